@@ -79,7 +79,7 @@ class Queue(_Model):
 class Runtime(_Model):
     """A ClusterTrainingRuntime that already carries the fabric's wiring.
 
-    ``container`` is the trainer container's name. ``gpus_per_node`` is what each pod of it requests.
+    ``container`` is the trainer container's name, ``gpus_per_node`` what each of its pods requests.
     """
 
     name: str

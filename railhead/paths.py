@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def cache_root() -> Path:
-    """The cache: ``$RAILHEAD_CACHE``, else ``$XDG_CACHE_HOME/railhead``, else ``~/.cache/railhead``."""
+    """The cache: ``$RAILHEAD_CACHE``, or ``railhead`` in ``$XDG_CACHE_HOME`` or ``~/.cache``."""
     if explicit := os.environ.get("RAILHEAD_CACHE"):
         return Path(explicit).expanduser().absolute()
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")

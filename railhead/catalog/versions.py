@@ -108,8 +108,8 @@ LAB = Combination(
         ),
         image="ghcr.io/kubeflow/trainer/trainer-controller-manager",
         tag="v2.1.0",
-        source="required by the go.mod of kueue v0.16.2, which places pods by podTemplateOverrides; "
-        "trainer v2.2.0 dropped that field",
+        source="required by the go.mod of kueue v0.16.2, which places pods by "
+        "podTemplateOverrides; trainer v2.2.0 dropped that field",
     ),
     gang_charge="job",
     placement_field="podTemplateOverrides",

@@ -1,0 +1,77 @@
+# `make demo` and `make test` are complete on a fresh Debian or Ubuntu machine, as root.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.ONESHELL:
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+
+LAB ?= lab
+NODES ?= 2
+# What ran last in which suite, as JUnit XML.
+REPORTS := build/reports
+VENV := .venv/bin
+PYTEST := $(VENV)/python -m pytest
+# A checkout's own commands first, so that nobody needs to activate anything.
+export PATH := $(CURDIR)/$(VENV):$(PATH)
+export PYTHONUNBUFFERED := 1
+
+.PHONY: help
+help: ## What there is to make
+	@echo "Railhead: a GPU training cluster from fabric to launcher"
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | awk -F'|' '{printf "%-18s %s\n", $$1, $$2}'
+
+.PHONY: venv
+venv: ## The Python environment, .venv, from the pinned requirements
+	@tools/bootstrap.sh
+
+.PHONY: demo
+demo: venv ## A real cluster, `pulumi up` on it, a real two-node training run; leaves the lab up
+	@$(VENV)/python tools/demo.py --name $(LAB) --nodes $(NODES)
+
+.PHONY: down
+down: venv ## Take the demo's lab down; the cache of what was built stays
+	@$(VENV)/railhead lab down --name $(LAB)
+
+.PHONY: test
+test: venv lint types quick lab-test ## Everything: style, types, quick tests, tests on a lab of their own
+
+.PHONY: lint
+lint: venv ## Style of the Python and of the Go sources
+	@$(VENV)/ruff check .
+	$(VENV)/ruff format --check .
+	tools/gofmt.sh
+
+.PHONY: types
+types: venv ## The strict type checker; the first run takes about a minute
+	@echo "railhead: mypy, strict"
+	$(VENV)/mypy
+
+.PHONY: quick
+quick: venv ## The quick tests alone, under two minutes, no root, no lab
+	@mkdir -p $(REPORTS)
+	$(PYTEST) --junit-xml=$(REPORTS)/quick.xml $(ARGS)
+
+.PHONY: lab-test
+lab-test: venv ## The tests on a real lab: brings up its own and takes it down
+	@mkdir -p $(REPORTS)
+	$(VENV)/railhead lab build
+	$(PYTEST) -m "lab or controlplane or slow" -v --durations=10 \
+	  --junit-xml=$(REPORTS)/lab.xml $(ARGS)
+
+.PHONY: fmt
+fmt: venv ## Format the sources
+	@$(VENV)/ruff check --fix-only --quiet .
+	$(VENV)/ruff format .
+
+.PHONY: bench
+bench: venv ## Times and memory of the lab, measured on this machine
+	@$(VENV)/python benchmarks/lab.py
+
+.PHONY: lock
+lock: venv ## Pin the requirements again after a change in pyproject.toml (UPGRADE=1: newest)
+	@$(VENV)/python -m pip install --quiet --require-hashes --requirement requirements/lock.txt
+	tools/lock.sh
+
+.PHONY: clean
+clean: ## Remove what was made in this checkout; the lab's cache stays (railhead lab build --help)
+	@rm -rf .venv .venv.lock build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

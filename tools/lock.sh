@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Pin everything that is installed, with hashes, for every supported Python and both architectures.
+# Run it by `make lock` after a change of the dependencies in pyproject.toml.
+# `UPGRADE=1 make lock` moves every pin to the newest release that the ranges allow.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+uv=${UV:-uv}
+command -v "$uv" >/dev/null || {
+  echo "lock: uv is not on PATH; fix: run \`make lock\`, or set UV=/path/to/uv" >&2
+  exit 4
+}
+
+compile() { # OUTPUT ARGS...
+  local out=requirements/$1
+  shift
+  echo "lock: $out"
+  # Neither the index nor a directory of wheels that this machine is set to may reach a file.
+  env -u UV_INDEX_URL -u UV_DEFAULT_INDEX -u UV_FIND_LINKS "$uv" pip compile --quiet \
+    --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+    --no-emit-index-url --no-emit-find-links ${UPGRADE:+--upgrade} \
+    --no-emit-package railhead --output-file "$out" "$@"
+}
+
+# The largest set first; the others take its versions.
+compile dev.txt pyproject.toml --extra dev
+compile base.txt pyproject.toml --constraint requirements/dev.txt
+compile deploy.txt pyproject.toml --extra deploy --constraint requirements/dev.txt
+compile lab.txt pyproject.toml --extra lab --constraint requirements/dev.txt
+compile aws.txt pyproject.toml --extra aws --constraint requirements/dev.txt
+compile gcp.txt pyproject.toml --extra gcp --constraint requirements/dev.txt
+compile build.txt requirements/build.in --constraint requirements/dev.txt
+compile go.txt requirements/go.in
+compile lock.txt requirements/lock.in
