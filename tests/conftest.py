@@ -1,0 +1,41 @@
+"""What all tests share: where things lie, and which suite a test belongs to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+REPO = Path(__file__).resolve().parent.parent
+# Cheap suites first, so that a mistake shows before a cluster is started.
+SUITES = ("slow", "controlplane", "lab")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark everything under tests/lab as `lab`, and put the costly suites last."""
+    for item in items:
+        if item.path.is_relative_to(REPO / "tests" / "lab"):
+            item.add_marker("lab")
+
+    def cost(item: pytest.Item) -> int:
+        return max(
+            (rank for rank, suite in enumerate(SUITES, 1) if item.get_closest_marker(suite)),
+            default=0,
+        )
+
+    items.sort(key=cost)
+
+
+@pytest.fixture(scope="session")
+def repo() -> Path:
+    """The checkout's root."""
+    return REPO
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """Material beside the checkout (recorded logs, published CRDs); skips where it is absent."""
+    directory = REPO.parent / "shared"
+    if not directory.is_dir():
+        pytest.skip("../shared is not beside this checkout")
+    return directory

@@ -1,0 +1,121 @@
+"""The documentation's commands exist as they are written, and its links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.docs import commands
+
+REPO = Path(__file__).resolve().parents[2]
+PAGES = commands.pages(REPO)
+COMMANDS = [command for page in PAGES for command in commands.commands(REPO, page)]
+
+
+def test_there_is_documentation_to_check() -> None:
+    assert Path("README.md") in PAGES
+    assert len(COMMANDS) > 20
+    assert any(command.run == "lab" for command in COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=str)
+def test_every_shown_command_exists_with_its_options(command: commands.Command) -> None:
+    assert commands.check(command.text, REPO) is None, command
+
+
+@pytest.mark.parametrize("command", [c for c in COMMANDS if c.run == "quick"], ids=str)
+def test_quick_commands_run(command: commands.Command) -> None:
+    """Blocks marked `run: quick` are executed as a reader would, from the checkout's root."""
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", command.text],
+        cwd=REPO,
+        env={"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "HOME": "/nonexistent"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("railhead no-such-command", "no command 'no-such-command'"),
+        ("railhead lab up --no-such-option", "--no-such-option"),
+        ("railhead lab up --nodes many", "many"),
+        ("railhead lab", "needs one of"),
+        ("make no-such-target", "no target 'no-such-target'"),
+        ("make demo && railhead lab nothing", "no command 'nothing'"),
+        ('eval "$(railhead lab nothing)"', "no command 'nothing'"),
+        ("railhead launch examples/no-such-file.yaml", "examples/no-such-file.yaml"),
+        ("railhead lab exec -- pulumi upp", "pulumi has no command"),
+        ("frobnicate --now", "not a program"),
+        ("echo 'unclosed", "not a shell command"),
+    ],
+)
+def test_the_check_finds_what_does_not_exist(line: str, problem: str) -> None:
+    found = commands.check(line, REPO)
+    assert found is not None
+    assert problem in found
+
+
+def slug(heading: str) -> str:
+    """A heading's anchor as the usual renderers make it."""
+    text = re.sub(r"[`*_]|\[|\]\([^)]*\)", "", heading).strip().lower()
+    return re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
+
+
+def prose(page: Path) -> str:
+    return commands.FENCE.sub("", (REPO / page).read_text())
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
+        if re.match(r"[a-z]+:", target):
+            continue
+        name, _, anchor = target.partition("#")
+        file = (REPO / page).parent / name if name else REPO / page
+        assert file.exists(), f"{page}: {target}"
+        if anchor:
+            headings = re.findall(r"^#+ (.*)$", commands.FENCE.sub("", file.read_text()), re.M)
+            assert anchor in {slug(heading) for heading in headings}, f"{page}: {target}"
+
+
+def test_every_page_is_reached_from_the_readme() -> None:
+    reached, queue = set(), [Path("README.md")]
+    while queue:
+        page = queue.pop()
+        if page in reached:
+            continue
+        reached.add(page)
+        for target in re.findall(r"\]\(([^)\s#]+)", prose(page)):
+            file = ((REPO / page).parent / target).resolve()
+            if file.suffix == ".md" and file.is_relative_to(REPO):
+                queue.append(file.relative_to(REPO))
+    assert set(PAGES) - reached == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_pages_are_finished(page: Path) -> None:
+    text = (REPO / page).read_text()
+    for mark in ("TO" + "DO", "FIX" + "ME", "real out" + "put:", "TB" + "D"):
+        assert mark not in text, f"{page} still says {mark!r}"
+    assert text.count("```") % 2 == 0, f"{page}: a fence is not closed"
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page.parent.name == "decisions"], ids=str
+)
+def test_decisions_say_why(page: Path) -> None:
+    if page.name == "README.md":
+        return
+    text = (REPO / page).read_text()
+    for heading in ("Status", "Context", "Decision", "Consequences"):
+        assert re.search(rf"^## {heading}$", text, re.M), f"{page} has no section {heading}"
+    assert re.match(r"\d{4}-[a-z0-9-]+\.md$", page.name), page

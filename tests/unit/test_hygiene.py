@@ -1,0 +1,458 @@
+"""Rules that hold for the whole repository, checked on the files that git would ship."""
+
+from __future__ import annotations
+
+import ast
+import importlib.metadata
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from railhead.catalog.versions import LAB
+from railhead.errors import ExitCode
+from tests.docs import commands
+
+REPO = Path(__file__).resolve().parents[2]
+MEBIBYTE = 2**20
+
+# Each is spelt in pieces, so that this file passes its own test.
+REGISTRY_HOSTS = (
+    "pypi" + ".org",
+    "python" + "hosted.org",
+    "proxy.golang" + ".org",
+    "sum.golang" + ".org",
+    "deb.debian" + ".org",
+    "security.debian" + ".org",
+    "archive.ubuntu" + ".com",
+    "security.ubuntu" + ".com",
+    "ports.ubuntu" + ".com",
+    "registry.npm" + "js",
+)
+MACHINE_PATHS = ("/work/" + "main", "/work/" + "shared", "/tmp/" + "w/", "/opt/" + "wheels")
+AUTHORSHIP = re.compile(
+    "|".join(
+        (
+            r"\bcl" + "aude",
+            "anth" + "ropic",
+            "chat" + "gpt",
+            "co" + "pilot",
+            r"\bassis" + "tants?\\b",
+            r"\b(an|the|this) AI" + r"\b",
+            "AI-" + "(generated|written|assisted)",
+            "language " + "model (wrote|generated)",
+            "co-authored" + "-by",
+        )
+    ),
+    re.IGNORECASE,
+)
+
+
+@cache
+def tracked() -> tuple[Path, ...]:
+    """Files that git ships or would ship, relative to the repository."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=REPO,
+        capture_output=True,
+        check=False,
+    )
+    if listed.returncode:
+        pytest.skip("not a git checkout")
+    names = (Path(name) for name in listed.stdout.decode().split("\0") if name)
+    return tuple(sorted(name for name in names if (REPO / name).is_file()))
+
+
+def texts() -> Iterator[tuple[Path, str]]:
+    for name in tracked():
+        yield name, (REPO / name).read_text(encoding="utf-8")
+
+
+def python_sources(*folders: str) -> list[Path]:
+    return [
+        name
+        for name in tracked()
+        if name.suffix == ".py" and (not folders or name.parts[0] in folders)
+    ]
+
+
+def imports(source: Path) -> set[str]:
+    """Every module that a file imports anywhere in it, dotted; `from a import b` gives a and a.b."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse((REPO / source).read_text(), str(source))):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module)
+            found.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return found
+
+
+def within(module: str, package: str) -> bool:
+    return module == package or module.startswith(package + ".")
+
+
+# -- what is in the files -------------------------------------------------------------------------
+
+
+def test_every_file_is_small_text() -> None:
+    """The repository is source: nothing large and nothing binary."""
+    wrong = []
+    for name in tracked():
+        content = (REPO / name).read_bytes()
+        if len(content) > MEBIBYTE:
+            wrong.append(f"{name}: {len(content)} bytes")
+        if b"\0" in content:
+            wrong.append(f"{name}: binary")
+    assert not wrong
+
+
+@pytest.mark.parametrize("host", REGISTRY_HOSTS)
+def test_no_registry_host(host: str) -> None:
+    """Packages come by name from whatever registry the machine is set to."""
+    assert [str(name) for name, text in texts() if host in text] == []
+
+
+@pytest.mark.parametrize("path", MACHINE_PATHS)
+def test_no_path_of_one_machine(path: str) -> None:
+    assert [str(name) for name, text in texts() if path in text] == []
+
+
+def test_files_are_about_the_work_not_about_who_did_it() -> None:
+    hits = [f"{name}: {hit.group()}" for name, text in texts() for hit in AUTHORSHIP.finditer(text)]
+    assert hits == []
+
+
+@pytest.mark.parametrize(
+    ("text", "fires"),
+    [
+        ("Co-Authored" + "-By: x", True),
+        ("as the AI" + " said", True),
+        ("the device plugin is a node's agent", False),
+        ("trains a language model on two nodes", False),
+    ],
+)
+def test_the_authorship_rule_tells_apart(text: str, fires: bool) -> None:
+    assert bool(AUTHORSHIP.search(text)) is fires
+
+
+def test_scripts_are_executable_and_stop_at_the_first_error() -> None:
+    scripts = [name for name, text in texts() if text.startswith("#!") and "bash" in text[:32]]
+    assert {Path(".ci/run"), Path("tools/bootstrap.sh")} <= set(scripts)
+    for name in scripts:
+        assert (REPO / name).stat().st_mode & 0o111, f"{name} is not executable"
+        assert "set -euo pipefail" in (REPO / name).read_text(), name
+        subprocess.run(["bash", "-n", str(REPO / name)], check=True)
+
+
+# -- who may import whom --------------------------------------------------------------------------
+
+# (files under, must not import, why)
+LAYERS = [
+    ("components", "railhead.launch", "data flows from components to launch, by the contract"),
+    ("components", "railhead.lab", "a component may not know which environment it is in"),
+    ("policies", "railhead.launch", "a policy reads a plan, it launches nothing"),
+    ("railhead/launch", "components", "launch knows a cluster by its contract only"),
+    ("railhead/launch", "policies", "launch is installed without the platform's tree"),
+    ("railhead/launch", "railhead.lab", "launch may not know which environment it is in"),
+    ("railhead/launch", "railhead.config", "launch reads the contract, never a stack's config"),
+    ("railhead/launch", "pulumi", "a researcher installs no Pulumi"),
+    ("railhead/launch", "pulumi_kubernetes", "a researcher installs no Pulumi"),
+    ("railhead/launch", "grpc", "a researcher installs no gRPC"),
+    ("railhead", "components", "the installed package stands without the checkout"),
+    ("railhead", "policies", "the installed package stands without the checkout"),
+    ("railhead", "tests", "the installed package stands without the checkout"),
+]
+
+
+@pytest.mark.parametrize(("folder", "forbidden", "why"), LAYERS)
+def test_layers(folder: str, forbidden: str, why: str) -> None:
+    sources = [name for name in python_sources() if name.is_relative_to(folder)]
+    assert sources, f"no Python under {folder}"
+    hits = [
+        f"{name} imports {module}: {why}"
+        for name in sources
+        for module in sorted(imports(name))
+        if within(module, forbidden)
+    ]
+    assert hits == []
+
+
+def test_the_catalogue_imports_nothing_of_railhead() -> None:
+    hits = [
+        f"{name} imports {module}"
+        for name in python_sources()
+        if name.is_relative_to("railhead/catalog")
+        for module in imports(name)
+        if within(module, "railhead") and not within(module, "railhead.catalog")
+    ]
+    assert hits == []
+
+
+def test_the_contract_and_its_ground_import_no_room_of_the_house() -> None:
+    ground = {"railhead.errors", "railhead.paths", "railhead.contract", "railhead.catalog"}
+    for name in ("errors", "paths", "contract"):
+        for module in imports(Path(f"railhead/{name}.py")):
+            if within(module, "railhead") and module != "railhead":
+                assert any(within(module, allowed) for allowed in ground), (name, module)
+
+
+def test_only_the_policy_pack_starts_a_pack() -> None:
+    """`PolicyPack(...)` blocks for ever, so importing a module of rules must not meet it."""
+    for name in python_sources():
+        if name == Path("policies/__main__.py") or name.parts[0] == "tests":
+            continue
+        calls = [
+            node
+            for node in ast.walk(ast.parse((REPO / name).read_text()))
+            if isinstance(node, ast.Call)
+            and (getattr(node.func, "id", "") or getattr(node.func, "attr", "")) == "PolicyPack"
+        ]
+        assert not calls, f"{name} starts a PolicyPack"
+
+
+def test_no_template_language() -> None:
+    for name in python_sources():
+        for module in imports(name):
+            assert module.split(".")[0] not in {"jinja2", "mako", "chevron"}, name
+
+
+# -- how it starts --------------------------------------------------------------------------------
+
+
+def run_python(code: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=REPO, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_command_line_starts_light() -> None:
+    """`railhead --help` must not pay for the engine, for gRPC or for a Kubernetes client."""
+    loaded = json.loads(
+        run_python("import json, sys, railhead.cli; print(json.dumps(sorted(sys.modules)))")
+    )
+    heavy = ("pulumi", "pulumi_kubernetes", "kr8s", "kubernetes", "grpc", "cryptography", "httpx")
+    assert [module for module in loaded if module.split(".")[0] in heavy] == []
+
+
+def test_launch_works_where_pulumi_is_not_installed() -> None:
+    """A researcher's machine has the base dependencies only: everything of launch imports there."""
+    modules = [
+        ".".join(name.with_suffix("").parts).removesuffix(".__init__")
+        for name in python_sources("railhead")
+        if name.is_relative_to("railhead/launch") or name.parts[1] in {"cli.py", "contract.py"}
+    ]
+    assert any("launch" in module for module in modules)
+    run_python(
+        "import importlib, sys\n"
+        "class Absent:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name.split('.')[0] in {'pulumi', 'pulumi_kubernetes', 'pulumi_policy', 'grpc',"
+        " 'google', 'kubernetes', 'components', 'policies'}:\n"
+        "            raise ModuleNotFoundError(f'No module named {name!r}', name=name)\n"
+        "sys.meta_path.insert(0, Absent())\n"
+        f"for module in {modules!r}:\n"
+        "    importlib.import_module(module)\n"
+    )
+
+
+# -- dependencies ---------------------------------------------------------------------------------
+
+
+@cache
+def project() -> dict[str, object]:
+    data: dict[str, object] = tomllib.loads((REPO / "pyproject.toml").read_text())["project"]
+    return data
+
+
+def declared(*extras: str) -> set[str]:
+    """Distributions of the base and of the named extras, following `railhead[extra]`."""
+    table = project()
+    optional = table["optional-dependencies"]
+    listed = table["dependencies"]
+    assert isinstance(optional, dict)
+    assert isinstance(listed, list)
+    found: set[str] = set()
+    queue = [Requirement(text) for text in listed]
+    queue += [Requirement(text) for extra in extras for text in optional[extra]]
+    while queue:
+        requirement = queue.pop()
+        if requirement.name == "railhead":
+            queue += [Requirement(t) for extra in requirement.extras for t in optional[extra]]
+        else:
+            found.add(canonicalize_name(requirement.name))
+    return found
+
+
+def pins(name: str) -> dict[str, str]:
+    """Distribution to version of one requirement file; fails on anything but hashed pins."""
+    found: dict[str, str] = {}
+    text = (REPO / "requirements" / name).read_text().replace("\\\n", " ")
+    for line in filter(None, map(str.strip, text.splitlines())):
+        match = re.fullmatch(
+            r"([A-Za-z0-9._-]+)==([^\s;]+)(?: ; [^#]*?)?((?:\s+--hash=sha256:[0-9a-f]{64})+)", line
+        )
+        assert match, f"requirements/{name}: not a pin with hashes: {line[:80]}"
+        found[canonicalize_name(match[1])] = match[2]
+    return found
+
+
+SETS = sorted(path.name for path in (REPO / "requirements").glob("*.txt"))
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_requirements_are_hashed_pins_and_nothing_else(name: str) -> None:
+    assert pins(name)
+    text = (REPO / "requirements" / name).read_text()
+    assert "://" not in text
+    assert not re.search(r"^\s*-[^-]|--(index|extra|find|trusted|pre)", text, re.MULTILINE)
+
+
+def test_requirement_sets_agree_on_every_version() -> None:
+    everything = pins("dev.txt")
+    for name in SETS:
+        for distribution, version in pins(name).items():
+            assert everything.get(distribution, version) == version, (name, distribution)
+
+
+@pytest.mark.parametrize(
+    ("name", "extra"), [("deploy.txt", "deploy"), ("lab.txt", "lab"), ("dev.txt", "dev")]
+)
+def test_requirement_sets_hold_what_the_project_declares(name: str, extra: str) -> None:
+    assert declared(extra) <= set(pins(name))
+    assert declared() <= set(pins("base.txt"))
+
+
+def test_pinned_versions_satisfy_the_declared_ranges() -> None:
+    table = project()
+    optional, listed = table["optional-dependencies"], table["dependencies"]
+    assert isinstance(optional, dict)
+    assert isinstance(listed, list)
+    have = pins("dev.txt") | pins("aws.txt") | pins("gcp.txt")
+    for text in [*listed, *(t for extra in optional.values() for t in extra)]:
+        requirement = Requirement(text)
+        if requirement.name != "railhead":
+            version = have[canonicalize_name(requirement.name)]
+            assert requirement.specifier.contains(version), (text, version)
+
+
+def test_researchers_install_neither_pulumi_nor_grpc() -> None:
+    assert not {"pulumi", "pulumi-kubernetes", "grpcio", "protobuf"} & set(pins("base.txt"))
+
+
+def test_what_is_imported_is_declared() -> None:
+    """A module that only happens to be installed is missing on the next machine."""
+    first_party = {"railhead", "components", "policies", "tests", "tools", "benchmarks"}
+    providers = importlib.metadata.packages_distributions()
+    wrong = []
+    for name in python_sources():
+        if name.is_relative_to("railhead") and not name.is_relative_to("railhead/lab"):
+            # railhead.config is the deploy side of the package; the rest is the researcher's.
+            allowed = declared("deploy") if name.is_relative_to("railhead/config") else declared()
+        elif name.parts[0] in {"components", "policies", "__main__.py"}:
+            allowed = declared("deploy")
+        elif name.parts[0] == "railhead":
+            allowed = declared("lab")
+        else:
+            # What the test runner and the build backend bring is there wherever tests run.
+            allowed = declared("dev") | {"packaging", "pluggy", "iniconfig", "certifi", "protobuf"}
+        for module in imports(name):
+            top = module.split(".")[0]
+            if top in sys.stdlib_module_names or top in first_party:
+                continue
+            distributions = {canonicalize_name(d) for d in providers.get(top, [top])}
+            if not distributions & (allowed | ({"protobuf"} if "lab" in name.parts else set())):
+                wrong.append(f"{name} imports {top} ({', '.join(sorted(distributions))})")
+    assert wrong == []
+
+
+def test_the_catalogue_names_what_the_lab_builds() -> None:
+    """One go.mod builds the controllers; the catalogue must name those very versions."""
+    text = (REPO / "railhead/lab/build/core/go.mod").read_text()
+    required = dict(re.findall(r"^\s+(\S+) (v\S+)$", text, re.MULTILINE))
+    for controller in (LAB.kueue, LAB.jobset, LAB.trainer):
+        chart = controller.chart
+        assert hasattr(chart, "module"), controller.name
+        assert required[chart.module] == chart.module_version, controller.name
+        assert chart.module_version == f"v{controller.version}" == controller.tag
+    minor = re.match(r"v(1\.\d+)\.", required["k8s.io/kubernetes"])
+    assert minor
+    oldest, newest = (tuple(map(int, v.split("."))) for v in LAB.kubernetes)
+    assert oldest <= tuple(map(int, minor[1].split("."))) <= newest
+
+
+# -- the command line -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", commands.command_paths(), ids=" ".join)
+def test_every_command_explains_itself_with_an_example(path: tuple[str, ...]) -> None:
+    """`--help` says what the command does and shows it in use; the example parses."""
+    command = commands.command_at(path)
+    help_text = command.help or ""
+    assert len(help_text.split()) >= 4, f"railhead {' '.join(path)}: no help"
+    examples = re.findall(rf"railhead {re.escape(' '.join(path))}\b[^\n]*", help_text)
+    examples = examples or re.findall(
+        rf"railhead {re.escape(' '.join(path))}\b[^\n]*", getattr(command, "epilog", "") or ""
+    )
+    assert examples, f"railhead {' '.join(path)} --help shows no example"
+    for example in examples:
+        line = example.split("`")[0].split("  ")[0].strip()
+        problem = commands.check(line, REPO)
+        assert problem is None, f"railhead {' '.join(path)} --help: {line}: {problem}"
+    for parameter in command.params:
+        if parameter.param_type_name == "option" and parameter.name != "help":
+            assert getattr(parameter, "help", None), f"{' '.join(path)}: {parameter.opts} no help"
+
+
+# -- the project's own papers ---------------------------------------------------------------------
+
+
+def test_the_exit_code_page_lists_every_code() -> None:
+    page = (REPO / "docs/exit-codes.md").read_text()
+    rows = {int(number): name for number, name in re.findall(r"^\| (\d+) \| `(\w+)` ", page, re.M)}
+    assert rows == {code.value: code.name for code in ExitCode}
+
+
+def test_the_changelog_knows_this_version() -> None:
+    import railhead
+
+    assert f"## {railhead.__version__}" in (REPO / "CHANGELOG.md").read_text()
+
+
+def test_licence() -> None:
+    text = (REPO / "LICENSE").read_text()
+    assert "Apache License" in text
+    assert "Version 2.0, January 2004" in text
+    assert "END OF TERMS AND CONDITIONS" in text
+    assert project()["license"] == "Apache-2.0"
+
+
+def test_hooks_are_local() -> None:
+    """Hooks run the pinned tools of .venv: nothing is fetched when a commit is made."""
+    import yaml
+
+    config = yaml.safe_load((REPO / ".pre-commit-config.yaml").read_text())
+    assert [entry["repo"] for entry in config["repos"]] == ["local"]
+    for hook in config["repos"][0]["hooks"]:
+        assert hook["language"] == "system", hook["id"]
+    subprocess.run(
+        [sys.executable, "-m", "pre_commit", "validate-config", ".pre-commit-config.yaml"],
+        cwd=REPO,
+        check=True,
+    )
+
+
+def test_ci_runs_the_command_of_the_readme() -> None:
+    assert "make test" in (REPO / ".ci/run").read_text()
+    assert "make test" in (REPO / "README.md").read_text()
+    assert "make demo" in (REPO / "README.md").read_text()
