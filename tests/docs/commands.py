@@ -19,7 +19,8 @@ from typing import Any
 import typer.main
 
 FENCE = re.compile(
-    r"(?:^<!-- run: (?P<run>[a-z]+) -->\n+)?^(?P<indent> *)```(?P<kind>\w*)[^\n]*\n(?P<body>.*?)^ *```$",
+    r"(?:^<!-- run: (?P<run>[a-z]+) -->\n+)?"
+    r"^(?P<indent> *)```(?P<kind>\w*)[^\n]*\n(?P<body>.*?)^ *```$",
     re.MULTILINE | re.DOTALL,
 )
 # Programs that a page may use besides ours; what they take is not ours to check.
