@@ -1,0 +1,77 @@
+"""The root of the command line. Errors end here: a sentence and a remedy, never a traceback."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from railhead import __version__
+from railhead.errors import ExitCode, RailheadError
+from railhead.launch import cli as launch_cli
+
+app = typer.Typer(
+    name="railhead",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(value: bool) -> None:
+    if value:
+        typer.echo(f"railhead {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    """Multi-node GPU training on Kubernetes, from fabric to launcher.
+
+    Example: [bold]railhead launch examples/torch-ddp.yaml --follow[/bold]
+    """
+
+
+launch_cli.register(app)
+if importlib.util.find_spec("railhead.lab.cli") is not None:
+    app.add_typer(
+        importlib.import_module("railhead.lab.cli").app,
+        name="lab",
+        help="A whole cluster on this machine, from real parts.",
+    )
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line and return its exit code.
+
+    Args:
+        arguments: without the program's name; the process's own when None.
+    """
+    try:
+        app(args=None if arguments is None else list(arguments), prog_name="railhead")
+    except RailheadError as error:
+        typer.echo(f"error: {error.problem}", err=True)
+        if error.remedy:
+            typer.echo(f"  fix: {error.remedy}", err=True)
+        return int(error.exit_code)
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else int(ExitCode.OK)
+    except KeyboardInterrupt:
+        return int(ExitCode.INTERRUPTED)
+    return int(ExitCode.OK)
+
+
+def main() -> None:
+    """The console script."""
+    sys.exit(run())

@@ -1,0 +1,534 @@
+"""`railhead launch`, `status`, `logs` and `cancel`. Heavy imports are made inside the commands."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from railhead.errors import RailheadError
+
+if TYPE_CHECKING:
+    from railhead.contract import ClusterContract
+    from railhead.launch.kube import Cluster
+    from railhead.launch.logs import Line
+    from railhead.launch.plan import Plan
+    from railhead.launch.state import JobState
+
+JOB_FILE_EXAMPLE = """\
+name: torch-ddp
+runtime: torch
+nodes: 2
+gpus_per_node: 8
+command: [torchrun, /workspace/train.py]
+files: [torch_ddp/train.py]
+env:
+  EPOCHS: 10
+"""
+
+LAUNCH_HELP = """Launch a multi-node job from a job file.
+
+Everything is checked first: a mistake in the file, more nodes than the cluster has, a name that is
+taken are refused before anything is created.
+
+Example: [bold]railhead launch examples/torch-ddp.yaml --follow[/bold]
+
+A complete job file:
+
+\b
+{example}
+Exits 0 when the job is submitted or, with --wait or --follow, when it has completed; 1 when it
+failed; 3 for a mistake in the file; 6 when the cluster or a check refuses it; 7 after --timeout.
+""".format(example=JOB_FILE_EXAMPLE.replace("[", "\\["))
+
+Kubeconfig = Annotated[
+    Path | None,
+    typer.Option(
+        "--kubeconfig",
+        metavar="FILE",
+        help="The cluster's kubeconfig. Else $KUBECONFIG, ~/.kube/config, then the running lab.",
+    ),
+]
+Context = Annotated[
+    str | None, typer.Option("--context", metavar="NAME", help="A context of the kubeconfig.")
+]
+Lab = Annotated[
+    str | None, typer.Option("--lab", metavar="NAME", help="Use this running lab's kubeconfig.")
+]
+Namespace = Annotated[
+    str | None,
+    typer.Option(
+        "--namespace",
+        "-n",
+        metavar="NAME",
+        help="Look here only; else in every training namespace.",
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON to standard output.")]
+JobName = Annotated[str, typer.Argument(metavar="NAME", help="The job's name.")]
+
+
+def _say(text: str) -> None:
+    """A line for people, on standard error; standard output is for results."""
+    typer.echo(text, err=True)
+
+
+def _out(text: str) -> None:
+    typer.echo(text)
+
+
+def _dump(value: Any) -> None:
+    _out(json.dumps(value, indent=1, sort_keys=True))
+
+
+@contextmanager
+def _cluster(kubeconfig: Path | None, context: str | None, lab: str | None) -> Iterator[Cluster]:
+    from railhead.launch.kube import Cluster, choose_target
+
+    cluster = Cluster(choose_target(kubeconfig=kubeconfig, context=context, lab=lab))
+    try:
+        yield cluster
+    finally:
+        cluster.close()
+
+
+def _namespaces(cluster: Cluster, namespace: str | None) -> tuple[str, ...]:
+    if namespace:
+        return (namespace,)
+    from railhead.launch.preflight import read_contract
+
+    contract = read_contract(cluster)
+    queues = tuple(queue.namespace for queue in contract.queues)
+    return tuple(dict.fromkeys((*queues, *contract.namespaces)))
+
+
+def _since(seconds: int) -> str:
+    if seconds < 120:
+        return f"{seconds}s"
+    if seconds < 7200:
+        return f"{seconds // 60}m"
+    return f"{seconds // 3600}h" if seconds < 172800 else f"{seconds // 86400}d"
+
+
+class _Progress:
+    """One line a change of phase; on a terminal also a live line while nothing changes."""
+
+    def __init__(self, *, name: str) -> None:
+        self._name = name
+        self._begin = time.monotonic()
+        self._spoken = self._begin
+        self._last: tuple[str, str] | None = None
+        self._terminal = sys.stderr.isatty()
+        self._live: Any = None
+
+    def changed(self, state: JobState) -> None:
+        """Show a state if it is news, or if nothing was said for 15 s."""
+        now = time.monotonic()
+        key = (state.phase.value, state.detail)
+        if key != self._last or (not self._terminal and now - self._spoken > 15):
+            detail = f": {state.detail}" if state.detail else ""
+            self._clear()
+            _say(f"{now - self._begin:6.1f}s  {state.phase.value}{detail}")
+            self._spoken = now
+            self._last = key
+        if self._terminal:
+            self._spin(state)
+
+    def _spin(self, state: JobState) -> None:
+        if state.phase.finished or state.phase.value == "running":
+            self._clear()
+            return
+        if self._live is None:
+            from rich.console import Console
+
+            self._live = Console(stderr=True).status("")
+            self._live.start()
+        waited = int(time.monotonic() - self._begin)
+        self._live.update(f"{self._name}: {state.phase.value}, {waited} s")
+
+    def line(self, line: Line) -> None:
+        """Show a log line, on standard output."""
+        self._clear()
+        _out(str(line))
+
+    def _clear(self) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def close(self) -> None:
+        """Take the live line away."""
+        self._clear()
+
+
+def _describe(plan: Plan) -> str:
+    gpus = f", {plan.gpus_per_node} {plan.gpu_resource} a node" if plan.gpus_per_node else ""
+    return (
+        f"{plan.name}: {plan.nodes} x {plan.processes_per_node} = {plan.world_size} processes"
+        f"{gpus}, runtime {plan.runtime}, queue {plan.namespace}/{plan.queue}"
+    )
+
+
+def _plan(cluster: Cluster, job_file: Path, sets: list[str]) -> tuple[Plan, ClusterContract]:
+    from railhead.launch.job import read_job
+    from railhead.launch.plan import choose_runtime, make_plan
+    from railhead.launch.preflight import read_contract, read_runtime
+
+    job, files = read_job(job_file, sets=sets)
+    contract = read_contract(cluster)
+    runtime = read_runtime(cluster, choose_runtime(job, contract).name)
+    return make_plan(job, files, contract, runtime), contract
+
+
+def launch(
+    job_file: Annotated[Path, typer.Argument(metavar="JOB.yaml", help="The job file.")],
+    name: Annotated[
+        str | None, typer.Option("--name", metavar="NAME", help="Launch under this name.")
+    ] = None,
+    nodes: Annotated[
+        int | None, typer.Option("--nodes", metavar="N", help="Ask for this many nodes.")
+    ] = None,
+    queue: Annotated[
+        str | None, typer.Option("--queue", metavar="NAME", help="Submit to this queue.")
+    ] = None,
+    sets: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="FIELD=VALUE",
+            help="Override a field, such as env.EPOCHS=3. Repeatable.",
+        ),
+    ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Print the logs and wait for the end.")
+    ] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for the end.")] = False,
+    timeout: Annotated[
+        float | None,
+        typer.Option("--timeout", metavar="SECONDS", min=1, help="Stop waiting; the job goes on."),
+    ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Check everything, print the objects, create nothing."),
+    ] = False,
+    as_json: Json = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    lab: Lab = None,
+) -> None:
+    """Launch a multi-node job from a job file (the help text is LAUNCH_HELP)."""
+    overrides = list(sets or [])
+    for field, value in (("name", name), ("nodes", nodes), ("queue", queue)):
+        if value is not None:
+            overrides.append(f"{field}={value}")
+    from railhead.launch.preflight import preflight
+
+    with _cluster(kubeconfig, context, lab) as cluster:
+        plan, contract = _plan(cluster, job_file, overrides)
+        checks = preflight(cluster, plan, contract)
+        _say(f"{_describe(plan)} on {contract.cluster} ({cluster.target.why})")
+        for check in checks:
+            if check.passed is None:
+                _say(f"note: not checked: {check.text}")
+        for note in plan.notes:
+            _say(f"note: {note}")
+        if dry_run:
+            _print_objects(plan, as_json=as_json)
+            return
+        _submit(cluster, plan, follow=follow, wait=wait, timeout=timeout, as_json=as_json)
+
+
+def _print_objects(plan: Plan, *, as_json: bool) -> None:
+    from railhead.launch import render
+
+    objects = render.objects(plan)
+    if as_json:
+        _dump(objects)
+        return
+    import yaml
+
+    _out(yaml.safe_dump_all(objects, sort_keys=False, explicit_start=True).rstrip())
+
+
+def _submit(
+    cluster: Cluster,
+    plan: Plan,
+    *,
+    follow: bool,
+    wait: bool,
+    timeout: float | None,
+    as_json: bool,
+) -> None:
+    from railhead.launch import state, submit
+
+    job = submit.submit(cluster, plan)
+    _say(f"created TrainJob {plan.namespace}/{plan.name}")
+    if not (follow or wait):
+        if as_json:
+            _dump(state.read_state(cluster, job).to_json())
+        _say(f"see it with `railhead status {plan.name}` and `railhead logs {plan.name} --follow`")
+        return
+    try:
+        last = _watch(cluster, job, follow=follow, timeout=timeout)
+    except KeyboardInterrupt:
+        _say(f"the job goes on; `railhead cancel {plan.name}` ends it")
+        raise
+    if as_json and last is not None:
+        _dump(last.to_json())
+    _verdict(cluster, plan.name, last, shown=follow)
+
+
+def _watch(
+    cluster: Cluster, job: dict[str, Any], *, follow: bool, timeout: float | None
+) -> JobState | None:
+    from railhead.launch import logs, submit
+
+    progress = _Progress(name=job["metadata"]["name"])
+    gang = logs.Gang(
+        cluster,
+        namespace=job["metadata"]["namespace"],
+        # A selection of no node at all reads no log: --wait shows the phases alone.
+        selection=logs.Selection(node=None if follow else -1),
+        follow=True,
+    )
+    try:
+        return logs.print_states(
+            gang,
+            submit.watch(cluster, job, timeout_seconds=timeout),
+            line=progress.line,
+            changed=progress.changed,
+        )
+    finally:
+        progress.close()
+
+
+def _verdict(cluster: Cluster, name: str, last: JobState | None, *, shown: bool) -> None:
+    """Exit as the job ended.
+
+    Raises:
+        RailheadError: it did not complete.
+    """
+    from railhead.launch import logs
+    from railhead.launch.state import Phase
+
+    if last is not None and last.phase is Phase.COMPLETED:
+        _say(f"{name} completed in {_since(last.age())}")
+        return
+    if last is None or not last.phase.finished:
+        raise RailheadError(
+            f"{name}: the job was deleted before it ended",
+            remedy="launch it again if that was not you",
+        )
+    if not shown:
+        try:
+            for line in logs.last_lines(cluster, last, 20):
+                _say(str(line))
+        except RailheadError as error:
+            _say(f"note: its last log lines could not be read: {error.problem}")
+    raise RailheadError(
+        f"{name} failed: {last.detail}", remedy=f"`railhead logs {name}` shows what it printed"
+    )
+
+
+def status(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME]", help="One job in detail; all of them if absent."),
+    ] = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", help="Show it again every two seconds until it ends.")
+    ] = False,
+    namespace: Namespace = None,
+    as_json: Json = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    lab: Lab = None,
+) -> None:
+    """Show what jobs are doing, and why one that waits is waiting.
+
+    Example: [bold]railhead status torch-ddp --watch[/bold]
+
+    Exits 0 whatever the job's phase (read it from --json), 5 when there is no such job.
+    """
+    with _cluster(kubeconfig, context, lab) as cluster:
+        namespaces = _namespaces(cluster, namespace)
+        while True:
+            states = _read(cluster, namespaces, name)
+            _show(states, detailed=name is not None, as_json=as_json)
+            if not watch or (name is not None and states[0].phase.finished):
+                return
+            time.sleep(2.0)
+
+
+def _read(cluster: Cluster, namespaces: tuple[str, ...], name: str | None) -> list[JobState]:
+    from railhead.launch import state
+
+    if name is None:
+        return state.read_states(cluster, namespaces)
+    return [state.read_state(cluster, state.find_job(cluster, namespaces, name))]
+
+
+def _show(states: list[JobState], *, detailed: bool, as_json: bool) -> None:
+    if as_json:
+        _dump(states[0].to_json() if detailed else [s.to_json() for s in states])
+        return
+    if not states:
+        _out("no jobs")
+        return
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("NAME", "PHASE", "NODES", "PROCESSES", "GPUS", "QUEUE", "RESTARTS", "AGE"):
+        table.add_column(column, no_wrap=True)
+    for state in states:
+        table.add_row(
+            escape(state.name),
+            state.phase.value,
+            str(state.wanted),
+            str(state.ranks),
+            str(state.wanted * state.gpus_per_node),
+            escape(state.queue or "-"),
+            str(state.restarts),
+            _since(state.age()),
+        )
+    console.print(table)
+    for state in states:
+        if state.detail:
+            prefix = "" if detailed else f"{state.name}: "
+            console.print(escape(prefix + state.detail), highlight=False, soft_wrap=True)
+    if detailed and states[0].nodes:
+        console.print(_pods(states[0]))
+
+
+def _pods(state: JobState) -> Any:
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("NODE", "RANKS", "POD", "MACHINE", "PHASE", "RESTARTS", "REASON"):
+        table.add_column(column, no_wrap=column != "REASON")
+    for node in state.nodes:
+        first = node.index * state.processes_per_node
+        last = first + state.processes_per_node - 1
+        table.add_row(
+            f"node-{node.index}",
+            f"{first}-{last}" if last > first else str(first),
+            escape(node.pod),
+            escape(node.machine or "-"),
+            node.phase,
+            str(node.restarts),
+            escape(node.reason),
+        )
+    return table
+
+
+def logs(
+    name: JobName,
+    rank: Annotated[
+        int | None, typer.Option("--rank", metavar="N", help="Only this process, counted from 0.")
+    ] = None,
+    node: Annotated[
+        int | None, typer.Option("--node", metavar="N", help="Only this node, counted from 0.")
+    ] = None,
+    follow: Annotated[
+        bool,
+        typer.Option(
+            "--follow", "-f", help="Go on until the job ends; start even before it has pods."
+        ),
+    ] = False,
+    tail: Annotated[
+        int | None, typer.Option("--tail", metavar="N", min=0, help="The last N lines a node only.")
+    ] = None,
+    namespace: Namespace = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    lab: Lab = None,
+) -> None:
+    """Print the logs of all of a job's nodes, each line with its node in front.
+
+    Example: [bold]railhead logs torch-ddp --rank 0 --follow[/bold]
+
+    Exits 0 when the logs were read, whatever became of the job; 5 when there is no such job.
+    """
+    from railhead.launch import logs as reading
+    from railhead.launch import state, submit
+
+    with _cluster(kubeconfig, context, lab) as cluster:
+        job = state.find_job(cluster, _namespaces(cluster, namespace), name)
+        now = state.read_state(cluster, job)
+        selection = reading.select(now, rank=rank, node=node)
+        if not follow:
+            for line in reading.read(cluster, now, selection, tail=tail):
+                _out(str(line))
+            if not now.nodes:
+                _say(f"{name} has no pods: {now.phase.value} {now.detail}".rstrip())
+            return
+        progress = _Progress(name=name)
+        gang = reading.Gang(
+            cluster, namespace=now.namespace, selection=selection, follow=True, tail=tail
+        )
+        try:
+            last = reading.print_states(
+                gang,
+                submit.watch(cluster, job),
+                line=progress.line,
+                changed=progress.changed,
+            )
+        finally:
+            progress.close()
+        if last is None or not last.phase.finished:
+            _say(f"{name} was deleted")
+
+
+def cancel(
+    name: JobName,
+    timeout: Annotated[
+        float,
+        typer.Option("--timeout", metavar="SECONDS", min=1, help="How long to wait for its pods."),
+    ] = 120.0,
+    namespace: Namespace = None,
+    as_json: Json = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    lab: Lab = None,
+) -> None:
+    """End a job, queued, running or done, and remove everything that belongs to it.
+
+    Checkpoints stay. Example: [bold]railhead cancel torch-ddp[/bold]
+
+    Exits 0 when nothing of it is left, 5 when there is no such job, 7 when its pods do not go.
+    """
+    from railhead.launch import state, submit
+
+    with _cluster(kubeconfig, context, lab) as cluster:
+        job = state.find_job(cluster, _namespaces(cluster, namespace), name)
+        done = submit.cancel(cluster, job, timeout_seconds=timeout, progress=_say)
+    if as_json:
+        _dump(
+            {
+                "name": done.name,
+                "namespace": done.namespace,
+                "was": done.was.value,
+                "pods": done.pods,
+                "seconds": round(done.seconds, 1),
+            }
+        )
+        return
+    pods = f"its {done.pods} pods are gone" if done.pods else "it had no pods"
+    _out(f"{done.name} cancelled (it was {done.was.value}); {pods}, {done.seconds:.1f} s")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the four commands to the root application."""
+    app.command(help=LAUNCH_HELP)(launch)
+    for command in (status, logs, cancel):
+        app.command()(command)

@@ -1,0 +1,469 @@
+"""The job file: ten lines of YAML, read strictly, every mistake reported at once.
+
+Text fields take the text that was written: ``lr: 0.10`` reaches the process as ``0.10``, ``yes`` as
+``yes``. Only ``nodes``, ``gpus_per_node`` and ``processes_per_node`` are numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import yaml
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from railhead.errors import InputError, did_you_mean
+
+# JobSet names a pod `<name>-node-0-<index>-<5 characters>`, at most 63 (jobset_webhook.go).
+MAX_NAME = 45
+MAX_NODES = 10_000
+MAX_PROCESSES = 512
+MAX_JOB_FILE_BYTES = 1 << 20
+# What the API server takes in one ConfigMap, all values together (validation, MaxSecretSize).
+MAX_FILES_BYTES = 1 << 20
+MAX_DEPTH = 20
+WORKSPACE = "/workspace"
+
+NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+FILE_NAME = re.compile(r"[-._a-zA-Z0-9]{1,253}")
+ENV_NAME = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
+OBJECT_NAME = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
+# distribution/reference: [host[:port]/]path[:tag][@digest]
+IMAGE = re.compile(
+    r"(?:(?:[a-zA-Z0-9](?:[-a-zA-Z0-9]*[a-zA-Z0-9])?)"
+    r"(?:\.[a-zA-Z0-9](?:[-a-zA-Z0-9]*[a-zA-Z0-9])?)*(?::[0-9]{1,5})?/)?"
+    r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*)*"
+    r"(?::[A-Za-z0-9_][-.A-Za-z0-9_]{0,127})?(?:@sha256:[0-9a-f]{64})?"
+)
+
+# Set by the cluster's controllers, by torchrun or by launch; a value of the user's would be a lie.
+RESERVED_ENV = frozenset(
+    {
+        "JOB_COMPLETION_INDEX",
+        "LOCAL_RANK",
+        "LOCAL_WORLD_SIZE",
+        "MASTER_ADDR",
+        "MASTER_PORT",
+        "NODE_RANK",
+        "PET_MASTER_ADDR",
+        "PET_MASTER_PORT",
+        "PET_NNODES",
+        "PET_NODE_RANK",
+        "PET_NPROC_PER_NODE",
+        "RANK",
+        "WORLD_SIZE",
+    }
+)
+RESERVED_PREFIX = "RAILHEAD_"
+NUMBER_FIELDS = frozenset({"nodes", "gpus_per_node", "processes_per_node"})
+
+
+class _AllowedError(ValueError):
+    """A value that is not allowed; the text says what is."""
+
+
+def _name(value: str) -> str:
+    if not NAME.fullmatch(value) or len(value) > MAX_NAME:
+        raise _AllowedError(
+            f"lower-case letters, digits and '-', starting with a letter, at most {MAX_NAME}"
+        )
+    return value
+
+
+def _object_name(value: str) -> str:
+    if not OBJECT_NAME.fullmatch(value) or len(value) > 253:
+        raise _AllowedError("a Kubernetes name: lower-case letters, digits, '-' and '.'")
+    return value
+
+
+def _image(value: str) -> str:
+    if len(value) > 500 or not IMAGE.fullmatch(value):
+        raise _AllowedError(
+            "an image reference: [registry[:port]/]repository[:tag][@sha256:...], lower-case"
+        )
+    return value
+
+
+def _word(value: str) -> str:
+    if "\0" in value:
+        raise _AllowedError("text without NUL characters")
+    return value
+
+
+def _program(value: tuple[str, ...]) -> tuple[str, ...]:
+    if not value[0].strip():
+        raise _AllowedError("a program as the first word")
+    return value
+
+
+def _env_name(value: str) -> str:
+    if not ENV_NAME.fullmatch(value):
+        raise _AllowedError(
+            "a name of letters, digits, '_', '-' and '.', not starting with a digit"
+        )
+    if value in RESERVED_ENV or value.startswith(RESERVED_PREFIX):
+        raise _AllowedError(
+            "a variable that the cluster does not set itself; this one comes from the controllers,"
+            " torchrun or launch"
+        )
+    return value
+
+
+def _file(value: str) -> str:
+    name = Path(value).name
+    if not FILE_NAME.fullmatch(name) or name in (".", "..") or "\0" in value:
+        raise _AllowedError("a path whose last part is letters, digits, '.', '_' and '-'")
+    return value
+
+
+def _distinct(value: tuple[str, ...]) -> tuple[str, ...]:
+    names = [Path(entry).name for entry in value]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise _AllowedError(
+            f"files of different names, for all land in {WORKSPACE}; twice: {', '.join(twice)}"
+        )
+    return value
+
+
+Word = Annotated[str, AfterValidator(_word)]
+EnvName = Annotated[str, AfterValidator(_env_name)]
+File = Annotated[str, AfterValidator(_file)]
+ObjectName = Annotated[str, AfterValidator(_object_name)]
+
+
+class JobFile(BaseModel):
+    """What a researcher asks for.
+
+    Attributes:
+        name: the job's name; pods, logs and the checkpoint directory carry it.
+        nodes: machines, one pod each.
+        gpus_per_node: GPUs that each pod requests; the runtime's own number when absent.
+        processes_per_node: processes that torchrun starts in each pod; one a GPU when absent.
+        command: the program and its arguments, exactly as they reach the process; no shell.
+        env: environment variables, exactly as they reach the process.
+        files: small local files, relative to the job file, that appear in /workspace.
+        image: the container image; the runtime's when absent.
+        runtime: the ClusterTrainingRuntime; the cluster's only one when absent.
+        queue: the LocalQueue; the cluster's first one when absent.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    name: Annotated[str, AfterValidator(_name)]
+    nodes: Annotated[int, Field(ge=1, le=MAX_NODES)]
+    command: Annotated[
+        tuple[Word, ...], Field(min_length=1, max_length=128), AfterValidator(_program)
+    ]
+    gpus_per_node: Annotated[int, Field(ge=0, le=MAX_PROCESSES)] | None = None
+    processes_per_node: Annotated[int, Field(ge=1, le=MAX_PROCESSES)] | None = None
+    env: Annotated[dict[EnvName, Word], Field(max_length=100)] = Field(default_factory=dict)
+    files: Annotated[tuple[File, ...], Field(max_length=100), AfterValidator(_distinct)] = ()
+    image: Annotated[str, AfterValidator(_image)] | None = None
+    runtime: ObjectName | None = None
+    queue: ObjectName | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Payload:
+    """A local file that travels with the job: its name in /workspace and its bytes."""
+
+    name: str
+    data: bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mistake:
+    """One thing wrong with a job file; ``line`` is 0 when it is not about a line."""
+
+    line: int
+    text: str
+
+
+EXPECTED = {
+    "name": "text",
+    "nodes": f"a whole number from 1 to {MAX_NODES}",
+    "gpus_per_node": f"a whole number from 0 to {MAX_PROCESSES}",
+    "processes_per_node": f"a whole number from 1 to {MAX_PROCESSES}",
+    "command": "a list of 1 to 128 words, such as [torchrun, /workspace/train.py]",
+    "env": "at most 100 lines of NAME: value",
+    "files": "a list of at most 100 paths, such as [train.py]",
+    "image": "text",
+    "runtime": "text",
+    "queue": "text",
+}
+
+
+def _show(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+class _Reader:
+    """From YAML nodes to plain values, noting lines and mistakes on the way."""
+
+    def __init__(self) -> None:
+        self.lines: dict[str, int] = {}
+        self.mistakes: list[Mistake] = []
+
+    def _mistake(self, node: yaml.Node, text: str) -> None:
+        self.mistakes.append(Mistake(line=node.start_mark.line + 1, text=text))
+
+    def scalar(self, node: yaml.ScalarNode, path: str) -> str | int | None:
+        """The text as written, except for numbers where numbers belong."""
+        if node.style is None and node.tag == "tag:yaml.org,2002:null":
+            return None
+        field = path.partition(".")[0].partition("[")[0]
+        text = str(node.value)
+        if any("\ud800" <= c <= "\udfff" for c in text):
+            self._mistake(node, f"{path}: half of a surrogate pair is not text")
+            return "x"
+        if field in NUMBER_FIELDS and node.style is None and re.fullmatch(r"[-+]?[0-9]{1,9}", text):
+            return int(text)
+        return text
+
+    def value(self, node: yaml.Node, path: str) -> Any:
+        """A node as text, number, list or mapping."""
+        self.lines[path] = node.start_mark.line + 1
+        if isinstance(node, yaml.ScalarNode):
+            return self.scalar(node, path)
+        if isinstance(node, yaml.SequenceNode):
+            return tuple(
+                self.value(child, f"{path}[{index}]") for index, child in enumerate(node.value)
+            )
+        result: dict[str, Any] = {}
+        for key, child in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                self._mistake(key, f"{path or 'the file'}: a key must be text")
+                continue
+            name = str(key.value)
+            inner = f"{path}.{name}" if path else name
+            if any("\ud800" <= c <= "\udfff" for c in name):
+                self._mistake(key, f"{path or 'the file'}: half of a surrogate pair is not text")
+            elif name in result:
+                self._mistake(key, f"{inner}: given twice")
+            else:
+                result[name] = self.value(child, inner)
+        return result
+
+
+def _check_events(text: str, where: str) -> None:
+    """Refuse what lets a small file grow without bound or asks for objects."""
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        mark = event.start_mark
+        line = f"{where}:{mark.line + 1}" if mark else where
+        if getattr(event, "anchor", None):
+            raise InputError(
+                f"{line}: anchors and aliases are not used in a job file",
+                remedy="write the value out",
+            )
+        if getattr(event, "tag", None):
+            raise InputError(
+                f"{line}: tags such as !!x are not used in a job file",
+                remedy="write the plain value",
+            )
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > MAX_DEPTH:
+            raise InputError(
+                f"{line}: nested more than {MAX_DEPTH} levels deep",
+                remedy="a job file is two levels deep at most",
+            )
+
+
+def _compose(text: str, where: str) -> yaml.Node:
+    try:
+        _check_events(text, where)
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f":{mark.line + 1}" if mark else ""
+        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+        raise InputError(
+            f"{where}{line}: not YAML: {problem}",
+            remedy="mend that line; `railhead launch --help` shows a complete job file",
+        ) from None
+    except (RecursionError, ValueError) as error:
+        raise InputError(f"{where}: not YAML: {error}", remedy="write it flat") from None
+    if not isinstance(node, yaml.MappingNode):
+        raise InputError(
+            f"{where}: a job file is a list of `field: value` lines",
+            remedy="`railhead launch --help` shows a complete job file",
+        )
+    return node
+
+
+def _path(location: Sequence[int | str]) -> str:
+    text = ""
+    for part in location:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        elif part != "[key]":
+            text += f".{part}" if text else part
+    return text
+
+
+def _explain(error: Any, values: Any) -> str:
+    """One pydantic error in our words: the field, the value, what is allowed."""
+    path = _path(error["loc"])
+    field = str(error["loc"][0])
+    if error["type"] == "extra_forbidden":
+        fields = list(JobFile.model_fields)
+        return f"{path}: no such field{did_you_mean(path, fields)}; fields: {', '.join(fields)}"
+    if error["type"] == "missing":
+        return f"{path}: missing; allowed: {EXPECTED[field]}"
+    given = values
+    for part in error["loc"]:
+        inside = isinstance(given, dict) and part in given
+        if inside or (isinstance(given, tuple) and isinstance(part, int) and part < len(given)):
+            given = given[part]
+    if given is None and error["loc"][-1] != "[key]":
+        empty = ' (write "" for an empty text)' if field in ("env", "command") else ""
+        return f"{path}: no value{empty}; allowed: {EXPECTED[field]}"
+    if error["loc"][-1] == "[key]":
+        given = error["loc"][-2]
+    cause = (error.get("ctx") or {}).get("error")
+    if isinstance(cause, _AllowedError):
+        return f"{path}: {_show(given)} is not allowed; allowed: {cause}"
+    allowed = "text" if len(error["loc"]) > 1 else EXPECTED[field]
+    return f"{path}: {_show(given)} is not allowed; allowed: {allowed}"
+
+
+def _override(values: dict[str, Any], sets: Iterable[str]) -> list[Mistake]:
+    """Apply ``field=value`` and ``env.NAME=value`` overrides; returns what is wrong with them."""
+    mistakes = []
+    for item in sets:
+        key, equals, text = item.partition("=")
+        field, dot, name = key.partition(".")
+        if not equals or (dot and (field != "env" or not name)) or field in ("command", "files"):
+            mistakes.append(
+                Mistake(
+                    line=0,
+                    text=f"--set {item!r}: allowed: FIELD=VALUE of a single value, env.NAME=VALUE",
+                )
+            )
+        elif dot:
+            environment = values.get("env") or {}
+            if isinstance(environment, dict):
+                values["env"] = environment | {name: text}
+        elif field in NUMBER_FIELDS and re.fullmatch(r"[-+]?[0-9]{1,9}", text):
+            values[field] = int(text)
+        else:
+            values[field] = text
+    return mistakes
+
+
+def parse_job(text: str, *, where: str, sets: Iterable[str] = ()) -> JobFile:
+    """Read a job file's text.
+
+    Args:
+        text: the YAML.
+        where: how errors call it, such as the file's name.
+        sets: overrides, ``field=value`` or ``env.NAME=value``, applied before checking.
+
+    Raises:
+        InputError: with every mistake, each on its own line with line number, field, value and
+            what is allowed.
+    """
+    reader = _Reader()
+    values = reader.value(_compose(text, where), "")
+    mistakes = reader.mistakes + _override(values, sets)
+    # An optional field without a value means that it was left out.
+    optional = [n for n, f in JobFile.model_fields.items() if not f.is_required()]
+    given = {k: v for k, v in values.items() if not (v is None and k in optional)}
+    job: JobFile | None = None
+    try:
+        job = JobFile.model_validate(given)
+    except ValidationError as error:
+        for one in error.errors(include_url=False):
+            path = _path(one["loc"])
+            mistakes.append(Mistake(line=reader.lines.get(path, 0), text=_explain(one, given)))
+    if job is None or mistakes:
+        raise InputError(
+            _report(where, mistakes),
+            remedy="nothing was created; `railhead launch --help` shows a complete job file",
+        )
+    return job
+
+
+def _report(where: str, mistakes: Sequence[Mistake]) -> str:
+    ordered = sorted(mistakes, key=lambda m: m.line)
+    count = "1 mistake" if len(ordered) == 1 else f"{len(ordered)} mistakes"
+    lines = [f"  line {m.line}: {m.text}" if m.line else f"  {m.text}" for m in ordered]
+    return "\n".join([f"{where}: {count}", *lines])
+
+
+def read_job(path: Path, *, sets: Iterable[str] = ()) -> tuple[JobFile, tuple[Payload, ...]]:
+    """Read a job file and the local files that it names.
+
+    Raises:
+        InputError: as :func:`parse_job`; or the job file or one of its files is missing, no
+            regular file, unreadable or, all together, larger than a ConfigMap may be.
+    """
+    job = parse_job(_read_text(path), where=str(path), sets=sets)
+    return job, _payloads(job, path)
+
+
+def _read_text(path: Path) -> str:
+    remedy = "name a job file, such as examples/torch-ddp.yaml"
+    try:
+        if not path.is_file():
+            near = did_you_mean(path.name, _siblings(path.parent))
+            raise InputError(f"{path}: no such file{near}", remedy=remedy)
+        if path.stat().st_size > MAX_JOB_FILE_BYTES:
+            raise InputError(f"{path}: larger than a job file can be (1 MiB)", remedy=remedy)
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}", remedy=remedy) from None
+    except (UnicodeDecodeError, ValueError):
+        raise InputError(f"{path}: not UTF-8 text", remedy=remedy) from None
+
+
+def _siblings(directory: Path) -> list[str]:
+    try:
+        return [p.name for p in directory.iterdir()]
+    except OSError:
+        return []
+
+
+def _payloads(job: JobFile, path: Path) -> tuple[Payload, ...]:
+    mistakes: list[Mistake] = []
+    payloads: list[Payload] = []
+    total = 0
+    for index, entry in enumerate(job.files):
+        source = path.parent / entry
+        try:
+            if not source.is_file():
+                what = "a directory" if source.is_dir() else "no such file"
+                near = did_you_mean(source.name, _siblings(source.parent))
+                mistakes.append(
+                    Mistake(line=0, text=f"files[{index}]: {_show(entry)}: {what}{near}")
+                )
+                continue
+            total += source.stat().st_size
+            if total <= MAX_FILES_BYTES:
+                payloads.append(Payload(name=source.name, data=source.read_bytes()))
+        except OSError as error:
+            mistakes.append(
+                Mistake(line=0, text=f"files[{index}]: {_show(entry)}: {error.strerror}")
+            )
+    if total > MAX_FILES_BYTES:
+        mistakes.append(
+            Mistake(
+                line=0,
+                text=f"files: {total} bytes together; allowed: {MAX_FILES_BYTES} (one ConfigMap);"
+                " put larger ones into the image or on the checkpoint claim",
+            )
+        )
+    if mistakes:
+        raise InputError(
+            _report(str(path), mistakes),
+            remedy="nothing was created; paths are relative to the job file",
+        )
+    return tuple(payloads)

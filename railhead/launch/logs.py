@@ -1,0 +1,287 @@
+"""Log lines of a whole gang, as they are written, until the job ends.
+
+A pod that is not there yet, a container that restarts, a connection that breaks: the stream goes on
+where it stopped, by the timestamps that the kubelet puts in front of every line.
+"""
+
+from __future__ import annotations
+
+import queue
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from railhead.errors import InputError, PrerequisiteError, RailheadError
+from railhead.launch import kube, state
+from railhead.launch.state import JobState, Node
+
+# torchrun with --tee puts `[<role><local rank>]:` in front of a process's lines.
+RANK_PREFIX = re.compile(r"\[[A-Za-z_-]*?(\d+)\]:")
+DRAIN_SECONDS = 10.0
+POLL_SECONDS = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """One line of one node's log, without its timestamp."""
+
+    node: int
+    text: str
+
+    def __str__(self) -> str:
+        return f"[node-{self.node}] {self.text}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """Which lines are wanted. ``local_rank`` picks one process of a node, None all of them."""
+
+    node: int | None = None
+    local_rank: int | None = None
+
+    def takes(self, line: Line) -> bool:
+        """True for a line of that node and that process, or of no process in particular."""
+        if self.node is not None and line.node != self.node:
+            return False
+        prefix = RANK_PREFIX.match(line.text)
+        return self.local_rank is None or prefix is None or int(prefix[1]) == self.local_rank
+
+
+def select(job: JobState, *, rank: int | None, node: int | None) -> Selection:
+    """Turn ``--rank`` or ``--node`` into a selection.
+
+    Raises:
+        InputError: both are given, or the job has no such rank or node.
+    """
+    if rank is not None and node is not None:
+        raise InputError("--rank and --node both pick one", remedy="give one of the two")
+    if rank is not None:
+        if not 0 <= rank < job.ranks:
+            raise InputError(
+                f"--rank {rank}: {job.name} has ranks 0 to {job.ranks - 1}",
+                remedy="name one of them",
+            )
+        return Selection(
+            node=rank // job.processes_per_node, local_rank=rank % job.processes_per_node
+        )
+    if node is not None and not 0 <= node < job.wanted:
+        raise InputError(
+            f"--node {node}: {job.name} has nodes 0 to {job.wanted - 1}",
+            remedy="name one of them",
+        )
+    return Selection(node=node)
+
+
+class _Tail:
+    """One container's log, read to its end by a thread of its own."""
+
+    def __init__(
+        self,
+        cluster: kube.Cluster,
+        namespace: str,
+        node: Node,
+        *,
+        follow: bool,
+        tail: int | None,
+        sink: queue.SimpleQueue[Line],
+    ) -> None:
+        self._cluster = cluster
+        self._namespace = namespace
+        self._node = node
+        self._follow = follow
+        self._tail = tail
+        self._sink = sink
+        self._last = ""
+        self._same: set[str] = set()
+        self.ended = threading.Event()
+        self.stop = threading.Event()
+        self.error: RailheadError | None = None
+        threading.Thread(target=self._run, name=f"log-{node.pod}", daemon=True).start()
+
+    def _emit(self, raw: str) -> None:
+        stamp, _, text = raw.partition(" ")
+        # After a reconnect the server repeats the whole last second.
+        if stamp < self._last or (stamp == self._last and raw in self._same):
+            return
+        if stamp != self._last:
+            self._last, self._same = stamp, set()
+        self._same.add(raw)
+        self._sink.put(Line(node=self._node.index, text=text))
+
+    def _once(self) -> bool:
+        """Read until the stream ends; True when the container has nothing more to say."""
+        with self._cluster.log_lines(
+            self._namespace,
+            self._node.pod,
+            container=state.CONTAINER,
+            follow=self._follow,
+            since_time=_second(self._last) if self._last else None,
+            tail=None if self._last else self._tail,
+        ) as lines:
+            for line in lines:
+                if self.stop.is_set():
+                    return True
+                self._emit(line)
+        return not self._follow or self._over()
+
+    def _over(self) -> bool:
+        """Is this container instance finished? Its log is complete then."""
+        pod = self._cluster.find(kube.core(self._namespace, "pods", self._node.pod))
+        if pod is None or pod["metadata"]["uid"] != self._node.uid:
+            return True
+        now = state.read_node(pod)
+        return now.ended or now.restarts != self._node.restarts
+
+    def _run(self) -> None:
+        failures = 0
+        over_before = False
+        while not self.stop.is_set():
+            try:
+                if self._once():
+                    break
+                failures = 0
+            except TimeoutError:
+                # Silence. If the container ended meanwhile, one more look, then enough.
+                over = self._quiet_over()
+                if over and over_before:
+                    break
+                over_before = over
+            except kube.ApiError as error:
+                failures += 1
+                if error.status == 404 or failures > 5:
+                    self.error = None if error.status == 404 else error
+                    break
+            except PrerequisiteError as error:
+                failures += 1
+                if failures > 30:
+                    self.error = error
+                    break
+            self.stop.wait(0.5)
+        self.ended.set()
+
+    def _quiet_over(self) -> bool:
+        try:
+            return self._over()
+        except RailheadError:
+            return False
+
+
+def _second(stamp: str) -> str:
+    """A timestamp cut to the second, which is what ``sinceTime`` takes."""
+    return re.sub(r"\.\d+", "", stamp)
+
+
+class Gang:
+    """The logs of all of a job's pods, present and future."""
+
+    def __init__(
+        self,
+        cluster: kube.Cluster,
+        *,
+        namespace: str,
+        selection: Selection,
+        follow: bool,
+        tail: int | None = None,
+    ) -> None:
+        self._cluster = cluster
+        self._namespace = namespace
+        self._selection = selection
+        self._follow = follow
+        self._tail = tail
+        self._lines: queue.SimpleQueue[Line] = queue.SimpleQueue()
+        self._tails: dict[tuple[str, int], _Tail] = {}
+
+    def look(self, nodes: tuple[Node, ...]) -> None:
+        """Start reading every container instance that has started and is not read yet."""
+        for node in nodes:
+            wanted = self._selection.node in (None, node.index)
+            key = (node.uid, node.restarts)
+            if wanted and node.started and key not in self._tails:
+                self._tails[key] = _Tail(
+                    self._cluster,
+                    self._namespace,
+                    node,
+                    follow=self._follow,
+                    tail=self._tail,
+                    sink=self._lines,
+                )
+
+    def lines(self) -> Iterator[Line]:
+        """The lines that have arrived, without waiting."""
+        while True:
+            try:
+                line = self._lines.get_nowait()
+            except queue.Empty:
+                return
+            if self._selection.takes(line):
+                yield line
+
+    def drain(self, seconds: float = DRAIN_SECONDS) -> Iterator[Line]:
+        """The rest, until every container's log has ended or ``seconds`` have passed."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and not all(t.ended.is_set() for t in self._tails.values()):
+            yield from self.lines()
+            time.sleep(0.05)
+        yield from self.lines()
+
+    def close(self) -> None:
+        """Stop reading."""
+        for tail in self._tails.values():
+            tail.stop.set()
+
+    def errors(self) -> list[RailheadError]:
+        """What went wrong with reading, if anything."""
+        return [tail.error for tail in self._tails.values() if tail.error is not None]
+
+
+def print_states(
+    gang: Gang,
+    states: Iterator[JobState],
+    *,
+    line: Callable[[Line], None],
+    changed: Callable[[JobState], None],
+) -> JobState | None:
+    """Follow a job to its end, handing on every log line and every change of state.
+
+    Returns:
+        The last state; None when the job was gone before it could be read once.
+    """
+    last: JobState | None = None
+    try:
+        for now in states:
+            last = now
+            changed(now)
+            gang.look(now.nodes)
+            for one in gang.lines():
+                line(one)
+        for one in gang.drain():
+            line(one)
+    finally:
+        gang.close()
+    return last
+
+
+def read(
+    cluster: kube.Cluster, job: JobState, selection: Selection, *, tail: int | None
+) -> Iterator[Line]:
+    """What a job has written so far, one node after the other.
+
+    Raises:
+        ApiError: a log could not be read.
+    """
+    gang = Gang(cluster, namespace=job.namespace, selection=selection, follow=False, tail=tail)
+    gang.look(job.nodes)
+    lines = list(gang.drain(60.0))
+    yield from sorted(lines, key=lambda one: one.node)
+    if errors := gang.errors():
+        raise errors[0]
+
+
+def last_lines(cluster: kube.Cluster, job: JobState, count: int) -> list[Line]:
+    """The last lines of the node that failed first, or of node 0."""
+    failed = [n for n in job.nodes if n.reason and n.started] or list(job.nodes[:1])
+    if not failed:
+        return []
+    return list(read(cluster, job, Selection(node=failed[0].index), tail=count))

@@ -1,0 +1,426 @@
+"""What a job is doing, read from TrainJob, Workload, JobSet and pods; nothing is remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+from railhead.errors import NotFoundError, did_you_mean
+from railhead.launch import kube, preflight, render
+from railhead.launch.plan import GPU_RESOURCE
+from railhead.launch.quantity import parse, show
+
+Object = dict[str, Any]
+
+JOBSET_LABEL = "jobset.sigs.k8s.io/jobset-name"
+REPLICATED_LABEL = "jobset.sigs.k8s.io/replicatedjob-name"
+INDEX_LABEL = "batch.kubernetes.io/job-completion-index"
+UID_LABEL = "kueue.x-k8s.io/job-uid"
+CONTAINER = "node"
+
+
+class Phase(StrEnum):
+    """Where a job is on its way."""
+
+    QUEUED = "queued"
+    ADMITTED = "admitted"
+    STARTING = "starting"
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    SUSPENDED = "suspended"
+    CANCELLING = "cancelling"
+
+    @property
+    def finished(self) -> bool:
+        """True once nothing more will happen by itself."""
+        return self in (Phase.COMPLETED, Phase.FAILED)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Node:
+    """One pod of the gang. ``machine`` is empty until it is placed."""
+
+    index: int
+    pod: str
+    uid: str
+    machine: str
+    phase: str
+    started: bool
+    ended: bool
+    restarts: int
+    reason: str
+
+    def to_json(self) -> Object:
+        """For ``--json``."""
+        return {
+            "index": self.index,
+            "pod": self.pod,
+            "machine": self.machine,
+            "phase": self.phase,
+            "restarts": self.restarts,
+            "reason": self.reason,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobState:
+    """A job at one moment.
+
+    Attributes:
+        detail: why it is where it is, in one sentence; may be empty.
+        restarts: times that the whole gang was started again.
+        charged: pods that Kueue charges, None before it has seen the job.
+    """
+
+    name: str
+    namespace: str
+    uid: str
+    phase: Phase
+    detail: str
+    queue: str
+    runtime: str
+    wanted: int
+    processes_per_node: int
+    gpus_per_node: int
+    charged: int | None
+    created: datetime
+    nodes: tuple[Node, ...]
+    restarts: int
+
+    @property
+    def ranks(self) -> int:
+        """Processes in the whole job."""
+        return self.wanted * self.processes_per_node
+
+    def age(self, now: datetime | None = None) -> int:
+        """Seconds since it was submitted."""
+        return max(0, int(((now or datetime.now(UTC)) - self.created).total_seconds()))
+
+    def to_json(self) -> Object:
+        """For ``--json``; the keys stay, whatever the phase."""
+        return {
+            "name": self.name,
+            "namespace": self.namespace,
+            "phase": self.phase.value,
+            "detail": self.detail,
+            "queue": self.queue,
+            "runtime": self.runtime,
+            "nodes": self.wanted,
+            "processes_per_node": self.processes_per_node,
+            "gpus_per_node": self.gpus_per_node,
+            "ranks": self.ranks,
+            "charged": self.charged,
+            "restarts": self.restarts,
+            "created": self.created.isoformat(),
+            "age_seconds": self.age(),
+            "pods": [node.to_json() for node in self.nodes],
+        }
+
+
+def _condition(obj: Object | None, kind: str) -> Object | None:
+    for condition in ((obj or {}).get("status") or {}).get("conditions") or []:
+        if condition.get("type") == kind:
+            found: Object = condition
+            return found
+    return None
+
+
+def _is_true(obj: Object | None, kind: str) -> bool:
+    return (_condition(obj, kind) or {}).get("status") == "True"
+
+
+def _time(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+def _why(pod: Object, container: Object | None) -> str:
+    """Why a pod is not running well, in its own words."""
+    state = (container or {}).get("state") or {}
+    if ended := state.get("terminated"):
+        if ended.get("exitCode") == 0:
+            return ""
+        reason = ended.get("reason") or "Error"
+        signal = f", signal {ended['signal']}" if ended.get("signal") else ""
+        return f"exited {ended.get('exitCode')} ({reason}{signal})"
+    if waiting := state.get("waiting"):
+        reason = str(waiting.get("reason") or "")
+        message = str(waiting.get("message") or "")
+        return f"{reason}: {message}" if message else reason
+    status = pod.get("status") or {}
+    if status.get("reason"):
+        return f"{status['reason']}: {status.get('message') or ''}".rstrip(": ")
+    scheduled = _condition(pod, "PodScheduled") or {}
+    if scheduled.get("status") == "False":
+        return str(scheduled.get("message") or scheduled.get("reason") or "not placed yet")
+    return ""
+
+
+def read_node(pod: Object) -> Node:
+    """One pod of a gang."""
+    metadata = pod["metadata"]
+    status = pod.get("status") or {}
+    statuses = status.get("containerStatuses") or []
+    container = next((c for c in statuses if c.get("name") == CONTAINER), None)
+    labels = metadata.get("labels") or {}
+    annotations = metadata.get("annotations") or {}
+    index = labels.get(INDEX_LABEL) or annotations.get(INDEX_LABEL) or "0"
+    state = (container or {}).get("state") or {}
+    phase = "Terminating" if metadata.get("deletionTimestamp") else status.get("phase", "Pending")
+    return Node(
+        index=int(index),
+        pod=metadata["name"],
+        uid=metadata["uid"],
+        machine=(pod.get("spec") or {}).get("nodeName") or "",
+        phase=phase,
+        started="running" in state or "terminated" in state,
+        ended="terminated" in state,
+        restarts=int((container or {}).get("restartCount") or 0),
+        reason=_why(pod, container),
+    )
+
+
+def gang(pods: Iterable[Object]) -> tuple[Node, ...]:
+    """The trainer's pods, one an index (the newest where a pod was replaced), by index."""
+    newest: dict[int, tuple[str, Node]] = {}
+    for pod in pods:
+        if (pod["metadata"].get("labels") or {}).get(REPLICATED_LABEL) != render.REPLICATED_JOB:
+            continue
+        node = read_node(pod)
+        born = pod["metadata"].get("creationTimestamp") or ""
+        if node.index not in newest or born >= newest[node.index][0]:
+            newest[node.index] = (born, node)
+    return tuple(newest[index][1] for index in sorted(newest))
+
+
+def read_nodes(cluster: kube.Cluster, namespace: str, name: str) -> tuple[Node, ...]:
+    """The pods of one job."""
+    return gang(cluster.list(kube.core(namespace, "pods"), selector=f"{JOBSET_LABEL}={name}"))
+
+
+def _list_if_allowed(cluster: kube.Cluster, path: str, selector: str = "") -> list[Object]:
+    """A collection; empty where it may not be read or its kind is not installed."""
+    try:
+        return cluster.list(path, selector=selector)
+    except kube.ApiError as error:
+        if error.status in (403, 404):
+            return []
+        raise
+
+
+def charged(workload: Object | None) -> int | None:
+    """Pods that Kueue counts for a Workload."""
+    if workload is None:
+        return None
+    return sum(int(s.get("count") or 0) for s in (workload.get("spec") or {}).get("podSets") or [])
+
+
+def _gpus(job: Object, workload: Object | None) -> tuple[str, int]:
+    """The GPUs' resource name and the number each pod asks for."""
+    trainer = (job.get("spec") or {}).get("trainer") or {}
+    found = [((trainer.get("resourcesPerNode") or {}).get("requests")) or {}]
+    for pod_set in ((workload or {}).get("spec") or {}).get("podSets") or []:
+        containers = pod_set["template"]["spec"].get("containers") or []
+        found += [(c.get("resources") or {}).get("requests") or {} for c in containers]
+    for resources in found:
+        for name, amount in resources.items():
+            if name.endswith("/gpu"):
+                return str(name), int(parse(amount))
+    return GPU_RESOURCE, 0
+
+
+def _queue_room(cluster: kube.Cluster, namespace: str, queue: str, gpu: str) -> str:
+    """What the queue has left of a resource; empty where it may not be read."""
+    try:
+        local = cluster.find(kube.kueue(namespace, "localqueues", queue))
+        name = ((local or {}).get("spec") or {}).get("clusterQueue")
+        behind = cluster.find(kube.kueue("", "clusterqueues", str(name))) if name else None
+    except kube.ApiError as error:
+        if error.status == 403:
+            return ""
+        raise
+    if local is None:
+        return f"there is no queue {queue!r} in namespace {namespace}"
+    if behind is None:
+        return f"there is no ClusterQueue {name!r}"
+    nominal, reserved = preflight.quota(behind).get(gpu, (None, None))
+    if nominal is None or reserved is None:
+        return ""
+    return f"queue {queue} has {show(nominal - reserved)} of {show(nominal)} free"
+
+
+def _waiting(
+    cluster: kube.Cluster, job: Object, workload: Object | None, *, queue: str, wanted: int
+) -> str:
+    gpu, each = _gpus(job, workload)
+    parts = [f"needs {wanted} x {each} {gpu}"]
+    if room := _queue_room(cluster, job["metadata"]["namespace"], queue, gpu):
+        parts.append(room)
+    text = f"waiting in queue {queue}: {', '.join(parts)}"
+    reserved = _condition(workload, "QuotaReserved") or {}
+    if reserved.get("status") == "False" and reserved.get("message"):
+        text += f" (Kueue: {reserved['message']})"
+    elif workload is None:
+        text += " (Kueue has not seen it yet)"
+    return text
+
+
+def _failure(job: Object, nodes: tuple[Node, ...]) -> str:
+    condition = _condition(job, "Failed") or {}
+    text = str(condition.get("message") or condition.get("reason") or "failed")
+    bad = [f"node-{n.index} ({n.pod} on {n.machine}) {n.reason}" for n in nodes if n.reason]
+    return "; ".join([text, *bad])
+
+
+def _phase(job: Object, workload: Object | None, nodes: tuple[Node, ...], wanted: int) -> Phase:
+    spec = job.get("spec") or {}
+    if job["metadata"].get("deletionTimestamp"):
+        return Phase.CANCELLING
+    if _is_true(job, "Complete"):
+        return Phase.COMPLETED
+    if _is_true(job, "Failed"):
+        return Phase.FAILED
+    if spec.get("suspend"):
+        if not (job["metadata"].get("labels") or {}).get(render.QUEUE_LABEL):
+            return Phase.SUSPENDED
+        if _is_true(workload, "Admitted"):
+            return Phase.ADMITTED
+        return Phase.QUEUED
+    if not nodes:
+        return Phase.ADMITTED
+    running = [n for n in nodes if n.phase in ("Running", "Succeeded") and n.started]
+    return Phase.RUNNING if len(running) >= wanted else Phase.STARTING
+
+
+def _detail(
+    cluster: kube.Cluster,
+    job: Object,
+    workload: Object | None,
+    nodes: tuple[Node, ...],
+    *,
+    phase: Phase,
+    queue: str,
+    wanted: int,
+) -> str:
+    if phase is Phase.QUEUED:
+        return _waiting(cluster, job, workload, queue=queue, wanted=wanted)
+    if phase is Phase.FAILED:
+        return _failure(job, nodes)
+    if phase is Phase.SUSPENDED:
+        return "suspended, and no queue will start it"
+    if phase is Phase.ADMITTED:
+        return "admitted by the queue; pods are being made"
+    if phase in (Phase.STARTING, Phase.RUNNING, Phase.CANCELLING):
+        up = sum(1 for n in nodes if n.phase in ("Running", "Succeeded"))
+        why = [f"node-{n.index}: {n.reason}" for n in nodes if n.reason]
+        return "; ".join([f"{up} of {wanted} pods running", *why])
+    return ""
+
+
+def _build(
+    cluster: kube.Cluster,
+    job: Object,
+    *,
+    workload: Object | None,
+    nodes: tuple[Node, ...],
+    child: Object | None,
+) -> JobState:
+    metadata, spec = job["metadata"], job.get("spec") or {}
+    trainer = spec.get("trainer") or {}
+    queue = (metadata.get("labels") or {}).get(render.QUEUE_LABEL) or ""
+    counted = charged(workload)
+    wanted = int(trainer.get("numNodes") or counted or 1)
+    phase = _phase(job, workload, nodes, wanted)
+    processes = trainer.get("numProcPerNode")
+    return JobState(
+        name=metadata["name"],
+        namespace=metadata["namespace"],
+        uid=metadata["uid"],
+        phase=phase,
+        detail=_detail(cluster, job, workload, nodes, phase=phase, queue=queue, wanted=wanted),
+        queue=queue,
+        runtime=(spec.get("runtimeRef") or {}).get("name") or "",
+        wanted=wanted,
+        processes_per_node=processes if isinstance(processes, int) else 1,
+        gpus_per_node=_gpus(job, workload)[1],
+        charged=counted,
+        created=_time(metadata["creationTimestamp"]),
+        nodes=nodes,
+        restarts=int(((child or {}).get("status") or {}).get("restarts") or 0),
+    )
+
+
+def read_state(cluster: kube.Cluster, job: Object) -> JobState:
+    """The state of one TrainJob object that was just read."""
+    namespace, name = job["metadata"]["namespace"], job["metadata"]["name"]
+    workloads = _list_if_allowed(
+        cluster,
+        kube.kueue(namespace, "workloads"),
+        selector=f"{UID_LABEL}={job['metadata']['uid']}",
+    )
+    return _build(
+        cluster,
+        job,
+        workload=workloads[0] if workloads else None,
+        nodes=read_nodes(cluster, namespace, name),
+        child=cluster.find(kube.jobset(namespace, name)),
+    )
+
+
+def read_states(cluster: kube.Cluster, namespaces: tuple[str, ...]) -> list[JobState]:
+    """The state of every job in the namespaces, oldest first; four lists a namespace."""
+    states: list[JobState] = []
+    for namespace in namespaces:
+        jobs = cluster.list(kube.trainjobs(namespace))
+        if not jobs:
+            continue
+        pods: dict[str, list[Object]] = {}
+        for pod in cluster.list(kube.core(namespace, "pods"), selector=JOBSET_LABEL):
+            pods.setdefault(pod["metadata"]["labels"][JOBSET_LABEL], []).append(pod)
+        workloads = {
+            (w["metadata"].get("labels") or {}).get(UID_LABEL): w
+            for w in _list_if_allowed(cluster, kube.kueue(namespace, "workloads"))
+        }
+        children = {
+            c["metadata"]["name"]: c for c in _list_if_allowed(cluster, kube.jobset(namespace, ""))
+        }
+        for job in jobs:
+            name = job["metadata"]["name"]
+            states.append(
+                _build(
+                    cluster,
+                    job,
+                    workload=workloads.get(job["metadata"]["uid"]),
+                    nodes=gang(pods.get(name, [])),
+                    child=children.get(name),
+                )
+            )
+    return sorted(states, key=lambda state: state.created)
+
+
+def find_job(cluster: kube.Cluster, namespaces: tuple[str, ...], name: str) -> Object:
+    """The TrainJob called ``name`` in the first namespace that has it.
+
+    Raises:
+        NotFoundError: none has; the message names near misses and the jobs there are.
+    """
+    for namespace in namespaces:
+        if name and (found := cluster.find(kube.trainjobs(namespace, name))):
+            return found
+    known = [job["metadata"]["name"] for job in list_jobs(cluster, namespaces)]
+    shown = ", ".join(known[:10]) + (f" and {len(known) - 10} more" if len(known) > 10 else "")
+    raise NotFoundError(
+        f"no job is called {name!r} in namespace {', '.join(namespaces)}"
+        + did_you_mean(name, known)
+        + (f"; there are: {shown}" if known else "; there are none"),
+        remedy="`railhead status` lists the jobs",
+    )
+
+
+def list_jobs(cluster: kube.Cluster, namespaces: tuple[str, ...]) -> list[Object]:
+    """Every TrainJob in the namespaces, oldest first."""
+    found = [job for namespace in namespaces for job in cluster.list(kube.trainjobs(namespace))]
+    return sorted(found, key=lambda job: str(job["metadata"]["creationTimestamp"]))
