@@ -5,8 +5,6 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 
-LAB ?= lab
-NODES ?= 2
 # What ran last in which suite, as JUnit XML.
 REPORTS := build/reports
 VENV := .venv/bin
@@ -26,11 +24,11 @@ venv: ## The Python environment, .venv, from the pinned requirements
 
 .PHONY: demo
 demo: venv ## A real cluster, `pulumi up` on it, a real two-node training run; leaves the lab up
-	@$(VENV)/python tools/demo.py --name $(LAB) --nodes $(NODES)
+	@$(VENV)/python tools/demo.py
 
 .PHONY: down
 down: venv ## Take the demo's lab down; the cache of what was built stays
-	@$(VENV)/railhead lab down --name $(LAB)
+	@$(VENV)/railhead lab down
 
 .PHONY: test
 test: venv lint types quick lab-test ## Everything: style, types, quick tests, tests on a lab of their own

@@ -104,15 +104,18 @@ def measure(nodes: int, runs: int, settle: float) -> dict[str, Any]:
     railhead("lab", "down", *lab)
     ups, downs = [], []
     used: dict[str, int] = {}
+    phases: dict[str, list[float]] = defaultdict(list)
     for run in range(runs):
         start = time.monotonic()
         railhead("lab", "up", *lab, "--nodes", str(nodes))
         ups.append(time.monotonic() - start)
         print(f"start {run + 1} of {runs}: {ups[-1]:.1f} s", file=sys.stderr, flush=True)
+        status = json.loads(railhead("lab", "status", *lab, "--json"))
+        for phase, seconds in status["up_seconds"].items():
+            phases[phase].append(seconds)
         if run == runs - 1:
             print(f"waiting {settle:.0f} s for it to be idle", file=sys.stderr, flush=True)
             time.sleep(settle)
-            status = json.loads(railhead("lab", "status", *lab, "--json"))
             used = memory(int(status["init_pid"]))
         start = time.monotonic()
         railhead("lab", "down", *lab)
@@ -125,6 +128,7 @@ def measure(nodes: int, runs: int, settle: float) -> dict[str, Any]:
         },
         "nodes": nodes,
         "up_s": ups,
+        "phases_s": dict(phases),
         "down_s": downs,
         "memory_bytes": dict(sorted(used.items(), key=lambda item: -item[1])),
         "memory_total_bytes": sum(used.values()),
@@ -141,7 +145,10 @@ def show(result: dict[str, Any], console: Console) -> None:
     times = Table(title="Warm start and stop, seconds", title_justify="left")
     for column in ("what", "median", "least", "most", "runs"):
         times.add_column(column, justify="left" if column == "what" else "right")
-    for what, seconds in (("railhead lab up", result["up_s"]), ("down", result["down_s"])):
+    rows = [("railhead lab up", result["up_s"])]
+    rows += [(f"  {phase}", seconds) for phase, seconds in result["phases_s"].items()]
+    rows += [("railhead lab down", result["down_s"])]
+    for what, seconds in rows:
         figures = (statistics.median(seconds), min(seconds), max(seconds))
         times.add_row(what, *(f"{figure:.1f}" for figure in figures), str(len(seconds)))
     console.print(times)
@@ -163,6 +170,8 @@ def main() -> None:
     parser.add_argument("--settle", type=float, default=30, help="seconds before memory is read")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     options = parser.parse_args()
+    # The command of this very environment, whether or not it is activated.
+    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     result = measure(options.nodes, options.runs, options.settle)
     if options.json:
         print(json.dumps(result, indent=1))

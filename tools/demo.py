@@ -5,13 +5,14 @@ Each step is a command that a user would type; it is printed before it runs. The
 
 from __future__ import annotations
 
-import argparse
+import itertools
 import json
+import os
 import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from rich.table import Table
 REPO = Path(__file__).resolve().parent.parent
 STACK = "lab"
 JOB = "examples/torch-ddp.yaml"
+JOB_NAME = "torch-ddp"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,15 +38,13 @@ class Step:
 class Demo:
     """Runs the steps in order and keeps their wall-clock seconds."""
 
-    def __init__(self, console: Console, lab: str, nodes: int) -> None:
+    def __init__(self, console: Console) -> None:
         self.console = console
-        self.lab = lab
-        self.nodes = nodes
         self.rows: list[tuple[str, float, str]] = []
 
     def in_lab(self, *command: str) -> list[str]:
         """A command with the lab's environment: its PATH, kubeconfig and Pulumi backend."""
-        return ["railhead", "lab", "exec", "--name", self.lab, "--", *command]
+        return ["railhead", "lab", "exec", "--", *command]
 
     def read(self, command: list[str]) -> Any:
         """The JSON that a command prints, or None where it fails: the table is no proof."""
@@ -55,17 +55,12 @@ class Demo:
             return None
 
     def nodes_ready(self) -> str:
-        """How many nodes say Ready, and their Kubernetes version."""
-        listed = self.read(self.in_lab("kubectl", "get", "nodes", "-o", "json"))
-        items = listed["items"] if listed else []
-        ready = [
-            node
-            for node in items
-            for condition in node["status"]["conditions"]
-            if condition["type"] == "Ready" and condition["status"] == "True"
-        ]
-        versions = sorted({node["status"]["nodeInfo"]["kubeletVersion"] for node in ready})
-        return f"{len(ready)} of {len(items)} nodes Ready, Kubernetes {', '.join(versions)}"
+        """How many nodes are Ready, and what the whole lab holds in memory."""
+        status = self.read(["railhead", "lab", "status", "--json"])
+        if not status:
+            return "its status could not be read"
+        ready = sum(node["ready"] for node in status["nodes"])
+        return f"{ready} of {len(status['nodes'])} nodes Ready, {status['memory_mib']:.0f} MiB"
 
     def resources(self) -> str:
         """How many resources the stack's state holds."""
@@ -73,51 +68,51 @@ class Demo:
         found = state["deployment"].get("resources", []) if state else []
         return f"{len(found)} resources in stack {STACK}"
 
-    def steps(self) -> list[Step]:
+    def job_name(self) -> str:
+        """The job file's own name, or the next that no earlier demo took."""
+        jobs = self.read(["railhead", "status", "--lab", "lab", "--json"]) or []
+        taken = {job["name"] for job in jobs}
+        names = (f"{JOB_NAME}-{number}" for number in itertools.count(2))
+        return JOB_NAME if JOB_NAME not in taken else next(n for n in names if n not in taken)
+
+    def launch(self) -> list[str]:
+        """The command that launches the job."""
+        name = self.job_name()
+        renamed = [] if name == JOB_NAME else ["--name", name]
+        return ["railhead", "launch", JOB, *renamed, "--lab", "lab", "--follow"]
+
+    def steps(self) -> Iterator[Step]:
         """The demo: what a platform engineer does, then what a researcher does."""
         pulumi = ("pulumi", "--non-interactive")
-        return [
-            Step(
-                title="the cluster",
-                command=["railhead", "lab", "up", "--name", self.lab, "--nodes", str(self.nodes)],
-                outcome=self.nodes_ready,
-            ),
-            Step(
-                title="the stack is chosen",
-                command=self.in_lab(*pulumi, "stack", "select", "--create", STACK),
-                outcome=lambda: "state in the lab's own file backend",
-            ),
-            Step(
-                title="pulumi up",
-                command=self.in_lab(*pulumi, "up", "--stack", STACK, "--yes", "--skip-preview"),
-                outcome=self.resources,
-            ),
-            Step(
-                title="pulumi up again",
-                command=self.in_lab(
-                    *pulumi,
-                    "up",
-                    "--stack",
-                    STACK,
-                    "--yes",
-                    "--skip-preview",
-                    "--expect-no-changes",
-                ),
-                outcome=lambda: "nothing to change",
-            ),
-            Step(
-                title="the training run",
-                command=self.in_lab("railhead", "launch", JOB, "--follow"),
-                outcome=lambda: "finished, checkpoints in the shared claim",
-            ),
-        ]
+        yield Step(
+            title="the cluster",
+            command=["railhead", "lab", "up"],
+            outcome=self.nodes_ready,
+        )
+        yield Step(
+            title="the stack is chosen",
+            command=self.in_lab(*pulumi, "stack", "select", "--create", STACK),
+            outcome=lambda: "state in the lab's own file backend",
+        )
+        up = (*pulumi, "up", "--stack", STACK, "--yes", "--skip-preview")
+        yield Step(title="pulumi up", command=self.in_lab(*up), outcome=self.resources)
+        yield Step(
+            title="pulumi up again",
+            command=self.in_lab(*up, "--expect-no-changes"),
+            outcome=lambda: "nothing to change",
+        )
+        yield Step(
+            title="the training run",
+            command=self.launch(),
+            outcome=lambda: "completed; its checkpoints are in the shared claim",
+        )
 
     def run(self) -> int:
         """Run every step; stop at the first that fails and say how to go on. Returns its code."""
-        steps = self.steps()
-        for number, step in enumerate(steps, 1):
+        # One by one: the last command depends on what the earlier ones left.
+        for number, step in enumerate(self.steps(), 1):
             shown = shlex.join(step.command)
-            self.console.rule(f"[bold]{number}/{len(steps)} {step.title}", align="left")
+            self.console.rule(f"[bold]{number}. {step.title}", align="left")
             self.console.print(f"$ {shown}", style="dim", highlight=False)
             start = time.monotonic()
             done = subprocess.run(step.command, cwd=REPO, check=False)
@@ -126,8 +121,8 @@ class Demo:
                 self.console.print(
                     f"\n[bold red]demo: step {number} ({step.title}) ended with code "
                     f"{done.returncode} after {seconds:.0f} s.[/]\n"
-                    f"  fix: read what it printed above; `railhead lab logs --name {self.lab}` has "
-                    "more. Then `make demo` again: it goes on from here.",
+                    f"  fix: read what it printed above; `railhead lab logs` has more. "
+                    "Then `make demo` again: it goes on from here.",
                     highlight=False,
                 )
                 return done.returncode
@@ -144,33 +139,35 @@ class Demo:
         table.add_column("outcome")
         for title, seconds, outcome in self.rows:
             table.add_row(title, f"{seconds:.0f}", outcome)
-        name = "" if self.lab == "lab" else f" --name {self.lab}"
         self.console.print()
         self.console.print(table)
         self.console.print(
             f"""
 The lab is still up. To look around (`source .venv/bin/activate` first):
-  railhead lab status{name}
-  eval "$(railhead lab env{name})"      # kubectl, helm and pulumi, set to this lab
+  railhead lab status
+  railhead status
+  railhead launch {JOB} --name my-first-run --follow
+  eval "$(railhead lab env)"      # kubectl, helm and pulumi, set to this lab
   kubectl get nodes,pods -A
   pulumi stack -s {STACK}
-  railhead launch {JOB} --follow
-To take it down, leaving nothing but the cache:
-  make down{"" if self.lab == "lab" else f" LAB={self.lab}"}""",
+To take it down, leaving nothing but the cache of builds:
+  make down""",
             highlight=False,
             markup=False,
         )
 
 
 def main() -> int:
-    """Read the options and run the demo; returns the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--name", default="lab", help="the lab's name (default: lab)")
-    parser.add_argument("--nodes", type=int, default=2, help="real nodes (default: 2)")
-    options = parser.parse_args()
+    """Run the demo; returns the exit code."""
+    # The commands of this very environment, whether or not it is activated.
+    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     # Without a terminal rich would wrap at 80 columns and break the commands apart.
     width = None if sys.stdout.isatty() else 110
-    return Demo(Console(width=width, soft_wrap=True), options.name, options.nodes).run()
+    try:
+        return Demo(Console(width=width, soft_wrap=True)).run()
+    except KeyboardInterrupt:
+        print("\ndemo: interrupted; `make demo` goes on from here, `make down` takes the lab down")
+        return 130
 
 
 if __name__ == "__main__":

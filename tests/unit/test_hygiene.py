@@ -370,6 +370,8 @@ def test_what_is_imported_is_declared() -> None:
     providers = importlib.metadata.packages_distributions()
     wrong = []
     for name in python_sources():
+        if name.parts[0] == "examples":
+            continue  # runs in a training image, with what the image has
         if name.is_relative_to("railhead") and not name.is_relative_to("railhead/lab"):
             # railhead.config is the deploy side of the package; the rest is the researcher's.
             allowed = declared("deploy") if name.is_relative_to("railhead/config") else declared()
