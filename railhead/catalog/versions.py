@@ -151,4 +151,42 @@ PRODUCTION = Combination(
     source="charts' newest tags; not run here",
 )
 
-COMBINATIONS: dict[str, Combination] = {c.name: c for c in (LAB, PRODUCTION)}
+# A pair that is still in the field: it charges a gang by the runtime's template, so its stack
+# gets the guard that refuses every other node count (components/guards.py).
+TEMPLATE_CHARGE = Combination(
+    name="kueue-0.15",
+    kubernetes=("1.33", "1.34"),
+    kueue=Controller(
+        name="kueue",
+        version="0.15.0",
+        namespace="kueue-system",
+        chart=OciChart(url="oci://registry.k8s.io/kueue/charts/kueue"),
+        image="registry.k8s.io/kueue/kueue",
+        tag="v0.15.0",
+        source="charge measured by hand: no parallelism in the template, and a two-node job was "
+        "charged one pod; parallelism 2, and a four-node job was charged two and ran half placed",
+    ),
+    jobset=Controller(
+        name="jobset",
+        version="0.10.1",
+        namespace="jobset-system",
+        chart=OciChart(url="oci://registry.k8s.io/jobset/charts/jobset"),
+        image="registry.k8s.io/jobset/jobset",
+        tag="v0.10.1",
+        source="ran beside kueue 0.15.0 and trainer 2.1.0",
+    ),
+    trainer=Controller(
+        name="kubeflow-trainer",
+        version="2.1.0",
+        namespace="kubeflow-system",
+        chart=OciChart(url="oci://ghcr.io/kubeflow/charts/kubeflow-trainer"),
+        image="ghcr.io/kubeflow/trainer/trainer-controller-manager",
+        tag="v2.1.0",
+        source="ran beside kueue 0.15.0 and jobset 0.10.1",
+    ),
+    gang_charge="template",
+    placement_field="podTemplateOverrides",
+    source="the three ran together on Kubernetes 1.34; kueue PR #8135 mends the charge from 0.15.2",
+)
+
+COMBINATIONS: dict[str, Combination] = {c.name: c for c in (LAB, PRODUCTION, TEMPLATE_CHARGE)}

@@ -1,0 +1,115 @@
+"""Controllers as Helm releases, from the chart source that the catalogue names.
+
+A release rather than rendered objects: hooks run, the namespaces' resources are what the chart's
+own documentation says, and a preview needs no cluster-side templates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+
+from railhead import paths
+from railhead.catalog.versions import Controller, OciChart
+from railhead.errors import PrerequisiteError
+
+# Image pulls and certificate rotation included; Helm's own 300 s is short on a slow machine.
+RELEASE_SECONDS = 600
+WEBHOOK_SECONDS = 120
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resources:
+    """What a controller requests, and its memory limit; quantities."""
+
+    cpu: str
+    memory: str
+    memory_limit: str
+
+    def rendered(self) -> dict[str, dict[str, str]]:
+        """As a container's ``resources``."""
+        return {
+            "requests": {"cpu": self.cpu, "memory": self.memory},
+            "limits": {"memory": self.memory_limit},
+        }
+
+
+def chart_arguments(controller: Controller) -> dict[str, str]:
+    """``chart`` and ``version`` of a Release.
+
+    Raises:
+        PrerequisiteError: the chart of a Go module is not in the cache.
+    """
+    if isinstance(controller.chart, OciChart):
+        return {"chart": controller.chart.url, "version": controller.version}
+    directory = paths.charts_dir() / f"{controller.name}-{controller.version}"
+    if not (directory / "Chart.yaml").is_file():
+        raise PrerequisiteError(
+            f"chart {controller.name} {controller.version} is not in the cache: {directory}",
+            remedy="run `railhead lab build`; it takes the chart from module "
+            f"{controller.chart.module} {controller.chart.module_version}",
+        )
+    return {"chart": str(directory)}
+
+
+def namespace(
+    name: str, metadata_name: str, opts: pulumi.ResourceOptions
+) -> kubernetes.core.v1.Namespace:
+    """A namespace of its own for a controller, so that destroying takes it away as well."""
+    return kubernetes.core.v1.Namespace(
+        name,
+        metadata={"name": metadata_name, "labels": {"railhead.dev/managed": "true"}},
+        opts=opts,
+    )
+
+
+def release(
+    name: str,
+    controller: Controller,
+    values: Mapping[str, Any],
+    opts: pulumi.ResourceOptions,
+) -> kubernetes.helm.v3.Release:
+    """Install a controller and wait until its pods are ready.
+
+    The readiness checks of Kueue, JobSet and Trainer hold until certificates are in place and the
+    webhook server listens.
+    """
+    return kubernetes.helm.v3.Release(
+        name,
+        name=controller.name,
+        namespace=controller.namespace,
+        values=dict(values),
+        timeout=RELEASE_SECONDS,
+        # Not atomic: a first install that fails for lack of an image would be rolled back and
+        # installed again for ever; left in place, the next `up` upgrades it.
+        atomic=False,
+        opts=opts,
+        **chart_arguments(controller),
+    )
+
+
+def webhooks_answer(
+    name: str, service: str, in_namespace: str, opts: pulumi.ResourceOptions
+) -> kubernetes.core.v1.ServicePatch:
+    """Hold what depends on it until the webhook's Service has an endpoint that is ready.
+
+    A ready Deployment is not enough: the API server calls the Service, whose endpoints follow a
+    moment later, and a custom resource created in between is refused (kueue #3794). The provider
+    waits for a Service's endpoints whenever it writes one, so one annotation of our own does it.
+    """
+    return kubernetes.core.v1.ServicePatch(
+        name,
+        metadata={
+            "name": service,
+            "namespace": in_namespace,
+            "annotations": {
+                "railhead.dev/webhook": "ready",
+                "pulumi.com/timeoutSeconds": str(WEBHOOK_SECONDS),
+            },
+        },
+        opts=opts,
+    )

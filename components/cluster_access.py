@@ -1,0 +1,75 @@
+"""How the engine reaches the cluster: a kubeconfig's path, never its content."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+
+from railhead import paths
+from railhead.config.model import ExistingPlatform, LabPlatform
+from railhead.errors import PrerequisiteError
+
+# The lab's own environment sets it, so that a second lab takes the same stack.
+LAB_VARIABLE = "RAILHEAD_LAB"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterAccess:
+    """A reachable cluster.
+
+    ``identity`` names it for good: resources are replaced when it changes, and only then, however
+    often its address or its credentials do.
+    """
+
+    kubeconfig: Path
+    context: str | None
+    identity: str
+
+
+def cluster_access(platform: LabPlatform | ExistingPlatform, cluster: str) -> ClusterAccess:
+    """Find the kubeconfig that a platform means.
+
+    Raises:
+        PrerequisiteError: it is not there; names what to run.
+    """
+    if isinstance(platform, LabPlatform):
+        return _lab(os.environ.get(LAB_VARIABLE) or platform.lab)
+    path = Path(platform.kubeconfig).expanduser().absolute()
+    if not path.is_file():
+        raise PrerequisiteError(
+            f"platform.kubeconfig: {path} is not there",
+            remedy="write the cluster's kubeconfig there, or correct the path in the stack's file",
+        )
+    return ClusterAccess(
+        kubeconfig=path, context=platform.context, identity=platform.identity or cluster
+    )
+
+
+def _lab(name: str) -> ClusterAccess:
+    kubeconfig = paths.lab_kubeconfig(name)
+    identity = paths.lab_dir(name) / "identity"
+    suffix = "" if name == "lab" else f" --name {name}"
+    for path in (kubeconfig, identity):
+        if not path.is_file():
+            raise PrerequisiteError(
+                f"the lab {name!r} is not up: {path} is not there",
+                remedy=f"run `railhead lab up{suffix}`",
+            )
+    return ClusterAccess(
+        kubeconfig=kubeconfig, context=None, identity=identity.read_text(encoding="utf-8").strip()
+    )
+
+
+def provider(name: str, access: ClusterAccess, opts: pulumi.ResourceOptions) -> kubernetes.Provider:
+    """The one provider that every resource of the cluster is registered with."""
+    return kubernetes.Provider(
+        name,
+        kubeconfig=str(access.kubeconfig),
+        context=access.context,
+        cluster_identifier=access.identity,
+        opts=opts,
+    )

@@ -1,0 +1,155 @@
+"""What the cluster tells its users, built from the configuration and written into the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+
+from components.names import TRAINER_CONTAINER
+from components.queues import cluster_queues
+from components.runtimes import gpus_of
+from components.wiring import quantities, wiring
+from railhead import contract
+from railhead.catalog.machines import MACHINES
+from railhead.catalog.versions import COMBINATIONS
+from railhead.config.model import Cluster
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContractArgs:
+    """Arguments of :class:`PublishedContract`."""
+
+    contract: contract.ClusterContract
+    after: Sequence[pulumi.Resource] = ()
+
+
+def build(cluster: Cluster, flavors: Mapping[str, str]) -> contract.ClusterContract:
+    """The contract of a cluster; ``flavors`` is pool name -> ResourceFlavor name."""
+    combination = COMBINATIONS[cluster.versions]
+    wired = wiring(cluster)
+    pools_of = cluster_queues(cluster)
+    return contract.ClusterContract(
+        cluster=cluster.name,
+        platform=cluster.platform.kind,
+        fabric=contract.Fabric(
+            kind=cluster.fabric.kind,
+            mode=cluster.fabric.mode,
+            device_resources=dict(wired.devices),
+            networks=tuple(
+                contract.Network(
+                    name=rail.network,
+                    namespace=namespace,
+                    rail=rail.rail,
+                    interface=rail.interface,
+                )
+                for namespace in cluster.namespaces
+                for rail in wired.rails
+            ),
+            environment=dict(wired.environment),
+            line_rate_gbps=wired.line_rate_gbps,
+            nics_per_node=wired.nics_per_node,
+        ),
+        node_pools=tuple(
+            contract.NodePool(
+                name=pool.name,
+                instance_type=pool.instance_type,
+                nodes=pool.nodes,
+                gpus_per_node=MACHINES[pool.instance_type].gpus,
+                capacity=quantities(cluster, pool),
+                node_selector=dict(pool.node_selector),
+            )
+            for pool in cluster.pools
+        ),
+        queues=tuple(
+            contract.Queue(
+                name=queue.name,
+                namespace=queue.namespace,
+                cluster_queue=queue.cluster_queue,
+                flavors=tuple(flavors[pool] for pool in pools_of[queue.cluster_queue]),
+            )
+            for queue in cluster.queues
+        ),
+        runtimes=tuple(
+            contract.Runtime(
+                name=runtime.name,
+                framework=runtime.framework,
+                image=runtime.image,
+                container=TRAINER_CONTAINER,
+                gpus_per_node=gpus_of(cluster, runtime),
+            )
+            for runtime in cluster.runtimes
+        ),
+        checkpoints=tuple(
+            contract.Checkpoint(
+                claim=checkpoint.name,
+                namespace=checkpoint.namespace,
+                mount_path=checkpoint.mount_path,
+                size=checkpoint.size,
+            )
+            for checkpoint in cluster.checkpoints
+        ),
+        namespaces=cluster.namespaces,
+        topology_levels=cluster.topology,
+        versions={
+            "combination": combination.name,
+            "jobset": combination.jobset.version,
+            "kueue": combination.kueue.version,
+            "trainer": combination.trainer.version,
+        },
+    )
+
+
+class PublishedContract(pulumi.ComponentResource):
+    """The contract's ConfigMap, which every authenticated user may read, and nothing beside it."""
+
+    def __init__(
+        self, name: str, args: ContractArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("railhead:index:Contract", name, None, opts)
+        namespace = kubernetes.core.v1.Namespace(
+            f"{name}-namespace",
+            metadata={"name": contract.NAMESPACE, "labels": {"railhead.dev/managed": "true"}},
+            opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
+        )
+        inside = pulumi.ResourceOptions(parent=self, depends_on=[namespace])
+        kubernetes.core.v1.ConfigMap(
+            f"{name}-config-map",
+            metadata={"name": contract.CONFIG_MAP, "namespace": contract.NAMESPACE},
+            data={contract.KEY: args.contract.to_json()},
+            opts=inside,
+        )
+        reader = {"name": "railhead-contract-reader", "namespace": contract.NAMESPACE}
+        role = kubernetes.rbac.v1.Role(
+            f"{name}-reader",
+            metadata=reader,
+            rules=[
+                {
+                    "api_groups": [""],
+                    "resources": ["configmaps"],
+                    "resource_names": [contract.CONFIG_MAP],
+                    "verbs": ["get"],
+                }
+            ],
+            opts=inside,
+        )
+        kubernetes.rbac.v1.RoleBinding(
+            f"{name}-reader-binding",
+            metadata=reader,
+            role_ref={
+                "api_group": "rbac.authorization.k8s.io",
+                "kind": "Role",
+                "name": "railhead-contract-reader",
+            },
+            subjects=[
+                {
+                    "api_group": "rbac.authorization.k8s.io",
+                    "kind": "Group",
+                    "name": "system:authenticated",
+                }
+            ],
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[role]),
+        )
+        self.register_outputs({"config_map": f"{contract.NAMESPACE}/{contract.CONFIG_MAP}"})

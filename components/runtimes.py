@@ -1,0 +1,186 @@
+"""ClusterTrainingRuntimes that already carry the fabric's wiring.
+
+Whoever names one, with `railhead launch`, kubectl or the Kubeflow SDK, gets the same pods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+
+from components.names import PUBLISHED_LABEL, TRAINER_CONTAINER, TRAINER_JOB
+from components.wiring import wiring
+from railhead.catalog.images import IMAGES
+from railhead.catalog.machines import MACHINES, Machine
+from railhead.catalog.versions import COMBINATIONS, Combination
+from railhead.config.model import Cluster, RuntimeConfig
+
+API_VERSION = "trainer.kubeflow.org/v1alpha1"
+ANCESTOR_LABEL = "trainer.kubeflow.org/trainjob-ancestor-step"
+FRAMEWORK_LABEL = "trainer.kubeflow.org/framework"
+NETWORKS_ANNOTATION = "k8s.v1.cni.cncf.io/networks"
+TOPOLOGY_ANNOTATION = "kueue.x-k8s.io/podset-preferred-topology"
+
+# torchrun ends at once on it. Trainer replaces it in every job that it wires; a job that it does
+# not wire would otherwise be a world of one in each pod, with a plausible result.
+UNWIRED = {"PET_NNODES": "0"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuntimesArgs:
+    """Arguments of :class:`Runtimes`."""
+
+    cluster: Cluster
+    after: Sequence[pulumi.Resource] = ()
+
+
+def machine_of(cluster: Cluster, runtime: RuntimeConfig) -> Machine:
+    """The instance type whose pool the runtime's pods run on."""
+    pool = next(pool for pool in cluster.pools if pool.name == runtime.pool)
+    return MACHINES[pool.instance_type]
+
+
+def gpus_of(cluster: Cluster, runtime: RuntimeConfig) -> int:
+    """GPUs that each pod of the runtime requests."""
+    return runtime.gpus_per_node or machine_of(cluster, runtime).gpus
+
+
+def device_requests(cluster: Cluster, runtime: RuntimeConfig) -> dict[str, str]:
+    """Extended resources of one pod: its GPUs and the fabric's devices."""
+    gpus = {machine_of(cluster, runtime).gpu_resource: str(gpus_of(cluster, runtime))}
+    return gpus | {name: str(count) for name, count in wiring(cluster).devices.items()}
+
+
+def environment(cluster: Cluster, runtime: RuntimeConfig) -> dict[str, str]:
+    """The container's variables; the stack's own win over the image's, those over the fabric's."""
+    image = IMAGES.get(runtime.image)
+    own = {v.name: v.value for v in image.environment} if image else {}
+    return dict(wiring(cluster).environment) | UNWIRED | own | dict(runtime.environment)
+
+
+def container(cluster: Cluster, runtime: RuntimeConfig) -> dict[str, Any]:
+    """The container that Trainer fills in with the job's command and the rendezvous."""
+    devices = device_requests(cluster, runtime)
+    security: dict[str, Any] = {"allowPrivilegeEscalation": False}
+    if capabilities := wiring(cluster).capabilities:
+        security["capabilities"] = {"add": list(capabilities)}
+    mounts = [{"name": "shared-memory", "mountPath": "/dev/shm"}]  # noqa: S108 - not a temporary file
+    if claim := _claim(cluster, runtime):
+        mounts.append({"name": "checkpoints", "mountPath": claim.mount_path})
+    return {
+        "name": TRAINER_CONTAINER,
+        "image": runtime.image,
+        "imagePullPolicy": "IfNotPresent",
+        "env": [{"name": k, "value": v} for k, v in environment(cluster, runtime).items()],
+        "resources": {
+            "requests": {"cpu": runtime.cpu, "memory": runtime.memory} | devices,
+            "limits": devices,
+        },
+        "securityContext": security,
+        "volumeMounts": mounts,
+    }
+
+
+def _claim(cluster: Cluster, runtime: RuntimeConfig) -> Any:
+    return next((c for c in cluster.checkpoints if c.name == runtime.checkpoint), None)
+
+
+def pod_template(cluster: Cluster, runtime: RuntimeConfig) -> dict[str, Any]:
+    """The gang's pod; nodes and tolerations come from the queue's flavor."""
+    volumes: list[dict[str, Any]] = [
+        {
+            "name": "shared-memory",
+            # The container runtime's default is 64 MiB, which data loaders and NCCL exceed.
+            "emptyDir": {"medium": "Memory", "sizeLimit": runtime.shared_memory},
+        }
+    ]
+    if claim := _claim(cluster, runtime):
+        volumes.append({"name": "checkpoints", "persistentVolumeClaim": {"claimName": claim.name}})
+    # As close together as free capacity allows: within one of these, else within the next wider.
+    level = cluster.topology[-2] if len(cluster.topology) > 1 else cluster.topology[0]
+    return {
+        "metadata": {
+            "annotations": {
+                NETWORKS_ANNOTATION: wiring(cluster).networks_annotation(),
+                TOPOLOGY_ANNOTATION: level,
+            }
+        },
+        "spec": {
+            "restartPolicy": "Never",
+            # On purpose: a pod that is deleted before it finds its master takes all of it to go.
+            "terminationGracePeriodSeconds": runtime.grace_seconds,
+            # Training code has no business with the API server.
+            "automountServiceAccountToken": False,
+            "enableServiceLinks": False,
+            "containers": [container(cluster, runtime)],
+            "volumes": volumes,
+        },
+    }
+
+
+def runtime_spec(
+    cluster: Cluster, runtime: RuntimeConfig, combination: Combination
+) -> dict[str, Any]:
+    """The spec of the ClusterTrainingRuntime."""
+    job: dict[str, Any] = {
+        # A failed rank fails the gang at once; whole-gang restarts are the queue's and the job's.
+        "backoffLimit": 0,
+        "template": pod_template(cluster, runtime),
+    }
+    if combination.gang_charge == "template":
+        # Such a Kueue reads the gang's size here and nowhere else; guards.py holds jobs to it.
+        job["parallelism"] = runtime.nodes
+        job["completions"] = runtime.nodes
+    torch: dict[str, Any] = {}
+    if combination.placement_field == "podTemplateOverrides":
+        # Trainer 2.2 dropped it together with that field, and takes the pod's GPUs instead. A
+        # number, because `auto` is the CPU count wherever CUDA is not.
+        torch["numProcPerNode"] = gpus_of(cluster, runtime)
+    return {
+        "mlPolicy": {"numNodes": runtime.nodes, "torch": torch},
+        "template": {
+            "spec": {
+                "replicatedJobs": [
+                    {
+                        "name": TRAINER_JOB,
+                        "template": {
+                            "metadata": {"labels": {ANCESTOR_LABEL: "trainer"}},
+                            "spec": job,
+                        },
+                    }
+                ]
+            }
+        },
+    }
+
+
+class Runtimes(pulumi.ComponentResource):
+    """The stack's ClusterTrainingRuntimes."""
+
+    runtimes: Sequence[kubernetes.apiextensions.CustomResource]
+
+    def __init__(
+        self, name: str, args: RuntimesArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("railhead:index:Runtimes", name, None, opts)
+        cluster = args.cluster
+        combination = COMBINATIONS[cluster.versions]
+        self.runtimes = [
+            kubernetes.apiextensions.CustomResource(
+                f"{name}-{runtime.name}",
+                api_version=API_VERSION,
+                kind="ClusterTrainingRuntime",
+                metadata={
+                    "name": runtime.name,
+                    "labels": {FRAMEWORK_LABEL: runtime.framework, PUBLISHED_LABEL: "true"},
+                },
+                spec=runtime_spec(cluster, runtime, combination),
+                opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
+            )
+            for runtime in cluster.runtimes
+        ]
+        self.register_outputs({"runtimes": [runtime.name for runtime in cluster.runtimes]})

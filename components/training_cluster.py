@@ -1,0 +1,120 @@
+"""A whole training cluster, in the order in which its parts can work and be taken away again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+
+from components.charts import Resources
+from components.cluster_access import ClusterAccess, provider
+from components.contract import ContractArgs, PublishedContract, build
+from components.guards import Guards, GuardsArgs
+from components.jobset import JobSet, JobSetArgs
+from components.kueue import Kueue, KueueArgs
+from components.queues import Queues, QueuesArgs
+from components.researchers import Researchers, ResearchersArgs
+from components.runtimes import Runtimes, RuntimesArgs
+from components.trainer import Trainer, TrainerArgs
+from components.training_namespace import TrainingNamespace, TrainingNamespaceArgs
+from railhead.catalog.versions import COMBINATIONS
+from railhead.config.model import Cluster
+from railhead.contract import ClusterContract
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingClusterArgs:
+    """Arguments of :class:`TrainingCluster`."""
+
+    cluster: Cluster
+    access: ClusterAccess
+
+
+class TrainingCluster(pulumi.ComponentResource):
+    """Controllers, then what only they can serve, then the namespaces that jobs run in.
+
+    Each part depends on what must be alive to take it away: ``destroy`` closes the training
+    namespaces while Kueue, JobSet and Trainer still run to let go of finalizers, and removes Kueue
+    with its aggregated API after the last namespace that the API's absence would wedge.
+
+    ``contract``: what the cluster tells its users, known at plan time.
+    """
+
+    contract: ClusterContract
+    provider: kubernetes.Provider
+
+    def __init__(
+        self, name: str, args: TrainingClusterArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("railhead:index:TrainingCluster", name, None, opts)
+        cluster = args.cluster
+        combination = COMBINATIONS[cluster.versions]
+        self.provider = provider(
+            f"{name}-kubernetes", args.access, pulumi.ResourceOptions(parent=self)
+        )
+
+        # A component's own `depends_on` does not reach its children: what must come first is an
+        # argument, and each child says it for itself.
+        below = pulumi.ResourceOptions(parent=self, providers=[self.provider])
+
+        resources = None
+        if cluster.controllers is not None:
+            resources = Resources(
+                cpu=cluster.controllers.cpu,
+                memory=cluster.controllers.memory,
+                memory_limit=cluster.controllers.memory_limit,
+            )
+        kueue = Kueue(
+            f"{name}-kueue",
+            KueueArgs(
+                controller=combination.kueue,
+                resources=resources,
+                ready_timeout_seconds=cluster.ready_timeout_seconds,
+            ),
+            opts=below,
+        )
+        jobset = JobSet(
+            f"{name}-jobset",
+            JobSetArgs(controller=combination.jobset, resources=resources),
+            opts=below,
+        )
+        # Trainer looks for JobSet's CRD when it starts, and only then.
+        trainer = Trainer(
+            f"{name}-trainer",
+            TrainerArgs(controller=combination.trainer, resources=resources, after=[jobset]),
+            opts=below,
+        )
+        queues = Queues(f"{name}-queues", QueuesArgs(cluster=cluster, after=[kueue]), opts=below)
+        runtimes = Runtimes(
+            f"{name}-runtimes",
+            RuntimesArgs(cluster=cluster, after=[jobset, trainer]),
+            opts=below,
+        )
+        # After the runtimes: a guard may take one as its parameter.
+        guards = Guards(f"{name}-guards", GuardsArgs(cluster=cluster, after=[runtimes]), opts=below)
+        researchers = Researchers(
+            f"{name}-researchers",
+            ResearchersArgs(group=cluster.researchers, after=[queues, runtimes]),
+            opts=below,
+        )
+        namespaces = [
+            TrainingNamespace(
+                f"{name}-namespace-{namespace}",
+                TrainingNamespaceArgs(
+                    cluster=cluster,
+                    namespace=namespace,
+                    after=[kueue, jobset, trainer, queues, runtimes, guards],
+                ),
+                opts=below,
+            )
+            for namespace in cluster.namespaces
+        ]
+        self.contract = build(cluster, queues.flavors)
+        # Last: whoever can read it can launch.
+        PublishedContract(
+            f"{name}-contract",
+            ContractArgs(contract=self.contract, after=[researchers, *namespaces]),
+            opts=below,
+        )
+        self.register_outputs({"contract": self.contract.model_dump(mode="json")})

@@ -1,0 +1,125 @@
+"""A namespace that training runs in, with everything a job in it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+
+from components.checkpoints import Checkpoints, CheckpointsArgs
+from components.names import TRAINING_LABEL
+from components.networks import RailNetworks, RailNetworksArgs
+from components.queues import API_VERSION
+from railhead.config.model import Cluster
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingNamespaceArgs:
+    """Arguments of :class:`TrainingNamespace`; ``namespace`` is one of the cluster's."""
+
+    cluster: Cluster
+    namespace: str
+    after: Sequence[pulumi.Resource] = ()
+
+
+class TrainingNamespace(pulumi.ComponentResource):
+    """Namespace, rail networks, local queues, checkpoint claims and the researchers' role.
+
+    Make it depend on the controllers, the queues, the runtimes and the guards: it opens last, and
+    when destroyed it takes every job away while the controllers that hold finalizers still run.
+    """
+
+    namespace: kubernetes.core.v1.Namespace
+
+    def __init__(
+        self, name: str, args: TrainingNamespaceArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("railhead:index:TrainingNamespace", name, None, opts)
+        cluster = args.cluster
+        self.namespace = kubernetes.core.v1.Namespace(
+            f"{name}-namespace",
+            metadata={
+                "name": args.namespace,
+                "labels": {TRAINING_LABEL: "true", "railhead.dev/managed": "true"},
+            },
+            opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
+        )
+        inside = pulumi.ResourceOptions(parent=self, depends_on=[self.namespace])
+        RailNetworks(
+            f"{name}-networks",
+            RailNetworksArgs(
+                namespace=args.namespace, fabric=cluster.fabric, after=[self.namespace]
+            ),
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        Checkpoints(
+            f"{name}-checkpoints",
+            CheckpointsArgs(
+                namespace=args.namespace,
+                checkpoints=[c for c in cluster.checkpoints if c.namespace == args.namespace],
+                after=[self.namespace],
+            ),
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        for queue in cluster.queues:
+            if queue.namespace == args.namespace:
+                kubernetes.apiextensions.CustomResource(
+                    f"{name}-queue-{queue.name}",
+                    api_version=API_VERSION,
+                    kind="LocalQueue",
+                    metadata={"name": queue.name, "namespace": args.namespace},
+                    spec={"clusterQueue": queue.cluster_queue},
+                    opts=inside,
+                )
+        self._researchers(name, args, inside)
+        self.register_outputs({"namespace": args.namespace})
+
+    def _researchers(
+        self, name: str, args: TrainingNamespaceArgs, inside: pulumi.ResourceOptions
+    ) -> None:
+        read = ["get", "list", "watch"]
+        role = kubernetes.rbac.v1.Role(
+            f"{name}-researchers",
+            metadata={"name": "railhead-researchers", "namespace": args.namespace},
+            rules=[
+                {
+                    "api_groups": ["trainer.kubeflow.org"],
+                    "resources": ["trainjobs"],
+                    "verbs": [*read, "create", "patch", "delete"],
+                },
+                # What a job became, and why it waits.
+                {"api_groups": ["jobset.x-k8s.io"], "resources": ["jobsets"], "verbs": read},
+                {"api_groups": ["batch"], "resources": ["jobs"], "verbs": read},
+                {
+                    "api_groups": ["kueue.x-k8s.io"],
+                    "resources": ["workloads", "localqueues"],
+                    "verbs": read,
+                },
+                {
+                    "api_groups": [""],
+                    "resources": ["pods", "events", "persistentvolumeclaims"],
+                    "verbs": read,
+                },
+                {"api_groups": [""], "resources": ["pods/log"], "verbs": ["get"]},
+            ],
+            opts=inside,
+        )
+        kubernetes.rbac.v1.RoleBinding(
+            f"{name}-researchers-binding",
+            metadata={"name": "railhead-researchers", "namespace": args.namespace},
+            role_ref={
+                "api_group": "rbac.authorization.k8s.io",
+                "kind": "Role",
+                "name": "railhead-researchers",
+            },
+            subjects=[
+                {
+                    "api_group": "rbac.authorization.k8s.io",
+                    "kind": "Group",
+                    "name": args.cluster.researchers,
+                }
+            ],
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[role]),
+        )

@@ -1,0 +1,256 @@
+"""Checks that span several fields of a stack's configuration.
+
+They read the raw mapping and skip whatever is malformed (the models report that), so that one run
+shows every mistake, of either kind.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from railhead.catalog.fabrics import FABRICS
+from railhead.catalog.machines import MACHINES
+from railhead.config.model import HOSTNAME_LEVEL
+from railhead.errors import did_you_mean
+
+Raw = Mapping[str, Any]
+Problem = tuple[str, str]
+
+
+def _mapping(value: Any) -> Raw:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _rows(raw: Raw, key: str) -> Iterator[tuple[str, Raw]]:
+    rows = raw.get(key)
+    if isinstance(rows, list):
+        for index, row in enumerate(rows):
+            if isinstance(row, Mapping):
+                yield f"{key}[{index}]", row
+
+
+def _texts(value: Any) -> list[str]:
+    return [v for v in value if isinstance(v, str)] if isinstance(value, list) else []
+
+
+def _names(raw: Raw, key: str) -> list[str]:
+    return [r["name"] for _, r in _rows(raw, key) if isinstance(r.get("name"), str)]
+
+
+def _unknown(value: Any, known: Iterable[str], field: str) -> str | None:
+    names = list(known)
+    if not isinstance(value, str) or value in names:
+        return None
+    listed = did_you_mean(value, names) or f"; there are: {', '.join(names) or 'none'}"
+    return f"{value!r} is not one of {field}{listed}"
+
+
+def _positive(value: Any) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+def _unique(raw: Raw) -> Iterator[Problem]:
+    scopes: dict[str, Callable[[Raw], Any]] = {
+        "pools": lambda row: row.get("name"),
+        "runtimes": lambda row: row.get("name"),
+        "queues": lambda row: (row.get("namespace"), row.get("name")),
+        "checkpoints": lambda row: (row.get("namespace"), row.get("name")),
+    }
+    for key, identity in scopes.items():
+        seen: dict[Any, str] = {}
+        for path, row in _rows(raw, key):
+            this = identity(row)
+            if this in seen:
+                yield f"{path}.name", f"{row.get('name')!r} is taken by {seen[this]}"
+            elif row.get("name") is not None:
+                seen[this] = path
+    for key in ("namespaces", "topology"):
+        texts = _texts(raw.get(key))
+        for index, text in enumerate(texts):
+            if text in texts[:index]:
+                yield f"{key}[{index}]", f"{text!r} is there twice"
+
+
+def _references(raw: Raw) -> Iterator[Problem]:
+    namespaces = _texts(raw.get("namespaces"))
+    pools = _names(raw, "pools")
+    for key in ("queues", "checkpoints"):
+        for path, row in _rows(raw, key):
+            if problem := _unknown(row.get("namespace"), namespaces, "namespaces"):
+                yield f"{path}.namespace", problem
+    for path, row in _rows(raw, "queues"):
+        for index, pool in enumerate(_texts(row.get("pools"))):
+            if problem := _unknown(pool, pools, "pools"):
+                yield f"{path}.pools[{index}]", problem
+    queued = {pool for _, row in _rows(raw, "queues") for pool in _texts(row.get("pools"))}
+    for path, row in _rows(raw, "runtimes"):
+        pool = row.get("pool")
+        if problem := _unknown(pool, pools, "pools"):
+            yield f"{path}.pool", problem
+        elif isinstance(pool, str) and pool not in queued:
+            yield f"{path}.pool", f"no queue covers pool {pool!r}; add it to a queue's pools"
+        checkpoint = row.get("checkpoint")
+        if problem := _unknown(checkpoint, _names(raw, "checkpoints"), "checkpoints"):
+            yield f"{path}.checkpoint", problem
+        elif isinstance(checkpoint, str):
+            have = [
+                c.get("namespace")
+                for _, c in _rows(raw, "checkpoints")
+                if c.get("name") == checkpoint
+            ]
+            for missing in (n for n in namespaces if n not in have):
+                yield (
+                    f"{path}.checkpoint",
+                    f"namespace {missing!r} has no checkpoint claim {checkpoint!r}, and jobs there "
+                    "would never start; add it to checkpoints",
+                )
+
+
+def _cluster_queues(raw: Raw) -> Iterator[Problem]:
+    pools_of: dict[str, tuple[str, list[str]]] = {}
+    for path, row in _rows(raw, "queues"):
+        name, pools = row.get("cluster_queue"), _texts(row.get("pools"))
+        if not isinstance(name, str):
+            continue
+        first, first_pools = pools_of.setdefault(name, (path, pools))
+        if pools != first_pools:
+            yield (
+                f"{path}.pools",
+                f"cluster queue {name!r} has pools {first_pools} in {first} and {pools} here; "
+                "a cluster queue has one list of pools",
+            )
+    # Two cluster queues over one pool would each hand out the whole of it.
+    owner: dict[str, str] = {}
+    for path, row in _rows(raw, "queues"):
+        for index, pool in enumerate(_texts(row.get("pools"))):
+            queue = row.get("cluster_queue")
+            if isinstance(queue, str) and owner.setdefault(pool, queue) != queue:
+                yield (
+                    f"{path}.pools[{index}]",
+                    f"pool {pool!r} belongs to cluster queue {owner[pool]!r} already; two queues "
+                    "over one pool would admit twice what it has",
+                )
+
+
+def _machines(raw: Raw) -> Iterator[Problem]:
+    kind = _mapping(raw.get("fabric")).get("kind")
+    platform = _mapping(raw.get("platform")).get("kind")
+    for path, row in _rows(raw, "pools"):
+        machine = MACHINES.get(str(row.get("instance_type")))
+        if machine is None:
+            continue
+        if isinstance(kind, str) and kind in FABRICS and kind not in machine.fabrics:
+            can = ", ".join(sorted(machine.fabrics))
+            yield (
+                f"{path}.instance_type",
+                f"{machine.name!r} cannot do fabric {kind!r}; it can: {can}",
+            )
+        if isinstance(platform, str) and platform not in machine.platforms:
+            can = ", ".join(sorted(machine.platforms))
+            yield (
+                f"{path}.instance_type",
+                f"{machine.name!r} is not on platform {platform!r}; it is on: {can}",
+            )
+    by_name = {row.get("name"): row for _, row in _rows(raw, "pools")}
+    for path, row in _rows(raw, "runtimes"):
+        pool = _mapping(by_name.get(row.get("pool")))
+        machine = MACHINES.get(str(pool.get("instance_type")))
+        gpus = _positive(row.get("gpus_per_node"))
+        if machine and gpus > machine.gpus:
+            yield (
+                f"{path}.gpus_per_node",
+                f"{gpus} is more than the {machine.gpus} of a {machine.name!r}",
+            )
+        nodes, has = _positive(row.get("nodes")), _positive(pool.get("nodes"))
+        if has and nodes > has:
+            yield f"{path}.nodes", f"{nodes} is more than the {has} of pool {row.get('pool')!r}"
+
+
+def _topology(raw: Raw) -> Iterator[Problem]:
+    levels = _texts(raw.get("topology"))
+    if levels and levels[-1] != HOSTNAME_LEVEL:
+        yield (
+            f"topology[{len(levels) - 1}]",
+            f"the last level is {levels[-1]!r}; it must be {HOSTNAME_LEVEL!r}, or the pods of a "
+            "gang are counted into a level without being bound to nodes",
+        )
+
+
+def _ranges(path: str, rail: Raw) -> Iterator[Problem]:
+    try:
+        network = ipaddress.ip_network(str(rail.get("subnet")))
+    except ValueError:
+        return
+    for field in ("range_start", "range_end"):
+        value = rail.get(field)
+        if value is None:
+            continue
+        try:
+            inside = ipaddress.ip_address(str(value)) in network
+        except ValueError:
+            continue
+        if not inside:
+            yield f"{path}.{field}", f"{value!r} is not in subnet {rail.get('subnet')!r}"
+
+
+def _addresses(rail: Raw) -> int | None:
+    """How many addresses pods may get on the rail; None where that cannot be told."""
+    try:
+        network = ipaddress.ip_network(str(rail.get("subnet")))
+        # host-local never hands out the network address, the gateway (.1) and broadcast.
+        first = ipaddress.ip_address(str(rail.get("range_start") or network[2]))
+        last = ipaddress.ip_address(str(rail.get("range_end") or network[-2]))
+    except (ValueError, IndexError):
+        return None
+    return int(last) - int(first) + 1
+
+
+def _fabric(raw: Raw) -> Iterator[Problem]:
+    fabric = _mapping(raw.get("fabric"))
+    row = FABRICS.get(str(fabric.get("kind")))
+    mode = fabric.get("mode")
+    if row and isinstance(mode, str) and (problem := _unknown(mode, sorted(row.modes), "")):
+        yield "fabric.mode", problem.replace("one of ", f"a mode of fabric {row.name!r}")
+    nodes = sum(_positive(pool.get("nodes")) for _, pool in _rows(raw, "pools"))
+    rails = list(_rows(fabric, "rails"))
+    networks: list[tuple[str, Any]] = []
+    for relative, rail in rails:
+        path = f"fabric.{relative}"
+        yield from _ranges(path, rail)
+        have = _addresses(rail)
+        if have is not None and have < nodes:
+            yield (
+                f"{path}.subnet",
+                f"{max(have, 0)} addresses for pods on {nodes} nodes; widen it or its range",
+            )
+        names = [r.get("name") for _, r in rails]
+        if rail.get("name") is not None and names.index(rail.get("name")) < rails.index(
+            (relative, rail)
+        ):
+            yield f"{path}.name", f"{rail.get('name')!r} is there twice"
+        try:
+            network = ipaddress.ip_network(str(rail.get("subnet")))
+        except ValueError:
+            continue
+        for other_path, other in networks:
+            if network.version == other.version and network.overlaps(other):
+                yield f"{path}.subnet", f"{str(network)!r} overlaps {str(other)!r} of {other_path}"
+        networks.append((path, network))
+
+
+_CHECKS: tuple[Callable[[Raw], Iterator[Problem]], ...] = (
+    _unique,
+    _references,
+    _cluster_queues,
+    _machines,
+    _topology,
+    _fabric,
+)
+
+
+def problems(raw: Any) -> list[Problem]:
+    """Every (path, message) that spans several fields; empty for a consistent cluster."""
+    mapping = _mapping(raw)
+    return [problem for check in _CHECKS for problem in check(mapping)]

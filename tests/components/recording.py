@@ -1,0 +1,194 @@
+"""A Pulumi monitor that remembers every registration, and a runner for the real program."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import os
+import runpy
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import yaml
+from google.protobuf.empty_pb2 import Empty
+from pulumi.runtime import mocks, rpc
+from pulumi.runtime.settings import ROOT, configure, reset_options
+from pulumi.runtime.stack import run_in_stack
+
+REPO = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Registered:
+    """One resource as the engine would have been told of it."""
+
+    urn: str
+    type: str
+    name: str
+    custom: bool
+    parent: str
+    provider: str
+    dependencies: frozenset[str]
+    inputs: Mapping[str, Any]
+
+
+@dataclass
+class Recording:
+    """All registrations of one run of the program."""
+
+    resources: dict[str, Registered] = field(default_factory=dict)
+    outputs: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def of_type(self, token: str) -> list[Registered]:
+        return [r for r in self.resources.values() if r.type == token]
+
+    def kind(self, kind: str) -> list[Registered]:
+        return [r for r in self.resources.values() if r.inputs.get("kind") == kind]
+
+    def one(self, kind: str, name: str | None = None) -> Registered:
+        found = [
+            r
+            for r in self.kind(kind)
+            if name is None or r.inputs.get("metadata", {}).get("name") == name
+        ]
+        assert len(found) == 1, f"{kind} {name}: {[r.name for r in found]}"
+        return found[0]
+
+    def before(self, urn: str) -> set[str]:
+        """Everything that must exist before it: its dependencies, its provider, and theirs."""
+        found: set[str] = set()
+        todo = [urn]
+        while todo:
+            resource = self.resources[todo.pop()]
+            edges = set(resource.dependencies)
+            if resource.provider:
+                edges.add(resource.provider.rsplit("::", 1)[0])
+            for edge in edges - found:
+                found.add(edge)
+                todo.append(edge)
+        return found
+
+
+class RecordingMocks(pulumi.runtime.Mocks):
+    """Answers as a provider would: inputs come back, and in a preview of a new one nothing else."""
+
+    def __init__(self, *, known: bool) -> None:
+        self.known = known
+
+    def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str | None, dict]:
+        return (f"{args.name}-id" if self.known else None), dict(args.inputs)
+
+    def call(self, args: pulumi.runtime.MockCallArgs) -> dict:
+        raise AssertionError(f"the program invokes {args.token}")
+
+
+class RecordingMonitor(mocks.MockMonitor):
+    """Keeps what the mocks' own monitor drops: parents, dependencies, providers."""
+
+    def __init__(self, answers: RecordingMocks, recording: Recording) -> None:
+        super().__init__(answers)
+        self.recording = recording
+
+    def RegisterResource(self, request: Any) -> Any:  # noqa: N802 - the protocol's name
+        response = super().RegisterResource(request)
+        self.recording.resources[response.urn] = Registered(
+            urn=response.urn,
+            type=request.type,
+            name=request.name,
+            custom=request.custom,
+            parent=request.parent,
+            provider=request.provider,
+            dependencies=frozenset(request.dependencies),
+            inputs=rpc.deserialize_properties(request.object, keep_unknowns=True) or {},
+        )
+        return response
+
+    def RegisterResourceOutputs(self, request: Any) -> Any:  # noqa: N802 - the protocol's name
+        assert request.urn not in self.recording.outputs, f"registered twice: {request.urn}"
+        self.recording.outputs[request.urn] = rpc.deserialize_properties(request.outputs) or {}
+        return super().RegisterResourceOutputs(request)
+
+
+@contextmanager
+def environment(values: Mapping[str, str]) -> Iterator[None]:
+    before = dict(os.environ)
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def lab_cluster() -> dict[str, Any]:
+    """The lab stack's own `railhead:cluster`."""
+    text = (REPO / "stacks" / "Pulumi.lab.yaml").read_text()
+    cluster: dict[str, Any] = yaml.safe_load(text)["config"]["railhead:cluster"]
+    return cluster
+
+
+def fake_lab(cache: Path) -> None:
+    """What `railhead lab up` and `railhead lab build` leave, as far as the program looks at it."""
+    lab = cache / "labs" / "lab"
+    lab.mkdir(parents=True)
+    (lab / "kubeconfig").write_text("apiVersion: v1\nkind: Config\n")
+    (lab / "identity").write_text("5d1d7a3e-3b0e-4c57-9d3c-6f6b3d1f0c11\n")
+    for chart in ("kueue-0.16.2", "jobset-0.10.1", "kubeflow-trainer-2.1.0"):
+        (cache / "charts" / chart).mkdir(parents=True)
+        (cache / "charts" / chart / "Chart.yaml").write_text("apiVersion: v2\n")
+
+
+async def _run(monitor: RecordingMonitor, settings: dict[str, str], preview: bool) -> None:
+    configure(
+        mocks.MockSettings(
+            monitor=monitor,
+            monitor_features=set(monitor.GetDeploymentInfo(Empty()).supportedFeatures),
+            engine=mocks.MockEngine(None),
+            project="railhead",
+            stack="lab",
+            dry_run=preview,
+            callbacks=None,
+        )
+    )
+    ROOT.set(None)
+    pulumi.runtime.set_all_config(settings)
+
+    def program() -> None:
+        runpy.run_path(str(REPO / "__main__.py"), run_name="__main__")
+
+    await run_in_stack(program)
+    mine = asyncio.current_task()
+    pending = [task for task in asyncio.all_tasks() if task is not mine and not task.done()]
+    assert not pending, f"nobody waited for {pending}"
+
+
+def run_program(
+    cluster: Mapping[str, Any] | None, cache: Path, *, known: bool = True, preview: bool = False
+) -> Recording:
+    """Run the repository's `__main__.py` as the engine would; return what it registered.
+
+    Fails on an Output or a coroutine that nobody waited for.
+    """
+    recording = Recording()
+    answers = RecordingMocks(known=known)
+    with (
+        environment({"RAILHEAD_CACHE": str(cache)}),
+        warnings.catch_warnings(record=True) as caught,
+    ):
+        warnings.simplefilter("always", RuntimeWarning)
+        settings = {} if cluster is None else {"railhead:cluster": json.dumps(cluster)}
+        try:
+            asyncio.run(_run(RecordingMonitor(answers, recording), settings, preview))
+        finally:
+            pulumi.runtime.set_all_config({})
+            reset_options()
+        gc.collect()
+    forgotten = [str(w.message) for w in caught if "never awaited" in str(w.message)]
+    assert not forgotten, forgotten
+    return recording
