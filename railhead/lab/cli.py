@@ -262,6 +262,8 @@ def environment(name: str) -> dict[str, str]:
     return {
         "PATH": os.pathsep.join([*inherited, str(tools)]),
         "KUBECONFIG": str(paths.lab_kubeconfig(name)),
+        # The stack `lab` then means this lab, whatever its name.
+        "RAILHEAD_LAB": name,
         "PULUMI_BACKEND_URL": f"file://{lab.directory / 'pulumi'}",
         "PULUMI_CONFIG_PASSPHRASE": "",
         "PULUMI_SKIP_UPDATE_CHECK": "true",

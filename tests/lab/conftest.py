@@ -1,0 +1,133 @@
+"""A real lab for the tests, named apart from a user's, with the stack `lab` deployed on it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from railhead import paths
+from railhead.lab.cli import environment
+
+LAB = "test"
+STACK = "lab"
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def railhead(*arguments: str, timeout: float = 600) -> subprocess.CompletedProcess[str]:
+    """Run the command line as a user does; what it prints is in the result."""
+    return subprocess.run(
+        [sys.executable, "-m", "railhead.cli", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+
+
+def succeed(result: subprocess.CompletedProcess[str]) -> subprocess.CompletedProcess[str]:
+    """The result, whose exit status must be 0; shows its output where it is not."""
+    assert result.returncode == 0, f"{result.args}\n{result.stdout}\n{result.stderr}"
+    return result
+
+
+@pytest.fixture(scope="session")
+def running_lab() -> Iterator[str]:
+    """The name of a running lab of two real nodes; taken down at the end of the session."""
+    if os.geteuid() != 0:
+        pytest.skip("a lab needs root")
+    succeed(railhead("lab", "up", "--name", LAB))
+    yield LAB
+    if not os.environ.get("RAILHEAD_KEEP_TEST_LAB"):
+        succeed(railhead("lab", "down", "--name", LAB))
+
+
+@pytest.fixture(scope="session")
+def kubeconfig(running_lab: str) -> Path:
+    """The lab's administrator's kubeconfig."""
+    return paths.lab_kubeconfig(running_lab)
+
+
+@pytest.fixture(scope="session")
+def bare_env(running_lab: str) -> dict[str, str]:
+    """Environment for subprocesses in which pulumi, kubectl and helm mean the lab."""
+    return {**os.environ, **environment(running_lab)}
+
+
+@pytest.fixture(scope="session")
+def pulumi(bare_env: dict[str, str], repo: Path) -> Run:
+    """Run pulumi in the checkout; returns its result whatever its exit status."""
+
+    def run(*arguments: str, timeout: float = 600) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["pulumi", *arguments, "--non-interactive"],
+            cwd=repo,
+            env=bare_env,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def stack(pulumi: Run) -> str:
+    """The stack `lab`, deployed."""
+    succeed(pulumi("stack", "select", "--create", STACK))
+    succeed(pulumi("up", "--stack", STACK, "--yes"))
+    return STACK
+
+
+@pytest.fixture(scope="session")
+def lab_env(bare_env: dict[str, str], stack: str) -> dict[str, str]:
+    """The environment of a lab whose stack is up."""
+    return bare_env
+
+
+@pytest.fixture(scope="session")
+def kubectl(bare_env: dict[str, str]) -> Run:
+    """Run kubectl; returns its result whatever its exit status."""
+
+    def run(
+        *arguments: str, stdin: str | None = None, timeout: float = 120
+    ) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["kubectl", *arguments],
+            env=bare_env,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def apply(kubectl: Run) -> Callable[[Sequence[dict[str, Any]]], None]:
+    """Apply objects; fails the test when the API server refuses one."""
+
+    def run(objects: Sequence[dict[str, Any]]) -> None:
+        text = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)})
+        succeed(kubectl("apply", "--server-side", "-f", "-", stdin=text))
+
+    return run
+
+
+def eventually(condition: Callable[[], bool], *, timeout: float, what: str) -> None:
+    """Wait for a condition of the cluster."""
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {timeout:g} s: {what}"
+        time.sleep(0.3)

@@ -1,0 +1,243 @@
+"""A lab comes up, survives what is killed, stands beside another, and leaves nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from railhead import paths
+from railhead.errors import ExitCode
+from railhead.lab.cluster import Lab
+from railhead.lab.processes import descendants
+from tests.lab.conftest import eventually, railhead, succeed
+
+NAME = "life"
+
+
+def status(name: str = NAME) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(railhead("lab", "status", "--name", name, "--json").stdout)
+    return found
+
+
+def up(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return succeed(railhead("lab", "up", "--name", NAME, "--nodes", "1", *arguments))
+
+
+def traces() -> dict[str, Any]:
+    """What of a lab could be seen on the host."""
+
+    def output(*argv: str) -> str:
+        return subprocess.run(argv, capture_output=True, text=True, check=False).stdout
+
+    def entries(directory: str) -> list[str]:
+        path = Path(directory)
+        return sorted(p.name for p in path.iterdir()) if path.is_dir() else []
+
+    return {
+        "interfaces": output("ip", "-o", "link"),
+        "namespaces": output("ip", "netns", "list"),
+        "firewall": output("iptables-save", "-t", "filter") + output("iptables-save", "-t", "nat"),
+        "mounts": sorted(
+            line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()
+        ),
+        "cgroups": sorted(str(p) for p in Path("/sys/fs/cgroup").glob("*/railhead/life")),
+        **{
+            directory: entries(directory)
+            for directory in ("/run", "/var/lib", "/var/log", "/opt", "/etc/cni", "/tmp", "/")
+        },
+    }
+
+
+@pytest.fixture
+def lab() -> Iterator[Lab]:
+    """A lab of one node, up before the test and down after it."""
+    up()
+    yield Lab(NAME)
+    succeed(railhead("lab", "down", "--name", NAME))
+
+
+def running_pid(role: str) -> int:
+    pids = [c["pid"] for c in status()["components"] if c["role"] == role and c["running"]]
+    assert pids, f"{role} does not run"
+    assert isinstance(pids[0], int)
+    return pids[0]
+
+
+def test_down_leaves_nothing_and_credentials_are_private() -> None:
+    before = traces()
+    up()
+    lab = Lab(NAME)
+    pid = lab.init.pid()
+    assert pid is not None
+    processes = descendants(pid)
+    assert len(processes) > 10
+    # Nothing of a running lab shows on the host either, but for one loopback port.
+    during = traces()
+    assert {k: during[k] for k in ("interfaces", "firewall", "namespaces", "mounts")} == {
+        k: before[k] for k in ("interfaces", "firewall", "namespaces", "mounts")
+    }
+    assert during["cgroups"]
+    listening = subprocess.run(
+        ["ss", "-Htln"], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    port = f":{status()['api_port']} "
+    assert [line.split()[3] for line in listening if port in line] == [f"127.0.0.1{port.strip()}"]
+    assert lab.directory.stat().st_mode & 0o077 == 0
+    for secret in (*lab.directory.glob("pki/*.key"), *lab.directory.glob("kubeconfig*/*")):
+        assert secret.stat().st_mode & 0o077 == 0, secret
+    assert paths.lab_kubeconfig(NAME).stat().st_mode & 0o777 == 0o600
+
+    succeed(railhead("lab", "down", "--name", NAME))
+    eventually(lambda: not any(_lives(p) for p in processes), timeout=5, what="processes ended")
+    assert traces() == before
+    assert not lab.directory.exists()
+
+
+def _lives(pid: int) -> bool:
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize(
+    "role",
+    ["etcd", "kube-apiserver", "kube-scheduler", "gateway", "node-0/kubelet", "node-0/containerd"],
+)
+def test_up_repairs_what_was_killed(lab: Lab, role: str) -> None:
+    victim = running_pid(role)
+    os.kill(victim, signal.SIGKILL)
+    eventually(lambda: status()["state"] == "degraded", timeout=10, what=f"{role} missed")
+    up()
+    assert status()["state"] == "running"
+    assert running_pid(role) != victim
+
+
+@pytest.mark.parametrize("whose", ["lab", "node"])
+def test_up_repairs_a_killed_init(lab: Lab, whose: str) -> None:
+    kubectl = [str(lab.directory / "tools" / "kubectl"), f"--kubeconfig={paths.lab_kubeconfig(NAME)}"]
+    succeed(railhead("lab", "env", "--name", NAME))
+    created = [*kubectl, "create", "namespace", "survives"]
+    subprocess.run(created, check=True, capture_output=True)
+    pid = lab.init.pid() if whose == "lab" else lab.node_init(0).pid()
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    eventually(lambda: not _lives(pid), timeout=10, what="the init's namespace has ended")
+    up()
+    assert status()["state"] == "running"
+    # The cluster is the same one, not a new one.
+    subprocess.run([*kubectl, "get", "namespace", "survives"], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("delay", [0.3, 0.8, 1.5, 2.5])
+def test_up_after_a_killed_up(delay: float) -> None:
+    half = subprocess.Popen(
+        [sys.executable, "-m", "railhead.cli", "lab", "up", "--name", NAME, "--nodes", "1"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    time.sleep(delay)
+    half.kill()
+    half.wait()
+    up()
+    assert status()["state"] == "running"
+    succeed(railhead("lab", "down", "--name", NAME))
+    assert not paths.lab_dir(NAME).exists()
+
+
+def test_two_labs_stand_side_by_side(running_lab: str, lab: Lab) -> None:
+    assert status(running_lab)["state"] == "running"
+    assert status()["state"] == "running"
+    assert {n["name"] for n in status(running_lab)["nodes"]} >= {f"{running_lab}-node-0"}
+    assert {n["name"] for n in status()["nodes"]} == {f"{NAME}-node-0"}
+
+
+def test_up_grows_but_says_how_to_shrink(lab: Lab) -> None:
+    succeed(railhead("lab", "up", "--name", NAME, "--nodes", "2"))
+    assert {n["name"] for n in status()["nodes"] if n["ready"]} == {
+        f"{NAME}-node-0",
+        f"{NAME}-node-1",
+    }
+    refused = railhead("lab", "up", "--name", NAME, "--nodes", "1")
+    assert refused.returncode == ExitCode.BAD_INPUT
+    assert "nodes: has 2, asked for fewer (1)" in refused.stderr
+    assert f"railhead lab down --name {NAME}" in refused.stderr
+
+
+def test_a_taken_port_is_named_before_anything_is_changed() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        result = railhead("lab", "up", "--name", NAME, "--api-port", str(port))
+    assert result.returncode == ExitCode.MISSING_PREREQUISITE
+    assert f"port {port} of 127.0.0.1" in result.stderr
+    assert "--api-port" in result.stderr
+    assert not paths.lab_dir(NAME).exists()
+
+
+def test_without_root_the_error_says_so() -> None:
+    result = subprocess.run(
+        [
+            *("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"),
+            *(sys.executable, "-c", "from railhead.lab.preflight import check_machine as c; c()"),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode != 0
+    # The interpreter itself may lie where only root reads; then there is nothing to see here.
+    if "Permission denied" in result.stderr and "railhead" not in result.stderr:
+        pytest.skip("the interpreter is not readable by others")
+    assert "a lab needs root" in result.stderr
+    assert "uid 65534" in result.stderr
+
+
+def test_a_full_disk_is_named(tmp_path: Path) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(small)], check=True)
+    try:
+        result = subprocess.run(
+            [sys.executable, "-m", "railhead.cli", "lab", "up", "--name", NAME],
+            env={**os.environ, "RAILHEAD_CACHE": str(small / "c")},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert result.returncode == ExitCode.MISSING_PREREQUISITE
+        assert "GiB free" in result.stderr
+        assert "RAILHEAD_CACHE" in result.stderr
+        assert list(small.iterdir()) == [] or not (small / "c" / "labs").exists()
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
+
+
+def test_a_second_up_at_once_is_told_to_wait(lab: Lab) -> None:
+    from railhead.lab.cluster import locked
+
+    with locked(NAME):
+        result = railhead("lab", "up", "--name", NAME)
+    assert result.returncode == ExitCode.FAILED
+    assert "another command is changing lab" in result.stderr
+
+
+def test_an_unknown_lab_and_log_are_named(lab: Lab) -> None:
+    missing = railhead("lab", "status", "--name", "nowhere")
+    assert missing.returncode == ExitCode.NOT_FOUND
+    assert "there is no lab 'nowhere'" in missing.stderr
+    assert NAME in missing.stderr
+    log = railhead("lab", "logs", "node-0/kublet", "--name", NAME)
+    assert log.returncode == ExitCode.BAD_INPUT
+    assert "did you mean 'node-0.kubelet'" in log.stderr
