@@ -125,7 +125,10 @@ def test_up_repairs_what_was_killed(lab: Lab, role: str) -> None:
 
 @pytest.mark.parametrize("whose", ["lab", "node"])
 def test_up_repairs_a_killed_init(lab: Lab, whose: str) -> None:
-    kubectl = [str(lab.directory / "tools" / "kubectl"), f"--kubeconfig={paths.lab_kubeconfig(NAME)}"]
+    kubectl = [
+        str(lab.directory / "tools" / "kubectl"),
+        f"--kubeconfig={paths.lab_kubeconfig(NAME)}",
+    ]
     succeed(railhead("lab", "env", "--name", NAME))
     created = [*kubectl, "create", "namespace", "survives"]
     subprocess.run(created, check=True, capture_output=True)
