@@ -2,7 +2,8 @@
 
 A block fenced as ``console`` holds commands after a ``$`` prompt and, below each, what it printed.
 An HTML comment ``<!-- run: lab -->`` just above a block says that the lab's tests execute it, in
-the order of the page; ``<!-- run: quick -->`` says so of the quick tests.
+the order of the page; ``<!-- run: quick -->`` says so of the quick tests. Each command must exit
+with 0, or as ``<!-- run: lab, exits 6 -->`` says.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any
 import typer.main
 
 FENCE = re.compile(
-    r"(?:^<!-- run: (?P<run>[a-z]+) -->\n+)?"
+    r"(?:^<!-- run: (?P<run>[a-z]+)(?:, exits (?P<exits>\d+))? -->\n+)?"
     r"^(?P<indent> *)```(?P<kind>\w*)[^\n]*\n(?P<body>.*?)^ *```$",
     re.MULTILINE | re.DOTALL,
 )
@@ -38,12 +39,19 @@ FOLDERS = frozenset(
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
-    """One command of a page: ``line`` counts from 1, ``run`` is the suite that executes it."""
+    """One command of a page.
+
+    Attributes:
+        line: where it stands, counted from 1.
+        run: the suite that executes it, if any.
+        exits: the exit code that it must end with there.
+    """
 
     page: Path
     line: int
     text: str
     run: str | None
+    exits: int
 
     def __str__(self) -> str:
         return f"{self.page}:{self.line}: {self.text}"
@@ -70,7 +78,13 @@ def commands(repo: Path, page: Path) -> Iterator[Command]:
             command = match[1]
             while command.endswith("\\"):
                 command = command[:-1].rstrip() + " " + next(lines)[1].strip()
-            yield Command(page=page, line=number, text=command, run=block["run"])
+            yield Command(
+                page=page,
+                line=number,
+                text=command,
+                run=block["run"],
+                exits=int(block["exits"] or 0),
+            )
 
 
 @cache

@@ -39,7 +39,7 @@ def test_quick_commands_run(command: commands.Command) -> None:
         timeout=60,
         check=False,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.returncode == command.exits, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize(
