@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from railhead.catalog.lab import PARTS
 from tests.docs import commands
 
 REPO = Path(__file__).resolve().parents[2]
@@ -47,7 +48,7 @@ def test_quick_commands_run(command: commands.Command) -> None:
     [
         ("railhead no-such-command", "no command 'no-such-command'"),
         ("railhead lab up --no-such-option", "--no-such-option"),
-        ("railhead lab up --nodes many", "many"),
+        ("railhead lab up --nodes many", "--nodes"),
         ("railhead lab", "needs one of"),
         ("make no-such-target", "no target 'no-such-target'"),
         ("make demo && railhead lab nothing", "no command 'nothing'"),
@@ -85,6 +86,12 @@ def test_links_lead_somewhere(page: Path) -> None:
         if anchor:
             headings = re.findall(r"^#+ (.*)$", commands.FENCE.sub("", file.read_text()), re.M)
             assert anchor in {slug(heading) for heading in headings}, f"{page}: {target}"
+
+
+def test_the_lab_page_lists_what_the_lab_builds() -> None:
+    text = (REPO / "docs/lab.md").read_text()
+    rows = re.findall(r"^\| ([\w-]+) \| (v[\d.]+) \| (.+) \|$", text, re.M)
+    assert rows == [(part.name, part.version, part.production) for part in PARTS]
 
 
 def test_every_page_is_reached_from_the_readme() -> None:

@@ -414,15 +414,14 @@ def test_every_command_explains_itself_with_an_example(path: tuple[str, ...]) ->
     command = commands.command_at(path)
     help_text = command.help or ""
     assert len(help_text.split()) >= 4, f"railhead {' '.join(path)}: no help"
-    examples = re.findall(rf"railhead {re.escape(' '.join(path))}\b[^\n]*", help_text)
-    examples = examples or re.findall(
-        rf"railhead {re.escape(' '.join(path))}\b[^\n]*", getattr(command, "epilog", "") or ""
-    )
-    assert examples, f"railhead {' '.join(path)} --help shows no example"
+    shown = re.sub(r"\[/?\w+\]", "", f"{help_text}\n{getattr(command, 'epilog', '') or ''}")
+    name = f"railhead {' '.join(path)}"
+    examples = re.findall(rf"Example: ([^\n]*{re.escape(name)}\b[^\n]*)", shown)
+    assert examples, f"{name} --help shows no `Example: {name} ...`"
     for example in examples:
-        line = re.sub(r"\[/?\w+\]", "", example).split("`")[0].split("  ")[0].rstrip(" .")
+        line = example.split("`")[0].rstrip(" .")
         problem = commands.check(line, REPO)
-        assert problem is None, f"railhead {' '.join(path)} --help: {line}: {problem}"
+        assert problem is None, f"{name} --help: {line}: {problem}"
     for parameter in command.params:
         if parameter.param_type_name == "option" and parameter.name != "help":
             assert getattr(parameter, "help", None), f"{' '.join(path)}: {parameter.opts} no help"
