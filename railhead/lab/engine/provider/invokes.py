@@ -1,0 +1,46 @@
+"""The provider's functions, which the SDK's YAML and Helm helpers call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from railhead.lab.engine.provider import manifests
+from railhead.lab.engine.provider.client import UnreachableError
+
+if TYPE_CHECKING:
+    from railhead.lab.engine.provider.servicer import KubernetesProvider
+
+
+def call(token: str, arguments: Mapping[str, Any], provider: KubernetesProvider) -> dict[str, Any]:
+    """The result of the function called ``token``.
+
+    Raises:
+        ValueError: there is no such function, or an argument is missing or malformed.
+    """
+    if token == "kubernetes:yaml:decode":
+        text = arguments.get("text")
+        if not isinstance(text, str):
+            raise ValueError("missing required field 'text' of type string")
+        default = arguments.get("defaultNamespace")
+        return {"result": _place(manifests.decode(text), str(default or ""), provider)}
+    raise ValueError(
+        f"Railhead's stand-in for the Kubernetes provider has no function {token!r}; it serves "
+        "kubernetes:yaml:decode"
+    )
+
+
+def _place(
+    objects: list[dict[str, Any]], namespace: str, provider: KubernetesProvider
+) -> list[dict[str, Any]]:
+    if not namespace:
+        return objects
+    try:
+        cluster = provider.objects()
+    except UnreachableError:
+        return objects
+    for obj in objects:
+        metadata = obj.setdefault("metadata", {})
+        if not metadata.get("namespace") and cluster.is_namespaced(obj):
+            metadata["namespace"] = namespace
+    return objects

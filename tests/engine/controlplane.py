@@ -1,0 +1,183 @@
+"""A bare control plane for tests: etcd, API server and controller manager on loopback."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager")
+
+
+def locate(name: str) -> Path | None:
+    """A binary: from ``$RAILHEAD_TEST_BIN``, else from the lab's artifacts, else from PATH."""
+    if folder := os.environ.get("RAILHEAD_TEST_BIN"):
+        candidate = Path(folder) / name
+        if candidate.is_file():
+            return candidate
+    try:
+        from railhead.lab.artifacts import locate as built
+    except ImportError:
+        built = None
+    if built is not None and (found := built(name)) is not None:
+        return Path(found)
+    from railhead.paths import cache_root
+
+    for candidate in sorted((cache_root() / "bin").glob(f"**/{name}")):
+        if candidate.is_file() and os.access(candidate, os.X_OK):
+            return candidate
+    found_on_path = shutil.which(name)
+    return Path(found_on_path) if found_on_path else None
+
+
+def free_port() -> int:
+    """A loopback port that is free now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@dataclass
+class ControlPlane:
+    """A running control plane; ``kubeconfig`` is its administrator's."""
+
+    folder: Path
+    binaries: dict[str, Path]
+    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    port: int = 0
+    kubeconfig: Path = Path()
+
+    def start(self) -> None:
+        """Start and wait until it serves."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        peer, client, self.port = free_port(), free_port(), free_port()
+        token = secrets.token_hex(16)
+        tokens = self.folder / "tokens.csv"
+        tokens.write_text(f"{token},admin,admin,system:masters\n")
+        tokens.chmod(0o600)
+        key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+        signing = self.folder / "sa.key"
+        signing.write_bytes(
+            key.private_bytes(
+                serialization.Encoding.PEM,
+                serialization.PrivateFormat.TraditionalOpenSSL,
+                serialization.NoEncryption(),
+            )
+        )
+        signing.chmod(0o600)
+        self._spawn(
+            "etcd",
+            f"--data-dir={self.folder / 'etcd'}",
+            "--unsafe-no-fsync",
+            f"--listen-peer-urls=http://127.0.0.1:{peer}",
+            f"--initial-advertise-peer-urls=http://127.0.0.1:{peer}",
+            f"--initial-cluster=default=http://127.0.0.1:{peer}",
+            f"--listen-client-urls=http://127.0.0.1:{client}",
+            f"--advertise-client-urls=http://127.0.0.1:{client}",
+        )
+        certificates = self.folder / "certs"
+        self._spawn(
+            "kube-apiserver",
+            f"--etcd-servers=http://127.0.0.1:{client}",
+            "--bind-address=127.0.0.1",
+            "--advertise-address=127.0.0.1",
+            "--endpoint-reconciler-type=none",
+            f"--secure-port={self.port}",
+            f"--cert-dir={certificates}",
+            f"--token-auth-file={tokens}",
+            "--authorization-mode=RBAC",
+            "--service-cluster-ip-range=10.96.0.0/16",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            f"--service-account-signing-key-file={signing}",
+            f"--service-account-key-file={signing}",
+            "--allow-privileged",
+        )
+        self.kubeconfig = self.folder / "kubeconfig"
+        config: dict[str, Any] = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "test",
+            "clusters": [
+                {
+                    "name": "test",
+                    "cluster": {
+                        "server": f"https://127.0.0.1:{self.port}",
+                        "certificate-authority": str(certificates / "apiserver.crt"),
+                    },
+                }
+            ],
+            "users": [{"name": "admin", "user": {"token": token}}],
+            "contexts": [{"name": "test", "context": {"cluster": "test", "user": "admin"}}],
+        }
+        self.kubeconfig.write_text(yaml.safe_dump(config))
+        self.kubeconfig.chmod(0o600)
+        self._wait()
+        self._spawn(
+            "kube-controller-manager",
+            f"--kubeconfig={self.kubeconfig}",
+            "--leader-elect=false",
+            f"--service-account-private-key-file={signing}",
+            "--use-service-account-credentials=false",
+            f"--root-ca-file={certificates / 'apiserver.crt'}",
+            f"--secure-port={free_port()}",
+            "--bind-address=127.0.0.1",
+            "--concurrent-namespace-syncs=10",
+        )
+
+    def _spawn(self, name: str, *arguments: str) -> None:
+        log = (self.folder / f"{name}.log").open("wb")
+        self.processes.append(
+            subprocess.Popen(
+                [str(self.binaries[name]), *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        )
+
+    def _wait(self, limit_s: float = 60.0) -> None:
+        from railhead.lab.engine.provider.client import (
+            ApiError,
+            ClientSettings,
+            KubeClient,
+            UnreachableError,
+            load_kubeconfig,
+        )
+
+        deadline = time.monotonic() + limit_s
+        while True:
+            for process in self.processes:
+                if process.poll() is not None:
+                    raise RuntimeError(f"{process.args} ended; see the logs in {self.folder}")
+            try:
+                settings = ClientSettings(kubeconfig=str(self.kubeconfig))
+                client = KubeClient(load_kubeconfig(settings), settings)
+                client.request("GET", "/readyz", timeout_s=2)
+                client.request("GET", "/api/v1/namespaces/default", timeout_s=2)
+                return
+            except (UnreachableError, ApiError, OSError) as error:
+                if time.monotonic() > deadline:
+                    raise RuntimeError(f"no API server after {limit_s:.0f} s: {error}") from error
+                time.sleep(0.2)
+
+    def stop(self) -> None:
+        """End everything."""
+        for process in reversed(self.processes):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        self.processes.clear()
