@@ -8,13 +8,13 @@ never holds a secret.
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from railhead.errors import InputError, NotFoundError
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION: Final = 1
 NAMESPACE = "railhead-system"
 CONFIG_MAP = "railhead-contract"
 KEY = "contract.json"
