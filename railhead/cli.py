@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -12,6 +10,7 @@ import typer
 
 from railhead import __version__
 from railhead.errors import ExitCode, RailheadError
+from railhead.lab.cli import app as lab_app
 from railhead.launch import cli as launch_cli
 
 app = typer.Typer(
@@ -44,12 +43,7 @@ def root(
 
 
 launch_cli.register(app)
-if importlib.util.find_spec("railhead.lab.cli") is not None:
-    app.add_typer(
-        importlib.import_module("railhead.lab.cli").app,
-        name="lab",
-        help="A whole cluster on this machine, from real parts.",
-    )
+app.add_typer(lab_app, name="lab")
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

@@ -157,6 +157,7 @@ class _Credentials:
     token: str | None
     proxy: str | None
     server_name: str | None
+    impersonate: tuple[tuple[str, str], ...] = ()
 
 
 def _named(config: Object, kind: str, name: str, *, where: str) -> Object:
@@ -281,10 +282,10 @@ def _read_kubeconfig(path: Path, context_name: str | None) -> _Credentials:
             certificate = str(answer["clientCertificateData"]).encode()
             key = str(answer["clientKeyData"]).encode()
     authority = _bytes_of(cluster, "certificate-authority", base=path.parent, where=where)
+    verify: ssl.SSLContext | bool = False
     try:
-        verify: ssl.SSLContext | bool = _tls(
-            cluster, authority=authority, certificate=certificate, key=key
-        )
+        if server.startswith("https:"):
+            verify = _tls(cluster, authority=authority, certificate=certificate, key=key)
     except (ssl.SSLError, ValueError) as error:
         raise InputError(
             f"{where}: a certificate or key is not usable: {error}", remedy="mend the kubeconfig"
@@ -295,6 +296,10 @@ def _read_kubeconfig(path: Path, context_name: str | None) -> _Credentials:
         verify=verify,
         token=str(token) if token else None,
         proxy=str(cluster["proxy-url"]) if cluster.get("proxy-url") else None,
+        impersonate=(
+            *((("Impersonate-User", str(user["as"])),) if user.get("as") else ()),
+            *(("Impersonate-Group", str(group)) for group in user.get("as-groups") or []),
+        ),
         server_name=cluster.get("tls-server-name"),
     )
 
@@ -330,9 +335,10 @@ class Cluster:
         )
         self.server = credentials.server
         self.context = credentials.context
-        headers = {"Accept": "application/json", "User-Agent": "railhead"}
+        headers = [("Accept", "application/json"), ("User-Agent", "railhead")]
+        headers += credentials.impersonate
         if credentials.token:
-            headers["Authorization"] = f"Bearer {credentials.token}"
+            headers.append(("Authorization", f"Bearer {credentials.token}"))
         # A proxy of the environment is for the world outside, never for this machine.
         loopback = urlsplit(self.server).hostname in ("127.0.0.1", "localhost", "::1")
         self._extensions: dict[str, Any] = (

@@ -1,0 +1,207 @@
+"""A cluster of the lab's shape, as launch sees it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from railhead import contract as contracts
+from railhead.contract import (
+    Checkpoint,
+    ClusterContract,
+    Fabric,
+    Network,
+    NodePool,
+    Queue,
+    Runtime,
+)
+from railhead.launch.kube import Cluster, choose_target
+from tests.unit.launch.fake_api import Api, serve
+
+CONTRACT = ClusterContract(
+    cluster="lab",
+    platform="lab",
+    fabric=Fabric(
+        kind="roce",
+        mode="rdma-shared",
+        device_resources={"rdma/rdma_shared_device_a": 1},
+        networks=(Network(name="rail-0", namespace="training", rail=0, interface="net1"),),
+        environment={"NCCL_SOCKET_IFNAME": "net1", "NCCL_DEBUG": "WARN"},
+        line_rate_gbps=0,
+        nics_per_node=1,
+    ),
+    node_pools=(
+        NodePool(
+            name="gpu",
+            instance_type="lab.8gpu",
+            nodes=2,
+            gpus_per_node=8,
+            capacity={"cpu": "2", "nvidia.com/gpu": "8", "rdma/rdma_shared_device_a": "63"},
+            node_selector={"railhead.dev/pool": "gpu"},
+        ),
+    ),
+    queues=(
+        Queue(name="training", namespace="training", cluster_queue="training", flavors=("gpu",)),
+    ),
+    runtimes=(
+        Runtime(
+            name="torch",
+            framework="torch",
+            image="railhead.local/torch-cpu:1.13.1",
+            container="node",
+            gpus_per_node=8,
+        ),
+    ),
+    checkpoints=(
+        Checkpoint(
+            claim="checkpoints", namespace="training", mount_path="/checkpoints", size="10Gi"
+        ),
+    ),
+    namespaces=("training",),
+    topology_levels=("kubernetes.io/hostname",),
+    versions={"combination": "lab", "trainer": "2.1.0"},
+)
+
+RUNTIME: dict[str, Any] = {
+    "apiVersion": "trainer.kubeflow.org/v1alpha1",
+    "kind": "ClusterTrainingRuntime",
+    "metadata": {"name": "torch"},
+    "spec": {
+        "template": {
+            "spec": {
+                "replicatedJobs": [
+                    {
+                        "name": "node",
+                        "template": {
+                            "spec": {
+                                "template": {
+                                    "spec": {
+                                        "containers": [
+                                            {
+                                                "name": "node",
+                                                "resources": {
+                                                    "requests": {
+                                                        "cpu": "200m",
+                                                        "memory": "512Mi",
+                                                        "nvidia.com/gpu": "8",
+                                                        "rdma/rdma_shared_device_a": "1",
+                                                    },
+                                                    "limits": {
+                                                        "nvidia.com/gpu": "8",
+                                                        "rdma/rdma_shared_device_a": "1",
+                                                    },
+                                                },
+                                            }
+                                        ]
+                                    }
+                                }
+                            }
+                        },
+                    }
+                ]
+            }
+        }
+    },
+}
+
+JOB = """\
+name: demo
+runtime: torch
+nodes: 2
+gpus_per_node: 8
+processes_per_node: 2
+command: [torchrun, /workspace/train.py]
+files: [train.py]
+env:
+  EPOCHS: 10
+"""
+
+
+@pytest.fixture
+def contract() -> ClusterContract:
+    return CONTRACT
+
+
+@pytest.fixture
+def runtime_object() -> dict[str, Any]:
+    return copy.deepcopy(RUNTIME)
+
+
+@pytest.fixture
+def job_file(tmp_path: Path) -> Path:
+    (tmp_path / "train.py").write_text("say('hello')\n")
+    path = tmp_path / "job.yaml"
+    path.write_text(JOB)
+    return path
+
+
+@pytest.fixture
+def api() -> Iterator[Api]:
+    """A cluster whose stack is deployed and idle."""
+    with serve() as api:
+        publish(api, CONTRACT)
+        yield api
+
+
+def publish(api: Api, contract: ClusterContract) -> None:
+    """Put a contract and what it promises into the cluster."""
+    for namespace in contract.namespaces:
+        api.put("/api/v1/namespaces", {"metadata": {"name": namespace}})
+    api.put(
+        f"/api/v1/namespaces/{contracts.NAMESPACE}/configmaps",
+        {
+            "metadata": {"name": contracts.CONFIG_MAP},
+            "data": {contracts.KEY: contract.to_json()},
+        },
+    )
+    api.put("/apis/trainer.kubeflow.org/v1alpha1/clustertrainingruntimes", copy.deepcopy(RUNTIME))
+    kueue = "/apis/kueue.x-k8s.io/v1beta2"
+    api.put(
+        f"{kueue}/namespaces/training/localqueues",
+        {"metadata": {"name": "training"}, "spec": {"clusterQueue": "training"}},
+    )
+    api.put(
+        f"{kueue}/clusterqueues",
+        {
+            "metadata": {"name": "training"},
+            "spec": {
+                "resourceGroups": [
+                    {
+                        "flavors": [
+                            {
+                                "name": "gpu",
+                                "resources": [
+                                    {"name": "nvidia.com/gpu", "nominalQuota": "16"},
+                                    {"name": "rdma/rdma_shared_device_a", "nominalQuota": "126"},
+                                ],
+                            }
+                        ]
+                    }
+                ]
+            },
+            "status": {
+                "flavorsReservation": [
+                    {"name": "gpu", "resources": [{"name": "nvidia.com/gpu", "total": "12"}]}
+                ]
+            },
+        },
+    )
+    api.put(
+        "/api/v1/namespaces/training/persistentvolumeclaims", {"metadata": {"name": "checkpoints"}}
+    )
+
+
+@pytest.fixture
+def kubeconfig(api: Api, tmp_path: Path) -> Path:
+    return api.kubeconfig(tmp_path)
+
+
+@pytest.fixture
+def cluster(kubeconfig: Path) -> Iterator[Cluster]:
+    cluster = Cluster(choose_target(kubeconfig=kubeconfig))
+    yield cluster
+    cluster.close()

@@ -1,0 +1,210 @@
+"""An API server's storage and nothing else, for tests of what launch says to one and hears.
+
+It keeps objects by path, hands out uids, honours label selectors, dry runs, owner references and
+merge patches, and streams logs. It validates nothing: what the real one accepts is tests/lab's.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import yaml
+
+Object = dict[str, Any]
+STAMP = "2026-01-02T03:04:05Z"
+
+
+@dataclass
+class Api:
+    """What the server stores, what it refuses, and what was asked of it."""
+
+    objects: dict[str, Object] = field(default_factory=dict)
+    logs: dict[str, list[str]] = field(default_factory=dict)
+    # Pods whose log stream stays open after its last line.
+    open_logs: set[str] = field(default_factory=set)
+    refusals: dict[tuple[str, str], tuple[int, str]] = field(default_factory=dict)
+    asked: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
+    on_create: Callable[[str, Object], None] = lambda path, body: None
+    # A foreground delete waits for pods; these paths stay until they are popped.
+    reluctant: set[str] = field(default_factory=set)
+    port: int = 0
+    counter: int = 0
+    lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def put(self, path: str, body: Object) -> Object:
+        """Store an object under a collection's or its own path."""
+        with self.lock:
+            self.counter += 1
+            metadata = body.setdefault("metadata", {})
+            metadata.setdefault("uid", f"uid-{self.counter}")
+            metadata.setdefault("creationTimestamp", STAMP)
+            key = path if path.endswith("/" + metadata["name"]) else f"{path}/{metadata['name']}"
+            if "/namespaces/" in key:
+                metadata.setdefault("namespace", key.split("/namespaces/")[1].split("/")[0])
+            self.objects[key] = body
+            return body
+
+    def remove(self, path: str) -> None:
+        """Delete an object and whatever it owns."""
+        with self.lock:
+            gone = self.objects.pop(path)
+            uid = gone["metadata"]["uid"]
+            for key, value in list(self.objects.items()):
+                owners = value["metadata"].get("ownerReferences") or []
+                if key in self.objects and any(o["uid"] == uid for o in owners):
+                    self.remove(key)
+
+    def kubeconfig(self, directory: Path, **user: Any) -> Path:
+        """Write a kubeconfig that leads here."""
+        path = directory / "kubeconfig"
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "fake",
+            "contexts": [{"name": "fake", "context": {"cluster": "fake", "user": "me"}}],
+            "clusters": [{"name": "fake", "cluster": {"server": f"http://127.0.0.1:{self.port}"}}],
+            "users": [{"name": "me", "user": {"token": "secret"} | user}],
+        }
+        path.write_text(yaml.safe_dump(config))
+        return path
+
+
+def _matches(obj: Object, selector: str) -> bool:
+    labels = obj["metadata"].get("labels") or {}
+    for term in filter(None, selector.split(",")):
+        key, equals, value = term.partition("=")
+        if key not in labels or (equals and labels[key] != value):
+            return False
+    return True
+
+
+def _merge(target: Object, patch: Object) -> None:
+    for key, value in patch.items():
+        if isinstance(value, dict):
+            _merge(target.setdefault(key, {}), value)
+        else:
+            target[key] = value
+
+
+class _Handler(BaseHTTPRequestHandler):
+    api: Api
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def log_message(self, *args: Any) -> None:
+        pass
+
+    def _send(self, status: int, body: Object) -> None:
+        data = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def _fail(self, status: int, message: str, reason: str = "") -> None:
+        self._send(status, {"kind": "Status", "message": message, "reason": reason})
+
+    def _handle(self) -> None:
+        url = urlsplit(self.path)
+        params = {key: values[0] for key, values in parse_qs(url.query).items()}
+        length = int(self.headers.get("Content-Length") or 0)
+        body = json.loads(self.rfile.read(length)) if length else {}
+        api, method, path = self.api, self.command, url.path
+        with api.lock:
+            api.asked.append((method, path, params))
+            api.headers.append({k.lower(): v for k, v in self.headers.items()})
+            refusal = api.refusals.get((method, path))
+        if refusal:
+            self._fail(refusal[0], refusal[1], "Forbidden" if refusal[0] == 403 else "")
+        elif path.endswith("/log"):
+            self._log(path.split("/")[-2], params)
+        else:
+            with api.lock:
+                getattr(self, f"_{method.lower()}")(path, params, body)
+
+    def __getattr__(self, name: str) -> Any:
+        # http.server asks for do_GET, do_POST and so on.
+        if name.startswith("do_"):
+            return self._handle
+        raise AttributeError(name)
+
+    def _get(self, path: str, params: dict[str, str], body: Object) -> None:
+        if path in self.api.objects:
+            self._send(200, self.api.objects[path])
+            return
+        items = [v for k, v in self.api.objects.items() if k.rpartition("/")[0] == path]
+        if "limit" in params:
+            kept = [i for i in items if _matches(i, params.get("labelSelector", ""))]
+            self._send(200, {"items": kept, "metadata": {}})
+            return
+        self._fail(404, f"{path} not found", "NotFound")
+
+    def _post(self, path: str, params: dict[str, str], body: Object) -> None:
+        key = f"{path}/{body['metadata']['name']}"
+        if key in self.api.objects:
+            self._fail(409, f"{key} already exists", "AlreadyExists")
+        elif params.get("dryRun"):
+            self._send(201, body)
+        else:
+            stored = self.api.put(path, body)
+            self.api.on_create(key, stored)
+            self._send(201, stored)
+
+    def _delete(self, path: str, params: dict[str, str], body: Object) -> None:
+        if path not in self.api.objects:
+            self._fail(404, f"{path} not found", "NotFound")
+            return
+        if path in self.api.reluctant:
+            self.api.objects[path]["metadata"]["deletionTimestamp"] = STAMP
+        else:
+            self.api.remove(path)
+        self._send(200, {"status": "Success"})
+
+    def _patch(self, path: str, params: dict[str, str], body: Object) -> None:
+        _merge(self.api.objects[path], body)
+        self._send(200, self.api.objects[path])
+
+    def _log(self, pod: str, params: dict[str, str]) -> None:
+        self.send_response(200)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        sent = 0
+        while True:
+            lines = self.api.logs.get(pod, [])
+            for line in lines[sent:]:
+                if line.split(" ")[0][:19] >= params.get("sinceTime", "")[:19]:
+                    data = f"{line}\n".encode()
+                    self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
+            sent = len(lines)
+            if params.get("follow") != "true" or pod not in self.api.open_logs:
+                break
+            time.sleep(0.02)
+        self.wfile.write(b"0\r\n\r\n")
+
+
+@contextmanager
+def serve() -> Iterator[Api]:
+    """A server on a free port of the loopback interface."""
+    api = Api()
+    handler = type("Handler", (_Handler,), {"api": api})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.daemon_threads = True
+    api.port = server.server_address[1]
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    try:
+        yield api
+    finally:
+        server.shutdown()
+        server.server_close()

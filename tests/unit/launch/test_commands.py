@@ -1,0 +1,418 @@
+"""The commands against a fake API server: what they create, refuse, say and exit with."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from railhead import cli
+from railhead.errors import ExitCode
+from tests.unit.launch import world
+from tests.unit.launch.fake_api import Api
+
+Captured = pytest.CaptureFixture[str]
+FILES = "/api/v1/namespaces/training/configmaps/demo-files"
+
+
+@pytest.fixture
+def run(kubeconfig: Path, capsys: Captured) -> Any:
+    """Run a command line against the fake cluster; returns exit code, stdout and stderr."""
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        words = [str(a) for a in arguments] + ["--kubeconfig", str(kubeconfig)]
+        code = cli.run(words)
+        captured = capsys.readouterr()
+        assert "Traceback" not in captured.err
+        return code, captured.out, captured.err
+
+    return call
+
+
+def created(api: Api) -> list[str]:
+    return [
+        path for method, path, params in api.asked if method == "POST" and "dryRun" not in params
+    ]
+
+
+# -- launch -------------------------------------------------------------------------------------
+
+
+def test_launch_creates_the_job_and_its_files(api: Api, run: Any, job_file: Path) -> None:
+    code, _, err = run("launch", job_file)
+    assert code == 0
+    job = api.objects[f"{world.JOBS}/demo"]
+    assert job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "training"
+    files = api.objects[FILES]
+    assert files["data"] == {"train.py": "say('hello')\n"}
+    assert files["metadata"]["ownerReferences"][0]["uid"] == job["metadata"]["uid"]
+    assert "demo: 2 x 2 = 4 processes, 8 nvidia.com/gpu a node" in err
+    assert "created TrainJob training/demo" in err
+
+
+def test_unknown_fields_would_be_refused_not_pruned(api: Api, run: Any, job_file: Path) -> None:
+    run("launch", job_file)
+    posts = [params for method, path, params in api.asked if method == "POST"]
+    assert posts
+    assert all(params["fieldValidation"] == "Strict" for params in posts)
+
+
+def test_the_cluster_is_asked_before_anything_is_created(
+    api: Api, run: Any, job_file: Path
+) -> None:
+    api.refusals[("POST", world.JOBS)] = (422, "admission webhook says no")
+    code, _, err = run("launch", job_file)
+    assert code == ExitCode.REFUSED
+    assert "the cluster refuses the job: admission webhook says no" in err
+    assert created(api) == []
+    assert FILES not in api.objects
+
+
+def test_dry_run_prints_the_objects_and_creates_nothing(api: Api, run: Any, job_file: Path) -> None:
+    code, out, _ = run("launch", job_file, "--dry-run")
+    assert code == 0
+    assert [o["kind"] for o in yaml.safe_load_all(out)] == ["ConfigMap", "TrainJob"]
+    assert created(api) == []
+    code, out, _ = run("launch", job_file, "--dry-run", "--json")
+    assert [o["kind"] for o in json.loads(out)] == ["ConfigMap", "TrainJob"]
+
+
+def test_all_or_nothing(api: Api, run: Any, job_file: Path) -> None:
+    """The job is refused after the dry run took it: the files go again."""
+    real = Api.put
+
+    def put(self: Api, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        made = real(self, path, body)
+        if path.endswith("/configmaps"):
+            self.refusals[("POST", world.JOBS)] = (409, "a TrainJob demo appeared meanwhile")
+        return made
+
+    api.put = put.__get__(api)  # type: ignore[method-assign]
+    code, _, err = run("launch", job_file)
+    assert code == ExitCode.REFUSED
+    assert "appeared meanwhile" in err
+    assert FILES not in api.objects
+
+
+def test_files_of_a_killed_launch_are_replaced(api: Api, run: Any, job_file: Path) -> None:
+    labels = {"railhead.dev/job": "demo"}
+    api.put(FILES.rsplit("/", 1)[0], {"metadata": {"name": "demo-files", "labels": labels}})
+    assert run("launch", job_file)[0] == 0
+    assert api.objects[FILES]["data"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--nodes", "3"], "nodes: 3 is more than any pool has; allowed: at most 2 (gpu: 2 nodes"),
+        (
+            ["--set", "gpus_per_node=9"],
+            "gpus_per_node: 9 is more than any machine has; allowed: at",
+        ),
+    ],
+)
+def test_more_than_the_cluster_has(
+    api: Api, run: Any, job_file: Path, arguments: list[str], says: str
+) -> None:
+    code, _, err = run("launch", job_file, *arguments)
+    assert code == ExitCode.REFUSED
+    assert says in err
+    assert "nothing was created" in err
+    assert created(api) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        ("/api/v1/namespaces/training", "namespace training is not there"),
+        (
+            "/apis/kueue.x-k8s.io/v1beta2/namespaces/training/localqueues/training",
+            "queue training/training is not there",
+        ),
+        (
+            "/apis/kueue.x-k8s.io/v1beta2/clusterqueues/training",
+            "ClusterQueue training is not there",
+        ),
+        (
+            "/api/v1/namespaces/training/persistentvolumeclaims/checkpoints",
+            "checkpoint claim training/checkpoints is not there",
+        ),
+    ],
+)
+def test_what_the_contract_promises_must_be_there(
+    api: Api, run: Any, job_file: Path, path: str, says: str
+) -> None:
+    del api.objects[path]
+    code, _, err = run("launch", job_file)
+    assert code == ExitCode.REFUSED
+    assert says in err
+    assert created(api) == []
+
+
+def test_several_reasons_are_all_given(api: Api, run: Any, job_file: Path) -> None:
+    del api.objects["/api/v1/namespaces/training/persistentvolumeclaims/checkpoints"]
+    _, _, err = run("launch", job_file, "--nodes", "3")
+    assert "2 reasons not to launch" in err or "3 reasons not to launch" in err
+    assert "checkpoint claim" in err
+    assert "nodes: 3" in err
+
+
+def test_a_job_that_its_queue_could_never_hold(api: Api, run: Any, job_file: Path) -> None:
+    queue = api.objects["/apis/kueue.x-k8s.io/v1beta2/clusterqueues/training"]
+    queue["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["nominalQuota"] = "8"
+    code, _, err = run("launch", job_file)
+    assert code == ExitCode.REFUSED
+    assert "2 nodes need 16 nvidia.com/gpu of 8" in err
+    queue["spec"]["cohortName"] = "lenders"
+    assert run("launch", job_file)[0] == 0
+
+
+def test_a_missing_runtime_or_contract(api: Api, run: Any, job_file: Path) -> None:
+    del api.objects["/apis/trainer.kubeflow.org/v1alpha1/clustertrainingruntimes/torch"]
+    code, _, err = run("launch", job_file)
+    assert code == ExitCode.MISSING_PREREQUISITE
+    assert "ClusterTrainingRuntime 'torch' is in the contract but not in the cluster" in err
+    del api.objects["/api/v1/namespaces/railhead-system/configmaps/railhead-contract"]
+    code, _, err = run("launch", job_file)
+    assert code == ExitCode.MISSING_PREREQUISITE
+    assert "railhead-system/railhead-contract is not in the cluster" in err
+
+
+def test_a_check_that_could_not_be_made_is_said(api: Api, run: Any, job_file: Path) -> None:
+    path = "/apis/kueue.x-k8s.io/v1beta2/clusterqueues/training"
+    api.refusals[("GET", path)] = (403, "forbidden")
+    code, _, err = run("launch", job_file)
+    assert code == 0
+    assert "note: not checked: ClusterQueue training may not be read" in err
+
+
+def test_a_taken_name(api: Api, run: Any, job_file: Path) -> None:
+    owner = world.job(api, "demo")
+    code, _, err = run("launch", job_file)
+    assert code == ExitCode.REFUSED
+    assert "a job called 'demo' exists already (not finished)" in err
+    assert "`railhead cancel demo`" in err
+    owner["status"] = {"conditions": [{"type": "Complete", "status": "True"}]}
+    assert "(complete)" in run("launch", job_file)[2]
+    assert run("launch", job_file, "--name", "other")[0] == 0
+
+
+def test_someone_elses_objects_are_not_touched(api: Api, run: Any, job_file: Path) -> None:
+    api.put(FILES.rsplit("/", 1)[0], {"metadata": {"name": "demo-files"}, "data": {"a": "b"}})
+    code, _, err = run("launch", job_file)
+    assert code == ExitCode.REFUSED
+    assert "ConfigMap 'demo-files' in namespace training is someone else's" in err
+    assert api.objects[FILES]["data"] == {"a": "b"}
+
+
+def test_bad_input_exits_3_and_asks_nobody(api: Api, run: Any, job_file: Path) -> None:
+    job_file.write_text("name: X\n")
+    code, _, err = run("launch", job_file)
+    assert code == ExitCode.BAD_INPUT
+    assert "3 mistakes" in err
+    assert api.asked == []
+
+
+def play(api: Api, *, failed: bool = False) -> None:
+    """Admit every job half a second after it is made, end it half a second later."""
+
+    def on_create(path: str, body: dict[str, Any]) -> None:
+        if path.startswith(world.JOBS):
+            body["spec"]["suspend"] = True
+            threading.Timer(0.5, world.admit, (api, body)).start()
+            threading.Timer(2.0, world.end, (api, body), {"failed": failed}).start()
+
+    api.on_create = on_create
+
+
+def test_follow_prints_every_line_and_exits_0(api: Api, run: Any, job_file: Path) -> None:
+    play(api)
+    code, out, err = run("launch", job_file, "--follow")
+    assert code == 0
+    assert sorted(out.splitlines()) == [
+        f"[node-{node}] [default{local}]:node {node} second {second}"
+        for node in (0, 1)
+        for second, local in ((5, 0), (6, 1))
+    ]
+    phases = [line.split("s  ")[1].split(":")[0] for line in err.splitlines() if "s  " in line]
+    assert phases[0] == "queued"
+    assert phases[-2:] == ["running", "completed"]
+
+
+def test_wait_fails_with_reason_and_last_lines(api: Api, run: Any, job_file: Path) -> None:
+    play(api, failed=True)
+    code, out, err = run("launch", job_file, "--wait")
+    assert code == ExitCode.FAILED
+    assert out == ""
+    assert "demo failed: jobset failed due to one or more job failures" in err
+    assert "node-1 (demo-node-0-1-abcde on lab-node-1) exited 1 (Error)" in err
+    assert "[node-1] [default1]:node 1 second 6" in err
+
+
+def test_timeout_leaves_the_job(api: Api, run: Any, job_file: Path) -> None:
+    code, _, err = run("launch", job_file, "--wait", "--timeout", "1")
+    assert code == ExitCode.TIMED_OUT
+    assert "it goes on" in err
+    assert f"{world.JOBS}/demo" in api.objects
+
+
+def test_a_job_deleted_while_waiting_is_no_success(api: Api, run: Any, job_file: Path) -> None:
+    def on_create(path: str, body: dict[str, Any]) -> None:
+        if path.startswith(world.JOBS):
+            threading.Timer(0.7, api.remove, (path,)).start()
+
+    api.on_create = on_create
+    code, _, err = run("launch", job_file, "--wait")
+    assert code == ExitCode.FAILED
+    assert "deleted before it ended" in err
+
+
+# -- status -------------------------------------------------------------------------------------
+
+
+def test_status_of_a_waiting_job_says_what_it_waits_for(api: Api, run: Any) -> None:
+    world.workload(api, world.job(api, "big"), message="16 more needed")
+    code, out, _ = run("status", "big")
+    assert code == 0
+    assert (
+        "waiting in queue training: needs 2 x 8 nvidia.com/gpu, queue training has 4 of 16 free "
+        "(Kueue: 16 more needed)" in out
+    )
+
+
+def test_status_json_of_a_running_job(api: Api, run: Any) -> None:
+    world.admit(api, world.job(api, "demo"))
+    data = json.loads(run("status", "demo", "--json")[1])
+    assert (data["phase"], data["charged"], data["ranks"]) == ("running", 2, 4)
+    assert [(p["index"], p["machine"]) for p in data["pods"]] == [
+        (0, "lab-node-0"),
+        (1, "lab-node-1"),
+    ]
+
+
+def test_status_lists_all(api: Api, run: Any) -> None:
+    world.job(api, "waiting")
+    owner = world.job(api, "broken")
+    world.admit(api, owner)
+    world.end(api, owner, failed=True)
+    code, out, _ = run("status")
+    assert code == 0
+    assert "waiting" in out
+    assert "failed" in out
+    assert "exited 1 (Error)" in out
+    assert [j["name"] for j in json.loads(run("status", "--json")[1])] == ["waiting", "broken"]
+
+
+def test_status_says_why_a_pod_does_not_start(api: Api, run: Any) -> None:
+    owner = world.job(api, "demo")
+    world.workload(api, owner, admitted=True)
+    owner["spec"]["suspend"] = False
+    waiting = {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}
+    world.pod(api, owner, 0, state=waiting, phase="Pending")
+    data = json.loads(run("status", "demo", "--json")[1])
+    assert data["phase"] == "starting"
+    assert data["detail"] == "0 of 2 pods running; node-0: ImagePullBackOff: no such image"
+
+
+def test_no_jobs(run: Any) -> None:
+    assert run("status")[1] == "no jobs\n"
+
+
+@pytest.mark.parametrize("command", ["status", "logs", "cancel"])
+def test_an_unknown_name(api: Api, run: Any, command: str) -> None:
+    world.job(api, "torch-ddp")
+    code, _, err = run(command, "torch-dpd")
+    assert code == ExitCode.NOT_FOUND
+    assert "no job is called 'torch-dpd'" in err
+    assert "did you mean 'torch-ddp'?; there are: torch-ddp" in err
+
+
+# -- logs ---------------------------------------------------------------------------------------
+
+
+def test_logs_of_one_rank_and_one_node(api: Api, run: Any) -> None:
+    world.admit(api, world.job(api, "demo"))
+    assert len(run("logs", "demo")[1].splitlines()) == 4
+    assert run("logs", "demo", "--rank", "3")[1] == "[node-1] [default1]:node 1 second 6\n"
+    assert run("logs", "demo", "--node", "0")[1].count("[node-0]") == 2
+    code, _, err = run("logs", "demo", "--rank", "4")
+    assert code == ExitCode.BAD_INPUT
+    assert "ranks 0 to 3" in err
+    assert run("logs", "demo", "--rank", "0", "--node", "0")[0] == ExitCode.BAD_INPUT
+
+
+def test_logs_follow_starts_in_the_queue_and_ends_with_the_job(api: Api, run: Any) -> None:
+    owner = world.job(api, "demo")
+    threading.Timer(1.5, world.admit, (api, owner)).start()
+    threading.Timer(3.0, world.end, (api, owner)).start()
+    code, out, err = run("logs", "demo", "--follow")
+    assert code == 0
+    assert len(out.splitlines()) == 4
+    assert "queued" in err
+
+
+def test_a_line_is_printed_once_though_the_stream_breaks(api: Api, run: Any) -> None:
+    """The stream ends while the container lives; the reconnect repeats the last second."""
+    owner = world.job(api, "demo", nodes=1)
+    world.admit(api, owner)
+    name = "demo-node-0-0-abcde"
+    api.open_logs.clear()
+    later = "2026-01-02T03:04:06.500000000Z later in the same second"
+    threading.Timer(1.0, api.logs[name].append, (later,)).start()
+    threading.Timer(2.0, world.end, (api, owner)).start()
+    out = run("logs", "demo", "--follow")[1].splitlines()
+    assert out == [
+        "[node-0] [default0]:node 0 second 5",
+        "[node-0] [default1]:node 0 second 6",
+        "[node-0] later in the same second",
+    ]
+
+
+def test_logs_of_a_queued_job_say_so(api: Api, run: Any) -> None:
+    world.job(api, "demo")
+    code, out, err = run("logs", "demo")
+    assert (code, out) == (0, "")
+    assert "demo has no pods: queued waiting in queue" in err
+
+
+# -- cancel -------------------------------------------------------------------------------------
+
+
+def test_cancel_takes_everything_and_says_so(api: Api, run: Any, job_file: Path) -> None:
+    run("launch", job_file)
+    world.admit(api, api.objects[f"{world.JOBS}/demo"])
+    code, out, _ = run("cancel", "demo")
+    assert code == 0
+    assert "demo cancelled (it was running); its 2 pods are gone" in out
+    assert [k for k in api.objects if "/demo" in k] == []
+
+
+def test_cancel_of_a_queued_job(api: Api, run: Any) -> None:
+    world.workload(api, world.job(api, "demo"))
+    data = json.loads(run("cancel", "demo", "--json")[1])
+    assert (data["was"], data["pods"]) == ("queued", 0)
+
+
+def test_cancel_waits_for_the_pods_and_says_what_is_left(api: Api, run: Any) -> None:
+    owner = world.job(api, "demo")
+    world.admit(api, owner)
+    api.reluctant.add(f"{world.JOBS}/demo")
+    code, _, err = run("cancel", "demo", "--timeout", "1")
+    assert code == ExitCode.TIMED_OUT
+    assert "still there after 1 s: TrainJob demo, pod demo-node-0-0-abcde" in err
+    assert json.loads(run("status", "demo", "--json")[1])["phase"] == "cancelling"
+
+
+# -- the root -----------------------------------------------------------------------------------
+
+
+def test_version_and_usage(capsys: Captured) -> None:
+    assert cli.run(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("railhead ")
+    assert cli.run(["launhc"]) == ExitCode.USAGE
+    assert cli.run(["launch"]) == ExitCode.USAGE
+    assert cli.run(["launch", "--help"]) == 0

@@ -1,0 +1,106 @@
+"""The objects: whole, in both shapes, accepted by the published schemas, text unchanged."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from railhead.launch import render
+from railhead.launch.job import Payload, parse_job
+from railhead.launch.plan import Plan, make_plan
+from tests.unit.launch import crds
+from tests.unit.launch.conftest import CONTRACT, JOB, RUNTIME
+
+GOLDEN = Path(__file__).parent / "golden"
+FILES = (Payload(name="train.py", data=b"say('hello')\n"), Payload(name="w.bin", data=b"\xff\x00"))
+
+
+def plan(trainer: str, files: tuple[Payload, ...] = FILES, sets: tuple[str, ...] = ()) -> Plan:
+    contract = CONTRACT.model_copy(update={"versions": {"trainer": trainer}})
+    return make_plan(parse_job(JOB, where="job", sets=sets), files, contract, RUNTIME)
+
+
+@pytest.mark.parametrize(
+    ("trainer", "name"), [("2.1.0", "trainjob-2.1"), ("2.3.0", "trainjob-2.3")]
+)
+def test_golden(trainer: str, name: str) -> None:
+    """The rendered objects, line by line; a wanted change is copied from the failure."""
+    expected = json.loads((GOLDEN / f"{name}.json").read_text())
+    assert render.objects(plan(trainer)) == expected
+
+
+def schema_2_3(shared: Path) -> Any:
+    return crds.schema_of(shared / "crds/trainer.kubeflow.org_trainjobs.yaml", "v1alpha1")
+
+
+def schema_2_1() -> Any:
+    path = crds.module_file(
+        "github.com/kubeflow/trainer/v2@v2.1.0",
+        "manifests/base/crds/trainer.kubeflow.org_trainjobs.yaml",
+    )
+    return crds.schema_of(path, "v1alpha1")
+
+
+@pytest.mark.parametrize("files", [FILES, ()])
+def test_trainer_2_3_accepts_it(shared: Path, files: tuple[Payload, ...]) -> None:
+    schema = schema_2_3(shared)
+    assert crds.check(schema, render.train_job(plan("2.3.0", files))) == []
+
+
+@pytest.mark.parametrize("files", [FILES, ()])
+def test_trainer_2_1_accepts_it(files: tuple[Payload, ...]) -> None:
+    assert crds.check(schema_2_1(), render.train_job(plan("2.1.0", files))) == []
+
+
+def test_the_wrong_shape_is_an_unknown_field_to_each(shared: Path) -> None:
+    """Else the API server would prune it, and the job would run without its files."""
+    assert "runtimePatches" in crds.check(schema_2_1(), render.train_job(plan("2.3.0")))[0]
+    problem = crds.check(schema_2_3(shared), render.train_job(plan("2.1.0")))[0]
+    assert "podTemplateOverrides" in problem
+
+
+def test_files_survive_and_have_an_owner() -> None:
+    owner = {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "metadata": {"name": "demo", "uid": "u"},
+    }
+    made = render.config_map(plan("2.1.0"), owner=owner)
+    assert made is not None
+    assert made["data"] == {"train.py": "say('hello')\n"}
+    assert base64.b64decode(made["binaryData"]["w.bin"]) == b"\xff\x00"
+    assert made["metadata"]["ownerReferences"][0]["uid"] == "u"
+
+
+def test_image_only_when_asked() -> None:
+    assert "image" not in render.train_job(plan("2.1.0"))["spec"]["trainer"]
+    made = render.train_job(plan("2.1.0", sets=("image=a/b:c",)))
+    assert made["spec"]["trainer"]["image"] == "a/b:c"
+
+
+def expand(text: str, values: dict[str, str]) -> str:
+    """What a kubelet makes of a command's words, by its documented rules."""
+
+    def one(match: re.Match[str]) -> str:
+        if match[0] == "$$":
+            return "$"
+        return values.get(match[1], match[0])
+
+    return re.sub(r"\$\$|\$\(([^)]*)\)", one, text)
+
+
+@given(st.text(alphabet="$()aX {}`;|&\\'\"", max_size=20))
+def test_words_reach_the_process_unchanged(text: str) -> None:
+    assert expand(render.literal(text), {"X": "expanded", "aX": "expanded", "": "empty"}) == text
+
+
+def test_the_kubelets_rules_would_change_it_unprotected() -> None:
+    assert expand("a $(X) $$", {"X": "y"}) == "a y $"
+    assert render.literal("plain $HOME ${X}") == "plain $HOME ${X}"
