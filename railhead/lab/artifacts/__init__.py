@@ -1,0 +1,25 @@
+"""Everything the lab needs that is built or installed once, in a cache keyed by what goes in."""
+
+from railhead.lab.artifacts.store import (
+    Artifacts,
+    Simulation,
+    ensure,
+    ensure_kwok,
+    installed,
+    locate,
+    main_build,
+    plan,
+)
+from railhead.lab.artifacts.template import clone_template
+
+__all__ = [
+    "Artifacts",
+    "Simulation",
+    "clone_template",
+    "ensure",
+    "ensure_kwok",
+    "installed",
+    "locate",
+    "main_build",
+    "plan",
+]

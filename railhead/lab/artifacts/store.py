@@ -1,0 +1,385 @@
+"""What is missing, making it, and handing out what there is."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from railhead.errors import PrerequisiteError
+from railhead.lab.artifacts import charts, golang, packages, template, training
+from railhead.lab.artifacts.commands import Runner, log_path
+from railhead.lab.artifacts.files import (
+    building,
+    existing_parent,
+    remove_tree,
+    require_space,
+    scratch_root,
+    size_bytes,
+    sweep_scratch,
+)
+from railhead.lab.artifacts.progress import Bars, Lines, clock, display
+from railhead.lab.artifacts.steps import Lane, Step, Tell, Timing, run_steps
+from railhead.paths import cache_root
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+#: GiB that steps write: (into the cache, into Go's caches), measured and rounded up.
+_SPACE_GIB: dict[str, tuple[float, float]] = {
+    "sources": (0.0, 3.0),
+    "core": (1.0, 4.0),
+    "pulumi": (0.2, 2.5),
+    "training": (3.0, 0.0),
+    "base": (1.5, 0.0),
+    "template": (1.5, 0.0),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Artifacts:
+    """Everything that a lab is run from.
+
+    Args:
+        bin_dir: etcd, the Kubernetes programs, kubectl, helm, multus, kwok, coredns, labagent, ...
+        pulumi: the Pulumi CLI: the user's own when new enough, else the built one.
+        template: containerd's root directory with every image; :func:`clone_template` copies it.
+        charts: chart name to unpacked directory.
+        nad_crd: the NetworkAttachmentDefinition CRD, one JSON object.
+        kwok_stages: KWOK's stages, each a ``--config`` of kwok.
+        cni_bin_dir: the CNI plugins of the machine's package.
+    """
+
+    bin_dir: Path
+    pulumi: Path | None
+    template: Path
+    charts: dict[str, Path]
+    nad_crd: Path
+    kwok_stages: tuple[Path, ...]
+    cni_bin_dir: Path
+
+
+@dataclass(frozen=True, kw_only=True)
+class Simulation:
+    """What simulates nodes: the kwok program, and its stages (each a ``--config`` of it)."""
+
+    binary: Path
+    stages: tuple[Path, ...]
+
+
+def locate(name: str) -> Path | None:
+    """The built program of that name, or None while it is not built."""
+    if name == golang.PULUMI_CLI.name:
+        return golang.pulumi_path()
+    found = golang.core_dir() / name
+    return found if found.is_file() else None
+
+
+def plan() -> tuple[Step, ...]:
+    """What is missing, in the order in which it is begun, with expected seconds.
+
+    Raises:
+        PrerequisiteError: something has to be built and there is no Go for it, or no apt.
+    """
+    need_upstream = not golang.upstream_dir().is_dir()
+    need_core = need_upstream or not golang.core_dir().is_dir()
+    need_pulumi = golang.pulumi_path() is None
+    need_files = not charts.charts_ready() or not charts.nad_crd_path().is_file()
+    need_base = not template.base_dir().is_dir()
+    need_layer = need_base and not (training.layer_dir() / "layer.txt").is_file()
+    need_template = need_core or need_base or not template.template_dir().is_dir()
+    # A template that is whole needs no core: it is keyed by the core's sources.
+    need_template = need_template and not template.template_dir().is_dir()
+    missing = packages.missing()
+    if need_core or need_pulumi or need_files:
+        golang.find_go()
+    if missing or need_layer:
+        packages.require_apt()
+
+    def install(runner: Runner, tell: Tell) -> None:
+        packages.update(runner, tell)
+        if missing:
+            packages.install(missing, runner, tell)
+
+    def sources(runner: Runner, tell: Tell) -> None:
+        if need_core or need_files:
+            tell(None, "Kubernetes and the controllers")
+            groups = [golang.UPSTREAM, golang.APART, golang.own_programs()]
+            golang.fetch_sources(golang.CORE, groups, runner)
+        if need_pulumi:
+            tell(None, "Pulumi")
+            golang.fetch_sources(golang.PULUMI, [[golang.PULUMI_CLI]], runner)
+
+    def unpack(_: Runner, tell: Tell) -> None:
+        tell(None, "from the modules' own directories")
+        charts.unpack_charts()
+        charts.unpack_manifests()
+
+    every: list[tuple[bool, Step]] = [
+        (
+            bool(missing) or need_layer,
+            Step(
+                name="packages",
+                title="Debian packages" if missing else "Debian package lists",
+                expected_s=30 if missing else 5,
+                lane=Lane.FILES,
+                action=install,
+            ),
+        ),
+        (
+            need_core or need_pulumi or need_files,
+            Step(
+                name="sources",
+                title="Go modules, fetched and verified",
+                expected_s=60,
+                lane=Lane.COMPILE,
+                action=sources,
+            ),
+        ),
+        (
+            need_upstream,
+            Step(
+                name="core",
+                title="Kubernetes, etcd, Helm and the controllers",
+                expected_s=400,
+                lane=Lane.COMPILE,
+                needs=("sources",),
+                action=golang.build_upstream,
+            ),
+        ),
+        (
+            need_core,
+            Step(
+                name="own",
+                title="the lab's own programs",
+                expected_s=10,
+                lane=Lane.COMPILE,
+                needs=("core",),
+                action=golang.build_own,
+            ),
+        ),
+        (
+            need_pulumi,
+            Step(
+                name="pulumi",
+                title="the Pulumi CLI",
+                expected_s=215,
+                lane=Lane.COMPILE,
+                needs=("sources", "own"),
+                action=golang.build_pulumi,
+            ),
+        ),
+        (
+            need_layer,
+            Step(
+                name="training",
+                title="the training image: PyTorch from packages",
+                expected_s=75,
+                lane=Lane.FILES,
+                needs=("packages",),
+                action=training.build_training_layer,
+            ),
+        ),
+        (
+            need_base,
+            Step(
+                name="base",
+                title="importing the training image",
+                expected_s=20,
+                lane=Lane.FILES,
+                needs=("packages", "training"),
+                action=template.build_base,
+            ),
+        ),
+        (
+            need_files,
+            Step(
+                name="charts",
+                title="charts and manifests out of the modules",
+                expected_s=3,
+                lane=Lane.FILES,
+                needs=("sources",),
+                action=unpack,
+            ),
+        ),
+        (
+            need_template,
+            Step(
+                name="template",
+                title="the controllers' images",
+                expected_s=10,
+                lane=Lane.FILES,
+                needs=("own", "base"),
+                action=template.build_template,
+            ),
+        ),
+    ]
+    return tuple(step for needed, step in every if needed)
+
+
+def check_space(steps: Sequence[Step]) -> None:
+    """Refuse a machine whose disks cannot hold what the steps write.
+
+    Raises:
+        PrerequisiteError: names the path, the need and what is free.
+    """
+    into_cache = sum(_SPACE_GIB.get(s.name, (0.0, 0.0))[0] for s in steps)
+    into_go = sum(_SPACE_GIB.get(s.name, (0.0, 0.0))[1] for s in steps)
+    where: dict[Path, float] = {cache_root(): into_cache}
+    if into_go:
+        said = subprocess.run(
+            [str(golang.find_go()[0]), "env", "GOCACHE"],
+            capture_output=True,
+            text=True,
+            check=True,
+            env=golang.go_environment(),
+        )
+        go_cache = Path(said.stdout.strip())
+        device = _device(go_cache)
+        if device == _device(cache_root()):
+            where[cache_root()] += into_go
+        else:
+            where[go_cache] = into_go
+    for path, needed in where.items():
+        if needed:
+            require_space(path, needed, "building the lab")
+
+
+def _device(path: Path) -> int:
+    return existing_parent(path).stat().st_dev
+
+
+def ensure(console: Console) -> Artifacts:
+    """Build and install what is missing, with a display on ``console``; nothing when all is there.
+
+    Raises:
+        PrerequisiteError: the machine lacks something that cannot be installed, or space.
+        CommandError: a build failed; carries its last words and its log.
+    """
+    return _ensure(lambda: display(console))[0]
+
+
+def _ensure(make_display: Callable[[], Bars | Lines]) -> tuple[Artifacts, tuple[Timing, ...]]:
+    timings: tuple[Timing, ...] = ()
+    if plan():
+        if os.geteuid() != 0:
+            raise PrerequisiteError(
+                "building the lab needs root: packages are installed and images unpacked",
+                remedy="run it as root",
+            )
+        progress = make_display()
+        with building(lambda who: progress.note(f"{who} is building already; waiting for it")):
+            # Another process may have built everything while this one waited.
+            steps = plan()
+            if steps:
+                sweep_scratch()
+                check_space(steps)
+                for step in steps:
+                    log_path(step.name).unlink(missing_ok=True)
+                scratch_root().mkdir(parents=True, exist_ok=True)
+                timings = run_steps(steps, progress, Runner())
+                _record(timings)
+                _clean()
+    return installed(), timings
+
+
+def _record(timings: Sequence[Timing]) -> None:
+    record = {
+        "cores": os.cpu_count(),
+        "seconds": round(max(t.started_s + t.seconds for t in timings), 1),
+        "steps": [
+            {**asdict(t), "seconds": round(t.seconds, 1), "started_s": round(t.started_s, 1)}
+            for t in timings
+        ],
+    }
+    unfinished = timings_path().with_suffix(".tmp")
+    unfinished.write_text(json.dumps(record, indent=1) + "\n")
+    unfinished.rename(timings_path())
+
+
+def _clean() -> None:
+    """Remove what only the making needed."""
+    if template.base_dir().is_dir():
+        remove_tree(training.layer_dir())
+
+
+def timings_path() -> Path:
+    """How long the steps of the last build took, as JSON."""
+    return cache_root() / "timings.json"
+
+
+def installed() -> Artifacts:
+    """What is built, without building.
+
+    Raises:
+        PrerequisiteError: something is missing; names it and ``railhead lab build``.
+    """
+    absent = [
+        *(f"{name} (Debian package)" for name in packages.missing()),
+        *(f"{p.name}" for p in _programs() if locate(p.name) is None),
+    ]
+    if not charts.charts_ready() or not charts.nad_crd_path().is_file():
+        absent.append("the charts of the Go modules")
+    if not template.template_dir().is_dir():
+        absent.append("the container images")
+    if absent:
+        raise PrerequisiteError(
+            f"not built or installed yet: {', '.join(absent)}", remedy="run `railhead lab build`"
+        )
+    return Artifacts(
+        bin_dir=golang.core_dir(),
+        pulumi=golang.pulumi_path(),
+        template=template.template_dir(),
+        charts={c.name: charts.chart_dir(c) for c in charts.module_charts()},
+        nad_crd=charts.nad_crd_path(),
+        kwok_stages=tuple(sorted(charts.kwok_stages_dir().iterdir())),
+        cni_bin_dir=packages.CNI_BIN_DIR,
+    )
+
+
+def _programs() -> tuple[golang.Program, ...]:
+    own = golang.own_programs()
+    return (*golang.UPSTREAM, *golang.APART, *own, golang.PULUMI_CLI)
+
+
+def ensure_kwok(console: Console | None = None) -> Simulation:
+    """What simulates nodes; built first when it is missing and ``console`` is given.
+
+    Raises:
+        PrerequisiteError: it is missing and there is no ``console`` to show a build on.
+    """
+    artifacts = installed() if console is None else ensure(console)
+    return Simulation(binary=artifacts.bin_dir / "kwok", stages=artifacts.kwok_stages)
+
+
+def main_build(console: Console) -> None:
+    """`railhead lab build`: make what is missing, then say what took how long."""
+    artifacts, timings = _ensure(lambda: display(console))
+    if timings:
+        console.print(_table(timings))
+    else:
+        console.print("Everything is built already.", highlight=False)
+    gib = size_bytes(cache_root()) / 2**30
+    console.print(f"cache: {cache_root()} ({gib:.1f} GiB)", highlight=False, soft_wrap=True)
+    pulumi = artifacts.pulumi or "none"
+    console.print(f"pulumi: {pulumi}", highlight=False, soft_wrap=True)
+
+
+def _table(timings: Sequence[Timing]) -> Table:
+    from rich.table import Table
+
+    table = Table(title="What was built", title_justify="left")
+    table.add_column("step")
+    table.add_column("began", justify="right")
+    table.add_column("took", justify="right")
+    for timing in sorted(timings, key=lambda t: t.started_s):
+        table.add_row(timing.title, clock(timing.started_s), clock(timing.seconds))
+    whole = max(t.started_s + t.seconds for t in timings)
+    table.add_section()
+    table.add_row("all of it", "0s", clock(whole), style="bold")
+    return table

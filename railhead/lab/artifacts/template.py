@@ -1,0 +1,292 @@
+"""containerd's root directory with every image imported and unpacked; nodes are clones of it.
+
+Content blobs and unpacked layers never change once they are committed, so a node's copy is made of
+hard links; only containerd's two databases are really copied.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from railhead.errors import PrerequisiteError, RailheadError
+from railhead.lab.artifacts.commands import Runner, log_path
+from railhead.lab.artifacts.files import digest, publish, remove_tree, scratch
+from railhead.lab.artifacts.golang import core_dir, core_key
+from railhead.lab.artifacts.images import (
+    CONTROLLER_PROGRAMS,
+    Image,
+    busybox_image,
+    controller_image,
+    pause_image,
+    provisioner_image,
+    stream_archive,
+)
+from railhead.lab.artifacts.packages import os_release, require_program
+from railhead.lab.artifacts.steps import Tell
+from railhead.lab.artifacts.training import training_image, training_key
+from railhead.paths import cache_root
+
+#: containerd's namespace of what Kubernetes uses.
+NAMESPACE = "k8s.io"
+SNAPSHOTTER = "overlayfs"
+
+#: Counts up when what an image is made of changes in a way that no other key shows.
+_RECIPE = "1"
+_START_S = 20.0
+_KEPT = (
+    "io.containerd.content.v1.content",
+    "io.containerd.metadata.v1.bolt",
+    "io.containerd.snapshotter.v1.overlayfs",
+)
+_DATABASES = (
+    "io.containerd.metadata.v1.bolt/meta.db",
+    "io.containerd.snapshotter.v1.overlayfs/metadata.db",
+)
+#: Written last into a clone, so that half of one is never taken for whole.
+_CLONED = "railhead-clone"
+#: Not needed for an import; some of them would make directories outside their root.
+_DISABLED = (
+    "io.containerd.grpc.v1.cri",
+    "io.containerd.internal.v1.opt",
+    "io.containerd.internal.v1.restart",
+    "io.containerd.internal.v1.tracing",
+    "io.containerd.tracing.processor.v1.otlp",
+    "io.containerd.snapshotter.v1.aufs",
+    "io.containerd.snapshotter.v1.blockfile",
+    "io.containerd.snapshotter.v1.btrfs",
+    "io.containerd.snapshotter.v1.devmapper",
+    "io.containerd.snapshotter.v1.native",
+    "io.containerd.snapshotter.v1.zfs",
+)
+
+
+def base_key() -> str:
+    """Key of the template with the images that hold no program of the core."""
+    release = os_release()
+    return digest(_RECIPE, training_key(), release.get("ID", ""), release.get("VERSION_ID", ""))
+
+
+def template_key() -> str:
+    """Key of the whole template."""
+    return digest(_RECIPE, base_key(), core_key())
+
+
+def base_dir() -> Path:
+    """The template with the images that hold no program of the core."""
+    return cache_root() / "images" / f"base-{base_key()}"
+
+
+def template_dir() -> Path:
+    """Containerd's root directory with every image of the lab."""
+    return cache_root() / "images" / template_key()
+
+
+def clone_template(dest: Path) -> None:
+    """Make ``dest`` a containerd root directory of its own with every image of the lab.
+
+    Hard links where the file system allows, else copies; owners, modes, device nodes, links and
+    extended attributes are kept. A ``dest`` that is a whole clone is left alone, whatever its node
+    has put there since; one whose cloning was interrupted is made anew.
+
+    Raises:
+        PrerequisiteError: the template is not built.
+        RailheadError: the copy failed.
+    """
+    if (dest / _CLONED).exists():
+        return
+    source = template_dir()
+    if not source.is_dir():
+        raise PrerequisiteError(
+            f"the images of the lab are not built: {source} is not there",
+            remedy="run `railhead lab build`",
+        )
+    clone(source, dest)
+    (dest / _CLONED).write_text(f"{source.name}\n")
+
+
+def clone(source: Path, dest: Path) -> None:
+    """Clone one containerd root directory; what ``dest`` held is removed."""
+    linked = _copy(source, dest, link=True)
+    if linked is not None:
+        # Another file system, or a mount between the two.
+        copied = _copy(source, dest, link=False)
+        if copied is not None:
+            raise RailheadError(
+                f"could not clone {source} to {dest}: {copied}",
+                remedy="look at the free space and the permissions of both",
+            )
+        return
+    for name in _DATABASES:
+        database = dest / name
+        database.unlink()
+        shutil.copy2(source / name, database)
+
+
+def _copy(source: Path, dest: Path, *, link: bool) -> str | None:
+    """Copy a tree with `cp`; None when that went well, else its last words."""
+    dest.mkdir(parents=True, exist_ok=True)
+    for rest in dest.iterdir():
+        remove_tree(rest)
+    done = subprocess.run(
+        ["cp", "--archive", *(["--link"] if link else []), "--", f"{source}/.", str(dest)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return None if done.returncode == 0 else done.stderr.strip()[-500:]
+
+
+def build_base(runner: Runner, tell: Tell) -> None:
+    """Import the training image and busybox into :func:`base_dir`."""
+    with scratch("base") as work:
+        root = work / "root"
+        root.mkdir()
+        busybox = require_program("busybox")
+        applets = subprocess.run(
+            [str(busybox), "--list"], capture_output=True, text=True, check=True
+        ).stdout.split()
+        images = [busybox_image(busybox, tuple(applets), work), training_image()]
+        import_images(root, images, runner, tell, "base")
+        publish(root, base_dir())
+
+
+def build_template(runner: Runner, tell: Tell) -> None:
+    """Add the images of the core's programs to a clone of the base, as :func:`template_dir`."""
+    with scratch("template") as work:
+        root = work / "root"
+        clone(base_dir(), root)
+        programs = core_dir()
+        images = [pause_image(programs / "pause", work)]
+        images += [controller_image(c, programs / name, work) for c, name in CONTROLLER_PROGRAMS]
+        images.append(provisioner_image(programs / "local-path-provisioner", work))
+        import_images(root, images, runner, tell, "template")
+        publish(root, template_dir())
+
+
+def import_images(
+    root: Path, images: Sequence[Image], runner: Runner, tell: Tell, log: str
+) -> None:
+    """Import and unpack images into a containerd root directory; their layers' files are deleted.
+
+    A containerd of its own, reachable by nobody else, does it and is stopped again.
+    """
+    with containerd(root, runner, log) as address:
+        total = sum(i.layer.size for i in images)
+        written = 0
+
+        def count(chunk: bytes) -> None:
+            nonlocal written
+            written += len(chunk)
+
+        for image in images:
+            _import(image, address, runner, log, count)
+            image.layer.path.unlink()
+            tell(min(written / total, 0.99), image.reference)
+            # Not to be collected as unused: there is no registry to pull it from again.
+            _ctr(address, runner, log, "images", "label", image.reference, *_LABELS)
+    for entry in root.iterdir():
+        if entry.name not in _KEPT:
+            shutil.rmtree(entry)
+
+
+_LABELS = ("io.cri-containerd.image=managed", "io.cri-containerd.pinned=pinned")
+
+
+def _ctr(address: str, runner: Runner, log: str, *arguments: str) -> None:
+    command = [str(require_program("ctr")), "--address", address, "--namespace", NAMESPACE]
+    runner.run([*command, *arguments], log=log_path(log))
+
+
+def _import(
+    image: Image, address: str, runner: Runner, log: str, count: Callable[[bytes], None]
+) -> None:
+    command = [str(require_program("ctr")), "--address", address, "--namespace", NAMESPACE]
+    command += ["images", "import", "--snapshotter", SNAPSHOTTER, "-"]
+    log_path(log).parent.mkdir(parents=True, exist_ok=True)
+    with log_path(log).open("ab") as out:
+        process = runner.start(command, stdin=subprocess.PIPE, stdout=out.fileno(), stderr=None)
+        pipe = process.stdin
+        assert pipe is not None  # noqa: S101 - asked for above
+
+        def write(chunk: bytes) -> None:
+            pipe.write(chunk)
+            count(chunk)
+
+        try:
+            # When ctr gives up early, its status says more than the broken pipe.
+            with contextlib.suppress(BrokenPipeError), pipe:
+                stream_archive(image, write)
+            status = process.wait()
+        finally:
+            runner.forget(process)
+    if status != 0:
+        tail = "\n".join(log_path(log).read_text(errors="replace").splitlines()[-5:])
+        raise RailheadError(
+            f"containerd could not import {image.reference}:\n{tail}",
+            remedy=f"see {log_path(log)}; the cache ({cache_root()}) must lie on a file system "
+            "that overlayfs can use, such as ext4 or xfs: RAILHEAD_CACHE moves it",
+        )
+
+
+@contextlib.contextmanager
+def containerd(root: Path, runner: Runner, log: str) -> Iterator[str]:
+    """A private containerd without its CRI part on ``root``; gives the address of its socket."""
+    # A socket's path is short by law (108 bytes), the cache's need not be.
+    with tempfile.TemporaryDirectory(prefix="railhead-") as temporary:
+        state = Path(temporary)
+        address = str(state / "c.sock")
+        config = state / "config.toml"
+        config.write_text(_config(root, state, address))
+        log_path(log).parent.mkdir(parents=True, exist_ok=True)
+        with log_path(log).open("ab") as out:
+            process = runner.start(
+                [str(require_program("containerd")), "--config", str(config)],
+                stdout=out.fileno(),
+                stderr=subprocess.STDOUT,
+            )
+            try:
+                _await_socket(process, address, log)
+                yield address
+                process.terminate()
+                process.wait()
+            finally:
+                runner.forget(process)
+
+
+def _config(root: Path, state: Path, address: str) -> str:
+    # TOML's basic strings are JSON's, and these values are paths and identifiers.
+    disabled = ", ".join(f'"{name}"' for name in _DISABLED)
+    return (
+        "version = 2\n"
+        f'root = "{root}"\n'
+        f'state = "{state / "state"}"\n'
+        f"disabled_plugins = [{disabled}]\n"
+        f'[grpc]\n  address = "{address}"\n'
+        f'[ttrpc]\n  address = "{address}.ttrpc"\n'
+    )
+
+
+def _await_socket(process: subprocess.Popen[bytes], address: str, log: str) -> None:
+    ctr = str(require_program("ctr"))
+    deadline = time.monotonic() + _START_S
+    while time.monotonic() < deadline and process.poll() is None:
+        asked = subprocess.run(
+            [ctr, "--address", address, "--connect-timeout", "1s", "version"],
+            capture_output=True,
+            check=False,
+        )
+        if asked.returncode == 0:
+            return
+        threading.Event().wait(0.1)
+    tail = "\n".join(log_path(log).read_text(errors="replace").splitlines()[-5:])
+    raise RailheadError(
+        f"a private containerd did not start within {_START_S:.0f} s:\n{tail}",
+        remedy=f"see {log_path(log)}",
+    )

@@ -1,0 +1,432 @@
+"""The training image: PyTorch for CPU and what it needs, from the machine's own package sources.
+
+apt resolves against an empty machine and downloads; the packages are unpacked side by side and no
+maintainer script is run. The few things that such scripts would have done are done here, and a
+two-process run inside the finished tree proves that it is whole.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import stat
+import subprocess
+import tarfile
+import threading
+from collections.abc import Callable, Sequence
+from fnmatch import fnmatch
+from pathlib import Path
+
+from railhead.catalog.images import TORCH_CPU
+from railhead.errors import PrerequisiteError, RailheadError
+from railhead.lab.artifacts.commands import CommandError, Runner, log_path
+from railhead.lab.artifacts.files import digest, publish, remove_tree, scratch
+from railhead.lab.artifacts.images import EPOCH, Blob, HashingFile, Image
+from railhead.lab.artifacts.packages import apt_environment, os_release
+from railhead.lab.artifacts.steps import Tell
+from railhead.paths import cache_root
+
+#: Counts up when what is done here changes the image.
+_RECIPE = "1"
+
+#: What the image is asked to hold; apt adds what these need, without recommendations.
+SEEDS = (
+    "base-files",
+    "base-passwd",
+    "bash",
+    "coreutils",
+    "dash",
+    "grep",
+    "hostname",
+    "iproute2",
+    "libc-bin",
+    "python3",
+    "python3-torch",
+    "sed",
+)
+
+#: Needed by the packages above on paper only: graphics drivers and compilers, tests, map data. The
+#: run at the end would fail if one of them were needed after all.
+_LEFT_OUT = (
+    "adwaita-icon-theme",
+    "apt",
+    "debconf",
+    "fonts-*",
+    "iso-codes",
+    "libgl1-mesa-dri",
+    "libllvm*",
+    "libtorch-test",
+    "libz3-4",
+    "mesa-*",
+    "perl",
+    "perl-*",
+    "proj-data",
+    "shared-mime-info",
+    "xkb-data",
+)
+
+_NOT_UNPACKED = (
+    "./usr/include",
+    "./usr/share/bug",
+    "./usr/share/doc",
+    "./usr/share/info",
+    "./usr/share/lintian",
+    "./usr/share/locale",
+    "./usr/share/man",
+    "./usr/share/zoneinfo",
+    "*.a",
+    "*/torch/test",
+)
+
+#: Where the data set lies in the image, and in which package and file Debian ships it: 1797
+#: handwritten digits of 8 x 8 pixels, one row each, 64 pixels (0 to 16) and the digit.
+DIGITS = "usr/share/railhead/digits.csv.gz"
+_DIGITS_PACKAGES = ("python3-sklearn", "python3-sklearn-lib")
+_DIGITS_FILE = "/sklearn/datasets/data/digits.csv.gz"
+
+USER, UID = "trainer", 1000
+
+_WORKERS = 2
+
+
+def training_key() -> str:
+    """Key of the training image: the machine's release and this recipe, not the day's updates."""
+    release = os_release()
+    return digest(
+        _RECIPE,
+        release.get("ID", ""),
+        release.get("VERSION_ID", ""),
+        os.uname().machine,
+        *SEEDS,
+        *_LEFT_OUT,
+        *_NOT_UNPACKED,
+    )
+
+
+def layer_dir() -> Path:
+    """Where the finished layer waits for its import."""
+    return cache_root() / "images" / f"layer-{training_key()}"
+
+
+def training_image() -> Image:
+    """The image, whose layer was built by :func:`build_training_layer`."""
+    path = layer_dir() / "layer.tar"
+    sha256, torch = (layer_dir() / "layer.txt").read_text().split()
+    return Image(
+        reference=TORCH_CPU.reference,
+        layer=Blob(path=path, sha256=sha256, size=path.stat().st_size),
+        command=("python3",),
+        user=f"{UID}:{UID}",
+        env=(
+            "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+            "HOME=/tmp",
+            "LANG=C.UTF-8",
+            "PYTHONUNBUFFERED=1",
+        ),
+        labels={"dev.railhead.torch": torch},
+    )
+
+
+def build_training_layer(runner: Runner, tell: Tell) -> None:
+    """Make the layer of the training image."""
+    with scratch("training") as work:
+        root = work / "root"
+        tell(0.0, "downloading packages")
+        archives = download(SEEDS, work / "apt", runner)
+        chosen = [a for a in archives if not any(fnmatch(_package(a), p) for p in _LEFT_OUT)]
+        make_merged_usr(root)
+        unpack(chosen, root, runner, lambda f: tell(0.1 + 0.4 * f, "unpacking packages"))
+        add_digits(work / "apt", root, runner)
+        remove_tree(work / "apt")
+        configure(root, runner)
+        tell(0.6, "a two-process run inside")
+        torch = prove(root, runner)
+        tell(0.8, "packing the layer")
+        layer = work / "layer"
+        layer.mkdir()
+        blob = pack(root, layer / "layer.tar")
+        (layer / "layer.txt").write_text(f"{blob.sha256} {torch}\n")
+        publish(layer, layer_dir())
+
+
+def _apt_options(directory: Path) -> list[str]:
+    """Options that let apt plan for an empty machine and store in ``directory``."""
+    (directory / "archives" / "partial").mkdir(parents=True, exist_ok=True)
+    (directory / "status").touch()
+    values = {
+        "Dir::State::status": str(directory / "status"),
+        "Dir::Cache::archives": str(directory / "archives"),
+        "Dir::Cache::pkgcache": "",
+        "Dir::Cache::srcpkgcache": "",
+        "Debug::NoLocking": "1",
+        "APT::Install-Recommends": "0",
+        "Dpkg::Use-Pty": "0",
+    }
+    return ["-q", "-y", *(f"--option={name}={value}" for name, value in values.items())]
+
+
+def download(names: Sequence[str], directory: Path, runner: Runner) -> list[Path]:
+    """Download packages and all that they need, as for an empty machine.
+
+    Raises:
+        PrerequisiteError: the machine's package sources do not have them.
+    """
+    command = ["apt-get", *_apt_options(directory), "--download-only", "install", *names]
+    try:
+        runner.run(command, log=log_path("training"), env=apt_environment())
+    except CommandError as error:
+        raise PrerequisiteError(
+            f"apt could not download {', '.join(names)} for the training image:\n{error.tail}",
+            remedy="the machine's package sources must carry them (Debian's main, Ubuntu's "
+            "universe); see /etc/apt",
+        ) from error
+    return sorted((directory / "archives").glob("*.deb"))
+
+
+def _package(archive: Path) -> str:
+    return archive.name.split("_", 1)[0]
+
+
+def make_merged_usr(root: Path) -> None:
+    """Lay out the links of a merged /usr before packages unpack through them."""
+    for name in ("bin", "sbin", "lib", "lib64"):
+        (root / "usr" / name).mkdir(parents=True)
+        (root / name).symlink_to(f"usr/{name}")
+
+
+def unpack(
+    archives: Sequence[Path], root: Path, runner: Runner, told: Callable[[float], None]
+) -> None:
+    """Unpack packages, two at a time, without documentation and what only compilers need."""
+    todo = list(reversed(archives))
+    lock = threading.Lock()
+    failures: list[BaseException] = []
+
+    def work() -> None:
+        while not failures:
+            with lock:
+                if not todo:
+                    return
+                archive = todo.pop()
+                told(1 - len(todo) / len(archives))
+            try:
+                _unpack_one(archive, root, runner)
+            except BaseException as error:  # noqa: BLE001 - raised again below
+                failures.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(_WORKERS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+
+
+def _unpack_one(archive: Path, root: Path, runner: Runner) -> None:
+    reader = runner.start(["dpkg-deb", "--fsys-tarfile", str(archive)], stderr=None)
+    writer = None
+    try:
+        excludes = [f"--exclude={pattern}" for pattern in _NOT_UNPACKED]
+        assert reader.stdout is not None  # noqa: S101 - start() asks for a pipe
+        writer = runner.start(
+            ["tar", "--extract", "--keep-directory-symlink", "--directory", str(root), *excludes],
+            stdin=reader.stdout.fileno(),
+        )
+        reader.stdout.close()
+        said, _ = writer.communicate()
+        if reader.wait() != 0 or writer.returncode != 0:
+            raise RailheadError(
+                f"could not unpack {archive.name}: {said.decode(errors='replace')[-500:]}",
+                remedy=f"look at the free space of {root}",
+            )
+    finally:
+        runner.forget(reader)
+        if writer is not None:
+            runner.forget(writer)
+
+
+def add_digits(apt: Path, root: Path, runner: Runner) -> None:
+    """Take the one file of the digits data set out of Debian's scikit-learn.
+
+    Raises:
+        PrerequisiteError: no package carries it.
+    """
+    target = root / DIGITS
+    target.parent.mkdir(parents=True)
+    directory = apt / "digits"
+    directory.mkdir()
+    for name in _DIGITS_PACKAGES:
+        command = ["apt-get", *_apt_options(apt), "download", name]
+        try:
+            runner.run(command, log=log_path("training"), env=apt_environment(), cwd=directory)
+        except CommandError:
+            continue
+        for archive in directory.glob(f"{name}_*.deb"):
+            if _extract_member(archive, _DIGITS_FILE, target, runner):
+                return
+    raise PrerequisiteError(
+        f"none of {', '.join(_DIGITS_PACKAGES)} in the machine's package sources has "
+        f"{_DIGITS_FILE}",
+        remedy="use Debian 12 or newer or Ubuntu 24.04 or newer",
+    )
+
+
+def _extract_member(archive: Path, suffix: str, target: Path, runner: Runner) -> bool:
+    process = runner.start(["dpkg-deb", "--fsys-tarfile", str(archive)], stderr=None)
+    found = False
+    try:
+        assert process.stdout is not None  # noqa: S101 - start() asks for a pipe
+        with tarfile.open(fileobj=process.stdout, mode="r|") as tar:
+            for member in tar:
+                content = tar.extractfile(member) if member.name.endswith(suffix) else None
+                if content is not None:
+                    target.write_bytes(content.read())
+                    found = True
+    finally:
+        runner.forget(process)
+    return found
+
+
+def configure(root: Path, runner: Runner) -> None:
+    """Do what the packages' maintainer scripts would have done, as far as a container needs it."""
+    (root / "etc/passwd").write_text(
+        "root:x:0:0:root:/root:/bin/bash\n"
+        f"{USER}:x:{UID}:{UID}:{USER}:/tmp:/bin/bash\n"
+        "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
+    )
+    (root / "etc/group").write_text(f"root:x:0:\n{USER}:x:{UID}:\nnogroup:x:65534:\n")
+    (root / "etc/nsswitch.conf").write_text("passwd: files\ngroup: files\nhosts: files dns\n")
+    shell = root / "usr/bin/sh"
+    if not shell.exists():
+        shell.symlink_to("dash")
+    for library in ("blas", "lapack"):
+        # Alternatives in Debian; the reference implementation is the one that is always there.
+        for chosen in root.glob(f"usr/lib/*/{library}/lib{library}.so.3"):
+            link = chosen.parent.parent / chosen.name
+            if not link.exists():
+                link.symlink_to(f"{library}/{chosen.name}")
+    torchrun = root / "usr/bin/torchrun"
+    if not torchrun.exists():
+        torchrun.write_text('#!/bin/sh\nexec python3 -m torch.distributed.run "$@"\n')
+        torchrun.chmod(0o755)
+    _in_root(root, ["/sbin/ldconfig"], runner)
+
+
+def prove(root: Path, runner: Runner) -> str:
+    """Run two processes of PyTorch with an all-reduce inside ``root``.
+
+    It also leaves the byte code of every module that such a run imports, so that pods need not
+    compile them anew; files get the layer's time stamp first, which byte code is held to.
+
+    Returns:
+        PyTorch's version.
+    """
+    set_times(root)
+    devices = {"null": (1, 3), "zero": (1, 5), "urandom": (1, 9)}
+    for name, (major, minor) in devices.items():
+        os.mknod(root / "dev" / name, stat.S_IFCHR | 0o666, os.makedev(major, minor))
+    script = root / "tmp" / "prove.py"
+    script.write_text(_PROOF)
+    try:
+        said = _in_root(root, _torchrun("/tmp/prove.py"), runner)  # noqa: S108
+    finally:
+        script.unlink()
+        for name in devices:
+            (root / "dev" / name).unlink()
+        for rest in (root / "tmp").iterdir():
+            remove_tree(rest)
+    versions = {line.split()[-1] for line in said.splitlines() if "railhead-torch" in line}
+    if len(versions) != 1:
+        raise RailheadError(
+            f"the training image's proof printed no single version of PyTorch:\n{said}",
+            remedy=f"see {log_path('training')}",
+        )
+    return versions.pop()
+
+
+#: Longest that the proof may take; it takes about ten seconds on a quiet machine.
+_PROOF_S = 180
+
+
+def _torchrun(script: str) -> list[str]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    return [
+        *("timeout", "--kill-after=5", str(_PROOF_S), "torchrun"),
+        *("--nnodes=1", "--nproc_per_node=2", "--master_addr=127.0.0.1", f"--master_port={port}"),
+        *("--redirects=1", "--tee=1", script),
+    ]
+
+
+_PROOF = """\
+import csv, gzip
+import numpy
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+
+dist.init_process_group("gloo")
+with gzip.open("/usr/share/railhead/digits.csv.gz", "rt") as source:
+    rows = torch.tensor([[float(x) for x in row] for row in csv.reader(source)])
+assert rows.shape == (1797, 65), rows.shape
+data = TensorDataset(rows[:, :64] / 16, rows[:, 64].long())
+model = DistributedDataParallel(torch.nn.Linear(64, 10))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+sampler = DistributedSampler(data)
+first = last = None
+for epoch in range(3):
+    sampler.set_epoch(epoch)
+    for x, y in DataLoader(data, batch_size=128, sampler=sampler):
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        first = loss.item() if first is None else first
+        last = loss.item()
+assert last < first, (first, last)
+total = torch.ones(1)
+dist.all_reduce(total)
+assert total.item() == 2, total
+print("railhead-torch", torch.__version__.split("+")[0])
+"""
+
+
+def _in_root(root: Path, command: Sequence[str], runner: Runner) -> str:
+    environment = {
+        "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+        "HOME": "/tmp",  # noqa: S108 - inside the image's own tree
+        "LANG": "C.UTF-8",
+        "OMP_NUM_THREADS": "1",
+    }
+    return runner.run(["chroot", str(root), *command], log=log_path("training"), env=environment)
+
+
+def set_times(root: Path) -> None:
+    """Give every file below ``root`` the one time stamp of the layers."""
+    for directory, names, files in os.walk(root):
+        for name in (*names, *files):
+            os.utime(Path(directory) / name, (EPOCH, EPOCH), follow_symlinks=False)
+
+
+def pack(root: Path, target: Path) -> Blob:
+    """Pack a tree as a layer: sorted, numeric owners, one time stamp."""
+    command = [
+        *("tar", "--create", "--format=posix", "--sort=name", "--numeric-owner"),
+        *(f"--mtime=@{EPOCH}", "--pax-option=delete=atime,delete=ctime"),
+        *("--directory", str(root), "."),
+    ]
+    with target.open("wb") as raw:
+        hashing = HashingFile(raw)
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None  # noqa: S101 - asked for above
+            shutil.copyfileobj(process.stdout, hashing, 1 << 20)
+        if process.returncode != 0:
+            raise RailheadError(
+                f"tar ended with status {process.returncode} while packing {root}",
+                remedy=f"look at the free space of {target.parent}",
+            )
+    return Blob(path=target, sha256=hashing.sha256, size=hashing.size)
