@@ -25,7 +25,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 def railhead(*arguments: str, timeout: float = 600) -> subprocess.CompletedProcess[str]:
     """Run the command line as a user does; what it prints is in the result."""
     return subprocess.run(
-        [sys.executable, "-m", "railhead.cli", *arguments],
+        [sys.executable, "-m", "railhead", *arguments],
         capture_output=True,
         text=True,
         timeout=timeout,

@@ -145,7 +145,7 @@ def test_up_repairs_a_killed_init(lab: Lab, whose: str) -> None:
 @pytest.mark.parametrize("delay", [0.3, 0.8, 1.5, 2.5])
 def test_up_after_a_killed_up(delay: float) -> None:
     half = subprocess.Popen(
-        [sys.executable, "-m", "railhead.cli", "lab", "up", "--name", NAME, "--nodes", "1"],
+        [sys.executable, "-m", "railhead", "lab", "up", "--name", NAME, "--nodes", "1"],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
@@ -213,7 +213,7 @@ def test_a_full_disk_is_named(tmp_path: Path) -> None:
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(small)], check=True)
     try:
         result = subprocess.run(
-            [sys.executable, "-m", "railhead.cli", "lab", "up", "--name", NAME],
+            [sys.executable, "-m", "railhead", "lab", "up", "--name", NAME],
             env={**os.environ, "RAILHEAD_CACHE": str(small / "c")},
             capture_output=True,
             text=True,
