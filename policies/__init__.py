@@ -1,0 +1,60 @@
+"""What a plan must obey: rules in importable modules, the pack itself only in ``__main__``.
+
+Helm releases are opaque to a plan: what a chart's templates hold is not judged here.
+"""
+
+from __future__ import annotations
+
+from pulumi_policy import (
+    EnforcementLevel,
+    Policy,
+    ReportViolation,
+    ResourceValidationArgs,
+    ResourceValidationPolicy,
+    StackValidationArgs,
+    StackValidationPolicy,
+)
+
+from policies import privilege, queue_coverage, shared_memory
+from policies.plan import planned
+
+
+def _no_reach_into_nodes(args: ResourceValidationArgs, report: ReportViolation) -> None:
+    found = planned(args.resource_type, args.urn, args.name, args.props)
+    for message in privilege.problems(found) if found else ():
+        report(message)
+
+
+def _shared_memory(args: ResourceValidationArgs, report: ReportViolation) -> None:
+    found = planned(args.resource_type, args.urn, args.name, args.props)
+    for message in shared_memory.problems(found) if found else ():
+        report(message)
+
+
+def _queue_coverage(args: StackValidationArgs, report: ReportViolation) -> None:
+    plan = (planned(r.resource_type, r.urn, r.name, r.props) for r in args.resources)
+    for message, urn in queue_coverage.problems(p for p in plan if p is not None):
+        report(message, urn)
+
+
+RULES: tuple[Policy, ...] = (
+    StackValidationPolicy(
+        name="queue-covers-devices",
+        description="A ClusterQueue covers every device resource that the stack's workloads "
+        "request; a job that asks for one it omits would wait for ever.",
+        enforcement_level=EnforcementLevel.MANDATORY,
+        validate=_queue_coverage,
+    ),
+    ResourceValidationPolicy(
+        name="training-has-shared-memory",
+        description="Containers of training workloads have a memory-backed /dev/shm.",
+        enforcement_level=EnforcementLevel.MANDATORY,
+        validate=_shared_memory,
+    ),
+    ResourceValidationPolicy(
+        name="no-reach-into-nodes",
+        description="No pod is privileged, mounts a hostPath or shares its node's namespaces.",
+        enforcement_level=EnforcementLevel.MANDATORY,
+        validate=_no_reach_into_nodes,
+    ),
+)

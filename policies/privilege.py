@@ -1,0 +1,98 @@
+"""No pod of the stack is privileged or reaches into its node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from policies.plan import UNKNOWN, Planned, Pod, containers, rows
+
+_HOST_FLAGS = {
+    "hostNetwork": "join the rails by the k8s.v1.cni.cncf.io/networks annotation instead",
+    "hostPID": "remove it",
+    "hostIPC": "mount an emptyDir with medium: Memory at /dev/shm instead",
+}
+
+
+def problems(planned: Planned) -> Iterator[str]:
+    """One message for each reach into the node, and for each field that cannot be judged."""
+    for path in planned.unknown if _makes_pods(planned) else ():
+        yield _unjudged(planned, path)
+    for pod in planned.pods:
+        yield from _host(planned, pod)
+        for path, container in containers(pod):
+            yield from _container(planned, path, container)
+
+
+def _makes_pods(planned: Planned) -> bool:
+    return bool(planned.pods) or planned.kind in WORKLOADS
+
+
+def _host(planned: Planned, pod: Pod) -> Iterator[str]:
+    for field, fix in _HOST_FLAGS.items():
+        value = pod.spec.get(field)
+        path = f"{pod.path}.{field}"
+        if value is UNKNOWN:
+            yield _unjudged(planned, path)
+        elif value:
+            yield f"{planned.label}: {path} is true, which gives the pod its node's: {fix}"
+    for path, volume in rows(pod.spec, "volumes", pod.path):
+        if volume is UNKNOWN or (isinstance(volume, dict) and volume.get("hostPath") is UNKNOWN):
+            yield _unjudged(planned, path)
+        elif isinstance(volume, dict) and volume.get("hostPath") is not None:
+            where = volume["hostPath"]
+            which = where.get("path") if isinstance(where, dict) else where
+            yield (
+                f"{planned.label}: {path}.hostPath mounts {which!r} of the node: use a "
+                "PersistentVolumeClaim, an emptyDir, or a device plugin's resource instead"
+            )
+
+
+def _container(planned: Planned, path: str, container: Any) -> Iterator[str]:
+    security = container if container is UNKNOWN else container.get("securityContext")
+    if security is UNKNOWN:
+        yield _unjudged(planned, f"{path}.securityContext")
+        return
+    privileged = security.get("privileged") if isinstance(security, dict) else None
+    if privileged is UNKNOWN:
+        yield _unjudged(planned, f"{path}.securityContext.privileged")
+    elif privileged:
+        yield (
+            f"{planned.label}: {path}.securityContext.privileged is true: remove it; a device "
+            "comes by requesting its resource, memory locking by capabilities.add [IPC_LOCK]"
+        )
+
+
+def _unjudged(planned: Planned, path: str) -> str:
+    return (
+        f"{planned.label}: {path} is not known before the update, so nothing can be said of its "
+        "privileges: give it a value that the plan knows"
+    )
+
+
+# Kinds whose pods matter even when a plan does not show them yet.
+WORKLOADS = frozenset(
+    {
+        "ClusterTrainingRuntime",
+        "CronJob",
+        "DaemonSet",
+        "Deployment",
+        "JAXJob",
+        "Job",
+        "JobSet",
+        "LeaderWorkerSet",
+        "MPIJob",
+        "PaddleJob",
+        "Pod",
+        "PodTemplate",
+        "PyTorchJob",
+        "RayCluster",
+        "RayJob",
+        "ReplicaSet",
+        "ReplicationController",
+        "StatefulSet",
+        "TFJob",
+        "TrainingRuntime",
+        "XGBoostJob",
+    }
+)

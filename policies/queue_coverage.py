@@ -1,0 +1,109 @@
+"""A ClusterQueue covers every device resource that the stack's workloads request.
+
+Kueue never admits a workload that asks for a resource its queue leaves out; the job waits for ever.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from policies.plan import UNKNOWN, Planned, containers, device_requests, is_zero, rows
+
+# On a queue that is meant for jobs without devices; the reviewer sees it in the plan.
+DEVICE_FREE = "railhead.dev/device-free"
+# The published contract (railhead/contract.py) lists the fabric's devices as well.
+_CONTRACT = "railhead-contract"
+
+_SERVICES = frozenset({"DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"})
+
+
+def problems(plan: Iterable[Planned]) -> Iterator[tuple[str, str]]:
+    """(message, urn) for each queue that omits a device, or that cannot be judged."""
+    objects = list(plan)
+    wanted: dict[str, str] = {}
+    for planned in objects:
+        for resource in sorted(_requested(planned)):
+            wanted.setdefault(resource, planned.label)
+    for planned in objects:
+        if planned.kind == "ClusterQueue":
+            for message in _queue(planned, wanted):
+                yield message, planned.urn
+
+
+def _requested(planned: Planned) -> set[str]:
+    if planned.kind in _SERVICES:
+        return set()
+    found: set[str] = set()
+    for pod in planned.pods:
+        for _, container in containers(pod):
+            if container is not UNKNOWN:
+                found |= device_requests(container.get("resources")) or set()
+    if planned.kind == "TrainJob":
+        found |= device_requests(_at(planned.body, "spec", "trainer", "resourcesPerNode")) or set()
+    if planned.kind == "ConfigMap" and _at(planned.body, "metadata", "name") == _CONTRACT:
+        found |= _of_contract(planned)
+    return found
+
+
+def _of_contract(planned: Planned) -> set[str]:
+    text = _at(planned.body, "data", "contract.json")
+    if not isinstance(text, str):
+        return set()
+    try:
+        devices = json.loads(text)["fabric"]["device_resources"]
+    except (ValueError, KeyError, TypeError):
+        return set()
+    return set(devices)
+
+
+def _at(value: Any, *keys: str) -> Any:
+    for key in keys:
+        if not isinstance(value, Mapping):
+            return None
+        value = value.get(key)
+    return value
+
+
+def _queue(planned: Planned, wanted: Mapping[str, str]) -> Iterator[str]:
+    if _at(planned.body, "metadata", "annotations", DEVICE_FREE) == "true":
+        return
+    spec = planned.body.get("spec")
+    if spec is UNKNOWN:
+        yield _unjudged(planned, "spec")
+        return
+    covered: dict[str, list[Any]] = {}
+    for path, group in rows(spec or {}, "resourceGroups", "spec"):
+        names = group if group is UNKNOWN else group.get("coveredResources")
+        if names is UNKNOWN or UNKNOWN in (names or []):
+            yield _unjudged(planned, f"{path}.coveredResources")
+            return
+        for name in names or []:
+            covered[name] = []
+        for _, flavor in rows(group, "flavors", path):
+            for _, row in rows(flavor, "resources", "") if isinstance(flavor, dict) else ():
+                if isinstance(row, dict):
+                    quota = row.get("nominalQuota")
+                    covered.setdefault(str(row.get("name")), []).append(quota)
+    borrows = bool(_at(spec, "cohortName") or _at(spec, "cohort"))
+    for resource, by in wanted.items():
+        if resource not in covered:
+            yield (
+                f"{planned.label}: spec.resourceGroups covers {', '.join(covered) or 'nothing'} "
+                f"but not {resource!r}, which {by} requests, so its jobs would wait for ever: add "
+                "it to coveredResources with a nominalQuota of what the nodes have in all, or "
+                f"annotate a queue for jobs without devices with {DEVICE_FREE}: 'true'"
+            )
+        elif not borrows and covered[resource] and all(is_zero(q) for q in covered[resource]):
+            yield (
+                f"{planned.label}: the nominalQuota of {resource!r} is 0 in every flavor and the "
+                f"queue borrows from no cohort, while {by} requests it: set what the nodes have"
+            )
+
+
+def _unjudged(planned: Planned, path: str) -> str:
+    return (
+        f"{planned.label}: {path} is not known before the update, so nothing can be said of the "
+        "devices it covers: give it a value that the plan knows"
+    )

@@ -1,0 +1,364 @@
+"""Each rule fires where it should, is silent where not, and judges unknown values as violations."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pulumi_policy import EnforcementLevel
+
+from policies import RULES
+from tests.components.recording import fake_lab, lab_cluster, run_program
+from tests.policies.planning import UNKNOWN, judge
+
+PRIVILEGE = "no-reach-into-nodes"
+SHM = "training-has-shared-memory"
+QUEUE = "queue-covers-devices"
+
+
+def pod(**spec: Any) -> dict[str, Any]:
+    container = {
+        "name": "node",
+        "image": "train",
+        "resources": {"limits": {"nvidia.com/gpu": "8", "rdma/rdma_shared_device_a": 1}},
+        "volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}],
+    }
+    return {
+        "containers": [container],
+        "volumes": [{"name": "shm", "emptyDir": {"medium": "Memory"}}],
+    } | spec
+
+
+def template(spec: dict[str, Any]) -> dict[str, Any]:
+    return {"metadata": {"labels": {"a": "b"}}, "spec": spec}
+
+
+def wrapped(kind: str, spec: dict[str, Any]) -> dict[str, Any]:
+    """The pod's spec in each kind's own place."""
+    bodies: dict[str, tuple[str, dict[str, Any]]] = {
+        "Pod": ("v1", spec),
+        "Job": ("batch/v1", {"template": template(spec)}),
+        "CronJob": ("batch/v1", {"jobTemplate": {"spec": {"template": template(spec)}}}),
+        "Deployment": ("apps/v1", {"template": template(spec)}),
+        "DaemonSet": ("apps/v1", {"template": template(spec)}),
+        "StatefulSet": ("apps/v1", {"template": template(spec)}),
+        "JobSet": (
+            "jobset.x-k8s.io/v1alpha2",
+            {"replicatedJobs": [{"name": "w", "template": {"spec": {"template": template(spec)}}}]},
+        ),
+        "ClusterTrainingRuntime": (
+            "trainer.kubeflow.org/v1alpha1",
+            {
+                "template": {
+                    "spec": {
+                        "replicatedJobs": [
+                            {"name": "node", "template": {"spec": {"template": template(spec)}}}
+                        ]
+                    }
+                }
+            },
+        ),
+        "PyTorchJob": (
+            "kubeflow.org/v1",
+            {"pytorchReplicaSpecs": {"Worker": {"template": template(spec)}}},
+        ),
+        "MPIJob": (
+            "kubeflow.org/v2beta1",
+            {"mpiReplicaSpecs": {"Worker": {"template": template(spec)}}},
+        ),
+        "VolcanoJob": ("batch.volcano.sh/v1alpha1", {"tasks": [{"template": template(spec)}]}),
+    }
+    version, body = bodies[kind]
+    name = "Job" if kind == "VolcanoJob" else kind
+    return {"apiVersion": version, "kind": name, "metadata": {"name": "mine"}, "spec": body}
+
+
+TRAINING = (
+    "Pod",
+    "Job",
+    "CronJob",
+    "JobSet",
+    "ClusterTrainingRuntime",
+    "PyTorchJob",
+    "MPIJob",
+    "VolcanoJob",
+)
+EVERY = (*TRAINING, "Deployment", "DaemonSet", "StatefulSet")
+
+
+def test_every_rule_is_mandatory() -> None:
+    assert {p.name for p in RULES} == {PRIVILEGE, SHM, QUEUE}
+    assert all(p.enforcement_level is EnforcementLevel.MANDATORY for p in RULES)
+
+
+@pytest.mark.parametrize("rule", [PRIVILEGE, SHM, QUEUE])
+def test_the_lab_stack_obeys(rule: str, tmp_path: Path) -> None:
+    fake_lab(tmp_path)
+    recording = run_program(lab_cluster(), tmp_path, known=False, preview=True)
+    resources = [r for r in recording.resources.values() if r.custom]
+    bodies = [dict(r.inputs) for r in resources]
+    for body, resource in zip(bodies, resources, strict=True):
+        body.setdefault("metadata", {"name": resource.name})
+    types = {i: r.type for i, r in enumerate(resources)}
+    assert judge(rule, *bodies, types=types) == []
+    assert any(b.get("kind") == "ClusterQueue" for b in bodies)
+
+
+class TestPrivilege:
+    @pytest.mark.parametrize("kind", EVERY)
+    def test_silent_on_a_plain_pod(self, kind: str) -> None:
+        assert judge(PRIVILEGE, wrapped(kind, pod())) == []
+
+    @pytest.mark.parametrize("kind", EVERY)
+    def test_a_privileged_container(self, kind: str) -> None:
+        spec = pod()
+        spec["containers"][0]["securityContext"] = {"privileged": True}
+        (message,) = judge(PRIVILEGE, wrapped(kind, spec))
+        assert "mine" in message
+        assert "containers[0].securityContext.privileged" in message
+        assert "remove it" in message
+
+    @pytest.mark.parametrize("key", ["initContainers", "ephemeralContainers"])
+    def test_containers_of_the_other_kinds(self, key: str) -> None:
+        spec = pod(**{key: [{"name": "x", "securityContext": {"privileged": True}}]})
+        assert len(judge(PRIVILEGE, wrapped("Job", spec))) == 1
+
+    @pytest.mark.parametrize("kind", EVERY)
+    def test_a_host_path(self, kind: str) -> None:
+        spec = pod()
+        spec["volumes"].append({"name": "host", "hostPath": {"path": "/dev/infiniband"}})
+        (message,) = judge(PRIVILEGE, wrapped(kind, spec))
+        assert "volumes[1].hostPath mounts '/dev/infiniband'" in message
+
+    @pytest.mark.parametrize("flag", ["hostNetwork", "hostPID", "hostIPC"])
+    def test_host_namespaces(self, flag: str) -> None:
+        assert flag in judge(PRIVILEGE, wrapped("Pod", pod(**{flag: True})))[0]
+        assert judge(PRIVILEGE, wrapped("Pod", pod(**{flag: False}))) == []
+
+    def test_false_is_not_privileged(self) -> None:
+        spec = pod()
+        spec["containers"][0]["securityContext"] = {
+            "privileged": False,
+            "capabilities": {"add": ["IPC_LOCK"]},
+        }
+        assert judge(PRIVILEGE, wrapped("Job", spec)) == []
+
+    @pytest.mark.parametrize(
+        "damage",
+        [
+            lambda s: s["containers"][0].update(securityContext={"privileged": UNKNOWN}),
+            lambda s: s["containers"][0].update(securityContext=UNKNOWN),
+            lambda s: s.update(containers=UNKNOWN),
+            lambda s: s.update(volumes=UNKNOWN),
+            lambda s: s["volumes"].append(UNKNOWN),
+            lambda s: s.update(hostNetwork=UNKNOWN),
+        ],
+    )
+    def test_what_is_not_known_is_reported_not_skipped(self, damage: Any) -> None:
+        spec = pod()
+        damage(spec)
+        assert "not known before the update" in judge(PRIVILEGE, wrapped("JobSet", spec))[0]
+
+    @pytest.mark.parametrize("kind", EVERY)
+    def test_an_unknown_spec_is_reported(self, kind: str) -> None:
+        body = wrapped(kind, pod()) | {"spec": UNKNOWN}
+        assert "spec is not known" in judge(PRIVILEGE, body)[0]
+
+    def test_unknown_values_elsewhere_do_not_matter(self) -> None:
+        spec = pod()
+        spec["containers"][0] |= {"image": UNKNOWN, "env": [{"name": "A", "value": UNKNOWN}]}
+        body = wrapped("Job", spec)
+        body["spec"]["parallelism"] = UNKNOWN
+        body["metadata"] = UNKNOWN
+        assert judge(PRIVILEGE, body) == []
+
+    def test_other_resources_are_left_alone(self) -> None:
+        config_map = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"containers": UNKNOWN}}
+        assert judge(PRIVILEGE, config_map) == []
+        bucket = {"apiVersion": "v1", "kind": "Pod", "spec": {"hostNetwork": True}}
+        assert judge(PRIVILEGE, bucket, types={0: "aws:s3/bucket:Bucket"}) == []
+
+
+class TestSharedMemory:
+    @pytest.mark.parametrize("kind", TRAINING)
+    def test_silent_with_it(self, kind: str) -> None:
+        assert judge(SHM, wrapped(kind, pod())) == []
+
+    @pytest.mark.parametrize("kind", TRAINING)
+    def test_no_mount(self, kind: str) -> None:
+        spec = pod()
+        spec["containers"][0]["volumeMounts"] = []
+        (message,) = judge(SHM, wrapped(kind, spec))
+        assert "requests nvidia.com/gpu, rdma/rdma_shared_device_a" in message
+        assert "medium: Memory" in message
+
+    @pytest.mark.parametrize("kind", TRAINING)
+    def test_on_disk(self, kind: str) -> None:
+        (message,) = judge(SHM, wrapped(kind, pod(volumes=[{"name": "shm", "emptyDir": {}}])))
+        assert "is not memory" in message
+
+    def test_no_volumes_at_all(self) -> None:
+        spec = pod()
+        del spec["volumes"]
+        assert "no volume is called 'shm'" in judge(SHM, wrapped("Job", spec))[0]
+
+    def test_read_only(self) -> None:
+        spec = pod()
+        spec["containers"][0]["volumeMounts"][0]["readOnly"] = True
+        assert "read-only" in judge(SHM, wrapped("Job", spec))[0]
+
+    def test_trailing_slash_is_the_same_place(self) -> None:
+        spec = pod()
+        spec["containers"][0]["volumeMounts"][0]["mountPath"] = "/dev/shm/"
+        assert judge(SHM, wrapped("Job", spec)) == []
+
+    @pytest.mark.parametrize("kind", ["Deployment", "DaemonSet", "StatefulSet"])
+    def test_services_are_not_training(self, kind: str) -> None:
+        spec = pod()
+        spec["containers"][0]["volumeMounts"] = []
+        assert judge(SHM, wrapped(kind, spec)) == []
+
+    def test_containers_without_devices_need_none(self) -> None:
+        spec = pod()
+        spec["containers"].append({"name": "logs", "resources": {"limits": {"cpu": "1"}}})
+        assert judge(SHM, wrapped("Job", spec)) == []
+
+    def test_a_runtimes_trainer_needs_it_whatever_the_template_requests(self) -> None:
+        spec = pod()
+        del spec["containers"][0]["resources"]
+        spec["containers"][0]["volumeMounts"] = []
+        assert judge(SHM, wrapped("Job", spec)) == []
+        assert "is the trainer" in judge(SHM, wrapped("ClusterTrainingRuntime", spec))[0]
+
+    def test_nought_devices_are_none(self) -> None:
+        spec = pod()
+        spec["containers"][0] |= {"resources": {"limits": {"nvidia.com/gpu": 0}}}
+        spec["containers"][0]["volumeMounts"] = []
+        assert judge(SHM, wrapped("Job", spec)) == []
+
+    @pytest.mark.parametrize(
+        "damage",
+        [
+            lambda s: s["containers"][0].update(resources=UNKNOWN),
+            lambda s: s["containers"][0].update(resources={"limits": UNKNOWN}),
+            lambda s: s["containers"][0].update(volumeMounts=UNKNOWN),
+            lambda s: s.update(volumes=UNKNOWN),
+            lambda s: s["volumes"][0].update(emptyDir=UNKNOWN),
+            lambda s: s["volumes"][0].update(emptyDir={"medium": UNKNOWN}),
+            lambda s: s.update(containers=[UNKNOWN]),
+        ],
+    )
+    def test_what_is_not_known_is_reported_not_skipped(self, damage: Any) -> None:
+        spec = pod()
+        damage(spec)
+        assert "not known before the update" in judge(SHM, wrapped("JobSet", spec))[0]
+
+    def test_an_unknown_count_is_still_a_request(self) -> None:
+        spec = pod()
+        spec["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": UNKNOWN}}
+        assert judge(SHM, wrapped("Job", spec)) == []
+        spec["containers"][0]["volumeMounts"] = []
+        assert len(judge(SHM, wrapped("Job", spec))) == 1
+
+
+def cluster_queue(*covered: str, quota: Any = "16", **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "ClusterQueue",
+        "metadata": {"name": "training"},
+        "spec": {
+            "resourceGroups": [
+                {
+                    "coveredResources": list(covered),
+                    "flavors": [
+                        {
+                            "name": "gpu",
+                            "resources": [{"name": n, "nominalQuota": quota} for n in covered],
+                        }
+                    ],
+                }
+            ]
+        }
+        | spec,
+    }
+
+
+ALL = ("cpu", "memory", "nvidia.com/gpu", "rdma/rdma_shared_device_a")
+
+
+class TestQueueCoverage:
+    @pytest.mark.parametrize("kind", TRAINING)
+    def test_silent_when_all_is_covered(self, kind: str) -> None:
+        assert judge(QUEUE, cluster_queue(*ALL), wrapped(kind, pod())) == []
+
+    @pytest.mark.parametrize("kind", TRAINING)
+    @pytest.mark.parametrize("missing", ["nvidia.com/gpu", "rdma/rdma_shared_device_a"])
+    def test_a_device_is_omitted(self, kind: str, missing: str) -> None:
+        queue = cluster_queue(*(name for name in ALL if name != missing))
+        (message,) = judge(QUEUE, queue, wrapped(kind, pod()))
+        assert "ClusterQueue training" in message
+        assert f"not {missing!r}" in message
+        assert "coveredResources" in message
+
+    def test_order_of_registration_does_not_matter(self) -> None:
+        queue = cluster_queue("cpu")
+        assert judge(QUEUE, wrapped("Job", pod()), queue) == judge(
+            QUEUE, queue, wrapped("Job", pod())
+        )
+
+    def test_several_groups_add_up(self) -> None:
+        queue = cluster_queue("cpu", "memory")
+        other = cluster_queue("nvidia.com/gpu", "rdma/rdma_shared_device_a")
+        queue["spec"]["resourceGroups"] += other["spec"]["resourceGroups"]
+        assert judge(QUEUE, queue, wrapped("Job", pod())) == []
+
+    def test_a_train_job_that_asks_itself(self) -> None:
+        job = {
+            "apiVersion": "trainer.kubeflow.org/v1alpha1",
+            "kind": "TrainJob",
+            "metadata": {"name": "mine"},
+            "spec": {"trainer": {"resourcesPerNode": {"limits": {"amd.com/gpu": 8}}}},
+        }
+        assert "'amd.com/gpu', which TrainJob mine" in judge(QUEUE, cluster_queue(*ALL), job)[0]
+
+    def test_the_contract_counts(self) -> None:
+        contract = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "railhead-contract"},
+            "data": {"contract.json": '{"fabric": {"device_resources": {"rdma/ib": 1}}}'},
+        }
+        assert "'rdma/ib'" in judge(QUEUE, cluster_queue(*ALL), contract)[0]
+
+    def test_no_quota_is_no_cover(self) -> None:
+        queue = cluster_queue(*ALL, quota="0")
+        assert "nominalQuota" in judge(QUEUE, queue, wrapped("Job", pod()))[0]
+        borrowing = cluster_queue(*ALL, quota="0", cohortName="all")
+        assert judge(QUEUE, borrowing, wrapped("Job", pod())) == []
+
+    def test_a_queue_for_jobs_without_devices_says_so(self) -> None:
+        queue = copy.deepcopy(cluster_queue("cpu"))
+        queue["metadata"]["annotations"] = {"railhead.dev/device-free": "true"}
+        assert judge(QUEUE, queue, wrapped("Job", pod())) == []
+
+    def test_without_devices_nothing_is_asked(self) -> None:
+        spec = pod()
+        del spec["containers"][0]["resources"]
+        assert judge(QUEUE, cluster_queue("cpu"), wrapped("Job", spec)) == []
+        assert judge(QUEUE, cluster_queue("cpu")) == []
+
+    @pytest.mark.parametrize(
+        "damage",
+        [
+            lambda q: q.update(spec=UNKNOWN),
+            lambda q: q["spec"].update(resourceGroups=UNKNOWN),
+            lambda q: q["spec"]["resourceGroups"][0].update(coveredResources=UNKNOWN),
+            lambda q: q["spec"]["resourceGroups"][0]["coveredResources"].append(UNKNOWN),
+        ],
+    )
+    def test_what_is_not_known_is_reported_not_skipped(self, damage: Any) -> None:
+        queue = cluster_queue(*ALL)
+        damage(queue)
+        assert "not known before the update" in judge(QUEUE, queue, wrapped("Job", pod()))[0]
