@@ -8,7 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from pulumi_policy import EnforcementLevel
 
+from policies import RULES
 from railhead.catalog.lab import PARTS
 from tests.docs import commands
 
@@ -92,6 +94,12 @@ def test_the_lab_page_lists_what_the_lab_builds() -> None:
     text = (REPO / "docs/lab.md").read_text()
     rows = re.findall(r"^\| ([\w-]+) \| (v[\d.]+) \| (.+) \|$", text, re.M)
     assert rows == [(part.name, part.version, part.production) for part in PARTS]
+
+
+def test_the_reviewers_page_lists_every_rule() -> None:
+    rows = re.findall(r"^\| `([\w-]+)` \|", (REPO / "docs/reviewing.md").read_text(), re.M)
+    assert rows == [rule.name for rule in RULES]
+    assert {rule.enforcement_level for rule in RULES} == {EnforcementLevel.MANDATORY}
 
 
 def test_every_page_is_reached_from_the_readme() -> None:
