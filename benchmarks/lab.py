@@ -26,6 +26,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from railhead import paths
+
 MIB = 2**20
 
 
@@ -97,6 +99,15 @@ def railhead(*args: str, quiet: bool = True) -> str:
     return done.stdout or ""
 
 
+def last_build() -> dict[str, Any]:
+    """What the last build that did anything took, step by step; empty where there was none."""
+    try:
+        build: dict[str, Any] = json.loads((paths.cache_root() / "timings.json").read_text())
+    except FileNotFoundError:
+        return {}
+    return build
+
+
 def measure(nodes: int, runs: int, settle: float) -> dict[str, Any]:
     """Start the lab ``runs`` times; seconds of each start and stop, and bytes at idle."""
     lab = ("--name", "bench")
@@ -132,6 +143,7 @@ def measure(nodes: int, runs: int, settle: float) -> dict[str, Any]:
         "down_s": downs,
         "memory_bytes": dict(sorted(used.items(), key=lambda item: -item[1])),
         "memory_total_bytes": sum(used.values()),
+        "last_build": last_build(),
     }
 
 
@@ -158,6 +170,18 @@ def show(result: dict[str, Any], console: Console) -> None:
     for name, size in result["memory_bytes"].items():
         used.add_row(name, f"{size / MIB:.0f}")
     console.print(used)
+    if build := result["last_build"]:
+        steps = Table(
+            title="The last build, seconds",
+            title_justify="left",
+            show_footer=True,
+            caption="Steps run side by side; one that was in the cache already is not listed.",
+        )
+        steps.add_column("step", footer="in all, by the clock")
+        steps.add_column("seconds", justify="right", footer=f"{build['seconds']:.0f}")
+        for step in sorted(build["steps"], key=lambda step: -step["seconds"]):
+            steps.add_row(step["title"], f"{step['seconds']:.0f}")
+        console.print(steps)
 
 
 def main() -> None:
