@@ -1,0 +1,497 @@
+"""What the stack sends, judged by a real API server: schemas, and the guards' verdicts.
+
+The controllers do not run here, so their webhooks are left out; the lab's tests have them.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from railhead.paths import charts_dir
+from tests.components.recording import Recording, fake_lab, lab_cluster, run_program
+from tests.engine.controlplane import PROGRAMS, ControlPlane, locate
+
+pytestmark = pytest.mark.controlplane
+
+CHARTS = ("kueue-0.16.2", "jobset-0.10.1", "kubeflow-trainer-2.1.0")
+
+
+class Server:
+    """kubectl against the control plane."""
+
+    def __init__(self, plane: ControlPlane, kubectl: Path) -> None:
+        self.plane, self.kubectl = plane, kubectl
+
+    def run(self, *arguments: str, stdin: Any = None) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(self.kubectl), "--kubeconfig", str(self.plane.kubeconfig), *arguments],
+            input=None if stdin is None else json.dumps(stdin),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    def apply(self, body: Mapping[str, Any]) -> None:
+        result = self.run("apply", "--server-side", "--validate=strict", "-f", "-", stdin=body)
+        assert result.returncode == 0, result.stderr
+
+    def verdict(self, body: Mapping[str, Any], verb: str = "create") -> str:
+        """Empty when the server would take it, else why not."""
+        result = self.run(verb, "--dry-run=server", "--validate=strict", "-f", "-", stdin=body)
+        return "" if result.returncode == 0 else result.stderr
+
+    def eventually_refuses(self, body: Mapping[str, Any]) -> str:
+        """An admission policy takes effect a moment after it was made."""
+        deadline = time.monotonic() + 30
+        while not (verdict := self.verdict(body)):
+            assert time.monotonic() < deadline, "the API server takes it"
+            time.sleep(0.2)
+        return verdict
+
+
+def definitions(helm: Path) -> Iterator[dict[str, Any]]:
+    """The CRDs that the lab's own charts install, without their conversion webhooks."""
+    for chart in CHARTS:
+        directory = charts_dir() / chart
+        texts = [p.read_text() for p in sorted((directory / "crds").glob("*.yaml"))]
+        if not texts:
+            texts = [
+                subprocess.run(
+                    [str(helm), "template", "x", str(directory)],
+                    capture_output=True,
+                    text=True,
+                    check=True,
+                ).stdout
+            ]
+        for document in yaml.safe_load_all("\n---\n".join(texts)):
+            if document and document["kind"] == "CustomResourceDefinition":
+                document["spec"].pop("conversion", None)
+                yield document
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Iterator[Server]:
+    found = {name: locate(name) for name in (*PROGRAMS, "kubectl", "helm")}
+    if missing := [name for name, path in found.items() if path is None]:
+        pytest.skip(f"not built here: {', '.join(missing)}; run `railhead lab build`")
+    binaries = {name: path for name, path in found.items() if path}
+    if missing := [chart for chart in CHARTS if not (charts_dir() / chart).is_dir()]:
+        pytest.skip(f"not unpacked here: {', '.join(missing)}; run `railhead lab build`")
+    plane = ControlPlane(tmp_path_factory.mktemp("plane"), binaries)
+    try:
+        plane.start()
+        server = Server(plane, binaries["kubectl"])
+        for body in definitions(binaries["helm"]):
+            server.apply(body)
+        crd = shared / "crds" / "k8s.cni.cncf.io_networkattachmentdefinitions_crd.yaml"
+        server.apply(yaml.safe_load(crd.read_text()))
+        server.run("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+        yield server
+    finally:
+        plane.stop()
+
+
+def integers(value: Any) -> Any:
+    """The engine's protocol has floats only; what was an integer is sent as one."""
+    if isinstance(value, dict):
+        return {key: integers(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [integers(inner) for inner in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def manifests(recording: Recording) -> list[dict[str, Any]]:
+    """Every object that the stack applies by itself, dependencies first; no Release, no Patch."""
+    ordered = sorted(recording.resources, key=lambda urn: len(recording.before(urn)))
+    resources = [recording.resources[urn] for urn in ordered]
+    return [
+        integers(dict(r.inputs))
+        for r in resources
+        if r.custom and "kind" in r.inputs and not r.type.endswith("Patch")
+    ]
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
+    cache = tmp_path_factory.mktemp("cache")
+    fake_lab(cache)
+    return run_program(lab_cluster(), cache)
+
+
+@pytest.fixture(scope="module")
+def applied(server: Server, recording: Recording) -> Server:
+    bodies = manifests(recording)
+    assert len(bodies) > 15
+    for body in bodies:
+        server.apply(body)
+    server.eventually_refuses(without(train_job(), "metadata", "labels"))
+    server.eventually_refuses(gpu_pod())
+    return server
+
+
+def train_job(**trainer: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "metadata": {
+            "name": "mine",
+            "namespace": "training",
+            "labels": {"kueue.x-k8s.io/queue-name": "training"},
+        },
+        "spec": {
+            "runtimeRef": {"name": "torch"},
+            "trainer": {"numNodes": 2, "numProcPerNode": 2} | trainer,
+        },
+    }
+
+
+def without(body: dict[str, Any], *path: str) -> dict[str, Any]:
+    body = copy.deepcopy(body)
+    holder = body
+    for key in path[:-1]:
+        holder = holder[key]
+    del holder[path[-1]]
+    return body
+
+
+def gpu_pod(**metadata: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "bare", "namespace": "training"} | metadata,
+        "spec": {
+            "containers": [
+                {"name": "c", "image": "x", "resources": {"limits": {"nvidia.com/gpu": 1}}}
+            ]
+        },
+    }
+
+
+def test_the_server_takes_every_object_and_knows_every_field(applied: Server) -> None:
+    listed = applied.run("get", "clustertrainingruntime", "torch", "-o", "json")
+    spec = json.loads(listed.stdout)["spec"]
+    (job,) = spec["template"]["spec"]["replicatedJobs"]
+    (container,) = job["template"]["spec"]["template"]["spec"]["containers"]
+    assert container["resources"]["limits"] == {
+        "nvidia.com/gpu": "8",
+        "rdma/rdma_shared_device_a": "1",
+    }
+
+
+def test_applying_again_changes_nothing(applied: Server, recording: Recording) -> None:
+    for body in manifests(recording):
+        name = f"{body['kind']}/{body['metadata']['name']}"
+        result = applied.run("diff", "--server-side", "-f", "-", stdin=body)
+        assert result.returncode == 0, f"{name}\n{result.stdout}{result.stderr}"
+
+
+def test_the_policies_are_well_typed(applied: Server) -> None:
+    listed = applied.run("get", "validatingadmissionpolicies", "-o", "json")
+    policies = json.loads(listed.stdout)["items"]
+    assert len(policies) == 2
+    for policy in policies:
+        warnings = policy.get("status", {}).get("typeChecking", {}).get("expressionWarnings")
+        assert not warnings, json.dumps(warnings, indent=1)
+
+
+GOOD: dict[str, dict[str, Any]] = {
+    "as `railhead launch` writes it": train_job(),
+    "without numProcPerNode: the runtime says it": without(
+        train_job(), "spec", "trainer", "numProcPerNode"
+    ),
+    "any node count": train_job(numNodes=4),
+    "one's own variables": train_job(env=[{"name": "NCCL_DEBUG", "value": "INFO"}]),
+    "all resources listed": train_job(
+        resourcesPerNode={
+            "limits": {"nvidia.com/gpu": 4, "rdma/rdma_shared_device_a": "1"},
+            "requests": {"cpu": "1", "memory": "1Gi"},
+        }
+    ),
+    "no resources listed": train_job(resourcesPerNode={}),
+}
+
+BAD: dict[str, tuple[dict[str, Any], str]] = {
+    "no labels": (without(train_job(), "metadata", "labels"), "set the label kueue.x-k8s.io"),
+    "an empty queue": (
+        train_job() | {"metadata": train_job()["metadata"] | {"labels": {"a": "b"}}},
+        "set the label kueue.x-k8s.io/queue-name to one of: training",
+    ),
+    "another namespace": (
+        train_job() | {"metadata": train_job()["metadata"] | {"namespace": "default"}},
+        "submit the TrainJob in one of the training namespaces: training",
+    ),
+    "no trainer": (without(train_job(), "spec", "trainer"), "spec.trainer.numNodes is missing"),
+    "no node count": (
+        without(train_job(), "spec", "trainer", "numNodes"),
+        "spec.trainer.numNodes is missing",
+    ),
+    "no nodes": (train_job(numNodes=0), "spec.trainer.numNodes is missing"),
+    "a world of its own": (
+        train_job(env=[{"name": "PET_NNODES", "value": "1"}]),
+        "sets the rendezvous by hand",
+    ),
+    "GPUs without the fabric": (
+        train_job(
+            resourcesPerNode={
+                "limits": {"nvidia.com/gpu": 8},
+                "requests": {"cpu": "1", "memory": "1Gi"},
+            }
+        ),
+        "rdma/rdma_shared_device_a",
+    ),
+    "no devices": (
+        train_job(resourcesPerNode={"requests": {"cpu": "1", "memory": "1Gi"}}),
+        "replaces the runtime's resources",
+    ),
+    "nought devices": (
+        train_job(
+            resourcesPerNode={
+                "limits": {"nvidia.com/gpu": 8, "rdma/rdma_shared_device_a": 0},
+                "requests": {"cpu": "1", "memory": "1Gi"},
+            }
+        ),
+        "replaces the runtime's resources",
+    ),
+    "nothing that is charged beside devices": (
+        train_job(
+            resourcesPerNode={"limits": {"nvidia.com/gpu": 8, "rdma/rdma_shared_device_a": 1}}
+        ),
+        "as requests cpu, memory",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", GOOD)
+def test_a_good_job_passes(applied: Server, case: str) -> None:
+    assert applied.verdict(GOOD[case]) == ""
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_bad_job_is_refused_with_the_remedy(applied: Server, case: str) -> None:
+    body, words = BAD[case]
+    verdict = applied.verdict(body)
+    assert "railhead-train-job" in verdict
+    assert words in verdict
+
+
+def test_a_bare_pod_with_devices_is_refused(applied: Server) -> None:
+    assert "submit a TrainJob, a JobSet or a Job" in applied.verdict(gpu_pod())
+    labelled = gpu_pod(labels={"kueue.x-k8s.io/podset": "node"})
+    assert "no queue was charged" in applied.verdict(labelled), "a label alone is not admission"
+
+
+def test_a_pod_that_kueue_admitted_passes(applied: Server) -> None:
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "controller": True}
+    admitted = gpu_pod(labels={"kueue.x-k8s.io/podset": "node"}, ownerReferences=[owner])
+    assert applied.verdict(admitted) == ""
+
+
+def test_pods_without_devices_and_other_namespaces_are_left_alone(applied: Server) -> None:
+    plain = gpu_pod()
+    plain["spec"]["containers"][0].pop("resources")
+    assert applied.verdict(plain) == ""
+    assert applied.verdict(gpu_pod(namespace="default")) == ""
+
+
+def test_init_containers_count(applied: Server) -> None:
+    body = gpu_pod()
+    container = body["spec"]["containers"][0]
+    body["spec"] = {
+        "initContainers": [container | {"name": "i"}],
+        "containers": [{"name": "c", "image": "x"}],
+    }
+    assert "no queue was charged" in applied.verdict(body)
+
+
+def test_controllers_may_still_write_to_a_job_that_was_there_before(
+    applied: Server, recording: Recording
+) -> None:
+    binding = "railhead-train-job"
+    old = without(train_job(), "spec", "trainer")
+    body = next(
+        b
+        for b in manifests(recording)
+        if b["kind"] == "ValidatingAdmissionPolicyBinding" and b["metadata"]["name"] == binding
+    )
+    applied.run("delete", "validatingadmissionpolicybinding", binding)
+    try:
+        deadline = time.monotonic() + 30
+        while applied.verdict(old):
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+        assert applied.run("create", "-f", "-", stdin=old).returncode == 0
+    finally:
+        applied.apply(body)
+    applied.eventually_refuses(without(train_job(), "metadata", "labels"))
+
+    def patch(change: dict[str, Any]) -> str:
+        result = applied.run(
+            "patch", "trainjob", "mine", "-n", "training", "--type=merge", "-p", json.dumps(change)
+        )
+        return result.stderr
+
+    assert patch({"spec": {"suspend": True}}) == ""
+    assert patch({"metadata": {"finalizers": ["example.com/f"]}}) == ""
+    assert patch({"metadata": {"finalizers": []}}) == ""
+    assert "numNodes is missing" in patch({"spec": {"trainer": {"image": "other"}}})
+    assert "set the label" in patch({"metadata": {"labels": None}})
+    assert applied.run("delete", "trainjob", "mine", "-n", "training").returncode == 0
+
+
+def allowed(server: Server, verb: str, resource: str, *more: str, groups: tuple[str, ...]) -> bool:
+    """Whether a user of these groups may, with the API server's own words."""
+    flags = [f"--as-group={group}" for group in groups]
+    result = server.run("auth", "can-i", verb, resource, "--as=ada", *flags, *more)
+    return result.stdout.strip() == "yes"
+
+
+RESEARCHER = ("railhead:researchers", "system:authenticated")
+
+
+def test_everyone_may_read_the_contract_and_nothing_beside_it(applied: Server) -> None:
+    def may(verb: str, name: str, namespace: str = "railhead-system") -> bool:
+        resource = f"configmap/{name}" if name else "configmaps"
+        return allowed(applied, verb, resource, "-n", namespace, groups=("system:authenticated",))
+
+    assert may("get", "railhead-contract")
+    assert not may("get", "other")
+    assert not may("list", "")
+    assert not may("update", "railhead-contract")
+    assert not may("get", "railhead-contract", "default")
+    result = applied.run(
+        "get", "configmap", "railhead-contract", "-n", "railhead-system", "-o", "json",
+        "--as=ada", "--as-group=system:authenticated",
+    )  # fmt: skip
+    assert json.loads(json.loads(result.stdout)["data"]["contract.json"])["cluster"] == "lab"
+
+
+@pytest.mark.parametrize(
+    ("verb", "resource"),
+    [
+        ("create", "trainjobs.trainer.kubeflow.org"),
+        ("delete", "trainjobs.trainer.kubeflow.org"),
+        ("watch", "trainjobs.trainer.kubeflow.org"),
+        ("list", "pods"),
+        ("get", "pods/log"),
+        ("list", "workloads.kueue.x-k8s.io"),
+        ("list", "events"),
+    ],
+)
+def test_researchers_may(applied: Server, verb: str, resource: str) -> None:
+    parts = resource.split("/")
+    more = [f"--subresource={parts[1]}"] if len(parts) > 1 else []
+    assert allowed(applied, verb, parts[0], *more, "-n", "training", groups=RESEARCHER)
+    assert not allowed(applied, verb, parts[0], *more, "-n", "default", groups=RESEARCHER)
+    others = ("system:authenticated",)
+    assert not allowed(applied, verb, parts[0], *more, "-n", "training", groups=others)
+
+
+@pytest.mark.parametrize(
+    ("verb", "resource"),
+    [
+        ("create", "pods"),
+        ("create", "pods/exec"),
+        ("get", "secrets"),
+        ("create", "jobs.batch"),
+        ("create", "jobsets.jobset.x-k8s.io"),
+        ("update", "workloads.kueue.x-k8s.io"),
+        ("update", "localqueues.kueue.x-k8s.io"),
+        ("delete", "persistentvolumeclaims"),
+        ("update", "clustertrainingruntimes.trainer.kubeflow.org"),
+    ],
+)
+def test_researchers_may_not(applied: Server, verb: str, resource: str) -> None:
+    parts = resource.split("/")
+    more = [f"--subresource={parts[1]}"] if len(parts) > 1 else []
+    assert not allowed(applied, verb, parts[0], *more, "-n", "training", groups=RESEARCHER)
+
+
+# The older pair: a job must ask for exactly what its runtime's template says. These come last, and
+# their fixture puts back what the tests above rely on.
+
+
+def unpublished() -> dict[str, Any]:
+    body = train_job()
+    body["spec"]["runtimeRef"] = {"name": "torch", "kind": "TrainingRuntime"}
+    return body
+
+
+@pytest.fixture(scope="module")
+def older(
+    applied: Server, recording: Recording, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
+    cluster = lab_cluster() | {"versions": "kueue-0.15"}
+    runtime = cluster["runtimes"][0]
+    cluster["pools"][0]["nodes"] = 4
+    cluster["runtimes"] = [
+        runtime | {"name": "torch", "nodes": 2},
+        runtime | {"name": "torch-4", "nodes": 4},
+    ]
+    cache = tmp_path_factory.mktemp("older")
+    fake_lab(cache)
+    wanted = ("ClusterTrainingRuntime", "ValidatingAdmissionPolicy")
+    bodies = [b for b in manifests(run_program(cluster, cache)) if b["kind"].startswith(wanted)]
+    for body in bodies:
+        applied.apply(body)
+    applied.eventually_refuses(train_job(numNodes=3))
+    applied.eventually_refuses(unpublished())
+    yield applied
+    for name in ("railhead-gang-charge", "railhead-published-runtime"):
+        applied.run("delete", "validatingadmissionpolicybinding,validatingadmissionpolicy", name)
+    for body in manifests(recording):
+        if body["kind"].startswith(wanted):
+            applied.apply(body)
+
+
+def test_by_template_the_template_says_the_gang(older: Server) -> None:
+    listed = older.run("get", "clustertrainingruntimes", "-o", "json")
+    sizes = {}
+    for item in json.loads(listed.stdout)["items"]:
+        (job,) = item["spec"]["template"]["spec"]["replicatedJobs"]
+        spec = job["template"]["spec"]
+        assert spec["parallelism"] == spec["completions"]
+        sizes[item["metadata"]["name"]] = spec["parallelism"]
+    assert sizes == {"torch": 2, "torch-4": 4}
+
+
+def test_by_template_the_charged_count_passes(older: Server) -> None:
+    assert older.verdict(train_job(numNodes=2)) == ""
+    four = train_job(numNodes=4)
+    four["spec"]["runtimeRef"]["name"] = "torch-4"
+    assert older.verdict(four) == ""
+
+
+@pytest.mark.parametrize("nodes", [1, 3, 4])
+def test_by_template_any_other_count_is_refused(older: Server, nodes: int) -> None:
+    verdict = older.verdict(train_job(numNodes=nodes))
+    assert f"spec.trainer.numNodes is {nodes}, but Kueue charges every job of runtime" in verdict
+    assert "torch 2 nodes" in verdict
+
+
+def test_by_template_a_runtime_of_ones_own_is_refused(older: Server) -> None:
+    body = unpublished()
+    assert "railhead-published-runtime" in older.verdict(body)
+    body["spec"]["runtimeRef"] = {"name": "other"}
+    assert "set spec.runtimeRef to a ClusterTrainingRuntime of: torch" in older.verdict(body)
+
+
+def test_by_template_an_edited_runtime_is_held_to_what_it_says_now(older: Server) -> None:
+    path = "/spec/template/spec/replicatedJobs/0/template/spec/parallelism"
+    patch = json.dumps([{"op": "replace", "path": path, "value": 3}])
+    arguments = ("patch", "clustertrainingruntime", "torch", "--type=json", "-p")
+    assert older.run(*arguments, patch).returncode == 0
+    try:
+        assert older.eventually_refuses(train_job(numNodes=2))
+        assert older.verdict(train_job(numNodes=3)) == ""
+    finally:
+        older.run(*arguments, patch.replace("3}", "2}"))
