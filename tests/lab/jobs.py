@@ -1,0 +1,198 @@
+"""What the lab's launch tests share: the command line as a subprocess, raw jobs, waiting."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from railhead.launch import kube, state
+from railhead.launch.kube import Cluster
+
+NAMESPACE = "training"
+QUEUE = "training"
+RUNTIME = "torch"
+IMAGE = "railhead.local/torch-cpu:1.13.1"
+CLUSTER_QUEUE = "training"
+# A process 1 ignores SIGTERM unless it says otherwise, and would take the whole grace period.
+SLEEP = [
+    "python3",
+    "-c",
+    "import signal, sys, time; signal.signal(15, lambda *_: sys.exit(0)); time.sleep({})",
+]
+_numbers = itertools.count(1)
+_session = f"{int(time.time()) % 46656:x}"
+
+
+def unique(stem: str) -> str:
+    """A name that no job of this or an earlier session has."""
+    return f"{stem}-{_session}-{next(_numbers)}"
+
+
+def sleep(seconds: int) -> list[str]:
+    """A command that does nothing for a while and ends at once when told to."""
+    return [*SLEEP[:2], SLEEP[2].format(seconds)]
+
+
+def records(lines: list[str], kind: str) -> list[dict[str, str]]:
+    """The `key=value` records of a log, those that begin with ``kind``."""
+    found = []
+    for line in lines:
+        text = re.sub(r"^\[node-\d+\] (\[[a-z]+\d+\]:)?", "", line)
+        if text.startswith(kind):
+            found.append(dict(re.findall(r"(\w+)=(\S+)", text)))
+    return found
+
+
+@dataclass
+class Jobs:
+    """Runs commands against the lab and takes away what they made."""
+
+    env: dict[str, str]
+    cluster: Cluster
+    directory: Path
+    made: list[str] = field(default_factory=list)
+
+    def run(self, *arguments: str, timeout: float = 240) -> subprocess.CompletedProcess[str]:
+        """One `railhead` command line; never a traceback, whatever its exit status."""
+        done = subprocess.run(
+            [sys.executable, "-m", "railhead", *arguments],
+            env=self.env,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+        assert "Traceback" not in done.stderr, done.stderr
+        return done
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        """The same in the background."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "railhead", *arguments],
+            env=self.env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def job_file(self, name: str, **fields: Any) -> str:
+        """Write a job file of small sleeping nodes; ``fields`` override."""
+        job: dict[str, Any] = {
+            "name": name,
+            "runtime": RUNTIME,
+            "nodes": 2,
+            "processes_per_node": 1,
+            "command": sleep(60),
+        }
+        path = self.directory / f"{name}.yaml"
+        path.write_text(yaml.safe_dump(job | fields))
+        self.made.append(name)
+        return str(path)
+
+    def launch(self, name: str, *arguments: str, **fields: Any) -> None:
+        """Launch such a job; fails the test where it is refused."""
+        done = self.run("launch", self.job_file(name, **fields), *arguments)
+        assert done.returncode == 0, done.stderr
+
+    def raw(self, name: str, **trainer: Any) -> dict[str, Any]:
+        """A TrainJob as someone without Railhead writes it."""
+        self.made.append(name)
+        body: dict[str, Any] = {
+            "apiVersion": "trainer.kubeflow.org/v1alpha1",
+            "kind": "TrainJob",
+            "metadata": {
+                "name": name,
+                "namespace": NAMESPACE,
+                "labels": {"kueue.x-k8s.io/queue-name": QUEUE},
+            },
+            "spec": {"runtimeRef": {"name": RUNTIME}},
+        }
+        words = trainer.pop("command", sleep(60))
+        if trainer:
+            body["spec"]["trainer"] = {"command": words[:1], "args": words[1:], **trainer}
+        return body
+
+    def kubectl(self, *arguments: str, stdin: Any = None) -> subprocess.CompletedProcess[str]:
+        """One kubectl command line, with an object on its standard input."""
+        return subprocess.run(
+            ["kubectl", *arguments],
+            env=self.env,
+            input=None if stdin is None else json.dumps(stdin),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    def status(self, name: str) -> dict[str, Any]:
+        """`railhead status NAME --json`."""
+        done = self.run("status", name, "--json")
+        assert done.returncode == 0, done.stderr
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found
+
+    def state(self, name: str) -> state.JobState:
+        """The job's state, read in this process."""
+        found = self.cluster.get(kube.trainjobs(NAMESPACE, name))
+        return state.read_state(self.cluster, found)
+
+    def pods(self, name: str) -> list[dict[str, Any]]:
+        """The job's pods, as the API server has them."""
+        return self.cluster.list(
+            kube.core(NAMESPACE, "pods"), selector=f"{state.JOBSET_LABEL}={name}"
+        )
+
+    def workload(self, name: str) -> dict[str, Any]:
+        """Kueue's Workload of a job, once there is one."""
+        uid = self.cluster.get(kube.trainjobs(NAMESPACE, name))["metadata"]["uid"]
+        selector = f"{state.UID_LABEL}={uid}"
+        path = kube.kueue(NAMESPACE, "workloads")
+        wait(lambda: bool(self.cluster.list(path, selector=selector)), 30, f"{name}'s Workload")
+        return self.cluster.list(path, selector=selector)[0]
+
+    def phase(self, name: str, phase: str, seconds: float = 60) -> None:
+        """Wait until the job is in a phase."""
+        wait(lambda: self.state(name).phase.value == phase, seconds, f"{name} {phase}")
+
+    def clear(self, *names: str) -> None:
+        """Take away the named jobs, or all that were made here."""
+        for name in names or tuple(self.made):
+            if self.cluster.delete(kube.trainjobs(NAMESPACE, name), propagation="Foreground"):
+                wait(partial(self._gone, name), 60, f"{name} and its pods to go")
+
+    def _gone(self, name: str) -> bool:
+        job = self.cluster.find(kube.trainjobs(NAMESPACE, name))
+        return job is None and not self.pods(name)
+
+
+def wait(condition: Callable[[], bool], seconds: float, what: str) -> float:
+    """Wait for a condition; returns how long it took."""
+    begin = time.monotonic()
+    while not condition():
+        assert time.monotonic() - begin < seconds, f"not within {seconds:g} s: {what}"
+        time.sleep(0.3)
+    return time.monotonic() - begin
+
+
+def researcher(kubeconfig: Path, directory: Path) -> Path:
+    """A kubeconfig that is the administrator's, impersonating one of the stack's researchers."""
+    config = yaml.safe_load(kubeconfig.read_text())
+    for user in config["users"]:
+        user["user"] |= {"as": "ada", "as-groups": ["railhead:researchers", "system:authenticated"]}
+    path = directory / "researcher"
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        yaml.safe_dump(config, file)
+    return path

@@ -1,0 +1,235 @@
+"""Kueue charges the whole gang, for any node count, whoever submits; a gang is whole or waits."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from railhead.errors import ExitCode
+from railhead.launch import kube, preflight
+from railhead.launch.kube import Cluster, choose_target
+from tests.lab.jobs import CLUSTER_QUEUE, NAMESPACE, Jobs, records, sleep, unique, wait
+
+pytestmark = pytest.mark.lab
+
+GPUS = 8
+
+
+@pytest.fixture
+def jobs(lab_env: dict[str, str], kubeconfig: Path, tmp_path: Path) -> Iterator[Jobs]:
+    cluster = Cluster(choose_target(kubeconfig=kubeconfig))
+    made = Jobs(env=lab_env, cluster=cluster, directory=tmp_path)
+    wait(lambda: reserved(made, "nvidia.com/gpu") == 0, 60, "an empty queue")
+    yield made
+    made.clear()
+    cluster.close()
+
+
+def reserved(jobs: Jobs, resource: str) -> int:
+    """What the ClusterQueue has promised of a resource."""
+    queue = jobs.cluster.get(kube.kueue("", "clusterqueues", CLUSTER_QUEUE))
+    return int(preflight.quota(queue)[resource][1])
+
+
+def counts(workload: dict[str, Any]) -> list[int]:
+    """Pods that each pod set of a Workload is charged for."""
+    return [int(s["count"]) for s in workload["spec"]["podSets"]]
+
+
+def submit(jobs: Jobs, tool: str, name: str, nodes: int) -> None:
+    """Submit a sleeping gang of whole machines with one of the tools that people use."""
+    if tool == "launch":
+        jobs.launch(name, nodes=nodes)
+        return
+    body = jobs.raw(name, numNodes=nodes, numProcPerNode=1)
+    if tool == "kubectl":
+        done = jobs.kubectl("apply", "-f", "-", stdin=body)
+        assert done.returncode == 0, done.stderr
+    else:
+        jobs.cluster.create(kube.trainjobs(NAMESPACE), body)
+
+
+@pytest.mark.parametrize("tool", ["launch", "kubectl", "api"])
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_a_gang_that_fits_is_charged_whole_and_runs_whole(
+    jobs: Jobs, tool: str, nodes: int
+) -> None:
+    name = unique("fits")
+    submit(jobs, tool, name, nodes)
+    assert counts(jobs.workload(name)) == [nodes]
+    jobs.phase(name, "running")
+    assert len(jobs.pods(name)) == nodes
+    assert reserved(jobs, "nvidia.com/gpu") == nodes * GPUS
+    assert reserved(jobs, "rdma/rdma_shared_device_a") == nodes
+    assert jobs.state(name).charged == nodes
+    assert len({pod["spec"]["nodeName"] for pod in jobs.pods(name)}) == nodes
+
+
+@pytest.mark.parametrize("nodes", [3, 4, 7])
+def test_a_gang_that_does_not_fit_is_charged_whole_and_waits_whole(jobs: Jobs, nodes: int) -> None:
+    """Where Kueue charges by the runtime's template it would be admitted and half placed."""
+    name = unique("toolarge")
+    submit(jobs, "kubectl", name, nodes)
+    assert counts(jobs.workload(name)) == [nodes]
+    end = time.monotonic() + 6
+    while time.monotonic() < end:
+        assert jobs.pods(name) == []
+        time.sleep(0.5)
+    assert jobs.state(name).phase.value == "queued"
+    assert reserved(jobs, "nvidia.com/gpu") == 0
+
+
+def test_launch_refuses_what_kubectl_would_let_wait_for_ever(jobs: Jobs) -> None:
+    name = unique("toolarge")
+    done = jobs.run("launch", jobs.job_file(name, nodes=4))
+    assert done.returncode == ExitCode.REFUSED
+    assert "nodes: 4 is more than any pool has; allowed: at most 2" in done.stderr
+
+
+def test_of_two_that_cannot_both_fit_one_waits_whole_and_then_runs(jobs: Jobs) -> None:
+    first, second = unique("first"), unique("second")
+    submit(jobs, "kubectl", first, 2)
+    jobs.phase(first, "running")
+    submit(jobs, "launch", second, 2)
+    seen: set[int] = set()
+
+    def look(until: str) -> bool:
+        seen.add(len([p for p in jobs.pods(second) if p["spec"].get("nodeName")]))
+        return jobs.state(second).phase.value == until
+
+    end = time.monotonic() + 6
+    while time.monotonic() < end:
+        assert look("queued")
+        assert jobs.pods(second) == []
+    assert seen == {0}
+    assert jobs.state(first).phase.value == "running"
+    assert reserved(jobs, "nvidia.com/gpu") == 2 * GPUS
+    assert jobs.run("cancel", first).returncode == 0
+    wait(lambda: look("running"), 60, f"{second} to run after {first}")
+    assert len(jobs.pods(second)) == 2
+
+
+def test_two_that_fit_beside_each_other_both_run(jobs: Jobs) -> None:
+    names = [unique("half"), unique("half")]
+    for name in names:
+        submit(jobs, "kubectl", name, 1)
+    for name in names:
+        jobs.phase(name, "running")
+    machines = [jobs.pods(name)[0]["spec"]["nodeName"] for name in names]
+    assert len(set(machines)) == 2
+    third = unique("third")
+    submit(jobs, "kubectl", third, 1)
+    assert counts(jobs.workload(third)) == [1]
+    time.sleep(3)
+    assert jobs.pods(third) == []
+
+
+def test_the_queue_turns_by_itself_when_the_first_ends(jobs: Jobs) -> None:
+    first, second = unique("short"), unique("next")
+    jobs.launch(first, command=sleep(5))
+    jobs.launch(second, command=sleep(1))
+    jobs.phase(first, "completed", 90)
+    jobs.phase(second, "completed", 90)
+    finished = [jobs.state(name).phase.value for name in (first, second)]
+    assert finished == ["completed", "completed"]
+
+
+# -- guards -------------------------------------------------------------------------------------
+
+
+def test_a_job_without_a_queue_is_refused_with_the_queues_there_are(jobs: Jobs) -> None:
+    body = jobs.raw(unique("noqueue"), numNodes=2, numProcPerNode=1)
+    del body["metadata"]["labels"]
+    done = jobs.kubectl("apply", "-f", "-", stdin=body)
+    assert done.returncode != 0
+    assert "kueue.x-k8s.io/queue-name" in done.stderr
+    assert "training" in done.stderr
+
+
+def test_a_job_without_a_size_is_refused_with_what_to_set(jobs: Jobs) -> None:
+    """Trainer would wire no rendezvous: each pod a world of its own, and a plausible result."""
+    done = jobs.kubectl("apply", "-f", "-", stdin=jobs.raw(unique("nosize")))
+    assert done.returncode != 0
+    assert "spec.trainer.numNodes" in done.stderr
+
+
+def test_a_rendezvous_set_by_hand_is_refused(jobs: Jobs) -> None:
+    body = jobs.raw(
+        unique("byhand"),
+        numNodes=2,
+        numProcPerNode=1,
+        env=[{"name": "PET_NNODES", "value": "1"}],
+    )
+    done = jobs.kubectl("apply", "-f", "-", stdin=body)
+    assert done.returncode != 0
+    assert "PET_NNODES" in done.stderr
+
+
+# -- a wrong world size -------------------------------------------------------------------------
+
+
+def test_a_wrong_world_size_fails_at_once(jobs: Jobs, repo: Path) -> None:
+    """One process a node is started where two were asked for: refused in seconds, not timed out."""
+    name = unique("wrongworld")
+    jobs.made.append(name)
+    source = repo / "examples/torch_ddp/train.py"
+    (jobs.directory / "train.py").write_bytes(source.read_bytes())
+    path = jobs.job_file(
+        name,
+        processes_per_node=2,
+        command=["torchrun", "--nproc_per_node=1", "/workspace/train.py"],
+        files=["train.py"],
+    )
+    follower = jobs.start("launch", path, "--follow")
+    jobs.phase(name, "running")
+    begin = time.monotonic()
+    out, err = follower.communicate(timeout=60)
+    assert time.monotonic() - begin < 20
+    assert follower.returncode == ExitCode.FAILED
+    errors = [line for line in out.splitlines() if "error: world size is 2" in line]
+    assert errors
+    assert "Trainer set 2 nodes x 2 processes" in errors[0]
+    assert f"{name} failed: " in err
+    assert records(out.splitlines(), "epoch=") == []
+
+
+def test_a_world_of_another_size_than_asked_fails_at_once(jobs: Jobs, repo: Path) -> None:
+    """The same from the other side: the cluster built a smaller world than the job asked for."""
+    name = unique("wrongworld")
+    body = jobs.raw(
+        name,
+        numNodes=2,
+        numProcPerNode=1,
+        command=["torchrun", "/workspace/train.py"],
+        env=[{"name": "RAILHEAD_WORLD_SIZE", "value": "4"}],
+    )
+    body["spec"]["podTemplateOverrides"] = [
+        {
+            "targetJobs": [{"name": "node"}],
+            "spec": {
+                "volumes": [{"name": "files", "configMap": {"name": name}}],
+                "containers": [
+                    {
+                        "name": "node",
+                        "volumeMounts": [{"name": "files", "mountPath": "/workspace"}],
+                    }
+                ],
+            },
+        }
+    ]
+    path = kube.core(NAMESPACE, "configmaps")
+    text = (repo / "examples/torch_ddp/train.py").read_text()
+    jobs.cluster.create(path, {"metadata": {"name": name}, "data": {"train.py": text}})
+    try:
+        assert jobs.kubectl("apply", "-f", "-", stdin=body).returncode == 0
+        wait(lambda: any(n.started for n in jobs.state(name).nodes), 60, "a pod to start")
+        took = wait(lambda: jobs.state(name).phase.value == "failed", 30, "the job to fail")
+        assert took < 20
+        done = jobs.run("logs", name)
+        assert "world size is 2, the job asked for 4" in done.stdout
+    finally:
+        jobs.cluster.delete(f"{path}/{name}")
