@@ -425,10 +425,12 @@ class Cluster:
                 return None
             raise
 
-    def list(self, path: str, *, selector: str = "") -> list[Object]:
-        """Read all objects of a collection that match the label selector."""
+    def list(self, path: str, *, selector: str = "", fields: str = "") -> list[Object]:
+        """Read all objects of a collection that match the label and the field selector."""
         items: list[Object] = []
         params = {"limit": "500"} | ({"labelSelector": selector} if selector else {})
+        if fields:
+            params["fieldSelector"] = fields
         while True:
             page = self.request("GET", path, params=params)
             items.extend(page.get("items") or [])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
@@ -201,14 +201,30 @@ def read_nodes(cluster: kube.Cluster, namespace: str, name: str) -> tuple[Node, 
     return gang(cluster.list(kube.core(namespace, "pods"), selector=f"{JOBSET_LABEL}={name}"))
 
 
-def _list_if_allowed(cluster: kube.Cluster, path: str, selector: str = "") -> list[Object]:
+def _list_if_allowed(
+    cluster: kube.Cluster, path: str, selector: str = "", fields: str = ""
+) -> list[Object]:
     """A collection; empty where it may not be read or its kind is not installed."""
     try:
-        return cluster.list(path, selector=selector)
+        return cluster.list(path, selector=selector, fields=fields)
     except kube.ApiError as error:
         if error.status in (403, 404):
             return []
         raise
+
+
+def _explained(cluster: kube.Cluster, namespace: str, node: Node) -> Node:
+    """A node whose container is not made yet, with what the kubelet last complained of."""
+    if node.started or node.reason not in ("", "ContainerCreating", "PodInitializing"):
+        return node
+    events = _list_if_allowed(
+        cluster, kube.core(namespace, "events"), fields=f"involvedObject.uid={node.uid}"
+    )
+    warnings = [e for e in events if e.get("type") == "Warning"]
+    if not warnings:
+        return node
+    last = max(warnings, key=lambda e: str(e.get("lastTimestamp") or e.get("eventTime") or ""))
+    return replace(node, reason=f"{last.get('reason')}: {last.get('message')}")
 
 
 def charged(workload: Object | None) -> int | None:
@@ -365,7 +381,9 @@ def read_state(cluster: kube.Cluster, job: Object) -> JobState:
         cluster,
         job,
         workload=workloads[0] if workloads else None,
-        nodes=read_nodes(cluster, namespace, name),
+        nodes=tuple(
+            _explained(cluster, namespace, node) for node in read_nodes(cluster, namespace, name)
+        ),
         child=cluster.find(kube.jobset(namespace, name)),
     )
 

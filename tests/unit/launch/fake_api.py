@@ -146,6 +146,8 @@ class _Handler(BaseHTTPRequestHandler):
         items = [v for k, v in self.api.objects.items() if k.rpartition("/")[0] == path]
         if "limit" in params:
             kept = [i for i in items if _matches(i, params.get("labelSelector", ""))]
+            _, _, uid = params.get("fieldSelector", "").partition("involvedObject.uid=")
+            kept = [i for i in kept if not uid or i["involvedObject"]["uid"] == uid]
             self._send(200, {"items": kept, "metadata": {}})
             return
         self._fail(404, f"{path} not found", "NotFound")

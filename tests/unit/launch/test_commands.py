@@ -318,6 +318,28 @@ def test_status_says_why_a_pod_does_not_start(api: Api, run: Any) -> None:
     assert data["detail"] == "0 of 2 pods running; node-0: ImagePullBackOff: no such image"
 
 
+def test_status_says_what_the_kubelet_complains_of(api: Api, run: Any) -> None:
+    """A container that is being made says nothing itself; the events do."""
+    owner = world.job(api, "demo", nodes=1)
+    world.workload(api, owner, admitted=True)
+    owner["spec"]["suspend"] = False
+    waiting = {"waiting": {"reason": "ContainerCreating"}}
+    made = world.pod(api, owner, 0, state=waiting, phase="Pending")
+    for uid, message in ((made["metadata"]["uid"], "no rail0"), ("other", "not mine")):
+        api.put(
+            "/api/v1/namespaces/training/events",
+            {
+                "metadata": {"name": f"event-{uid}"},
+                "type": "Warning",
+                "reason": "FailedCreatePodSandBox",
+                "message": message,
+                "involvedObject": {"uid": uid},
+            },
+        )
+    data = json.loads(run("status", "demo", "--json")[1])
+    assert data["pods"][0]["reason"] == "FailedCreatePodSandBox: no rail0"
+
+
 def test_no_jobs(run: Any) -> None:
     assert run("status")[1] == "no jobs\n"
 
