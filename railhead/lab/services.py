@@ -306,6 +306,9 @@ def kubelet_config(spec: LabSpec, index: int, *, cgroup_root: str) -> dict[str, 
         "imageGCHighThresholdPercent": 100,
         "imageGCLowThresholdPercent": 99,
         "serializeImagePulls": False,
+        # Controllers wait for their webhook's certificate to appear in a mounted Secret, which the
+        # kubelet brings up to date when it next looks at the pod: by default once a minute.
+        "syncFrequency": "3s",
         "registerNode": True,
         "makeIPTablesUtilChains": True,
         "readOnlyPort": 0,
