@@ -38,14 +38,22 @@ class Resources:
         }
 
 
-def chart_arguments(controller: Controller) -> dict[str, str]:
-    """``chart`` and ``version`` of a Release.
+@dataclass(frozen=True, kw_only=True)
+class ChartSource:
+    """``chart`` and ``version`` of a Release; a directory's Chart.yaml says its own version."""
+
+    chart: str
+    version: str | None
+
+
+def chart_source(controller: Controller) -> ChartSource:
+    """Where Helm finds a controller's chart.
 
     Raises:
         PrerequisiteError: the chart of a Go module is not in the cache.
     """
     if isinstance(controller.chart, OciChart):
-        return {"chart": controller.chart.url, "version": controller.version}
+        return ChartSource(chart=controller.chart.url, version=controller.version)
     directory = paths.charts_dir() / f"{controller.name}-{controller.version}"
     if not (directory / "Chart.yaml").is_file():
         raise PrerequisiteError(
@@ -53,7 +61,7 @@ def chart_arguments(controller: Controller) -> dict[str, str]:
             remedy="run `railhead lab build`; it takes the chart from module "
             f"{controller.chart.module} {controller.chart.module_version}",
         )
-    return {"chart": str(directory)}
+    return ChartSource(chart=str(directory), version=None)
 
 
 def namespace(
@@ -78,6 +86,7 @@ def release(
     The readiness checks of Kueue, JobSet and Trainer hold until certificates are in place and the
     webhook server listens.
     """
+    source = chart_source(controller)
     return kubernetes.helm.v3.Release(
         name,
         name=controller.name,
@@ -88,7 +97,8 @@ def release(
         # installed again for ever; left in place, the next `up` upgrades it.
         atomic=False,
         opts=opts,
-        **chart_arguments(controller),
+        chart=source.chart,
+        version=source.version,
     )
 
 

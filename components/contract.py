@@ -121,7 +121,10 @@ class PublishedContract(pulumi.ComponentResource):
             data={contract.KEY: args.contract.to_json()},
             opts=inside,
         )
-        reader = {"name": "railhead-contract-reader", "namespace": contract.NAMESPACE}
+        reader: kubernetes.meta.v1.ObjectMetaArgsDict = {
+            "name": "railhead-contract-reader",
+            "namespace": contract.NAMESPACE,
+        }
         role = kubernetes.rbac.v1.Role(
             f"{name}-reader",
             metadata=reader,

@@ -279,9 +279,9 @@ def gang_charge_policy() -> dict[str, Any]:
     }
 
 
-def policies(cluster: Cluster) -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
+def policies(cluster: Cluster) -> dict[str, tuple[Any, Any]]:
     """Policy name -> (spec of the policy, what its binding adds)."""
-    found: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    found: dict[str, tuple[Any, Any]] = {
         "railhead-train-job": (train_job_policy(cluster), {}),
         "railhead-device-pod": (device_pod_policy(cluster), {}),
     }
@@ -311,17 +311,14 @@ class Guards(pulumi.ComponentResource):
             policy = kubernetes.admissionregistration.v1.ValidatingAdmissionPolicy(
                 f"{name}-{short}",
                 metadata={"name": policy_name},
-                spec=spec,  # type: ignore[arg-type]
+                spec=spec,
                 opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
             )
+            bound: Any = {"policyName": policy_name, "validationActions": ["Deny"], **binding}
             kubernetes.admissionregistration.v1.ValidatingAdmissionPolicyBinding(
                 f"{name}-{short}-binding",
                 metadata={"name": policy_name},
-                spec={  # type: ignore[arg-type]
-                    "policyName": policy_name,
-                    "validationActions": ["Deny"],
-                    **binding,
-                },
+                spec=bound,
                 opts=pulumi.ResourceOptions(parent=self, depends_on=[policy]),
             )
         self.register_outputs({"policies": list(policies(args.cluster))})

@@ -22,13 +22,13 @@ from policies.plan import planned
 def _no_reach_into_nodes(args: ResourceValidationArgs, report: ReportViolation) -> None:
     found = planned(args.resource_type, args.urn, args.name, args.props)
     for message in privilege.problems(found) if found else ():
-        report(message)
+        report(message, args.urn)
 
 
 def _shared_memory(args: ResourceValidationArgs, report: ReportViolation) -> None:
     found = planned(args.resource_type, args.urn, args.name, args.props)
     for message in shared_memory.problems(found) if found else ():
-        report(message)
+        report(message, args.urn)
 
 
 def _queue_coverage(args: StackValidationArgs, report: ReportViolation) -> None:

@@ -75,7 +75,7 @@ def _queue(planned: Planned, wanted: Mapping[str, str]) -> Iterator[str]:
         return
     covered: dict[str, list[Any]] = {}
     for path, group in rows(spec or {}, "resourceGroups", "spec"):
-        names = group if group is UNKNOWN else group.get("coveredResources")
+        names: Any = group if group is UNKNOWN else group.get("coveredResources")
         if names is UNKNOWN or UNKNOWN in (names or []):
             yield _unjudged(planned, f"{path}.coveredResources")
             return

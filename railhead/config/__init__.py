@@ -72,7 +72,12 @@ def parse(raw: Any, *, where: str) -> Cluster:
     try:
         cluster = Cluster.model_validate(raw)
     except ValidationError as error:
-        found.extend(_described(details) for details in error.errors(include_url=False))
+        # A list whose every element is malformed is called too short as well; it is not.
+        found.extend(
+            _described(details)
+            for details in error.errors(include_url=False)
+            if details["type"] != "too_short" or not details["input"]
+        )
     found.extend(problems(raw))
     if cluster is None or found:
         lines = dict.fromkeys(
@@ -90,6 +95,8 @@ def _described(error: ErrorDetails) -> tuple[str, str]:
         return path, error["msg"]
     if kind == "missing":
         return path, "is missing"
+    if kind == "too_short":
+        return path, "is empty; it needs at least 1"
     if kind == "extra_forbidden":
         fields = _fields(error["loc"][:-1])
         listed = did_you_mean(str(error["loc"][-1]), fields) or f"; there are: {', '.join(fields)}"

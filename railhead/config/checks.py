@@ -86,16 +86,16 @@ def _references(raw: Raw) -> Iterator[Problem]:
                 yield f"{path}.pools[{index}]", problem
     queued = {pool for _, row in _rows(raw, "queues") for pool in _texts(row.get("pools"))}
     for path, row in _rows(raw, "runtimes"):
-        pool = row.get("pool")
-        if problem := _unknown(pool, pools, "pools"):
+        wanted = row.get("pool")
+        if problem := _unknown(wanted, pools, "pools"):
             yield f"{path}.pool", problem
-        elif isinstance(pool, str) and pool not in queued:
-            yield f"{path}.pool", f"no queue covers pool {pool!r}; add it to a queue's pools"
+        elif isinstance(wanted, str) and wanted not in queued:
+            yield f"{path}.pool", f"no queue covers pool {wanted!r}; add it to a queue's pools"
         checkpoint = row.get("checkpoint")
         if problem := _unknown(checkpoint, _names(raw, "checkpoints"), "checkpoints"):
             yield f"{path}.checkpoint", problem
         elif isinstance(checkpoint, str):
-            have = [
+            have: list[Any] = [
                 c.get("namespace")
                 for _, c in _rows(raw, "checkpoints")
                 if c.get("name") == checkpoint
@@ -220,7 +220,7 @@ def _fabric(raw: Raw) -> Iterator[Problem]:
         path = f"fabric.{relative}"
         yield from _ranges(path, rail)
         have = _addresses(rail)
-        if have is not None and have < nodes:
+        if have is not None and have < max(nodes, 1):
             yield (
                 f"{path}.subnet",
                 f"{max(have, 0)} addresses for pods on {nodes} nodes; widen it or its range",

@@ -84,7 +84,7 @@ class RecordingMocks(pulumi.runtime.Mocks):
     def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str | None, dict]:
         return (f"{args.name}-id" if self.known else None), dict(args.inputs)
 
-    def call(self, args: pulumi.runtime.MockCallArgs) -> dict:
+    def call(self, args: pulumi.runtime.MockCallArgs) -> Any:
         raise AssertionError(f"the program invokes {args.token}")
 
 

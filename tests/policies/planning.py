@@ -50,7 +50,7 @@ def provider() -> PolicyProviderResource:
 def judge(rule: str, *objects: Mapping[str, Any], types: Mapping[int, str] | None = None) -> list:
     """Messages of one rule of the pack over a plan of these objects."""
     found: list[str] = []
-    policy = next(p for p in RULES if p.name == rule)
+    policy: Any = next(p for p in RULES if p.name == rule)
     resources = []
     for index, props in enumerate(objects):
         resource_type = (types or {}).get(index) or token(props)
