@@ -162,9 +162,25 @@ class Jobs:
         wait(lambda: bool(self.cluster.list(path, selector=selector)), 30, f"{name}'s Workload")
         return self.cluster.list(path, selector=selector)[0]
 
+    def exists(self, name: str) -> bool:
+        """Is there such a TrainJob?"""
+        return self.cluster.find(kube.trainjobs(NAMESPACE, name)) is not None
+
     def phase(self, name: str, phase: str, seconds: float = 60) -> None:
-        """Wait until the job is in a phase."""
-        wait(lambda: self.state(name).phase.value == phase, seconds, f"{name} {phase}")
+        """Wait until the job is there and in a phase."""
+        wait(
+            lambda: self.exists(name) and self.state(name).phase.value == phase,
+            seconds,
+            f"{name} {phase}",
+        )
+
+    def started(self, name: str) -> None:
+        """Wait until one of the job's processes has started, however soon it ends."""
+        wait(
+            lambda: self.exists(name) and any(n.started for n in self.state(name).nodes),
+            60,
+            f"{name} to start",
+        )
 
     def clear(self, *names: str) -> None:
         """Take away the named jobs, or all that were made here."""

@@ -185,7 +185,7 @@ def test_a_wrong_world_size_fails_at_once(jobs: Jobs, repo: Path) -> None:
         files=["train.py"],
     )
     follower = jobs.start("launch", path, "--follow")
-    jobs.phase(name, "running")
+    jobs.started(name)
     begin = time.monotonic()
     out, err = follower.communicate(timeout=60)
     assert time.monotonic() - begin < 20
@@ -226,7 +226,7 @@ def test_a_world_of_another_size_than_asked_fails_at_once(jobs: Jobs, repo: Path
     jobs.cluster.create(path, {"metadata": {"name": name}, "data": {"train.py": text}})
     try:
         assert jobs.kubectl("apply", "-f", "-", stdin=body).returncode == 0
-        wait(lambda: any(n.started for n in jobs.state(name).nodes), 60, "a pod to start")
+        jobs.started(name)
         took = wait(lambda: jobs.state(name).phase.value == "failed", 30, "the job to fail")
         assert took < 20
         done = jobs.run("logs", name)
