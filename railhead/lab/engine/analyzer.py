@@ -43,7 +43,8 @@ def main(argv: list[str]) -> None:
         print(error, file=sys.stderr)
         raise SystemExit(1) from error
     runner = str(Path(__file__).with_name("policy_pack.py"))
-    os.execve(python, [str(python), "-u", runner, *arguments], environment_for(python))
+    argv = [str(python), "-u", runner, *arguments]
+    os.execve(python, argv, environment_for(python))  # noqa: S606 - no shell on purpose
 
 
 if __name__ == "__main__":

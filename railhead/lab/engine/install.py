@@ -48,8 +48,8 @@ PLUGINS = (
 )
 # A launcher of ours is recognised by this line, so that it never passes for an official plugin.
 _MARK = "# Railhead stand-in"
-# Not `-m`: that puts the working directory, a Pulumi project, first on sys.path. Not PYTHONPATH: the
-# programs that the plugins start would inherit it.
+# Not `-m`: that puts the working directory, a Pulumi project, first on sys.path. Not PYTHONPATH:
+# the programs that the plugins start would inherit it.
 _BOOT = (
     "import runpy, sys; sys.path[0] = sys.argv.pop(1); "
     "runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)"
@@ -62,7 +62,7 @@ def pulumi_home() -> Path:
 
 
 def official_plugin(plugin: Plugin, bin_dir: Path) -> Path | None:
-    """Where the official plugin is installed: on PATH outside ``bin_dir``, else in Pulumi's home."""
+    """Where the official plugin is: on PATH outside ``bin_dir``, else in Pulumi's home."""
     for entry in os.environ.get("PATH", os.defpath).split(os.pathsep):
         candidate = Path(entry or ".") / plugin.executable
         if not os.access(candidate, os.X_OK) or candidate.is_dir():
@@ -91,7 +91,8 @@ def install(bin_dir: Path, *, python: Path, helm: Path | None) -> list[str]:
     Args:
         bin_dir: an existing or new directory that the caller puts first on PATH for `pulumi`.
         python: the interpreter of a virtual environment in which Railhead is importable.
-        helm: the Helm 3 binary for Helm releases; None leaves ``$RAILHEAD_HELM`` and PATH to decide.
+        helm: the Helm 3 binary for Helm releases; None takes ``helm`` in ``bin_dir``, else on PATH.
+            ``$RAILHEAD_HELM`` wins over either when a plugin runs.
 
     Returns:
         One line a plugin: which are stand-ins, which are official and where they are.
@@ -110,11 +111,15 @@ def install(bin_dir: Path, *, python: Path, helm: Path | None) -> list[str]:
         lines = [
             "#!/bin/sh",
             f"{_MARK} for {plugin.executable}: {plugin.purpose}.",
+            # Taken before Python starts: a `pulumi` killed in between must be noticed too.
+            "RAILHEAD_ENGINE_PID=$PPID",
+            "export RAILHEAD_ENGINE_PID",
         ]
-        if helm is not None and plugin.kind == "resource-kubernetes":
+        if plugin.kind == "resource-kubernetes":
+            chosen = shlex.quote(str(helm.absolute())) if helm else '"$(dirname -- "$0")/helm"'
             lines += [
-                'if [ -z "${RAILHEAD_HELM:-}" ]; then',
-                f"  RAILHEAD_HELM={shlex.quote(str(helm.absolute()))}",
+                f'if [ -z "${{RAILHEAD_HELM:-}}" ] && [ -x {chosen} ]; then',
+                f"  RAILHEAD_HELM={chosen}",
                 "  export RAILHEAD_HELM",
                 "fi",
             ]

@@ -24,7 +24,7 @@ def virtualenv_dir(options: Mapping[str, Any], root: Path) -> Path | None:
         named = ".venv"
     if not named:
         return None
-    return (root / os.path.expanduser(str(named))).absolute()
+    return (root / Path(str(named)).expanduser()).absolute()
 
 
 def find_python(options: Mapping[str, Any], root: Path) -> Path:

@@ -6,6 +6,7 @@ Speaks ``pulumirpc.LanguageRuntime``. Each run is a child process of the program
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import queue
@@ -103,7 +104,7 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
 
     def __init__(self, engine_address: str = "") -> None:
         self._engine_address = engine_address
-        self._log = serving.EngineLog(engine_address)
+        self._report = serving.EngineLog(engine_address)
         self._children = Children()
 
     def close(self) -> None:
@@ -115,7 +116,7 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
     ) -> language_pb2.LanguageHandshakeResponse:
         """Take the engine's address when the engine attaches to a running host."""
         self._engine_address = request.engine_address
-        self._log.connect(request.engine_address)
+        self._report.connect(request.engine_address)
         return language_pb2.LanguageHandshakeResponse()
 
     def GetPluginInfo(
@@ -148,9 +149,7 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
         """Templates need no further work."""
         return language_pb2.TemplateResponse()
 
-    def Cancel(
-        self, request: empty_pb2.Empty, context: grpc.ServicerContext
-    ) -> empty_pb2.Empty:
+    def Cancel(self, request: empty_pb2.Empty, context: grpc.ServicerContext) -> empty_pb2.Empty:
         """End the running program."""
         threading.Thread(target=self.close, daemon=True).start()
         return empty_pb2.Empty()
@@ -159,7 +158,7 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
         self, request: language_pb2.RunRequest, context: grpc.ServicerContext
     ) -> language_pb2.RunResponse:
         """Run the program; its output goes to this plugin's, which the engine shows."""
-        self._log.debug(STAND_IN)
+        self._report.debug(STAND_IN)
         options = _options(request.info)
         root = Path(request.info.root_directory or request.pwd)
         directory = Path(request.info.program_directory or request.pwd)
@@ -229,7 +228,6 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
             listed = json.loads(_output([str(python), "-c", _LIST_PACKAGES]) or "[]")
         except (RailheadError, ValueError) as error:
             context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
-            raise AssertionError from error
         return language_pb2.GetProgramDependenciesResponse(
             dependencies=[
                 language_pb2.DependencyInfo(name=name, version=version)
@@ -247,7 +245,6 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
             commands = _install_commands(_options(request.info), root, directory)
         except RailheadError as error:
             context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
-            return
         for argv in commands:
             child = self._children.start(
                 argv,
@@ -256,9 +253,8 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
             )
-            context.add_callback(lambda child=child: self._children.kill(child))
-            assert child.stdout is not None
-            for line in child.stdout:
+            context.add_callback(functools.partial(self._children.kill, child))
+            for line in child.stdout or ():
                 yield language_pb2.InstallDependenciesResponse(stdout=line)
             if status := self._children.wait(child):
                 context.abort(
@@ -275,9 +271,11 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
             python = find_python(_options(request.info), root)
         except RailheadError as error:
             context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
-            return
         env = environment_for(python)
-        env.update(item.split("=", 1) for item in request.env if "=" in item)
+        for item in request.env:
+            variable, mark, value = item.partition("=")
+            if mark:
+                env[variable] = value
         target = str(directory / (request.info.entry_point or "."))
         if request.kind == "analyzer":
             runner = str(Path(__file__).with_name("policy_pack.py"))
@@ -304,16 +302,17 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
                 chunks.put(message)
             chunks.put(None)
 
-        assert child.stdout is not None and child.stderr is not None
+        open_streams = 0
         for stream, name in ((child.stdout, "stdout"), (child.stderr, "stderr")):
-            threading.Thread(target=pump, args=(stream, name), daemon=True).start()
-        open_streams = 2
+            if stream is not None:
+                open_streams += 1
+                threading.Thread(target=pump, args=(stream, name), daemon=True).start()
         while open_streams:
-            item = chunks.get()
-            if item is None:
+            message = chunks.get()
+            if message is None:
                 open_streams -= 1
             else:
-                yield item
+                yield message
         yield language_pb2.RunPluginResponse(exitcode=self._children.wait(child))
 
     def _check_types(self, options: Mapping[str, Any], python: Path, directory: Path) -> None:
@@ -362,9 +361,7 @@ def _output(argv: Sequence[str]) -> str:
     return done.stdout
 
 
-def _install_commands(
-    options: Mapping[str, Any], root: Path, directory: Path
-) -> list[list[str]]:
+def _install_commands(options: Mapping[str, Any], root: Path, directory: Path) -> list[list[str]]:
     toolchain = str(options.get("toolchain") or "pip")
     if toolchain in ("poetry", "uv"):
         tool = shutil.which(toolchain)

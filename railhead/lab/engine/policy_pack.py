@@ -1,7 +1,7 @@
 """Runs one Python policy pack as the official runner does: ``python -u -m pulumi.policy``.
 
-Started as a script in the policy pack's own interpreter; it imports the SDK only. SIGINT and SIGTERM
-end it without a traceback, which the engine would print otherwise.
+Started as a script in the policy pack's own interpreter; it imports the SDK only. SIGINT and
+SIGTERM end it without a traceback, which the engine would print otherwise.
 """
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ import os
 import runpy
 import signal
 import sys
+from pathlib import Path
 
 
 def main() -> None:
     """Arguments as the engine gives them: its address, then the directory of the pack."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: os._exit(0))
-    here = os.path.dirname(os.path.abspath(__file__))
-    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != here]
+    here = Path(__file__).resolve().parent
+    sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != here]
     runpy.run_module("pulumi.policy", run_name="__main__", alter_sys=True)
 
 

@@ -15,6 +15,7 @@ import runpy
 import signal
 import sys
 import traceback
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -23,7 +24,7 @@ ERROR_SHOWN = 32
 
 def _program_frames(trace: TracebackType | None) -> TracebackType | None:
     """The traceback from the program's first frame on: the machinery above it helps nobody."""
-    here = os.path.abspath(__file__)
+    here = str(Path(__file__).resolve())
     skip = (here, runpy.__file__, "<frozen runpy>", "<frozen importlib._bootstrap>")
     current = trace
     seen_runpy = False
@@ -54,8 +55,8 @@ def main(argv: list[str]) -> int:
         signal.signal(number, lambda signum, _frame: os._exit(128 + signum))
     args = _arguments(argv)
     # As a script this file's directory leads sys.path and would shadow modules of the program.
-    here = os.path.dirname(os.path.abspath(__file__))
-    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != here]
+    here = Path(__file__).resolve().parent
+    sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != here]
     try:
         import pulumi
         import pulumi.runtime
@@ -101,7 +102,7 @@ def main(argv: list[str]) -> int:
             pulumi.log.error(code)
         else:
             status = code or 0
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - whatever the program raised is shown
         if isinstance(error, SyntaxError):
             lines = traceback.format_exception_only(type(error), error)
         else:

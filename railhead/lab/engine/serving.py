@@ -13,6 +13,8 @@ from concurrent import futures
 import grpc
 from pulumi.runtime.proto import engine_pb2, engine_pb2_grpc
 
+from railhead.lab.engine import locks
+
 # The engine's own limit (sdk/go/common/util/rpcutil): large CRDs and manifests exceed gRPC's 4 MiB.
 MAX_MESSAGE_BYTES = 400 * 1024 * 1024
 GRPC_OPTIONS = [
@@ -23,7 +25,7 @@ _ADDRESS = re.compile(r"^[\w.\-\[\]:]+:\d+$")
 
 
 def engine_address(argv: list[str]) -> str:
-    """The engine's ``host:port`` among a plugin's arguments; empty when the engine attaches later."""
+    """The engine's ``host:port`` among a plugin's arguments; empty when it attaches later."""
     addresses = [arg for arg in argv if not arg.startswith("-") and _ADDRESS.match(arg)]
     return addresses[-1] if addresses else ""
 
@@ -93,7 +95,7 @@ def serve(
     """Serve on a free loopback port, print the port and end the process quietly when told to.
 
     Ends on SIGINT, SIGTERM and when the engine that started the plugin is gone, which is how a
-    killed `pulumi` leaves no plugin behind.
+    killed `pulumi` leaves no plugin behind; then the lock of the dead `pulumi` is cleared as well.
 
     Args:
         register: adds the servicers to the server.
@@ -104,19 +106,23 @@ def serve(
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    parent = os.getppid()
+    # From the launcher, which looked before Python started; see install.py.
+    parent = int(os.environ.pop("RAILHEAD_ENGINE_PID", "") or os.getppid())
     server = grpc.server(futures.ThreadPoolExecutor(max_workers=workers), options=GRPC_OPTIONS)
     register(server)
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     print(port, flush=True)
     watched = bool(engine_address(argv))
-    while not stop.wait(1.0):
-        if watched and os.getppid() != parent:
+    while not (watched and os.getppid() != parent):
+        if stop.wait(0.5):
             break
+    orphaned = watched and os.getppid() != parent
     try:
         on_stop()
         server.stop(grace=0.3).wait(1.0)
+        if orphaned:
+            locks.clear_dead_lock(parent)
         sys.stdout.flush()
         sys.stderr.flush()
     except (OSError, ValueError):

@@ -154,7 +154,9 @@ def _deployment(look: Look) -> Verdict:
     if failure.get("status") == "True":
         errors.append(f"[{failure.get('reason')}] {failure.get('message')}")
     if updated < desired:
-        message = f"[1/2] Waiting for app ReplicaSet be available ({updated}/{desired} Pods updated)"
+        message = (
+            f"[1/2] Waiting for app ReplicaSet be available ({updated}/{desired} Pods updated)"
+        )
     elif total > updated:
         message = f"[1/2] Waiting for {total - updated} old Pods to end"
     elif available < desired:
@@ -182,8 +184,7 @@ def _stateful_set(look: Look) -> Verdict:
         current = (
             updated >= desired - partition
             if partition
-            else status.get("updateRevision") == status.get("currentRevision")
-            or updated >= desired
+            else status.get("updateRevision") == status.get("currentRevision") or updated >= desired
         )
     if ready >= desired and current:
         return READY
@@ -582,9 +583,7 @@ class _Condition:
             return READY
         text = f"Resource has condition {self.name}={status} (want {self.wanted})"
         detail = condition.get("message")
-        return Verdict(
-            ready=False, message=text, errors=(f"{text}: {detail}" if detail else text,)
-        )
+        return Verdict(ready=False, message=text, errors=(f"{text}: {detail}" if detail else text,))
 
 
 def parse_wait_for(text: str) -> list[Rule]:
@@ -654,7 +653,7 @@ def ready_rule(inputs: Mapping[str, Any], live: Mapping[str, Any]) -> tuple[Rule
 
 
 def timeout_of(inputs: Mapping[str, Any], custom_s: float, default_s: float) -> float:
-    """Seconds to wait: the resource option, else ``pulumi.com/timeoutSeconds``, else the default."""
+    """Seconds to wait: the resource option, else the annotation, else the default."""
     if custom_s:
         return custom_s
     text = naming.annotation(inputs, naming.TIMEOUT_SECONDS)
@@ -677,7 +676,7 @@ class Waiter:
     """
 
     client: KubeClient
-    log: StatusLog
+    report: StatusLog
     cancel: threading.Event
     urn: str
     path: str
@@ -722,7 +721,7 @@ class Waiter:
                 verdict = rule(look)
                 if verdict.ready:
                     if said:
-                        self.log.status("", self.urn)
+                        self.report.status("", self.urn)
                     return dict(look.live)
             except (ApiError, UnreachableError) as error:
                 # One lost request must not lose a wait of minutes.
@@ -733,7 +732,7 @@ class Waiter:
                 )
             if verdict.message and verdict.message != said:
                 said = verdict.message
-                self.log.status(said, self.urn)
+                self.report.status(said, self.urn)
             elapsed = time.monotonic() - started
             if elapsed > limit_s:
                 raise self._not_ready(
@@ -809,14 +808,16 @@ class Waiter:
                     break
                 current = fresh
             except (ApiError, UnreachableError) as error:
-                self.log.status(f"cannot look at the object: {error}", self.urn)
+                self.report.status(f"cannot look at the object: {error}", self.urn)
             elapsed = time.monotonic() - started
             reasons = deletion_reasons(current)
             if elapsed > _EXPLAIN_DELETE_AFTER_S and reasons and "; ".join(reasons) != explained:
                 explained = "; ".join(reasons)
-                self.log.warning(f"still being deleted after {elapsed:.0f} s: {explained}", self.urn)
+                self.report.warning(
+                    f"still being deleted after {elapsed:.0f} s: {explained}", self.urn
+                )
             elif reasons and elapsed > 2:
-                self.log.status(reasons[0], self.urn)
+                self.report.status(reasons[0], self.urn)
             if elapsed > limit_s:
                 raise NotReadyError(
                     f"'{naming.object_name(current)}' was not deleted within {limit_s:g} s",
@@ -830,11 +831,9 @@ class Waiter:
                     current,
                 )
             poll_s = min(poll_s * 1.6, _SLOWEST_POLL_S)
-        self.log.status("", self.urn)
+        self.report.status("", self.urn)
 
-    def _not_ready(
-        self, problem: str, verdict: Verdict, live: Mapping[str, Any]
-    ) -> NotReadyError:
+    def _not_ready(self, problem: str, verdict: Verdict, live: Mapping[str, Any]) -> NotReadyError:
         reasons = list(dict.fromkeys([*verdict.errors, *self._pod_reasons(live)]))
         if not reasons:
             reasons = [verdict.message] if verdict.message else []
@@ -880,7 +879,7 @@ class Waiter:
         for text in self._events(live):
             if text not in told:
                 told.add(text)
-                self.log.warning(text, self.urn)
+                self.report.warning(text, self.urn)
 
 
 def condition_reasons(obj: Mapping[str, Any]) -> list[str]:

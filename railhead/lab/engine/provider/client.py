@@ -6,6 +6,8 @@ plugins); requests go through one pooled urllib3 client that all operations shar
 
 from __future__ import annotations
 
+import base64
+import copy
 import json
 import os
 import re
@@ -146,7 +148,7 @@ def load_kubeconfig(settings: ClientSettings) -> dict[str, Any]:
     source = "the provider's kubeconfig"
     if not text or ("\n" not in text and "{" not in text):
         paths = [text] if text else os.environ.get("KUBECONFIG", "").split(os.pathsep)
-        candidates = [Path(os.path.expanduser(path)) for path in paths if path]
+        candidates = [Path(path).expanduser() for path in paths if path]
         if not candidates:
             candidates = [Path.home() / ".kube" / "config"]
         existing = [path for path in candidates if path.is_file()]
@@ -218,6 +220,28 @@ def context_namespace(config: Mapping[str, Any]) -> str:
     return ""
 
 
+def _with_files(config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    # The kubernetes package would keep files of its own for embedded certificates, and remember
+    # them by content for the life of the process.
+    result = copy.deepcopy(dict(config))
+    sections = {
+        "clusters": ("cluster", ("certificate-authority",)),
+        "users": ("user", ("client-certificate", "client-key")),
+    }
+    for section, (inner, keys) in sections.items():
+        for number, entry in enumerate(result.get(section) or []):
+            values = entry.get(inner) or {}
+            for key in keys:
+                data = values.pop(f"{key}-data", None)
+                if data:
+                    path = folder / f"{inner}-{number}-{key}"
+                    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+                    with os.fdopen(handle, "wb") as file:
+                        file.write(base64.b64decode(data))
+                    values[key] = str(path)
+    return result
+
+
 class KubeClient:
     """Requests to one API server. Safe to use from many threads."""
 
@@ -236,11 +260,11 @@ class KubeClient:
         # The certificates are read into memory at once, so no file of ours outlives this block.
         with tempfile.TemporaryDirectory(prefix="railhead-kube-") as folder:
             try:
-                load_kube_config_from_dict(
-                    config,
+                load: Any = load_kube_config_from_dict
+                load(
+                    _with_files(config, Path(folder)),
                     client_configuration=self._configuration,
                     persist_config=False,
-                    temp_file_path=folder,
                 )
                 tls = self._tls()
             except Exception as error:
@@ -305,8 +329,9 @@ class KubeClient:
             url += "?" + urlencode(query)
         data = None if body is None else json.dumps(body).encode()
         limit = timeout_s or self._settings.timeout_s or 60.0
-        attempts = 5
-        for attempt in range(1, attempts + 1):
+        attempt, attempts = 0, 5
+        while True:
+            attempt += 1
             try:
                 reply = self._pool.request(
                     method,
@@ -333,14 +358,14 @@ class KubeClient:
             if reply.status == 429 and attempt < attempts:
                 time.sleep(min(float(reply.headers.get("Retry-After") or 1), 5.0))
                 continue
-            break
-        return _read(reply)
+            return _read(reply)
 
     def _headers(self, content_type: str, has_body: bool) -> dict[str, str]:
         headers = {"Accept": "application/json", "User-Agent": "railhead-pulumi-kubernetes"}
         if has_body:
             headers["Content-Type"] = content_type
-        for auth in self._configuration.auth_settings().values():
+        settings: Mapping[str, Any] = self._configuration.auth_settings()
+        for auth in settings.values():
             if auth.get("in") == "header" and auth.get("value"):
                 headers[auth["key"]] = auth["value"]
         return headers
@@ -427,7 +452,9 @@ def _read(reply: Any) -> Reply:
     if reply.status >= 400:
         status = body if isinstance(body, dict) else {}
         message = str(status.get("message") or f"HTTP status {reply.status}")
-        raise ApiError(reply.status, str(status.get("reason") or ""), message, status.get("details"))
+        raise ApiError(
+            reply.status, str(status.get("reason") or ""), message, status.get("details")
+        )
     header = ", ".join(reply.headers.getlist("Warning"))
     warnings = tuple(text.replace('\\"', '"') for text in _WARNING.findall(header))
     return Reply(body=body, warnings=warnings)

@@ -121,9 +121,7 @@ def replaces(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[list[str],
     for key in ("version", "__internal"):
         before.pop(key, None)
         after.pop(key, None)
-    changed = sorted(
-        key for key in {*before, *after} if before.get(key) != after.get(key)
-    )
+    changed = sorted(key for key in {*before, *after} if before.get(key) != after.get(key))
     if not changed:
         return [], []
     old_id, new_id = before.get("clusterIdentifier"), after.get("clusterIdentifier")

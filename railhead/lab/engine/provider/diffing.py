@@ -306,13 +306,11 @@ def merge_fields(left: Mapping[str, Any], right: Mapping[str, Any]) -> dict[str,
     return merged
 
 
-def live_inputs(
-    inputs: Any, before: Any, now: Any, fields: Mapping[str, Any] | None = None
-) -> Any:
+def live_inputs(inputs: Any, before: Any, now: Any, fields: Mapping[str, Any] | None = None) -> Any:
     """The inputs as the cluster has them now, for the fields that the inputs manage.
 
-    A field that has not moved since ``before`` keeps its input, however the API server spells it, so
-    that only drift shows. A field that others manage never shows.
+    A field that has not moved since ``before`` keeps its input, however the API server spells it,
+    so that only drift shows. A field that others manage never shows.
 
     Args:
         inputs: what was asked for.
@@ -342,11 +340,10 @@ def live_inputs(
             return [item for item in inputs if item in now or item not in old_items]
         if len(inputs) == len(now) == len(old_items):
             return [
-                live_inputs(item, old_items[index], now[index])
-                for index, item in enumerate(inputs)
+                live_inputs(item, old_items[index], now[index]) for index, item in enumerate(inputs)
             ]
         return copy.deepcopy(now)
-    if now == before or now == inputs:
+    if now in (before, inputs):
         return copy.deepcopy(inputs)
     return copy.deepcopy(now)
 

@@ -1,8 +1,8 @@
 """``helm.sh/v3:Release``: Helm releases, installed by Helm itself.
 
 Interrupted runs. A release carries a label with a hash of its URN. When `pulumi up` was killed in
-the middle of an install or an upgrade, Helm's record of that revision stays ``pending-*`` and blocks
-every further operation; for a release of this very resource the record of the dead revision is
+the middle of an install or an upgrade, Helm's record of that revision stays ``pending-*`` and
+blocks every further operation; for a release of this very resource the record of the dead revision is
 deleted, and the operation done again. Helm adopts the objects that the dead revision had made,
 because they carry the release's name.
 """
@@ -33,7 +33,7 @@ from railhead.lab.engine.provider.client import (
 )
 from railhead.lab.engine.provider.config import ProviderConfig
 from railhead.lab.engine.provider.helm_process import (
-    HelmFailed,
+    HelmError,
     HelmRunner,
     PrivateFiles,
     private_files,
@@ -108,10 +108,10 @@ class HelmReleases:
     """The operations on Helm releases for one configured provider."""
 
     def __init__(
-        self, *, settings: ProviderConfig, log: awaiting.StatusLog, cancel: threading.Event
+        self, *, settings: ProviderConfig, report: awaiting.StatusLog, cancel: threading.Event
     ) -> None:
         self._settings = settings
-        self._log = log
+        self._report = report
         self._cancel = cancel
         self._lock = threading.Lock()
         self._client: KubeClient | None = None
@@ -146,7 +146,7 @@ class HelmReleases:
         if not properties.has_unknown(relevant):
             try:
                 version = self._chart_version(properties.plain(inputs))
-            except (HelmFailed, OSError, ValueError) as error:
+            except (HelmError, OSError, ValueError) as error:
                 failures.append(
                     ("chart", f"{error}; check the chart name and repository configuration.")
                 )
@@ -264,7 +264,7 @@ class HelmReleases:
         identifier = f"{release['namespace']}/{release['name']}"
         last = self._last_revision(release)
         if last is not None and last.owner == urn_hash(urn):
-            self._log.warning(
+            self._report.warning(
                 f"carrying on with the release that an interrupted run left {last.status}", urn
             )
             self._bring_up(urn, identifier, news, timeout_s)
@@ -275,7 +275,13 @@ class HelmReleases:
         return identifier, self._state(news)
 
     def update(
-        self, urn: str, olds: dict[str, Any], news: dict[str, Any], *, preview: bool, timeout_s: float
+        self,
+        urn: str,
+        olds: dict[str, Any],
+        news: dict[str, Any],
+        *,
+        preview: bool,
+        timeout_s: float,
     ) -> dict[str, Any]:
         """Upgrade the release."""
         if preview:
@@ -285,13 +291,11 @@ class HelmReleases:
         self._bring_up(urn, identifier, news, timeout_s)
         return self._state(news)
 
-    def _bring_up(
-        self, urn: str, identifier: str, news: dict[str, Any], timeout_s: float
-    ) -> None:
+    def _bring_up(self, urn: str, identifier: str, news: dict[str, Any], timeout_s: float) -> None:
         release = properties.plain(news)
         last = self._last_revision(release)
         while last is not None and last.status in _PENDING:
-            self._log.warning(
+            self._report.warning(
                 f"revision {last.number} of release {identifier} was interrupted ({last.status}); "
                 "deleting Helm's record of it",
                 urn,
@@ -320,27 +324,27 @@ class HelmReleases:
         *,
         created: bool,
     ) -> None:
-        from railhead.lab.engine.provider.servicer import InitFailed
+        from railhead.lab.engine.provider.servicer import InitFailedError
 
         release = properties.plain(news)
         before = self._last_revision(release)
         try:
             action()
-        except HelmFailed as error:
+        except HelmError as error:
             after = self._last_revision(release)
             moved = after is not None and (before is None or after.number != before.number)
             if not moved:
                 raise OperationError(f"Helm release {identifier!r}: {error}") from error
             what = "was created, but failed" if created else "failed"
             reasons = self._pod_problems(str(release["namespace"]))
-            raise InitFailed(
+            raise InitFailedError(
                 f"Helm release {identifier!r} {what} to initialize completely. Use Helm CLI to "
                 f"investigate: {error}",
                 reasons,
                 identifier,
                 self._state(news),
             ) from error
-        self._log.status("", urn)
+        self._report.status("", urn)
 
     def _install(self, urn: str, release: Mapping[str, Any], timeout_s: float) -> None:
         arguments = self._common(urn, release, timeout_s)
@@ -435,11 +439,11 @@ class HelmReleases:
         release = properties.plain(state)
         try:
             self._uninstall(release, timeout_s, urn)
-        except HelmFailed as error:
+        except HelmError as error:
             raise OperationError(
                 f"Helm release {release['namespace']}/{release['name']}: {error}"
             ) from error
-        self._log.status("", urn)
+        self._report.status("", urn)
 
     def read(
         self, urn: str, identifier: str, state: dict[str, Any]
@@ -583,7 +587,11 @@ class HelmReleases:
             repository, chart, environment = self._log_in(options, repository, chart, files)
         if repository:
             arguments.append(f"--repo={repository}")
-        for key, flag in (("caFile", "ca-file"), ("certFile", "cert-file"), ("keyFile", "key-file")):
+        for key, flag in (
+            ("caFile", "ca-file"),
+            ("certFile", "cert-file"),
+            ("keyFile", "key-file"),
+        ):
             if options.get(key):
                 arguments.append(f"--{flag}={options[key]}")
         local = not repository and Path(chart).exists()
@@ -643,7 +651,7 @@ class HelmReleases:
             if condition.get("type") == "Ready" and condition.get("status") == "True"
         )
         text = f"helm {verb}: {seconds:.0f} s, {ready} of {len(pods)} pods ready in {namespace}"
-        self._log.status(text, urn)
+        self._report.status(text, urn)
 
     def _pod_problems(self, namespace: str) -> list[str]:
         problems = [

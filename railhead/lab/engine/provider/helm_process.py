@@ -17,7 +17,7 @@ from typing import Any
 from railhead.lab.engine.provider.objects import OperationError
 
 
-class HelmFailed(Exception):
+class HelmError(Exception):
     """`helm` exited with an error; the message is its own."""
 
 
@@ -122,7 +122,7 @@ class HelmRunner:
             progress: called every two seconds with the seconds so far.
 
         Raises:
-            HelmFailed: it exited with an error, or was cancelled.
+            HelmError: it exited with an error, or was cancelled.
             OperationError: there is no `helm`.
         """
         # A helm that outlives its killed provider would race the next run for the release.
@@ -166,7 +166,7 @@ class HelmRunner:
                 self._running.discard(child)
         if child.returncode:
             text = result.get("err", b"").decode(errors="replace")
-            raise HelmFailed(_message(text) or f"helm exited with status {child.returncode}")
+            raise HelmError(_message(text) or f"helm exited with status {child.returncode}")
         return result.get("out", b"").decode(errors="replace")
 
     def run_json(
@@ -191,6 +191,10 @@ class HelmRunner:
         for child in running:
             with contextlib.suppress(OSError):
                 child.terminate()
+        for child in running:
+            # Long enough for Helm to write that the release failed, short enough for the engine.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(timeout=3.0)
 
 
 def _message(stderr: str) -> str:

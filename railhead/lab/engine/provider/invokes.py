@@ -12,20 +12,22 @@ if TYPE_CHECKING:
     from railhead.lab.engine.provider.servicer import KubernetesProvider
 
 
-def call(token: str, arguments: Mapping[str, Any], provider: KubernetesProvider) -> dict[str, Any]:
-    """The result of the function called ``token``.
+def call(
+    function: str, arguments: Mapping[str, Any], provider: KubernetesProvider
+) -> dict[str, Any]:
+    """The result of the function called ``function``.
 
     Raises:
         ValueError: there is no such function, or an argument is missing or malformed.
     """
-    if token == "kubernetes:yaml:decode":
+    if function == "kubernetes:yaml:decode":
         text = arguments.get("text")
         if not isinstance(text, str):
             raise ValueError("missing required field 'text' of type string")
         default = arguments.get("defaultNamespace")
         return {"result": _place(manifests.decode(text), str(default or ""), provider)}
     raise ValueError(
-        f"Railhead's stand-in for the Kubernetes provider has no function {token!r}; it serves "
+        f"Railhead's stand-in for the Kubernetes provider has no function {function!r}; it serves "
         "kubernetes:yaml:decode"
     )
 

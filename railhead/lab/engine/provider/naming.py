@@ -42,7 +42,9 @@ def token_kind(urn: str) -> tuple[str, str]:
     token = urn_type(urn)
     match = _TOKEN.match(token)
     if match is None:
-        raise ValueError(f"resource type {token!r} is not of the form kubernetes:group/version:Kind")
+        raise ValueError(
+            f"resource type {token!r} is not of the form kubernetes:group/version:Kind"
+        )
     group = match["group"]
     prefix = "" if group == "core" else f"{group}/"
     return f"{prefix}{match['version']}", match["kind"]

@@ -30,7 +30,7 @@ from railhead.lab.engine.provider.client import (
     ResourceType,
 )
 
-_RETRIES = 5
+_RETRIES = 6
 _WEBHOOK_RETRY_S = 30.0
 # Managers whose fields a resource takes over when it is first updated (await.go,
 # fixCSAFieldManagers): kubectl's, and the official provider's before server-side apply.
@@ -60,7 +60,7 @@ class OperationError(Exception):
     """The operation failed and nothing, or nothing new, is in the cluster."""
 
 
-class PreviewUnavailable(Exception):
+class PreviewUnavailableError(Exception):
     """The API server cannot preview this object; fall back to the inputs.
 
     Args:
@@ -104,7 +104,7 @@ class Objects:
 
     client: KubeClient
     settings: ApplySettings
-    log: awaiting.StatusLog
+    report: awaiting.StatusLog
     cancel: threading.Event
     _warned: set[str] = field(default_factory=set)
 
@@ -129,7 +129,7 @@ class Objects:
         resource, namespace, _ = self.locate(obj)
         return awaiting.Waiter(
             client=self.client,
-            log=self.log,
+            report=self.report,
             cancel=self.cancel,
             urn=urn,
             path=resource.path(namespace, naming.object_name(obj)),
@@ -160,13 +160,13 @@ class Objects:
         """The object as the API server would make it, by a dry run.
 
         Raises:
-            PreviewUnavailable: it cannot say.
+            PreviewUnavailableError: it cannot say.
             OperationError: the creation would fail.
         """
         try:
             resource, namespace, body = self.locate(inputs)
         except NoMatchError as error:
-            raise PreviewUnavailable from error
+            raise PreviewUnavailableError from error
         query = {"dryRun": "All", "fieldManager": manager, "fieldValidation": "Warn"}
         try:
             if self.settings.upsert and self.settings.server_side:
@@ -199,9 +199,9 @@ class Objects:
         known_uids: frozenset[str],
     ) -> None:
         if error.not_found or error.status == 403 or error.dry_run_unsupported:
-            raise PreviewUnavailable from error
+            raise PreviewUnavailableError from error
         if _webhook_away(error):
-            raise PreviewUnavailable(
+            raise PreviewUnavailableError(
                 f"not previewed on the server, an admission webhook does not answer: {error}"
             ) from error
         if error.already_exists:
@@ -209,8 +209,8 @@ class Objects:
             live = self._get(path)
             uid = ((live or {}).get("metadata") or {}).get("uid")
             if live is None or uid in known_uids or _is_ours(live, manager):
-                raise PreviewUnavailable from error
-            raise PreviewUnavailable(
+                raise PreviewUnavailableError from error
+            raise PreviewUnavailableError(
                 f"{resource.kind} {naming.object_id(live)} exists already and is not managed by "
                 "this resource: `pulumi up` will refuse to create it"
             ) from error
@@ -271,9 +271,9 @@ class Objects:
             ) from error
 
     def _retry(self, urn: str, attempt: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        # A namespace or a CRD may be on its way, as in charts and manifests; five tries as in
-        # the official provider. A webhook that does not answer yet gets a little longer.
-        wait_s = 1.0
+        # A namespace or a CRD may be on its way, as in charts and manifests: 16 s, as in the
+        # official provider. A webhook that does not answer yet gets a little longer.
+        wait_s = 0.25
         started = time.monotonic()
         number = 0
         while True:
@@ -288,13 +288,13 @@ class Objects:
                 )
                 if not patience:
                     raise
-                self.log.status(f"Retry #{number}; creation failed: {error}", urn)
+                self.report.status(f"Retry #{number}; creation failed: {error}", urn)
                 if self.cancel.wait(wait_s):
                     raise
                 wait_s = min(wait_s * 2, 8.0)
                 continue
             if number:
-                self.log.status("", urn)
+                self.report.status("", urn)
             return result
 
     def _adopt(
@@ -313,7 +313,7 @@ class Objects:
             return None
         if metadata.get("deletionTimestamp"):
             return None
-        self.log.warning(
+        self.report.warning(
             "carrying on with the object that an interrupted run of this resource created", urn
         )
         if not self.settings.server_side:
@@ -337,16 +337,16 @@ class Objects:
 
         Raises:
             OperationError: it was not changed; the message says why.
-            PreviewUnavailable: the API server cannot preview it.
+            PreviewUnavailableError: the API server cannot preview it.
         """
         try:
             resource, namespace, body = self.locate(inputs)
         except NoMatchError as error:
             if preview:
-                raise PreviewUnavailable from error
+                raise PreviewUnavailableError from error
             raise OperationError(
-                f"update of resource {urn!r} failed because the Kubernetes API server reported that "
-                "the apiVersion for this resource does not exist. Verify that any required CRDs "
+                f"update of resource {urn!r} failed because the Kubernetes API server reported "
+                "that the apiVersion for this resource does not exist. Verify that any required CRDs "
                 f"have been created: {error}"
             ) from error
         path = resource.path(namespace, name)
@@ -369,9 +369,9 @@ class Objects:
             return self._apply(urn, path, body, manager, force=force, preview=preview)
         except ApiError as error:
             if preview and (error.status == 403 or error.dry_run_unsupported):
-                raise PreviewUnavailable from error
+                raise PreviewUnavailableError from error
             if preview and _webhook_away(error):
-                raise PreviewUnavailable(
+                raise PreviewUnavailableError(
                     f"not previewed on the server, an admission webhook does not answer: {error}"
                 ) from error
             hint = ""
@@ -575,8 +575,8 @@ class Objects:
             if error.status == 422 and "Required value" in error.message:
                 raise OperationError(
                     "this Patch resource is currently managing a required field, so it can't be "
-                    "deleted directly. Either set the `retainOnDelete` resource option, or transfer "
-                    f"ownership of the field before deleting: {error}"
+                    "deleted directly. Either set the `retainOnDelete` resource option, or "
+                    f"transfer ownership of the field before deleting: {error}"
                 ) from error
             if not error.not_found:
                 raise OperationError(f"the fields could not be given up: {error}") from error
@@ -587,7 +587,7 @@ class Objects:
             if (deprecated and self.settings.mute_warnings) or (urn + text) in self._warned:
                 continue
             self._warned.add(urn + text)
-            self.log.warning(text, urn)
+            self.report.warning(text, urn)
 
 
 def _is_ours(live: Mapping[str, Any], manager: str) -> bool:
@@ -619,8 +619,8 @@ def _explain(error: ApiError, manager: str) -> str:
     ]
     lines += [f"  - field {cause.get('field')}: {cause.get('message')}" for cause in conflicts]
     lines.append(
-        f'  Set the annotation {naming.PATCH_FORCE}: "true" to take the fields over, leave them out '
-        "of the program, or use a Patch resource."
+        f'  Set the annotation {naming.PATCH_FORCE}: "true" to take the fields over, leave them '
+        "out of the program, or use a Patch resource."
     )
     return "\n".join(lines)
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 from google.protobuf import struct_pb2
 
 SIGNATURE_KEY = "4dabf18193072939515e22adb298388d"
-_SECRET = "1b47061264138c4ac30d75fd1eb44270"
+_HIDDEN = "1b47061264138c4ac30d75fd1eb44270"
 _ASSET = "c44067f5952c0a294b673a41bacd8c17"
 _OUTPUT = "d0e6a833031e9bbcd3f4e8bde6ca49a4"
 _UNKNOWN_STRINGS = frozenset(
@@ -123,7 +123,7 @@ def _decode_object(struct: struct_pb2.Struct) -> Any:
     if SIGNATURE_KEY not in fields:
         return decode(struct)
     signature = fields[SIGNATURE_KEY].string_value
-    if signature == _SECRET:
+    if signature == _HIDDEN:
         inner = _decode_value(fields["value"])
         return inner if isinstance(inner, Secret) else Secret(inner)
     if signature == _OUTPUT:
@@ -158,7 +158,7 @@ def _encode_value(value: Any, secrets: bool) -> struct_pb2.Value:
         if not secrets:
             return _encode_value(value.value, secrets)
         wrapped = struct_pb2.Struct()
-        wrapped.fields[SIGNATURE_KEY].string_value = _SECRET
+        wrapped.fields[SIGNATURE_KEY].string_value = _HIDDEN
         wrapped.fields["value"].CopyFrom(_encode_value(value.value, secrets))
         return struct_pb2.Value(struct_value=wrapped)
     if isinstance(value, Asset):
@@ -207,8 +207,8 @@ def has_secret(value: Any) -> bool:
 def mark_secrets(outputs: dict[str, Any], inputs: Mapping[str, Any]) -> None:
     """Mark in ``outputs`` what is secret in ``inputs``, in place, as the official provider does.
 
-    Objects are compared member by member; where anything else in the inputs holds a secret the whole
-    output value becomes secret. ``data`` and ``stringData`` of a Secret always are.
+    Objects are compared member by member; where anything else in the inputs holds a secret the
+    whole output value becomes secret. ``data`` and ``stringData`` of a Secret always are.
     """
     if outputs.get("kind") == "Secret":
         for key in ("data", "stringData"):

@@ -6,11 +6,11 @@ import functools
 import json
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, Protocol, TypeVar
 
 import grpc
-from google.protobuf import any_pb2, empty_pb2, struct_pb2
+from google.protobuf import any_pb2, empty_pb2
 from google.rpc import status_pb2
 from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc
 
@@ -34,7 +34,7 @@ from railhead.lab.engine.provider.objects import (
     ApplySettings,
     Objects,
     OperationError,
-    PreviewUnavailable,
+    PreviewUnavailableError,
 )
 from railhead.lab.engine.serving import EngineLog
 
@@ -59,7 +59,7 @@ _KINDS = {
 }
 
 
-class InitFailed(Exception):
+class InitFailedError(Exception):
     """The resource exists but is not in order; its state must be kept all the same.
 
     Args:
@@ -110,7 +110,13 @@ class ReleaseHandler(Protocol):
         """The id, state and inputs of the live release; None when it is gone."""
 
     def update(
-        self, urn: str, olds: dict[str, Any], news: dict[str, Any], *, preview: bool, timeout_s: float
+        self,
+        urn: str,
+        olds: dict[str, Any],
+        news: dict[str, Any],
+        *,
+        preview: bool,
+        timeout_s: float,
     ) -> dict[str, Any]:
         """Upgrade; returns the state."""
 
@@ -136,7 +142,7 @@ def _reporting(
     def wrapper(self: _Self, request: _Request, context: grpc.ServicerContext) -> _Response:
         try:
             return method(self, request, context)
-        except InitFailed as error:
+        except InitFailedError as error:
             _abort_init_failed(context, error, secrets=self.accept_secrets)
         except (OperationError, UnreachableError, ApiError, NoMatchError, ValueError) as error:
             context.abort(grpc.StatusCode.UNKNOWN, str(error))
@@ -155,7 +161,7 @@ def _reporting(
 
 
 def _abort_init_failed(
-    context: grpc.ServicerContext, error: InitFailed, *, secrets: bool
+    context: grpc.ServicerContext, error: InitFailedError, *, secrets: bool
 ) -> NoReturn:
     detail = provider_pb2.ErrorResourceInitFailed(
         id=error.identifier,
@@ -212,7 +218,7 @@ class KubernetesProvider(provider_pb2_grpc.ResourceProviderServicer):
     """One configured provider; the engine starts a process for each."""
 
     def __init__(self, engine_address: str = "") -> None:
-        self.log = EngineLog(engine_address)
+        self.report = EngineLog(engine_address)
         self.cancelled = threading.Event()
         self.accept_secrets = True
         self.settings = config.ProviderConfig()
@@ -239,7 +245,7 @@ class KubernetesProvider(provider_pb2_grpc.ResourceProviderServicer):
         self, request: provider_pb2.ProviderHandshakeRequest, context: grpc.ServicerContext
     ) -> provider_pb2.ProviderHandshakeResponse:
         """Take the engine's address."""
-        self.log.connect(request.engine_address)
+        self.report.connect(request.engine_address)
         return provider_pb2.ProviderHandshakeResponse(
             accept_secrets=True,
             accept_resources=False,
@@ -251,7 +257,7 @@ class KubernetesProvider(provider_pb2_grpc.ResourceProviderServicer):
         self, request: plugin_pb2.PluginAttach, context: grpc.ServicerContext
     ) -> empty_pb2.Empty:
         """Take the engine's address, when the engine attaches to a running provider."""
-        self.log.connect(request.address)
+        self.report.connect(request.address)
         return empty_pb2.Empty()
 
     def GetPluginInfo(
@@ -333,7 +339,7 @@ class KubernetesProvider(provider_pb2_grpc.ResourceProviderServicer):
         self.accept_secrets = request.acceptSecrets
         if not self._said_stand_in:
             self._said_stand_in = True
-            self.log.debug(STAND_IN)
+            self.report.debug(STAND_IN)
         return provider_pb2.ConfigureResponse(
             acceptSecrets=True,
             supportsPreview=True,
@@ -373,7 +379,7 @@ class KubernetesProvider(provider_pb2_grpc.ResourceProviderServicer):
                     namespace=namespace or "default",
                     mute_warnings=self.settings.suppress_deprecation,
                 ),
-                log=self.log,
+                report=self.report,
                 cancel=self.cancelled,
             )
             return self._objects
@@ -385,7 +391,7 @@ class KubernetesProvider(provider_pb2_grpc.ResourceProviderServicer):
         except UnreachableError as error:
             if not self._unreachable_told:
                 self._unreachable_told = True
-                self.log.warning(
+                self.report.warning(
                     f"configured Kubernetes cluster is unreachable: {error}; this preview is made "
                     "from the program alone",
                     urn,
@@ -399,7 +405,7 @@ class KubernetesProvider(provider_pb2_grpc.ResourceProviderServicer):
                 from railhead.lab.engine.provider.helm import HelmReleases
 
                 self._releases = HelmReleases(
-                    settings=self.settings, log=self.log, cancel=self.cancelled
+                    settings=self.settings, report=self.report, cancel=self.cancelled
                 )
             return self._releases
 
@@ -457,11 +463,12 @@ class KubernetesProvider(provider_pb2_grpc.ResourceProviderServicer):
             )
         if patch and not naming.is_named(inputs):
             raise ValueError("patch resources require the `.metadata.name` field to be set")
-        if (inputs.get("metadata") or {}) and "generateName" in inputs["metadata"]:
-            if not naming.is_named(inputs) and self.settings.server_side:
-                raise ValueError(
-                    "the `.metadata.generateName` field is not supported in Server-Side Apply mode"
-                )
+        metadata = inputs.get("metadata")
+        generated = isinstance(metadata, dict) and metadata.get("generateName")
+        if generated and not naming.is_named(inputs) and self.settings.server_side:
+            raise ValueError(
+                "the `.metadata.generateName` field is not supported in Server-Side Apply mode"
+            )
         self._name(urn, inputs, old_inputs, request)
         self._place(urn, inputs)
         result = properties.to_pulumi(inputs)
@@ -476,7 +483,7 @@ class KubernetesProvider(provider_pb2_grpc.ResourceProviderServicer):
         try:
             self.objects()
         except UnreachableError:
-            self.log.warning(
+            self.report.warning(
                 "Cluster is unreachable but skipUpdateUnreachable flag is set to true, skipping...",
                 urn,
             )
@@ -492,10 +499,9 @@ class KubernetesProvider(provider_pb2_grpc.ResourceProviderServicer):
     ) -> None:
         if naming.is_named(inputs):
             return
-        if old_inputs:
-            if naming.is_true(old_inputs, naming.AUTONAMED):
-                _set_autoname(inputs, naming.object_name(old_inputs))
-                return
+        if old_inputs and naming.is_true(old_inputs, naming.AUTONAMED):
+            _set_autoname(inputs, naming.object_name(old_inputs))
+            return
         options = request.autonaming if request.HasField("autonaming") else None
         modes = provider_pb2.CheckRequest.AutonamingOptions
         if options is not None and options.mode == modes.DISABLE:
@@ -562,9 +568,7 @@ class KubernetesProvider(provider_pb2_grpc.ResourceProviderServicer):
                 continue
             force = diffing.replaces(path, value, change, forced)
             text = diffing.path_text(path)
-            detailed[text] = provider_pb2.PropertyDiff(
-                kind=_KINDS[(change, force)], inputDiff=True
-            )
+            detailed[text] = provider_pb2.PropertyDiff(kind=_KINDS[(change, force)], inputDiff=True)
             if force:
                 replaces.append(text)
         if naming.is_true(inputs, naming.REPLACE_UNREADY):
@@ -612,7 +616,7 @@ class KubernetesProvider(provider_pb2_grpc.ResourceProviderServicer):
         self, urn: str, inputs: Mapping[str, Any], old_live: Mapping[str, Any]
     ) -> list[str]:
         if inputs.get("kind") != "Job":
-            self.log.warning("replaceUnready annotation is not supported for this resource", urn)
+            self.report.warning("replaceUnready annotation is not supported for this resource", urn)
             return []
         objects = self.objects_or_none(urn)
         if objects is None:
@@ -653,9 +657,9 @@ class KubernetesProvider(provider_pb2_grpc.ResourceProviderServicer):
                 return provider_pb2.CreateResponse(properties=request.properties)
             try:
                 live = objects.preview_create(urn, inputs, manager, self._uids(urn))
-            except PreviewUnavailable as error:
+            except PreviewUnavailableError as error:
                 if error.note:
-                    self.log.warning(error.note, urn)
+                    self.report.warning(error.note, urn)
                 return provider_pb2.CreateResponse(properties=request.properties)
             return self._created("", checkpoint(inputs, live, news, api_version, manager))
         objects = self.objects()
@@ -666,7 +670,7 @@ class KubernetesProvider(provider_pb2_grpc.ResourceProviderServicer):
                 inputs, live, custom_timeout_s=request.timeout, updating=False
             )
         except awaiting.NotReadyError as error:
-            raise InitFailed(
+            raise InitFailedError(
                 f"resource {urn!r} was successfully created, but the Kubernetes API server "
                 f"reported that it failed to fully initialize or become live: {error.problem}",
                 error.reasons,
@@ -674,7 +678,7 @@ class KubernetesProvider(provider_pb2_grpc.ResourceProviderServicer):
                 checkpoint(inputs, error.live, news, api_version, manager),
             ) from error
         except ValueError as error:
-            raise InitFailed(
+            raise InitFailedError(
                 f"resource {urn!r} was created, but cannot be waited for: {error}",
                 [],
                 identifier,
@@ -747,7 +751,7 @@ class KubernetesProvider(provider_pb2_grpc.ResourceProviderServicer):
         if not importing and not naming.is_patch(urn, str(live.get("kind"))):
             verdict = objects.waiter(urn, live).verdict_now(live, inputs)
             if not verdict.ready:
-                raise InitFailed(
+                raise InitFailedError(
                     f"Resource '{name}' was created but failed to initialize",
                     list(verdict.errors) or [verdict.message],
                     request.id,
@@ -766,16 +770,16 @@ class KubernetesProvider(provider_pb2_grpc.ResourceProviderServicer):
     def _read_unreachable(
         self, request: provider_pb2.ReadRequest, error: UnreachableError
     ) -> provider_pb2.ReadResponse:
-        self.log.warning(f"configured Kubernetes cluster is unreachable: {error}", request.urn)
+        self.report.warning(f"configured Kubernetes cluster is unreachable: {error}", request.urn)
         if self.settings.delete_unreachable:
-            self.log.info(
-                "configured Kubernetes cluster is unreachable and the `deleteUnreachable` option is "
-                "enabled. Deleting the unreachable resource from Pulumi state",
+            self.report.info(
+                "configured Kubernetes cluster is unreachable and the `deleteUnreachable` option "
+                "is enabled. Deleting the unreachable resource from Pulumi state",
                 request.urn,
             )
             return provider_pb2.ReadResponse()
         if self.settings.skip_update_unreachable:
-            self.log.info(
+            self.report.info(
                 "configured Kubernetes cluster is unreachable and the `skipUnreachable` option is "
                 "enabled. Returned data could not reflect the actual cluster configuration.",
                 request.urn,
@@ -824,15 +828,13 @@ class KubernetesProvider(provider_pb2_grpc.ResourceProviderServicer):
                     ignore=list(request.ignoreChanges),
                     preview=True,
                 )
-            except PreviewUnavailable as error:
+            except PreviewUnavailableError as error:
                 if error.note:
-                    self.log.warning(error.note, urn)
+                    self.report.warning(error.note, urn)
                 return provider_pb2.UpdateResponse(properties=request.news)
             return self._updated(checkpoint(inputs, live, news, api_version, manager))
         objects = self.objects()
-        live = objects.update(
-            urn, inputs, name, manager, ignore=list(request.ignoreChanges)
-        )
+        live = objects.update(urn, inputs, name, manager, ignore=list(request.ignoreChanges))
         if manager != old_manager and self.settings.server_side:
             objects.relinquish(live, old_manager)
         try:
@@ -843,7 +845,7 @@ class KubernetesProvider(provider_pb2_grpc.ResourceProviderServicer):
             reasons = error.reasons if isinstance(error, awaiting.NotReadyError) else []
             seen = error.live if isinstance(error, awaiting.NotReadyError) else live
             identifier = naming.object_id(seen)
-            raise InitFailed(
+            raise InitFailedError(
                 f"the Kubernetes API server reported that {identifier!r} failed to fully "
                 f"initialize or become live: {error}",
                 reasons,
@@ -870,9 +872,9 @@ class KubernetesProvider(provider_pb2_grpc.ResourceProviderServicer):
         try:
             objects = self.objects()
         except UnreachableError as error:
-            self.log.warning(f"configured Kubernetes cluster is unreachable: {error}", urn)
+            self.report.warning(f"configured Kubernetes cluster is unreachable: {error}", urn)
             if self.settings.delete_unreachable:
-                self.log.info(
+                self.report.info(
                     "configured Kubernetes cluster is unreachable and the `deleteUnreachable` "
                     "option is enabled. Deleting the unreachable resource from Pulumi state",
                     urn,
@@ -899,7 +901,7 @@ class KubernetesProvider(provider_pb2_grpc.ResourceProviderServicer):
         except awaiting.NotReadyError as error:
             manager = self._manager(urn, state, old_inputs)
             api_version = str(properties.plain(state.get(API_VERSION)) or "")
-            raise InitFailed(
+            raise InitFailedError(
                 error.problem,
                 error.reasons,
                 request.id,
@@ -919,7 +921,10 @@ class KubernetesProvider(provider_pb2_grpc.ResourceProviderServicer):
         arguments = properties.plain(properties.decode(request.args))
         result = invokes.call(request.tok, arguments, self)
         encoded = properties.encode(result, secrets=self.accept_secrets)
-        return provider_pb2.InvokeResponse(**{"return": encoded})
+        response = provider_pb2.InvokeResponse()
+        # `return` is a word of Python, so the field is reached by name.
+        getattr(response, "return").CopyFrom(encoded)
+        return response
 
     def Call(
         self, request: provider_pb2.CallRequest, context: grpc.ServicerContext
@@ -950,7 +955,3 @@ def _set_autoname(inputs: dict[str, Any], name: str) -> None:
         annotations = metadata["annotations"] = {}
     if isinstance(annotations, dict):
         annotations[naming.AUTONAMED] = "true"
-
-
-# Kept for type checkers: the engine's Struct and iterators appear in signatures above only.
-_ = (struct_pb2.Struct, Iterator)
