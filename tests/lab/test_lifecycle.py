@@ -46,7 +46,7 @@ def traces() -> dict[str, Any]:
     return {
         "interfaces": output("ip", "-o", "link"),
         "namespaces": output("ip", "netns", "list"),
-        "firewall": output("iptables-save", "-t", "filter") + output("iptables-save", "-t", "nat"),
+        "firewall": [line for line in output("iptables-save").splitlines() if line[:2] == "-A"],
         "mounts": sorted(
             line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()
         ),
@@ -56,6 +56,14 @@ def traces() -> dict[str, Any]:
             for directory in ("/run", "/var/lib", "/var/log", "/opt", "/etc/cni", "/tmp", "/")
         },
     }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def clean() -> Iterator[None]:
+    """Nothing of an earlier, broken run at the start; nothing of this one at the end."""
+    succeed(railhead("lab", "down", "--name", NAME))
+    yield
+    succeed(railhead("lab", "down", "--name", NAME))
 
 
 @pytest.fixture
