@@ -141,6 +141,12 @@ def namespace(cluster: kube.Cluster, plan: Plan) -> Check:
     return check
 
 
+def namespace_and_queue(cluster: kube.Cluster, plan: Plan) -> list[Check]:
+    """Does the namespace exist, with the queue in it? Who sees the queue has seen the namespace."""
+    first, rest = namespace(cluster, plan), queue_fits(cluster, plan)
+    return rest if first.passed is None and rest[0].passed else [first, *rest]
+
+
 def quota(queue: Object) -> dict[str, tuple[Decimal, Decimal]]:
     """A ClusterQueue's nominal quota and reserved amount, by resource, over all its flavors."""
     nominal: dict[str, Decimal] = {}
@@ -285,8 +291,7 @@ def preflight(cluster: kube.Cluster, plan: Plan, contract: ClusterContract) -> t
     """
     steps: list[Callable[[], list[Check]]] = [
         lambda: [capacity(plan, contract)],
-        lambda: [namespace(cluster, plan)],
-        lambda: queue_fits(cluster, plan),
+        lambda: namespace_and_queue(cluster, plan),
         lambda: claim(cluster, plan),
         lambda: [name_free(cluster, plan)],
     ]

@@ -190,6 +190,13 @@ def test_a_check_that_could_not_be_made_is_said(api: Api, run: Any, job_file: Pa
     assert "note: not checked: ClusterQueue training may not be read" in err
 
 
+def test_who_sees_the_queue_has_seen_its_namespace(api: Api, run: Any, job_file: Path) -> None:
+    api.refusals[("GET", "/api/v1/namespaces/training")] = (403, "forbidden")
+    code, _, err = run("launch", job_file)
+    assert code == 0
+    assert "not checked" not in err
+
+
 def test_a_taken_name(api: Api, run: Any, job_file: Path) -> None:
     owner = world.job(api, "demo")
     code, _, err = run("launch", job_file)
