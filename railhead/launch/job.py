@@ -335,12 +335,16 @@ def _explain(error: Any, values: Any) -> str:
     return f"{path}: {_show(given)} is not allowed; allowed: {allowed}"
 
 
-def _override(values: dict[str, Any], sets: Iterable[str]) -> list[Mistake]:
-    """Apply ``field=value`` and ``env.NAME=value`` overrides; returns what is wrong with them."""
+def _override(values: dict[str, Any], sets: Iterable[str], lines: dict[str, int]) -> list[Mistake]:
+    """Apply ``field=value`` and ``env.NAME=value`` overrides; returns what is wrong with them.
+
+    What is overridden is no longer about a line of the file, and leaves ``lines``.
+    """
     mistakes = []
     for item in sets:
         key, equals, text = item.partition("=")
         field, dot, name = key.partition(".")
+        lines.pop(key, None)
         if not equals or (dot and (field != "env" or not name)) or field in ("command", "files"):
             mistakes.append(
                 Mistake(
@@ -359,6 +363,36 @@ def _override(values: dict[str, Any], sets: Iterable[str]) -> list[Mistake]:
     return mistakes
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Read:
+    """A job file as far as it could be read: ``job`` is None if the text alone has mistakes."""
+
+    job: JobFile | None
+    files: tuple[str, ...]
+    lines: dict[str, int]
+    mistakes: list[Mistake]
+
+
+def _read(text: str, *, where: str, sets: Iterable[str]) -> _Read:
+    reader = _Reader()
+    values = reader.value(_compose(text, where), "")
+    mistakes = reader.mistakes + _override(values, sets, reader.lines)
+    # An optional field without a value means that it was left out.
+    optional = [n for n, f in JobFile.model_fields.items() if not f.is_required()]
+    given = {k: v for k, v in values.items() if not (v is None and k in optional)}
+    job: JobFile | None = None
+    bad_files = False
+    try:
+        job = JobFile.model_validate(given)
+    except ValidationError as error:
+        for one in error.errors(include_url=False):
+            path = _path(one["loc"])
+            bad_files = bad_files or path.startswith("files")
+            mistakes.append(Mistake(line=reader.lines.get(path, 0), text=_explain(one, given)))
+    files = () if bad_files else given.get("files", ())
+    return _Read(job=job, files=files, lines=reader.lines, mistakes=mistakes)
+
+
 def parse_job(text: str, *, where: str, sets: Iterable[str] = ()) -> JobFile:
     """Read a job file's text.
 
@@ -371,25 +405,17 @@ def parse_job(text: str, *, where: str, sets: Iterable[str] = ()) -> JobFile:
         InputError: with every mistake, each on its own line with line number, field, value and
             what is allowed.
     """
-    reader = _Reader()
-    values = reader.value(_compose(text, where), "")
-    mistakes = reader.mistakes + _override(values, sets)
-    # An optional field without a value means that it was left out.
-    optional = [n for n, f in JobFile.model_fields.items() if not f.is_required()]
-    given = {k: v for k, v in values.items() if not (v is None and k in optional)}
-    job: JobFile | None = None
-    try:
-        job = JobFile.model_validate(given)
-    except ValidationError as error:
-        for one in error.errors(include_url=False):
-            path = _path(one["loc"])
-            mistakes.append(Mistake(line=reader.lines.get(path, 0), text=_explain(one, given)))
-    if job is None or mistakes:
+    read = _read(text, where=where, sets=sets)
+    return _accept(read, where)
+
+
+def _accept(read: _Read, where: str) -> JobFile:
+    if read.job is None or read.mistakes:
         raise InputError(
-            _report(where, mistakes),
+            _report(where, read.mistakes),
             remedy="nothing was created; `railhead launch --help` shows a complete job file",
         )
-    return job
+    return read.job
 
 
 def _report(where: str, mistakes: Sequence[Mistake]) -> str:
@@ -406,8 +432,9 @@ def read_job(path: Path, *, sets: Iterable[str] = ()) -> tuple[JobFile, tuple[Pa
         InputError: as :func:`parse_job`; or the job file or one of its files is missing, no
             regular file, unreadable or, all together, larger than a ConfigMap may be.
     """
-    job = parse_job(_read_text(path), where=str(path), sets=sets)
-    return job, _payloads(job, path)
+    read = _read(_read_text(path), where=str(path), sets=sets)
+    payloads = _payloads(read, path)
+    return _accept(read, str(path)), payloads
 
 
 def _read_text(path: Path) -> str:
@@ -432,38 +459,35 @@ def _siblings(directory: Path) -> list[str]:
         return []
 
 
-def _payloads(job: JobFile, path: Path) -> tuple[Payload, ...]:
-    mistakes: list[Mistake] = []
+def _payloads(read: _Read, path: Path) -> tuple[Payload, ...]:
+    """The files' bytes; what is wrong with them joins the other mistakes."""
     payloads: list[Payload] = []
     total = 0
-    for index, entry in enumerate(job.files):
+    for index, entry in enumerate(read.files):
         source = path.parent / entry
+        problem = ""
         try:
-            if not source.is_file():
-                what = "a directory" if source.is_dir() else "no such file"
+            if source.is_file():
+                total += source.stat().st_size
+                if total <= MAX_FILES_BYTES:
+                    payloads.append(Payload(name=source.name, data=source.read_bytes()))
+            elif source.is_dir():
+                problem = "a directory; allowed: a file, relative to the job file"
+            else:
                 near = did_you_mean(source.name, _siblings(source.parent))
-                mistakes.append(
-                    Mistake(line=0, text=f"files[{index}]: {_show(entry)}: {what}{near}")
-                )
-                continue
-            total += source.stat().st_size
-            if total <= MAX_FILES_BYTES:
-                payloads.append(Payload(name=source.name, data=source.read_bytes()))
+                problem = f"no such file beside the job file{near}"
         except OSError as error:
-            mistakes.append(
-                Mistake(line=0, text=f"files[{index}]: {_show(entry)}: {error.strerror}")
-            )
+            problem = str(error.strerror)
+        if problem:
+            field = f"files[{index}]"
+            line = read.lines.get(field, 0)
+            read.mistakes.append(Mistake(line=line, text=f"{field}: {_show(entry)}: {problem}"))
     if total > MAX_FILES_BYTES:
-        mistakes.append(
+        read.mistakes.append(
             Mistake(
-                line=0,
+                line=read.lines.get("files", 0),
                 text=f"files: {total} bytes together; allowed: {MAX_FILES_BYTES} (one ConfigMap);"
                 " put larger ones into the image or on the checkpoint claim",
             )
-        )
-    if mistakes:
-        raise InputError(
-            _report(str(path), mistakes),
-            remedy="nothing was created; paths are relative to the job file",
         )
     return tuple(payloads)

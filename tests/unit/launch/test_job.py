@@ -159,8 +159,25 @@ def test_missing_files_are_named_with_their_near_misses(job_file: Path) -> None:
     (job_file.parent / "sub").mkdir()
     with pytest.raises(InputError) as caught:
         read_job(job_file)
-    assert "files[0]: 'trian.py': no such file; did you mean 'train.py'?" in caught.value.problem
-    assert "files[1]: 'sub': a directory" in caught.value.problem
+    says = caught.value.problem
+    assert (
+        "files[0]: 'trian.py': no such file beside the job file; did you mean 'train.py'?" in says
+    )
+    assert "files[1]: 'sub': a directory" in says
+
+
+def test_mistakes_in_the_text_and_in_the_files_come_together(job_file: Path) -> None:
+    job_file.write_text(JOB.replace("[train.py]", "[trian.py]").replace("nodes: 2", "nodes: 0"))
+    with pytest.raises(InputError) as caught:
+        read_job(job_file)
+    lines = caught.value.problem.splitlines()
+    assert lines[0].endswith("2 mistakes")
+    assert lines[1].startswith("  line 3: nodes: 0 is not allowed")
+    assert lines[2].startswith("  line 7: files[0]: 'trian.py': no such file")
+
+
+def test_an_overridden_value_is_not_blamed_on_the_file() -> None:
+    assert "\n  nodes: 0 is not allowed" in refused(JOB, sets=["nodes=0"])
 
 
 def test_a_job_file_that_cannot_be_read(tmp_path: Path, job_file: Path) -> None:
