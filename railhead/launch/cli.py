@@ -177,12 +177,12 @@ def _describe(plan: Plan) -> str:
 
 def _plan(cluster: Cluster, job_file: Path, sets: list[str]) -> tuple[Plan, ClusterContract]:
     from railhead.launch.job import read_job
-    from railhead.launch.plan import choose_runtime, make_plan
+    from railhead.launch.plan import check_job, make_plan
     from railhead.launch.preflight import read_contract, read_runtime
 
     job, files = read_job(job_file, sets=sets)
     contract = read_contract(cluster)
-    runtime = read_runtime(cluster, choose_runtime(job, contract).name)
+    runtime = read_runtime(cluster, check_job(job, contract).name)
     return make_plan(job, files, contract, runtime), contract
 
 

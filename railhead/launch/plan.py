@@ -167,9 +167,7 @@ def complete_resources(
     return result
 
 
-def _environment(
-    job: JobFile, contract: ClusterContract, *, nodes: int, processes: int, directory: str | None
-) -> dict[str, str]:
+def _check_environment(job: JobFile, contract: ClusterContract) -> None:
     pinned = [
         name
         for name in job.env
@@ -181,6 +179,33 @@ def _environment(
             f"({', '.join(f'{n}={contract.fabric.environment[n]}' for n in pinned)}), not by a job",
             remedy="leave it out; the runtime carries it",
         )
+
+
+def check_job(job: JobFile, contract: ClusterContract) -> Runtime:
+    """Compare what a job names with what the cluster has; returns the job's runtime.
+
+    Raises:
+        InputError: with everything that the cluster does not have, or does not leave to a job.
+    """
+    problems: list[InputError] = []
+    for check in (choose_runtime, choose_queue, _check_environment):
+        try:
+            check(job, contract)
+        except InputError as error:
+            problems.append(error)
+    if len(problems) == 1:
+        raise problems[0]
+    if problems:
+        raise InputError(
+            "\n  ".join([f"{len(problems)} mistakes", *(p.problem for p in problems)]),
+            remedy="; ".join(dict.fromkeys(p.remedy for p in problems)),
+        )
+    return choose_runtime(job, contract)
+
+
+def _environment(
+    job: JobFile, *, nodes: int, processes: int, directory: str | None
+) -> dict[str, str]:
     added = {
         "RAILHEAD_JOB": job.name,
         "RAILHEAD_NODES": str(nodes),
@@ -210,7 +235,7 @@ def make_plan(
         InputError: the job asks for what this cluster does not have.
         PrerequisiteError: contract and cluster do not agree.
     """
-    runtime = choose_runtime(job, contract)
+    runtime = check_job(job, contract)
     queue = choose_queue(job, contract)
     container = _container(runtime_object, runtime)
     gpus = runtime.gpus_per_node if job.gpus_per_node is None else job.gpus_per_node
@@ -251,7 +276,6 @@ def make_plan(
         command=job.command,
         env=_environment(
             job,
-            contract,
             nodes=job.nodes,
             processes=processes,
             directory=f"{claim.mount_path.rstrip('/')}/{job.name}" if claim else None,

@@ -86,6 +86,15 @@ def test_what_the_cluster_does_not_have(
     assert says in caught.value.problem
 
 
+def test_all_of_it_is_said_at_once(runtime_object: dict[str, Any]) -> None:
+    sets = ("runtime=torhc", "queue=trainign", "env.NCCL_SOCKET_IFNAME=eth0")
+    with pytest.raises(InputError) as caught:
+        plan(runtime_object, sets=sets)
+    lines = caught.value.problem.splitlines()
+    assert lines[0] == "3 mistakes"
+    assert [line.split(":")[0].strip() for line in lines[1:]] == ["runtime", "queue", "env"]
+
+
 def test_nccl_may_be_asked_to_say_more(runtime_object: dict[str, Any]) -> None:
     assert plan(runtime_object, sets=("env.NCCL_DEBUG=INFO",)).env["NCCL_DEBUG"] == "INFO"
 
