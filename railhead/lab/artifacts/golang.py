@@ -285,21 +285,40 @@ def module_dir(module: str, root: Path = CORE) -> Path:
     return Path(directory)
 
 
-def fetch_sources(root: Path, groups: Sequence[Sequence[Program]], runner: Runner) -> int:
+def fetch_sources(
+    root: Path, groups: Sequence[Sequence[Program]], runner: Runner, tell: Tell | None = None
+) -> int:
     """Fetch and verify every module that the programs are built from.
+
+    Args:
+        root: the directory of the go.mod.
+        groups: programs; those that cannot be listed together are in different groups.
+        runner: runs Go.
+        tell: told which module is being downloaded.
 
     Returns:
         How many packages the programs are made of, the standard library's included.
     """
     packages: set[str] = set()
     go, _ = find_go()
+    fetched = 0
+
+    def on_line(line: str) -> None:
+        nonlocal fetched
+        if line.startswith("go: downloading "):
+            fetched += 1
+            if tell is not None:
+                tell(None, f"module {fetched}: {line.split()[2]}")
+        else:
+            packages.add(line)
+
     for group in groups:
         runner.run(
             [str(go), "list", "-mod=readonly", "-deps", *(p.package for p in group)],
             log=log_path("sources"),
             env=go_environment(),
             cwd=root,
-            on_line=packages.add,
+            on_line=on_line,
         )
     return len(packages)
 
@@ -375,9 +394,12 @@ def build_pulumi(runner: Runner, tell: Tell) -> None:
 
 
 def users_pulumi() -> Path | None:
-    """The Pulumi CLI on PATH when it is new enough, else None."""
+    """The Pulumi CLI on PATH when it is new enough, else None.
+
+    A lab's environment puts a link to the built one on PATH; that is not the user's.
+    """
     found = shutil.which("pulumi")
-    if found is None:
+    if found is None or Path(found).absolute().is_relative_to(cache_root()):
         return None
     try:
         said = subprocess.run(

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 LINE_EVERY_S = 10.0
 
 _DETAIL_WIDTH = 48
+#: Narrower terminals get short bars and no details.
+_ROOMY_COLUMNS = 130
 
 
 def clock(seconds: float) -> str:
@@ -178,23 +180,24 @@ class Lines:
 class Bars:
     """A bar for every step and one for the whole, on a terminal."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, *, every_s: float = 0.5) -> None:
         from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
-        self._console = console
+        self._every_s = every_s
         self._estimate = Estimate(())
         self._over = threading.Event()
         self._ticker: threading.Thread | None = None
         self._tasks: dict[str, TaskID] = {}
         self._whole: TaskID | None = None
         self._began = 0.0
+        roomy = console.width >= _ROOMY_COLUMNS
         self._progress = Progress(
             SpinnerColumn(finished_text="[green]✓[/]"),
             TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
+            BarColumn(bar_width=24 if roomy else 8),
             TextColumn("{task.percentage:>3.0f}%"),
             TextColumn("{task.fields[times]}"),
-            TextColumn("[dim]{task.fields[detail]}[/]"),
+            *([TextColumn("[dim]{task.fields[detail]}[/]")] if roomy else []),
             console=console,
         )
 
@@ -246,7 +249,7 @@ class Bars:
         self._progress.stop()
 
     def _tick(self) -> None:
-        while not self._over.wait(0.5):
+        while not self._over.wait(self._every_s):
             self._draw()
 
     def _draw(self) -> None:

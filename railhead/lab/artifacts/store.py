@@ -32,13 +32,18 @@ if TYPE_CHECKING:
 
 #: GiB that steps write: (into the cache, into Go's caches), measured and rounded up.
 _SPACE_GIB: dict[str, tuple[float, float]] = {
-    "sources": (0.0, 3.0),
+    "sources": (0.0, 1.2),
+    "pulumi-sources": (0.0, 1.5),
     "core": (1.0, 4.0),
     "pulumi": (0.2, 2.5),
     "training": (3.0, 0.0),
     "base": (1.5, 0.0),
     "template": (1.5, 0.0),
 }
+
+
+#: How many generations of programs and images stay in the cache.
+_KEPT = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +96,7 @@ def plan() -> tuple[Step, ...]:
     need_pulumi = golang.pulumi_path() is None
     need_files = not charts.charts_ready() or not charts.nad_crd_path().is_file()
     need_base = not template.base_dir().is_dir()
-    need_layer = need_base and not (training.layer_dir() / "layer.txt").is_file()
+    need_layer = need_base and not (training.layer_dir() / "layer.tar").is_file()
     need_template = need_core or need_base or not template.template_dir().is_dir()
     # A template that is whole needs no core: it is keyed by the core's sources.
     need_template = need_template and not template.template_dir().is_dir()
@@ -107,13 +112,13 @@ def plan() -> tuple[Step, ...]:
             packages.install(missing, runner, tell)
 
     def sources(runner: Runner, tell: Tell) -> None:
-        if need_core or need_files:
-            tell(None, "Kubernetes and the controllers")
-            groups = [golang.UPSTREAM, golang.APART, golang.own_programs()]
-            golang.fetch_sources(golang.CORE, groups, runner)
-        if need_pulumi:
-            tell(None, "Pulumi")
-            golang.fetch_sources(golang.PULUMI, [[golang.PULUMI_CLI]], runner)
+        tell(None, "Kubernetes and the controllers")
+        groups = [golang.UPSTREAM, golang.APART, golang.own_programs()]
+        golang.fetch_sources(golang.CORE, groups, runner, tell)
+
+    def pulumi_sources(runner: Runner, tell: Tell) -> None:
+        tell(None, "Pulumi and the clouds' libraries that it is linked with")
+        golang.fetch_sources(golang.PULUMI, [[golang.PULUMI_CLI]], runner, tell)
 
     def unpack(_: Runner, tell: Tell) -> None:
         tell(None, "from the modules' own directories")
@@ -132,11 +137,11 @@ def plan() -> tuple[Step, ...]:
             ),
         ),
         (
-            need_core or need_pulumi or need_files,
+            need_core or need_files,
             Step(
                 name="sources",
-                title="Go modules, fetched and verified",
-                expected_s=60,
+                title="Go modules",
+                expected_s=30,
                 lane=Lane.COMPILE,
                 action=sources,
             ),
@@ -145,7 +150,7 @@ def plan() -> tuple[Step, ...]:
             need_upstream,
             Step(
                 name="core",
-                title="Kubernetes, etcd, Helm and the controllers",
+                title="Kubernetes and the controllers",
                 expected_s=400,
                 lane=Lane.COMPILE,
                 needs=("sources",),
@@ -170,7 +175,7 @@ def plan() -> tuple[Step, ...]:
                 title="the Pulumi CLI",
                 expected_s=215,
                 lane=Lane.COMPILE,
-                needs=("sources", "own"),
+                needs=("pulumi-sources", "own"),
                 action=golang.build_pulumi,
             ),
         ),
@@ -178,8 +183,8 @@ def plan() -> tuple[Step, ...]:
             need_layer,
             Step(
                 name="training",
-                title="the training image: PyTorch from packages",
-                expected_s=75,
+                title="the training image, from packages",
+                expected_s=60,
                 lane=Lane.FILES,
                 needs=("packages",),
                 action=training.build_training_layer,
@@ -197,10 +202,20 @@ def plan() -> tuple[Step, ...]:
             ),
         ),
         (
+            need_pulumi,
+            Step(
+                name="pulumi-sources",
+                title="Pulumi's Go modules",
+                expected_s=25,
+                lane=Lane.FILES,
+                action=pulumi_sources,
+            ),
+        ),
+        (
             need_files,
             Step(
                 name="charts",
-                title="charts and manifests out of the modules",
+                title="charts and manifests of the modules",
                 expected_s=3,
                 lane=Lane.FILES,
                 needs=("sources",),
@@ -303,9 +318,25 @@ def _record(timings: Sequence[Timing]) -> None:
 
 
 def _clean() -> None:
-    """Remove what only the making needed."""
+    """Remove what only the making needed, and what newer sources have replaced.
+
+    The newest two of each kind stay, so that two checkouts do not build in turns.
+    """
     if template.base_dir().is_dir():
         remove_tree(training.layer_dir())
+    current = {
+        template.base_dir(),
+        template.template_dir(),
+        golang.core_dir(),
+        golang.upstream_dir(),
+        golang.pulumi_dir(),
+    }
+    for kind in current:
+        prefix = kind.name.split("-", 1)[0]
+        generations = [p for p in kind.parent.glob(f"{prefix}-*") if p not in current]
+        generations.sort(key=lambda p: p.stat().st_mtime, reverse=True)
+        for old in generations[_KEPT - 1 :]:
+            remove_tree(old)
 
 
 def timings_path() -> Path:

@@ -15,12 +15,16 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from railhead.catalog.images import TORCH_CPU
 from railhead.errors import PrerequisiteError, RailheadError
 from railhead.lab.artifacts.commands import Runner, log_path
 from railhead.lab.artifacts.files import digest, publish, remove_tree, scratch
 from railhead.lab.artifacts.golang import core_dir, core_key
 from railhead.lab.artifacts.images import (
+    BUSYBOX_IMAGE,
     CONTROLLER_PROGRAMS,
+    PAUSE_IMAGE,
+    PROVISIONER_IMAGE,
     Image,
     busybox_image,
     controller_image,
@@ -39,6 +43,7 @@ SNAPSHOTTER = "overlayfs"
 
 #: Counts up when what an image is made of changes in a way that no other key shows.
 _RECIPE = "1"
+_RELEASE = ("ID", "VERSION_ID")
 _START_S = 20.0
 _KEPT = (
     "io.containerd.content.v1.content",
@@ -70,12 +75,14 @@ _DISABLED = (
 def base_key() -> str:
     """Key of the template with the images that hold no program of the core."""
     release = os_release()
-    return digest(_RECIPE, training_key(), release.get("ID", ""), release.get("VERSION_ID", ""))
+    names = (TORCH_CPU.reference, BUSYBOX_IMAGE)
+    return digest(_RECIPE, training_key(), *names, *(release.get(k, "") for k in _RELEASE))
 
 
 def template_key() -> str:
     """Key of the whole template."""
-    return digest(_RECIPE, base_key(), core_key())
+    names = [f"{c.image}:{c.tag}" for c, _ in CONTROLLER_PROGRAMS]
+    return digest(_RECIPE, base_key(), core_key(), PAUSE_IMAGE, PROVISIONER_IMAGE, *names)
 
 
 def base_dir() -> Path:
@@ -85,7 +92,7 @@ def base_dir() -> Path:
 
 def template_dir() -> Path:
     """Containerd's root directory with every image of the lab."""
-    return cache_root() / "images" / template_key()
+    return cache_root() / "images" / f"template-{template_key()}"
 
 
 def clone_template(dest: Path) -> None:

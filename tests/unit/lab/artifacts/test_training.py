@@ -1,0 +1,148 @@
+"""The training image's tree: packages unpacked side by side, and packed as one layer."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import shutil
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from railhead.errors import RailheadError
+from railhead.lab.artifacts import training
+from railhead.lab.artifacts.commands import Runner
+from railhead.lab.artifacts.images import EPOCH
+
+needs_dpkg = pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="dpkg-deb is not here")
+
+
+def deb(directory: Path, name: str, files: dict[str, str]) -> Path:
+    root = directory / f"{name}.root"
+    (root / "DEBIAN").mkdir(parents=True)
+    (root / "DEBIAN" / "control").write_text(
+        f"Package: {name}\nVersion: 1\nArchitecture: all\nMaintainer: T <t@example.test>\n"
+        "Description: a test\n"
+    )
+    for path, content in files.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(content)
+    target = directory / f"{name}_1_all.deb"
+    subprocess.run(
+        ["dpkg-deb", "--root-owner-group", "--build", root, target], check=True, capture_output=True
+    )
+    return target
+
+
+@needs_dpkg
+def test_packages_unpack_through_a_merged_usr_without_documentation(
+    tmp_path: Path, runner: Runner
+) -> None:
+    archives = [
+        deb(
+            tmp_path,
+            "libc",
+            {"lib/x86_64-linux-gnu/libc.so": "c", "usr/share/doc/libc/README": "d"},
+        ),
+        deb(
+            tmp_path,
+            "bash",
+            {"bin/bash": "sh", "usr/share/man/man1/bash.1": "m", "usr/lib/a.a": "a"},
+        ),
+        *(deb(tmp_path, f"more{i}", {f"usr/share/more/{i}": str(i)}) for i in range(6)),
+    ]
+    root = tmp_path / "root"
+    training.make_merged_usr(root)
+    told: list[float] = []
+    training.unpack(archives, root, runner, told.append)
+    assert (root / "usr/lib/x86_64-linux-gnu/libc.so").read_text() == "c"
+    assert (root / "usr/bin/bash").read_text() == "sh"
+    assert (root / "bin").is_symlink()
+    assert sorted(p.name for p in (root / "usr/share").iterdir()) == ["more"]
+    assert len(list((root / "usr/share/more").iterdir())) == 6
+    assert not (root / "usr/lib/a.a").exists()
+    assert max(told) <= 1
+
+
+@needs_dpkg
+def test_a_damaged_package_is_named(tmp_path: Path, runner: Runner) -> None:
+    broken = tmp_path / "broken_1_all.deb"
+    broken.write_bytes(b"!<arch>\nnonsense")
+    training.make_merged_usr(tmp_path / "root")
+    with pytest.raises(RailheadError, match=r"could not unpack broken_1_all\.deb"):
+        training.unpack([broken], tmp_path / "root", runner, lambda _f: None)
+
+
+@needs_dpkg
+def test_one_file_is_taken_out_of_a_package(tmp_path: Path, runner: Runner) -> None:
+    archive = deb(
+        tmp_path,
+        "sklearn",
+        {
+            "usr/lib/python3/dist-packages/sklearn/datasets/data/digits.csv.gz": "digits",
+            "etc/x": "x",
+        },
+    )
+    target = tmp_path / "digits"
+    assert training._extract_member(archive, "/sklearn/datasets/data/digits.csv.gz", target, runner)
+    assert target.read_text() == "digits"
+    assert not training._extract_member(archive, "/iris.csv", tmp_path / "iris", runner)
+
+
+def test_a_packed_tree_is_the_same_bytes_whatever_its_times(tmp_path: Path) -> None:
+    blobs = []
+    for turn in range(2):
+        root = tmp_path / str(turn) / "root"
+        for name in sorted(("b", "a", "c/d"), reverse=bool(turn)):
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_text(name)
+        (root / "link").symlink_to("a")
+        blobs.append(training.pack(root, tmp_path / f"{turn}.tar"))
+    assert blobs[0].sha256 == blobs[1].sha256
+    raw = blobs[0].path.read_bytes()
+    assert (hashlib.sha256(raw).hexdigest(), len(raw)) == (blobs[0].sha256, blobs[0].size)
+    with tarfile.open(fileobj=io.BytesIO(raw)) as tar:
+        assert {m.mtime for m in tar} == {EPOCH}
+
+
+def test_times_are_set_on_links_and_files_alike(tmp_path: Path) -> None:
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "f.py").write_text("x = 1")
+    (tmp_path / "d" / "l").symlink_to("nowhere")
+    training.set_times(tmp_path)
+    assert (tmp_path / "d" / "f.py").stat().st_mtime == EPOCH
+    assert (tmp_path / "d" / "l").lstat().st_mtime == EPOCH
+
+
+def test_the_key_follows_the_release_and_the_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    key = training.training_key()
+    monkeypatch.setattr(training, "os_release", lambda: {"ID": "ubuntu", "VERSION_ID": "24.04"})
+    ubuntu = training.training_key()
+    monkeypatch.setattr(training, "SEEDS", (*training.SEEDS, "python3-torchvision"))
+    assert len({key, ubuntu, training.training_key()}) == 3
+
+
+def test_what_scripts_would_have_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = tmp_path / "root"
+    training.make_merged_usr(root)
+    for library in ("blas", "lapack"):
+        directory = root / "usr/lib/x86_64-linux-gnu" / library
+        directory.mkdir(parents=True)
+        (directory / f"lib{library}.so.3").write_text(library)
+    (root / "etc").mkdir()
+    ran: list[list[str]] = []
+
+    def in_root(_root: Path, command: list[str], _runner: Runner) -> str:
+        ran.append(command)
+        return ""
+
+    monkeypatch.setattr(training, "_in_root", in_root)
+    training.configure(root, Runner())
+    assert (root / "usr/lib/x86_64-linux-gnu/libblas.so.3").read_text() == "blas"
+    assert (root / "usr/lib/x86_64-linux-gnu/liblapack.so.3").read_text() == "lapack"
+    assert (root / "usr/bin/torchrun").stat().st_mode & 0o111
+    assert f"{training.USER}:x:{training.UID}:" in (root / "etc/passwd").read_text()
+    assert (root / "usr/bin/sh").readlink() == Path("dash")
+    assert ran == [["/sbin/ldconfig"]]
