@@ -14,7 +14,7 @@ from railhead.catalog.images import TORCH_CPU
 from railhead.catalog.lab import KUBERNETES, part
 from railhead.errors import PrerequisiteError
 from railhead.lab import artifacts
-from railhead.lab.artifacts import images, template
+from railhead.lab.artifacts import files, images, template
 from railhead.lab.artifacts.commands import Runner
 from railhead.paths import cache_root
 
@@ -40,7 +40,7 @@ def ctr(built: artifacts.Artifacts) -> Iterator[Ctr]:
     began = time.monotonic()
     artifacts.clone_template(clone)
     assert time.monotonic() - began < 2
-    # A mount namespace of its own, so that /run of the host stays as it is.
+    # What `ctr run` leaves on the host.
     runtime = Path("/run/containerd")
     existed = runtime.exists()
     try:
@@ -59,9 +59,9 @@ def ctr(built: artifacts.Artifacts) -> Iterator[Ctr]:
 
             yield run
     finally:
-        template.remove_tree(clone)
+        files.remove_tree(clone)
         if not existed:
-            template.remove_tree(runtime)
+            files.remove_tree(runtime)
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ def modules(tmp_path: Path) -> Path:
     for controller in charts.module_charts():
         assert isinstance(controller.chart, ModuleChart)
         root = tmp_path / "mod" / controller.chart.module / controller.chart.path
-        metadata = {"apiVersion": "v2", "name": controller.name, "version": "0.0.0"}
+        metadata: dict[str, Any] = {"apiVersion": "v2", "name": controller.name, "version": "0.0.0"}
         if controller.name == "kubeflow-trainer":
             metadata["dependencies"] = [{"name": "jobset", "version": LAB.jobset.version}]
         write(root / "Chart.yaml", metadata)

@@ -63,8 +63,12 @@ _BUILDER = """
 import sys
 from pathlib import Path
 from railhead.lab.artifacts.commands import Runner
-Runner().run([sys.executable, "-c", "import os,time; print(os.getpid(), flush=True); time.sleep(99)"],
-             log=Path(sys.argv[1]), on_line=lambda line: print(line, flush=True))
+program = "import os, time; print(os.getpid(), flush=True); time.sleep(99)"
+Runner().run(
+    [sys.executable, "-c", program],
+    log=Path(sys.argv[1]),
+    on_line=lambda line: print(line, flush=True),
+)
 """
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -37,9 +38,13 @@ def test_tree_digest_sees_names_contents_and_nothing_else(tmp_path: Path) -> Non
 
 
 def test_scratch_is_gone_after_an_error_and_kept_out_of_the_way_when_published(cache: Path) -> None:
-    with pytest.raises(ValueError, match="half way"), files.scratch("part") as work:
-        (work / "half").write_text("made")
-        raise ValueError("half way")
+    def fail() -> None:
+        with files.scratch("part") as work:
+            (work / "half").write_text("made")
+            raise ValueError("half way")
+
+    with pytest.raises(ValueError, match="half way"):
+        fail()
     assert list((cache / "tmp").iterdir()) == []
     with files.scratch("part") as work:
         (work / "whole").write_text("new")
@@ -97,7 +102,7 @@ def test_too_little_space_names_path_need_and_free(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        files.shutil, "disk_usage", lambda _: SimpleNamespace(free=3 * 2**30, total=0, used=0)
+        shutil, "disk_usage", lambda _: SimpleNamespace(free=3 * 2**30, total=0, used=0)
     )
     files.require_space(tmp_path / "not" / "there", 2.9, "building")
     with pytest.raises(PrerequisiteError) as caught:

@@ -35,9 +35,9 @@ def test_an_archive_is_a_whole_oci_layout(size: int, tmp_path: Path) -> None:
     )
     content = archive(image)
     assert json.loads(content["oci-layout"]) == {"imageLayoutVersion": "1.0.0"}
-    for name, blob in content.items():
+    for name, raw in content.items():
         if name.startswith("blobs/sha256/"):
-            assert hashlib.sha256(blob).hexdigest() == name.rpartition("/")[2]
+            assert hashlib.sha256(raw).hexdigest() == name.rpartition("/")[2]
 
     def blob(descriptor: dict[str, object]) -> bytes:
         found = content["blobs/sha256/" + str(descriptor["digest"]).removeprefix("sha256:")]

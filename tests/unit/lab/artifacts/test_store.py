@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,9 @@ from rich.console import Console
 
 from railhead.errors import PrerequisiteError
 from railhead.lab import artifacts
-from railhead.lab.artifacts import charts, golang, packages, store, template, training
+from railhead.lab.artifacts import charts, files, golang, packages, store, template, training
 from railhead.lab.artifacts.commands import Runner
-from railhead.lab.artifacts.steps import Tell
+from railhead.lab.artifacts.steps import Step, Tell
 
 EVERYTHING = [
     "packages",
@@ -36,7 +37,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(golang, "users_pulumi", lambda: None)
     monkeypatch.setattr(packages, "missing", lambda: ("containerd",))
     monkeypatch.setattr(packages, "require_apt", lambda: None)
-    monkeypatch.setattr(store.os, "geteuid", lambda: 0)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(store, "check_space", lambda _steps: None)
 
 
@@ -142,7 +143,7 @@ def test_what_is_not_built_is_named() -> None:
 
 
 def test_not_root_is_refused_before_anything(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
-    monkeypatch.setattr(store.os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(PrerequisiteError, match="needs root"):
         artifacts.ensure(Console(file=io.StringIO()))
     assert not cache.exists()
@@ -192,7 +193,7 @@ def test_a_failed_build_leaves_no_record_and_frees_the_lock(
         artifacts.ensure(Console(file=io.StringIO()))
     assert not (cache / "timings.json").exists()
     assert names() == ["template"]
-    with store.building(lambda who: pytest.fail(f"still held by {who}")):
+    with files.building(lambda who: pytest.fail(f"still held by {who}")):
         pass
 
 
@@ -210,7 +211,7 @@ def test_space_is_checked_where_it_is_needed(monkeypatch: pytest.MonkeyPatch, ca
     assert asked == [(cache, store._SPACE_GIB["training"][0])]
 
 
-def _fresh_plan(monkeypatch: pytest.MonkeyPatch) -> tuple[store.Step, ...]:
+def _fresh_plan(monkeypatch: pytest.MonkeyPatch) -> tuple[Step, ...]:
     monkeypatch.setattr(golang, "find_go", lambda: (Path("/go/bin/go"), "1.26.0"))
     monkeypatch.setattr(golang, "users_pulumi", lambda: None)
     monkeypatch.setattr(packages, "missing", lambda: ())

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from railhead.errors import PrerequisiteError, RailheadError
-from railhead.lab.artifacts import template
+from railhead.lab.artifacts import files, template
 
 DATABASE = "io.containerd.metadata.v1.bolt/meta.db"
 SNAPSHOTS = "io.containerd.snapshotter.v1.overlayfs"
@@ -84,7 +84,7 @@ def test_another_file_system_gets_copies(built: Path, tmp_path: Path) -> None:
         assert (dest / busybox).stat().st_mtime == 1000
         assert (dest / DATABASE).read_text() == "bolt"
     finally:
-        template.remove_tree(dest)
+        files.remove_tree(dest)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="owners and devices need root")
