@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -304,13 +305,19 @@ def _ensure(make_display: Callable[[], Bars | Lines]) -> tuple[Artifacts, tuple[
 
 
 def _record(timings: Sequence[Timing]) -> None:
+    """Keep how long each step took when it was last done, and what the last build did."""
+    steps: dict[str, dict[str, object]] = {}
+    with contextlib.suppress(FileNotFoundError, ValueError, KeyError, TypeError):
+        steps.update(json.loads(timings_path().read_text())["steps"])
+    for timing in timings:
+        steps[timing.name] = {"title": timing.title, "seconds": round(timing.seconds, 1)}
     record = {
         "cores": os.cpu_count(),
-        "seconds": round(max(t.started_s + t.seconds for t in timings), 1),
-        "steps": [
-            {**asdict(t), "seconds": round(t.seconds, 1), "started_s": round(t.started_s, 1)}
-            for t in timings
-        ],
+        "last": {
+            "seconds": round(max(t.started_s + t.seconds for t in timings), 1),
+            "steps": [t.name for t in timings],
+        },
+        "steps": steps,
     }
     unfinished = timings_path().with_suffix(".tmp")
     unfinished.write_text(json.dumps(record, indent=1) + "\n")
@@ -340,7 +347,7 @@ def _clean() -> None:
 
 
 def timings_path() -> Path:
-    """How long the steps of the last build took, as JSON."""
+    """How long each step took when it was last done, in seconds, as JSON."""
     return cache_root() / "timings.json"
 
 
@@ -395,7 +402,8 @@ def main_build(console: Console) -> None:
         console.print(_table(timings))
     else:
         console.print("Everything is built already.", highlight=False)
-    gib = size_bytes(cache_root()) / 2**30
+    parts = ("bin", "charts", "images", "manifests")
+    gib = sum(size_bytes(cache_root() / part) for part in parts) / 2**30
     console.print(f"cache: {cache_root()} ({gib:.1f} GiB)", highlight=False, soft_wrap=True)
     pulumi = artifacts.pulumi or "none"
     console.print(f"pulumi: {pulumi}", highlight=False, soft_wrap=True)

@@ -18,7 +18,7 @@ from pathlib import Path
 from railhead.catalog.images import TORCH_CPU
 from railhead.errors import PrerequisiteError, RailheadError
 from railhead.lab.artifacts.commands import Runner, log_path
-from railhead.lab.artifacts.files import digest, publish, remove_tree, scratch
+from railhead.lab.artifacts.files import digest, publish, remove_tree, scratch, scratch_root
 from railhead.lab.artifacts.golang import core_dir, core_key
 from railhead.lab.artifacts.images import (
     BUSYBOX_IMAGE,
@@ -45,6 +45,7 @@ SNAPSHOTTER = "overlayfs"
 _RECIPE = "1"
 _RELEASE = ("ID", "VERSION_ID")
 _START_S = 20.0
+_SOCKET_ROOM = 75
 _KEPT = (
     "io.containerd.content.v1.content",
     "io.containerd.metadata.v1.bolt",
@@ -245,8 +246,12 @@ def _import(
 @contextlib.contextmanager
 def containerd(root: Path, runner: Runner, log: str) -> Iterator[str]:
     """A private containerd without its CRI part on ``root``; gives the address of its socket."""
-    # A socket's path is short by law (108 bytes), the cache's need not be.
-    with tempfile.TemporaryDirectory(prefix="railhead-") as temporary:
+    scratch_root().mkdir(parents=True, exist_ok=True)
+    # A socket's path may have 107 bytes; where the cache's own is too long, /tmp serves.
+    roomy = len(str(scratch_root())) <= _SOCKET_ROOM
+    with tempfile.TemporaryDirectory(
+        prefix="railhead-", dir=scratch_root() if roomy else None
+    ) as temporary:
         state = Path(temporary)
         address = str(state / "c.sock")
         config = state / "config.toml"
@@ -254,7 +259,11 @@ def containerd(root: Path, runner: Runner, log: str) -> Iterator[str]:
         log_path(log).parent.mkdir(parents=True, exist_ok=True)
         with log_path(log).open("ab") as out:
             process = runner.start(
-                [str(require_program("containerd")), "--config", str(config)],
+                [
+                    # Its mounts go with it, even when it is killed.
+                    *("unshare", "--mount", "--propagation", "private", "--"),
+                    *(str(require_program("containerd")), "--config", str(config)),
+                ],
                 stdout=out.fileno(),
                 stderr=subprocess.STDOUT,
             )
