@@ -46,13 +46,17 @@ class TrainingNamespace(pulumi.ComponentResource):
             },
             opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
         )
-        inside = pulumi.ResourceOptions(parent=self, depends_on=[self.namespace])
+        # What is in the namespace goes with it: one by one, a claim would wait for ever for the jobs
+        # that still use it, which nobody but the namespace takes away.
+        inside = pulumi.ResourceOptions(
+            parent=self, depends_on=[self.namespace], deleted_with=self.namespace
+        )
         RailNetworks(
             f"{name}-networks",
             RailNetworksArgs(
                 namespace=args.namespace, fabric=cluster.fabric, after=[self.namespace]
             ),
-            opts=pulumi.ResourceOptions(parent=self),
+            opts=pulumi.ResourceOptions(parent=self, deleted_with=self.namespace),
         )
         Checkpoints(
             f"{name}-checkpoints",
@@ -61,7 +65,7 @@ class TrainingNamespace(pulumi.ComponentResource):
                 checkpoints=[c for c in cluster.checkpoints if c.namespace == args.namespace],
                 after=[self.namespace],
             ),
-            opts=pulumi.ResourceOptions(parent=self),
+            opts=pulumi.ResourceOptions(parent=self, deleted_with=self.namespace),
         )
         for queue in cluster.queues:
             if queue.namespace == args.namespace:
@@ -121,5 +125,7 @@ class TrainingNamespace(pulumi.ComponentResource):
                     "name": args.cluster.researchers,
                 }
             ],
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[role]),
+            opts=pulumi.ResourceOptions(
+                parent=self, depends_on=[role], deleted_with=self.namespace
+            ),
         )
