@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -305,19 +305,19 @@ def _ensure(make_display: Callable[[], Bars | Lines]) -> tuple[Artifacts, tuple[
 
 
 def _record(timings: Sequence[Timing]) -> None:
-    """Keep how long each step took when it was last done, and what the last build did."""
-    steps: dict[str, dict[str, object]] = {}
+    """Keep what this build took, and of every step when it was last done."""
+    latest: dict[str, float] = {}
     with contextlib.suppress(FileNotFoundError, ValueError, KeyError, TypeError):
-        steps.update(json.loads(timings_path().read_text())["steps"])
-    for timing in timings:
-        steps[timing.name] = {"title": timing.title, "seconds": round(timing.seconds, 1)}
+        latest.update(json.loads(timings_path().read_text())["latest"])
+    latest.update({t.name: round(t.seconds, 1) for t in timings})
     record = {
         "cores": os.cpu_count(),
-        "last": {
-            "seconds": round(max(t.started_s + t.seconds for t in timings), 1),
-            "steps": [t.name for t in timings],
-        },
-        "steps": steps,
+        "seconds": round(max(t.started_s + t.seconds for t in timings), 1),
+        "steps": [
+            {**asdict(t), "seconds": round(t.seconds, 1), "started_s": round(t.started_s, 1)}
+            for t in timings
+        ],
+        "latest": latest,
     }
     unfinished = timings_path().with_suffix(".tmp")
     unfinished.write_text(json.dumps(record, indent=1) + "\n")
@@ -347,7 +347,7 @@ def _clean() -> None:
 
 
 def timings_path() -> Path:
-    """How long each step took when it was last done, in seconds, as JSON."""
+    """How long the last build took, and each step when it was last done; JSON, seconds."""
     return cache_root() / "timings.json"
 
 
