@@ -78,6 +78,7 @@ def up(
         if existing is None:
             preflight.check_kernel()
         seconds = lab.up(wanted, built, _Reporter(console), listener=listener)
+        environment(name)  # makes the lab's tools, for shells that had its PATH before
         status_now = lab.status()
     if as_json:
         typer.echo(json.dumps(asdict(status_now), indent=1, default=dict))

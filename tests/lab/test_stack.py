@@ -1,0 +1,158 @@
+"""Plain `pulumi` on the stack `lab`: up, again, refresh, preview, a kill in the middle, destroy."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from railhead.contract import CONFIG_MAP, KEY, NAMESPACE, ClusterContract
+from railhead.lab.cli import environment
+from tests.lab.conftest import STACK, Run, railhead, succeed
+
+OTHER = "stack-life"
+
+
+def test_the_stack_exports_a_contract_that_the_cluster_holds_too(
+    pulumi: Run, stack: str, kubectl: Run
+) -> None:
+    exported = succeed(pulumi("stack", "output", "contract", "--json", "--stack", stack)).stdout
+    contract = ClusterContract.from_json(exported, where="stack output")
+    data = succeed(kubectl("-n", NAMESPACE, "get", "configmap", CONFIG_MAP, "-o", "json")).stdout
+    held = ClusterContract.from_json(json.loads(data)["data"][KEY], where="config map")
+    assert held == contract
+    assert contract.node_pools[0].nodes == 2
+    # What is promised is what the nodes have.
+    nodes = json.loads(
+        succeed(kubectl("get", "nodes", "-l", "railhead.dev/pool=gpu", "-o", "json")).stdout
+    )
+    assert len(nodes["items"]) == contract.node_pools[0].nodes
+    for node in nodes["items"]:
+        for resource, amount in contract.node_pools[0].capacity.items():
+            if "/" in resource:
+                assert node["status"]["allocatable"][resource] == amount
+
+
+def test_every_authenticated_user_may_read_the_contract_and_nothing_beside_it(
+    stack: str, kubectl: Run
+) -> None:
+    someone = ("--as=someone", "--as-group=system:authenticated")
+
+    def may(*what: str) -> bool:
+        return kubectl("auth", "can-i", *what, *someone).stdout.strip() == "yes"
+
+    assert may("get", f"configmaps/{CONFIG_MAP}", "-n", NAMESPACE)
+    assert not may("get", "configmaps/other", "-n", NAMESPACE)
+    assert not may("get", "secrets", "-n", NAMESPACE)
+    assert not may("update", f"configmaps/{CONFIG_MAP}", "-n", NAMESPACE)
+
+
+def test_a_second_up_and_a_refresh_change_nothing(pulumi: Run, stack: str) -> None:
+    again = succeed(pulumi("up", "--stack", stack, "--yes", "--expect-no-changes"))
+    assert re.search(r"\b\d+ unchanged", again.stdout)
+    refreshed = succeed(pulumi("refresh", "--stack", stack, "--yes", "--expect-no-changes"))
+    assert re.search(r"\b\d+ unchanged", refreshed.stdout)
+    succeed(pulumi("preview", "--stack", stack, "--expect-no-changes"))
+
+
+def test_a_refresh_finds_what_was_changed_by_hand_and_up_mends_it(
+    pulumi: Run, stack: str, kubectl: Run
+) -> None:
+    patch = '{"spec":{"queueingStrategy":"StrictFIFO"}}'
+    succeed(kubectl("patch", "clusterqueue", "training", "--type=merge", "-p", patch))
+    preview = pulumi("preview", "--stack", stack, "--refresh", "--expect-no-changes")
+    assert preview.returncode != 0
+    assert "ClusterQueue" in preview.stdout
+    succeed(pulumi("up", "--stack", stack, "--yes", "--refresh"))
+    strategy = ("get", "clusterqueue", "training", "-o", "jsonpath={.spec.queueingStrategy}")
+    assert kubectl(*strategy).stdout == "BestEffortFIFO"
+
+
+def test_state_holds_no_key(pulumi: Run, stack: str, kubeconfig: Path) -> None:
+    state = succeed(pulumi("stack", "export", "--stack", stack)).stdout
+    assert "PRIVATE KEY" not in state
+    key = re.search(r"client-key-data: (\S+)", kubeconfig.read_text())
+    assert key is not None
+    assert key.group(1) not in state
+
+
+def test_plugins_say_that_they_are_stand_ins(pulumi: Run, stack: str) -> None:
+    told = succeed(pulumi("preview", "--stack", stack, "--logtostderr", "-v=1", "--debug"))
+    assert "stand-in" in told.stdout + told.stderr
+
+
+@pytest.fixture(scope="module")
+def other() -> Iterator[dict[str, str]]:
+    """A lab of its own, for what must not happen to the one that other tests share."""
+    succeed(railhead("lab", "up", "--name", OTHER))
+    yield {**os.environ, **environment(OTHER)}
+    succeed(railhead("lab", "down", "--name", OTHER))
+
+
+def _run(env: dict[str, str], repo: Path, *argv: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        argv, cwd=repo, env=env, capture_output=True, text=True, timeout=600, check=False
+    )
+
+
+def _objects(env: dict[str, str], repo: Path) -> dict[str, Any]:
+    """What the stack is made of, without what differs from run to run."""
+    export = succeed(_run(env, repo, "pulumi", "stack", "export", "--stack", STACK)).stdout
+    deployment = json.loads(export)["deployment"]
+    assert not deployment.get("pending_operations")
+    return {
+        r["urn"]: (r.get("id") if "::kubernetes:" in r["urn"] else None, r.get("inputs"))
+        for r in deployment["resources"]
+    }
+
+
+def test_up_killed_at_any_moment_then_again_ends_in_the_same_place_and_destroy_ends_clean(
+    other: dict[str, str], repo: Path, stack: str, bare_env: dict[str, str]
+) -> None:
+    before = succeed(_run(other, repo, "kubectl", "get", "namespaces", "-o", "name")).stdout
+    succeed(_run(other, repo, "pulumi", "stack", "select", "--create", STACK))
+    up = ["pulumi", "up", "--stack", STACK, "--yes", "--non-interactive"]
+    for seconds in (7, 14, 22):
+        half = subprocess.Popen(
+            up,
+            cwd=repo,
+            env=other,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        time.sleep(seconds)
+        # The whole session: an engine that is killed leaves its plugins no time either.
+        os.killpg(half.pid, signal.SIGKILL)
+        half.wait()
+        # A killed engine leaves its lock in a file backend; this is Pulumi's own way to lift it.
+        _run(other, repo, "pulumi", "cancel", "--stack", STACK, "--yes")
+    succeed(_run(other, repo, *up))
+    ended = _objects(other, repo)
+    assert set(ended) == set(_objects(bare_env, repo))
+    quiet = _run(other, repo, *up, "--expect-no-changes")
+    assert quiet.returncode == 0, quiet.stdout
+
+    # A job that nobody ended must not hold the cluster back.
+    launched = _run(other, repo, "railhead", "launch", "examples/torch-ddp.yaml")
+    assert launched.returncode == 0, launched.stderr
+    destroyed = _run(
+        other, repo, "pulumi", "destroy", "--stack", STACK, "--yes", "--non-interactive"
+    )
+    assert destroyed.returncode == 0, destroyed.stdout
+    left = succeed(_run(other, repo, "pulumi", "stack", "export", "--stack", STACK)).stdout
+    assert not json.loads(left)["deployment"].get("resources")
+    after = succeed(_run(other, repo, "kubectl", "get", "namespaces", "-o", "name")).stdout
+    assert after == before
+    hooks = "validatingwebhookconfigurations,mutatingwebhookconfigurations"
+    policies = "validatingadmissionpolicies,validatingadmissionpolicybindings"
+    for kind in (hooks, policies):
+        assert succeed(_run(other, repo, "kubectl", "get", kind, "-o", "name")).stdout == ""
