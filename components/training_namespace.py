@@ -107,6 +107,12 @@ class TrainingNamespace(pulumi.ComponentResource):
                     "verbs": read,
                 },
                 {"api_groups": [""], "resources": ["pods/log"], "verbs": ["get"]},
+                # A job's small files travel in one that the job owns.
+                {
+                    "api_groups": [""],
+                    "resources": ["configmaps"],
+                    "verbs": ["get", "create", "patch", "delete"],
+                },
             ],
             opts=inside,
         )
