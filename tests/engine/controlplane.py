@@ -18,6 +18,8 @@ import yaml
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
+from railhead.lab import artifacts
+
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager")
 
 
@@ -27,17 +29,8 @@ def locate(name: str) -> Path | None:
         candidate = Path(folder) / name
         if candidate.is_file():
             return candidate
-    try:
-        from railhead.lab.artifacts import locate as built
-    except ImportError:
-        built = None
-    if built is not None and (found := built(name)) is not None:
-        return Path(found)
-    from railhead.paths import cache_root
-
-    for candidate in sorted((cache_root() / "bin").glob(f"**/{name}")):
-        if candidate.is_file() and os.access(candidate, os.X_OK):
-            return candidate
+    if (built := artifacts.locate(name)) is not None:
+        return built
     found_on_path = shutil.which(name)
     return Path(found_on_path) if found_on_path else None
 
@@ -162,7 +155,7 @@ class ControlPlane:
         while True:
             for process in self.processes:
                 if process.poll() is not None:
-                    raise RuntimeError(f"{process.args} ended; see the logs in {self.folder}")
+                    raise RuntimeError(f"{process.args!r} ended; see the logs in {self.folder}")
             try:
                 settings = ClientSettings(kubeconfig=str(self.kubeconfig))
                 client = KubeClient(load_kubeconfig(settings), settings)

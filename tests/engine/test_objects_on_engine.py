@@ -81,11 +81,13 @@ def test_life_of_objects(stack: Stack) -> None:
     # A managed field is.
     stack.patch(f"{CONFIG_MAP}/named", {"data": {"a": "drifted"}})
     refreshed = stack.refresh("--diff").ok()
-    assert "1 updated" in refreshed.text and "drifted" in refreshed.text
+    assert "1 updated" in refreshed.text
+    assert "drifted" in refreshed.text
     # Replacing is what the official provider does for ConfigMap data.
     assert "1 replaced" in stack.up().ok().text
     live = stack.get(f"{CONFIG_MAP}/named")
-    assert live is not None and live["data"] == {"a": "1"}
+    assert live is not None
+    assert live["data"] == {"a": "1"}
 
     stack.destroy().ok()
     assert stack.get("/api/v1/namespaces/NS") is None
@@ -123,7 +125,8 @@ def test_update_rename_and_replacement(stack: Stack) -> None:
     stack.set("name", "second")
     stack.set("image", "y")
     result = stack.up("--diff").ok()
-    assert "1 updated" in result.text and "2 replaced" in result.text
+    assert "1 updated" in result.text
+    assert "2 replaced" in result.text
     second = stack.resources()
     assert second["ns"]["outputs"]["metadata"]["labels"]["v"] == "2"
     assert first["ns"]["outputs"]["metadata"]["uid"] == second["ns"]["outputs"]["metadata"]["uid"]
@@ -135,9 +138,7 @@ def test_update_rename_and_replacement(stack: Stack) -> None:
 
 def test_existing_object_is_not_taken(stack: Stack) -> None:
     """A create never touches an object of others; the preview says so."""
-    stack.kube.request(
-        "POST", "/api/v1/namespaces", body={"metadata": {"name": stack.namespace}}
-    )
+    stack.kube.request("POST", "/api/v1/namespaces", body={"metadata": {"name": stack.namespace}})
     stack.kube.request(
         "POST",
         CONFIG_MAP.replace("NS", stack.namespace),
@@ -153,9 +154,11 @@ def test_existing_object_is_not_taken(stack: Stack) -> None:
     assert "exists already and is not managed by this resource" in stack.preview().ok().text
     failed = stack.up()
     assert failed.status != 0
-    assert "already exists" in failed.text and "pulumi import" in failed.text
+    assert "already exists" in failed.text
+    assert "pulumi import" in failed.text
     live = stack.get(f"{CONFIG_MAP}/theirs")
-    assert live is not None and live["data"] == {"a": "theirs"}
+    assert live is not None
+    assert live["data"] == {"a": "theirs"}
 
 
 def test_field_conflict_and_force(stack: Stack) -> None:
@@ -194,7 +197,8 @@ def test_field_conflict_and_force(stack: Stack) -> None:
     stack.set("force", "true")
     stack.up().ok()
     live = stack.get(path)
-    assert live is not None and live["spec"]["minReadySeconds"] == 3
+    assert live is not None
+    assert live["spec"]["minReadySeconds"] == 3
 
 
 def test_patch_kinds_give_their_fields_back(stack: Stack) -> None:
@@ -215,7 +219,8 @@ def test_patch_kinds_give_their_fields_back(stack: Stack) -> None:
     stack.up().ok()
     live = stack.get("/api/v1/namespaces/NS")
     assert live is not None
-    assert live["metadata"]["labels"]["ours"] == "1" and live["metadata"]["labels"]["theirs"] == "1"
+    assert live["metadata"]["labels"]["ours"] == "1"
+    assert live["metadata"]["labels"]["theirs"] == "1"
     stack.up("--expect-no-changes").ok()
     stack.set("v", "2")
     assert "1 updated" in stack.up().ok().text
@@ -251,7 +256,8 @@ def test_secrets_stay_secret(stack: Stack) -> None:
         assert hidden not in state
     assert "visible" in state
     live = stack.get("/api/v1/namespaces/NS/secrets/s")
-    assert live is not None and live["data"] == {"password": "aHVudGVyMg=="}
+    assert live is not None
+    assert live["data"] == {"password": "aHVudGVyMg=="}
     stack.up("--expect-no-changes").ok()
 
 
@@ -289,7 +295,8 @@ def test_custom_resources_and_unknowns(stack: Stack, shared: Path) -> None:
     assert "+ 5 to create" in stack.preview().ok().text
     stack.up().ok()
     live = stack.get("/apis/NS.example.com/v1/namespaces/NS/foos/foo")
-    assert live is not None and live["spec"] == {"list": [1, 2.5, "x"], "status": "seen"}
+    assert live is not None
+    assert live["spec"] == {"list": [1, 2.5, "x"], "status": "seen"}
     stack.up("--expect-no-changes").ok()
     stack.refresh("--expect-no-changes").ok()
     stack.destroy().ok()
@@ -344,7 +351,8 @@ def test_published_custom_resources(stack: Stack, shared: Path) -> None:
     assert "99" in stack.refresh("--diff").ok().text
     # The list now belongs to somebody else: putting it back is a conflict that names them.
     conflict = stack.up()
-    assert conflict.status != 0 and "somebody" in conflict.text
+    assert conflict.status != 0
+    assert "somebody" in conflict.text
 
 
 def test_import_and_get(stack: Stack) -> None:
@@ -412,11 +420,15 @@ def test_unreachable_cluster(stack: Stack) -> None:
         """
     )
     preview = stack.preview().ok()
-    assert "unreachable" in preview.text and "127.0.0.1:1" in preview.text
+    assert "unreachable" in preview.text
+    assert "127.0.0.1:1" in preview.text
     failed = stack.up()
-    assert failed.status != 0 and "127.0.0.1:1" in failed.text and "Traceback" not in failed.text
+    assert failed.status != 0
+    assert "127.0.0.1:1" in failed.text
+    assert "Traceback" not in failed.text
     stuck = stack.destroy()
-    assert stuck.status != 0 and "PULUMI_K8S_DELETE_UNREACHABLE" in stuck.text
+    assert stuck.status != 0
+    assert "PULUMI_K8S_DELETE_UNREACHABLE" in stuck.text
     stack.environment["PULUMI_K8S_DELETE_UNREACHABLE"] = "true"
     stack.destroy().ok()
     assert stack.get("/api/v1/namespaces/default/configmaps/c") is not None

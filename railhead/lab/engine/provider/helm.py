@@ -2,8 +2,8 @@
 
 Interrupted runs. A release carries a label with a hash of its URN. When `pulumi up` was killed in
 the middle of an install or an upgrade, Helm's record of that revision stays ``pending-*`` and
-blocks every further operation; for a release of this very resource the record of the dead revision is
-deleted, and the operation done again. Helm adopts the objects that the dead revision had made,
+blocks every further operation; for a release of this very resource the record of the dead revision
+is deleted, and the operation done again. Helm adopts the objects that the dead revision had made,
 because they carry the release's name.
 """
 

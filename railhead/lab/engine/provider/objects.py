@@ -346,8 +346,8 @@ class Objects:
                 raise PreviewUnavailableError from error
             raise OperationError(
                 f"update of resource {urn!r} failed because the Kubernetes API server reported "
-                "that the apiVersion for this resource does not exist. Verify that any required CRDs "
-                f"have been created: {error}"
+                "that the apiVersion for this resource does not exist. Verify that any required "
+                f"CRDs have been created: {error}"
             ) from error
         path = resource.path(namespace, name)
         patch = naming.is_patch(urn, str(inputs.get("kind")))

@@ -226,6 +226,7 @@ class KubernetesProvider(provider_pb2_grpc.ResourceProviderServicer):
         self._objects: Objects | None = None
         self._releases: ReleaseHandler | None = None
         self._unreachable = ""
+        self._context_namespace: str | None = None
         self._unreachable_told = False
         self._said_stand_in = False
         # What this run learnt of each resource's old object: its uids and its last known name.
@@ -513,16 +514,23 @@ class KubernetesProvider(provider_pb2_grpc.ResourceProviderServicer):
             return
         _set_autoname(inputs, naming.autoname(urn, self._old_names.get(urn, "")))
 
+    def _default_namespace(self) -> str:
+        # Read once: a stack checks hundreds of objects.
+        if self._context_namespace is None:
+            try:
+                found = self.settings.namespace or context_namespace(
+                    load_kubeconfig(self.settings.client)
+                )
+            except UnreachableError:
+                found = ""
+            self._context_namespace = found
+        return self._context_namespace
+
     def _place(self, urn: str, inputs: dict[str, Any]) -> None:
         metadata = inputs.get("metadata")
         if not isinstance(metadata, dict) or metadata.get("namespace") is not None:
             return
-        default = self.settings.namespace
-        if not default:
-            try:
-                default = context_namespace(load_kubeconfig(self.settings.client))
-            except UnreachableError:
-                return
+        default = self._default_namespace()
         if not default:
             return
         try:
@@ -609,7 +617,7 @@ class KubernetesProvider(provider_pb2_grpc.ResourceProviderServicer):
             if not lives:
                 metadata.pop("namespace", None)
             elif metadata.get("namespace") in (None, ""):
-                default = self.settings.namespace or "default"
+                default = self._default_namespace() or "default"
                 metadata["namespace"] = lives if obj is old_inputs else default
 
     def _replace_unready(
