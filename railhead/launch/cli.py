@@ -17,7 +17,7 @@ from railhead.errors import RailheadError
 if TYPE_CHECKING:
     from railhead.contract import ClusterContract
     from railhead.launch.kube import Cluster
-    from railhead.launch.logs import Line
+    from railhead.launch.logs import Gang, Line
     from railhead.launch.plan import Plan
     from railhead.launch.state import JobState
 
@@ -295,7 +295,6 @@ def _watch(
         namespace=job["metadata"]["namespace"],
         # A selection of no node at all reads no log: --wait shows the phases alone.
         selection=logs.Selection(node=None if follow else -1),
-        follow=True,
     )
     try:
         return logs.print_states(
@@ -306,6 +305,13 @@ def _watch(
         )
     finally:
         progress.close()
+        _unread(gang)
+
+
+def _unread(gang: Gang) -> None:
+    """Say which logs could not be read: their lines are missing from what was printed."""
+    for error in gang.errors():
+        _say(f"note: part of a log could not be read: {error.problem}")
 
 
 def _verdict(cluster: Cluster, name: str, last: JobState | None, *, shown: bool) -> None:
@@ -473,9 +479,7 @@ def logs(
                 _say(f"{name} has no pods: {now.phase.value} {now.detail}".rstrip())
             return
         progress = _Progress(name=name)
-        gang = reading.Gang(
-            cluster, namespace=now.namespace, selection=selection, follow=True, tail=tail
-        )
+        gang = reading.Gang(cluster, namespace=now.namespace, selection=selection, tail=tail)
         try:
             last = reading.print_states(
                 gang,
@@ -485,6 +489,7 @@ def logs(
             )
         finally:
             progress.close()
+            _unread(gang)
         if last is None or not last.phase.finished:
             _say(f"{name} was deleted")
 

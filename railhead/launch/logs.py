@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from railhead.errors import InputError, PrerequisiteError, RailheadError
+from railhead.errors import InputError, PrerequisiteError, RailheadError, TimedOutError
 from railhead.launch import kube, state
 from railhead.launch.state import JobState, Node
 
@@ -83,14 +83,12 @@ class _Tail:
         namespace: str,
         node: Node,
         *,
-        follow: bool,
         tail: int | None,
         sink: queue.SimpleQueue[Line],
     ) -> None:
         self._cluster = cluster
         self._namespace = namespace
         self._node = node
-        self._follow = follow
         self._tail = tail
         self._sink = sink
         self._last = ""
@@ -116,7 +114,7 @@ class _Tail:
             self._namespace,
             self._node.pod,
             container=state.CONTAINER,
-            follow=self._follow,
+            follow=True,
             since_time=_second(self._last) if self._last else None,
             tail=None if self._last else self._tail,
         ) as lines:
@@ -124,7 +122,7 @@ class _Tail:
                 if self.stop.is_set():
                     return True
                 self._emit(line)
-        return not self._follow or self._over()
+        return self._over()
 
     def _over(self) -> bool:
         """Is this container instance finished? Its log is complete then."""
@@ -182,13 +180,11 @@ class Gang:
         *,
         namespace: str,
         selection: Selection,
-        follow: bool,
         tail: int | None = None,
     ) -> None:
         self._cluster = cluster
         self._namespace = namespace
         self._selection = selection
-        self._follow = follow
         self._tail = tail
         self._lines: queue.SimpleQueue[Line] = queue.SimpleQueue()
         self._tails: dict[tuple[str, int], _Tail] = {}
@@ -203,7 +199,6 @@ class Gang:
                     self._cluster,
                     self._namespace,
                     node,
-                    follow=self._follow,
                     tail=self._tail,
                     sink=self._lines,
                 )
@@ -270,13 +265,28 @@ def read(
 
     Raises:
         ApiError: a log could not be read.
+        TimedOutError: the server stopped sending in the middle of one.
     """
-    gang = Gang(cluster, namespace=job.namespace, selection=selection, follow=False, tail=tail)
-    gang.look(job.nodes)
-    lines = list(gang.drain(60.0))
-    yield from sorted(lines, key=lambda one: one.node)
-    if errors := gang.errors():
-        raise errors[0]
+    for node in job.nodes:
+        if not node.started or selection.node not in (None, node.index):
+            continue
+        try:
+            with cluster.log_lines(
+                job.namespace,
+                node.pod,
+                container=state.CONTAINER,
+                follow=False,
+                tail=tail,
+                quiet_seconds=60.0,
+            ) as lines:
+                for raw in lines:
+                    line = Line(node=node.index, text=raw.partition(" ")[2])
+                    if selection.takes(line):
+                        yield line
+        except TimeoutError:
+            raise TimedOutError(
+                f"the log of {node.pod} stopped in the middle", remedy="try again"
+            ) from None
 
 
 def last_lines(cluster: kube.Cluster, job: JobState, count: int) -> list[Line]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -81,6 +82,40 @@ def test_a_gang_that_does_not_fit_is_charged_whole_and_waits_whole(jobs: Jobs, n
         time.sleep(0.5)
     assert jobs.state(name).phase.value == "queued"
     assert reserved(jobs, "nvidia.com/gpu") == 0
+
+
+def test_unsuspending_by_hand_gets_a_waiting_gang_no_pod(jobs: Jobs) -> None:
+    """Kueue takes a moment to suspend it again; in that moment no pod of it may be made."""
+    name = unique("byhand")
+    submit(jobs, "kubectl", name, 4)
+    assert counts(jobs.workload(name)) == [4]
+    for _ in range(3):
+        change = {"spec": {"suspend": False}}
+        done = jobs.kubectl(
+            "-n", NAMESPACE, "patch", "trainjob", name, "--type=merge", "-p", json.dumps(change)
+        )
+        assert done.returncode == 0, done.stderr
+        end = time.monotonic() + 2
+        while time.monotonic() < end:
+            assert jobs.pods(name) == []
+    jobs.phase(name, "queued")
+
+
+@pytest.mark.parametrize("nodes", [1, 4])
+def test_a_gangs_size_is_fixed_once_it_is_charged(jobs: Jobs, nodes: int) -> None:
+    name = unique("resized")
+    submit(jobs, "kubectl", name, 2)
+    assert counts(jobs.workload(name)) == [2]
+    change = {"spec": {"trainer": {"numNodes": nodes}}}
+    done = jobs.kubectl(
+        "-n", NAMESPACE, "patch", "trainjob", name, "--type=merge", "-p", json.dumps(change)
+    )
+    assert done.returncode != 0
+    assert "spec.trainer.numNodes" in done.stderr
+    assert "submit another" in done.stderr
+    jobs.phase(name, "running")
+    assert counts(jobs.workload(name)) == [2]
+    assert len(jobs.pods(name)) == 2
 
 
 def test_launch_refuses_what_kubectl_would_let_wait_for_ever(jobs: Jobs) -> None:

@@ -401,6 +401,18 @@ def test_a_line_is_printed_once_though_the_stream_breaks(api: Api, run: Any) -> 
     ]
 
 
+def test_a_log_that_cannot_be_read_is_said(api: Api, run: Any) -> None:
+    owner = world.job(api, "demo", nodes=1)
+    world.admit(api, owner)
+    path = f"{world.PODS}/demo-node-0-0-abcde/log"
+    api.refusals[("GET", path)] = (403, "pods/log is forbidden")
+    assert run("logs", "demo")[0] == ExitCode.REFUSED
+    threading.Timer(4.0, world.end, (api, owner)).start()
+    code, out, err = run("logs", "demo", "--follow")
+    assert (code, out) == (0, "")
+    assert "note: part of a log could not be read: pods/log is forbidden" in err
+
+
 def test_logs_of_a_queued_job_say_so(api: Api, run: Any) -> None:
     world.job(api, "demo")
     code, out, err = run("logs", "demo")
