@@ -13,7 +13,7 @@ import pytest
 
 from railhead.errors import RailheadError
 from railhead.lab.artifacts import training
-from railhead.lab.artifacts.commands import Runner
+from railhead.lab.artifacts.commands import CommandError, Runner
 from railhead.lab.artifacts.images import EPOCH
 
 needs_dpkg = pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="dpkg-deb is not here")
@@ -146,3 +146,51 @@ def test_what_scripts_would_have_done(tmp_path: Path, monkeypatch: pytest.Monkey
     assert f"{training.USER}:x:{training.UID}:" in (root / "etc/passwd").read_text()
     assert (root / "usr/bin/sh").readlink() == Path("dash")
     assert ran == [["/sbin/ldconfig"]]
+
+
+@pytest.mark.parametrize("failures", [0, 1, 2])
+def test_packages_that_were_left_out_come_back_where_they_are_needed(
+    failures: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runner: Runner
+) -> None:
+    archives = [tmp_path / f"{name}_1_all.deb" for name in ("python3-torch", "libz3-4")]
+    unpacked: list[str] = []
+    proofs: list[int] = []
+
+    def prove(root: Path, _runner: Runner) -> str:
+        proofs.append(len(unpacked))
+        if len(proofs) <= failures:
+            raise CommandError(["torchrun"], 1, "libz3.so.4: cannot open", tmp_path / "log")
+        (root / "file").write_text("x")
+        return "2.6.0"
+
+    monkeypatch.setattr(training, "download", lambda *_: archives)
+    monkeypatch.setattr(training, "add_digits", lambda *_: None)
+    monkeypatch.setattr(training, "configure", lambda *_: None)
+    monkeypatch.setattr(training, "prove", prove)
+    monkeypatch.setattr(
+        training, "unpack", lambda some, *_: unpacked.extend(a.name.split("_")[0] for a in some)
+    )
+    if failures == 2:
+        with pytest.raises(CommandError, match="libz3"):
+            training.build_training_layer(runner, lambda _fraction, _detail: None)
+        assert not training.layer_dir().exists()
+        return
+    training.build_training_layer(runner, lambda _fraction, _detail: None)
+    assert unpacked == ["python3-torch", "libz3-4"][: failures + 1]
+    image = training.training_image()
+    assert image.labels == {"dev.railhead.torch": "2.6.0"}
+    assert image.user == "1000:1000"
+
+
+@pytest.mark.parametrize(("settings", "changed"), [("USE_LIBUV = 1", True), ("old", False)])
+def test_only_a_pytorch_that_asks_for_libuv_is_told_not_to(
+    settings: str, changed: bool, tmp_path: Path
+) -> None:
+    distributed = tmp_path / "usr/lib/python3/dist-packages/torch/distributed"
+    rendezvous = distributed / "elastic/rendezvous/static_tcp_rendezvous.py"
+    rendezvous.parent.mkdir(parents=True)
+    (distributed / "rendezvous.py").write_text(settings)
+    rendezvous.write_text("TCPStore(\n    multi_tenant=True,\n)\n")
+    training.without_libuv(tmp_path)
+    training.without_libuv(tmp_path)
+    assert (rendezvous.read_text().count("use_libuv=False") == 1) is changed
