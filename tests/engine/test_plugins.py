@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import base64
+import datetime
 import json
 import os
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any, NoReturn
 
 import grpc
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 from google.protobuf import empty_pb2
 from pulumi.runtime.proto import language_pb2_grpc, provider_pb2, provider_pb2_grpc
 
@@ -24,6 +31,7 @@ from railhead.lab.engine.interpreter import find_python
 from railhead.lab.engine.provider import config, invokes, manifests, naming, properties
 from railhead.lab.engine.provider.client import (
     ClientSettings,
+    KubeClient,
     UnreachableError,
     active_cluster,
     load_kubeconfig,
@@ -325,6 +333,47 @@ def test_when_the_provider_is_replaced(
     old: dict[str, Any], new: dict[str, Any], replacing: list[str]
 ) -> None:
     assert config.replaces(old, new)[1] == replacing
+
+
+def test_embedded_certificates_leave_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "admin")])
+    now = datetime.datetime.now(datetime.UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now)
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .sign(key, hashes.SHA256())
+    )
+    pem = base64.b64encode(certificate.public_bytes(serialization.Encoding.PEM)).decode()
+    private = base64.b64encode(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    ).decode()
+    document = json.loads(kubeconfig("https://127.0.0.1:1"))
+    document["clusters"][0]["cluster"]["certificate-authority-data"] = pem
+    document["users"][0]["user"] = {"client-certificate-data": pem, "client-key-data": private}
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    settings = ClientSettings(kubeconfig=json.dumps(document))
+    # Twice: the kubernetes package remembers files by their contents.
+    for _ in range(2):
+        client = KubeClient(load_kubeconfig(settings), settings)
+        assert list(tmp_path.iterdir()) == []
+        with pytest.raises(UnreachableError, match=r"cannot connect to https://127\.0\.0\.1:1"):
+            client.version()
+    document["users"][0]["user"]["client-key-data"] = pem
+    settings = ClientSettings(kubeconfig=json.dumps(document))
+    with pytest.raises(UnreachableError, match="the kubeconfig is not usable"):
+        KubeClient(load_kubeconfig(settings), settings)
 
 
 # Manifests and Helm's small parts

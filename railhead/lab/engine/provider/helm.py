@@ -477,6 +477,65 @@ class HelmReleases:
             inputs["values"] = Secret(live_values) if secret else live_values
         return identifier, self._state(inputs), inputs
 
+    def template(self, options: Mapping[str, Any]) -> str:
+        """The manifest of a chart, for ``helm.v3.Chart`` of the SDK.
+
+        Args:
+            options: the SDK's ``jsonOpts``: chart, path, version, namespace, release_name, values,
+                fetch_opts and the like.
+
+        Raises:
+            OperationError: Helm cannot render it.
+        """
+        fetch = options.get("fetch_opts") or {}
+        repository = str(fetch.get("repo") or "")
+        chart = str(options.get("chart") or "")
+        if options.get("path"):
+            chart, repository = str(Path(str(options["path"])) / chart.rpartition("/")[2]), ""
+        elif options.get("repo") and not repository and "://" not in chart:
+            chart = f"{str(options['repo']).rstrip('/')}/{chart.rpartition('/')[2]}"
+        release = {
+            "chart": chart,
+            "version": options.get("version") or fetch.get("version"),
+            "devel": fetch.get("devel"),
+            "verify": fetch.get("verify"),
+            "keyring": fetch.get("keyring"),
+            "repositoryOpts": {
+                "repo": repository,
+                "username": fetch.get("username"),
+                "password": fetch.get("password"),
+                "caFile": fetch.get("ca_file"),
+                "certFile": fetch.get("cert_file"),
+                "keyFile": fetch.get("key_file"),
+            },
+        }
+        arguments = [f"--namespace={options.get('namespace') or 'default'}"]
+        if not options.get("skip_crd_rendering"):
+            arguments.append("--include-crds")
+        if not options.get("include_test_hook_resources"):
+            arguments.append("--skip-tests")
+        try:
+            version = options.get("kube_version") or self._kube().version()
+        except UnreachableError:
+            version = ""
+        if version:
+            arguments.append(f"--kube-version={version}")
+        arguments += [f"--api-versions={name}" for name in options.get("api_versions") or []]
+        try:
+            with private_files() as files:
+                located, environment = self._chart_arguments(release, files)
+                values = files.add("values.yaml", json.dumps(options.get("values") or {}))
+                name = str(options.get("release_name") or "release")
+                return self._runner.run(
+                    ["template", name, *located, f"--values={values}", *arguments],
+                    files,
+                    environment=environment,
+                )
+        except HelmError as error:
+            raise OperationError(
+                f"failed to generate YAML for specified Helm chart: {error}"
+            ) from error
+
     # State
 
     def _state(self, inputs: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -26,9 +27,19 @@ def call(
             raise ValueError("missing required field 'text' of type string")
         default = arguments.get("defaultNamespace")
         return {"result": _place(manifests.decode(text), str(default or ""), provider)}
+    if function == "kubernetes:helm:template":
+        text = arguments.get("jsonOpts")
+        if not isinstance(text, str):
+            raise ValueError("missing required field 'jsonOpts' of type string")
+        try:
+            options = json.loads(text)
+        except ValueError as error:
+            raise ValueError(f"failed to unmarshal 'jsonOpts': {error}") from error
+        objects = manifests.decode(provider.releases().template(options))
+        return {"result": _place(objects, str(options.get("namespace") or ""), provider)}
     raise ValueError(
         f"Railhead's stand-in for the Kubernetes provider has no function {function!r}; it serves "
-        "kubernetes:yaml:decode"
+        "kubernetes:yaml:decode and kubernetes:helm:template"
     )
 
 

@@ -123,6 +123,9 @@ class ReleaseHandler(Protocol):
     def delete(self, urn: str, state: dict[str, Any], timeout_s: float) -> None:
         """Uninstall; a release that is gone counts as done."""
 
+    def template(self, options: dict[str, Any]) -> str:
+        """The manifest of a chart, rendered without installing it."""
+
     def stop(self) -> None:
         """End running Helm processes."""
 
