@@ -114,7 +114,7 @@ class PublishedContract(pulumi.ComponentResource):
             metadata={"name": contract.NAMESPACE, "labels": {"railhead.dev/managed": "true"}},
             opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
         )
-        inside = pulumi.ResourceOptions(parent=self, depends_on=[namespace])
+        inside = pulumi.ResourceOptions(parent=self, depends_on=[namespace], deleted_with=namespace)
         kubernetes.core.v1.ConfigMap(
             f"{name}-config-map",
             metadata={"name": contract.CONFIG_MAP, "namespace": contract.NAMESPACE},
@@ -153,6 +153,6 @@ class PublishedContract(pulumi.ComponentResource):
                     "name": "system:authenticated",
                 }
             ],
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[role]),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[role], deleted_with=namespace),
         )
         self.register_outputs({"config_map": f"{contract.NAMESPACE}/{contract.CONFIG_MAP}"})

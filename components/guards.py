@@ -147,6 +147,13 @@ def train_job_policy(cluster: Cluster) -> dict[str, Any]:
                 "would train alone in a world of one",
             },
             {
+                "expression": "request.operation == 'CREATE' || !has(oldObject.spec.trainer)"
+                " || !has(oldObject.spec.trainer.numNodes) || (variables.sized"
+                " && object.spec.trainer.numNodes == oldObject.spec.trainer.numNodes)",
+                "message": "spec.trainer.numNodes is fixed once the job is there: its gang was "
+                "charged and its pods were made for it; delete the TrainJob and submit another",
+            },
+            {
                 "expression": f"!variables.env.exists(e, e.name in {_cel(RENDEZVOUS)})",
                 "message": "spec.trainer.env sets the rendezvous by hand "
                 f"({', '.join(RENDEZVOUS)}): remove it and set spec.trainer.numNodes and "

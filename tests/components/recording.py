@@ -34,6 +34,7 @@ class Registered:
     custom: bool
     parent: str
     provider: str
+    deleted_with: str
     dependencies: frozenset[str]
     inputs: Mapping[str, Any]
 
@@ -59,6 +60,13 @@ class Recording:
         ]
         assert len(found) == 1, f"{kind} {name}: {[r.name for r in found]}"
         return found[0]
+
+    def deleted_with(self, resource: Registered) -> str:
+        """What it goes with; the engine lets a child go with what its parent goes with."""
+        at: Registered | None = resource
+        while at and not at.deleted_with:
+            at = self.resources.get(at.parent)
+        return at.deleted_with if at else ""
 
     def before(self, urn: str) -> set[str]:
         """Everything that must exist before it: its dependencies, its provider, and theirs."""
@@ -104,6 +112,7 @@ class RecordingMonitor(mocks.MockMonitor):
             custom=request.custom,
             parent=request.parent,
             provider=request.provider,
+            deleted_with=request.deletedWith,
             dependencies=frozenset(request.dependencies),
             inputs=rpc.deserialize_properties(request.object, keep_unknowns=True) or {},
         )

@@ -344,6 +344,9 @@ def test_controllers_may_still_write_to_a_job_that_was_there_before(
     assert patch({"metadata": {"finalizers": ["example.com/f"]}}) == ""
     assert patch({"metadata": {"finalizers": []}}) == ""
     assert "numNodes is missing" in patch({"spec": {"trainer": {"image": "other"}}})
+    assert patch({"spec": {"trainer": {"numNodes": 2}}}) == ""
+    assert "numNodes is fixed" in patch({"spec": {"trainer": {"numNodes": 4}}})
+    assert patch({"spec": {"trainer": {"image": "other"}}}) == ""
     assert "set the label" in patch({"metadata": {"labels": None}})
     assert applied.run("delete", "trainjob", "mine", "-n", "training").returncode == 0
 

@@ -135,6 +135,18 @@ class TestGraph:
             ):
                 assert namespaces[name] in recording.before(resource.urn), resource.urn
 
+    def test_what_lies_in_a_training_namespace_goes_with_it(self, recording: Recording) -> None:
+        """A claim that pods use waits for them, and they go with the namespace alone."""
+        for name in ("training", "railhead-system"):
+            namespace = recording.one("Namespace", name).urn
+            inside = [
+                r
+                for r in recording.resources.values()
+                if r.inputs.get("metadata", {}).get("namespace") == name
+            ]
+            assert len(inside) >= 3
+            assert {recording.deleted_with(r) for r in inside} == {namespace}
+
     def test_the_contract_comes_after_the_namespaces(self, recording: Recording) -> None:
         before = recording.before(recording.one("ConfigMap", "railhead-contract").urn)
         for kind in ("LocalQueue", "NetworkAttachmentDefinition", "PersistentVolumeClaim"):
