@@ -327,19 +327,23 @@ def configure(root: Path, runner: Runner) -> None:
 
 
 def without_libuv(root: Path) -> None:
-    """Let torchrun's static rendezvous start its store without libuv, as USE_LIBUV=0 asks.
+    """Let torchrun's store do without libuv in the two calls that never look at USE_LIBUV.
 
-    It alone never looks at that variable; PyTorch before 2.4 knows no libuv and stays as it is.
+    PyTorch before 2.4 knows no libuv and stays as it is.
     """
     distributed = root / "usr/lib/python3/dist-packages/torch/distributed"
-    settings = distributed / "rendezvous.py"
-    rendezvous = distributed / "elastic/rendezvous/static_tcp_rendezvous.py"
-    if not settings.is_file() or "USE_LIBUV" not in settings.read_text():
+    common = distributed / "rendezvous.py"
+    static = distributed / "elastic/rendezvous/static_tcp_rendezvous.py"
+    if not common.is_file() or "USE_LIBUV" not in common.read_text():
         return
-    source = rendezvous.read_text()
-    if "use_libuv" not in source:
-        changed = source.replace("multi_tenant=True,", "multi_tenant=True, use_libuv=False,")
-        rendezvous.write_text(changed)
+    for file, argument, value in (
+        (static, "multi_tenant=True,", "False"),
+        (common, "is_master=False,", "use_libuv"),
+    ):
+        told = f"{argument} use_libuv={value},"
+        source = file.read_text()
+        if told not in source:
+            file.write_text(source.replace(argument, told))
 
 
 def prove(root: Path, runner: Runner) -> str:

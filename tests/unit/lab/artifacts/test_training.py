@@ -187,10 +187,12 @@ def test_only_a_pytorch_that_asks_for_libuv_is_told_not_to(
     settings: str, changed: bool, tmp_path: Path
 ) -> None:
     distributed = tmp_path / "usr/lib/python3/dist-packages/torch/distributed"
-    rendezvous = distributed / "elastic/rendezvous/static_tcp_rendezvous.py"
-    rendezvous.parent.mkdir(parents=True)
-    (distributed / "rendezvous.py").write_text(settings)
-    rendezvous.write_text("TCPStore(\n    multi_tenant=True,\n)\n")
+    common = distributed / "rendezvous.py"
+    static = distributed / "elastic/rendezvous/static_tcp_rendezvous.py"
+    static.parent.mkdir(parents=True)
+    common.write_text(f"{settings}\nTCPStore(\n    is_master=False,\n)\n")
+    static.write_text("TCPStore(\n    multi_tenant=True,\n)\n")
     training.without_libuv(tmp_path)
     training.without_libuv(tmp_path)
-    assert (rendezvous.read_text().count("use_libuv=False") == 1) is changed
+    assert (static.read_text().count("use_libuv=False") == 1) is changed
+    assert (common.read_text().count("is_master=False, use_libuv=use_libuv,") == 1) is changed
