@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -63,17 +64,31 @@ def test_a_second_up_and_a_refresh_change_nothing(pulumi: Run, stack: str) -> No
     succeed(pulumi("preview", "--stack", stack, "--expect-no-changes"))
 
 
-def test_a_refresh_finds_what_was_changed_by_hand_and_up_mends_it(
-    pulumi: Run, stack: str, kubectl: Run
+def test_a_change_by_hand_is_found_named_and_taken_back_on_request(
+    pulumi: Run, stack: str, kubectl: Run, bare_env: dict[str, str], repo: Path
 ) -> None:
     patch = '{"spec":{"queueingStrategy":"StrictFIFO"}}'
     succeed(kubectl("patch", "clusterqueue", "training", "--type=merge", "-p", patch))
-    preview = pulumi("preview", "--stack", stack, "--refresh", "--expect-no-changes")
-    assert preview.returncode != 0
-    assert "ClusterQueue" in preview.stdout
-    succeed(pulumi("up", "--stack", stack, "--yes", "--refresh"))
+    # As the official provider: whoever took the field keeps it until somebody says otherwise.
+    refused = pulumi("up", "--stack", stack, "--yes", "--refresh", "--skip-preview")
+    assert refused.returncode != 0
+    assert ".spec.queueingStrategy" in refused.stdout
+    assert "kubectl-patch" in refused.stdout
+    forced = {**bare_env, "PULUMI_K8S_ENABLE_PATCH_FORCE": "true"}
+    succeed(
+        _run(
+            forced,
+            repo,
+            *("pulumi", "up", "--stack", stack, "--yes", "--refresh", "--skip-preview"),
+            "--non-interactive",
+        )
+    )
     strategy = ("get", "clusterqueue", "training", "-o", "jsonpath={.spec.queueingStrategy}")
     assert kubectl(*strategy).stdout == "BestEffortFIFO"
+    # The variable was an input of the provider; without it that input goes, and nothing else.
+    settled = succeed(pulumi("up", "--stack", stack, "--yes", "--skip-preview"))
+    assert "1 updated" in settled.stdout
+    succeed(pulumi("preview", "--stack", stack, "--expect-no-changes"))
 
 
 def test_state_holds_no_key(pulumi: Run, stack: str, kubeconfig: Path) -> None:
@@ -142,7 +157,9 @@ def test_up_killed_at_any_moment_then_again_ends_in_the_same_place_and_destroy_e
     assert quiet.returncode == 0, quiet.stdout
 
     # A job that nobody ended must not hold the cluster back.
-    launched = _run(other, repo, "railhead", "launch", "examples/torch-ddp.yaml")
+    launched = _run(
+        other, repo, sys.executable, "-m", "railhead", "launch", "examples/torch-ddp.yaml"
+    )
     assert launched.returncode == 0, launched.stderr
     destroyed = _run(
         other, repo, "pulumi", "destroy", "--stack", STACK, "--yes", "--non-interactive"
