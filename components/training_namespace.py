@@ -46,8 +46,8 @@ class TrainingNamespace(pulumi.ComponentResource):
             },
             opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
         )
-        # What is in the namespace goes with it: one by one, a claim would wait for ever for the jobs
-        # that still use it, which nobody but the namespace takes away.
+        # What is in the namespace goes with it: one by one, a claim would wait for ever for the
+        # jobs that still use it, which nobody but the namespace takes away.
         inside = pulumi.ResourceOptions(
             parent=self, depends_on=[self.namespace], deleted_with=self.namespace
         )
