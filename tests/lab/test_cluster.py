@@ -202,9 +202,11 @@ def test_services_and_names_work_on_every_node(
     serve = "mkdir /www && echo served > /www/index.html && httpd -f -p 8080 -h /www"
     apply([service, pod("web", serve, node=nodes[0], labels={"app": "web"})])
     running(kubectl, "web")
+    # A static busybox cannot resolve inside wget; its nslookup speaks DNS by itself.
     ask = (
-        "for i in $(seq 50); do wget -qO- -T 2 http://web."
-        f"{namespace}.svc.cluster.local && exit 0; sleep 0.2; done; exit 1"
+        f"for i in $(seq 50); do a=$(nslookup web.{namespace}.svc.cluster.local"
+        " | awk '/^Address/ && !/:53/ {print $2}') && wget -qO- -T 2 http://$a && exit 0;"
+        " sleep 0.2; done; exit 1"
     )
     # From the server's own node, where an unrouted pod network would lose the answer, and another.
     apply([pod(f"ask-{i}", ask, node=node) for i, node in enumerate(nodes)])
