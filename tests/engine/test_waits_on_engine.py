@@ -225,7 +225,7 @@ def test_a_hanging_namespace_is_explained(stack: Stack) -> None:
         """
         k8s.core.v1.Namespace(
             "ns", metadata={"name": NS},
-            opts=opts(custom_timeouts=pulumi.CustomTimeouts(delete="25s")),
+            opts=opts(custom_timeouts=pulumi.CustomTimeouts(delete="10s")),
         )
         """
     )

@@ -23,6 +23,7 @@ from urllib.parse import quote, urlencode
 
 APPLY = "application/apply-patch+yaml"
 JSON_PATCH = "application/json-patch+json"
+METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _DISCOVERY_TTL_S = 300.0
 
 
@@ -314,6 +315,7 @@ class KubeClient:
         query: Mapping[str, str] | None = None,
         body: Any = None,
         content_type: str = "application/json",
+        accept: str = "application/json",
         timeout_s: float | None = None,
     ) -> Reply:
         """One request; retried when the server asks for it (429) or a read's connection broke.
@@ -337,7 +339,7 @@ class KubeClient:
                     method,
                     url,
                     body=data,
-                    headers=self._headers(content_type, data is not None),
+                    headers=self._headers(content_type if data is not None else "", accept),
                     timeout=urllib3.Timeout(connect=10.0, read=limit),
                 )
             except urllib3.exceptions.HTTPError as error:
@@ -360,9 +362,9 @@ class KubeClient:
                 continue
             return _read(reply)
 
-    def _headers(self, content_type: str, has_body: bool) -> dict[str, str]:
-        headers = {"Accept": "application/json", "User-Agent": "railhead-pulumi-kubernetes"}
-        if has_body:
+    def _headers(self, content_type: str, accept: str) -> dict[str, str]:
+        headers = {"Accept": accept, "User-Agent": "railhead-pulumi-kubernetes"}
+        if content_type:
             headers["Content-Type"] = content_type
         settings: Mapping[str, Any] = self._configuration.auth_settings()
         for auth in settings.values():

@@ -25,6 +25,7 @@ from pulumi.runtime.proto import provider_pb2
 
 from railhead.lab.engine.provider import awaiting, diffing, manifests, naming, properties
 from railhead.lab.engine.provider.client import (
+    METADATA_LIST,
     ApiError,
     KubeClient,
     UnreachableError,
@@ -477,6 +478,24 @@ class HelmReleases:
             inputs["values"] = Secret(live_values) if secret else live_values
         return identifier, self._state(inputs), inputs
 
+    def render_chart(self, values: Mapping[str, Any]) -> str:
+        """The manifest of a ``helm.sh/v4:Chart``'s inputs, hooks left out.
+
+        Raises:
+            OperationError: Helm cannot render it.
+        """
+        try:
+            release = self._merge_value_files(dict(values))
+        except (OSError, ValueError) as error:
+            raise OperationError(f"valueYamlFiles: {error}") from error
+        arguments = [f"--namespace={values.get('namespace') or self._default_namespace()}"]
+        arguments.append("--no-hooks")
+        if not values.get("skipCrds"):
+            arguments.append("--include-crds")
+        if values.get("dependencyUpdate"):
+            arguments.append("--dependency-update")
+        return self._template(str(values["name"]), release, release.get("values") or {}, arguments)
+
     def template(self, options: Mapping[str, Any]) -> str:
         """The manifest of a chart, for ``helm.v3.Chart`` of the SDK.
 
@@ -514,20 +533,31 @@ class HelmReleases:
             arguments.append("--include-crds")
         if not options.get("include_test_hook_resources"):
             arguments.append("--skip-tests")
-        try:
-            version = options.get("kube_version") or self._kube().version()
-        except UnreachableError:
-            version = ""
-        if version:
-            arguments.append(f"--kube-version={version}")
+        if options.get("kube_version"):
+            arguments.append(f"--kube-version={options['kube_version']}")
         arguments += [f"--api-versions={name}" for name in options.get("api_versions") or []]
+        name = str(options.get("release_name") or "release")
+        return self._template(name, release, options.get("values") or {}, arguments)
+
+    def _template(
+        self,
+        name: str,
+        release: Mapping[str, Any],
+        values: Mapping[str, Any],
+        arguments: Sequence[str],
+    ) -> str:
+        more = []
+        if not any(argument.startswith("--kube-version") for argument in arguments):
+            try:
+                more.append(f"--kube-version={self._kube().version()}")
+            except (UnreachableError, ApiError):
+                more = []
         try:
             with private_files() as files:
                 located, environment = self._chart_arguments(release, files)
-                values = files.add("values.yaml", json.dumps(options.get("values") or {}))
-                name = str(options.get("release_name") or "release")
+                path = files.add("values.yaml", json.dumps(values))
                 return self._runner.run(
-                    ["template", name, *located, f"--values={values}", *arguments],
+                    ["template", name, *located, f"--values={path}", *arguments, *more],
                     files,
                     environment=environment,
                 )
@@ -582,22 +612,33 @@ class HelmReleases:
         plural = "configmaps" if self._driver().startswith("configmap") else "secrets"
         path = f"/api/v1/namespaces/{release['namespace']}/{plural}"
         selector = f"owner=helm,name={release['name']}"
-        body = self._kube().request("GET", path, query={"labelSelector": selector}).body
+        # Labels first: every revision is kept, and each holds its whole chart.
+        listed = (
+            self._kube()
+            .request("GET", path, query={"labelSelector": selector}, accept=METADATA_LIST)
+            .body
+        )
         revisions = []
-        for item in body.get("items") or []:
-            labels = (item.get("metadata") or {}).get("labels") or {}
-            if not str(labels.get("version", "")).isdigit():
-                continue
-            revisions.append((int(labels["version"]), labels, item))
+        for item in listed.get("items") or []:
+            version = str((item["metadata"].get("labels") or {}).get("version", ""))
+            if version.isdigit():
+                revisions.append((int(version), str(item["metadata"]["name"])))
         if not revisions:
             return None
-        number, labels, item = max(revisions, key=lambda entry: entry[0])
+        number, name = max(revisions)
+        try:
+            record = self._kube().request("GET", f"{path}/{name}").body
+        except ApiError as error:
+            if error.not_found:
+                return None
+            raise
+        labels = record["metadata"].get("labels") or {}
         return Revision(
             number=number,
             status=str(labels.get("status", "")),
             owner=str(labels.get(URN_LABEL, "")),
-            path=f"{path}/{item['metadata']['name']}",
-            body=_decode_record(item, plural),
+            path=f"{path}/{name}",
+            body=_decode_record(record, plural),
         )
 
     def _forget(self, revision: Revision) -> None:

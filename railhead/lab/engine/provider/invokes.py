@@ -26,7 +26,7 @@ def call(
         if not isinstance(text, str):
             raise ValueError("missing required field 'text' of type string")
         default = arguments.get("defaultNamespace")
-        return {"result": _place(manifests.decode(text), str(default or ""), provider)}
+        return {"result": place(manifests.decode(text), str(default or ""), provider)}
     if function == "kubernetes:helm:template":
         text = arguments.get("jsonOpts")
         if not isinstance(text, str):
@@ -36,16 +36,17 @@ def call(
         except ValueError as error:
             raise ValueError(f"failed to unmarshal 'jsonOpts': {error}") from error
         objects = manifests.decode(provider.releases().template(options))
-        return {"result": _place(objects, str(options.get("namespace") or ""), provider)}
+        return {"result": place(objects, str(options.get("namespace") or ""), provider)}
     raise ValueError(
         f"Railhead's stand-in for the Kubernetes provider has no function {function!r}; it serves "
         "kubernetes:yaml:decode and kubernetes:helm:template"
     )
 
 
-def _place(
+def place(
     objects: list[dict[str, Any]], namespace: str, provider: KubernetesProvider
 ) -> list[dict[str, Any]]:
+    """The objects, those of namespaced kinds without a namespace put into ``namespace``."""
     if not namespace:
         return objects
     try:

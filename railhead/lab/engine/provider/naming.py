@@ -65,6 +65,29 @@ def is_list(urn: str) -> bool:
     return builtin and kind.endswith("List") and kind != "List"
 
 
+# Cluster-scoped kinds of the API server's own groups.
+_CLUSTER_SCOPED = frozenset(
+    "APIService CSIDriver CSINode CertificateSigningRequest ClusterRole ClusterRoleBinding"
+    " ComponentStatus CustomResourceDefinition DeviceClass FlowSchema IPAddress IngressClass"
+    " MutatingAdmissionPolicy MutatingAdmissionPolicyBinding MutatingWebhookConfiguration Namespace"
+    " Node PersistentVolume PriorityClass PriorityLevelConfiguration ResourceSlice RuntimeClass"
+    " ServiceCIDR StorageClass ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding"
+    " ValidatingWebhookConfiguration VolumeAttachment VolumeAttributesClass".split()
+)
+
+
+def is_builtin_namespaced(urn: str) -> bool:
+    """Whether the type is a namespaced kind of the API server's own, as far as can be said offline.
+
+    False for custom resources: nobody knows without their definition.
+    """
+    token = urn_type(urn)
+    kind = token.rpartition(":")[2].removesuffix("Patch")
+    group = token.removeprefix("kubernetes:").rpartition("/")[0]
+    builtin = "." not in group or group.endswith(".k8s.io")
+    return builtin and kind not in _CLUSTER_SCOPED
+
+
 def annotation(obj: Mapping[str, Any], key: str) -> str:
     """An annotation's value; empty when it is absent or unknown."""
     metadata = obj.get("metadata")

@@ -5,14 +5,14 @@ from __future__ import annotations
 import functools
 import json
 import threading
+import time
 import traceback
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, Protocol, TypeVar
 
 import grpc
 from google.protobuf import any_pb2, empty_pb2
-from google.rpc import status_pb2
-from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc
+from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc, status_pb2
 
 from railhead.lab.engine.provider import (
     awaiting,
@@ -47,6 +47,7 @@ STAND_IN = (
 INPUTS = "__inputs"
 API_VERSION = "__initialApiVersion"
 FIELD_MANAGER = "__fieldManager"
+_LOOK_AGAIN_S = 20.0
 
 _Kind = provider_pb2.PropertyDiff
 _KINDS = {
@@ -125,6 +126,9 @@ class ReleaseHandler(Protocol):
 
     def template(self, options: dict[str, Any]) -> str:
         """The manifest of a chart, rendered without installing it."""
+
+    def render_chart(self, values: Mapping[str, Any]) -> str:
+        """The manifest of a ``helm.sh/v4:Chart``'s inputs."""
 
     def stop(self) -> None:
         """End running Helm processes."""
@@ -221,6 +225,7 @@ class KubernetesProvider(provider_pb2_grpc.ResourceProviderServicer):
     """One configured provider; the engine starts a process for each."""
 
     def __init__(self, engine_address: str = "") -> None:
+        self._engine_address = engine_address
         self.report = EngineLog(engine_address)
         self.cancelled = threading.Event()
         self.accept_secrets = True
@@ -229,6 +234,7 @@ class KubernetesProvider(provider_pb2_grpc.ResourceProviderServicer):
         self._objects: Objects | None = None
         self._releases: ReleaseHandler | None = None
         self._unreachable = ""
+        self._unreachable_at = 0.0
         self._context_namespace: str | None = None
         self._unreachable_told = False
         self._said_stand_in = False
@@ -249,6 +255,7 @@ class KubernetesProvider(provider_pb2_grpc.ResourceProviderServicer):
         self, request: provider_pb2.ProviderHandshakeRequest, context: grpc.ServicerContext
     ) -> provider_pb2.ProviderHandshakeResponse:
         """Take the engine's address."""
+        self._engine_address = request.engine_address
         self.report.connect(request.engine_address)
         return provider_pb2.ProviderHandshakeResponse(
             accept_secrets=True,
@@ -261,6 +268,7 @@ class KubernetesProvider(provider_pb2_grpc.ResourceProviderServicer):
         self, request: plugin_pb2.PluginAttach, context: grpc.ServicerContext
     ) -> empty_pb2.Empty:
         """Take the engine's address, when the engine attaches to a running provider."""
+        self._engine_address = request.address
         self.report.connect(request.address)
         return empty_pb2.Empty()
 
@@ -361,18 +369,18 @@ class KubernetesProvider(provider_pb2_grpc.ResourceProviderServicer):
         with self._lock:
             if self._objects is not None:
                 return self._objects
-            if self._unreachable:
+            # Remembered for a moment: hundreds of objects must not each wait for a time-out.
+            if self._unreachable and time.monotonic() - self._unreachable_at < _LOOK_AGAIN_S:
                 raise UnreachableError(self._unreachable)
             try:
                 kubeconfig = load_kubeconfig(self.settings.client)
                 namespace = self.settings.namespace or context_namespace(kubeconfig)
                 client = KubeClient(kubeconfig, self.settings.client)
                 client.version()
-            except UnreachableError as error:
-                self._unreachable = str(error)
-                raise
-            except ApiError as error:
-                self._unreachable = f"the API server refused: {error}"
+            except (UnreachableError, ApiError) as error:
+                refused = "the API server refused: " if isinstance(error, ApiError) else ""
+                self._unreachable = f"{refused}{error}"
+                self._unreachable_at = time.monotonic()
                 raise UnreachableError(self._unreachable) from error
             self._objects = Objects(
                 client=client,
@@ -521,25 +529,29 @@ class KubernetesProvider(provider_pb2_grpc.ResourceProviderServicer):
         # Read once: a stack checks hundreds of objects.
         if self._context_namespace is None:
             try:
-                found = self.settings.namespace or context_namespace(
-                    load_kubeconfig(self.settings.client)
-                )
+                found = context_namespace(load_kubeconfig(self.settings.client)) or "default"
             except UnreachableError:
                 found = ""
-            self._context_namespace = found
+            self._context_namespace = self.settings.namespace or found
         return self._context_namespace
 
     def _place(self, urn: str, inputs: dict[str, Any]) -> None:
-        metadata = inputs.get("metadata")
+        metadata = inputs.setdefault("metadata", {})
         if not isinstance(metadata, dict) or metadata.get("namespace") is not None:
             return
         default = self._default_namespace()
         if not default:
             return
         try:
-            namespaced = self.objects().is_namespaced(inputs)
+            resource = self.objects().client.resource_type(
+                str(inputs.get("apiVersion")), str(inputs.get("kind"))
+            )
+            namespaced = resource.namespaced
         except UnreachableError:
-            namespaced = not naming.urn_type(urn).endswith(":Namespace")
+            namespaced = naming.is_builtin_namespaced(urn)
+        except NoMatchError:
+            # Its CRD is on its way; the next check, when it is there, will know.
+            namespaced = False
         if namespaced:
             metadata["namespace"] = default
 
@@ -949,10 +961,22 @@ class KubernetesProvider(provider_pb2_grpc.ResourceProviderServicer):
         self, request: provider_pb2.ConstructRequest, context: grpc.ServicerContext
     ) -> provider_pb2.ConstructResponse:
         """Component resources that the official provider serves."""
-        raise OperationError(
-            f"Railhead's stand-in for the Kubernetes provider does not serve {request.type}; use "
-            "the resources themselves, kubernetes.yaml.ConfigFile, kubernetes.helm.v3.Release, or "
-            "the official provider"
+        # The component machinery of the SDK is loaded by those who use it.
+        from railhead.lab.engine.provider import components
+
+        if request.type not in components.SERVED:
+            raise OperationError(
+                f"Railhead's stand-in for the Kubernetes provider does not serve {request.type}; "
+                f"it serves {', '.join(components.SERVED)}, or use the official provider"
+            )
+        return components.construct(
+            request,
+            engine_address=self._engine_address,
+            version=VERSION,
+            place=lambda objects, namespace: invokes.place(
+                objects, namespace or self._default_namespace(), self
+            ),
+            render=lambda values: self.releases().render_chart(values),
         )
 
 
