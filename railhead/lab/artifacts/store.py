@@ -33,16 +33,14 @@ if TYPE_CHECKING:
 
 #: GiB that steps write: (into the cache, into Go's caches), measured and rounded up.
 _SPACE_GIB: dict[str, tuple[float, float]] = {
-    "sources": (0.0, 1.2),
-    "pulumi-sources": (0.0, 1.5),
-    "core": (1.0, 4.0),
-    "pulumi": (0.2, 2.5),
-    "training": (3.0, 0.0),
-    "base": (1.5, 0.0),
-    "template": (1.5, 0.0),
+    "sources": (0.0, 1.1),
+    "core": (1.1, 4.0),
+    "pulumi": (0.2, 1.6),
+    "pulumi-sources": (0.0, 1.3),
+    "training": (2.1, 0.0),
+    "base": (1.8, 0.0),
+    "template": (0.4, 0.0),
 }
-
-
 #: How many generations of programs and images stay in the cache.
 _KEPT = 2
 
