@@ -185,6 +185,43 @@ def test_up_grows_but_says_how_to_shrink(lab: Lab) -> None:
     assert f"railhead lab down --name {NAME}" in refused.stderr
 
 
+def test_simulated_nodes_stand_beside_the_real_one_and_take_only_what_tolerates_them() -> None:
+    up("--simulated-nodes", "40")
+    lab = Lab(NAME)
+    kubectl = [str(lab.directory / "tools/kubectl"), f"--kubeconfig={paths.lab_kubeconfig(NAME)}"]
+    nodes = status()["nodes"]
+    assert [n["ready"] for n in nodes if n["simulated"]] == [True] * 40
+    assert all(n["allocatable"]["nvidia.com/gpu"] == "8" for n in nodes)
+    pod: dict[str, Any] = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "simulated"},
+        "spec": {
+            "nodeSelector": {"type": "kwok"},
+            "containers": [
+                {
+                    "name": "main",
+                    "image": "not-an-image",
+                    "resources": {"limits": {"nvidia.com/gpu": "8"}},
+                }
+            ],
+        },
+    }
+
+    def phase_of(name: str) -> str:
+        query = [*kubectl, "get", "pod", name, "-o", "jsonpath={.status.phase}"]
+        return subprocess.run(query, capture_output=True, text=True, check=False).stdout
+
+    create = [*kubectl, "create", "-f", "-"]
+    subprocess.run(create, input=json.dumps(pod), text=True, check=True, capture_output=True)
+    pod["metadata"]["name"] = "tolerant"
+    pod["spec"]["tolerations"] = [{"key": "kwok.x-k8s.io/node", "operator": "Exists"}]
+    subprocess.run(create, input=json.dumps(pod), text=True, check=True, capture_output=True)
+    eventually(lambda: phase_of("tolerant") == "Running", timeout=30, what="a pod is simulated")
+    assert phase_of("simulated") == "Pending"
+    succeed(railhead("lab", "down", "--name", NAME))
+
+
 def test_a_taken_port_is_named_before_anything_is_changed() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
