@@ -68,7 +68,11 @@ key=$({
   echo "$python"
   "$python" -VV
   pwd
-  cat requirements/dev.txt requirements/go.txt pyproject.toml tools/bootstrap.sh
+  cat requirements/dev.txt requirements/go.txt tools/bootstrap.sh
+  # What an installed checkout depends on; the tools' settings beside it are read at each run.
+  "$python" -c 'import tomllib
+settings = tomllib.load(open("pyproject.toml", "rb"))
+print([settings["build-system"], settings["project"], settings["tool"]["hatch"]])'
 } | sha256sum | cut -c1-20)
 stamp=.venv/.railhead-$key
 if [ -e "$stamp" ] && .venv/bin/python -c '' 2>/dev/null; then
@@ -90,7 +94,7 @@ pip_install() { # ARGS... : pip, with a line now and then in place of one or two
       fetched=0
       while IFS= read -r line; do
         case $line in
-          Collecting*) [ $((++fetched % 20)) != 0 ] || echo "  fetched $fetched packages" ;;
+          Collecting*) [ $((++fetched % 10)) != 1 ] || echo "  package $fetched: ${line#Collecting }" ;;
           Installing*) echo "  installing" ;;
           *ERROR* | *error:* | *Retrying* | *MATCH* | *Expected* | *Got* | " "*"fix"*) echo "  $line" ;;
         esac
