@@ -33,7 +33,7 @@ def plugins_of(stack: Stack) -> list[int]:
 def kill(stack: Stack, pid: int) -> None:
     """Kill `pulumi` as the kernel would, and wait until its plugins are gone."""
     os.kill(pid, signal.SIGKILL)
-    stack.wait_for(lambda: not plugins_of(stack), 20)
+    stack.wait_for(lambda: not plugins_of(stack) and not locks(stack), 20)
 
 
 def locks(stack: Stack) -> list[Path]:
@@ -68,7 +68,6 @@ def test_killed_while_objects_are_made(stack: Stack) -> None:
     stack.wait_for(lambda: len(made()) == 2, 60)
     before = made()
     kill(stack, process.pid)
-    assert locks(stack) == []
     assert {"a", "b"} & set(stack.resources()) == set()
 
     again = stack.start_up()
@@ -103,7 +102,7 @@ def test_killed_while_objects_are_made(stack: Stack) -> None:
     stack.up("--expect-no-changes").ok()
 
 
-@pytest.mark.parametrize("delay_s", [0.3, 1.0, 2.0])
+@pytest.mark.parametrize("delay_s", [0.3, 0.8, 1.3])
 def test_killed_at_an_arbitrary_moment(stack: Stack, delay_s: float) -> None:
     """Whatever had been reached, the next run reaches the same end."""
     stack.program(
@@ -122,7 +121,6 @@ def test_killed_at_an_arbitrary_moment(stack: Stack, delay_s: float) -> None:
     time.sleep(delay_s)
     if process.poll() is None:
         kill(stack, process.pid)
-    assert locks(stack) == []
     stack.up().ok()
     items = stack.kube.request("GET", f"/api/v1/namespaces/{stack.namespace}/configmaps").body
     names = [item["metadata"]["name"] for item in items["items"]]

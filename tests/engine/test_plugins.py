@@ -196,6 +196,51 @@ def test_only_the_lock_of_a_dead_process_is_cleared(
     assert locks.clear_dead_lock(dead.pid) == []
 
 
+def test_the_backend_of_a_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PULUMI_BACKEND_URL", raising=False)
+    monkeypatch.setenv("PULUMI_HOME", str(tmp_path / "home"))
+    project = tmp_path / "project"
+    (project / "sub").mkdir(parents=True)
+    monkeypatch.chdir(project / "sub")
+    assert locks.backend_folder() is None
+    text = "name: p\nbackend:\n  url: file://./state?create_dir=true  # here\nruntime: python\n"
+    (project / "Pulumi.yaml").write_text(text)
+    assert locks.backend_folder() == project / "state"
+    (project / "Pulumi.yaml").write_text("name: p\nbackend:\n  url: 's3://bucket'\n")
+    assert locks.backend_folder() is None
+    (project / "Pulumi.yaml").write_text("name: p\n")
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "credentials.json").write_text('{"current": "file:///a%20b"}')
+    assert locks.backend_folder() == Path("/a b")
+
+
+def test_the_guard_waits_for_the_stand_ins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{tmp_path}")
+    engine = subprocess.Popen(["sleep", "60"])
+    plugin = subprocess.Popen(
+        ["sleep", "60"], env={**os.environ, locks.ENGINE_PID: str(engine.pid)}
+    )
+    lock = tmp_path / ".pulumi" / "locks" / "lock.json"
+    lock.parent.mkdir(parents=True)
+    lock.write_text(json.dumps({"pid": engine.pid, "hostname": socket.gethostname()}))
+    guard = locks.start_guard(engine.pid)
+    try:
+        assert locks.siblings(engine.pid) == [plugin.pid]
+        engine.kill()
+        engine.wait()
+        time.sleep(0.6)
+        assert lock.exists()
+        assert guard.poll() is None
+        plugin.kill()
+        plugin.wait()
+        guard.wait(timeout=10)
+        assert not lock.exists()
+    finally:
+        for process in (engine, plugin, guard):
+            process.kill()
+            process.wait()
+
+
 # Names
 
 

@@ -7,6 +7,8 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
+from railhead.lab.engine.locks import ENGINE_PID
+
 
 @dataclass(frozen=True, kw_only=True)
 class Plugin:
@@ -112,8 +114,8 @@ def install(bin_dir: Path, *, python: Path, helm: Path | None) -> list[str]:
             "#!/bin/sh",
             f"{_MARK} for {plugin.executable}: {plugin.purpose}.",
             # Taken before Python starts: a `pulumi` killed in between must be noticed too.
-            "RAILHEAD_ENGINE_PID=$PPID",
-            "export RAILHEAD_ENGINE_PID",
+            f"{ENGINE_PID}=$PPID",
+            f"export {ENGINE_PID}",
         ]
         if plugin.kind == "resource-kubernetes":
             chosen = shlex.quote(str(helm.absolute())) if helm else '"$(dirname -- "$0")/helm"'

@@ -25,7 +25,7 @@ from google.protobuf import empty_pb2, json_format
 from pulumi.runtime.proto import language_pb2, language_pb2_grpc, plugin_pb2
 
 from railhead.errors import PrerequisiteError, RailheadError
-from railhead.lab.engine import program, serving
+from railhead.lab.engine import locks, program, serving
 from railhead.lab.engine.interpreter import environment_for, find_python, virtualenv_dir
 
 STAND_IN = (
@@ -390,6 +390,8 @@ def main(argv: list[str]) -> None:
     """Entry point of the plugin; ``argv`` as the engine gives it."""
     address = serving.engine_address(argv)
     host = LanguageHost(address)
+    if address:
+        locks.start_guard(serving.engine_pid())
     serving.serve(
         lambda server: language_pb2_grpc.add_LanguageRuntimeServicer_to_server(host, server),
         argv=argv,

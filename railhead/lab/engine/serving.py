@@ -30,6 +30,12 @@ def engine_address(argv: list[str]) -> str:
     return addresses[-1] if addresses else ""
 
 
+def engine_pid() -> int:
+    """The process that started this plugin."""
+    # From the launcher, which looked before Python started; see install.py.
+    return int(os.environ.get(locks.ENGINE_PID) or os.getppid())
+
+
 class EngineLog:
     """The engine's diagnostics. Losing a log line never fails an operation."""
 
@@ -95,7 +101,7 @@ def serve(
     """Serve on a free loopback port, print the port and end the process quietly when told to.
 
     Ends on SIGINT, SIGTERM and when the engine that started the plugin is gone, which is how a
-    killed `pulumi` leaves no plugin behind; then the lock of the dead `pulumi` is cleared as well.
+    killed `pulumi` leaves no plugin behind.
 
     Args:
         register: adds the servicers to the server.
@@ -106,8 +112,7 @@ def serve(
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    # From the launcher, which looked before Python started; see install.py.
-    parent = int(os.environ.pop("RAILHEAD_ENGINE_PID", "") or os.getppid())
+    parent = engine_pid()
     server = grpc.server(futures.ThreadPoolExecutor(max_workers=workers), options=GRPC_OPTIONS)
     register(server)
     port = server.add_insecure_port("127.0.0.1:0")
@@ -115,14 +120,11 @@ def serve(
     print(port, flush=True)
     watched = bool(engine_address(argv))
     while not (watched and os.getppid() != parent):
-        if stop.wait(0.5):
+        if stop.wait(0.2):
             break
-    orphaned = watched and os.getppid() != parent
     try:
         on_stop()
         server.stop(grace=0.3).wait(1.0)
-        if orphaned:
-            locks.clear_dead_lock(parent)
         sys.stdout.flush()
         sys.stderr.flush()
     except (OSError, ValueError):

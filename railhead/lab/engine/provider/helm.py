@@ -41,9 +41,14 @@ from railhead.lab.engine.provider.helm_process import (
 )
 from railhead.lab.engine.provider.objects import OperationError
 from railhead.lab.engine.provider.properties import UNKNOWN, Asset, Secret
+from railhead.lab.engine.provider.state import (
+    INPUTS,
+    InitFailedError,
+    detailed_diff,
+    diff_response,
+)
 
 DEFAULT_TIMEOUT_S = 300
-INPUTS = "__inputs"
 URN_LABEL = "railhead.dev/urn"
 # The inputs that the official provider keeps (type Release of helm_release.go).
 FIELDS = (
@@ -227,31 +232,8 @@ class HelmReleases:
         new = properties.plain(news)
         for key in ("checksum", "resourceNames"):
             old.pop(key, None)
-        ignored = [diffing.parse_path(path) for path in ignore]
-        detailed: dict[str, provider_pb2.PropertyDiff] = {}
-        replaces = []
-        kinds = provider_pb2.PropertyDiff
-        for path, (change, _) in diffing.diff(old, new).items():
-            if any(diffing.path_contains(outer, path) for outer in ignored):
-                continue
-            text = diffing.path_text(path)
-            force = path[:1] in (("name",), ("namespace",))
-            if force:
-                replaces.append(text)
-            kind = {
-                diffing.Change.ADD: kinds.ADD_REPLACE if force else kinds.ADD,
-                diffing.Change.DELETE: kinds.DELETE_REPLACE if force else kinds.DELETE,
-                diffing.Change.UPDATE: kinds.UPDATE_REPLACE if force else kinds.UPDATE,
-            }[change]
-            detailed[text] = provider_pb2.PropertyDiff(kind=kind, inputDiff=True)
-        response = provider_pb2.DiffResponse
-        return provider_pb2.DiffResponse(
-            changes=response.DIFF_SOME if detailed else response.DIFF_NONE,
-            replaces=replaces,
-            diffs=sorted({path.split(".")[0] for path in detailed}),
-            detailedDiff=detailed,
-            hasDetailedDiff=True,
-        )
+        changes, replaces = detailed_diff(old, new, forced=(".name", ".namespace"), ignored=ignore)
+        return diff_response(changes, replaces)
 
     # Operations
 
@@ -325,8 +307,6 @@ class HelmReleases:
         *,
         created: bool,
     ) -> None:
-        from railhead.lab.engine.provider.servicer import InitFailedError
-
         release = properties.plain(news)
         before = self._last_revision(release)
         try:
