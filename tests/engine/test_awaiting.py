@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from railhead.lab.engine.provider import awaiting
-from railhead.lab.engine.provider.awaiting import Look, Waiter
+from railhead.lab.engine.provider import awaiting, readiness
+from railhead.lab.engine.provider.awaiting import Waiter
 from railhead.lab.engine.provider.client import (
     ApiError,
     KubeClient,
@@ -17,6 +17,7 @@ from railhead.lab.engine.provider.client import (
     Reply,
     ResourceType,
 )
+from railhead.lab.engine.provider.readiness import Look
 
 
 class FakeClient(KubeClient):
@@ -57,11 +58,11 @@ class Notes:
         self.warnings.append(message)
 
 
-def verdict(kind: str, live: dict[str, Any], client: KubeClient | None = None) -> awaiting.Verdict:
+def verdict(kind: str, live: dict[str, Any], client: KubeClient | None = None) -> readiness.Verdict:
     api_version, _, name = kind.rpartition(" ")
     obj = {"apiVersion": api_version, "kind": name, **live}
     obj.setdefault("metadata", {"name": "n", "namespace": "ns"})
-    entry = awaiting.entry_for(obj)
+    entry = readiness.entry_for(obj)
     assert entry is not None
     return entry.rule(Look(client=client or FakeClient(), live=obj))
 
@@ -304,7 +305,7 @@ def look(live: dict[str, Any]) -> Look:
     ],
 )
 def test_wait_for_expressions(expression: str, live: dict[str, Any], ready: bool) -> None:
-    rules = awaiting.parse_wait_for(expression)
+    rules = readiness.parse_wait_for(expression)
     assert all(rule(look(live)).ready for rule in rules) is ready
 
 
@@ -323,7 +324,7 @@ def test_wait_for_expressions(expression: str, live: dict[str, Any], ready: bool
 )
 def test_bad_wait_for_is_named(expression: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        awaiting.parse_wait_for(expression)
+        readiness.parse_wait_for(expression)
 
 
 def annotated(**annotations: str) -> dict[str, Any]:
@@ -341,7 +342,7 @@ def annotated(**annotations: str) -> dict[str, Any]:
     ],
 )
 def test_how_long_to_wait(inputs: dict[str, Any], custom: float, seconds: float) -> None:
-    assert awaiting.timeout_of(inputs, custom, awaiting.DEFAULT_TIMEOUT_S) == seconds
+    assert readiness.timeout_of(inputs, custom, readiness.DEFAULT_TIMEOUT_S) == seconds
 
 
 def waiter(client: FakeClient, notes: Notes, cancel: threading.Event | None = None) -> Waiter:

@@ -10,8 +10,8 @@ It follows the official provider 4.34 in types, inputs, outputs, names of errors
     the API server: authentication, discovery, requests, errors.
 ``state``, ``diffing``
     what is kept of a resource, what changed, and whether it forces a replacement.
-``awaiting``
-    when an object is ready, as a table of rules a kind.
+``readiness``, ``awaiting``
+    when an object is ready, as a table of rules a kind; the waiting.
 ``helm``, ``helm_process``
     Helm releases through the `helm` program.
 ``components``, ``invokes``

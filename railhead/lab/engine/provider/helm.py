@@ -23,7 +23,14 @@ from typing import Any
 
 from pulumi.runtime.proto import provider_pb2
 
-from railhead.lab.engine.provider import awaiting, diffing, manifests, naming, properties
+from railhead.lab.engine.provider import (
+    awaiting,
+    diffing,
+    manifests,
+    naming,
+    properties,
+    readiness,
+)
 from railhead.lab.engine.provider.client import (
     METADATA_LIST,
     ApiError,
@@ -735,7 +742,7 @@ class HelmReleases:
 
     def _pod_problems(self, namespace: str) -> list[str]:
         problems = [
-            problem for pod in self._pods(namespace) for problem in awaiting.pod_problems(pod)
+            problem for pod in self._pods(namespace) for problem in readiness.pod_problems(pod)
         ]
         return problems[:10]
 

@@ -9,7 +9,14 @@ import grpc
 from google.protobuf import empty_pb2
 from pulumi.runtime.proto import provider_pb2
 
-from railhead.lab.engine.provider import awaiting, diffing, invokes, naming, properties
+from railhead.lab.engine.provider import (
+    awaiting,
+    diffing,
+    invokes,
+    naming,
+    properties,
+    readiness,
+)
 from railhead.lab.engine.provider.client import (
     NoMatchError,
     UnreachableError,
@@ -242,10 +249,10 @@ class KubernetesProvider(KubernetesPlugin):
         live = objects.read(old_live)
         if live is None:
             return []
-        entry = awaiting.entry_for(live)
+        entry = readiness.entry_for(live)
         if entry is None:
             return []
-        verdict = entry.rule(awaiting.Look(client=objects.client, live=live))
+        verdict = entry.rule(readiness.Look(client=objects.client, live=live))
         return [] if verdict.ready else ['.metadata.annotations["pulumi.com/replaceUnready"]']
 
     @reporting
