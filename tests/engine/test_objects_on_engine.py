@@ -400,6 +400,42 @@ def test_object_deleted_outside_is_made_again(stack: Stack) -> None:
     stack.destroy().ok()
 
 
+def test_an_old_object_on_its_way_out_is_waited_for(stack: Stack) -> None:
+    """A replacement whose predecessor's deletion was not awaited does not fail on its name."""
+    stack.program(
+        """
+        ns = k8s.core.v1.Namespace("ns", metadata={"name": NS}, opts=o)
+        k8s.core.v1.Pod(
+            "pod",
+            metadata={
+                "name": "pod", "namespace": NS, "finalizers": ["example.com/hold"],
+                "annotations": {"pulumi.com/skipAwait": "true"},
+            },
+            spec={
+                "nodeName": "nowhere",
+                "terminationGracePeriodSeconds": 0,
+                "containers": [{"name": "c", "image": config.get("image") or "x"}],
+            },
+            opts=opts(depends_on=[ns]),
+        )
+        """
+    )
+    stack.up().ok()
+    path = "/api/v1/namespaces/NS/pods/pod"
+    stack.set("image", "y")
+    process = stack.start_up()
+    stack.wait_for(lambda: (stack.get(path) or {})["metadata"].get("deletionTimestamp"), 60)
+    time.sleep(1.5)
+    assert process.poll() is None
+    stack.patch(path, {"metadata": {"finalizers": None}})
+    stack.wait_for(lambda: process.poll() is not None, 60)
+    assert process.returncode == 0, (stack.folder / "up.log").read_text()
+    live = stack.get(path)
+    assert live is not None
+    assert live["spec"]["containers"][0]["image"] == "y"
+    stack.patch(path, {"metadata": {"finalizers": None}})
+
+
 def test_unreachable_cluster(stack: Stack) -> None:
     """A preview falls back to the program and says so; an up fails; a destroy can be let off."""
     stack.program(

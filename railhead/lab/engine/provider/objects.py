@@ -32,6 +32,7 @@ from railhead.lab.engine.provider.client import (
 
 _RETRIES = 6
 _WEBHOOK_RETRY_S = 30.0
+_OLD_GONE_WITHIN_S = 300.0
 # Managers whose fields a resource takes over when it is first updated (await.go,
 # fixCSAFieldManagers): kubectl's, and the official provider's before server-side apply.
 _TAKEN_OVER = (
@@ -236,17 +237,22 @@ class Objects:
             if self.settings.server_side and (patch or self.settings.upsert):
                 return self._apply(urn, path, body, manager, force=self._force(inputs))
             query = {"fieldManager": manager, "fieldValidation": "Warn"}
+
+            def post() -> Reply:
+                return self.client.request("POST", resource.path(namespace), query=query, body=body)
+
             try:
-                reply = self.client.request(
-                    "POST", resource.path(namespace), query=query, body=body
-                )
+                reply = post()
             except ApiError as error:
                 if not error.already_exists:
                     raise
-                adopted = self._adopt(urn, path, body, manager, known_uids)
-                if adopted is None:
-                    raise
-                return adopted
+                if self._wait_for_old(urn, path, manager, known_uids):
+                    reply = post()
+                else:
+                    adopted = self._adopt(urn, path, body, manager, known_uids)
+                    if adopted is None:
+                        raise
+                    return adopted
             self._warn(urn, reply)
             live: dict[str, Any] = reply.body
             if self.settings.server_side:
@@ -297,6 +303,26 @@ class Objects:
                 self.report.status("", urn)
             return result
 
+    def _wait_for_old(self, urn: str, path: str, manager: str, known_uids: frozenset[str]) -> bool:
+        """Whether the name is free after waiting for this resource's own old object to go.
+
+        It is still on its way out when its deletion was not awaited, by `pulumi.com/skipAwait` or
+        because that run was killed.
+        """
+        live = self._get(path)
+        if live is None:
+            return True
+        metadata = live.get("metadata") or {}
+        own = metadata.get("uid") in known_uids or _is_ours(live, manager)
+        if not metadata.get("deletionTimestamp") or not own:
+            return False
+        self.report.status("Waiting for the old object to be deleted", urn)
+        try:
+            self.waiter(urn, live).until_gone({}, live, custom_timeout_s=_OLD_GONE_WITHIN_S)
+        except awaiting.NotReadyError as error:
+            raise OperationError(f"{error.problem}: {'; '.join(error.reasons)}") from error
+        return True
+
     def _adopt(
         self,
         urn: str,
@@ -310,8 +336,6 @@ class Objects:
             return None
         metadata = live.get("metadata") or {}
         if metadata.get("uid") in known_uids or not _is_ours(live, manager):
-            return None
-        if metadata.get("deletionTimestamp"):
             return None
         self.report.warning(
             "carrying on with the object that an interrupted run of this resource created", urn
