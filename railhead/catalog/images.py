@@ -34,13 +34,13 @@ _TO_MAP = (
 _RUN = "run in the lab: a two-process gloo all-reduce gave the right sum only with it"
 
 TORCH_CPU = Image(
-    reference="railhead.local/torch-cpu:1.13.1",
+    reference="railhead.local/torch-cpu:lab",
     framework="torch",
     environment=(
         Variable(name="PET_REDIRECTS", value="1", reason=_TO_MAP, source=_RUN),
         Variable(name="PET_TEE", value="1", reason=_TO_MAP, source=_RUN),
     ),
-    source="Debian 12 with python3-torch 1.13.1, Python 3.11; built by `railhead lab build`",
+    source="python3-torch of the machine's own release (1.13.1 on Debian 12); built by `railhead lab build`",
 )
 
 IMAGES: Mapping[str, Image] = MappingProxyType({i.reference: i for i in (TORCH_CPU,)})

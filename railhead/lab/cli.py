@@ -91,11 +91,7 @@ def up(
 
 
 @app.command()
-def build(
-    simulation: Annotated[
-        bool, typer.Option("--simulation", help="KWOK too, for --simulated-nodes.")
-    ] = False,
-) -> None:
+def build() -> None:
     """Build and install everything a lab needs into the cache, without starting it.
 
     Example: railhead lab build
@@ -105,8 +101,6 @@ def build(
 
     preflight.check_machine()
     parts.main_build(_console())
-    if simulation:
-        parts.ensure_kwok(_console())
 
 
 @app.command()

@@ -23,7 +23,7 @@ from railhead.launch.kube import Cluster
 NAMESPACE = "training"
 QUEUE = "training"
 RUNTIME = "torch"
-IMAGE = "railhead.local/torch-cpu:1.13.1"
+IMAGE = "railhead.local/torch-cpu:lab"
 CLUSTER_QUEUE = "training"
 # A process 1 ignores SIGTERM unless it says otherwise, and would take the whole grace period.
 SLEEP = [

@@ -51,7 +51,7 @@ CONTRACT = ClusterContract(
         Runtime(
             name="torch",
             framework="torch",
-            image="railhead.local/torch-cpu:1.13.1",
+            image="railhead.local/torch-cpu:lab",
             container="node",
             gpus_per_node=8,
         ),

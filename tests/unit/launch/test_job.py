@@ -113,7 +113,7 @@ def test_mistakes(text: str, says: str) -> None:
         "torch:2.9",
         "docker.io/library/torch",
         "localhost:5000/a/b:c",
-        "railhead.local/torch-cpu:1.13.1",
+        "railhead.local/torch-cpu:lab",
         "nvcr.io/nvidia/pytorch:25.09-py3",
         "a.b/c@sha256:" + "0" * 64,
         "Registry.example/a:B",
