@@ -40,7 +40,8 @@ TORCH_CPU = Image(
         Variable(name="PET_REDIRECTS", value="1", reason=_TO_MAP, source=_RUN),
         Variable(name="PET_TEE", value="1", reason=_TO_MAP, source=_RUN),
     ),
-    source="python3-torch of the machine's own release (1.13.1 on Debian 12); built by `railhead lab build`",
+    source="python3-torch of the machine's own release (1.13.1 on Debian 12), built by "
+    "`railhead lab build`",
 )
 
 IMAGES: Mapping[str, Image] = MappingProxyType({i.reference: i for i in (TORCH_CPU,)})
