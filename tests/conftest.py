@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
+import hypothesis
 import pytest
+
+# The same cases on every run in CI, so that what lands is what was tried; others on every other run.
+hypothesis.settings.register_profile("ci", derandomize=True, deadline=None)
+hypothesis.settings.register_profile("local", deadline=None)
+hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 REPO = Path(__file__).resolve().parent.parent
 # Cheap suites first, so that a mistake shows before a cluster is started.
