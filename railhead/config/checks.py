@@ -52,20 +52,22 @@ def _positive(value: Any) -> int:
 
 
 def _unique(raw: Raw) -> Iterator[Problem]:
-    scopes: dict[str, Callable[[Raw], Any]] = {
-        "pools": lambda row: row.get("name"),
-        "runtimes": lambda row: row.get("name"),
-        "queues": lambda row: (row.get("namespace"), row.get("name")),
-        "checkpoints": lambda row: (row.get("namespace"), row.get("name")),
+    scopes = {
+        "pools": ("name",),
+        "runtimes": ("name",),
+        "queues": ("namespace", "name"),
+        "checkpoints": ("namespace", "name"),
     }
-    for key, identity in scopes.items():
-        seen: dict[Any, str] = {}
+    for key, fields in scopes.items():
+        seen: dict[tuple[str, ...], str] = {}
         for path, row in _rows(raw, key):
-            this = identity(row)
+            # What is no text is the model's to complain about.
+            this = tuple(value for f in fields if isinstance(value := row.get(f), str))
+            if len(this) < len(fields):
+                continue
             if this in seen:
-                yield f"{path}.name", f"{row.get('name')!r} is taken by {seen[this]}"
-            elif row.get("name") is not None:
-                seen[this] = path
+                yield f"{path}.name", f"{row['name']!r} is taken by {seen[this]}"
+            seen.setdefault(this, path)
     for key in ("namespaces", "topology"):
         texts = _texts(raw.get(key))
         for index, text in enumerate(texts):
@@ -153,9 +155,9 @@ def _machines(raw: Raw) -> Iterator[Problem]:
                 f"{path}.instance_type",
                 f"{machine.name!r} is not on platform {platform!r}; it is on: {can}",
             )
-    by_name = {row.get("name"): row for _, row in _rows(raw, "pools")}
+    by_name = {str(row.get("name")): row for _, row in _rows(raw, "pools")}
     for path, row in _rows(raw, "runtimes"):
-        pool = _mapping(by_name.get(row.get("pool")))
+        pool = _mapping(by_name.get(str(row.get("pool"))))
         machine = MACHINES.get(str(pool.get("instance_type")))
         gpus = _positive(row.get("gpus_per_node"))
         if machine and gpus > machine.gpus:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -217,6 +217,8 @@ _JSON = st.recursive(
 )
 
 
+@example("checkpoints", [{"name": []}])
+@example("pools", [{"name": {}, "instance_type": []}])
 @given(st.sampled_from(sorted(lab())), _JSON)
 def test_any_value_anywhere_is_a_cluster_or_a_named_mistake(field: str, value: Any) -> None:
     raw = lab()
