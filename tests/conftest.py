@@ -8,7 +8,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-# The same cases on every run in CI, so that what lands is what was tried; others on every other run.
+# CI tries the same cases each time, so that what lands is what was tried; elsewhere they vary.
 hypothesis.settings.register_profile("ci", derandomize=True, deadline=None)
 hypothesis.settings.register_profile("local", deadline=None)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
