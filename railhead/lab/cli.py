@@ -84,8 +84,9 @@ def up(
         typer.echo(json.dumps(asdict(status_now), indent=1, default=dict))
         return
     _print_status(console, status_now)
+    which = "" if name == "lab" else f" --name {name}"
     console.print(
-        f'\nUp in {seconds["total"]:.1f} s. Next: [bold]eval "$(railhead lab env)"[/] '
+        f'\nUp in {seconds["total"]:.1f} s. Next: [bold]eval "$(railhead lab env{which})"[/] '
         "then `kubectl get nodes` or `pulumi up -s lab`."
     )
 

@@ -16,6 +16,7 @@ from railhead.errors import RailheadError
 
 if TYPE_CHECKING:
     from railhead.contract import ClusterContract
+    from railhead.launch.job import JobFile, Payload
     from railhead.launch.kube import Cluster
     from railhead.launch.logs import Gang, Line
     from railhead.launch.plan import Plan
@@ -175,12 +176,12 @@ def _describe(plan: Plan) -> str:
     )
 
 
-def _plan(cluster: Cluster, job_file: Path, sets: list[str]) -> tuple[Plan, ClusterContract]:
-    from railhead.launch.job import read_job
+def _plan(
+    cluster: Cluster, job: JobFile, files: tuple[Payload, ...]
+) -> tuple[Plan, ClusterContract]:
     from railhead.launch.plan import check_job, make_plan
     from railhead.launch.preflight import read_contract, read_runtime
 
-    job, files = read_job(job_file, sets=sets)
     contract = read_contract(cluster)
     runtime = read_runtime(cluster, check_job(job, contract).name)
     return make_plan(job, files, contract, runtime), contract
@@ -227,10 +228,13 @@ def launch(
     for field, value in (("name", name), ("nodes", nodes), ("queue", queue)):
         if value is not None:
             overrides.append(f"{field}={value}")
+    from railhead.launch.job import read_job
     from railhead.launch.preflight import preflight
 
+    # A mistake in the file needs no cluster to be told.
+    job, files = read_job(job_file, sets=overrides)
     with _cluster(kubeconfig, context, lab) as cluster:
-        plan, contract = _plan(cluster, job_file, overrides)
+        plan, contract = _plan(cluster, job, files)
         checks = preflight(cluster, plan, contract)
         _say(f"{_describe(plan)} on {contract.cluster} ({cluster.target.why})")
         for check in checks:
