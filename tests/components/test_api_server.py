@@ -332,7 +332,10 @@ def test_controllers_may_still_write_to_a_job_that_was_there_before(
         assert applied.run("create", "-f", "-", stdin=old).returncode == 0
     finally:
         applied.apply(body)
-    applied.eventually_refuses(without(train_job(), "metadata", "labels"))
+    # Under a name of its own: one that is taken is refused whether the guard is back or not.
+    unlabelled = without(train_job(), "metadata", "labels")
+    unlabelled["metadata"] = {**unlabelled["metadata"], "name": "probe"}
+    assert "set the label" in applied.eventually_refuses(unlabelled)
 
     def patch(change: dict[str, Any]) -> str:
         result = applied.run(
