@@ -252,3 +252,16 @@ def test_a_failed_build_publishes_nothing(
         golang.build_upstream(runner, lambda _fraction, _detail: None)
     assert not (cache / "bin").exists()
     assert list((cache / "tmp").iterdir()) == []
+
+
+def test_a_labs_own_link_is_not_the_users_pulumi(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAILHEAD_CACHE", str(tmp_path))
+    tools = tmp_path / "labs" / "lab" / "tools"
+    tools.mkdir(parents=True)
+    link = tools / "pulumi"
+    link.write_text("#!/bin/sh\necho v99.0.0\n")
+    link.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tools))
+    assert golang.users_pulumi() is None
