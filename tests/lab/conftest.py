@@ -44,9 +44,13 @@ def running_lab() -> Iterator[str]:
     """The name of a running lab of two real nodes; taken down at the end of the session."""
     if os.geteuid() != 0:
         pytest.skip("a lab needs root")
+    keep = bool(os.environ.get("RAILHEAD_KEEP_TEST_LAB"))
+    if not keep:
+        # One that a killed run has left holds that run's jobs.
+        succeed(railhead("lab", "down", "--name", LAB))
     succeed(railhead("lab", "up", "--name", LAB))
     yield LAB
-    if not os.environ.get("RAILHEAD_KEEP_TEST_LAB"):
+    if not keep:
         succeed(railhead("lab", "down", "--name", LAB))
 
 
