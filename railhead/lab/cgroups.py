@@ -69,7 +69,7 @@ def _hierarchies() -> list[Path]:
     return [
         entry
         for entry in sorted(ROOT.iterdir())
-        if entry.is_dir() and not entry.is_symlink() and entry.name != "unified"
+        if (entry / "cgroup.procs").exists() and not entry.is_symlink() and entry.name != "unified"
     ]
 
 
