@@ -5,8 +5,8 @@ Paths in here are those that the lab sees (`railhead.lab.spec.INSIDE`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from railhead.lab import spec as lab
@@ -32,13 +32,12 @@ class Service:
 
     role: str
     argv: tuple[str, ...]
-    env: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def environment(self) -> dict[str, str]:
         """Variables beside PATH, HOME and LANG."""
         temporary = NODE_TEMPORARY if "/" in self.role else LAB_TEMPORARY
-        return {"TMPDIR": temporary, **self.env}
+        return {"TMPDIR": temporary}
 
     @property
     def log(self) -> str:

@@ -122,10 +122,6 @@ class Init:
             for name, one in (answer.get("roles") or {}).items()
         }
 
-    def signal(self, role: str, number: signals.Signals) -> None:
-        """Send a signal to a running role."""
-        self._ask({"op": "signal", "role": role, "signal": int(number)})
-
     def _ask(self, request: Mapping[str, Any], fds: Sequence[int] = ()) -> dict[str, Any]:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(120)
