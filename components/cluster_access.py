@@ -10,7 +10,9 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 
 from railhead import paths
-from railhead.config.model import ExistingPlatform, LabPlatform
+from railhead.config.existing import ExistingPlatform
+from railhead.config.lab import LabPlatform
+from railhead.config.model import PlatformConfig
 from railhead.errors import PrerequisiteError
 
 # The lab's own environment sets it, so that a second lab takes the same stack.
@@ -30,7 +32,7 @@ class ClusterAccess:
     identity: str
 
 
-def cluster_access(platform: LabPlatform | ExistingPlatform, cluster: str) -> ClusterAccess:
+def cluster_access(platform: PlatformConfig, cluster: str) -> ClusterAccess:
     """Find the kubeconfig that a platform means.
 
     Raises:
@@ -38,6 +40,8 @@ def cluster_access(platform: LabPlatform | ExistingPlatform, cluster: str) -> Cl
     """
     if isinstance(platform, LabPlatform):
         return _lab(os.environ.get(LAB_VARIABLE) or platform.lab)
+    if not isinstance(platform, ExistingPlatform):
+        raise TypeError(f"platform {platform.kind!r} makes its own cluster")
     path = Path(platform.kubeconfig).expanduser().absolute()
     if not path.is_file():
         raise PrerequisiteError(

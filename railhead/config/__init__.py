@@ -18,6 +18,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from railhead.config.checks import problems
+from railhead.config.clusters import CLUSTERS
 from railhead.config.model import Cluster
 from railhead.errors import InputError, did_you_mean
 
@@ -67,16 +68,18 @@ def parse(raw: Any, *, where: str) -> Cluster:
             f"{where}: {PROJECT}:{KEY} is missing",
             remedy="describe the cluster under `config:`, as stacks/Pulumi.lab.yaml does",
         )
-    found: list[tuple[str, str]] = []
+    model, found = _model(raw)
     cluster = None
     try:
-        cluster = Cluster.model_validate(raw)
+        cluster = model.model_validate(raw)
     except ValidationError as error:
-        # A list whose every element is malformed is called too short as well; it is not.
         found.extend(
-            _described(details)
+            _described(model, details)
             for details in error.errors(include_url=False)
-            if details["type"] != "too_short" or not details["input"]
+            # A list whose every element is malformed is called too short as well; it is not.
+            if (details["type"] != "too_short" or not details["input"])
+            # Which fields a platform and its pools have cannot be told while its kind is not known.
+            and not (model is Cluster and details["loc"][0] in ("platform", "pools"))
         )
     found.extend(problems(raw))
     if cluster is None or found:
@@ -87,10 +90,25 @@ def parse(raw: Any, *, where: str) -> Cluster:
     return cluster
 
 
-def _described(error: ErrorDetails) -> tuple[str, str]:
+def _model(raw: Any) -> tuple[type[Cluster], list[tuple[str, str]]]:
+    """The model of the platform's clusters; what all share, and a mistake, where none is known."""
+    platform = raw.get("platform") if isinstance(raw, dict) else None
+    if not isinstance(platform, dict):
+        # Missing or malformed, and any of the models says so.
+        return CLUSTERS["existing"], []
+    kind = platform.get("kind")
+    if isinstance(kind, str) and kind in CLUSTERS:
+        return CLUSTERS[kind], []
+    if kind is None:
+        return Cluster, [("platform.kind", "is missing")]
+    listed = did_you_mean(str(kind), CLUSTERS) or f"; there are: {', '.join(CLUSTERS)}"
+    return Cluster, [("platform.kind", f"{kind!r} is not known{listed}")]
+
+
+def _described(model: type[Cluster], error: ErrorDetails) -> tuple[str, str]:
     kind, given = error["type"], error["input"]
     context = error.get("ctx", {})
-    path = _path(error["loc"])
+    path = _path(model, error["loc"])
     if kind == "railhead":
         return path, error["msg"]
     if kind == "missing":
@@ -98,7 +116,7 @@ def _described(error: ErrorDetails) -> tuple[str, str]:
     if kind == "too_short":
         return path, "is empty; it needs at least 1"
     if kind == "extra_forbidden":
-        fields = _fields(error["loc"][:-1])
+        fields = _fields(model, error["loc"][:-1])
         listed = did_you_mean(str(error["loc"][-1]), fields) or f"; there are: {', '.join(fields)}"
         return path, f"is not a field{listed}"
     if kind == "union_tag_invalid":
@@ -123,16 +141,16 @@ def _described(error: ErrorDetails) -> tuple[str, str]:
     return path, f"{shown!r}: {message}"
 
 
-def _path(loc: tuple[int | str, ...]) -> str:
+def _path(model: type[Cluster], loc: tuple[int | str, ...]) -> str:
     text = ""
-    for part in _without_tags(loc):
+    for part in _without_tags(model, loc):
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
     return text
 
 
-def _without_tags(loc: tuple[int | str, ...]) -> Iterator[int | str]:
+def _without_tags(model: type[Cluster], loc: tuple[int | str, ...]) -> Iterator[int | str]:
     """The location without the tags that pydantic adds for a discriminated union, and `[key]`."""
-    at: Any = Cluster
+    at: Any = model
     for part in loc:
         nexts = _step(at, part)
         if nexts is not _TAG and part != "[key]":
@@ -172,8 +190,8 @@ def _member(union: Any, tag: int | str) -> Any:
     return None
 
 
-def _fields(loc: tuple[int | str, ...]) -> list[str]:
-    at: Any = Cluster
+def _fields(model: type[Cluster], loc: tuple[int | str, ...]) -> list[str]:
+    at: Any = model
     for part in loc:
         following = _step(at, part)
         at = _member(at, part) if following is _TAG else following

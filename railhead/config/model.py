@@ -29,17 +29,20 @@ _INTERFACE = re.compile(r"^[A-Za-z0-9_.-]{1,15}$")
 _VARIABLE = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
 
 
-def _problem(message: str) -> PydanticCustomError:
+def problem(message: str) -> PydanticCustomError:
+    """An error that :func:`railhead.config.parse` shows word for word."""
     # The message is shown as it is: values in it must not be taken for a format.
     return PydanticCustomError("railhead", "{message}", {"message": message})
 
 
-def _catalogue(rows: Any, what: str) -> Any:
+def catalogue(rows: Any, what: str) -> Any:
+    """A validator for a field that names one of ``rows``; ``what`` ends 'in the catalogue'."""
+
     def check(value: str) -> str:
         if value not in rows:
             near = did_you_mean(value, rows)
             known = near or f"; there are: {', '.join(sorted(rows))}"
-            raise _problem(f"{value!r} is not in the catalogue{what}{known}")
+            raise problem(f"{value!r} is not in the catalogue{what}{known}")
         return value
 
     return AfterValidator(check)
@@ -48,7 +51,7 @@ def _catalogue(rows: Any, what: str) -> Any:
 def _matching(pattern: re.Pattern[str], rule: str, longest: int = 63) -> Any:
     def check(value: str) -> str:
         if len(value) > longest or not pattern.match(value):
-            raise _problem(f"{value!r} is not {rule}, at most {longest} characters")
+            raise problem(f"{value!r} is not {rule}, at most {longest} characters")
         return value
 
     return AfterValidator(check)
@@ -56,7 +59,7 @@ def _matching(pattern: re.Pattern[str], rule: str, longest: int = 63) -> Any:
 
 def _absolute(value: str) -> str:
     if not value.startswith("/") or value == "/" or "//" in value or "/../" in f"{value}/":
-        raise _problem(f"{value!r} is not an absolute path below /")
+        raise problem(f"{value!r} is not an absolute path below /")
     return value.rstrip("/")
 
 
@@ -64,7 +67,7 @@ def _network(value: str) -> str:
     try:
         network = ipaddress.ip_network(value)
     except ValueError as error:
-        raise _problem(f"{value!r} is not a network, such as '192.168.128.0/20': {error}") from None
+        raise problem(f"{value!r} is not a network, such as '192.168.128.0/20': {error}") from None
     return str(network)
 
 
@@ -72,7 +75,7 @@ def _address(value: str) -> str:
     try:
         return str(ipaddress.ip_address(value))
     except ValueError:
-        raise _problem(f"{value!r} is not an IP address, such as '192.168.136.1'") from None
+        raise problem(f"{value!r} is not an IP address, such as '192.168.136.1'") from None
 
 
 Name = Annotated[
@@ -89,34 +92,19 @@ IpAddress = Annotated[str, AfterValidator(_address)]
 Positive = Annotated[int, Field(strict=True, ge=1)]
 
 
-class _Model(BaseModel):
+class Model(BaseModel):
+    """A frozen model that refuses fields it does not know."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class LabPlatform(_Model):
-    """The lab on this machine. ``lab`` is its name, as in ``railhead lab up --name``."""
+class PlatformConfig(Model):
+    """Where a cluster lives; each platform has a model of its own, told apart by ``kind``."""
 
-    kind: Literal["lab"]
-    lab: Name = "lab"
-
-
-class ExistingPlatform(_Model):
-    """A cluster that is there already; nothing below Kubernetes is created.
-
-    ``kubeconfig`` is a path (``~`` allowed); its content never enters the state. ``identity`` names
-    the cluster for good: resources are replaced when it changes, and only then.
-    """
-
-    kind: Literal["existing"]
-    kubeconfig: str = Field(min_length=1)
-    context: str | None = Field(default=None, min_length=1)
-    identity: Name | None = None
+    kind: str
 
 
-Platform = Annotated[LabPlatform | ExistingPlatform, Field(discriminator="kind")]
-
-
-class Toleration(_Model):
+class Toleration(Model):
     """A Kubernetes toleration."""
 
     key: LabelKey | None = None
@@ -125,17 +113,21 @@ class Toleration(_Model):
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
 
 
-class Pool(_Model):
-    """A set of equal nodes. Quotas are derived from ``nodes`` and the instance type."""
+class Pool(Model):
+    """A set of equal GPU nodes. Quotas are derived from ``nodes`` and the instance type.
+
+    Each platform extends it; what is common is what Kubernetes sees. ``node_selector`` are the
+    labels that the pool's nodes carry, ``tolerations`` what its pods must tolerate.
+    """
 
     name: Name
-    instance_type: Annotated[str, _catalogue(MACHINES, "")]
+    instance_type: Annotated[str, catalogue(MACHINES, "")]
     nodes: Positive
     node_selector: dict[LabelKey, str] = Field(min_length=1)
     tolerations: tuple[Toleration, ...] = ()
 
 
-class Rail(_Model):
+class Rail(Model):
     """One rail: the nodes' interface ``master`` and the addresses that pods get on it.
 
     ``range_start`` and ``range_end`` keep pods off the addresses that nodes use in ``subnet``.
@@ -148,14 +140,14 @@ class Rail(_Model):
     range_end: IpAddress | None = None
 
 
-class HostLocalIpam(_Model):
+class HostLocalIpam(Model):
     """The host-local CNI plugin. ``data_dir`` must be shared by the nodes, or leases collide."""
 
     kind: Literal["host-local"]
     data_dir: AbsolutePath
 
 
-class FabricConfig(_Model):
+class FabricConfig(Model):
     """The training fabric and how it enters pods.
 
     ``mtu`` is in bytes. ``lock_memory`` adds the fabric's capabilities (IPC_LOCK) to training
@@ -163,7 +155,7 @@ class FabricConfig(_Model):
     runtime has no memlock limit.
     """
 
-    kind: Annotated[str, _catalogue(FABRICS, " of fabrics")]
+    kind: Annotated[str, catalogue(FABRICS, " of fabrics")]
     mode: str
     mtu: Annotated[int, Field(strict=True, ge=576, le=9216)]
     rails: tuple[Rail, ...] = Field(min_length=1)
@@ -171,7 +163,7 @@ class FabricConfig(_Model):
     lock_memory: bool = True
 
 
-class QueueConfig(_Model):
+class QueueConfig(Model):
     """A LocalQueue that researchers name, and the ClusterQueue over ``pools`` behind it."""
 
     name: Name
@@ -180,7 +172,7 @@ class QueueConfig(_Model):
     pools: tuple[Name, ...] = Field(min_length=1)
 
 
-class CheckpointConfig(_Model):
+class CheckpointConfig(Model):
     """A ReadWriteMany claim; ``size`` is a Kubernetes quantity."""
 
     name: Name
@@ -190,7 +182,7 @@ class CheckpointConfig(_Model):
     mount_path: AbsolutePath
 
 
-class RuntimeConfig(_Model):
+class RuntimeConfig(Model):
     """A ClusterTrainingRuntime.
 
     ``nodes`` is what a job that names no count would get; every job must name one, and where Kueue
@@ -215,7 +207,7 @@ class RuntimeConfig(_Model):
     environment: dict[Variable, str] = Field(default_factory=dict)
 
 
-class ControllerResources(_Model):
+class ControllerResources(Model):
     """What each controller requests, and its memory limit; None leaves the chart's own."""
 
     cpu: Quantity
@@ -223,8 +215,11 @@ class ControllerResources(_Model):
     memory_limit: Quantity
 
 
-class Cluster(_Model):
+class Cluster(Model):
     """One cluster, the value of ``railhead:cluster`` in its stack's file.
+
+    Each platform has a subclass with its own ``platform`` and ``pools``
+    (:data:`railhead.config.clusters.CLUSTERS`); this is what they share.
 
     ``researchers`` is the group that may submit and inspect jobs in ``namespaces``. ``topology``
     lists node labels from the widest to the host. ``ready_timeout_seconds`` is how long an admitted
@@ -232,8 +227,8 @@ class Cluster(_Model):
     """
 
     name: Name
-    versions: Annotated[str, _catalogue(COMBINATIONS, " of version combinations")]
-    platform: Platform
+    versions: Annotated[str, catalogue(COMBINATIONS, " of version combinations")]
+    platform: PlatformConfig
     namespaces: tuple[Name, ...] = Field(min_length=1)
     researchers: str = Field(min_length=1)
     topology: tuple[LabelKey, ...] = Field(min_length=1)
