@@ -2,7 +2,6 @@
 
 import pulumi
 
-from components.cluster_access import cluster_access
 from components.training_cluster import TrainingCluster, TrainingClusterArgs
 from railhead import config, contract
 from railhead.errors import RailheadError
@@ -16,12 +15,13 @@ def main() -> None:
             pulumi.Config(config.PROJECT).get_object(config.KEY),
             where=f"stacks/Pulumi.{stack}.yaml",
         )
-        access = cluster_access(cluster.platform, cluster.name)
-        built = TrainingCluster(cluster.name, TrainingClusterArgs(cluster=cluster, access=access))
+        built = TrainingCluster(cluster.name, TrainingClusterArgs(cluster=cluster))
     except RailheadError as error:
         # Printed as it is, without a traceback.
         raise pulumi.RunError(str(error)) from None
     pulumi.export(contract.OUTPUT, built.contract.model_dump(mode="json"))
+    if built.kubeconfig is not None:
+        pulumi.export(contract.KUBECONFIG_OUTPUT, pulumi.Output.secret(built.kubeconfig))
 
 
 main()

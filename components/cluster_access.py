@@ -1,8 +1,9 @@
-"""How the engine reaches the cluster: a kubeconfig's path, never its content."""
+"""How the engine reaches the cluster: the path of a kubeconfig, or its content as a secret."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,13 +24,15 @@ LAB_VARIABLE = "RAILHEAD_LAB"
 class ClusterAccess:
     """A reachable cluster.
 
-    ``identity`` names it for good: resources are replaced when it changes, and only then, however
-    often its address or its credentials do.
+    ``kubeconfig`` is a path, or the content as a secret. ``identity`` names the cluster for good:
+    resources are replaced when it changes, and only then, however often its address or its
+    credentials do. Nothing goes into the cluster before ``after`` is there, nor leaves later.
     """
 
-    kubeconfig: Path
+    kubeconfig: pulumi.Input[str]
     context: str | None
-    identity: str
+    identity: pulumi.Input[str]
+    after: Sequence[pulumi.Resource] = ()
 
 
 def cluster_access(platform: PlatformConfig, cluster: str) -> ClusterAccess:
@@ -49,7 +52,7 @@ def cluster_access(platform: PlatformConfig, cluster: str) -> ClusterAccess:
             remedy="write the cluster's kubeconfig there, or correct the path in the stack's file",
         )
     return ClusterAccess(
-        kubeconfig=path, context=platform.context, identity=platform.identity or cluster
+        kubeconfig=str(path), context=platform.context, identity=platform.identity or cluster
     )
 
 
@@ -64,7 +67,9 @@ def _lab(name: str) -> ClusterAccess:
                 remedy=f"run `railhead lab up{suffix}`",
             )
     return ClusterAccess(
-        kubeconfig=kubeconfig, context=None, identity=identity.read_text(encoding="utf-8").strip()
+        kubeconfig=str(kubeconfig),
+        context=None,
+        identity=identity.read_text(encoding="utf-8").strip(),
     )
 
 
@@ -72,8 +77,11 @@ def provider(name: str, access: ClusterAccess, opts: pulumi.ResourceOptions) -> 
     """The one provider that every resource of the cluster is registered with."""
     return kubernetes.Provider(
         name,
-        kubeconfig=str(access.kubeconfig),
+        kubeconfig=access.kubeconfig,
         context=access.context,
         cluster_identifier=access.identity,
-        opts=opts,
+        # Whatever goes into the cluster has the provider, and so waits for these.
+        opts=pulumi.ResourceOptions.merge(
+            opts, pulumi.ResourceOptions(depends_on=list(access.after))
+        ),
     )

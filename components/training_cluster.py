@@ -8,11 +8,12 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 
 from components.charts import Resources
-from components.cluster_access import ClusterAccess, provider
+from components.cluster_access import provider
 from components.contract import ContractArgs, PublishedContract, build
 from components.guards import Guards, GuardsArgs
 from components.jobset import JobSet, JobSetArgs
 from components.kueue import Kueue, KueueArgs
+from components.platforms import infrastructure
 from components.queues import Queues, QueuesArgs
 from components.researchers import Researchers, ResearchersArgs
 from components.runtimes import Runtimes, RuntimesArgs
@@ -28,7 +29,6 @@ class TrainingClusterArgs:
     """Arguments of :class:`TrainingCluster`."""
 
     cluster: Cluster
-    access: ClusterAccess
 
 
 class TrainingCluster(pulumi.ComponentResource):
@@ -38,10 +38,12 @@ class TrainingCluster(pulumi.ComponentResource):
     namespaces while Kueue, JobSet and Trainer still run to let go of finalizers, and removes Kueue
     with its aggregated API after the last namespace that the API's absence would wedge.
 
-    ``contract``: what the cluster tells its users, known at plan time.
+    ``contract``: what the cluster tells its users, known at plan time. ``kubeconfig``: a secret,
+    None where the cluster was there before.
     """
 
     contract: ClusterContract
+    kubeconfig: pulumi.Output[str] | None
     provider: kubernetes.Provider
 
     def __init__(
@@ -50,14 +52,17 @@ class TrainingCluster(pulumi.ComponentResource):
         super().__init__("railhead:index:TrainingCluster", name, None, opts)
         cluster = args.cluster
         combination = COMBINATIONS[cluster.versions]
+        below_kubernetes = infrastructure(cluster, pulumi.ResourceOptions(parent=self))
+        self.kubeconfig = below_kubernetes.kubeconfig
         self.provider = provider(
-            f"{name}-kubernetes", args.access, pulumi.ResourceOptions(parent=self)
+            f"{name}-kubernetes", below_kubernetes.access, pulumi.ResourceOptions(parent=self)
         )
 
         # A component's own `depends_on` does not reach its children: what must come first is an
         # argument, and each child says it for itself.
         below = pulumi.ResourceOptions(parent=self, providers=[self.provider])
 
+        platform = below_kubernetes.inside(f"{name}-platform", after=[], opts=below)
         resources = None
         if cluster.controllers is not None:
             resources = Resources(
@@ -104,7 +109,7 @@ class TrainingCluster(pulumi.ComponentResource):
                 TrainingNamespaceArgs(
                     cluster=cluster,
                     namespace=namespace,
-                    after=[kueue, jobset, trainer, queues, runtimes, guards],
+                    after=[*platform, kueue, jobset, trainer, queues, runtimes, guards],
                 ),
                 opts=below,
             )

@@ -19,6 +19,8 @@ NAMESPACE = "railhead-system"
 CONFIG_MAP = "railhead-contract"
 KEY = "contract.json"
 OUTPUT = "contract"
+# A secret of its own, where the stack made the cluster.
+KUBECONFIG_OUTPUT = "kubeconfig"
 
 Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
