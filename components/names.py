@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from typing import Any
 
 # A namespace with it may hold training jobs, and only such a namespace.
@@ -26,3 +27,32 @@ def versioned(name: str, spec: Any) -> str:
     """
     text = json.dumps(spec, sort_keys=True)
     return f"{name[:50]}-{hashlib.sha256(text.encode()).hexdigest()[:6]}"
+
+
+def physical_name(*parts: str, limit: int = 63) -> str:
+    """``parts`` joined with ``-`` as a name that clouds take (RFC 1035), at most ``limit`` long.
+
+    It starts with a letter, ends with a letter or a digit, and has only lower-case letters, digits
+    and ``-`` in it. Where that costs a character, six hexadecimal digits of all of ``parts`` end
+    the name, so that two which are cut alike still differ. Never change what it gives: a resource
+    with another name is another resource, and the old one goes.
+
+    >>> physical_name("llm", "rdma")
+    'llm-rdma'
+    >>> physical_name("a-very-long-name-of-a-cluster", "system", limit=20)
+    'a-very-long-n-e792af'
+
+    Raises:
+        ValueError: ``limit`` leaves no room for a letter and the digits.
+    """
+    # A letter, a dash and six digits.
+    if limit < 8:
+        raise ValueError(f"no name of {limit} characters can be told from others")
+    wanted = "-".join(parts)
+    name = re.sub(r"[^a-z0-9]+", "-", wanted.lower()).strip("-")
+    if not name[:1].isalpha():
+        name = f"r{name}"
+    if name == wanted and len(name) <= limit:
+        return name
+    digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:6]
+    return f"{name[: limit - 7].rstrip('-')}-{digest}"
