@@ -21,6 +21,9 @@ from pulumi.runtime import mocks, rpc
 from pulumi.runtime.settings import ROOT, configure, reset_options
 from pulumi.runtime.stack import run_in_stack
 
+from tests.providers.answers import answer
+from tests.providers.shapes import fabricated
+
 REPO = Path(__file__).resolve().parents[2]
 
 
@@ -35,6 +38,8 @@ class Registered:
     parent: str
     provider: str
     deleted_with: str
+    protect: bool
+    ignore_changes: frozenset[str]
     dependencies: frozenset[str]
     inputs: Mapping[str, Any]
 
@@ -90,10 +95,12 @@ class RecordingMocks(pulumi.runtime.Mocks):
         self.known = known
 
     def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str | None, dict]:
-        return (f"{args.name}-id" if self.known else None), dict(args.inputs)
+        if not self.known:
+            return None, dict(args.inputs)
+        return f"{args.name}-id", fabricated(args.typ, args.name, args.inputs)
 
     def call(self, args: pulumi.runtime.MockCallArgs) -> Any:
-        raise AssertionError(f"the program invokes {args.token}")
+        return answer(args.token, args.args)
 
 
 class RecordingMonitor(mocks.MockMonitor):
@@ -113,6 +120,8 @@ class RecordingMonitor(mocks.MockMonitor):
             parent=request.parent,
             provider=request.provider,
             deleted_with=request.deletedWith,
+            protect=request.protect,
+            ignore_changes=frozenset(request.ignoreChanges),
             dependencies=frozenset(request.dependencies),
             inputs=rpc.deserialize_properties(request.object, keep_unknowns=True) or {},
         )
@@ -135,11 +144,31 @@ def environment(values: Mapping[str, str]) -> Iterator[None]:
         os.environ.update(before)
 
 
-def lab_cluster() -> dict[str, Any]:
-    """The lab stack's own `railhead:cluster`."""
-    text = (REPO / "stacks" / "Pulumi.lab.yaml").read_text()
+STACKS = sorted(
+    path.name.removeprefix("Pulumi.").removesuffix(".yaml")
+    for path in (REPO / "stacks").glob("Pulumi.*.yaml")
+)
+
+
+def stack_cluster(stack: str) -> dict[str, Any]:
+    """The `railhead:cluster` of a stack that is shipped."""
+    text = (REPO / "stacks" / f"Pulumi.{stack}.yaml").read_text()
     cluster: dict[str, Any] = yaml.safe_load(text)["config"]["railhead:cluster"]
     return cluster
+
+
+def lab_cluster() -> dict[str, Any]:
+    """The lab stack's own `railhead:cluster`."""
+    return stack_cluster("lab")
+
+
+def fake_kubeconfig(home: Path, cluster: Mapping[str, Any]) -> None:
+    """The kubeconfig that an existing cluster's stack names, below ``home``."""
+    if named := cluster["platform"].get("kubeconfig"):
+        path = Path(str(named).replace("~", str(home), 1))
+        assert path.is_relative_to(home), f"{named} is not below the home directory"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("apiVersion: v1\nkind: Config\n")
 
 
 def fake_lab(cache: Path) -> None:
@@ -153,14 +182,16 @@ def fake_lab(cache: Path) -> None:
         (cache / "charts" / chart / "Chart.yaml").write_text("apiVersion: v2\n")
 
 
-async def _run(monitor: RecordingMonitor, settings: dict[str, str], preview: bool) -> None:
+async def _run(
+    monitor: RecordingMonitor, stack: str, settings: dict[str, str], preview: bool
+) -> None:
     configure(
         mocks.MockSettings(
             monitor=monitor,
             monitor_features=set(monitor.GetDeploymentInfo(Empty()).supportedFeatures),
             engine=mocks.MockEngine(None),
             project="railhead",
-            stack="lab",
+            stack=stack,
             dry_run=preview,
             callbacks=None,
         )
@@ -178,7 +209,12 @@ async def _run(monitor: RecordingMonitor, settings: dict[str, str], preview: boo
 
 
 def run_program(
-    cluster: Mapping[str, Any] | None, cache: Path, *, known: bool = True, preview: bool = False
+    cluster: Mapping[str, Any] | None,
+    cache: Path,
+    *,
+    stack: str = "lab",
+    known: bool = True,
+    preview: bool = False,
 ) -> Recording:
     """Run the repository's `__main__.py` as the engine would; return what it registered.
 
@@ -187,13 +223,13 @@ def run_program(
     recording = Recording()
     answers = RecordingMocks(known=known)
     with (
-        environment({"RAILHEAD_CACHE": str(cache)}),
+        environment({"RAILHEAD_CACHE": str(cache), "HOME": str(cache / "home")}),
         warnings.catch_warnings(record=True) as caught,
     ):
         warnings.simplefilter("always", RuntimeWarning)
         settings = {} if cluster is None else {"railhead:cluster": json.dumps(cluster)}
         try:
-            asyncio.run(_run(RecordingMonitor(answers, recording), settings, preview))
+            asyncio.run(_run(RecordingMonitor(answers, recording), stack, settings, preview))
         finally:
             pulumi.runtime.set_all_config({})
             reset_options()
@@ -201,3 +237,17 @@ def run_program(
     forgotten = [str(w.message) for w in caught if "never awaited" in str(w.message)]
     assert not forgotten, forgotten
     return recording
+
+
+def run_stack(
+    stack: str, folder: Path, *, known: bool = True, cluster: Mapping[str, Any] | None = None
+) -> Recording:
+    """Run the program on a stack that is shipped; ``folder`` is an empty one of the caller's.
+
+    ``known`` False is a preview of a new stack: nothing that a provider would add is known.
+    ``cluster`` replaces the stack's own.
+    """
+    chosen = stack_cluster(stack) if cluster is None else cluster
+    fake_lab(folder)
+    fake_kubeconfig(folder / "home", chosen)
+    return run_program(chosen, folder, stack=stack, known=known, preview=not known)

@@ -15,7 +15,7 @@ from railhead.catalog.versions import LAB, PRODUCTION, TEMPLATE_CHARGE, OciChart
 from railhead.contract import ClusterContract
 from tests.components.recording import Recording, Registered, fake_lab, lab_cluster, run_program
 
-URNS = Path(__file__).with_name("lab.urns.txt")
+URNS = Path(__file__).with_name("urns") / "lab.txt"
 STACK = "pulumi:pulumi:Stack"
 PROVIDER = "pulumi:providers:kubernetes"
 RELEASE = "kubernetes:helm.sh/v3:Release"

@@ -1,0 +1,135 @@
+"""A copy of this repository's own project, run by the real engine on recording providers."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from railhead.lab.engine.install import install as install_stand_ins
+from tests.components.recording import fake_kubeconfig, fake_lab, stack_cluster
+from tests.engine.controlplane import locate
+from tests.providers.install import install as install_recorders
+from tests.providers.recording import JOURNAL
+
+REPO = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preview:
+    """What `pulumi preview` says it would do, and how long it took in seconds."""
+
+    operations: Mapping[str, int]
+    steps: tuple[tuple[str, str], ...]
+    seconds: float
+
+
+class Project:
+    """One stack of a copy of the project, with a ``file://`` backend and a journal of its own."""
+
+    def __init__(self, folder: Path, stack: str) -> None:
+        pulumi = locate("pulumi")
+        if pulumi is None:
+            pytest.skip("no pulumi: set RAILHEAD_TEST_BIN or run `railhead lab build`")
+        self.folder, self.stack, self.pulumi = folder / "project", stack, pulumi
+        self.journal = folder / "journal.jsonl"
+        self.journal.touch()
+        for name in ("project/stacks", "state", "home/.kube", "plugins", "cache"):
+            (folder / name).mkdir(parents=True)
+        shutil.copy(REPO / "__main__.py", self.folder)
+        # Without the virtual environment: the stand-in's own interpreter has everything.
+        settings = yaml.safe_load((REPO / "Pulumi.yaml").read_text())
+        settings["runtime"] = "python"
+        del settings["backend"]
+        (self.folder / "Pulumi.yaml").write_text(yaml.safe_dump(settings))
+        self.file = self.folder / "stacks" / f"Pulumi.{stack}.yaml"
+        shutil.copy(REPO / "stacks" / self.file.name, self.file)
+        fake_lab(folder / "cache")
+        fake_kubeconfig(folder / "home", stack_cluster(stack))
+        plugins = folder / "plugins"
+        install_stand_ins(plugins, python=Path(sys.executable), helm=None)
+        install_recorders(plugins)
+        self.environment = {
+            "PATH": f"{plugins}:{pulumi.parent}:/usr/local/bin:/usr/bin:/bin",
+            "HOME": str(folder / "home"),
+            "PULUMI_HOME": str(folder / "home"),
+            "PULUMI_BACKEND_URL": f"file://{folder / 'state'}",
+            "PULUMI_CONFIG_PASSPHRASE": "",
+            "PULUMI_SKIP_UPDATE_CHECK": "1",
+            "RAILHEAD_CACHE": str(folder / "cache"),
+            "AWS_REGION": "us-east-1",
+            JOURNAL: str(self.journal),
+            "LANG": "C.UTF-8",
+        }
+        self.run("stack", "init", stack)
+
+    def run(self, *arguments: str, status: int = 0) -> str:
+        """Run `pulumi`; its standard output, after checking how it ended."""
+        done = subprocess.run(
+            [str(self.pulumi), *arguments, "--non-interactive"],
+            cwd=self.folder,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=300,
+            check=False,
+        )
+        text = done.stdout.decode(errors="replace")
+        assert (done.returncode == 0) == (status == 0), (
+            f"pulumi {' '.join(arguments)} ended with {done.returncode}:\n"
+            f"{text}\n{done.stderr.decode(errors='replace')}"
+        )
+        return text if status == 0 else text + done.stderr.decode(errors="replace")
+
+    def preview(self) -> Preview:
+        """`pulumi preview`, resources alone (the stack itself and same steps left out)."""
+        start = time.monotonic()
+        plan = json.loads(self.run("preview", "--json"))
+        seconds = time.monotonic() - start
+        steps = tuple(
+            (step["op"], step["urn"])
+            for step in plan["steps"]
+            if not step["urn"].endswith(f"::{self.stack}")
+            or "pulumi:pulumi:Stack" not in step["urn"]
+        )
+        return Preview(
+            operations=Counter(operation for operation, _ in steps), steps=steps, seconds=seconds
+        )
+
+    def up(self, *arguments: str) -> list[dict[str, Any]]:
+        """`pulumi up`; what the providers were asked to do by it, in order."""
+        before = len(self.entries())
+        self.run("up", "--yes", "--skip-preview", *arguments)
+        return self.entries()[before:]
+
+    def destroy(self) -> list[dict[str, Any]]:
+        """`pulumi destroy`; what the providers were asked to do by it, in order."""
+        before = len(self.entries())
+        self.run("destroy", "--yes", "--skip-preview")
+        return self.entries()[before:]
+
+    def entries(self) -> list[dict[str, Any]]:
+        """The whole journal."""
+        return [json.loads(line) for line in self.journal.read_text().splitlines()]
+
+    def change(self, edit: Callable[[dict[str, Any]], None]) -> None:
+        """Edit `railhead:cluster` in the copy of the stack's file."""
+        data = yaml.safe_load(self.file.read_text())
+        edit(data["config"]["railhead:cluster"])
+        self.file.write_text(yaml.safe_dump(data, sort_keys=False))
+
+    def resources(self) -> list[dict[str, Any]]:
+        """What the state holds."""
+        state = json.loads(self.run("stack", "export"))
+        found: list[dict[str, Any]] = state["deployment"].get("resources", [])
+        return found

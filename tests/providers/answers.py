@@ -1,0 +1,37 @@
+"""What the clouds answer to the data sources that components read; an unknown one fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tests.providers.shapes import ACCOUNT, REGION
+
+ANSWERS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
+    "aws:index/getCallerIdentity:getCallerIdentity": lambda _: {
+        "accountId": ACCOUNT,
+        "arn": f"arn:aws:iam::{ACCOUNT}:user/engineer",
+        "id": ACCOUNT,
+        "userId": "AIDAEXAMPLE",
+    },
+    "aws:index/getPartition:getPartition": lambda _: {
+        "partition": "aws",
+        "dnsSuffix": "amazonaws.com",
+        "reverseDnsPrefix": "com.amazonaws",
+        "id": "aws",
+    },
+    "aws:index/getRegion:getRegion": lambda _: {
+        "name": REGION,
+        "region": REGION,
+        "id": REGION,
+        "endpoint": f"ec2.{REGION}.amazonaws.com",
+        "description": "US East (N. Virginia)",
+    },
+}
+
+
+def answer(token: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer of a data source; raises KeyError, naming it, for one that is not listed."""
+    if token not in ANSWERS:
+        raise KeyError(f"{token} has no answer in tests/providers/answers.py")
+    return ANSWERS[token](arguments)
