@@ -6,13 +6,22 @@ one of them is in that one's own tests.
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from railhead.config import parse
-from tests.components.recording import STACKS, Recording, Registered, run_stack, stack_cluster
+from tests.components.recording import (
+    REPO,
+    STACKS,
+    Recording,
+    Registered,
+    run_stack,
+    stack_cluster,
+)
 from tests.components.update_urns import URNS
 
 PROVIDER = "pulumi:providers:kubernetes"
@@ -151,3 +160,27 @@ def test_no_output_was_turned_into_text(recording: Recording) -> None:
         for text in texts(resource.inputs):
             assert "Calling __str__" not in text, resource.urn
             assert "<pulumi.output.Output" not in text, resource.urn
+
+
+_IMPORTS = """
+import pathlib, sys, tempfile
+from tests.components.recording import run_stack
+run_stack(sys.argv[1], pathlib.Path(tempfile.mkdtemp()))
+print(*sorted({name.partition(".")[0] for name in sys.modules if name.startswith("pulumi_")}))
+"""
+
+
+def test_one_clouds_program_imports_no_other_clouds_sdk(stack: str) -> None:
+    """Each costs seconds and hundreds of megabytes, and its user has installed one of them."""
+    done = subprocess.run(
+        [sys.executable, "-c", _IMPORTS, stack],
+        cwd=REPO,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    kind = stack_cluster(stack)["platform"]["kind"]
+    own = {f"pulumi_{kind}"} if kind in ("aws", "gcp") else set()
+    assert set(done.stdout.split()) & {"pulumi_aws", "pulumi_gcp"} == own
