@@ -95,6 +95,14 @@ PARTS: tuple[Part, ...] = (
         source=_NEWEST,
     ),
     Part(
+        name="netpol",
+        module="github.com/cloudnativelabs/kube-router/v2",
+        version="v2.2.1",
+        production="the cluster network's own enforcer of network policies",
+        source="kube-router's network policy controller from K3s's release of it: the newest of "
+        "either whose module graph verifies; iptables and ipsets, which the lab's kernels have",
+    ),
+    Part(
         name="helm",
         module="helm.sh/helm/v3",
         version="v3.20.2",

@@ -23,6 +23,7 @@ def objects(*, network_crd: Object) -> list[Object]:
         *_dns(),
         *_multus(),
         *_node_proxier(),
+        *_netpol(),
         *_volumes(),
         *_kwok(),
     ]
@@ -116,6 +117,17 @@ def _multus() -> list[Object]:
 def _node_proxier() -> list[Object]:
     """kube-proxy's user is bound to the role that Kubernetes ships for it."""
     return [_bind("railhead:kube-proxy", "system:node-proxier", user="system:kube-proxy")]
+
+
+def _netpol() -> list[Object]:
+    return _grant(
+        "railhead:netpol",
+        [
+            _rule([""], ["pods", "namespaces"], ["list", "watch"]),
+            _rule([""], ["nodes"], ["get"]),
+            _rule(["networking.k8s.io"], ["networkpolicies"], ["list", "watch"]),
+        ],
+    )
 
 
 def _kwok() -> list[Object]:

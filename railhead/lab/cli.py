@@ -80,6 +80,11 @@ def up(
         seconds = lab.up(wanted, built, _Reporter(console), listener=listener)
         environment(name)  # makes the lab's tools, for shells that had its PATH before
         status_now = lab.status()
+    if not preflight.has_ip_sets():
+        console.print(
+            "Network policies are not enforced in this lab: the kernel has no IP sets "
+            "(modprobe ip_set ip_set_hash_ip ip_set_hash_net xt_set)."
+        )
     if as_json:
         typer.echo(json.dumps(asdict(status_now), indent=1, default=dict))
         return

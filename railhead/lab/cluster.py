@@ -171,15 +171,16 @@ class Lab:
                     services.volume_provisioner(bin_dir),
                 ],
             )
+            enforced = preflight.has_ip_sets()
             for index in range(wanted.nodes):
-                self._ensure_services(
-                    self.node_init(index),
-                    [
-                        services.kubelet(bin_dir, wanted, index),
-                        services.kube_proxy(bin_dir, index),
-                        services.device_plugin(bin_dir, wanted, index),
-                    ],
-                )
+                of_node = [
+                    services.kubelet(bin_dir, wanted, index),
+                    services.kube_proxy(bin_dir, index),
+                    services.device_plugin(bin_dir, wanted, index),
+                ]
+                if enforced:
+                    of_node.append(services.network_policy(bin_dir, wanted, index))
+                self._ensure_services(self.node_init(index), of_node)
         with phase("nodes ready"):
             self._wait_for_nodes(wanted)
         if wanted.simulated_nodes:
@@ -246,6 +247,7 @@ class Lab:
             "kube-proxy": ("system:kube-proxy", ""),
             "coredns": ("railhead:coredns", ""),
             "multus": ("railhead:multus", ""),
+            "netpol": ("railhead:netpol", ""),
             "volume-provisioner": ("railhead:volume-provisioner", ""),
             "kwok": ("railhead:kwok", ""),
             "admin": ("railhead:admin", "system:masters"),

@@ -84,12 +84,25 @@ def check_kernel() -> None:
         )
 
 
+def has_ip_sets() -> bool:
+    """True where the kernel has the IP sets by which network policies are enforced.
+
+    A lab goes without rather than not at all: everything else in it works.
+    """
+    trial = ["ipset create rh hash:ip", "ipset create rh6 hash:net"]
+    trial.append("iptables -A FORWARD -m set --match-set rh src -j DROP")
+    result = subprocess.run(
+        ["unshare", "--net", "sh", "-c", " && ".join(trial)], capture_output=True, check=False
+    )
+    return result.returncode == 0
+
+
 def check_commands() -> None:
     """Raises PrerequisiteError when a command that the Debian packages bring is still missing."""
     if missing := [name for name in COMMANDS if shutil.which(name) is None]:
         raise PrerequisiteError(
             f"commands are missing: {', '.join(missing)}",
-            remedy="apt-get install containerd runc iproute2 iptables conntrack mount procps",
+            remedy="apt-get install containerd runc iproute2 iptables ipset conntrack mount procps",
         )
 
 

@@ -370,6 +370,19 @@ def kube_proxy(bin_dir: str, index: int) -> Service:
     )
 
 
+def network_policy(bin_dir: str, spec: LabSpec, index: int) -> Service:
+    """What enforces NetworkPolicies on the pods of one node."""
+    return Service(
+        role=f"node-{index}/netpol",
+        argv=(
+            f"{bin_dir}/netpol",
+            f"-kubeconfig={KUBECONFIGS}/netpol",
+            f"-node={lab.node_name(spec.name, index)}",
+            f"-service-cidr={lab.SERVICE_NETWORK}",
+        ),
+    )
+
+
 def device_plugin(bin_dir: str, spec: LabSpec, index: int) -> Service:
     """The stand-in device plugin of one node."""
     return Service(

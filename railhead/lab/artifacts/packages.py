@@ -50,6 +50,7 @@ PACKAGES: tuple[Package, ...] = (
     Package(name="conntrack", probes=("conntrack",)),
     Package(name="iproute2", probes=("ip",)),
     Package(name="iptables", probes=("iptables", "iptables-save")),
+    Package(name="ipset", probes=("ipset",)),
     Package(name="kmod", probes=("modprobe",)),
     Package(name="procps", probes=("sysctl",)),
     Package(name="ethtool", probes=("ethtool",)),

@@ -125,6 +125,7 @@ class TestServices:
             *(services.kubelet("/b", one, i) for i in range(3)),
             *(services.kube_proxy("/b", i) for i in range(3)),
             *(services.device_plugin("/b", one, i) for i in range(3)),
+            *(services.network_policy("/b", one, i) for i in range(3)),
         ]
         assert max(Counter(s.role for s in made).values()) == 1
         assert max(Counter(s.log for s in made).values()) == 1

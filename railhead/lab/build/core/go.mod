@@ -3,8 +3,10 @@ module railhead.dev/lab/core
 go 1.25.0
 
 require (
+	github.com/cloudnativelabs/kube-router/v2 v2.2.1
 	github.com/coredns/coredns v1.13.0
 	google.golang.org/grpc v1.79.3
+	k8s.io/client-go v0.35.8
 	k8s.io/kubelet v0.35.8
 )
 
@@ -93,6 +95,7 @@ require (
 	github.com/containernetworking/cni v1.3.0 // indirect
 	github.com/containernetworking/plugins v1.9.0 // indirect
 	github.com/coredns/caddy v1.1.4-0.20250930002214-15135a999495 // indirect
+	github.com/coreos/go-iptables v0.8.0 // indirect
 	github.com/coreos/go-oidc v2.3.0+incompatible // indirect
 	github.com/coreos/go-semver v0.3.1 // indirect
 	github.com/coreos/go-systemd/v22 v22.6.0 // indirect
@@ -345,7 +348,6 @@ require (
 	k8s.io/apiserver v0.35.8 // indirect
 	k8s.io/autoscaler/cluster-autoscaler/apis v0.0.0-20240830133931-adfbe7e45277 // indirect
 	k8s.io/cli-runtime v0.35.8 // indirect
-	k8s.io/client-go v0.35.8 // indirect
 	k8s.io/cloud-provider v0.35.8 // indirect
 	k8s.io/cluster-bootstrap v0.0.0 // indirect
 	k8s.io/code-generator v0.35.8 // indirect
@@ -397,6 +399,8 @@ require (
 )
 
 replace (
+	// K3s's release of it: the module graph of the upstream's own versions does not verify.
+	github.com/cloudnativelabs/kube-router/v2 => github.com/k3s-io/kube-router/v2 v2.2.1
 	k8s.io/api => k8s.io/api v0.35.8
 	k8s.io/apiextensions-apiserver => k8s.io/apiextensions-apiserver v0.35.8
 	k8s.io/apimachinery => k8s.io/apimachinery v0.35.8

@@ -45,8 +45,8 @@ def test_the_catalogue_says_what_the_locks_say(row: object) -> None:
 def test_every_program_is_in_the_catalogue_and_is_a_tool_of_its_lock() -> None:
     upstream = {p.name for p in (*golang.UPSTREAM, *golang.APART, golang.PULUMI_CLI)}
     ours = {p.name for p in golang.own_programs()}
-    assert upstream | {"coredns"} == {p.name for p in PARTS}
-    assert ours == {"coredns", "labagent", "pause"}
+    assert upstream | {"coredns", "netpol"} == {p.name for p in PARTS}
+    assert ours == {"coredns", "labagent", "netpol", "pause"}
     tools = (golang.CORE / "go.mod").read_text().rpartition("tool (")[2]
     for program in (*golang.UPSTREAM, *golang.APART):
         assert f"\t{program.package}\n" in tools
