@@ -14,7 +14,7 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 
 from railhead import paths
-from railhead.catalog.versions import Controller, OciChart
+from railhead.catalog.versions import Controller, HttpChart, OciChart
 from railhead.errors import PrerequisiteError
 
 # Image pulls and certificate rotation included; Helm's own 300 s is short on a slow machine.
@@ -40,10 +40,14 @@ class Resources:
 
 @dataclass(frozen=True, kw_only=True)
 class ChartSource:
-    """``chart`` and ``version`` of a Release; a directory's Chart.yaml says its own version."""
+    """``chart``, ``version`` and ``repository`` of a Release.
+
+    A directory's Chart.yaml says its own version; only a chart of an HTTP repository names one.
+    """
 
     chart: str
     version: str | None
+    repository: str | None = None
 
 
 def chart_source(controller: Controller) -> ChartSource:
@@ -54,6 +58,12 @@ def chart_source(controller: Controller) -> ChartSource:
     """
     if isinstance(controller.chart, OciChart):
         return ChartSource(chart=controller.chart.url, version=controller.version)
+    if isinstance(controller.chart, HttpChart):
+        return ChartSource(
+            chart=controller.chart.chart,
+            version=controller.version,
+            repository=controller.chart.repository,
+        )
     directory = paths.charts_dir() / f"{controller.name}-{controller.version}"
     if not (directory / "Chart.yaml").is_file():
         raise PrerequisiteError(
@@ -99,6 +109,7 @@ def release(
         opts=opts,
         chart=source.chart,
         version=source.version,
+        repository_opts={"repo": source.repository} if source.repository else None,
     )
 
 

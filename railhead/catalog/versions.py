@@ -7,7 +7,9 @@ whose whole Go module graph verifies, with the charts that their modules carry.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Literal
 
 
@@ -28,25 +30,104 @@ class ModuleChart:
 
 
 @dataclass(frozen=True, kw_only=True)
+class HttpChart:
+    """A chart in a publisher's HTTP repository: ``repository`` is what `helm repo add` takes."""
+
+    repository: str
+    chart: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """Release manifests of a project that publishes no chart."""
+
+    url: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bundled:
+    """Installed by another controller's chart or custom resource, named ``by``."""
+
+    by: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Managed:
+    """Installed and upgraded by a cloud; ``switch`` is what turns it on there."""
+
+    cloud: Literal["aws", "gcp"]
+    switch: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class KubernetesRange:
+    """Kubernetes minors that a publisher says it serves; ``newest`` None where it names no end."""
+
+    oldest: str
+    newest: str | None
+    source: str
+
+    def holds(self, minor: str) -> bool:
+        """Whether ``minor``, such as ``"1.35"``, is inside."""
+        return _minor(self.oldest) <= _minor(minor) and (
+            self.newest is None or _minor(minor) <= _minor(self.newest)
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Image:
+    """A container image: ``repository`` without tag, and the tag that belongs to the release."""
+
+    repository: str
+    tag: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Controller:
     """One controller as its chart installs it.
 
     Args:
         name: the chart's and the release's name.
-        version: the chart's version, without a leading ``v``.
+        version: the chart's version as its registry spells it.
         namespace: where the release lives.
         image: repository without tag.
-        tag: image tag.
+        tag: image tag; empty where only the chart says it.
+        operands: further images that the release runs by default, by what they are.
+        crds: ``Kind.group/version`` of the custom resources that the release brings.
+        kubernetes: what the publisher serves; None where it says nothing.
         source: where the version and the image name were read.
     """
 
     name: str
     version: str
     namespace: str
-    chart: OciChart | ModuleChart
+    chart: OciChart | HttpChart | ModuleChart
     image: str
     tag: str
     source: str
+    operands: Mapping[str, Image] = field(default_factory=dict)
+    crds: tuple[str, ...] = ()
+    kubernetes: KubernetesRange | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """Something that no chart of its own installs.
+
+    Args:
+        version: the release; None where a cloud chooses it.
+        delivery: how it gets into a cluster.
+        crds: ``Kind.group/version`` of the custom resources that it brings.
+        kubernetes: what the publisher serves; None where it says nothing.
+    """
+
+    name: str
+    version: str | None
+    delivery: Manifest | Bundled | Managed
+    images: tuple[Image, ...]
+    source: str
+    crds: tuple[str, ...] = ()
+    kubernetes: KubernetesRange | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +141,8 @@ class Combination:
             the stack then publishes a guard that refuses any other node count.
         placement_field: the TrainJob field through which Kueue places the pods. Both sides must
             agree or the API server prunes it and flavors and topology are lost silently.
+        addons: what fabrics, storage and other launchers need beside the three, by name.
+        parts: the same for what no chart of its own installs.
     """
 
     name: str
@@ -70,7 +153,498 @@ class Combination:
     gang_charge: Literal["job", "template"]
     placement_field: Literal["podTemplateOverrides", "runtimePatches"]
     source: str
+    addons: Mapping[str, Controller]
+    parts: Mapping[str, Part]
 
+    def addon(self, name: str) -> Controller:
+        """The add-on called ``name``.
+
+        Raises:
+            KeyError: there is none; the message lists those there are.
+        """
+        if name not in self.addons:
+            raise KeyError(f"no add-on {name!r} in {self.name!r}; there are: {list(self.addons)}")
+        return self.addons[name]
+
+    def kubernetes_with(self, addons: Iterable[str]) -> tuple[str, str]:
+        """Oldest and newest Kubernetes minor that the combination serves with these add-ons."""
+        oldest, newest = self.kubernetes
+        for name in addons:
+            served = self.addon(name).kubernetes
+            if served is None:
+                continue
+            oldest = max(oldest, served.oldest, key=_minor)
+            newest = min(newest, served.newest or newest, key=_minor)
+        return oldest, newest
+
+
+def _minor(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))
+
+
+_EKS_CHARTS = "https://aws.github.io/eks-charts"
+_NGC = "https://helm.ngc.nvidia.com/nvidia"
+_NVIDIA_MELLANOX = "nvcr.io/nvidia/mellanox"
+_NETWORK_OPERATOR_TAG = "network-operator-v26.4.1"
+
+GPU_OPERATOR = Controller(
+    name="gpu-operator",
+    version="v26.7.0",
+    namespace="gpu-operator",
+    chart=HttpChart(repository=_NGC, chart="gpu-operator"),
+    image="nvcr.io/nvidia/gpu-operator",
+    tag="v26.7.0",
+    operands=MappingProxyType(
+        {
+            "driver": Image(repository="nvcr.io/nvidia/driver", tag="595.91.07"),
+            "driver-manager": Image(
+                repository="nvcr.io/nvidia/cloud-native/k8s-driver-manager", tag="v0.12.0"
+            ),
+            "container-toolkit": Image(
+                repository="nvcr.io/nvidia/k8s/container-toolkit", tag="v1.20.0"
+            ),
+            "device-plugin": Image(repository="nvcr.io/nvidia/k8s-device-plugin", tag="v0.20.0"),
+            "dcgm": Image(repository="nvcr.io/nvidia/cloud-native/dcgm", tag="4.6.0-1-ubuntu24.04"),
+            "dcgm-exporter": Image(
+                repository="nvcr.io/nvidia/k8s/dcgm-exporter", tag="4.6.0-4.8.3-distroless"
+            ),
+            "mig-manager": Image(
+                repository="nvcr.io/nvidia/cloud-native/k8s-mig-manager", tag="v0.15.0"
+            ),
+            "gdrcopy": Image(repository="nvcr.io/nvidia/cloud-native/gdrdrv", tag="v2.6"),
+            "dra-driver": Image(repository="nvcr.io/nvidia/dra-driver-nvidia-gpu", tag="v0.5.0"),
+        }
+    ),
+    crds=(
+        "ClusterPolicy.nvidia.com/v1",
+        "NVIDIADriver.nvidia.com/v1alpha1",
+        "GPUCluster.nvidia.com/v1alpha1",
+        "ComputeDomain.resource.nvidia.com/v1beta1",
+        "ComputeDomainClique.resource.nvidia.com/v1beta1",
+    ),
+    kubernetes=KubernetesRange(
+        oldest="1.33",
+        newest="1.36",
+        source="NVIDIA/cloud-native-docs gpu-operator/platform-support.rst of 2026-08-21, Ubuntu "
+        "rows; the chart itself only asks for 1.16",
+    ),
+    source="NVIDIA/gpu-operator tag v26.7.0, deployments/gpu-operator/values.yaml and crds/",
+)
+
+NETWORK_OPERATOR = Controller(
+    name="network-operator",
+    version="26.4.1",
+    namespace="nvidia-network-operator",
+    chart=HttpChart(repository=_NGC, chart="network-operator"),
+    image="nvcr.io/nvidia/cloud-native/network-operator",
+    tag="v26.4.1",
+    operands=MappingProxyType(
+        {
+            "doca-driver": Image(
+                repository=f"{_NVIDIA_MELLANOX}/doca-driver", tag="doca3.4.1-26.04-1.1.0.0-1"
+            ),
+            **{
+                name: Image(repository=f"{_NVIDIA_MELLANOX}/{name}", tag=_NETWORK_OPERATOR_TAG)
+                for name in (
+                    "network-operator-init-container",
+                    "k8s-rdma-shared-dev-plugin",
+                    "sriov-network-operator",
+                    "sriov-network-operator-webhook",
+                    "sriov-network-operator-config-daemon",
+                    "sriov-network-device-plugin",
+                    "sriov-cni",
+                    "ib-sriov-cni",
+                    "rdma-cni",
+                    "ipoib-cni",
+                    "multus-cni",
+                    "plugins",
+                    "nvidia-k8s-ipam",
+                    "ib-kubernetes",
+                    "nic-feature-discovery",
+                    "nic-configuration-operator",
+                    "nic-configuration-operator-daemon",
+                    "maintenance-operator",
+                    "node-feature-discovery",
+                )
+            },
+            "doca_telemetry": Image(
+                repository="nvcr.io/nvidia/doca/doca_telemetry", tag="1.25.5-doca3.4.0-host"
+            ),
+        }
+    ),
+    crds=(
+        "NicClusterPolicy.mellanox.com/v1alpha1",
+        "NicNodePolicy.mellanox.com/v1alpha1",
+        "MacvlanNetwork.mellanox.com/v1alpha1",
+        "HostDeviceNetwork.mellanox.com/v1alpha1",
+        "IPoIBNetwork.mellanox.com/v1alpha1",
+        "NetworkAttachmentDefinition.k8s.cni.cncf.io/v1",
+        "MaintenanceOperatorConfig.maintenance.nvidia.com/v1alpha1",
+        "NodeMaintenance.maintenance.nvidia.com/v1alpha1",
+    ),
+    kubernetes=KubernetesRange(
+        oldest="1.31",
+        newest="1.35",
+        source="Mellanox/network-operator-docs docs/platform-support.rst of 2026-05-21; the chart "
+        "itself only asks for 1.21",
+    ),
+    source="Mellanox/network-operator tag v26.4.1, deployment/network-operator/Chart.yaml and "
+    "hack/release.yaml; 26.7.0 was seen as release candidates only and asks for 1.32",
+)
+
+_SRIOV_CRDS = (
+    "SriovNetworkNodePolicy.sriovnetwork.openshift.io/v1",
+    "SriovNetworkPoolConfig.sriovnetwork.openshift.io/v1",
+    "SriovNetworkNodeState.sriovnetwork.openshift.io/v1",
+    "SriovNetwork.sriovnetwork.openshift.io/v1",
+    "SriovIBNetwork.sriovnetwork.openshift.io/v1",
+    "OVSNetwork.sriovnetwork.openshift.io/v1",
+    "SriovOperatorConfig.sriovnetwork.openshift.io/v1",
+)
+
+NFD = Controller(
+    name="node-feature-discovery",
+    version="0.19.0",
+    namespace="node-feature-discovery",
+    chart=OciChart(url="oci://registry.k8s.io/nfd/charts/node-feature-discovery"),
+    image="registry.k8s.io/nfd/node-feature-discovery",
+    tag="v0.19.0",
+    crds=(
+        "NodeFeature.nfd.k8s-sigs.io/v1alpha1",
+        "NodeFeatureGroup.nfd.k8s-sigs.io/v1alpha1",
+        "NodeFeatureRule.nfd.k8s-sigs.io/v1alpha1",
+    ),
+    source="the version that the chart of gpu-operator v26.7.0 depends on; exactly one of the "
+    "two operators' and this may be on",
+)
+
+EFA_DEVICE_PLUGIN = Controller(
+    name="aws-efa-k8s-device-plugin",
+    version="v0.5.30",
+    namespace="kube-system",
+    chart=HttpChart(repository=_EKS_CHARTS, chart="aws-efa-k8s-device-plugin"),
+    image="602401143452.dkr.ecr.us-west-2.amazonaws.com/eks/aws-efa-k8s-device-plugin",
+    tag="v0.5.20",
+    source="aws/eks-charts of 2026-08-03, stable/aws-efa-k8s-device-plugin; the chart is ahead of "
+    "its image; versions before 0.5.10 count NVLink controllers as EFA devices",
+)
+
+AWS_DRANET = Controller(
+    name="aws-dranet",
+    version="1.0.0",
+    namespace="kube-system",
+    chart=HttpChart(repository=_EKS_CHARTS, chart="aws-dranet"),
+    image="602401143452.dkr.ecr.us-west-2.amazonaws.com/eks/dranet",
+    tag="v1.2.0-eksbuild.2",
+    kubernetes=KubernetesRange(
+        oldest="1.35", newest=None, source="aws/eks-charts stable/aws-dranet/README.md"
+    ),
+    source="aws/eks-charts of 2026-08-03, stable/aws-dranet",
+)
+
+DRANET = Controller(
+    name="dranet",
+    version="1.4.0",
+    namespace="kube-system",
+    chart=OciChart(url="oci://registry.k8s.io/networking/charts/dranet"),
+    image="registry.k8s.io/networking/dranet",
+    tag="v1.4.0",
+    source="newest tag of kubernetes-sigs/dranet seen 2026-08; image as in "
+    "deployments/helm/dranet/values.yaml, its tag is the release's",
+)
+
+GPU_DRA = Controller(
+    name="dra-driver-nvidia-gpu",
+    version="0.4.0",
+    namespace="dra-driver-nvidia-gpu",
+    chart=OciChart(url="oci://registry.k8s.io/dra-driver-nvidia/charts/dra-driver-nvidia-gpu"),
+    image="registry.k8s.io/dra-driver-nvidia/dra-driver-nvidia-gpu",
+    tag="v0.4.0",
+    crds=(
+        "ComputeDomain.resource.nvidia.com/v1beta1",
+        "ComputeDomainClique.resource.nvidia.com/v1beta1",
+    ),
+    kubernetes=KubernetesRange(
+        oldest="1.32",
+        newest=None,
+        source="kubernetes-sigs/dra-driver-nvidia-gpu Chart.yaml of 2026-08-07",
+    ),
+    source="what oracle-quickstart/oci-hpc-oke pins; newest final release of the chart not seen; "
+    "never beside the GPU operator's device plugin on a node",
+)
+
+FSX_CSI = Controller(
+    name="aws-fsx-csi-driver",
+    version="1.17.0",
+    namespace="kube-system",
+    chart=HttpChart(
+        repository="https://kubernetes-sigs.github.io/aws-fsx-csi-driver",
+        chart="aws-fsx-csi-driver",
+    ),
+    image="public.ecr.aws/fsx-csi-driver/aws-fsx-csi-driver",
+    tag="v1.9.0",
+    kubernetes=KubernetesRange(oldest="1.20", newest=None, source="its Chart.yaml"),
+    source="kubernetes-sigs/aws-fsx-csi-driver of 2026-04-21, charts/aws-fsx-csi-driver",
+)
+
+EFS_CSI = Controller(
+    name="aws-efs-csi-driver",
+    version="4.4.1",
+    namespace="kube-system",
+    chart=HttpChart(
+        repository="https://kubernetes-sigs.github.io/aws-efs-csi-driver",
+        chart="aws-efs-csi-driver",
+    ),
+    image="public.ecr.aws/efs-csi-driver/amazon/aws-efs-csi-driver",
+    tag="v3.4.1",
+    kubernetes=KubernetesRange(oldest="1.17", newest=None, source="its Chart.yaml"),
+    source="kubernetes-sigs/aws-efs-csi-driver of 2026-07-24, charts/aws-efs-csi-driver",
+)
+
+NFS_CSI = Controller(
+    name="csi-driver-nfs",
+    version="4.13.4",
+    namespace="kube-system",
+    chart=HttpChart(
+        repository="https://raw.githubusercontent.com/kubernetes-csi/csi-driver-nfs/master/charts",
+        chart="csi-driver-nfs",
+    ),
+    image="registry.k8s.io/sig-storage/nfsplugin",
+    tag="v4.13.4",
+    kubernetes=KubernetesRange(oldest="1.21", newest=None, source="its README's table"),
+    source="kubernetes-csi/csi-driver-nfs of 2026-08-22, charts/v4.13.4",
+)
+
+VOLCANO = Controller(
+    name="volcano",
+    version="1.15.1",
+    namespace="volcano-system",
+    chart=HttpChart(repository="https://volcano-sh.github.io/helm-charts", chart="volcano"),
+    image="docker.io/volcanosh/vc-controller-manager",
+    tag="v1.15.1",
+    crds=(
+        "Job.batch.volcano.sh/v1alpha1",
+        "CronJob.batch.volcano.sh/v1alpha1",
+        "PodGroup.scheduling.volcano.sh/v1beta1",
+        "Queue.scheduling.volcano.sh/v1beta1",
+        "HyperNode.topology.volcano.sh/v1alpha1",
+    ),
+    kubernetes=KubernetesRange(
+        oldest="1.23", newest="1.35", source="compatibility table of its README at v1.15.1"
+    ),
+    source="newest final tag of volcano-sh/volcano seen 2026-08",
+)
+
+WHEREABOUTS = Controller(
+    name="whereabouts-chart",
+    version="0.9.4",
+    namespace="kube-system",
+    chart=OciChart(url="oci://ghcr.io/k8snetworkplumbingwg/whereabouts-chart"),
+    image="ghcr.io/k8snetworkplumbingwg/whereabouts",
+    tag="v0.9.4",
+    source="newest tag of k8snetworkplumbingwg/whereabouts seen 2026-06; the network operator "
+    "dropped it in 25.10 for nv-ipam",
+)
+
+KUBE_PROMETHEUS_STACK = Controller(
+    name="kube-prometheus-stack",
+    version="88.5.3",
+    namespace="monitoring",
+    chart=HttpChart(
+        repository="https://prometheus-community.github.io/helm-charts",
+        chart="kube-prometheus-stack",
+    ),
+    image="quay.io/prometheus-operator/prometheus-operator",
+    tag="",
+    source="prometheus-community/helm-charts, newest tag seen 2026-08; the operator's tag is the "
+    "chart's own and was not read",
+)
+
+DCGM_EXPORTER = Controller(
+    name="dcgm-exporter",
+    version="4.8.2",
+    namespace="monitoring",
+    chart=HttpChart(
+        repository="https://nvidia.github.io/dcgm-exporter/helm-charts", chart="dcgm-exporter"
+    ),
+    image="nvcr.io/nvidia/k8s/dcgm-exporter",
+    tag="4.5.3-4.8.2-distroless",
+    kubernetes=KubernetesRange(oldest="1.19", newest=None, source="its Chart.yaml"),
+    source="NVIDIA/dcgm-exporter tag 4.5.3-4.8.2, deployment/; only where the GPU operator, which "
+    "brings one, is not installed",
+)
+
+NODE_PROBLEM_DETECTOR = Controller(
+    name="node-problem-detector",
+    version="2.4.1",
+    namespace="kube-system",
+    chart=OciChart(url="oci://ghcr.io/deliveryhero/helm-charts/node-problem-detector"),
+    image="registry.k8s.io/node-problem-detector/node-problem-detector",
+    tag="",
+    source="what oracle-quickstart/oci-hpc-oke installs; the image's tag is the chart's own and "
+    "was not read",
+)
+
+#: What fabrics, storage, monitoring and other launchers need beside the queue controllers.
+ADDONS: Mapping[str, Controller] = MappingProxyType(
+    {
+        addon.name: addon
+        for addon in (
+            GPU_OPERATOR,
+            NETWORK_OPERATOR,
+            NFD,
+            EFA_DEVICE_PLUGIN,
+            AWS_DRANET,
+            DRANET,
+            GPU_DRA,
+            FSX_CSI,
+            EFS_CSI,
+            NFS_CSI,
+            VOLCANO,
+            WHEREABOUTS,
+            KUBE_PROMETHEUS_STACK,
+            DCGM_EXPORTER,
+            NODE_PROBLEM_DETECTOR,
+        )
+    }
+)
+
+#: What no chart of its own installs.
+PARTS: Mapping[str, Part] = MappingProxyType(
+    {
+        part.name: part
+        for part in (
+            Part(
+                name="sriov-network-operator",
+                version="26.4.1",
+                delivery=Bundled(by="network-operator"),
+                images=(
+                    Image(
+                        repository=f"{_NVIDIA_MELLANOX}/sriov-network-operator",
+                        tag=_NETWORK_OPERATOR_TAG,
+                    ),
+                ),
+                crds=_SRIOV_CRDS,
+                source="sub-chart `sriovNetworkOperator.enabled` of network-operator v26.4.1; "
+                "upstream is 1.6.0",
+            ),
+            Part(
+                name="nv-ipam",
+                version="26.4.1",
+                delivery=Bundled(by="network-operator"),
+                images=(
+                    Image(
+                        repository=f"{_NVIDIA_MELLANOX}/nvidia-k8s-ipam", tag=_NETWORK_OPERATOR_TAG
+                    ),
+                ),
+                crds=(
+                    "IPPool.nv-ipam.nvidia.com/v1alpha1",
+                    "CIDRPool.nv-ipam.nvidia.com/v1alpha1",
+                ),
+                source="NicClusterPolicy `nvIpam` of network-operator v26.4.1, hack/release.yaml",
+            ),
+            Part(
+                name="multus",
+                version="4.3.0",
+                delivery=Bundled(by="network-operator"),
+                images=(
+                    Image(repository=f"{_NVIDIA_MELLANOX}/multus-cni", tag=_NETWORK_OPERATOR_TAG),
+                ),
+                crds=("NetworkAttachmentDefinition.k8s.cni.cncf.io/v1",),
+                source="NicClusterPolicy `secondaryNetwork.multus`; upstream release 4.3.0; the "
+                "community chart has not moved since 2025",
+            ),
+            Part(
+                name="mpi-operator",
+                version="0.8.0",
+                delivery=Manifest(
+                    url="https://raw.githubusercontent.com/kubeflow/mpi-operator/v0.8.0/deploy/"
+                    "v2beta1/mpi-operator.yaml"
+                ),
+                images=(Image(repository="docker.io/mpioperator/mpi-operator", tag="0.8.0"),),
+                crds=("MPIJob.kubeflow.org/v2beta1",),
+                source="kubeflow/mpi-operator tag v0.8.0; training-operator v1 owns the same "
+                "custom resource, so only one of them",
+            ),
+            Part(
+                name="training-operator",
+                version="1.9.4",
+                delivery=Manifest(
+                    url="https://github.com/kubeflow/trainer//manifests/overlays/standalone"
+                    "?ref=v1.9.4"
+                ),
+                images=(),
+                crds=(
+                    "PyTorchJob.kubeflow.org/v1",
+                    "TFJob.kubeflow.org/v1",
+                    "JAXJob.kubeflow.org/v1",
+                    "PaddleJob.kubeflow.org/v1",
+                    "MPIJob.kubeflow.org/v1",
+                ),
+                source="kubeflow/trainer tag v1.9.4, a kustomization; for jobs of the older APIs",
+            ),
+            Part(
+                name="azurelustre-csi-driver",
+                version="0.4.0",
+                delivery=Manifest(
+                    url="https://raw.githubusercontent.com/kubernetes-sigs/azurelustre-csi-driver/"
+                    "v0.4.0/deploy/install-driver.sh"
+                ),
+                images=(
+                    Image(
+                        repository="mcr.microsoft.com/oss/v2/kubernetes-csi/azurelustre-csi",
+                        tag="v0.4.0-noble",
+                    ),
+                    Image(
+                        repository="mcr.microsoft.com/oss/v2/kubernetes-csi/azurelustre-csi",
+                        tag="v0.4.0-jammy",
+                    ),
+                ),
+                kubernetes=KubernetesRange(oldest="1.21", newest=None, source="its README's table"),
+                source="kubernetes-sigs/azurelustre-csi-driver of 2026-05-14, README.md",
+            ),
+            Part(
+                name="dra-driver-sriov",
+                version="26.4.1",
+                delivery=Bundled(by="network-operator"),
+                images=(
+                    Image(
+                        repository=f"{_NVIDIA_MELLANOX}/dra-driver-sriov", tag=_NETWORK_OPERATOR_TAG
+                    ),
+                ),
+                crds=(
+                    "SriovResourcePolicy.sriovnetwork.k8snetworkplumbingwg.io/v1alpha1",
+                    "DeviceAttributes.sriovnetwork.k8snetworkplumbingwg.io/v1alpha1",
+                ),
+                kubernetes=KubernetesRange(
+                    oldest="1.34", newest=None, source="chart of its repository"
+                ),
+                source="hack/release.yaml of network-operator v26.4.1; upstream has no tags",
+            ),
+            Part(
+                name="filestore-csi",
+                version=None,
+                delivery=Managed(cloud="gcp", switch="gcp_filestore_csi_driver_config"),
+                images=(),
+                source="GKE installs and upgrades it",
+            ),
+            Part(
+                name="gcs-fuse-csi",
+                version=None,
+                delivery=Managed(cloud="gcp", switch="gcs_fuse_csi_driver_config"),
+                images=(),
+                source="GKE installs and upgrades it",
+            ),
+            Part(
+                name="managed-lustre-csi",
+                version=None,
+                delivery=Managed(cloud="gcp", switch="lustre_csi_driver_config"),
+                images=(),
+                source="GKE installs and upgrades it",
+            ),
+        )
+    }
+)
 
 LAB = Combination(
     name="lab",
@@ -114,6 +688,8 @@ LAB = Combination(
     gang_charge="job",
     placement_field="podTemplateOverrides",
     source="go.mod of kueue v0.16.2; charge measured in tests/lab",
+    addons=ADDONS,
+    parts=PARTS,
 )
 
 PRODUCTION = Combination(
@@ -149,6 +725,8 @@ PRODUCTION = Combination(
     gang_charge="job",
     placement_field="runtimePatches",
     source="charts' newest tags; not run here",
+    addons=ADDONS,
+    parts=PARTS,
 )
 
 # A pair that is still in the field: it charges a gang by the runtime's template, so its stack
@@ -187,6 +765,8 @@ TEMPLATE_CHARGE = Combination(
     gang_charge="template",
     placement_field="podTemplateOverrides",
     source="the three ran together on Kubernetes 1.34; kueue PR #8135 mends the charge from 0.15.2",
+    addons=ADDONS,
+    parts=PARTS,
 )
 
 COMBINATIONS: dict[str, Combination] = {c.name: c for c in (LAB, PRODUCTION, TEMPLATE_CHARGE)}

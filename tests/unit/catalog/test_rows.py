@@ -3,14 +3,30 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from railhead.catalog.fabrics import FABRICS, Fabric
 from railhead.catalog.images import IMAGES
 from railhead.catalog.machines import MACHINES, Machine
-from railhead.catalog.versions import COMBINATIONS, Combination
+from railhead.catalog.versions import (
+    ADDONS,
+    COMBINATIONS,
+    PARTS,
+    Bundled,
+    Combination,
+    HttpChart,
+    Managed,
+    Manifest,
+    OciChart,
+)
 
+CRDS = Path(__file__).resolve().parents[3].parent / "shared" / "crds"
+# Add-ons that a combination of an older Kubernetes cannot have, on record.
+NEWER_THAN = {"lab": set[str](), "production": set[str](), "kueue-0.15": {"aws-dranet"}}
 FIGURES = ("gpus", "gpu_memory_gib", "vcpus", "memory_gib", "nics")
 
 
@@ -43,6 +59,85 @@ def test_a_combination_is_whole(combination: Combination) -> None:
         assert controller.source
     oldest, newest = (tuple(map(int, v.split("."))) for v in combination.kubernetes)
     assert oldest <= newest
+
+
+def test_every_addon_says_where_its_chart_is_and_where_that_was_read() -> None:
+    for name, addon in ADDONS.items():
+        assert name == addon.name
+        assert addon.source
+        assert addon.version
+        assert addon.namespace
+        assert addon.image
+        assert isinstance(addon.chart, (OciChart, HttpChart))
+        url = addon.chart.url if isinstance(addon.chart, OciChart) else addon.chart.repository
+        assert url.startswith(("oci://", "https://"))
+        assert addon.tag or "not read" in addon.source
+        assert addon.kubernetes is None or addon.kubernetes.source
+        assert all(image.repository and image.tag for image in addon.operands.values())
+
+
+def test_every_part_says_how_it_gets_there() -> None:
+    for name, part in PARTS.items():
+        assert name == part.name
+        assert part.source
+        assert part.kubernetes is None or part.kubernetes.source
+        assert all(image.repository and image.tag for image in part.images)
+        if isinstance(part.delivery, Bundled):
+            assert part.delivery.by in ADDONS
+        elif isinstance(part.delivery, Managed):
+            assert part.version is None
+        else:
+            assert isinstance(part.delivery, Manifest)
+            assert str(part.version) in part.delivery.url
+
+
+def test_custom_resources_are_named_by_kind_group_and_version() -> None:
+    for crds in [a.crds for a in ADDONS.values()] + [p.crds for p in PARTS.values()]:
+        for crd in crds:
+            kind, _, rest = crd.partition(".")
+            group, _, version = rest.partition("/")
+            assert kind[0].isupper()
+            assert "." in group
+            assert version.startswith("v")
+
+
+@pytest.mark.parametrize("row", [*ADDONS.values(), *PARTS.values()], ids=lambda r: r.name)
+def test_the_custom_resources_of_a_row_are_those_of_the_stored_definitions(row: Any) -> None:
+    if not CRDS.is_dir():
+        pytest.skip("../shared/crds is not in this checkout")
+    stored = {
+        f"{document['spec']['names']['kind']}.{document['spec']['group']}/{version['name']}"
+        for path in CRDS.glob("*.yaml")
+        for document in yaml.safe_load_all(path.read_text())
+        if document and document.get("kind") == "CustomResourceDefinition"
+        for version in document["spec"]["versions"]
+    }
+    # Two owners of one group: the older operator's MPIJob is stored in its newer version only.
+    assert set(row.crds) - stored <= {"MPIJob.kubeflow.org/v1"}
+
+
+def test_kubernetes_is_what_every_chosen_part_serves() -> None:
+    production = COMBINATIONS["production"]
+    assert production.kubernetes_with([]) == production.kubernetes
+    oldest, newest = production.kubernetes_with(["gpu-operator", "network-operator"])
+    assert (oldest, newest) == ("1.33", "1.35")
+    network_operator = production.addon("network-operator").kubernetes
+    assert network_operator is not None
+    assert network_operator.holds(newest)
+    assert not network_operator.holds("1.36")
+    with pytest.raises(KeyError, match="gpu-operator"):
+        production.addon("gpu-opreator")
+
+
+@pytest.mark.parametrize("combination", COMBINATIONS.values(), ids=lambda c: c.name)
+def test_every_addon_runs_on_some_kubernetes_of_its_combination(combination: Combination) -> None:
+    minor = [tuple(map(int, v.split("."))) for v in combination.kubernetes]
+    for name, addon in combination.addons.items():
+        if addon.kubernetes and tuple(map(int, addon.kubernetes.oldest.split("."))) > minor[1]:
+            assert name in NEWER_THAN[combination.name]
+            continue
+        oldest, newest = combination.kubernetes_with([name])
+        assert tuple(map(int, oldest.split("."))) <= tuple(map(int, newest.split(".")))
 
 
 def test_both_ways_of_charging_a_gang_have_a_subject() -> None:
