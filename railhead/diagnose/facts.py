@@ -1,0 +1,291 @@
+"""Facts: what follows from a reading as a whole, each with an id that rules may name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+
+from railhead.diagnose.model import Fact
+from railhead.nccl.reading import Reading
+from railhead.nccl.signs import Evidence, Hits
+
+CONNECT = (
+    "connect-refused",
+    "connect-no-route",
+    "connect-timed-out",
+    "connect-unreachable",
+    "connect-aborted",
+)
+COMPLETION = (
+    "wc-retry",
+    "wc-rnr",
+    "wc-local-protection",
+    "wc-local-length",
+    "wc-flush",
+    "wc-remote-access",
+    "wc-remote-operation",
+)
+MODIFY_QP = (
+    "modify-qp-einval",
+    "modify-qp-enodata",
+    "modify-qp-enodev",
+    "modify-qp-unreachable",
+    "modify-qp-timeout",
+)
+OUT_OF_MEMORY = ("gpu-oom", "host-oom", "killed-9")
+# An error that ends a run; with one of them a fallback to TCP is not the story.
+FATAL = (
+    *CONNECT,
+    *COMPLETION,
+    *MODIFY_QP,
+    *OUT_OF_MEMORY,
+    "closed-by-peer",
+    "reset-by-peer",
+    "efa-handshake",
+    "efa-unresponsive",
+    "efa-unreachable",
+    "xid",
+    "gpu-lost",
+    "gpu-ecc",
+    "ibv-create-failed",
+    "ibv-reg-mr-enomem",
+    "watchdog-timeout",
+    "bootstrap-no-interface",
+    "shm-nccl-enospc",
+    "driver-too-old",
+    "nccl-version-mismatch",
+    "duplicate-gpu",
+    "store-connect-timeout",
+    "store-clients-missing",
+)
+# Xids that name hardware, link, memory or firmware; the others may come from the program as well.
+HARDWARE_XIDS = frozenset(
+    {"46", "48", "54", "56", "57", "58", "61", "62", "63", "64", "65", "74", "79", "92", "94", "95"}
+    | {"96", "97", "109", "110", "119", "120", "121", "123", "140", "143", "144", "145", "146"}
+    | {"147", "148", "149", "150", "154", "155", "156"}
+)
+# Collectives whose element counts are the same on every rank.
+EVEN = frozenset({"ALLREDUCE", "BROADCAST", "ALLGATHER", "_ALLGATHER_BASE", "_REDUCE_SCATTER_BASE"})
+
+CONTAINER_HOST = re.compile(
+    r"^[0-9a-f]{12}$|-(?:worker|master|launcher|ps|chief)-\d+$|-[0-9]+-[a-z0-9]{5}$"
+)
+AWS_HOST = re.compile(r"^ip-\d+-\d+-\d+-\d+|\.ec2\.internal$|\.compute\.internal$")
+
+
+def _one_node(reading: Reading) -> bool:
+    if reading.transport == "p2p/shm-only":
+        return True
+    sizes = [one.nodes for one in reading.communicators]
+    return bool(sizes) and all(size == 1 for size in sizes)
+
+
+def _group(evidence: Iterable[Evidence], name: str) -> set[str]:
+    return {one.groups[name] for one in evidence if one.groups.get(name)}
+
+
+def _versions(hits: Hits) -> set[str]:
+    return _group(hits.evidence("nccl-version"), "version")
+
+
+def _bootstrap_networks(hits: Hits) -> set[str]:
+    """The first half of each IPv4 address that bootstrap uses."""
+    found = _group(hits.evidence("bootstrap-using"), "address")
+    return {".".join(one.split(".")[:2]) for one in found if one.count(".") == 3}
+
+
+def _families_differ(hits: Hits) -> bool:
+    found = _group(hits.evidence("bootstrap-using"), "address")
+    return len({":" in one for one in found}) > 1
+
+
+def _gdr_differs(hits: Hits) -> bool:
+    with_gdr = hits["send-gdr"].nodes | hits["receive-gdr"].nodes
+    without = hits["send-no-gdr"].nodes | hits["receive-no-gdr"].nodes
+    return bool(with_gdr) and bool(without - with_gdr)
+
+
+def _calls(hits: Hits) -> list[tuple[str, str, str, str, int | None]]:
+    """Group, sequence number, operation, element count and rank of each timeout seen."""
+    calls = []
+    for one in hits.evidence("watchdog-timeout"):
+        groups = one.groups
+        rank = int(groups["rank"]) if groups.get("rank") else one.rank
+        calls.append(
+            (
+                groups.get("pg") or "",
+                groups.get("seq") or "",
+                groups.get("op") or "",
+                groups.get("numel") or "",
+                rank,
+            )
+        )
+    return calls
+
+
+def _calls_differ(hits: Hits) -> bool:
+    seen: dict[tuple[str, str], tuple[str, str, int | None]] = {}
+    for group, seq, op, numel, rank in _calls(hits):
+        if not seq or not op:
+            continue
+        first = seen.setdefault((group, seq), (op, numel, rank))
+        if first[2] == rank:
+            continue
+        if first[0] != op or (op in EVEN and numel and first[1] != numel):
+            return True
+    return False
+
+
+def _sequences_differ(hits: Hits) -> bool:
+    by_group: dict[str, dict[int, str]] = {}
+    for group, seq, _, _, rank in _calls(hits):
+        if seq and rank is not None:
+            by_group.setdefault(group, {}).setdefault(rank, seq)
+    # Without the group's name the numbers of different groups would be compared.
+    named = {group: ranks for group, ranks in by_group.items() if group or len(by_group) == 1}
+    return any(len(set(ranks.values())) > 1 for ranks in named.values())
+
+
+def _one_rank_silent(reading: Reading) -> bool:
+    told = reading.hits["watchdog-timeout"].ranks | {
+        rank for *_, rank in _calls(reading.hits) if rank is not None
+    }
+    return reading.ranks is not None and reading.ranks > 2 and len(told) == reading.ranks - 1
+
+
+def _xids(hits: Hits) -> set[str]:
+    evidence = hits.evidence("xid")
+    return _group(evidence, "xid") | _group(evidence, "code") | _group(evidence, "number")
+
+
+def _mtus(hits: Hits) -> bool:
+    if len(_group(hits.evidence("active-mtu"), "mtu")) > 1:
+        return True
+    by_interface: dict[str, set[str]] = {}
+    for one in hits.evidence("link-mtu"):
+        name, mtu = one.groups.get("interface", ""), one.groups.get("mtu", "")
+        by_interface.setdefault(name, set()).add(mtu)
+    return any(len(mtus) > 1 for mtus in by_interface.values())
+
+
+def _test_ranks(hits: Hits) -> list[tuple[str, str]]:
+    return [
+        (one.groups.get("rank", ""), f"{one.groups.get('host')}/{one.groups.get('pid')}")
+        for one in hits.evidence("nccltests-rank")
+    ]
+
+
+def _all_rank_zero(hits: Hits) -> bool:
+    found = _test_ranks(hits)
+    return {rank for rank, _ in found} == {"0"} and len({process for _, process in found}) > 1
+
+
+def _one_test_rank(hits: Hits) -> bool:
+    found = _test_ranks(hits)
+    return (
+        hits["nccltests-rank"].count == 1 and bool(found) and {rank for rank, _ in found} == {"0"}
+    )
+
+
+def _rails_unused(reading: Reading) -> bool:
+    claim = reading.claims.get("rails")
+    return claim is not None and claim.value == "partly"
+
+
+def _silent(hits: Hits) -> bool:
+    return "bootstrap-using" in hits and not hits.any("init-complete", "channel-line", *FATAL)
+
+
+def _hosts(reading: Reading, pattern: re.Pattern[str]) -> bool:
+    names = set(reading.nodes) | set(reading.hits["nccl-line"].nodes)
+    return any(pattern.search(name) for name in names)
+
+
+_RULES: Mapping[str, tuple[str, Callable[[Reading], bool]]] = {
+    "transport-socket": ("the network in use is TCP", lambda r: r.transport == "socket"),
+    "one-node": ("the ranks are all on one host", _one_node),
+    "gdr-in-use": (
+        "GPUDirect RDMA is in use on some connection",
+        lambda r: r.gdr == "yes" or r.hits.any("send-gdr", "receive-gdr"),
+    ),
+    "fatal-any": ("an error that ends a run", lambda r: r.hits.any(*FATAL)),
+    "fatal-other": ("another error that ends a run", lambda r: r.hits.any(*FATAL)),
+    "wc-any": ("a completion error", lambda r: r.hits.any(*COMPLETION)),
+    "modify-qp-any": ("a queue pair is refused", lambda r: r.hits.any(*MODIFY_QP)),
+    "connect-any": ("connecting to a peer fails", lambda r: r.hits.any(*CONNECT)),
+    "oom-any": ("memory ran out", lambda r: r.hits.any(*OUT_OF_MEMORY)),
+    "nccl-lines": (
+        "NCCL has written lines",
+        lambda r: r.hits.any("nccl-line", "bootstrap-using", "channel-line"),
+    ),
+    "container-like": (
+        "the hosts' names are those of containers",
+        lambda r: _hosts(r, CONTAINER_HOST),
+    ),
+    "on-aws": (
+        "the hosts are on AWS",
+        lambda r: r.hits.any("ofi-present") or _hosts(r, AWS_HOST),
+    ),
+    "only-gai-warning": (
+        "the names that do not resolve are only PyTorch's IPv6 warnings",
+        lambda r: 0 < r.hits["dns-failed"].count <= r.hits["gai-warning"].count,
+    ),
+    "bootstrap-then-silence": ("bootstrap starts and nothing follows", lambda r: _silent(r.hits)),
+    "bootstrap-networks-differ": (
+        "ranks bootstrap on different networks",
+        lambda r: len(_bootstrap_networks(r.hits)) > 1,
+    ),
+    "bootstrap-families-differ": (
+        "some ranks bootstrap on IPv4 and others on IPv6",
+        lambda r: _families_differ(r.hits),
+    ),
+    "versions-differ": (
+        "the log shows several NCCL versions",
+        lambda r: len(_versions(r.hits)) > 1,
+    ),
+    "nccl-2-24-to-2-26": (
+        "NCCL 2.24, 2.25 or 2.26",
+        lambda r: any(one.startswith(("2.24.", "2.25.", "2.26.")) for one in _versions(r.hits)),
+    ),
+    "gdr-differs-by-node": (
+        "some nodes use GPUDirect RDMA and others do not",
+        lambda r: _gdr_differs(r.hits),
+    ),
+    "watchdog-numel-differ": (
+        "ranks time out at one sequence number in different calls",
+        lambda r: _calls_differ(r.hits),
+    ),
+    "watchdog-seq-differ": (
+        "ranks time out at different sequence numbers",
+        lambda r: _sequences_differ(r.hits),
+    ),
+    "watchdog-one-rank-missing": (
+        "every rank but one reports the timeout, and nothing else is wrong",
+        lambda r: _one_rank_silent(r) and not r.hits.any(*CONNECT, *COMPLETION, "closed-by-peer"),
+    ),
+    "xid-hardware": (
+        "an Xid of hardware, link, memory or firmware",
+        lambda r: bool(_xids(r.hits) & HARDWARE_XIDS),
+    ),
+    "xid-other": (
+        "an Xid that may come from the program",
+        lambda r: bool(_xids(r.hits) - HARDWARE_XIDS),
+    ),
+    "mtu-differs": ("ports of one kind have different MTUs", lambda r: _mtus(r.hits)),
+    "nccltests-all-rank-zero": (
+        "several nccl-tests processes call themselves rank 0",
+        lambda r: _all_rank_zero(r.hits),
+    ),
+    "nccltests-one-rank": ("nccl-tests lists one rank only", lambda r: _one_test_rank(r.hits)),
+    "rails-unused": ("the channels use fewer NICs than there are", _rails_unused),
+}
+
+FACTS: Mapping[str, Fact] = MappingProxyType(
+    {name: Fact(id=name, title=title) for name, (title, _) in _RULES.items()}
+)
+
+
+def derive(reading: Reading) -> frozenset[str]:
+    """The ids of the facts that hold."""
+    return frozenset(name for name, (_, holds) in _RULES.items() if holds(reading))

@@ -1,0 +1,199 @@
+"""What a cause is, as data: signs in logs, facts, rules over them, fixes.
+
+Three kinds of things can be known: a *clue* (a line of a log matched a pattern), an *observation*
+(of the live cluster or of a dump), and a *fact* that is computed from the whole reading, such as
+the transport. All three have an id; rules name ids and nothing else, so a cause is a row and never
+a function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from railhead.nccl.signs import Sign
+
+# A cause is named (the `cause` key of `railhead nccl read --json`) from here on; below it is only
+# listed, because a wrong cause sends an engineer further astray than none.
+NAMED = 0.6
+# Below this a cause is not even listed.
+LISTED = 0.3
+
+# The vocabulary of verdicts, as `railhead nccl read` prints them.
+VERDICTS = frozenset(
+    {"ok", "tcp-fallback", "init-failure", "hang", "timeout", "low-bandwidth", "other"}
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clue:
+    """A line that says something, with where its wording comes from.
+
+    Args:
+        id: kebab-case, unique among clues, facts and observations.
+        pattern: a regular expression on the message of one line (prefixes removed); no lookaround
+            and no backreference, so that an automaton can hold all of them.
+        seen: the versions that print it so.
+        source: where the wording was read.
+        example: a line that it matches; tests hold it to that.
+    """
+
+    id: str
+    pattern: bytes
+    seen: str
+    source: str
+    example: str
+
+    @property
+    def sign(self) -> Sign:
+        """For the one scan that :mod:`railhead.nccl` makes over a log."""
+        return Sign(id=self.id, pattern=self.pattern)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fact:
+    """Something computed from the whole reading; ``railhead.diagnose.facts`` says how."""
+
+    id: str
+    title: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Observation:
+    """Something seen in a live cluster or in a dump, not in a log line."""
+
+    id: str
+    title: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """When the cause is believed, and how much.
+
+    Args:
+        needs: ids that must all be there.
+        any_of: ids of which at least one must be there, when given.
+        unless: ids that must all be absent.
+        confidence: from 0 to 1; the highest of a cause's rules that hold is taken.
+        because: one clause for the reader.
+    """
+
+    needs: tuple[str, ...] = ()
+    any_of: tuple[str, ...] = ()
+    unless: tuple[str, ...] = ()
+    confidence: float
+    because: str
+
+    @property
+    def ids(self) -> frozenset[str]:
+        """Every id that it names."""
+        return frozenset((*self.needs, *self.any_of, *self.unless))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """The fix in Railhead's own terms.
+
+    Args:
+        where: ``stack`` (``stacks/Pulumi.<env>.yaml``), ``job`` (the job file) or ``none``.
+        path: the setting, such as ``fabric.lock_memory``; empty when ``where`` is ``none``.
+        text: what to write there, and why it helps.
+    """
+
+    where: str
+    path: str
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cause:
+    """One reason why a run hangs, fails or crawls.
+
+    Args:
+        id: kebab-case, in the field's own words; printed as ``cause``.
+        title: one line.
+        family: the heading of the table in the documentation.
+        rules: when it is believed.
+        verdict: what it makes of the run, of :data:`VERDICTS`; None when it may be several.
+        fix: in Railhead's terms.
+        by_hand: the same without Railhead.
+        confirm: a command or a look that proves it.
+        apart: cause id -> what tells that one from this one.
+        explains: causes that are mere consequences when this one is there.
+        source: where it was learned.
+    """
+
+    id: str
+    title: str
+    family: str
+    rules: tuple[Rule, ...]
+    verdict: str | None
+    fix: Setting
+    by_hand: str
+    confirm: str
+    source: str
+    apart: Mapping[str, str] = field(default_factory=dict)
+    explains: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proof:
+    """What a finding rests on: a line, an object or a dump.
+
+    ``where`` is ``file:line``, or the object's or the dump's name.
+    """
+
+    id: str
+    where: str
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """A cause that is believed, with its evidence.
+
+    Args:
+        confidence: from 0 to 1, after consequences were put behind their reasons.
+        because: the clause of the rule that held.
+        evidence: what it rests on, at most a few lines a sign.
+        after: the id of the cause that explains this one; None when nothing does.
+        apart: cause id -> what tells it from this one, for the causes also found.
+    """
+
+    cause: Cause
+    confidence: float
+    because: str
+    evidence: tuple[Proof, ...]
+    after: str | None = None
+    apart: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def named(self) -> bool:
+        """True when it is sure enough to be called the cause."""
+        return self.confidence >= NAMED
+
+    def to_json(self) -> dict[str, Any]:
+        """For ``--json``; the keys stay."""
+        return {
+            "cause": self.cause.id,
+            "title": self.cause.title,
+            "confidence": round(self.confidence, 2),
+            "named": self.named,
+            "because": self.because,
+            "verdict": self.cause.verdict,
+            "evidence": [
+                {"sign": proof.id, "where": proof.where, "text": proof.text}
+                for proof in self.evidence
+            ],
+            "consequence_of": self.after,
+            "fix": {
+                "where": self.cause.fix.where,
+                "setting": self.cause.fix.path,
+                "text": self.cause.fix.text,
+                "by_hand": self.cause.by_hand,
+            },
+            "confirm": self.cause.confirm,
+            "tell_apart": dict(self.apart),
+            "source": self.cause.source,
+        }
