@@ -101,8 +101,9 @@ def _families_differ(hits: Hits) -> bool:
 
 
 def _gdr_differs(hits: Hits) -> bool:
-    with_gdr = hits["send-gdr"].nodes | hits["receive-gdr"].nodes
-    without = hits["send-no-gdr"].nodes | hits["receive-no-gdr"].nodes
+    # Receiving only: sending without GPUDirect is the default of NCCL_NET_GDR_READ on PCIe hosts.
+    with_gdr = hits["receive-gdr"].nodes
+    without = hits["receive-no-gdr"].nodes
     return bool(with_gdr) and bool(without - with_gdr)
 
 
@@ -204,6 +205,10 @@ def _hosts(reading: Reading, pattern: re.Pattern[str]) -> bool:
 
 _RULES: Mapping[str, tuple[str, Callable[[Reading], bool]]] = {
     "transport-socket": ("the network in use is TCP", lambda r: r.transport == "socket"),
+    "network-socket": (
+        "NCCL's network is TCP sockets",
+        lambda r: r.transport == "socket" or r.hits.any("socket-line"),
+    ),
     "one-node": ("the ranks are all on one host", _one_node),
     "gdr-in-use": (
         "GPUDirect RDMA is in use on some connection",

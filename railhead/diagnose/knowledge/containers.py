@@ -229,6 +229,12 @@ CAUSES = (
                 "finds a device, and TCP is used",
             ),
             Rule(
+                needs=("ib-no-device", "network-socket", "ib-hca-set"),
+                unless=("ib-disabled-by-env", "fatal-other", "ib-using", "one-node"),
+                confidence=0.62,
+                because="NCCL_IB_HCA is set, so RDMA was meant, and NCCL finds no device",
+            ),
+            Rule(
                 needs=("ib-no-device", "network-socket", "container-like"),
                 unless=(
                     "ib-disabled-by-env",
@@ -447,7 +453,8 @@ CAUSES = (
     ),
     Cause(
         id="dev-shm-too-small",
-        title="The shared memory at /dev/shm is too small (the container runtime's default is 64 MiB)",
+        title="The shared memory at /dev/shm is too small (the container runtime's default is 64 "
+        "MiB)",
         family=FAMILY,
         rules=(
             Rule(

@@ -33,7 +33,7 @@ CLUES = (
     ),
     Clue(
         id="collective-mismatch",
-        pattern=rb"Detected mismatch between collectives on ranks|"
+        pattern=rb"Detected mismatch between collectives on ranks|Mismatched collective detected|"
         rb"collective mismatch error, local size|"
         rb"ranks .* are running (?:a )?different collectives|"
         rb"joined but didn't finish collective.*(?:type|size) mismatch|"
@@ -319,7 +319,7 @@ CAUSES = (
             Rule(
                 needs=("closed-by-peer",),
                 unless=("wc-any", "connect-any"),
-                confidence=0.66,
+                confidence=0.55,
                 because="the peer closed its connections: its process ended",
             ),
             Rule(
@@ -329,12 +329,12 @@ CAUSES = (
             ),
             Rule(
                 needs=("mpi-abort",),
-                confidence=0.6,
+                confidence=0.5,
                 because="mpirun says which process ended first",
             ),
             Rule(
                 needs=("closed-by-peer",),
-                confidence=0.5,
+                confidence=0.45,
                 because="a peer closed its connections",
             ),
             Rule(

@@ -315,7 +315,7 @@ CAUSES = (
             ),
             Rule(
                 needs=("message-truncated",),
-                confidence=0.65,
+                confidence=0.55,
                 because="bootstrap messages differ in size, as those of different versions do",
             ),
             Rule(

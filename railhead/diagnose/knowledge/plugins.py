@@ -10,7 +10,7 @@ EFA_ERRNO = "ofiwg/libfabric prov/efa/src/efa_errno.h"
 
 CLUES = (
     Clue(
-        id="network-socket",
+        id="socket-line",
         pattern=rb"(?:Using network|Assigned NET plugin) Socket\b|via NET/Socket/",
         seen="NCCL 2.8 and newer",
         source="NVIDIA/nccl src/init.cc",

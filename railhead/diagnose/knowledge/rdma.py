@@ -285,13 +285,6 @@ CLUES = (
         example="NCCL INFO Channel 00/0 : 9[1a000] -> 2[6b000] [send] via NET/IB/0/GDRDMA",
     ),
     Clue(
-        id="send-no-gdr",
-        pattern=rb"-> \d+.* \[send\] +via NET/IB/[\d()]+(?:/Shared)?$",
-        seen="NCCL 2.5 and newer",
-        source="NVIDIA/nccl src/transport/net.cc",
-        example="NCCL INFO Channel 00/0 : 9[1a000] -> 2[6b000] [send] via NET/IB/0",
-    ),
-    Clue(
         id="receive-gdr",
         pattern=rb"-> \d+.* \[receive\] +via NET/[^/]+/\S*/GDRDMA",
         seen="NCCL 2.5 and newer",
@@ -566,7 +559,7 @@ CAUSES = (
             Rule(
                 needs=("async-fatal",),
                 unless=("port-error-event",),
-                confidence=0.75,
+                confidence=0.57,
                 because="NCCL received a fatal asynchronous event of the device",
             ),
         ),
@@ -610,7 +603,7 @@ CAUSES = (
         rules=(
             Rule(
                 needs=("wc-rnr",),
-                confidence=0.62,
+                confidence=0.55,
                 because="IBV_WC_RNR_RETRY_EXC_ERR says that the receiver was not ready",
             ),
         ),
@@ -627,13 +620,13 @@ CAUSES = (
         rules=(
             Rule(
                 needs=("wc-remote-access",),
-                confidence=0.6,
+                confidence=0.5,
                 because="the peer's memory is not registered, or no longer: the peer aborted, or "
                 "memory was freed in flight",
             ),
             Rule(
                 needs=("wc-remote-operation",),
-                confidence=0.6,
+                confidence=0.5,
                 because="the peer's NIC could not carry it out",
             ),
         ),
@@ -834,7 +827,7 @@ CAUSES = (
             Rule(
                 needs=("ib-hca-set", "ib-no-device"),
                 unless=("ibv-open-device-failed", "ib-using", "ib-disabled-by-env"),
-                confidence=0.62,
+                confidence=0.5,
                 because="the filter is set and no device is left",
             ),
         ),

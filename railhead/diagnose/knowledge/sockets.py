@@ -143,8 +143,9 @@ CLUES = (
     ),
     Clue(
         id="store-clients-missing",
-        pattern=rb"Timed out after \d+ ?(?:seconds|ms) waiting for clients\. (?P<joined>\d+)/"
-        rb"(?P<wanted>\d+) clients joined",
+        pattern=rb"Timed out after \d+ ?(?:seconds|ms) waiting for (?:clients|workers)\. "
+        rb"(?P<joined>\d+)/"
+        rb"(?P<wanted>\d+) (?:clients|workers) joined",
         seen="PyTorch",
         source="pytorch torch/csrc/distributed/c10d/TCPStore.cpp",
         example="torch.distributed.DistStoreError: Timed out after 601 seconds waiting for "
@@ -585,13 +586,13 @@ CAUSES = (
             Rule(
                 needs=("store-connect-timeout",),
                 unless=("store-localhost", "dns-failed", "store-port-in-use"),
-                confidence=0.62,
+                confidence=0.55,
                 because="a worker cannot reach the rendezvous address",
             ),
             Rule(
                 needs=("rendezvous-failed",),
                 unless=("store-port-in-use", "dns-failed", "store-localhost"),
-                confidence=0.6,
+                confidence=0.55,
                 because="the rendezvous failed before NCCL started",
             ),
         ),
