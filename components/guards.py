@@ -20,6 +20,7 @@ from components.names import (
     TRAINER_JOB,
     TRAINING_LABEL,
 )
+from components.pod_guards import demand, pod_policies
 from components.runtimes import API_VERSION as TRAINER_API_VERSION
 from components.runtimes import device_requests
 from railhead.catalog.versions import COMBINATIONS
@@ -291,6 +292,7 @@ def policies(cluster: Cluster) -> dict[str, tuple[Any, Any]]:
     found: dict[str, tuple[Any, Any]] = {
         "railhead-train-job": (train_job_policy(cluster), {}),
         "railhead-device-pod": (device_pod_policy(cluster), {}),
+        **{name: (spec, {}) for name, spec in pod_policies(demand(cluster)).items()},
     }
     if COMBINATIONS[cluster.versions].gang_charge == "template":
         found["railhead-published-runtime"] = (published_runtime_policy(cluster), {})

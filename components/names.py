@@ -9,6 +9,8 @@ from typing import Any
 
 # A namespace with it may hold training jobs, and only such a namespace.
 TRAINING_LABEL = "railhead.dev/training"
+# On a pod that takes GPUs: it trains by itself, though a job of several pods made it.
+SINGLE_NODE_LABEL = "railhead.dev/single-node"
 # A ClusterTrainingRuntime that this stack published.
 PUBLISHED_LABEL = "railhead.dev/published"
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"

@@ -198,7 +198,7 @@ def test_applying_again_changes_nothing(applied: Server, recording: Recording) -
 def test_the_policies_are_well_typed(applied: Server) -> None:
     listed = applied.run("get", "validatingadmissionpolicies", "-o", "json")
     policies = json.loads(listed.stdout)["items"]
-    assert len(policies) == 2
+    assert len(policies) == 5
     for policy in policies:
         warnings = policy.get("status", {}).get("typeChecking", {}).get("expressionWarnings")
         assert not warnings, json.dumps(warnings, indent=1)
