@@ -114,7 +114,8 @@ def pod(
 
 def wired(case: str = "roce", **more: Any) -> Pod:
     """A pod that has its fabric."""
-    limits: dict[str, int | str] = {GPU: 8} | dict.fromkeys(CASES[case].devices, 1)
+    limits: dict[str, int | str] = {GPU: 8}
+    limits.update(dict.fromkeys(CASES[case].devices, 1))
     annotations = dict(CASES[case].annotations)
     if case == "tcpxo":
         networks = [{"interfaceName": f"eth{i}", "network": f"vpc{i}"} for i in (1, 2)]
