@@ -1,0 +1,37 @@
+"""What a cluster on GCP needs inside: its networks' objects, and its file systems' volumes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pulumi
+
+from components.gcp.cluster_networks import ClusterNetworks, ClusterNetworksArgs
+from components.gcp.infrastructure import GcpInfrastructure
+from components.gcp.volumes import Volumes, VolumesArgs
+from railhead.config.gcp import GcpCluster
+
+
+@dataclass(frozen=True, kw_only=True)
+class InsideGcp:
+    """Makes it with the provider of the cluster, once there is one."""
+
+    cluster: GcpCluster
+    infrastructure: GcpInfrastructure
+
+    def __call__(
+        self, name: str, *, after: Sequence[pulumi.Resource], opts: pulumi.ResourceOptions
+    ) -> Sequence[pulumi.Resource]:
+        """Make it; returns what pods of jobs wait for."""
+        made: list[pulumi.Resource] = []
+        below = self.infrastructure
+        if below.attached:
+            networks = ClusterNetworksArgs(networks=below.attached, after=after)
+            made.append(ClusterNetworks(f"{name}-networks", networks, opts=opts))
+        if below.sources:
+            volumes = VolumesArgs(
+                sources=below.sources, claims=self.cluster.checkpoints, after=after
+            )
+            made.append(Volumes(f"{name}-volumes", volumes, opts=opts))
+        return made

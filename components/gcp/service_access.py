@@ -1,0 +1,68 @@
+"""Private services access: how Google's managed file systems come into the cluster's VPC."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pulumi
+from pulumi_gcp import compute, servicenetworking
+
+from components.gcp.primary_network import NetworkRefs
+from components.names import physical_name
+
+# Managed Lustre's own port, and the one that instances with GKE support of the old kind listen on.
+PORTS = ("988", "6988")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServiceAccessArgs:
+    """Arguments of :class:`ServiceAccess`; ``cluster`` begins the names of all it makes."""
+
+    cluster: str
+    network: NetworkRefs
+
+
+class ServiceAccess(pulumi.ComponentResource):
+    """A range of addresses for Google's services, the peering, and Lustre's way back in.
+
+    A VPC has one connection to them: in a VPC that was there before it must be there too.
+    """
+
+    ready: Sequence[pulumi.Resource]
+
+    def __init__(
+        self, name: str, args: ServiceAccessArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("railhead:gcp:ServiceAccess", name, None, opts)
+        below = pulumi.ResourceOptions(parent=self)
+        addresses = compute.GlobalAddress(
+            f"{name}-range",
+            name=physical_name(args.cluster, "services"),
+            purpose="VPC_PEERING",
+            address_type="INTERNAL",
+            # GCP picks one that nothing else in the VPC has.
+            prefix_length=20,
+            network=args.network.network,
+            opts=below,
+        )
+        connection = servicenetworking.Connection(
+            f"{name}-connection",
+            network=args.network.network,
+            service="servicenetworking.googleapis.com",
+            reserved_peering_ranges=[addresses.name],
+            opts=below,
+        )
+        firewall = compute.Firewall(
+            f"{name}-lustre",
+            name=physical_name(args.cluster, "lustre"),
+            network=args.network.network,
+            direction="INGRESS",
+            allows=[{"protocol": "tcp", "ports": list(PORTS)}],
+            source_ranges=[
+                pulumi.Output.format("{0}/{1}", addresses.address, addresses.prefix_length)
+            ],
+            opts=below,
+        )
+        self.ready = [connection, firewall]
+        self.register_outputs({"connection": connection.id})

@@ -1,0 +1,70 @@
+"""Nodes for controllers; nothing runs in the cluster before they are there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pulumi
+from pulumi_gcp import container
+
+from components.gcp.gke_cluster import CLOUD_PLATFORM, location
+from railhead.config.gcp import GcpPlatform
+
+
+@dataclass(frozen=True, kw_only=True)
+class SystemPoolArgs:
+    """Arguments of :class:`SystemPool`; ``cluster`` is the cluster's id."""
+
+    cluster: pulumi.Input[str]
+    platform: GcpPlatform
+    service_account: pulumi.Input[str]
+
+
+class SystemPool(pulumi.ComponentResource):
+    """A node pool without GPUs that grows with what the controllers ask for."""
+
+    pool: container.NodePool
+
+    def __init__(
+        self, name: str, args: SystemPoolArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("railhead:gcp:SystemPool", name, None, opts)
+        system = args.platform.system_pool
+        self.pool = container.NodePool(
+            f"{name}-pool",
+            name="system",
+            cluster=args.cluster,
+            location=location(args.platform),
+            node_locations=list(system.zones) or [args.platform.zone],
+            autoscaling={
+                "total_min_node_count": system.min_nodes,
+                "total_max_node_count": system.max_nodes,
+                "location_policy": "BALANCED",
+            },
+            management={"auto_repair": True, "auto_upgrade": True},
+            upgrade_settings={"strategy": "SURGE", "max_surge": 1, "max_unavailable": 0},
+            network_config={"enable_private_nodes": True},
+            node_config={
+                "machine_type": system.machine_type,
+                "disk_size_gb": system.disk_size_gb,
+                "image_type": "COS_CONTAINERD",
+                "service_account": args.service_account,
+                "oauth_scopes": [CLOUD_PLATFORM],
+                "labels": {"railhead.dev/pool": "system"},
+                "gvnic": {"enabled": True},
+                "shielded_instance_config": {
+                    "enable_secure_boot": True,
+                    "enable_integrity_monitoring": True,
+                },
+                # Pods meet their own identity, never the node's.
+                "workload_metadata_config": {"mode": "GKE_METADATA"},
+                "metadata": {"disable-legacy-endpoints": "true"},
+            },
+            opts=pulumi.ResourceOptions(
+                parent=self,
+                # The autoscaler's from the first day on.
+                ignore_changes=["initialNodeCount", "nodeCount"],
+                delete_before_replace=True,
+            ),
+        )
+        self.register_outputs({"pool": self.pool.name})

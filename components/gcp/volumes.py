@@ -1,0 +1,106 @@
+"""The platform's file systems inside the cluster: a storage class each, a volume a claim."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+
+from components.names import physical_name
+from railhead.config.model import CheckpointConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class VolumeSource:
+    """A file system as its CSI driver knows it.
+
+    ``handle_per_claim`` adds the claim to the handle, where the driver lets several volumes of one
+    file system be told apart by it. ``mount_options`` are the driver's.
+    """
+
+    driver: str
+    handle: pulumi.Input[str]
+    attributes: Mapping[str, pulumi.Input[str]] = field(default_factory=dict)
+    handle_per_claim: bool = False
+    mount_options: Sequence[str] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class VolumesArgs:
+    """Arguments of :class:`Volumes`: file systems by the name of their storage class."""
+
+    sources: Mapping[str, VolumeSource]
+    claims: Sequence[CheckpointConfig]
+    after: Sequence[pulumi.Resource] = ()
+
+
+class Volumes(pulumi.ComponentResource):
+    """Storage classes that provision nothing, and a volume that waits for each claim by name.
+
+    A volume is kept when its claim goes, and what is on the file system in any case.
+    """
+
+    classes: Sequence[kubernetes.storage.v1.StorageClass]
+    volumes: Sequence[kubernetes.core.v1.PersistentVolume]
+
+    def __init__(
+        self, name: str, args: VolumesArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("railhead:gcp:Volumes", name, None, opts)
+        below = pulumi.ResourceOptions(parent=self, depends_on=list(args.after))
+        classes = {
+            source: kubernetes.storage.v1.StorageClass(
+                f"{name}-{source}",
+                metadata={"name": source},
+                provisioner="kubernetes.io/no-provisioner",
+                reclaim_policy="Retain",
+                volume_binding_mode="Immediate",
+                opts=below,
+            )
+            for source in args.sources
+        }
+        self.classes = list(classes.values())
+        self.volumes = [
+            self._volume(
+                f"{name}-{claim.namespace}-{claim.name}",
+                args.sources[claim.storage_class],
+                claim,
+                classes[claim.storage_class],
+            )
+            for claim in args.claims
+            if claim.storage_class in args.sources
+        ]
+        self.register_outputs({"classes": list(args.sources)})
+
+    def _volume(
+        self,
+        name: str,
+        source: VolumeSource,
+        claim: CheckpointConfig,
+        storage_class: kubernetes.storage.v1.StorageClass,
+    ) -> kubernetes.core.v1.PersistentVolume:
+        handle = source.handle
+        if source.handle_per_claim:
+            handle = pulumi.Output.format("{0}:{1}-{2}", handle, claim.namespace, claim.name)
+        return kubernetes.core.v1.PersistentVolume(
+            name,
+            metadata={"name": physical_name(claim.namespace, claim.name)},
+            spec={
+                "storage_class_name": claim.storage_class,
+                "capacity": {"storage": claim.size},
+                "access_modes": ["ReadWriteMany"],
+                "persistent_volume_reclaim_policy": "Retain",
+                "volume_mode": "Filesystem",
+                # For this claim and no other, whichever comes first.
+                "claim_ref": {"namespace": claim.namespace, "name": claim.name},
+                "mount_options": list(source.mount_options) or None,
+                "csi": {
+                    "driver": source.driver,
+                    "volume_handle": handle,
+                    "volume_attributes": dict(source.attributes) or None,
+                },
+            },
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[storage_class]),
+        )
