@@ -12,6 +12,7 @@ from railhead import __version__
 from railhead.errors import ExitCode, RailheadError
 from railhead.lab.cli import app as lab_app
 from railhead.launch import cli as launch_cli
+from railhead.nccl.cli import app as nccl_app
 
 app = typer.Typer(
     name="railhead",
@@ -44,6 +45,7 @@ def root(
 
 launch_cli.register(app)
 app.add_typer(lab_app, name="lab")
+app.add_typer(nccl_app, name="nccl")
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

@@ -22,6 +22,14 @@ class ExitCode(IntEnum):
     NOT_FOUND = 5
     REFUSED = 6
     TIMED_OUT = 7
+    UNMET = 8
+    UNPROVEN = 9
+    TCP_FALLBACK = 10
+    INIT_FAILURE = 11
+    HANG = 12
+    TIMEOUT = 13
+    LOW_BANDWIDTH = 14
+    OTHER = 15
     INTERRUPTED = 130
 
 

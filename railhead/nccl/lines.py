@@ -10,9 +10,10 @@ TEXT_BYTES = 400
 
 ANSI = re.compile(rb"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 NCCL = re.compile(
-    rb"(?:(?P<node>[A-Za-z0-9][\w.\-]{0,253}):(?P<pid>\d{1,10}):(?P<tid>\d{1,10}) "
-    rb"(?:\[(?P<gpu>-?\d{1,4})\] )?)"
+    rb"(?P<node>[A-Za-z0-9][\w.\-]{0,253}):(?P<pid>\d{1,10}):(?P<tid>\d{1,10}) "
+    rb"(?:\[(?P<gpu>-?\d{1,4})\] )?"
 )
+AGAIN = re.compile(rb":\d{1,10}:\d{1,10} \[")
 # Each is tried at the start of what is left; `rank` and `node` are who wrote the line.
 PREFIXES = tuple(
     re.compile(pattern)
@@ -68,6 +69,8 @@ def parse(raw: bytes) -> list[Line]:
         raw = _unwrap(raw)
     if b"\x1b" in raw:
         raw = ANSI.sub(b"", raw)
+    if b"\r" not in raw and b"\n" not in raw:
+        return _split(raw) if raw else []
     found: list[Line] = []
     for part in re.split(rb"[\r\n]+", raw):
         if part:
@@ -76,6 +79,9 @@ def parse(raw: bytes) -> list[Line]:
 
 
 def _split(part: bytes) -> list[Line]:
+    # Most lines of a big log are one NCCL line with nothing in front.
+    if (head := NCCL.match(part)) and not AGAIN.search(part, head.end()):
+        return [_nccl(part[head.end() :], head)]
     rank: int | None = None
     node: str | None = None
     time: str | None = None
@@ -101,15 +107,21 @@ def _split(part: bytes) -> list[Line]:
     if lead := part[at : heads[0].start()].strip():
         found.append(Line(message=lead, rank=rank, node=node, time=time))
     for head, after in zip(heads, [*heads[1:], None], strict=True):
-        found.append(
-            Line(
-                message=part[head.end() : after.start() if after else None].rstrip(),
-                rank=rank,
-                node=head["node"].decode(),
-                pid=int(head["pid"]),
-                tid=int(head["tid"]),
-                gpu=int(head["gpu"]) if head["gpu"] else None,
-                time=time,
-            )
-        )
+        message = part[head.end() : after.start() if after else None]
+        found.append(_nccl(message, head, rank=rank, time=time))
     return found
+
+
+def _nccl(
+    message: bytes, head: re.Match[bytes], *, rank: int | None = None, time: str | None = None
+) -> Line:
+    node, pid, tid, gpu = head.groups()
+    return Line(
+        message=message.rstrip(),
+        rank=rank,
+        node=node.decode(),
+        pid=int(pid),
+        tid=int(tid),
+        gpu=int(gpu) if gpu else None,
+        time=time,
+    )

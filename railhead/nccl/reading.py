@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from railhead.nccl.signs import Evidence, Hits, Sign
 
@@ -19,6 +20,8 @@ class Communicator:
         nodes: nNodes, None when not printed.
         started, completed: the ranks that printed ``Init START`` and ``Init COMPLETE``.
         aborted: the ranks that printed ``Abort COMPLETE``.
+        transport, gdr: of its own connections, in the words of :class:`Reading`.
+        evidence: its first lines.
     """
 
     id: str
@@ -27,6 +30,9 @@ class Communicator:
     started: frozenset[int] = frozenset()
     completed: frozenset[int] = frozenset()
     aborted: frozenset[int] = frozenset()
+    transport: str = "unknown"
+    gdr: str = "unknown"
+    evidence: tuple[Evidence, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,10 +43,28 @@ class Claim:
         value: in the vocabulary of its kind; ``unknown`` when the log cannot tell.
         why: one sentence.
         evidence: the lines; empty for ``unknown``.
+        grade: what kind of evidence a claim about the transport has, strongest first:
+            ``connections``, ``choice`` (``Using network``), ``devices`` or ``library``.
     """
 
     value: str
     why: str = ""
+    evidence: tuple[Evidence, ...] = ()
+    grade: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Note:
+    """Something that the reader should know besides the verdict.
+
+    Attributes:
+        id: kebab-case.
+        text: one sentence.
+        evidence: the lines that it rests on.
+    """
+
+    id: str
+    text: str
     evidence: tuple[Evidence, ...] = ()
 
 
@@ -61,6 +85,12 @@ class Reading:
         nodes: the hosts, pods or addresses that wrote lines.
         hits: every sign that was seen, of this package and of `railhead.diagnose`.
         cause: the likeliest cause's id, None when none is likely enough.
+        causes: what `railhead.diagnose` makes of it, best first.
+        notes: what disagrees, is set and should not be, or was not used.
+        files: the inputs' names.
+        lines, bytes: how much was read, after decompression.
+        engine: ``hyperscan`` or ``re``.
+        sampled: ids of signs whose counts are lower bounds.
     """
 
     transport: str = "unknown"
@@ -72,8 +102,13 @@ class Reading:
     nodes: frozenset[str] = frozenset()
     hits: Hits = field(default_factory=Hits)
     cause: str | None = None
+    causes: tuple[Any, ...] = ()
+    notes: tuple[Note, ...] = ()
     files: tuple[str, ...] = ()
     lines: int = 0
+    bytes: int = 0
+    engine: str = "re"
+    sampled: frozenset[str] = frozenset()
 
 
 def read(inputs: Iterable[Path | str], *, signs: Sequence[Sign] = ()) -> Reading:
@@ -88,7 +123,6 @@ def read(inputs: Iterable[Path | str], *, signs: Sequence[Sign] = ()) -> Reading
         InputError: an input cannot be read.
         PrerequisiteError: a compressed input needs a library that is not installed.
     """
-    from railhead.nccl.scan import scan
+    from railhead.nccl.build import build
 
-    hits = scan(inputs, signs)
-    return Reading(hits=hits)
+    return build(inputs, signs=signs)

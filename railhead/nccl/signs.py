@@ -24,12 +24,13 @@ class Sign:
             prefixes, colours and NCCL's own ``host:pid:tid [gpu]``, but with what follows it, such
             as ``NCCL INFO Using network IB`` or ``net_ib.cc:9 NCCL WARN NET/IB : Got ...``. Named
             groups of the first matches are kept.
-        literal: bytes that every matching line holds, for speed; worked out when not given.
+        literal: bytes that every matching line holds, or several of which it holds one, for speed;
+            worked out when not given.
     """
 
     id: str
     pattern: bytes
-    literal: bytes | None = None
+    literal: bytes | tuple[bytes, ...] | None = None
 
     @cached_property
     def regex(self) -> re.Pattern[bytes]:
@@ -48,8 +49,10 @@ class Sign:
         Raises:
             ValueError: the pattern requires none of four bytes or more; give ``literal``.
         """
-        if self.literal is not None:
+        if isinstance(self.literal, bytes):
             return frozenset({self.literal})
+        if self.literal is not None:
+            return frozenset(self.literal)
         found = _required(_parser.parse(self.pattern), bool(self.caseless))
         if not found:
             raise ValueError(f"sign {self.id}: no literal is required by {self.pattern!r}")
@@ -62,9 +65,11 @@ def _required(parsed: Iterable[Any], caseless: bool) -> frozenset[bytes]:
     run = bytearray()
 
     def close() -> None:
-        for piece in ESCAPED.split(bytes(run)):
-            if len(piece) >= MIN_NEEDLE:
-                candidates.append(frozenset({piece.lower() if caseless else piece}))
+        candidates.extend(
+            frozenset({piece.lower() if caseless else piece})
+            for piece in ESCAPED.split(bytes(run))
+            if len(piece) >= MIN_NEEDLE
+        )
         run.clear()
 
     for operation, argument in parsed:

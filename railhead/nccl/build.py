@@ -1,0 +1,86 @@
+"""From bytes to a reading: one pass, then the claims."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from railhead.nccl import trouble
+from railhead.nccl.details import details, notes
+from railhead.nccl.facts import SIGNS, Facts
+from railhead.nccl.reading import Note, Reading
+from railhead.nccl.scan import Scanner, Sink
+from railhead.nccl.signs import Sign
+from railhead.nccl.sources import Source, resolve
+from railhead.nccl.transport import Judge
+from railhead.nccl.verdict import Verdict
+
+
+def build(
+    inputs: Iterable[Path | str | Source],
+    *,
+    signs: Sequence[Sign] = (),
+    native: bool = True,
+    tick: Callable[[int, str], None] | None = None,
+) -> Reading:
+    """Read logs; see :func:`railhead.nccl.read`."""
+    facts = Facts()
+    sinks: dict[str, Sink] = {sign.id: partial(facts.take, sign.id) for sign in SIGNS}
+    known = {sign.id: sign for sign in (*SIGNS, *trouble.SIGNS, *cause_signs(), *signs)}
+    scanner = Scanner(
+        tuple(known.values()), sinks=sinks, rank_of=facts.rank_of, native=native, tick=tick
+    )
+    scan = scanner.run(resolve(inputs))
+    judge = Judge(facts, scan.hits)
+    transport = judge.transport()
+    gdr, finer = judge.gdr(transport)
+    verdict = Verdict(facts, scan.hits, judge, transport, gdr).claim()
+    reading = Reading(
+        transport=transport.value,
+        gdr=gdr.value,
+        verdict=verdict.value,
+        claims={
+            "transport": transport,
+            "gdr": gdr,
+            "verdict": verdict,
+            "several-nodes": judge.several_nodes(),
+            "link-layer": judge.link_layer(transport),
+            **details(facts, scan.hits, finer),
+        },
+        communicators=tuple(judge.communicator(key, comm) for key, comm in facts.comms.items()),
+        ranks=judge.ranks(),
+        nodes=frozenset(facts.hosts),
+        hits=scan.hits,
+        notes=(
+            *notes(facts, scan.hits),
+            *(Note(id="input-cut", text=text) for text in scan.cut),
+        ),
+        files=scan.files,
+        lines=scan.lines,
+        bytes=scan.bytes,
+        engine=scan.engine,
+        sampled=scan.sampled,
+    )
+    return with_causes(reading)
+
+
+def cause_signs() -> tuple[Sign, ...]:
+    """The signs of the known causes."""
+    try:
+        from railhead.diagnose import signs
+    except ImportError:
+        return ()
+    return tuple(signs())
+
+
+def with_causes(reading: Reading) -> Reading:
+    """The reading with its likeliest causes."""
+    try:
+        from railhead.diagnose import rank
+    except ImportError:
+        return reading
+    causes = tuple(rank(reading))
+    named = next((one for one in causes if getattr(one, "named", False)), None)
+    return replace(reading, causes=causes, cause=named.cause.id if named else None)

@@ -1,0 +1,564 @@
+"""What NCCL, its plugins and nccl-tests say about a run: the signs, and what is kept of each.
+
+The wordings are those of NCCL 2.4 to 2.30, aws-ofi-nccl 1.0 to 1.21, nccl-rdma-sharp-plugins and
+nccl-tests, read in their sources.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from railhead.nccl.lines import Line
+from railhead.nccl.scan import Where, evidence
+from railhead.nccl.signs import Evidence, Sign
+
+MAX_ITEMS = 65_536
+MAX_COMMUNICATORS = 4096
+MAX_VALUES = 64
+DEVICE = re.compile(rb"\[(\d{1,4})\](?:\{\d+\} )?([^\s:]{1,200})(?::(\d{1,4}))?(?:/(\w+))?")
+SOCKET_DEVICE = re.compile(rb"\[(\d{1,4})\]([^\s:]{1,60}):(\S+?)<\d+>")
+
+TYPES = b"float half double bfloat16 int8 int32 int64 uint8 uint32 uint64".split()
+
+# (id, pattern, literal where the longest one is not the best)
+ROWS: tuple[tuple[str, bytes, bytes | tuple[bytes, ...] | None], ...] = (
+    # The connections. The number after the net's name is the device; (n) is the proxy's rank, PXN.
+    (
+        "nccl.channel-net",
+        rb"(?:(?P<src>\d{1,7})(?:\[[0-9a-f]{1,12}\])? -> (?P<dst>\d{1,7})(?:\[[0-9a-f]{1,12}\])?"
+        rb"\s*(?:\[(?P<way>send|receive)\])?\s*)?via NET/(?P<net>[^/\n]{1,60})/(?P<dev>\d{1,5})"
+        rb"(?:\((?P<proxy>\d{1,7})\))?(?P<gdr>/GDRDMA(?:\((?P<mode>\w{1,20})\))?)?",
+        b"via NET/",
+    ),
+    (
+        "nccl.channel-p2p",
+        rb"(?P<src>\d{1,7})(?:\[[0-9a-f]{1,12}\])? -> (?P<dst>\d{1,7})(?:\[[0-9a-f]{1,12}\])?"
+        rb"\s+via (?P<how>P2P/[\w ]{1,20})",
+        b"via P2P/",
+    ),
+    (
+        "nccl.channel-shm",
+        rb"(?P<src>\d{1,7})(?:\[[0-9a-f]{1,12}\])? -> (?P<dst>\d{1,7})(?:\[[0-9a-f]{1,12}\])?"
+        rb"\s+via (?P<how>SHM)",
+        b"via SHM",
+    ),
+    (
+        "nccl.channel-shm-old",
+        rb"(?P<src>\d{1,7})(?:\[[0-9a-f]{1,12}\])? -> (?P<dst>\d{1,7})(?:\[[0-9a-f]{1,12}\])?"
+        rb"\s+via direct (?P<how>shared memory)",
+        b"via direct shared memory",
+    ),
+    (
+        "nccl.collnet",
+        rb"via COLLNET/(?P<net>[^/\n]{1,60})/(?P<dev>\d{1,5})(?P<gdr>/GDRDMA)?",
+        b"via COLLNET/",
+    ),
+    # Communicators.
+    (
+        "nccl.comm-nodes",
+        rb"comm (?P<comm>0x[0-9a-fA-F]{1,16}) rank (?P<rank>\d{1,7}) n[rR]anks (?P<n>\d{1,7}) "
+        rb"nNodes (?P<nodes>\d{1,6}) localRanks (?P<local>\d{1,4}) localRank \d{1,4}"
+        rb"(?: MNNVL (?P<mnnvl>\d))?",
+        b" nNodes ",
+    ),
+    *(
+        (
+            f"nccl.{name}",
+            rb"comm (?P<comm>0x[0-9a-fA-F]{1,16}) rank (?P<rank>\d{1,7}) n[rR]anks (?P<n>\d{1,7})"
+            rb"(?: cudaDev (?P<cuda>\d{1,4}))?(?: nvmlDev (?P<nvml>\d{1,4}))?"
+            rb"(?: busId (?P<bus>[0-9a-fA-F]{1,16}))?(?: commId (?P<id>0x[0-9a-fA-F]{1,16}))?"
+            rb"(?: parent 0x[0-9a-fA-F]{1,16}(?: splitCount (?P<split>-?\d{1,9}))?"
+            rb" color (?P<color>-?\d{1,11}) key -?\d{1,11})?\s*- " + words,
+            words,
+        )
+        for name, words in (
+            ("init-start", b"Init START"),
+            ("init-complete", b"Init COMPLETE"),
+            ("abort", b"Abort COMPLETE"),
+            ("destroy", b"Destroy COMPLETE"),
+        )
+    ),
+    ("nccl.rings", rb"Connected all rings(?:, use ring PXN (?P<pxn>\d) GDR (?P<gdr>\d))?", None),
+    ("nccl.trees", rb"Connected all trees", None),
+    (
+        "nccl.ring-order",
+        rb"Channel \d{1,4}/\d{1,4} :\s+(?P<ring>\d{1,7}(?:\s+\d{1,7})*)\s*$",
+        b" :  ",
+    ),
+    ("nccl.nvls-tree", rb"Connected NVLS tree", None),
+    ("nccl.nvls", rb"NVLS multicast support is (?P<no>not )?available", None),
+    (
+        "nccl.channels",
+        rb"(?P<coll>\d{1,4}) coll channels,(?: (?P<collnet>\d{1,4}) collnet channels,)?"
+        rb"(?: (?P<nvls>\d{1,4}) nvls channels,)? (?P<p2p>\d{1,5}) p2p channels, "
+        rb"(?P<peer>\d{1,5}) p2p channels per peer",
+        b" p2p channels per peer",
+    ),
+    # The second triple is the tree threshold, 8 times the number of ranks.
+    ("nccl.thresholds", rb"threadThresholds \d+/\d+/\d+ \| (?P<eight>\d{1,9})/", None),
+    ("nccl.mnnvl", rb"MNNVL (?P<on>\d) cliqueId \w+ cliqueSize (?P<size>\d{1,6})", b" cliqueSize "),
+    # Networks.
+    ("nccl.network", rb"Using network (?P<net>\S.{0,60}?)\s*$", b"Using network "),
+    ("nccl.network-old", rb"Using internal Network (?P<net>\w{1,20})", None),
+    ("nccl.network-assigned", rb"Assigned NET plugin (?P<net>\S.{0,60}?) to comm", None),
+    (
+        "nccl.devices",
+        rb"NET/(?P<net>[\w. \-]{1,40}?) ?: Using (?P<list>\[\d{1,4}\].*)",
+        b": Using [",
+    ),
+    ("nccl.no-ib", rb"NET/(?:IB\w{0,10}|UCX) ?: No device found", b": No device found"),
+    ("nccl.bootstrap", rb"Bootstrap ?: Using (?:\[\d+\])?(?P<if>[^\s:]{1,60}):(?P<addr>\S*)", None),
+    ("nccl.pxn-disabled", rb"PXN Disabled as plugin is v4", None),
+    (
+        "nccl.sharp",
+        rb"Loaded coll(?:net)? plugin SHARP|Connected Coll[nN]et",
+        (b" plugin SHARP", b"Connected Coll"),
+    ),
+    # Versions.
+    (
+        "nccl.version",
+        rb"(?P<kind>[NR]CCL) version (?P<v>\d{1,3}\.\d{1,3}(?:\.\d{1,3})?[\w.\-]{0,20})"
+        rb"(?:\+cuda(?P<cuda>\d{1,3}\.\d{1,3}))?",
+        b"CCL version ",
+    ),
+    ("nccl.driver", rb"cudaDriverVersion (?P<v>\d{4,6})", None),
+    ("nccl.plugin", rb"Loaded net plugin (?P<name>\S.{0,60}?) \(v(?P<v>\d{1,3})\)", None),
+    ("nccl.plugin-p2p", rb"P2P plugin (?P<name>[\w.\-]{1,40})", None),
+    (
+        "nccl.no-plugin",
+        rb"NET/Plugin ?: (?:No plugin found|Could not find: libnccl-net)",
+        b"NET/Plugin",
+    ),
+    ("ofi.version", rb"(?:Using|Initializing) aws-ofi-nccl (?P<v>[\w.\-]{1,40})", b"aws-ofi-nccl "),
+    ("ofi.libfabric", rb"Using Libfabric version (?P<v>[\w.\-]{1,40})", None),
+    ("ofi.protocol", rb"Using transport protocol (?P<v>\w{1,20})", None),
+    (
+        "ofi.provider",
+        rb"Selected [Pp]rovider is (?P<v>[\w\-]{1,40}?)(?:;|,|\s|$)"
+        rb"(?:.{0,60}\(found (?P<n>\d{1,4}) nics\))?",
+        b"rovider is ",
+    ),
+    (
+        "ofi.no-provider",
+        rb"Could(?:n't| not) find any optimal provider|No eligible providers were found"
+        rb"|provider efa output empty list",
+        None,
+    ),
+    ("ofi.dmabuf", rb"Support for DMA-BUF registrations: (?P<v>true|false)", None),
+    (
+        "gcp.version",
+        rb"(?:Initializing network |Initializing )(?P<name>FasTrak|gIB|GPUDirectTCPX\w*),? "
+        rb"(?:version )?v?(?P<v>[\w.\-]{1,40})",
+        b"nitializing ",
+    ),
+    ("gcp.tcpx", rb"NET/GPUDirectTCPX\w* ?: GPUDirectTCPX enable: (?P<v>\d)", None),
+    # GPUDirect RDMA. What a device can do is not what a connection does.
+    ("gdr.dmabuf", rb"DMA-BUF is available on GPU device (?P<gpu>\d{1,4})", None),
+    (
+        "gdr.hca",
+        rb"(?:NET/(?P<net>[\w. ]{1,40}?) ?: )?GPU Direct RDMA (?P<on>Enabled|Disabled) for HCA "
+        rb"(?P<dev>\w{1,8}) '(?P<name>[^']{1,100})'",
+        b"GPU Direct RDMA ",
+    ),
+    (
+        "gdr.gpu",
+        rb"GPU Direct RDMA (?P<on>Enabled|Disabled) for (?!HCA )(?P<what>.{1,80}?)"
+        rb"(?: \(distance (?P<d>\d+) (?:<=|>) (?P<max>\d+)\)(?:, read (?P<read>\d))?|$)",
+        b"GPU Direct RDMA ",
+    ),
+    # Which library complains, and what shows that verbs run over Ethernet.
+    (
+        "verbs.error",
+        rb"NET/IB\w{0,10} ?: (?:\w{1,20} ?: )?Got (?:completion|async)|NCCL WARN Call to (?:wrap_)?"
+        rb"ibv_(?:create|modify|reg|alloc|query_gid|poll|post)\w* failed",
+        (b"Got completion", b"Got async", b"Call to ibv_", b"Call to wrap_ibv_"),
+    ),
+    (
+        "verbs.gid-ipv4",
+        rb"(?:localGid|local GID|remoteGids?|remote GID),? ?::ffff:\d{1,3}\.\d{1,3}\.",
+        b"::ffff:",
+    ),
+    (
+        "verbs.no-such-device",
+        rb"ibv_modify_qp failed with (?:error )?(?:19 )?No such device",
+        None,
+    ),
+    (
+        "verbs.roce",
+        rb"\b(?:roce(?:p|P|o|_)\w{1,20}|bnxt_re\d{1,3}|mlx5_bond_\d{1,3}|irdma\d{1,3}|erdma_\d{1,3})"
+        rb"|NCCL_IB_(?:GID_INDEX|ROCE_VERSION_NUM) set",
+        (b"roce", b"bnxt_re", b"mlx5_bond_", b"irdma", b"erdma_", b"NCCL_IB_GID", b"NCCL_IB_ROCE"),
+    ),
+    ("verbs.no-library", rb"Failed to open libibverbs\.so", None),
+    (
+        "ofi.error",
+        rb"NET/OFI (?:Unable to|Request completed|Operation with|Couldn't (?:open|create|enable"
+        rb"|allocate)|Error |Failed to|Completion |Call to fi_)",
+        b"NET/OFI ",
+    ),
+    (
+        "socket.error",
+        rb"NET/Socket ?: (?:peer|message|unable|failed)",
+        b"NET/Socket",
+    ),
+    (
+        "socket.io",
+        rb"Call to (?:recv|write|send|read|sendmsg|recvmsg)\w* (?:from .{0,80})?failed",
+        b"Call to ",
+    ),
+    ("nccl.proxy-error", rb"\[Proxy [Tt]hread(?: error)?\]", b"[Proxy "),
+    # Settings.
+    *(
+        (
+            identifier,
+            rb"(?P<name>NCCL_[A-Z0-9_]{2,60})" + words + rb"(?P<value>.{0,200}?)\.?\s*$",
+            words,
+        )
+        for identifier, words in (
+            ("nccl.setting", b" set by environment to "),
+            ("nccl.setting-short", b" set to "),
+        )
+    ),
+    # nccl-tests.
+    (
+        "tests.rank",
+        rb"Rank\s+(?P<rank>\d{1,7})\s+(?:Group\s+\d+\s+)?Pid\s+(?P<pid>\d{1,10})\s+on\s+"
+        rb"(?P<host>\S{1,253})\s+device\s+(?P<dev>\d{1,4})\s+\[(?P<bus>[^\]]{1,20})\]"
+        rb"\s*(?P<gpu>[^\r\n]{0,80}?)\s*$",
+        b" Pid ",
+    ),
+    ("tests.start", rb"nThread (?P<t>\d{1,5}) nGpus (?P<g>\d{1,5}) minBytes", None),
+    (
+        "tests.row",
+        rb"(?:^|\s)(?P<size>\d{1,15})\s+(?P<count>\d{1,15})\s+"
+        rb"(?:float|half|double|bfloat16|int8|int32|int64|uint8|uint32|uint64|fp8_\w{4}|f8e\w{3})"
+        rb"\s+(?:(?P<op>[a-z]\w{0,9})\s+)?(?:(?P<root>-?\d{1,7})\s+)?"
+        rb"(?P<time>\d{1,12}(?:\.\d{1,6})?)\s+(?P<alg>\d{1,7}\.\d{1,4})\s+(?P<bus>\d{1,7}\.\d{1,4})"
+        rb"\s+(?P<wrong>\S{1,12})",
+        (b" fp8_", b" f8e", *(b" " + kind + b" " for kind in TYPES)),
+    ),
+    ("tests.average", rb"Avg bus bandwidth\s*:\s*(?P<v>[\d.]{1,20})(?:\s+(?P<ok>\w+))?", None),
+    ("tests.bounds", rb"Out of bounds values\s*:\s*(?P<n>\d{1,18})\s+(?P<ok>OK|FAILED)", None),
+    (
+        "tests.name",
+        rb"Collective test (?:starting|concluded): (?P<v>\w{1,40})",
+        b"Collective test ",
+    ),
+)
+
+SIGNS = tuple(
+    Sign(id=identifier, pattern=pattern, literal=literal) for identifier, pattern, literal in ROWS
+)
+
+
+@dataclass(kw_only=True)
+class Seen:
+    """Values of one kind, each with how often and where first."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    first: dict[str, Evidence] = field(default_factory=dict)
+
+    def add(self, value: str, at: Evidence) -> None:
+        """Count one more; past :data:`MAX_VALUES` values, new ones are not kept."""
+        if value in self.counts or len(self.counts) < MAX_VALUES:
+            self.counts[value] += 1
+            self.first.setdefault(value, at)
+
+    def __bool__(self) -> bool:
+        return bool(self.counts)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.counts)
+
+    def __contains__(self, value: str) -> bool:
+        return value in self.counts
+
+    def evidence(self, limit: int = 3) -> tuple[Evidence, ...]:
+        """The first line of each value."""
+        return tuple(list(self.first.values())[:limit])
+
+
+@dataclass(kw_only=True)
+class Comm:
+    """One communicator while it is being read; see :class:`railhead.nccl.reading.Communicator`."""
+
+    ranks: int | None = None
+    nodes: int | None = None
+    mnnvl: bool = False
+    started: set[int] = field(default_factory=set)
+    completed: set[int] = field(default_factory=set)
+    aborted: set[int] = field(default_factory=set)
+    nets: Counter[str] = field(default_factory=Counter)
+    direct: int = 0
+    staged: int = 0
+    evidence: list[Evidence] = field(default_factory=list)
+
+
+@dataclass(kw_only=True)
+class Route:
+    """Network connections of one rank in one direction."""
+
+    direct: int = 0
+    staged: int = 0
+
+
+@dataclass(kw_only=True)
+class Row:
+    """One line of an nccl-tests table, its out-of-place half: bytes, GB/s."""
+
+    size: int
+    algbw: float
+    busbw: float
+    wrong: str
+    at: Evidence
+
+
+class Facts:
+    """What is kept of a log: bounded, whatever its length."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, Seen] = {}
+        self.comms: dict[str, Comm] = {}
+        self.comm_of: dict[str, str] = {}
+        # The communicator that a process is about to connect: its Channel lines do not name it.
+        self.current: dict[tuple[str | None, int | None, int | None], Comm] = {}
+        # (node, pid, gpu) to the rank in the largest communicator that it printed.
+        self.rank_by_process: dict[tuple[str | None, int | None, int | None], tuple[int, int]] = {}
+        self.routes: dict[tuple[int, str], Route] = {}
+        self.local_ranks: set[int] = set()
+        self.local_hops: set[tuple[int, int]] = set()
+        self.networks: Seen = self.seen("network")
+        self.channels: Seen = self.seen("channel-net")
+        self.devices: dict[str, dict[int, tuple[str, str]]] = {}
+        self.devices_used: Counter[tuple[str, int]] = Counter()
+        self.modes: Seen = self.seen("gdr-mode")
+        self.writers: set[tuple[str, int, int]] = set()
+        self.hosts: dict[str, Evidence] = {}
+        self.settings: dict[str, dict[str, set[str]]] = {}
+        self.test_ranks: dict[int, tuple[str, str, str]] = {}
+        self.repeated_ranks: list[Evidence] = []
+        self.rows: list[Row] = []
+        self.row_count = 0
+        self.largest: Row | None = None
+        self.peak: Row | None = None
+        self.bad_rows: list[Evidence] = []
+        self.ring = 0
+
+    def seen(self, kind: str) -> Seen:
+        """The values of one kind."""
+        return self.values.setdefault(kind, Seen())
+
+    def rank_of(self, line: Line) -> int | None:
+        """The rank of the process that wrote a line, by its largest communicator."""
+        known = self.rank_by_process.get((line.node, line.pid, line.gpu))
+        return known[1] if known else None
+
+    def take(self, sign: str, line: Line, match: re.Match[bytes], where: Where) -> None:
+        """One match of one of :data:`SIGNS`."""
+        at = evidence(line, where, rank=line.rank, match=None)
+        if line.node is not None:
+            if len(self.hosts) < MAX_ITEMS:
+                self.hosts.setdefault(line.node, at)
+            if line.pid is not None and len(self.writers) < MAX_ITEMS:
+                self.writers.add((line.node, line.pid, line.gpu or 0))
+        text = {
+            key: value.decode("utf-8", "replace")
+            for key, value in match.groupdict().items()
+            if value is not None
+        }
+        if handler := self._handlers.get(sign):
+            handler(self, text, line, at)
+        else:
+            self._value(sign, text, at)
+
+    def _value(self, sign: str, text: dict[str, str], at: Evidence) -> None:
+        self.seen(sign).add(" ".join(text.values()), at)
+
+    def _channel_net(self, text: dict[str, str], line: Line, at: Evidence) -> None:
+        net = text["net"].strip()
+        self.channels.add(net, at)
+        self.seen("channel-gdr" if "gdr" in text else "channel-no-gdr").add(net, at)
+        if "mode" in text:
+            self.modes.add(text["mode"], at)
+        if "proxy" in text:
+            self.seen("pxn").add(net, at)
+        if len(self.devices_used) < MAX_VALUES * 4 or (net, int(text["dev"])) in self.devices_used:
+            self.devices_used[net, int(text["dev"])] += 1
+        if comm := self.current.get((line.node, line.pid, line.gpu)):
+            comm.nets[net] += 1
+            comm.direct += "gdr" in text
+            comm.staged += "gdr" not in text
+        if "way" not in text:
+            return
+        way = text["way"]
+        rank = int(text["src"] if way == "send" else text["dst"])
+        route = self.routes.get((rank, way))
+        if route is None:
+            if len(self.routes) >= MAX_ITEMS:
+                return
+            route = self.routes[rank, way] = Route()
+        if "gdr" in text:
+            route.direct += 1
+        else:
+            route.staged += 1
+
+    def _ring_order(self, text: dict[str, str], _line: Line, _at: Evidence) -> None:
+        self.ring = max(self.ring, len(text["ring"].split()))
+
+    def _channel_local(self, text: dict[str, str], _line: Line, at: Evidence) -> None:
+        self.seen("channel-local").add(text["how"].strip(), at)
+        if len(self.local_hops) < MAX_ITEMS:
+            hop = (int(text["src"]), int(text["dst"]))
+            self.local_hops.add(hop)
+            self.local_ranks.update(hop)
+
+    def _comm(self, text: dict[str, str], line: Line, at: Evidence) -> tuple[Comm, int]:
+        address = f"{line.node}/{line.pid}/{text['comm']}"
+        ranks = int(text["n"])
+        rank = int(text["rank"])
+        key = text.get("id") or self.comm_of.get(address)
+        if key is None and "color" in text:
+            key = f"split {text.get('split', '')} color {text['color']} of {ranks}"
+        if key is None:
+            key = f"unnamed of {ranks}"
+        if len(self.comm_of) < MAX_ITEMS:
+            self.comm_of[address] = key
+        known = self.comms.get(key)
+        if known is None:
+            known = Comm()
+            if len(self.comms) < MAX_COMMUNICATORS:
+                self.comms[key] = known
+        known.ranks = ranks
+        if len(known.evidence) < 3:
+            known.evidence.append(at)
+        process = (line.node, line.pid, line.gpu)
+        if len(self.current) < MAX_ITEMS or process in self.current:
+            self.current[process] = known
+        before = self.rank_by_process.get(process)
+        if (before is None and len(self.rank_by_process) < MAX_ITEMS) or (
+            before is not None and before[0] < ranks
+        ):
+            self.rank_by_process[process] = (ranks, rank)
+        return known, rank
+
+    def _comm_nodes(self, text: dict[str, str], line: Line, at: Evidence) -> None:
+        known, rank = self._comm(text, line, at)
+        known.nodes = int(text["nodes"])
+        known.mnnvl |= text.get("mnnvl") == "1"
+        known.started.add(rank)
+        self.seen("nodes").add(text["nodes"], at)
+
+    def _started(self, text: dict[str, str], line: Line, at: Evidence) -> None:
+        known, rank = self._comm(text, line, at)
+        known.started.add(rank)
+
+    def _completed(self, text: dict[str, str], line: Line, at: Evidence) -> None:
+        known, rank = self._comm(text, line, at)
+        known.started.add(rank)
+        known.completed.add(rank)
+
+    def _aborted(self, text: dict[str, str], line: Line, at: Evidence) -> None:
+        known, rank = self._comm(text, line, at)
+        known.aborted.add(rank)
+
+    def _destroyed(self, text: dict[str, str], line: Line, at: Evidence) -> None:
+        known, rank = self._comm(text, line, at)
+        known.started.add(rank)
+        known.completed.add(rank)
+
+    def _network(self, text: dict[str, str], _line: Line, at: Evidence) -> None:
+        self.networks.add(text["net"].strip(), at)
+
+    def _devices(self, text: dict[str, str], _line: Line, at: Evidence) -> None:
+        net = text["net"].strip()
+        self.seen("device-list").add(net, at)
+        known = self.devices.setdefault(net, {}) if len(self.devices) < MAX_VALUES else {}
+        for number, name, port, layer in DEVICE.findall(text["list"].encode()):
+            if len(known) >= MAX_VALUES * 4:
+                break
+            known.setdefault(int(number), (name.decode("utf-8", "replace"), layer.decode()))
+            if layer:
+                self.seen("link-layer").add(layer.decode(), at)
+            del port
+        if "/SHARP" in text["list"]:
+            self.seen("nccl.sharp").add(net, at)
+        if oob := re.search(r"OOB ([^\s:]{1,60}):", text["list"]):
+            self.seen("oob").add(oob[1], at)
+
+    def _setting(self, text: dict[str, str], line: Line, at: Evidence) -> None:
+        name, value = text["name"], text["value"].strip().strip("'\"")
+        self.seen(f"setting {name}").add(value, at)
+        if len(self.settings) < 512 or name in self.settings:
+            who = self.settings.setdefault(name, {})
+            if value in who or len(who) < MAX_VALUES:
+                nodes = who.setdefault(value, set())
+                if len(nodes) < MAX_COMMUNICATORS:
+                    nodes.add(line.node or (f"rank {line.rank}" if line.rank is not None else "?"))
+
+    def _version(self, text: dict[str, str], _line: Line, at: Evidence) -> None:
+        self.seen(text["kind"].lower()).add(text["v"].removesuffix("."), at)
+        if "cuda" in text:
+            self.seen("cuda").add(text["cuda"], at)
+
+    def _gdr_hca(self, text: dict[str, str], _line: Line, at: Evidence) -> None:
+        kind = "socket" if text.get("net", "").strip().endswith("Socket") else "rdma"
+        self.seen(f"gdr.hca {kind}").add(text["on"], at)
+
+    def _gdr_gpu(self, text: dict[str, str], _line: Line, at: Evidence) -> None:
+        self.seen("gdr.gpu").add(text["on"], at)
+
+    def _test_rank(self, text: dict[str, str], _line: Line, at: Evidence) -> None:
+        rank = int(text["rank"])
+        who = (text["host"], text["pid"], text["dev"])
+        if rank in self.test_ranks and self.test_ranks[rank] != who:
+            if len(self.repeated_ranks) < 3:
+                self.repeated_ranks.append(at)
+        elif len(self.test_ranks) < MAX_ITEMS:
+            self.test_ranks[rank] = who
+        self.seen("gpu-model").add(text.get("gpu", "").strip(), at)
+
+    def _test_row(self, text: dict[str, str], _line: Line, at: Evidence) -> None:
+        row = Row(
+            size=int(text["size"]),
+            algbw=float(text["alg"]),
+            busbw=float(text["bus"]),
+            wrong=text["wrong"],
+            at=at,
+        )
+        self.row_count += 1
+        if self.largest is None or row.size >= self.largest.size:
+            self.largest = row
+        if self.peak is None or row.algbw > self.peak.algbw:
+            self.peak = row
+        # A ratio needs digits: of a large enough row.
+        if len(self.rows) < MAX_VALUES and row.algbw >= 1:
+            self.rows.append(row)
+        if row.wrong not in ("0", "N/A") and re.fullmatch(r"[1-9]\d*", row.wrong):
+            self.bad_rows.append(at) if len(self.bad_rows) < 3 else None
+
+    _handlers = {  # noqa: RUF012 - never changed
+        "nccl.channel-net": _channel_net,
+        "nccl.ring-order": _ring_order,
+        "nccl.channel-p2p": _channel_local,
+        "nccl.channel-shm": _channel_local,
+        "nccl.channel-shm-old": _channel_local,
+        "nccl.comm-nodes": _comm_nodes,
+        "nccl.init-start": _started,
+        "nccl.init-complete": _completed,
+        "nccl.abort": _aborted,
+        "nccl.destroy": _destroyed,
+        "nccl.network": _network,
+        "nccl.network-old": _network,
+        "nccl.network-assigned": _network,
+        "nccl.devices": _devices,
+        "nccl.setting": _setting,
+        "nccl.setting-short": _setting,
+        "nccl.version": _version,
+        "gdr.hca": _gdr_hca,
+        "gdr.gpu": _gdr_gpu,
+        "tests.rank": _test_rank,
+        "tests.row": _test_row,
+    }

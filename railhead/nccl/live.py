@@ -1,0 +1,123 @@
+"""Logs that are still in the cluster, as sources: one pod's, or those of all nodes of a job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from railhead.errors import NotFoundError, TimedOutError
+from railhead.launch import kube, state
+from railhead.nccl.sources import Source
+
+QUIET_SECONDS = 60.0
+
+
+@contextmanager
+def cluster(
+    kubeconfig: Path | None, context: str | None, lab: str | None
+) -> Iterator[kube.Cluster]:
+    """The cluster that is meant, as for `railhead logs`."""
+    opened = kube.Cluster(kube.choose_target(kubeconfig=kubeconfig, context=context, lab=lab))
+    try:
+        yield opened
+    finally:
+        opened.close()
+
+
+def namespaces(cluster: kube.Cluster, namespace: str | None) -> tuple[str, ...]:
+    """The one that is named, else every training namespace."""
+    if namespace:
+        return (namespace,)
+    from railhead.launch.preflight import read_contract
+
+    contract = read_contract(cluster)
+    queues = tuple(queue.namespace for queue in contract.queues)
+    return tuple(dict.fromkeys((*queues, *contract.namespaces)))
+
+
+class _PodLog:
+    """A container's log as bytes."""
+
+    def __init__(self, opened: kube.Cluster, namespace: str, pod: str, container: str) -> None:
+        self._stack = ExitStack()
+        self._name = f"{namespace}/{pod}"
+        self._lines: Iterator[str] = self._stack.enter_context(
+            opened.log_lines(
+                namespace, pod, container=container, follow=False, quiet_seconds=QUIET_SECONDS
+            )
+        )
+        self._rest = b""
+
+    def read(self, size: int, /) -> bytes:
+        """At most ``size`` bytes; ``b""`` at the end."""
+        taken = [self._rest]
+        have = len(self._rest)
+        try:
+            while have < size:
+                line = next(self._lines, None)
+                if line is None:
+                    self._stack.close()
+                    break
+                taken.append(line.encode("utf-8", "replace") + b"\n")
+                have += len(taken[-1])
+        except TimeoutError:
+            raise TimedOutError(
+                f"the log of {self._name} stopped in the middle", remedy="try again"
+            ) from None
+        data = b"".join(taken)
+        self._rest = data[size:]
+        return data[:size]
+
+
+def _source(opened: kube.Cluster, namespace: str, pod: str, container: str) -> Source:
+    return Source(
+        name=f"pod/{pod}", open=lambda: _PodLog(opened, namespace, pod, container), size=0
+    )
+
+
+def of_pod(opened: kube.Cluster, among: Sequence[str], pod: str) -> list[Source]:
+    """Every container's log of a pod that has started.
+
+    Raises:
+        NotFoundError: no namespace has such a pod, or none of its containers has started.
+    """
+    for namespace in among:
+        found = opened.find(kube.core(namespace, "pods", pod))
+        if found is None:
+            continue
+        started = [
+            status["name"]
+            for status in found.get("status", {}).get("containerStatuses", [])
+            if "waiting" not in status.get("state", {}) or status.get("restartCount")
+        ]
+        if not started:
+            raise NotFoundError(
+                f"pod {namespace}/{pod} has written nothing: none of its containers has started",
+                remedy="see why with `kubectl describe pod`",
+            )
+        return [_source(opened, namespace, pod, name) for name in started]
+    raise NotFoundError(
+        f"no pod {pod!r} in {', '.join(among) or 'any namespace'}",
+        remedy="name another namespace with --namespace",
+    )
+
+
+def of_job(opened: kube.Cluster, among: tuple[str, ...], name: str) -> list[Source]:
+    """The logs of all of a job's nodes.
+
+    Raises:
+        NotFoundError: there is no such job, or none of its pods has started.
+    """
+    job = state.read_state(opened, state.find_job(opened, among, name))
+    found = [
+        _source(opened, job.namespace, node.pod, state.CONTAINER)
+        for node in job.nodes
+        if node.started
+    ]
+    if not found:
+        raise NotFoundError(
+            f"job {name} has written nothing: {job.phase.value} {job.detail}".rstrip(),
+            remedy=f"see `railhead status {name}`",
+        )
+    return found

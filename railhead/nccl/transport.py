@@ -1,0 +1,519 @@
+"""Which network carried the data, and whether the NICs reached the GPUs' memory themselves.
+
+The proof is the connections between nodes (``via NET/<net>/<device>``). What NCCL chose
+(``Using network``), what it found (``NET/IB : Using [0]mlx5_0:1/IB``) and which library an error
+came from stand in for them, in that order, when a log holds no connections and nothing contradicts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+from railhead.nccl.facts import Comm, Facts, Seen
+from railhead.nccl.reading import UNKNOWN, Claim, Communicator
+from railhead.nccl.signs import Evidence, Hits
+
+# GPUs of the largest NVLink domain, a GB200 or GB300 NVL72 rack.
+NVLINK_DOMAIN = 72
+RDMA = frozenset({"ib", "roce", "efa", "gib", "tcpx"})
+
+
+def net_kind(name: str) -> str | None:
+    """The family of a network by the name that NCCL prints: ``verbs`` is IB or RoCE."""
+    low = name.lower()
+    if low.startswith(("ib", "ibext")) or low == "ib/ext":
+        return "verbs"
+    if "libfabric" in low or low == "ofi":
+        return "ofi"
+    if low.startswith(("gpudirecttcpx", "tcpx", "fastrak")):
+        return "tcpx"
+    if low.startswith("gib"):
+        return "gib"
+    if low in ("socket", "fastsocket"):
+        return "socket"
+    if low.startswith("ucx"):
+        return "ucx"
+    return None
+
+
+class Judge:
+    """Claims about one set of facts. ``hits`` are all signs that were seen."""
+
+    def __init__(self, facts: Facts, hits: Hits) -> None:
+        self.facts = facts
+        self.hits = hits
+
+    # One node or several.
+
+    def several_nodes(self) -> Claim:
+        """``yes`` or ``no`` with the reason, ``unknown`` when the log does not tell."""
+        facts = self.facts
+        nodes = facts.seen("nodes")
+        if nodes:
+            several = [value for value in nodes if int(value) > 1]
+            if several:
+                return Claim(
+                    value="yes",
+                    why="a communicator spans several nodes (nNodes)",
+                    evidence=(nodes.first[several[0]],),
+                )
+            return Claim(
+                value="no", why="every communicator has nNodes 1", evidence=nodes.evidence(1)
+            )
+        if facts.channels:
+            return Claim(
+                value="yes", why="connections over a network", evidence=facts.channels.evidence(1)
+            )
+        hosts = {host for host, _, _ in facts.test_ranks.values()}
+        if len(hosts) > 1:
+            return Claim(
+                value="yes",
+                why="the test's ranks are on several hosts",
+                evidence=self.hits.evidence("tests.rank")[:2],
+            )
+        if self._all_ranks_here():
+            return Claim(
+                value="no",
+                why="all ranks of the job are on one host",
+                evidence=self._one_host_evidence(),
+            )
+        writers = {node for node, _, _ in facts.writers}
+        if len(writers) > 1:
+            return Claim(
+                value="yes",
+                why=f"{len(writers)} hosts wrote NCCL lines",
+                evidence=tuple(list(facts.hosts.values())[:2]),
+            )
+        return UNKNOWN
+
+    def _all_ranks_here(self) -> bool:
+        """One host wrote lines, and every rank of the job is accounted for on it."""
+        facts = self.facts
+        hosts = {node for node, _, _ in facts.writers}
+        tested = {host for host, _, _ in facts.test_ranks.values()}
+        if len(hosts) > 1 or len(tested) > 1:
+            return False
+        total = self.ranks()
+        if total is None or total < 2:
+            return False
+        if len(tested) == 1 and len(facts.test_ranks) == total:
+            return True
+        largest = max(facts.comms.values(), key=lambda one: one.ranks or 0, default=None)
+        if hosts and largest is not None and len(largest.started) == total:
+            return True
+        # Hops that stay on a host lead from every rank and to every rank.
+        sources = {src for src, _ in facts.local_hops}
+        return (
+            len(sources) >= total
+            and sources == {dst for _, dst in facts.local_hops}
+            and self.hits.any("nccl.rings", "nccl.trees", "nccl.init-complete")
+        )
+
+    def _one_host_evidence(self) -> tuple[Evidence, ...]:
+        return self.hits.evidence("tests.rank")[:1] or tuple(list(self.facts.hosts.values())[:1])
+
+    def ranks(self) -> int | None:
+        """The size of the job, as the largest communicator or the test tells it."""
+        facts = self.facts
+        known = [comm.ranks for comm in facts.comms.values() if comm.ranks]
+        thresholds = [int(value) // 8 for value in facts.seen("nccl.thresholds")]
+        tested = [max(facts.test_ranks) + 1] if len(facts.test_ranks) > 1 else []
+        ring = [facts.ring] if facts.ring > 1 else []
+        all_known = known + [value for value in thresholds if value > 1] + tested + ring
+        return max(all_known, default=None)
+
+    # Transport.
+
+    def transport(self) -> Claim:
+        """One of the issue's words, with the lines that it rests on."""
+        facts = self.facts
+        if facts.channels:
+            return self._of_channels()
+        if (inside := self._inside_one_node()) is not None:
+            return replace(inside, grade="connections")
+        if (chosen := self._of_names(facts.networks, "NCCL chose it")) is not None:
+            return replace(chosen, grade="choice")
+        found = self._of_names(facts.seen("device-list"), "its devices were found")
+        if found is not None:
+            return replace(found, grade="devices")
+        claim = self._of_library()
+        return claim if claim is UNKNOWN else replace(claim, grade="library")
+
+    def _of_channels(self) -> Claim:
+        kinds: dict[str, int] = {}
+        for name, count in self.facts.channels.counts.items():
+            kinds[net_kind(name) or ""] = kinds.get(net_kind(name) or "", 0) + count
+        best = max(kinds, key=lambda kind: kinds[kind])
+        first = tuple(
+            at for name, at in self.facts.channels.first.items() if (net_kind(name) or "") == best
+        )
+        claim = replace(
+            self._named(best, first[:3], "connections between nodes"), grade="connections"
+        )
+        if len(kinds) > 1 and claim.value != "unknown":
+            others = ", ".join(sorted(self.facts.channels))
+            return replace(claim, why=f"{claim.why}, most of them ({others})")
+        return claim
+
+    def _inside_one_node(self) -> Claim | None:
+        facts = self.facts
+        if any(comm.mnnvl for comm in facts.comms.values()) or "1" in {
+            value.split()[0] for value in facts.seen("nccl.mnnvl")
+        }:
+            local = facts.seen("channel-local")
+            if local or self.hits.any("nccl.rings", "nccl.trees"):
+                return Claim(
+                    value="p2p/shm-only",
+                    why="one NVLink domain of several nodes (MNNVL), no connection over a NIC",
+                    evidence=self.hits.evidence("nccl.mnnvl")[:1]
+                    or self.hits.evidence("nccl.comm-nodes")[:1],
+                )
+        several = self.several_nodes()
+        if several.value == "no" and self._went_on():
+            return Claim(
+                value="p2p/shm-only",
+                why=f"the network was not used: {several.why}",
+                evidence=several.evidence,
+            )
+        if several.value == "yes":
+            return self._too_fast_for_nics()
+        peers = self._peer_channels()
+        return peers or self._too_fast_for_nics()
+
+    def _went_on(self) -> bool:
+        """Past the choice of a network: connections, rings or results are there."""
+        facts = self.facts
+        return bool(
+            facts.seen("channel-local")
+            or self.hits.any("nccl.rings", "nccl.trees", "nccl.init-complete", "nccl.channels")
+            or facts.row_count
+        )
+
+    def _peer_channels(self) -> Claim | None:
+        """With a peer over a network NCCL gives it 2 channels, within NVLink as many as it has."""
+        for value in self.facts.seen("nccl.channels"):
+            numbers = [int(number) for number in value.split()]
+            p2p, peer = numbers[-2], numbers[-1]
+            ranks = self.ranks()
+            if peer >= 16 and peer == p2p and ranks is not None and ranks <= 16:
+                return Claim(
+                    value="p2p/shm-only",
+                    why=f"{peer} channels to each of {ranks} ranks: NVLink reaches all of them",
+                    evidence=self.hits.evidence("nccl.channels")[:1],
+                )
+        return None
+
+    def _too_fast_for_nics(self) -> Claim | None:
+        peak = self.facts.peak
+        if peak is None:
+            return None
+        gpus = self._gpus_of_a_node()
+        ranks = self.ranks() or self._ranks_by_factor()
+        # Beyond one rack a fast result may be NVLink within racks and NICs between them.
+        if ranks is not None and ranks > NVLINK_DOMAIN and gpus != 8:
+            return None
+        bound = fastest_node_gigabytes(gpus)
+        if bound is None or peak.algbw <= bound:
+            return None
+        return Claim(
+            value="p2p/shm-only",
+            why=f"{peak.algbw:g} GB/s algbw is more than any node's NICs carry ({bound:g} GB/s)",
+            evidence=(peak.at,),
+        )
+
+    def _ranks_by_factor(self) -> int | None:
+        """From busbw / algbw of an all_reduce, which is 2(n-1)/n."""
+        row = self.facts.largest
+        if row is None or row.algbw < 10 or not 1.0 < row.busbw / row.algbw < 2.0:
+            return None
+        return round(2 / (2 - row.busbw / row.algbw))
+
+    def _gpus_of_a_node(self) -> int | None:
+        """From a test's device column, when the last rank is the last GPU of its node."""
+        ranks = self.facts.test_ranks
+        if not ranks:
+            return None
+        last = max(ranks)
+        gpus = int(ranks[last][2]) + 1
+        return gpus if gpus >= 4 and (last + 1) % gpus == 0 else None
+
+    def _of_names(self, names: Seen, why: str) -> Claim | None:
+        # The last choice counts: before it stand the networks that were tried.
+        for name, at in reversed(names.first.items()):
+            if (kind := net_kind(name)) is not None:
+                return self._named(kind, (at,), why)
+        return None
+
+    def _named(self, kind: str, evidence: tuple[Evidence, ...], why: str) -> Claim:
+        if kind == "verbs":
+            return self._verbs(evidence, why)
+        if kind == "ofi":
+            return self._ofi(evidence, why)
+        if kind == "ucx":
+            return self._verbs(evidence, why) if self._layers() else UNKNOWN
+        if kind in ("socket", "tcpx", "gib"):
+            return Claim(value=kind, why=why, evidence=evidence)
+        return UNKNOWN
+
+    # InfiniBand or Ethernet below the verbs.
+
+    def _layers(self) -> dict[str, Evidence]:
+        """Link layers of the devices in use, or of all where that is not known."""
+        facts = self.facts
+        used = {number for net, number in facts.devices_used if net_kind(net) == "verbs"}
+        layers: dict[str, Evidence] = {}
+        for net, devices in facts.devices.items():
+            if net_kind(net) != "verbs" and net_kind(net) != "ucx":
+                continue
+            for number, (_, layer) in devices.items():
+                if layer and (not used or number in used):
+                    at = facts.seen("link-layer").first.get(layer)
+                    if at is not None:
+                        layers.setdefault(layer, at)
+        return layers
+
+    def _verbs(self, evidence: tuple[Evidence, ...], why: str) -> Claim:
+        layers = self._layers()
+        if layers:
+            # A port of Ethernet among those of InfiniBand is most often one too many.
+            layer = "IB" if "IB" in layers else next(iter(layers))
+            value = "ib" if layer == "IB" else "roce"
+            return Claim(
+                value=value,
+                why=f"{why}; the port's link layer is {layer}",
+                evidence=(*evidence[:2], layers[layer]),
+            )
+        if at := self._ethernet_signs():
+            return Claim(value="roce", why=f"{why}; {at[1]}", evidence=(*evidence[:2], *at[0][:1]))
+        return Claim(
+            value="ib", why=f"{why}; no line shows that its ports are Ethernet", evidence=evidence
+        )
+
+    def _ethernet_signs(self) -> tuple[tuple[Evidence, ...], str] | None:
+        for sign, why in (
+            ("verbs.gid-ipv4", "an IPv4-mapped GID exists on Ethernet only"),
+            ("verbs.no-such-device", "a GID's network device exists on Ethernet only"),
+            ("verbs.roce", "RoCE is named"),
+        ):
+            if found := self.hits.evidence(sign):
+                return found, why
+        return None
+
+    def _ofi(self, evidence: tuple[Evidence, ...], why: str) -> Claim:
+        providers = self.facts.seen("ofi.provider")
+        for value in providers:
+            name = value.split()[0].lower()
+            at = (*evidence[:2], providers.first[value])
+            if name.startswith("efa"):
+                return Claim(value="efa", why=f"{why}; libfabric's provider is efa", evidence=at)
+            if name.startswith(("tcp", "sockets", "udp", "net")):
+                return Claim(
+                    value="socket", why=f"{why}; libfabric's provider is {name}", evidence=at
+                )
+            if name.startswith("verbs"):
+                return self._verbs(at, f"{why}; libfabric's provider is verbs")
+            return Claim(value="unknown", why=f"libfabric's provider {name} is none of those known")
+        if self.hits.any("ofi.other-provider"):
+            return UNKNOWN
+        return Claim(value="efa", why=f"{why}, the AWS plugin's", evidence=evidence)
+
+    def _of_library(self) -> Claim:
+        """By the library that complains, the weakest evidence there is."""
+        hits = self.hits
+        if at := self.facts.seen("ofi.provider"):
+            return self._ofi(at.evidence(1), "the plugin chose a provider")
+        if hits.any("ofi.no-provider"):
+            if hits.any("verbs.no-library"):
+                return Claim(
+                    value="socket",
+                    why="neither libfabric nor verbs had a device: only TCP is left",
+                    evidence=(
+                        *hits.evidence("ofi.no-provider")[:1],
+                        *hits.evidence("verbs.no-library")[:1],
+                    ),
+                )
+            return UNKNOWN
+        if at_error := hits.evidence("ofi.error"):
+            return Claim(value="efa", why="libfabric's plugin was in use", evidence=at_error[:1])
+        if at_error := hits.evidence("verbs.error"):
+            return self._verbs(at_error[:1], "the verbs network was in use")
+        if at_error := hits.evidence("gdr.hca") or hits.evidence("gdr.gpu"):
+            return self._verbs(at_error[:1], "GPUDirect RDMA is about verbs devices")
+        if at_error := hits.evidence("socket.error"):
+            return Claim(value="socket", why="NCCL's TCP network complains", evidence=at_error[:1])
+        if hits.any("nccl.proxy-error") and (at_error := hits.evidence("socket.io")):
+            return Claim(
+                value="socket",
+                why="the thread that moves data lost a TCP connection",
+                evidence=(*at_error[:1], *hits.evidence("nccl.proxy-error")[:1]),
+            )
+        return UNKNOWN
+
+    def link_layer(self, transport: Claim) -> Claim:
+        """Of the ports that verbs use: InfiniBand or Ethernet."""
+        if transport.value not in ("ib", "roce"):
+            return UNKNOWN
+        for layer, at in self._layers().items():
+            if (layer == "IB") == (transport.value == "ib"):
+                return Claim(value=layer, why="the device list shows it", evidence=(at,))
+        if transport.value == "roce" and (found := self._ethernet_signs()):
+            return Claim(value="RoCE", why=found[1], evidence=found[0][:1])
+        return UNKNOWN
+
+    def communicator(self, key: str, comm: Comm) -> Communicator:
+        """One communicator, with a transport where its own connections show it."""
+        transport, gdr = "unknown", "unknown"
+        if comm.nets:
+            kind = net_kind(comm.nets.most_common(1)[0][0]) or ""
+            transport = self._named(kind, (), "").value
+            gdr = "no" if comm.staged else "yes"
+            if transport == "socket":
+                gdr = "no"
+        elif comm.nodes == 1 or (comm.mnnvl and comm.completed):
+            transport, gdr = "p2p/shm-only", "no"
+        return Communicator(
+            id=key,
+            ranks=comm.ranks,
+            nodes=comm.nodes,
+            started=frozenset(comm.started),
+            completed=frozenset(comm.completed),
+            aborted=frozenset(comm.aborted),
+            transport=transport,
+            gdr=gdr,
+            evidence=tuple(comm.evidence),
+        )
+
+    # GPUDirect RDMA.
+
+    def gdr(self, transport: Claim) -> tuple[Claim, str]:
+        """Yes, no or unknown; and the finer word, where ``partly`` is one."""
+        facts = self.facts
+        direct, staged = facts.seen("channel-gdr"), facts.seen("channel-no-gdr")
+        if transport.value == "socket":
+            return (
+                Claim(
+                    value="no", why="TCP copies through host memory", evidence=transport.evidence
+                ),
+                "no",
+            )
+        if direct and staged:
+            return self._mixed_gdr()
+        if direct:
+            return (
+                Claim(
+                    value="yes",
+                    why="every connection over the network ends in /GDRDMA",
+                    evidence=direct.evidence(),
+                ),
+                "yes",
+            )
+        if staged:
+            return (
+                Claim(
+                    value="no",
+                    why="no connection over the network ends in /GDRDMA",
+                    evidence=staged.evidence(),
+                ),
+                "no",
+            )
+        if transport.value == "p2p/shm-only":
+            proven = facts.peak is None or transport.evidence != (facts.peak.at,)
+            return (
+                (Claim(value="no", why="no NIC was used", evidence=transport.evidence), "no")
+                if proven
+                else (UNKNOWN, "unknown")
+            )
+        return self._gdr_of_abilities()
+
+    def _mixed_gdr(self) -> tuple[Claim, str]:
+        facts = self.facts
+        at = (
+            *facts.seen("channel-gdr").evidence(1),
+            *facts.seen("channel-no-gdr").evidence(2),
+        )
+        routes = facts.routes
+        received = [route for (_, way), route in routes.items() if way == "receive"]
+        sent = [route for (_, way), route in routes.items() if way == "send"]
+        if (
+            received
+            and sent
+            and not any(route.staged for route in received)
+            and not any(route.direct for route in sent)
+        ):
+            return (
+                Claim(
+                    value="yes",
+                    why="all receive with GPUDirect RDMA and none sends with it, as without NVLink "
+                    "(NCCL_NET_GDR_READ=0)",
+                    evidence=at,
+                ),
+                "receive-only",
+            )
+        return (
+            Claim(
+                value="no",
+                why="only some connections end in /GDRDMA: the others set the pace",
+                evidence=at,
+            ),
+            "partly",
+        )
+
+    def _gdr_of_abilities(self) -> tuple[Claim, str]:
+        facts = self.facts
+        for value, at in facts.seen("nccl.rings").first.items():
+            if value.endswith("1") and value:
+                return Claim(value="yes", why="the rings use GDR", evidence=(at,)), "yes"
+            if value.endswith("0") and self.several_nodes().value == "yes":
+                return Claim(value="no", why="the rings do not use GDR", evidence=(at,)), "no"
+        for kind, why in (("gdr.gpu", "between GPU and NIC"), ("gdr.hca rdma", "of the NICs")):
+            seen = facts.seen(kind)
+            if "Disabled" in seen and "Enabled" in seen:
+                return (
+                    Claim(
+                        value="no",
+                        why=f"GPUDirect RDMA {why} is disabled for some",
+                        evidence=(seen.first["Disabled"], seen.first["Enabled"]),
+                    ),
+                    "partly",
+                )
+            if "Disabled" in seen:
+                return (
+                    Claim(
+                        value="no",
+                        why=f"GPUDirect RDMA {why} is disabled",
+                        evidence=(seen.first["Disabled"],),
+                    ),
+                    "no",
+                )
+            if "Enabled" in seen and kind == "gdr.gpu":
+                return (
+                    Claim(
+                        value="yes",
+                        why=f"GPUDirect RDMA {why} is enabled",
+                        evidence=(seen.first["Enabled"],),
+                    ),
+                    "yes",
+                )
+        return UNKNOWN, "unknown"
+
+
+@cache
+def fastest_node_gigabytes(gpus: int | None) -> float | None:
+    """The most that the NICs of one node carry, GB/s, by the catalogue; None when it has no rate.
+
+    Args:
+        gpus: GPUs of the node, where known: NICs come with GPUs.
+    """
+    from railhead.catalog.machines import MACHINES
+
+    rates = [
+        (machine.gpus, sum(nic.rate_gbps for nic in machine.nics) / 8)
+        for machine in MACHINES.values()
+        if machine.gpus and any(nic.rate_gbps for nic in machine.nics)
+    ]
+    if not rates:
+        return None
+    if gpus is None:
+        return max(rate for _, rate in rates)
+    return max(rate / count for count, rate in rates) * gpus

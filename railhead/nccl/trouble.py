@@ -1,0 +1,164 @@
+"""Lines of failure and what they say about the verdict, not about the cause.
+
+Causes are `railhead.diagnose`'s; this is the little that a verdict needs: at which stage it went
+wrong. The wordings are those of NCCL 2.3 to 2.30, aws-ofi-nccl, PyTorch 1.8 to 2.9 and gloo.
+"""
+
+from __future__ import annotations
+
+from railhead.nccl.signs import Sign
+
+# (id, verdict, pattern, literal), in the order in which a later one follows from an earlier.
+TROUBLE: tuple[tuple[str, str, bytes, bytes | tuple[bytes, ...] | None], ...] = (
+    # 12 is IBV_WC_RETRY_EXC_ERR and 13 IBV_WC_RNR_RETRY_EXC_ERR: the peer never answered.
+    (
+        "retry-exceeded",
+        "timeout",
+        rb"Got completion.{0,200}?(?:\berror 1[23]\b|status=1[23]\b|_EXC_ERR\()",
+        b"Got completion",
+    ),
+    (
+        "socket-connect",
+        "init-failure",
+        rb"NCCL WARN.{0,200}?[Cc]onnect.{0,200}?(?:Connection refused|No route to host"
+        rb"|Network is unreachable|Connection timed out|Software caused connection abort"
+        rb"|exceeded)",
+        b"onnect",
+    ),
+    (
+        "no-interface",
+        "init-failure",
+        rb"no socket interface found|Socket creation failed|Address family not supported",
+        None,
+    ),
+    (
+        # Opening or listing devices is not here: NCCL goes on to the next network.
+        "verbs",
+        "init-failure",
+        rb"Call to (?:wrap_)?ibv_(?:create|modify|reg|alloc|query_gid|poll|post)\w* failed"
+        rb"|Call to ibv_(?:create|modify|reg|alloc)\w* failed with",
+        b"Call to ",
+    ),
+    (
+        "ofi-connect",
+        "init-failure",
+        rb"Unable to insert remote address|GDR disabled on GDR-supported"
+        rb"|handshake with (?:the )?(?:peer|remote|receiver)|Unable to register memory",
+        None,
+    ),
+    (
+        "no-net-plugin",
+        "init-failure",
+        rb"WARN Failed to initialize any NET plugin|Could not find net.{0,40}NCCL_NET",
+        None,
+    ),
+    (
+        "duplicate-gpu",
+        "init-failure",
+        rb"Duplicate GPU detected|Multiple Ranks are using the same GPU",
+        None,
+    ),
+    (
+        "version-mismatch",
+        "init-failure",
+        rb"Mismatched NCCL version detected|Message truncated : received",
+        None,
+    ),
+    (
+        "shared-memory",
+        "init-failure",
+        rb"failed to extend /dev/shm|creating shared memory segment|posix_fallocate failed"
+        rb"|Could not allocate shared memory",
+        None,
+    ),
+    ("bootstrap-root", "init-failure", rb"Bootstrap Root : (?:mismatch|rank \d)", None),
+    (
+        "gloo",
+        "init-failure",
+        rb"(?:gloo/|Gloo )\S{0,80}.{0,80}(?:connect|Connection refused|no route|No route)",
+        (b"gloo/", b"Gloo "),
+    ),
+    (
+        "rendezvous-address",
+        "init-failure",
+        rb"EADDRINUSE|errno: 98|Name or service not known|Temporary failure in name resolution"
+        rb"|gai error|Errno -[23]\]|EAI_\w+|No address associated with hostname",
+        None,
+    ),
+    (
+        "rendezvous-refused",
+        "init-failure",
+        rb"(?:client socket has failed to connect|The client socket has (?:timed out|failed))"
+        rb"|DistNetworkError|RendezvousConnectionError",
+        None,
+    ),
+    (
+        "rendezvous-timeout",
+        "timeout",
+        rb"Timed out after \d+ seconds waiting for clients|RendezvousTimeoutError"
+        rb"|wait timeout after \d+ ?ms|[Tt]imed out initializing process group",
+        None,
+    ),
+    (
+        "watchdog",
+        "timeout",
+        rb"(?i)watchdog caught collective operation timeout"
+        rb"|collective operation timeout: WorkNCCL"
+        rb"|ran for \d+ milliseconds before timing out"
+        rb"|timeout at NCCL work|operations have failed or timed out",
+        None,
+    ),
+    (
+        "gloo-timeout",
+        "timeout",
+        rb"Timed out waiting \d+ms for (?:send|recv) operation to complete",
+        None,
+    ),
+    # Up to 2.6 a proxy's error did not reach the caller: the kernels waited for ever.
+    ("proxy-thread", "hang", rb"WARN transport\.cu:\d+ ?-> ?\d \[Proxy thread error\]", None),
+    (
+        "ofi-completion",
+        "hang",
+        rb"NET/OFI Operation with NULL context completed with error",
+        None,
+    ),
+    # What follows says that something went wrong, and not at which stage.
+    ("completion", "other", rb"Got completion.{0,200}?(?:\berror \d|status=)", b"Got completion"),
+    ("async-event", "other", rb"Got async event|async fatal event", None),
+    (
+        "peer-gone",
+        "other",
+        rb"Connection closed by remote peer|Connection reset by peer|Broken pipe"
+        rb"|ncclRemoteError|remote process exited",
+        None,
+    ),
+    ("xid", "other", rb"NVRM: Xid|Xid \(PCI|CUDA_ERROR_ECC|uncorrectable ECC|illegal memory", None),
+    (
+        "oom",
+        "other",
+        rb"CUDA out of memory|OutOfMemoryError|out of memory'|OOMKilled|Out of memory: Killed",
+        None,
+    ),
+    ("killed", "other", rb"exitcode *: -\d+|Signal \d+ \(SIG\w+\)|signal 9 \(Killed\)", None),
+    (
+        "mismatch",
+        "other",
+        rb"Detected mismatch between collectives|Collectives differ|mismatch in collective"
+        rb"|running collective: CollectiveFingerPrint",
+        None,
+    ),
+    (
+        "error-return",
+        "init-failure",
+        rb"unhandled system error|unhandled cuda error|ncclSystemError|ncclUnhandledCudaError"
+        rb"|ncclInternalError|ncclInvalidUsage|invalid usage|internal error.{0,20}NCCL"
+        rb"|OFI NCCL failure",
+        None,
+    ),
+)
+
+VERDICT_OF = {f"trouble.{name}": verdict for name, verdict, _, _ in TROUBLE}
+SIGNS = tuple(
+    Sign(id=f"trouble.{name}", pattern=pattern, literal=literal)
+    for name, _, pattern, literal in TROUBLE
+)

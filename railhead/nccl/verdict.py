@@ -1,0 +1,223 @@
+"""One word for a run: did it work, over what was wanted, and if not, at which stage did it end."""
+
+from __future__ import annotations
+
+from railhead.nccl.facts import Facts
+from railhead.nccl.reading import Claim
+from railhead.nccl.signs import Evidence, Hits
+from railhead.nccl.transport import RDMA, Judge, net_kind
+from railhead.nccl.trouble import VERDICT_OF
+
+IB_NAMED = ("ib",)
+# GPUs without GPUDirect RDMA: for them its absence is no fault.
+NO_GDR_GPUS = ("GeForce", "RTX 20", "RTX 30", "RTX 40", "RTX 50", "GB10", "Tesla T4", "TITAN")
+
+
+class Verdict:
+    """The verdict of one reading."""
+
+    def __init__(
+        self, facts: Facts, hits: Hits, judge: Judge, transport: Claim, gdr: Claim
+    ) -> None:
+        self.facts = facts
+        self.hits = hits
+        self.judge = judge
+        self.transport = transport
+        self.gdr = gdr
+
+    def claim(self) -> Claim:
+        """The verdict, why, and the lines."""
+        for step in (
+            self._test_is_void,
+            self._test_is_wrong,
+            self._trouble,
+            self._slow_path,
+            self._worked,
+            self._stopped,
+        ):
+            if (claim := step()) is not None:
+                return claim
+        return Claim(value="other", why="the lines show neither success nor a failure")
+
+    def _test_is_void(self) -> Claim | None:
+        facts = self.facts
+        if facts.repeated_ranks:
+            return Claim(
+                value="other",
+                why="several processes call themselves the same rank: nccl-tests without MPI=1",
+                evidence=tuple(facts.repeated_ranks),
+            )
+        single = len(facts.test_ranks) == 1 and 0 in facts.test_ranks
+        started = self.hits["tests.start"]
+        others = any((comm.ranks or 0) > 1 for comm in facts.comms.values())
+        if single and started.count == 1 and not others and not facts.channels:
+            largest = facts.largest
+            if largest is None or largest.busbw == 0:
+                return Claim(
+                    value="other",
+                    why="a test of one rank: its bus bandwidth is 0 by definition",
+                    evidence=self.hits.evidence("tests.rank")[:1],
+                )
+        return None
+
+    def _test_is_wrong(self) -> Claim | None:
+        if self.facts.bad_rows:
+            return Claim(
+                value="other",
+                why="the test found wrong values",
+                evidence=tuple(self.facts.bad_rows),
+            )
+        for value, at in self.facts.seen("tests.bounds").first.items():
+            if value.endswith("FAILED"):
+                return Claim(value="other", why="the test found wrong values", evidence=(at,))
+        return None
+
+    def _finished_test(self) -> bool:
+        return bool(self.facts.row_count) and self.hits.any("tests.average", "tests.bounds")
+
+    def _trouble(self) -> Claim | None:
+        if self._finished_test():
+            return None
+        # `trouble.VERDICT_OF` is in the order in which one line of failure explains another.
+        for sign, verdict in VERDICT_OF.items():
+            found = self.hits.evidence(sign)
+            if not found:
+                continue
+            value = verdict
+            if sign == "trouble.completion" and self.facts.channels and not self._ran():
+                value = "init-failure"
+            if sign == "trouble.error-return" and self._ran():
+                value = "other"
+            why = {
+                "timeout": "an operation ran into its time limit",
+                "init-failure": "initialisation failed",
+                "hang": "an operation never ended",
+                "other": "the run failed",
+            }[value]
+            return Claim(value=value, why=f"{why} ({sign.split('.')[1]})", evidence=found[:2])
+        if (
+            self.hits.any("ofi.no-provider")
+            and self.transport.value == "unknown"
+            and not self._ran()
+        ):
+            return Claim(
+                value="init-failure",
+                why="libfabric has no provider for the plugin",
+                evidence=self.hits.evidence("ofi.no-provider")[:2],
+            )
+        return None
+
+    def _ran(self) -> bool:
+        return bool(self.facts.row_count) or self.hits.any(
+            "nccl.rings", "nccl.trees", "nccl.init-complete", "nccl.destroy"
+        )
+
+    def _slow_path(self) -> Claim | None:
+        facts = self.facts
+        if self.transport.value == "socket":
+            return self._tcp()
+        if self.transport.value not in ("ib", "roce"):
+            return None
+        if self.gdr.value == "no" and not self._gpus_without_gdr():
+            return Claim(
+                value="low-bandwidth",
+                why=f"no GPUDirect RDMA: {self.gdr.why}",
+                evidence=self.gdr.evidence,
+            )
+        layers = facts.seen("link-layer")
+        if "IB" in layers and len(layers.counts) > 1 and not facts.channels:
+            return Claim(
+                value="low-bandwidth",
+                why="an Ethernet port is used next to InfiniBand ports",
+                evidence=layers.evidence(2),
+            )
+        return None
+
+    def _gpus_without_gdr(self) -> bool:
+        return any(name in model for model in self.facts.seen("gpu-model") for name in NO_GDR_GPUS)
+
+    def _tcp(self) -> Claim:
+        fast = self.facts.devices.get("FastSocket", {})
+        if fast and all(name.startswith(IB_NAMED) for name, _ in fast.values()):
+            return Claim(
+                value="low-bandwidth",
+                why="a TCP plugin runs over interfaces named like InfiniBand ports",
+                evidence=self.facts.seen("device-list").evidence(1),
+            )
+        return Claim(
+            value="tcp-fallback",
+            why=f"TCP carries the data: {self.transport.why}",
+            evidence=self.transport.evidence,
+        )
+
+    def _worked(self) -> Claim | None:
+        facts = self.facts
+        largest = facts.largest
+        if largest is not None and (largest.busbw > 0 or self.hits.any("tests.average")):
+            return Claim(
+                value="ok",
+                why=f"the test gave results up to {largest.busbw:g} GB/s busbw",
+                evidence=(largest.at,),
+            )
+        unfinished = self._unfinished()
+        if unfinished is not None:
+            return unfinished
+        for sign, why in (
+            ("nccl.init-complete", "initialisation completed"),
+            ("nccl.destroy", "communicators were closed in order"),
+            ("nccl.rings", "all rings are connected"),
+            ("nccl.trees", "all trees are connected"),
+            ("nccl.nvls-tree", "the NVLS tree is connected"),
+        ):
+            if found := self.hits.evidence(sign):
+                return Claim(value="ok", why=why, evidence=found[:1])
+        if self.transport.value in RDMA and facts.channels:
+            return Claim(
+                value="ok",
+                why="the connections are as they should be; their end is not shown",
+                evidence=facts.channels.evidence(1),
+            )
+        return None
+
+    def _unfinished(self) -> Claim | None:
+        """Every rank began and some never ended: nothing else can explain the silence."""
+        for comm in self.facts.comms.values():
+            if comm.ranks and len(comm.started) == comm.ranks and comm.completed != comm.started:
+                if comm.completed and len(comm.completed) < len(comm.started) / 2:
+                    continue
+                missing = len(comm.started) - len(comm.completed)
+                if self.hits.any("nccl.init-start"):
+                    return Claim(
+                        value="hang",
+                        why=f"{missing} of {comm.ranks} ranks began initialisation and never "
+                        "completed it",
+                        evidence=tuple(comm.evidence[:2]),
+                    )
+        return None
+
+    def _stopped(self) -> Claim | None:
+        facts = self.facts
+        if self.hits.any("nccl.init-start", "nccl.comm-nodes"):
+            return None
+        chosen = bool(facts.networks)
+        bootstrapped = self.hits.any("nccl.bootstrap")
+        hosts = {node for node, _, _ in facts.writers}
+        if bootstrapped and not chosen and not facts.channels and self.hits.any("nccl.version"):
+            return Claim(
+                value="hang",
+                why="nothing follows the bootstrap: NCCL did not get to choose a network",
+                evidence=self.hits.evidence("nccl.bootstrap")[:2],
+            )
+        healthy = self.transport.value in RDMA and chosen
+        if healthy and len(hosts) <= 1 and net_kind(next(iter(facts.networks))) is not None:
+            return Claim(
+                value="ok",
+                why="the network was chosen as wanted; the lines end there",
+                evidence=self.transport.evidence[:1],
+            )
+        return None
+
+
+def first_evidence(*claims: Claim) -> Evidence | None:
+    """The first line of any of them."""
+    return next((at for claim in claims for at in claim.evidence), None)
