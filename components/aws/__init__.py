@@ -2,12 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pulumi
 
+from components.aws.infrastructure import AwsInfrastructure, AwsInfrastructureArgs
+from components.aws.volumes import Volumes, VolumesArgs
+from components.cluster_access import ClusterAccess
 from components.platforms import Infrastructure
 from railhead.config.aws import AwsCluster
 
 
 def build(cluster: AwsCluster, opts: pulumi.ResourceOptions) -> Infrastructure:
     """Build all that lies below Kubernetes, and its API server; ``opts`` carries the parent."""
-    raise NotImplementedError
+    made = AwsInfrastructure(
+        f"{cluster.name}-aws", AwsInfrastructureArgs(cluster=cluster), opts=opts
+    )
+
+    def inside(
+        name: str, *, after: Sequence[pulumi.Resource], opts: pulumi.ResourceOptions
+    ) -> Sequence[pulumi.Resource]:
+        if not made.lustre and not made.elastic:
+            return ()
+        volumes = Volumes(
+            name,
+            VolumesArgs(
+                lustre=made.lustre,
+                elastic=made.elastic,
+                checkpoints=cluster.checkpoints,
+                after=after,
+            ),
+            opts=opts,
+        )
+        return volumes.made
+
+    return Infrastructure(
+        access=ClusterAccess(
+            kubeconfig=made.cluster.kubeconfig,
+            context=None,
+            identity=made.cluster.cluster.arn,
+            after=made.ready,
+        ),
+        inside=inside,
+        kubeconfig=made.cluster.kubeconfig,
+        details={
+            "vpc_id": made.nets.vpc_id,
+            "cluster_arn": made.cluster.cluster.arn,
+            "cluster_security_group_id": made.cluster.security_group,
+            "efa_security_group_id": made.efa.group.id,
+            **{f"lustre_{system.config.name}_id": system.file_system.id for system in made.lustre},
+            **{f"efs_{system.config.name}_id": system.file_system.id for system in made.elastic},
+        },
+    )

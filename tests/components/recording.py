@@ -22,7 +22,7 @@ from pulumi.runtime.settings import ROOT, configure, reset_options
 from pulumi.runtime.stack import run_in_stack
 
 from tests.providers.answers import answer
-from tests.providers.shapes import fabricated
+from tests.providers.shapes import EXISTING, fabricated
 
 REPO = Path(__file__).resolve().parents[2]
 
@@ -95,6 +95,9 @@ class RecordingMocks(pulumi.runtime.Mocks):
         self.known = known
 
     def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str | None, dict]:
+        if args.resource_id:
+            # Read, not made: what is there is known at a preview too.
+            return args.resource_id, dict(EXISTING[args.typ, args.resource_id])
         if not self.known:
             return None, dict(args.inputs)
         return f"{args.name}-id", fabricated(args.typ, args.name, args.inputs)
@@ -124,6 +127,23 @@ class RecordingMonitor(mocks.MockMonitor):
             ignore_changes=frozenset(request.ignoreChanges),
             dependencies=frozenset(request.dependencies),
             inputs=rpc.deserialize_properties(request.object, keep_unknowns=True) or {},
+        )
+        return response
+
+    def ReadResource(self, request: Any) -> Any:  # noqa: N802 - the protocol's name
+        response = super().ReadResource(request)
+        self.recording.resources[response.urn] = Registered(
+            urn=response.urn,
+            type=request.type,
+            name=request.name,
+            custom=True,
+            parent=request.parent,
+            provider=request.provider,
+            deleted_with="",
+            protect=False,
+            ignore_changes=frozenset(),
+            dependencies=frozenset(request.dependencies),
+            inputs=rpc.deserialize_properties(request.properties, keep_unknowns=True) or {},
         )
         return response
 

@@ -20,6 +20,17 @@ ANSWERS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
         "reverseDnsPrefix": "com.amazonaws",
         "id": "aws",
     },
+    # The capacity block of stacks/Pulumi.aws-p5en-block.yaml.
+    "aws:ec2/getCapacityBlockReservation:getCapacityBlockReservation": lambda arguments: {
+        "id": arguments["id"],
+        "availabilityZone": "us-west-2a",
+        "instanceCount": 4,
+        "instanceType": "p5en.48xlarge",
+        "reservationType": "capacity-block",
+        "startDate": "2026-12-07T11:30:00Z",
+        "endDate": "2026-12-21T11:30:00Z",
+        "state": "scheduled",
+    },
     "aws:index/getRegion:getRegion": lambda _: {
         "name": REGION,
         "region": REGION,

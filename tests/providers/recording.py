@@ -26,7 +26,7 @@ from railhead.lab.engine import serving
 from railhead.lab.engine.provider import properties
 from tests.providers.answers import answer
 from tests.providers.replaces import replaces
-from tests.providers.shapes import fabricated
+from tests.providers.shapes import EXISTING, fabricated
 
 JOURNAL = "RAILHEAD_TEST_JOURNAL"
 VERSIONS = {"aws": "7.51.1", "gcp": "10.2.0", "kubernetes": "4.34.2"}
@@ -117,6 +117,10 @@ class RecordingProvider(provider_pb2_grpc.ResourceProviderServicer):
         )
 
     def Read(self, request: Any, context: grpc.ServicerContext) -> Any:
+        token = request.type or _token(request.urn)
+        if found := EXISTING.get((token, request.id)):
+            state = properties.encode(dict(found), secrets=True)
+            return provider_pb2.ReadResponse(id=request.id, properties=state, inputs=state)
         return provider_pb2.ReadResponse(
             id=request.id, properties=request.properties, inputs=request.inputs
         )

@@ -22,6 +22,20 @@ REGION = "us-east-1"
 # What some outputs must look like for whoever reads them.
 _CERTIFICATE = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCg=="
 _DEPTH = 3
+# What is in the account already, by type and id, for the resources that components only read.
+EXISTING: Mapping[tuple[str, str], Mapping[str, Any]] = {
+    ("aws:ec2/capacityReservation:CapacityReservation", "cr-0a1b2c3d4e5f60718"): {
+        "arn": f"arn:aws:ec2:us-east-2:{ACCOUNT}:capacity-reservation/cr-0a1b2c3d4e5f60718",
+        "availabilityZone": "us-east-2a",
+        "endDateType": "unlimited",
+        "instanceCount": 16,
+        "instanceMatchCriteria": "targeted",
+        "instancePlatform": "Linux/UNIX",
+        "instanceType": "p5.48xlarge",
+        "ownerId": ACCOUNT,
+        "tenancy": "default",
+    },
+}
 # Nested outputs that the SDK declares as optional and the clouds always fill.
 _ALWAYS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "aws:eks/cluster:Cluster": {

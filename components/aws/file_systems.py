@@ -1,0 +1,219 @@
+"""Shared file systems: FSx for Lustre, which nodes may reach over EFA, and EFS."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pulumi
+from pulumi_aws import efs, fsx
+
+from components.aws.identity import policy
+from components.aws.network import Nets
+from components.aws.security_groups import (
+    LUSTRE_PORTS,
+    NFS_PORTS,
+    StorageSecurityGroup,
+    StorageSecurityGroupArgs,
+)
+from components.names import physical_name
+from railhead.catalog import aws as catalogue
+from railhead.config.aws import AwsCluster, ElasticFileSystem, LustreFileSystem, ProvisionedMetadata
+
+if TYPE_CHECKING:
+    from pulumi_aws.fsx import LustreFileSystemMetadataConfigurationArgsDict
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileSystemArgs:
+    """What every file system needs; ``nodes`` is the security group that all nodes are in."""
+
+    cluster: AwsCluster
+    nets: Nets
+    nodes: pulumi.Input[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LustreArgs(FileSystemArgs):
+    """Arguments of :class:`Lustre`; ``efa_group`` is the fabric's."""
+
+    file_system: LustreFileSystem
+    efa_group: pulumi.Input[str]
+
+
+class Lustre(pulumi.ComponentResource):
+    """A persistent FSx for Lustre file system.
+
+    Where it is protected, deleting it after all takes a last backup first.
+    """
+
+    config: LustreFileSystem
+    file_system: fsx.LustreFileSystem
+
+    def __init__(
+        self, name: str, args: LustreArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("railhead:aws:Lustre", name, None, opts)
+        self.config = wanted = args.file_system
+        protect = args.cluster.platform.deletion_protection
+        group = StorageSecurityGroup(
+            f"{name}-access",
+            StorageSecurityGroupArgs(
+                vpc_id=args.nets.vpc_id,
+                cluster=args.cluster.name,
+                what="Lustre",
+                ports=LUSTRE_PORTS,
+                nodes=args.nodes,
+            ),
+            opts=pulumi.ResourceOptions(parent=self),
+        ).group
+        # Its servers' EFA interfaces are in the fabric's group, or nothing passes.
+        groups = [group.id, *([args.efa_group] if wanted.efa else [])]
+        self.file_system = fsx.LustreFileSystem(
+            f"{name}-file-system",
+            deployment_type="PERSISTENT_2",
+            storage_type="SSD",
+            storage_capacity=wanted.capacity_gib,
+            per_unit_storage_throughput=wanted.throughput,
+            file_system_type_version=catalogue.LUSTRE_VERSION,
+            metadata_configuration=_metadata(wanted),
+            efa_enabled=wanted.efa,
+            data_compression_type="LZ4" if wanted.compression else "NONE",
+            automatic_backup_retention_days=wanted.backup_days,
+            copy_tags_to_backups=True,
+            skip_final_backup=not protect,
+            subnet_ids=args.nets.private[wanted.availability_zone],
+            security_group_ids=groups,
+            tags={"Name": f"{args.cluster.name}-{wanted.name}"},
+            opts=pulumi.ResourceOptions(parent=self, protect=protect),
+        )
+        self.register_outputs({"file_system": self.file_system.id})
+
+
+def _metadata(wanted: LustreFileSystem) -> LustreFileSystemMetadataConfigurationArgsDict:
+    """Always given: an EFA-enabled file system must say it."""
+    if isinstance(wanted.metadata, ProvisionedMetadata):
+        return {"mode": "USER_PROVISIONED", "iops": wanted.metadata.iops}
+    return {"mode": "AUTOMATIC"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ElasticArgs(FileSystemArgs):
+    """Arguments of :class:`Elastic`."""
+
+    file_system: ElasticFileSystem
+
+
+class Elastic(pulumi.ComponentResource):
+    """An EFS file system with a mount target in every zone."""
+
+    config: ElasticFileSystem
+    file_system: efs.FileSystem
+    targets: Mapping[str, efs.MountTarget]
+
+    def __init__(
+        self, name: str, args: ElasticArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("railhead:aws:Elastic", name, None, opts)
+        self.config = wanted = args.file_system
+        inside = pulumi.ResourceOptions(parent=self)
+        group = StorageSecurityGroup(
+            f"{name}-access",
+            StorageSecurityGroupArgs(
+                vpc_id=args.nets.vpc_id,
+                cluster=args.cluster.name,
+                what="NFS",
+                ports=NFS_PORTS,
+                nodes=args.nodes,
+            ),
+            opts=inside,
+        ).group
+        self.file_system = efs.FileSystem(
+            f"{name}-file-system",
+            creation_token=physical_name(
+                args.cluster.name, wanted.name, limit=catalogue.CREATION_TOKEN
+            ),
+            encrypted=True,
+            performance_mode="generalPurpose",
+            throughput_mode=wanted.throughput,
+            lifecycle_policies=[
+                {"transition_to_ia": "AFTER_30_DAYS"},
+                {"transition_to_primary_storage_class": "AFTER_1_ACCESS"},
+            ],
+            tags={"Name": f"{args.cluster.name}-{wanted.name}"},
+            opts=pulumi.ResourceOptions(
+                parent=self, protect=args.cluster.platform.deletion_protection
+            ),
+        )
+        efs.BackupPolicy(
+            f"{name}-backups",
+            file_system_id=self.file_system.id,
+            backup_policy={"status": "ENABLED" if wanted.backups else "DISABLED"},
+            opts=inside,
+        )
+        self.targets = {
+            zone: efs.MountTarget(
+                f"{name}-{zone}",
+                file_system_id=self.file_system.id,
+                subnet_id=subnet,
+                security_groups=[group.id],
+                opts=inside,
+            )
+            for zone, subnet in args.nets.private.items()
+        }
+        self.register_outputs({"file_system": self.file_system.id})
+
+
+def lustre_driver_policy() -> str:
+    """What the FSx driver may do: look. Volumes are of file systems that the stack makes."""
+    return policy({"Effect": "Allow", "Action": ["fsx:DescribeFileSystems"], "Resource": "*"})
+
+
+def elastic_driver_policy(file_systems: list[efs.FileSystem]) -> pulumi.Output[str]:
+    """What the EFS driver may do: give each claim an access point on the stack's file systems.
+
+    The driver marks what it makes with a tag, and may touch nothing else.
+    """
+    mark = "efs.csi.aws.com/cluster"
+
+    def document(arns: list[str]) -> str:
+        points = [_access_points(arn) for arn in arns]
+        statements: list[dict[str, Any]] = [
+            {
+                "Effect": "Allow",
+                "Action": [
+                    "elasticfilesystem:DescribeAccessPoints",
+                    "elasticfilesystem:DescribeFileSystems",
+                    "elasticfilesystem:DescribeMountTargets",
+                    "ec2:DescribeAvailabilityZones",
+                ],
+                "Resource": "*",
+            },
+            {
+                "Effect": "Allow",
+                "Action": ["elasticfilesystem:CreateAccessPoint"],
+                "Resource": arns,
+                "Condition": {"StringEquals": {f"aws:RequestTag/{mark}": "true"}},
+            },
+            {
+                "Effect": "Allow",
+                "Action": ["elasticfilesystem:TagResource"],
+                "Resource": [*arns, *points],
+                "Condition": {"StringEquals": {f"aws:RequestTag/{mark}": "true"}},
+            },
+            {
+                "Effect": "Allow",
+                "Action": ["elasticfilesystem:DeleteAccessPoint"],
+                "Resource": points,
+                "Condition": {"StringEquals": {f"aws:ResourceTag/{mark}": "true"}},
+            },
+        ]
+        return policy(*statements)
+
+    return pulumi.Output.all(*[f.arn for f in file_systems]).apply(document)
+
+
+def _access_points(file_system_arn: str) -> str:
+    """All access points of the file system's account and region; their ARN does not name it."""
+    return f"{file_system_arn.partition(':file-system/')[0]}:access-point/*"

@@ -1,0 +1,147 @@
+"""IAM roles: one for the nodes with as little as they need, one for each add-on that has rights."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+from pulumi_aws import iam
+
+from components.names import physical_name
+from railhead.catalog import aws as catalogue
+
+NAMESPACE = "kube-system"
+
+
+def policy(*statements: Mapping[str, Any]) -> str:
+    """A policy document."""
+    return json.dumps({"Version": "2012-10-17", "Statement": list(statements)}, sort_keys=True)
+
+
+def trust(service: str, *actions: str, condition: Mapping[str, Any] | None = None) -> str:
+    """A trust policy for one service."""
+    statement: dict[str, Any] = {
+        "Effect": "Allow",
+        "Principal": {"Service": service},
+        "Action": list(actions),
+    }
+    if condition is not None:
+        statement["Condition"] = condition
+    return policy(statement)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServiceRoleArgs:
+    """Arguments of :class:`ServiceRole`; ``managed`` are names of AWS's own policies."""
+
+    cluster: str
+    what: str
+    service: str
+    partition: str
+    managed: Sequence[str]
+
+
+class ServiceRole(pulumi.ComponentResource):
+    """A role that a service of AWS assumes: EKS itself, or EC2 for the nodes.
+
+    ``attached``: what must stay until whatever uses the role is gone.
+    """
+
+    role: iam.Role
+    attached: Sequence[iam.RolePolicyAttachment]
+
+    def __init__(
+        self, name: str, args: ServiceRoleArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("railhead:aws:ServiceRole", name, None, opts)
+        inside = pulumi.ResourceOptions(parent=self)
+        self.role = iam.Role(
+            f"{name}-role",
+            name=physical_name(args.cluster, args.what, limit=catalogue.ROLE_NAME),
+            assume_role_policy=trust(args.service, "sts:AssumeRole"),
+            opts=inside,
+        )
+        self.attached = [
+            iam.RolePolicyAttachment(
+                f"{name}-{managed}",
+                role=self.role.name,
+                policy_arn=f"arn:{args.partition}:iam::aws:policy/{managed}",
+                opts=inside,
+            )
+            for managed in args.managed
+        ]
+        self.register_outputs({"role": self.role.arn})
+
+
+@dataclass(frozen=True, kw_only=True)
+class PodRoleArgs:
+    """Arguments of :class:`PodRole`.
+
+    ``managed`` are names of AWS's own policies; ``statements`` a policy of the role's own.
+    """
+
+    cluster: str
+    service_account: str
+    partition: str
+    managed: Sequence[str] = ()
+    statements: pulumi.Input[str] | None = None
+    description: str = ""
+
+
+class PodRole(pulumi.ComponentResource):
+    """What one service account of one cluster may do, given by EKS pod identity.
+
+    The trust policy names cluster, namespace and service account: another association cannot take
+    the role, nor can a node.
+    """
+
+    role: iam.Role
+    attached: Sequence[pulumi.Resource]
+
+    def __init__(
+        self, name: str, args: PodRoleArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("railhead:aws:PodRole", name, None, opts)
+        inside = pulumi.ResourceOptions(parent=self)
+        self.role = iam.Role(
+            f"{name}-role",
+            name=physical_name(args.cluster, args.service_account, limit=catalogue.ROLE_NAME),
+            description=args.description,
+            assume_role_policy=trust(
+                "pods.eks.amazonaws.com",
+                "sts:AssumeRole",
+                "sts:TagSession",
+                condition={
+                    "StringEquals": {
+                        "aws:RequestTag/eks-cluster-name": args.cluster,
+                        "aws:RequestTag/kubernetes-namespace": NAMESPACE,
+                        "aws:RequestTag/kubernetes-service-account": args.service_account,
+                    }
+                },
+            ),
+            opts=inside,
+        )
+        attached: list[pulumi.Resource] = [
+            iam.RolePolicyAttachment(
+                f"{name}-{managed.rpartition('/')[2]}",
+                role=self.role.name,
+                policy_arn=f"arn:{args.partition}:iam::aws:policy/{managed}",
+                opts=inside,
+            )
+            for managed in args.managed
+        ]
+        if args.statements is not None:
+            attached.append(
+                iam.RolePolicy(
+                    f"{name}-policy",
+                    name=args.service_account,
+                    role=self.role.name,
+                    policy=args.statements,
+                    opts=inside,
+                )
+            )
+        self.attached = attached
+        self.register_outputs({"role": self.role.arn})

@@ -1,0 +1,285 @@
+"""Node pools: managed node groups, each with the one launch template that it keeps for life."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pulumi
+from pulumi_aws import ec2, eks
+
+from components.aws.network import Nets
+from components.aws.reservation import checked
+from components.aws.user_data import user_data
+from components.names import physical_name
+from railhead.catalog import aws as catalogue
+from railhead.catalog.machines import MACHINES, Machine
+from railhead.config.aws import (
+    AwsCluster,
+    AwsPool,
+    CapacityBlock,
+    ExistingPlacementGroup,
+    NewPlacementGroup,
+    OnDemand,
+)
+from railhead.config.checks_aws import SYSTEM, reserved_label
+
+if TYPE_CHECKING:
+    from pulumi_aws.ec2 import (
+        LaunchTemplateBlockDeviceMappingArgsDict,
+        LaunchTemplateMetadataOptionsArgsDict,
+        LaunchTemplateNetworkInterfaceArgsDict,
+        LaunchTemplateTagSpecificationArgsDict,
+    )
+
+# The root device of EKS's Amazon Linux images.
+ROOT_DEVICE = "/dev/xvda"
+_EFFECTS = {
+    "NoSchedule": "NO_SCHEDULE",
+    "PreferNoSchedule": "PREFER_NO_SCHEDULE",
+    "NoExecute": "NO_EXECUTE",
+}
+# The autoscaler's, and the scheduled action's that empties a capacity block in time.
+_SIZE = ["scalingConfig.desiredSize"]
+POOL_LABEL = "railhead.dev/pool"
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodePoolArgs:
+    """What every pool needs.
+
+    ``cluster_name`` is the cluster's own output, so that no node is made before it; ``after`` what
+    must be there for a node to become ready.
+    """
+
+    cluster: AwsCluster
+    cluster_name: pulumi.Input[str]
+    cluster_group: pulumi.Input[str]
+    node_role: pulumi.Input[str]
+    nets: Nets
+    after: Sequence[pulumi.Resource]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpuPoolArgs(NodePoolArgs):
+    """Arguments of :class:`GpuPool`."""
+
+    pool: AwsPool
+    efa_group: pulumi.Input[str]
+
+
+def network_interfaces(
+    machine: Machine, *, cluster_group: pulumi.Input[str], efa_group: pulumi.Input[str]
+) -> list[LaunchTemplateNetworkInterfaceArgsDict]:
+    """The interfaces of a node, as its row in the catalogue lays them out.
+
+    Security groups go on the interfaces, as a template that has interfaces takes none of its own,
+    and no subnet, which is the node group's. The cluster's group is on the one that has an address.
+    """
+    return [
+        {
+            "network_card_index": nic.card,
+            "device_index": nic.device,
+            "interface_type": nic.interface,
+            "security_groups": [efa_group]
+            if nic.interface == "efa-only"
+            else [cluster_group, efa_group],
+            "delete_on_termination": "true",
+        }
+        for nic in (*machine.host_nics, *machine.nics)
+    ]
+
+
+def _root_volume(gib: int) -> list[LaunchTemplateBlockDeviceMappingArgsDict]:
+    return [
+        {
+            "device_name": ROOT_DEVICE,
+            "ebs": {
+                "volume_size": gib,
+                "volume_type": "gp3",
+                "encrypted": "true",
+                "delete_on_termination": "true",
+            },
+        }
+    ]
+
+
+def _metadata_options() -> LaunchTemplateMetadataOptionsArgsDict:
+    """Session tokens only, which do not reach into a pod: its rights come by pod identity."""
+    return {
+        "http_endpoint": "enabled",
+        "http_tokens": "required",
+        "http_put_response_hop_limit": 1,
+        "instance_metadata_tags": "disabled",
+    }
+
+
+def _tag_specifications(
+    cluster: AwsCluster, pool: str
+) -> list[LaunchTemplateTagSpecificationArgsDict]:
+    """The provider's default tags stop at the template; what it launches is tagged here."""
+    tags = {
+        **cluster.platform.tags,
+        "Name": f"{cluster.name}-{pool}",
+        "railhead.dev/cluster": cluster.name,
+        POOL_LABEL: pool,
+    }
+    return [
+        {"resource_type": kind, "tags": tags}
+        for kind in ("instance", "volume", "network-interface")
+    ]
+
+
+class SystemPool(pulumi.ComponentResource):
+    """Nodes for the controllers, without GPUs, in every zone; they come first and go last."""
+
+    node_group: eks.NodeGroup
+
+    def __init__(
+        self, name: str, args: NodePoolArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("railhead:aws:SystemPool", name, None, opts)
+        cluster, pool = args.cluster, args.cluster.platform.system_pool
+        template = ec2.LaunchTemplate(
+            f"{name}-template",
+            name=physical_name(cluster.name, SYSTEM, limit=catalogue.LAUNCH_TEMPLATE_NAME),
+            update_default_version=True,
+            instance_type=pool.instance_type,
+            block_device_mappings=_root_volume(pool.root_volume_gib),
+            metadata_options=_metadata_options(),
+            tag_specifications=_tag_specifications(cluster, SYSTEM),
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        self.node_group = eks.NodeGroup(
+            f"{name}-nodes",
+            cluster_name=args.cluster_name,
+            node_group_name=physical_name(cluster.name, SYSTEM, limit=catalogue.NODE_GROUP_NAME),
+            node_role_arn=args.node_role,
+            subnet_ids=list(args.nets.private.values()),
+            ami_type=catalogue.STANDARD_AMI[pool.architecture],
+            capacity_type="ON_DEMAND",
+            version=cluster.platform.kubernetes,
+            scaling_config={
+                "min_size": pool.nodes,
+                "max_size": pool.max_nodes,
+                "desired_size": pool.nodes,
+            },
+            update_config={"max_unavailable": 1},
+            node_repair_config={"enabled": True},
+            labels={POOL_LABEL: SYSTEM},
+            launch_template={"id": template.id, "version": template.latest_version.apply(str)},
+            opts=pulumi.ResourceOptions(
+                parent=self,
+                depends_on=[*args.after, *args.nets.ready],
+                ignore_changes=_SIZE,
+                delete_before_replace=True,
+            ),
+        )
+        self.register_outputs({"node_group": self.node_group.arn})
+
+
+class GpuPool(pulumi.ComponentResource):
+    """GPU nodes of one type in one zone, on the fabric.
+
+    A change of labels, taints, sizes or image goes into the group that is there. A change of what
+    cannot be changed in place, such as the zone, replaces it, which deletion protection refuses.
+    """
+
+    node_group: eks.NodeGroup
+
+    def __init__(
+        self, name: str, args: GpuPoolArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("railhead:aws:GpuPool", name, None, opts)
+        self._name, self._args = name, args
+        cluster, pool = args.cluster, args.pool
+        template = self._template()
+        self.node_group = eks.NodeGroup(
+            f"{name}-nodes",
+            cluster_name=args.cluster_name,
+            node_group_name=physical_name(cluster.name, pool.name, limit=catalogue.NODE_GROUP_NAME),
+            node_role_arn=args.node_role,
+            subnet_ids=[args.nets.private[pool.availability_zone]],
+            ami_type=catalogue.NVIDIA_AMI[MACHINES[pool.instance_type].architecture],
+            capacity_type="CAPACITY_BLOCK"
+            if isinstance(pool.purchase, CapacityBlock)
+            else "ON_DEMAND",
+            version=cluster.platform.kubernetes,
+            release_version=pool.ami_release,
+            scaling_config={
+                "min_size": pool.min_nodes,
+                "max_size": pool.nodes,
+                "desired_size": pool.first_nodes,
+            },
+            update_config={
+                "max_unavailable": 1,
+                # Reserved capacity has no room for a new node beside the old one.
+                "update_strategy": "DEFAULT" if isinstance(pool.purchase, OnDemand) else "MINIMAL",
+            },
+            node_repair_config={"enabled": pool.repair},
+            labels=node_labels(pool),
+            taints=[
+                {"key": t.key, "value": t.value, "effect": _EFFECTS[t.effect]} for t in pool.taints
+            ],
+            launch_template={"id": template.id, "version": template.latest_version.apply(str)},
+            opts=pulumi.ResourceOptions(
+                parent=self,
+                depends_on=[*args.after, *args.nets.ready],
+                ignore_changes=_SIZE,
+                # Its name and its reserved capacity are taken while the old one is there.
+                delete_before_replace=True,
+                protect=cluster.platform.deletion_protection,
+            ),
+        )
+        self.register_outputs({"node_group": self.node_group.arn})
+
+    def _template(self) -> ec2.LaunchTemplate:
+        args, cluster, pool = self._args, self._args.cluster, self._args.pool
+        inside = pulumi.ResourceOptions(parent=self)
+        reservation = checked(self._name, pool, inside)
+        group = self._placement_group()
+        return ec2.LaunchTemplate(
+            f"{self._name}-template",
+            name=physical_name(cluster.name, pool.name, limit=catalogue.LAUNCH_TEMPLATE_NAME),
+            update_default_version=True,
+            instance_type=pool.instance_type,
+            network_interfaces=network_interfaces(
+                MACHINES[pool.instance_type],
+                cluster_group=args.cluster_group,
+                efa_group=args.efa_group,
+            ),
+            placement=None if group is None else {"group_name": group},
+            instance_market_options={"market_type": "capacity-block"}
+            if isinstance(pool.purchase, CapacityBlock)
+            else None,
+            capacity_reservation_specification=None
+            if reservation is None
+            else {"capacity_reservation_target": {"capacity_reservation_id": reservation}},
+            block_device_mappings=_root_volume(pool.root_volume_gib),
+            metadata_options=_metadata_options(),
+            user_data=user_data(
+                raid=pool.local_storage == "raid0", hugepages_2mib=pool.hugepages_2mib
+            ),
+            tag_specifications=_tag_specifications(cluster, pool.name),
+            opts=inside,
+        )
+
+    def _placement_group(self) -> pulumi.Input[str] | None:
+        cluster, pool = self._args.cluster, self._args.pool
+        if isinstance(pool.placement_group, ExistingPlacementGroup):
+            return pool.placement_group.name
+        if not isinstance(pool.placement_group, NewPlacementGroup):
+            return None
+        return ec2.PlacementGroup(
+            f"{self._name}-placement",
+            name=physical_name(cluster.name, pool.name, limit=catalogue.PLACEMENT_GROUP_NAME),
+            strategy="cluster",
+            opts=pulumi.ResourceOptions(parent=self),
+        ).name
+
+
+def node_labels(pool: AwsPool) -> Mapping[str, str]:
+    """Labels that the group gives its nodes; those of Kubernetes' own domains nodes have anyway."""
+    selected = {k: v for k, v in pool.node_selector.items() if not reserved_label(k)}
+    return {POOL_LABEL: pool.name, **selected, **pool.labels}

@@ -1,0 +1,210 @@
+"""AWS: add-ons, file systems, endpoints and limits, every figure with its source.
+
+What an instance type is has its row in :mod:`railhead.catalog.machines`; here is what the services
+around it allow. Sizes are GiB, throughput MB/s for each TiB.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+
+@dataclass(frozen=True, kw_only=True)
+class Addon:
+    """An EKS add-on.
+
+    Args:
+        name: as ``DescribeAddonVersions`` lists it.
+        service_account: in ``kube-system``, gets the add-on's rights by pod identity; None where it
+            needs none.
+        before_nodes: whether nodes need it to become ready. The others are Deployments, which need
+            a node to run on.
+        versions: Kubernetes minor -> the version that EKS gave by default when it was read.
+        source: where the versions and the service account were read.
+    """
+
+    name: str
+    service_account: str | None = None
+    before_nodes: bool = False
+    versions: Mapping[str, str] = field(default_factory=dict)
+    source: str
+
+
+_DEFAULTS = (
+    "defaults of `aws eks describe-addon-versions` as public infrastructure repositories recorded "
+    "them: 1.35 on 2026-10-02, the others on 2026-09-04"
+)
+
+VPC_CNI = Addon(
+    name="vpc-cni",
+    service_account="aws-node",
+    before_nodes=True,
+    versions=MappingProxyType(
+        {
+            "1.33": "v1.22.4-eksbuild.3",
+            "1.34": "v1.22.4-eksbuild.3",
+            "1.35": "v1.22.4-eksbuild.3",
+            "1.36": "v1.22.4-eksbuild.3",
+        }
+    ),
+    source=_DEFAULTS,
+)
+KUBE_PROXY = Addon(
+    name="kube-proxy",
+    before_nodes=True,
+    versions=MappingProxyType(
+        {
+            "1.33": "v1.33.10-eksbuild.21",
+            "1.34": "v1.34.6-eksbuild.21",
+            "1.35": "v1.35.3-eksbuild.29",
+            "1.36": "v1.36.0-eksbuild.17",
+        }
+    ),
+    source=_DEFAULTS,
+)
+POD_IDENTITY_AGENT = Addon(
+    name="eks-pod-identity-agent",
+    before_nodes=True,
+    versions=MappingProxyType({"1.34": "v1.3.10-eksbuild.3", "1.35": "v1.3.10-eksbuild.3"}),
+    source=_DEFAULTS,
+)
+COREDNS = Addon(
+    name="coredns",
+    versions=MappingProxyType(
+        {
+            "1.33": "v1.12.4-eksbuild.29",
+            "1.34": "v1.12.4-eksbuild.29",
+            "1.35": "v1.13.2-eksbuild.31",
+            "1.36": "v1.14.3-eksbuild.14",
+        }
+    ),
+    source=_DEFAULTS,
+)
+NODE_MONITORING_AGENT = Addon(
+    name="eks-node-monitoring-agent",
+    versions=MappingProxyType({"1.35": "v1.6.4-eksbuild.1"}),
+    source="newest of `aws eks describe-addon-versions` for 1.35 as a public repository recorded "
+    "it; finds accelerator and network faults that node repair acts upon (EKS user guide, node "
+    "health)",
+)
+FSX_CSI = Addon(
+    name="aws-fsx-csi-driver",
+    service_account="fsx-csi-controller-sa",
+    versions=MappingProxyType({"1.35": "v1.9.0-eksbuild.1"}),
+    source="aws-fsx-csi-driver v1.9.0, newest in its README; the service account is its chart's",
+)
+EFS_CSI = Addon(
+    name="aws-efs-csi-driver",
+    service_account="efs-csi-controller-sa",
+    versions=MappingProxyType({"1.34": "v3.4.0-eksbuild.1", "1.35": "v3.4.0-eksbuild.1"}),
+    source="aws-efs-csi-driver v3.4, as public repositories pin it for 1.34; the service account "
+    "is its chart's",
+)
+ADDONS: Mapping[str, Addon] = MappingProxyType(
+    {
+        a.name: a
+        for a in (
+            VPC_CNI,
+            KUBE_PROXY,
+            POD_IDENTITY_AGENT,
+            COREDNS,
+            NODE_MONITORING_AGENT,
+            FSX_CSI,
+            EFS_CSI,
+        )
+    }
+)
+
+# EKS's own images by the architecture of the CPU (EKS API reference, AMITypes).
+STANDARD_AMI: Mapping[str, str] = MappingProxyType(
+    {"amd64": "AL2023_x86_64_STANDARD", "arm64": "AL2023_ARM_64_STANDARD"}
+)
+NVIDIA_AMI: Mapping[str, str] = MappingProxyType(
+    {"amd64": "AL2023_x86_64_NVIDIA", "arm64": "AL2023_ARM_64_NVIDIA"}
+)
+
+# "Amazon EC2 instances with the EFA driver installed pre-allocate 5128 2MiB Huge Pages" (EKS user
+# guide, node-efa). The accelerated image installs the driver alone, so the nodes reserve them.
+EFA_HUGEPAGES_2MIB = 5128
+
+# Sold in no other way (EC2 user guide, Capacity Blocks for ML; P6e-GB200 UltraServers).
+CAPACITY_BLOCK_ONLY = frozenset({"p6e-gb200.36xlarge"})
+# EC2 user guide, Capacity Blocks for ML: up to 182 days, up to 64 instances.
+CAPACITY_BLOCK_DAYS = 182
+CAPACITY_BLOCK_NODES = 64
+# EKS service quotas: nodes in a managed node group.
+NODE_GROUP_NODES = 450
+
+# --- FSx for Lustre, deployment type PERSISTENT_2 on SSD ------------------------------------------
+# FSx API reference, CreateFileSystemLustreConfiguration: PerUnitStorageThroughput.
+LUSTRE_THROUGHPUT = (125, 250, 500, 1000)
+# FSx API reference, CreateFileSystem: 1200 GiB, or multiples of 2400 GiB.
+LUSTRE_SMALLEST_GIB = 1200
+LUSTRE_STEP_GIB = 2400
+# FSx user guide, increasing storage capacity: an EFA-enabled file system grows by these steps.
+LUSTRE_EFA_STEP_GIB: Mapping[int, int] = MappingProxyType(
+    {125: 38400, 250: 19200, 500: 9600, 1000: 4800}
+)
+# FSx API reference, CreateFileSystemLustreMetadataConfiguration: these, or multiples of 12000.
+LUSTRE_METADATA_IOPS = (1500, 3000, 6000, 12000)
+LUSTRE_METADATA_STEP = 12000
+LUSTRE_METADATA_MOST = 192000
+# "2.15 ... is recommended for all new file systems" (same page).
+LUSTRE_VERSION = "2.15"
+# FSx user guide, file system access control: Lustre's own port, and those of its servers.
+LUSTRE_PORTS = ((988, 988), (1018, 1023))
+# FSx user guide, EFA-enabled file systems: clients on Nitro v4 or newer that have EFA. The P4
+# family is Nitro v3.
+LUSTRE_EFA_INSTANCE_TYPES = frozenset(
+    {
+        "p5.48xlarge",
+        "p5e.48xlarge",
+        "p5en.48xlarge",
+        "p6-b200.48xlarge",
+        "p6-b300.48xlarge",
+    }
+)
+# EFS user guide, mount targets.
+NFS_PORT = 2049
+
+# --- Network --------------------------------------------------------------------------------------
+# What nodes without a way out call: EKS user guide, private clusters. S3 holds ECR's layers.
+GATEWAY_ENDPOINTS = ("s3",)
+INTERFACE_ENDPOINTS = ("ec2", "ecr.api", "ecr.dkr", "eks", "eks-auth", "logs", "sts")
+# VPC user guide: a VPC's and a subnet's IPv4 block.
+VPC_WIDEST, VPC_NARROWEST = 16, 28
+
+# --- Access ---------------------------------------------------------------------------------------
+# EKS user guide, access entries: groups may not start with these.
+RESERVED_GROUPS = ("system:", "eks:", "aws:", "amazon:", "iam:")
+ADMIN_POLICY = "AmazonEKSClusterAdminPolicy"
+# CloudWatch Logs API reference, PutRetentionPolicy.
+LOG_RETENTION_DAYS = (
+    1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731,
+    1096, 1827, 2192, 2557, 2922, 3288, 3653,
+)  # fmt: skip
+
+# --- Limits of names, in characters ---------------------------------------------------------------
+# EKS API reference, CreateNodegroup; EC2 API reference, CreateLaunchTemplate, CreatePlacementGroup
+# and CreateSecurityGroup; IAM API reference, CreateRole; EFS, CreateFileSystem; KMS, CreateAlias.
+NODE_GROUP_NAME = 63
+LAUNCH_TEMPLATE_NAME = 128
+PLACEMENT_GROUP_NAME = 255
+SECURITY_GROUP_NAME = 255
+ROLE_NAME = 64
+CREATION_TOKEN = 64
+KEY_ALIAS = 256
+TAG_KEY, TAG_VALUE, TAGS = 128, 256, 50
+
+
+def partition(region: str) -> str:
+    """The ARN partition of a region.
+
+    >>> partition("us-gov-west-1")
+    'aws-us-gov'
+    """
+    if region.startswith("cn-"):
+        return "aws-cn"
+    return "aws-us-gov" if region.startswith("us-gov-") else "aws"
