@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from railhead.catalog import machines_aws, machines_gcp, machines_lab, machines_metal
+from railhead.catalog import (
+    machines_aws,
+    machines_azure,
+    machines_gcp,
+    machines_lab,
+    machines_metal,
+    machines_oci,
+)
 from railhead.catalog.machine import FIGURES, Interface, Machine, Measurement, Nic, Platform
 
 __all__ = ["FIGURES", "MACHINES", "Interface", "Machine", "Measurement", "Nic", "Platform"]
@@ -21,6 +28,8 @@ MACHINES: Mapping[str, Machine] = MappingProxyType(
             machines_lab.MACHINES,
             machines_aws.MACHINES,
             machines_gcp.MACHINES,
+            machines_azure.MACHINES,
+            machines_oci.MACHINES,
             machines_metal.MACHINES,
         )
         for machine in rows
