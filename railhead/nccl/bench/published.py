@@ -1,0 +1,69 @@
+"""Published bandwidths of the catalogue beside a run: the same collective and node count."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from railhead.catalog.machines import Machine, Measurement
+from railhead.nccl.bench.model import Row, Run
+
+
+@dataclass(frozen=True, kw_only=True)
+class Published:
+    """One published figure, and what the run shows at the same size or above.
+
+    Attributes:
+        busbw: GB/s, published.
+        size: bytes of the message.
+        nodes: of the published run.
+        source: where it was published.
+        measured: GB/s of the run, at that size or, where it has none, at its largest above it.
+    """
+
+    busbw: float
+    size: int
+    nodes: int
+    source: str
+    measured: float
+
+    @property
+    def part(self) -> float:
+        """Measured over published."""
+        return self.measured / self.busbw
+
+
+def published_for(run: Run, machine: Machine, nodes: int) -> tuple[Published, ...]:
+    """The catalogue's figures that the run can be held against, largest size last.
+
+    Only measurements over the network count, of the same collective and as many nodes, and only
+    where the run reached their size: a smaller message is slower and proves nothing.
+
+    Args:
+        run: what was measured.
+        machine: its machine type.
+        nodes: its hosts.
+    """
+    found = []
+    for one in machine.published:
+        if (one.collective, one.nodes, one.transport) != (run.collective, nodes, "network"):
+            continue
+        row = _row(run, one)
+        if row is not None and row.best is not None and one.busbw > 0:
+            found.append(
+                Published(
+                    busbw=one.busbw,
+                    size=one.size_bytes,
+                    nodes=one.nodes,
+                    source=one.source,
+                    measured=row.best.busbw,
+                )
+            )
+    return tuple(sorted(found, key=lambda one: (one.size, one.busbw)))
+
+
+def _row(run: Run, one: Measurement) -> Row | None:
+    same = [row for row in run.rows if row.size == one.size_bytes and row.best]
+    if same:
+        return same[-1]
+    largest = run.largest
+    return largest if largest is not None and largest.size > one.size_bytes else None

@@ -1,0 +1,259 @@
+"""How well `railhead nccl read` reads the labelled logs: precision and recall, by part and label.
+
+Run by `make nccl-eval`. It never prints a file of the part that is kept aside.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+REPO = HERE.parents[1]
+SHARED = REPO.parent / "shared" / "nccl-logs"
+PAGE = REPO / "docs" / "reading-nccl.md"
+BEGIN, END = "<!-- nccl-eval:begin -->", "<!-- nccl-eval:end -->"
+
+DIMENSIONS = ("verdict", "transport", "gdr", "cause")
+# What a reader answers when a log cannot tell: silence, which is never a wrong claim.
+SILENT: Mapping[str, str | None] = {
+    "verdict": None,
+    "transport": "unknown",
+    "gdr": "unknown",
+    "cause": "null",
+}
+PARTS = ("shared", "tune", "held_out")
+TITLES = {"shared": "real logs given", "tune": "tuned to", "held_out": "kept aside"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Labelled:
+    """One log and what it should be read as."""
+
+    path: Path
+    labels: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """One log, read."""
+
+    log: Labelled
+    got: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score:
+    """Counts of one label, or of a whole dimension.
+
+    Attributes:
+        support: logs that should be read so.
+        right: of them, read so.
+        claimed: logs that were read so.
+        silent: of ``support``, read as unknown or null.
+    """
+
+    support: int
+    right: int
+    claimed: int
+    silent: int
+
+    @property
+    def precision(self) -> float | None:
+        """Right claims over claims; None where nothing was claimed."""
+        return self.right / self.claimed if self.claimed else None
+
+    @property
+    def recall(self) -> float | None:
+        """Right claims over what there was to claim; None where there was nothing."""
+        return self.right / self.support if self.support else None
+
+
+def index(folder: Path) -> list[Mapping[str, str]]:
+    """The rows of a folder's INDEX.tsv."""
+    with (folder / "INDEX.tsv").open(encoding="utf-8", newline="") as stream:
+        return list(csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
+def load(part: str) -> list[Labelled]:
+    """The logs of a part, with their labels; empty when the part is not on this machine."""
+    folder = SHARED if part == "shared" else HERE / part
+    if not (folder / "INDEX.tsv").is_file():
+        return []
+    causes: Mapping[str, str] = {}
+    if part == "shared":
+        with (HERE / "shared-causes.tsv").open(encoding="utf-8", newline="") as stream:
+            rows = csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE)
+            causes = {row["file"]: row["cause"] for row in rows}
+    found = []
+    for row in index(folder):
+        labels = {name: row[name] for name in ("verdict", "transport", "gdr")}
+        labels["cause"] = causes.get(row["file"], "null") if part == "shared" else row["cause"]
+        found.append(Labelled(path=folder / row["file"], labels=labels))
+    return found
+
+
+def read_all(logs: Iterable[Labelled]) -> list[Result]:
+    """Read every log as `railhead nccl read --json` does."""
+    from railhead.nccl import read
+
+    results = []
+    for log in logs:
+        reading = read([log.path])
+        got = {
+            "verdict": reading.verdict,
+            "transport": reading.transport,
+            "gdr": reading.gdr,
+            "cause": reading.cause or "null",
+        }
+        results.append(Result(log=log, got=got))
+    return results
+
+
+def score(results: Sequence[Result], dimension: str) -> dict[str, Score]:
+    """By label; ``all`` is the whole dimension, without silence."""
+    silent = SILENT[dimension]
+    pairs = [(one.log.labels[dimension], one.got[dimension]) for one in results]
+    wanted, claimed = Counter(w for w, _ in pairs), Counter(g for _, g in pairs)
+    right = Counter(w for w, g in pairs if w == g)
+    quiet = Counter(w for w, g in pairs if g == silent)
+    labels = sorted((wanted.keys() | claimed.keys()) - {silent})
+    scores = {
+        label: Score(
+            support=wanted[label],
+            right=right[label],
+            claimed=claimed[label],
+            silent=quiet[label],
+        )
+        for label in labels
+    }
+    return {
+        "all": Score(
+            support=sum(one.support for one in scores.values()),
+            right=sum(one.right for one in scores.values()),
+            claimed=sum(one.claimed for one in scores.values()),
+            silent=sum(one.silent for one in scores.values()),
+        ),
+        **scores,
+    }
+
+
+Table = dict[str, dict[str, dict[str, Score]]]
+
+
+def evaluate() -> Table:
+    """dimension -> label -> part -> score, for the parts that are on this machine."""
+    table: Table = {dimension: {} for dimension in DIMENSIONS}
+    for part in PARTS:
+        results = read_all(load(part))
+        if not results:
+            continue
+        for dimension in DIMENSIONS:
+            for label, found in score(results, dimension).items():
+                table[dimension].setdefault(label, {})[part] = found
+    return table
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.0%}"
+
+
+def _ordered(rows: Mapping[str, Mapping[str, Score]]) -> list[str]:
+    return ["all", *sorted(label for label in rows if label != "all")]
+
+
+def cells(found: Score | None) -> tuple[str, str, str]:
+    """Logs, precision, recall."""
+    if found is None:
+        return "", "", ""
+    return str(found.support), _share(found.precision), _share(found.recall)
+
+
+def markdown(table: Table, parts: Sequence[str] = ("tune", "held_out")) -> str:
+    """The table of the documentation: the parts that every checkout has."""
+    lines = []
+    for dimension in DIMENSIONS:
+        title = " | ".join(f"{TITLES[part]}: logs | precision | recall" for part in parts)
+        lines += [
+            f"| {dimension} | {title} |",
+            "| --- |" + " ---: | ---: | ---: |" * len(parts),
+        ]
+        for label in _ordered(table[dimension]):
+            row = table[dimension][label]
+            if not any(part in row for part in parts):
+                continue
+            name = "**all**" if label == "all" else f"`{label}`"
+            found = [cell for part in parts for cell in cells(row.get(part))]
+            lines.append(f"| {name} | {' | '.join(found)} |".replace("  ", " "))
+        lines.append("")
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def show(table: Table) -> None:
+    """For people."""
+    from rich.console import Console
+    from rich.table import Table as RichTable
+
+    console = Console(width=None if sys.stdout.isatty() else 110)
+    for dimension in DIMENSIONS:
+        drawn = RichTable(title=dimension, title_justify="left", box=None, pad_edge=False)
+        drawn.add_column("label")
+        parts = [part for part in PARTS if part in table[dimension].get("all", {})]
+        for part in parts:
+            for column in ("logs", "precision", "recall"):
+                drawn.add_column(f"{TITLES[part]}\n{column}", justify="right")
+        for label in _ordered(table[dimension]):
+            row = table[dimension][label]
+            drawn.add_row(label, *(cell for part in parts for cell in cells(row.get(part))))
+        console.print(drawn)
+
+
+def misreadings(part: str) -> list[tuple[str, str, str, str]]:
+    """(file, dimension, expected, got) of a part that may be tuned to.
+
+    Raises:
+        ValueError: for the part that is kept aside.
+    """
+    if part == "held_out":
+        raise ValueError("the files of the part that is kept aside are not shown")
+    return [
+        (one.log.path.name, dimension, one.log.labels[dimension], one.got[dimension])
+        for one in read_all(load(part))
+        for dimension in DIMENSIONS
+        if one.log.labels[dimension] != one.got[dimension]
+    ]
+
+
+def page_with(text: str, table: Table) -> str:
+    """The documentation page with its generated section made anew."""
+    before, mark, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not mark or not end:
+        raise ValueError(f"{PAGE.name} has no section between {BEGIN} and {END}")
+    return f"{before}{BEGIN}\n{markdown(table)}{END}{after}"
+
+
+def main() -> int:
+    """Print the table; with --write, put it into the documentation; with --misread, list."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--write", action="store_true", help=f"write the table into {PAGE.name}")
+    parser.add_argument("--misread", choices=("shared", "tune"), help="list what is misread")
+    arguments = parser.parse_args()
+    if arguments.misread:
+        for row in misreadings(arguments.misread):
+            print(*row, sep="\t")
+        return 0
+    table = evaluate()
+    show(table)
+    if arguments.write:
+        PAGE.write_text(page_with(PAGE.read_text(encoding="utf-8"), table), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
