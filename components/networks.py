@@ -1,4 +1,8 @@
-"""One macvlan network a rail, as Multus attaches it, in one training namespace."""
+"""One network a rail, as Multus attaches it, in one training namespace.
+
+Where an operator makes the networks they are in a namespace of their own instead: see
+:mod:`components.rails`.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,10 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from railhead.config.model import FabricConfig, Rail
+from components import cni
+from components.wiring import qualified
+from railhead.config.fabric import RailedFabric
+from railhead.config.model import Cluster
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,31 +25,19 @@ class RailNetworksArgs:
     """Arguments of :class:`RailNetworks`; the NetworkAttachmentDefinition CRD must be there."""
 
     namespace: pulumi.Input[str]
-    fabric: FabricConfig
+    cluster: Cluster
     after: Sequence[pulumi.Resource] = ()
 
 
-def cni_configuration(rail: Rail, fabric: FabricConfig) -> dict[str, Any]:
-    """The CNI configuration of one rail."""
-    address_range: dict[str, str] = {"subnet": rail.subnet}
-    if rail.range_start is not None:
-        address_range["rangeStart"] = rail.range_start
-    if rail.range_end is not None:
-        address_range["rangeEnd"] = rail.range_end
+def configurations(cluster: Cluster) -> dict[str, dict[str, Any]]:
+    """Rail -> its network's CNI configuration, for networks that the stack writes itself."""
+    fabric = cluster.fabric
+    if not isinstance(fabric, RailedFabric) or qualified(fabric):
+        return {}
+    # The lab's rails are bridges of their own, and a sandbox's sysctls are often read-only.
+    shared_wire = len(fabric.rails) > 1 and cluster.platform.kind != "lab"
     return {
-        "cniVersion": "1.0.0",
-        # host-local keeps its leases by this name, so it is the rail's in every namespace.
-        "name": rail.name,
-        "type": "macvlan",
-        "master": rail.master,
-        # Pods of one node must reach each other on the rail as well.
-        "mode": "bridge",
-        "mtu": fabric.mtu,
-        "ipam": {
-            "type": fabric.ipam.kind,
-            "dataDir": fabric.ipam.data_dir,
-            "ranges": [[address_range]],
-        },
+        rail.name: cni.configuration(rail, fabric, shared_wire=shared_wire) for rail in fabric.rails
     }
 
 
@@ -55,15 +50,21 @@ class RailNetworks(pulumi.ComponentResource):
         self, name: str, args: RailNetworksArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("railhead:index:RailNetworks", name, None, opts)
+        found = configurations(args.cluster)
+        annotated = cni.resource_annotations(args.cluster.fabric)
         self.networks = [
             kubernetes.apiextensions.CustomResource(
-                f"{name}-{rail.name}",
+                f"{name}-{rail}",
                 api_version="k8s.cni.cncf.io/v1",
                 kind="NetworkAttachmentDefinition",
-                metadata={"name": rail.name, "namespace": args.namespace},
-                spec={"config": json.dumps(cni_configuration(rail, args.fabric), sort_keys=True)},
+                metadata={
+                    "name": rail,
+                    "namespace": args.namespace,
+                    **({"annotations": annotated[rail]} if rail in annotated else {}),
+                },
+                spec={"config": json.dumps(configuration, sort_keys=True)},
                 opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
             )
-            for rail in args.fabric.rails
+            for rail, configuration in found.items()
         ]
-        self.register_outputs({"networks": [rail.name for rail in args.fabric.rails]})
+        self.register_outputs({"networks": list(found)})

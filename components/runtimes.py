@@ -13,16 +13,16 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 
 from components.names import PUBLISHED_LABEL, TRAINER_CONTAINER, TRAINER_JOB
-from components.wiring import wiring
+from components.pods import wire
+from components.wiring import Wiring, shared_memory_gib, wiring
 from railhead.catalog.images import IMAGES
 from railhead.catalog.machines import MACHINES, Machine
 from railhead.catalog.versions import COMBINATIONS, Combination
-from railhead.config.model import Cluster, RuntimeConfig
+from railhead.config.model import Cluster, Pool, RuntimeConfig
 
 API_VERSION = "trainer.kubeflow.org/v1alpha1"
 ANCESTOR_LABEL = "trainer.kubeflow.org/trainjob-ancestor-step"
 FRAMEWORK_LABEL = "trainer.kubeflow.org/framework"
-NETWORKS_ANNOTATION = "k8s.v1.cni.cncf.io/networks"
 TOPOLOGY_ANNOTATION = "kueue.x-k8s.io/podset-preferred-topology"
 
 # torchrun ends at once on it. Trainer replaces it in every job that it wires; a job that it does
@@ -38,10 +38,14 @@ class RuntimesArgs:
     after: Sequence[pulumi.Resource] = ()
 
 
+def pool_of(cluster: Cluster, runtime: RuntimeConfig) -> Pool:
+    """The pool that the runtime's pods run on."""
+    return next(pool for pool in cluster.pools if pool.name == runtime.pool)
+
+
 def machine_of(cluster: Cluster, runtime: RuntimeConfig) -> Machine:
     """The instance type whose pool the runtime's pods run on."""
-    pool = next(pool for pool in cluster.pools if pool.name == runtime.pool)
-    return MACHINES[pool.instance_type]
+    return MACHINES[pool_of(cluster, runtime).instance_type]
 
 
 def gpus_of(cluster: Cluster, runtime: RuntimeConfig) -> int:
@@ -49,25 +53,27 @@ def gpus_of(cluster: Cluster, runtime: RuntimeConfig) -> int:
     return runtime.gpus_per_node or machine_of(cluster, runtime).gpus
 
 
+def wiring_of(cluster: Cluster, runtime: RuntimeConfig) -> Wiring:
+    """The fabric as the runtime's pods meet it."""
+    return wiring(cluster, pool_of(cluster, runtime), gpus_of(cluster, runtime))
+
+
 def device_requests(cluster: Cluster, runtime: RuntimeConfig) -> dict[str, str]:
-    """Extended resources of one pod: its GPUs and the fabric's devices."""
+    """Extended resources of one pod: its GPUs, the fabric's devices, and huge pages."""
     gpus = {machine_of(cluster, runtime).gpu_resource: str(gpus_of(cluster, runtime))}
-    return gpus | {name: str(count) for name, count in wiring(cluster).devices.items()}
+    return gpus | wiring_of(cluster, runtime).requests()
 
 
 def environment(cluster: Cluster, runtime: RuntimeConfig) -> dict[str, str]:
     """The container's variables; the stack's own win over the image's, those over the fabric's."""
     image = IMAGES.get(runtime.image)
     own = {v.name: v.value for v in image.environment} if image else {}
-    return dict(wiring(cluster).environment) | UNWIRED | own | dict(runtime.environment)
+    return dict(wiring_of(cluster, runtime).environment) | UNWIRED | own | dict(runtime.environment)
 
 
 def container(cluster: Cluster, runtime: RuntimeConfig) -> dict[str, Any]:
     """The container that Trainer fills in with the job's command and the rendezvous."""
     devices = device_requests(cluster, runtime)
-    security: dict[str, Any] = {"allowPrivilegeEscalation": False}
-    if capabilities := wiring(cluster).capabilities:
-        security["capabilities"] = {"add": list(capabilities)}
     mounts = [{"name": "shared-memory", "mountPath": "/dev/shm"}]  # noqa: S108 - not a temporary file
     if claim := _claim(cluster, runtime):
         mounts.append({"name": "checkpoints", "mountPath": claim.mount_path})
@@ -80,7 +86,7 @@ def container(cluster: Cluster, runtime: RuntimeConfig) -> dict[str, Any]:
             "requests": {"cpu": runtime.cpu, "memory": runtime.memory} | devices,
             "limits": devices,
         },
-        "securityContext": security,
+        "securityContext": {"allowPrivilegeEscalation": False},
         "volumeMounts": mounts,
     }
 
@@ -95,20 +101,15 @@ def pod_template(cluster: Cluster, runtime: RuntimeConfig) -> dict[str, Any]:
         {
             "name": "shared-memory",
             # The container runtime's default is 64 MiB, which data loaders and NCCL exceed.
-            "emptyDir": {"medium": "Memory", "sizeLimit": runtime.shared_memory},
+            "emptyDir": {"medium": "Memory", "sizeLimit": shared_memory(cluster, runtime)},
         }
     ]
     if claim := _claim(cluster, runtime):
         volumes.append({"name": "checkpoints", "persistentVolumeClaim": {"claimName": claim.name}})
     # As close together as free capacity allows: within one of these, else within the next wider.
     level = cluster.topology[-2] if len(cluster.topology) > 1 else cluster.topology[0]
-    return {
-        "metadata": {
-            "annotations": {
-                NETWORKS_ANNOTATION: wiring(cluster).networks_annotation(),
-                TOPOLOGY_ANNOTATION: level,
-            }
-        },
+    template: dict[str, Any] = {
+        "metadata": {"annotations": {TOPOLOGY_ANNOTATION: level}},
         "spec": {
             "restartPolicy": "Never",
             # On purpose: a pod that is deleted before it finds its master takes all of it to go.
@@ -120,6 +121,13 @@ def pod_template(cluster: Cluster, runtime: RuntimeConfig) -> dict[str, Any]:
             "volumes": volumes,
         },
     }
+    return wire(template, wiring_of(cluster, runtime), container=TRAINER_CONTAINER)
+
+
+def shared_memory(cluster: Cluster, runtime: RuntimeConfig) -> str:
+    """``/dev/shm`` of the runtime's pods as a quantity; sized from the node unless it is given."""
+    machine = machine_of(cluster, runtime)
+    return runtime.shared_memory or f"{shared_memory_gib(machine, gpus_of(cluster, runtime))}Gi"
 
 
 def runtime_spec(

@@ -10,6 +10,7 @@ import pulumi_kubernetes as kubernetes
 
 from components.checkpoints import Checkpoints, CheckpointsArgs
 from components.names import TRAINING_LABEL
+from components.nccl_profile import NcclProfile, NcclProfileArgs
 from components.networks import RailNetworks, RailNetworksArgs
 from components.queues import API_VERSION
 from railhead.config.model import Cluster
@@ -25,7 +26,7 @@ class TrainingNamespaceArgs:
 
 
 class TrainingNamespace(pulumi.ComponentResource):
-    """Namespace, rail networks, local queues, checkpoint claims and the researchers' role.
+    """Namespace, networks, NCCL profile, queues, checkpoint claims and the researchers' role.
 
     Make it depend on the controllers, the queues, the runtimes and the guards: it opens last, and
     when destroyed it takes every job away while the controllers that hold finalizers still run.
@@ -53,9 +54,12 @@ class TrainingNamespace(pulumi.ComponentResource):
         )
         RailNetworks(
             f"{name}-networks",
-            RailNetworksArgs(
-                namespace=args.namespace, fabric=cluster.fabric, after=[self.namespace]
-            ),
+            RailNetworksArgs(namespace=args.namespace, cluster=cluster, after=[self.namespace]),
+            opts=pulumi.ResourceOptions(parent=self, deleted_with=self.namespace),
+        )
+        NcclProfile(
+            f"{name}-nccl",
+            NcclProfileArgs(namespace=args.namespace, cluster=cluster, after=[self.namespace]),
             opts=pulumi.ResourceOptions(parent=self, deleted_with=self.namespace),
         )
         Checkpoints(

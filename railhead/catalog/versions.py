@@ -81,6 +81,11 @@ class Image:
     repository: str
     tag: str
 
+    @property
+    def reference(self) -> str:
+        """What a container's ``image`` says; a tag that is a digest is joined as one."""
+        return f"{self.repository}{'@' if self.tag.startswith('sha256:') else ':'}{self.tag}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Controller:
@@ -509,6 +514,11 @@ ADDONS: Mapping[str, Controller] = MappingProxyType(
     }
 )
 
+_GCE_AI = "us-docker.pkg.dev/gce-ai-infra"
+_GKE_MANIFESTS = (
+    "https://raw.githubusercontent.com/GoogleCloudPlatform/container-engine-accelerators/master"
+)
+
 #: What no chart of its own installs.
 PARTS: Mapping[str, Part] = MappingProxyType(
     {
@@ -620,6 +630,63 @@ PARTS: Mapping[str, Part] = MappingProxyType(
                     oldest="1.34", newest=None, source="chart of its repository"
                 ),
                 source="hack/release.yaml of network-operator v26.4.1; upstream has no tags",
+            ),
+            Part(
+                name="nccl-gib",
+                version="1.1.2",
+                delivery=Manifest(url=f"{_GKE_MANIFESTS}/gpudirect-rdma/nccl-rdma-installer.yaml"),
+                images=(
+                    Image(repository=f"{_GCE_AI}/gpudirect-gib/nccl-plugin-gib", tag="v1.1.2"),
+                ),
+                source="container-engine-accelerators, gpudirect-rdma/nccl-rdma-installer.yaml; "
+                "tag of the diagnostic image in nccl-test-managed-rdma.yaml of 2026",
+            ),
+            Part(
+                name="nccl-tcpxo",
+                version="1.0.16",
+                delivery=Manifest(
+                    url=f"{_GKE_MANIFESTS}/gpudirect-tcpxo/nccl-tcpxo-installer.yaml"
+                ),
+                images=(
+                    Image(
+                        repository=f"{_GCE_AI}/gpudirect-tcpxo/nccl-plugin-gpudirecttcpx-dev",
+                        tag="v1.0.16",
+                    ),
+                    Image(repository=f"{_GCE_AI}/gpudirect-tcpxo/tcpgpudmarxd-dev", tag="v1.0.22"),
+                ),
+                source="container-engine-accelerators, gpudirect-tcpxo/nccl-tcpxo-installer.yaml; "
+                "plugin 1.0.16 and daemon 1.0.22 belong to driver branch R580, 1.0.17 and 1.0.23 "
+                "to R595 (elideng-sg/hypercomputer-internode-deepdive, lab-22)",
+            ),
+            Part(
+                name="nccl-tcpx",
+                version="3.1.12",
+                delivery=Manifest(url=f"{_GKE_MANIFESTS}/gpudirect-tcpx/nccl-tcpx-installer.yaml"),
+                images=(
+                    Image(
+                        repository=f"{_GCE_AI}/gpudirect-tcpx/nccl-plugin-gpudirecttcpx-dev",
+                        tag="v3.1.12",
+                    ),
+                    Image(repository=f"{_GCE_AI}/gpudirect-tcpx/tcpgpudmarxd-dev", tag="v2.0.15"),
+                ),
+                source="container-engine-accelerators, gpudirect-tcpx/"
+                "nccl-test-unprivileged-without-hostnetwork.yaml; never `latest`",
+            ),
+            Part(
+                name="nri-device-injector",
+                version=None,
+                delivery=Manifest(
+                    url=f"{_GKE_MANIFESTS}/nri_device_injector/nri-device-injector.yaml"
+                ),
+                images=(
+                    Image(
+                        repository="gcr.io/gke-release/nri-device-injector",
+                        tag="sha256:"
+                        "6e79483d52abdc28454bf186320b10a56b0f117a10e8d65d5c74dbb821a76970",
+                    ),
+                    Image(repository="gke.gcr.io/pause", tag="3.8"),
+                ),
+                source="container-engine-accelerators, nri_device_injector; pinned by digest there",
             ),
             Part(
                 name="filestore-csi",

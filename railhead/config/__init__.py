@@ -123,9 +123,9 @@ def _described(model: type[Cluster], error: ErrorDetails) -> tuple[str, str]:
         tags = [tag.strip("' ") for tag in str(context["expected_tags"]).split(",")]
         given = context["tag"]
         listed = did_you_mean(given, tags) or f"; there are: {', '.join(tags)}"
-        return f"{path}.kind", f"{given!r} is not known{listed}"
+        return f"{path}.{_discriminator(context)}", f"{given!r} is not known{listed}"
     if kind == "union_tag_not_found":
-        return f"{path}.kind", "is missing"
+        return f"{path}.{_discriminator(context)}", "is missing"
     if kind == "literal_error":
         allowed = [
             part.strip("' ") for part in str(context["expected"]).replace(" or ", ", ").split(",")
@@ -139,6 +139,10 @@ def _described(model: type[Cluster], error: ErrorDetails) -> tuple[str, str]:
         else type(given).__name__
     )
     return path, f"{shown!r}: {message}"
+
+
+def _discriminator(context: dict[str, Any]) -> str:
+    return str(context["discriminator"]).strip("'")
 
 
 def _path(model: type[Cluster], loc: tuple[int | str, ...]) -> str:

@@ -6,12 +6,12 @@ shows every mistake, of either kind.
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from railhead.catalog.fabrics import FABRICS
 from railhead.catalog.machines import MACHINES
+from railhead.config import checks_aws, checks_fabric, checks_gcp
 from railhead.config.model import HOSTNAME_LEVEL
 from railhead.errors import did_you_mean
 
@@ -143,8 +143,9 @@ def _machines(raw: Raw) -> Iterator[Problem]:
         machine = MACHINES.get(str(row.get("instance_type")))
         if machine is None:
             continue
-        if isinstance(kind, str) and kind in FABRICS and kind not in machine.fabrics:
-            can = ", ".join(sorted(machine.fabrics))
+        fabrics = machine.fabrics | {"ethernet"}
+        if isinstance(kind, str) and kind in FABRICS and kind not in fabrics:
+            can = ", ".join(sorted(fabrics))
             yield (
                 f"{path}.instance_type",
                 f"{machine.name!r} cannot do fabric {kind!r}; it can: {can}",
@@ -180,75 +181,15 @@ def _topology(raw: Raw) -> Iterator[Problem]:
         )
 
 
-def _ranges(path: str, rail: Raw) -> Iterator[Problem]:
-    try:
-        network = ipaddress.ip_network(str(rail.get("subnet")))
-    except ValueError:
-        return
-    for field in ("range_start", "range_end"):
-        value = rail.get(field)
-        if value is None:
-            continue
-        try:
-            inside = ipaddress.ip_address(str(value)) in network
-        except ValueError:
-            continue
-        if not inside:
-            yield f"{path}.{field}", f"{value!r} is not in subnet {rail.get('subnet')!r}"
-
-
-def _addresses(rail: Raw) -> int | None:
-    """How many addresses pods may get on the rail; None where that cannot be told."""
-    try:
-        network = ipaddress.ip_network(str(rail.get("subnet")))
-        # host-local never hands out the network address, the gateway (.1) and broadcast.
-        first = ipaddress.ip_address(str(rail.get("range_start") or network[2]))
-        last = ipaddress.ip_address(str(rail.get("range_end") or network[-2]))
-    except (ValueError, IndexError):
-        return None
-    return int(last) - int(first) + 1
-
-
-def _fabric(raw: Raw) -> Iterator[Problem]:
-    fabric = _mapping(raw.get("fabric"))
-    row = FABRICS.get(str(fabric.get("kind")))
-    mode = fabric.get("mode")
-    if row and isinstance(mode, str) and (problem := _unknown(mode, sorted(row.modes), "")):
-        yield "fabric.mode", problem.replace("one of ", f"a mode of fabric {row.name!r}")
-    nodes = sum(_positive(pool.get("nodes")) for _, pool in _rows(raw, "pools"))
-    rails = list(_rows(fabric, "rails"))
-    networks: list[tuple[str, Any]] = []
-    for relative, rail in rails:
-        path = f"fabric.{relative}"
-        yield from _ranges(path, rail)
-        have = _addresses(rail)
-        if have is not None and have < max(nodes, 1):
-            yield (
-                f"{path}.subnet",
-                f"{max(have, 0)} addresses for pods on {nodes} nodes; widen it or its range",
-            )
-        names = [r.get("name") for _, r in rails]
-        if rail.get("name") is not None and names.index(rail.get("name")) < rails.index(
-            (relative, rail)
-        ):
-            yield f"{path}.name", f"{rail.get('name')!r} is there twice"
-        try:
-            network = ipaddress.ip_network(str(rail.get("subnet")))
-        except ValueError:
-            continue
-        for other_path, other in networks:
-            if network.version == other.version and network.overlaps(other):
-                yield f"{path}.subnet", f"{str(network)!r} overlaps {str(other)!r} of {other_path}"
-        networks.append((path, network))
-
-
 _CHECKS: tuple[Callable[[Raw], Iterator[Problem]], ...] = (
     _unique,
     _references,
     _cluster_queues,
     _machines,
     _topology,
-    _fabric,
+    checks_fabric.problems,
+    checks_aws.problems,
+    checks_gcp.problems,
 )
 
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from railhead import paths
 from railhead.catalog.fabrics import FABRICS
-from railhead.catalog.machines import LAB_8GPU
+from railhead.catalog.machines import MACHINES
 
 CONTROL_ADDRESS = "10.210.0.1"
 NODE_NETWORK = "10.210.0.0/24"
@@ -57,7 +57,8 @@ class LabSpec(BaseModel):
     def device_resources(self) -> dict[str, int]:
         """What the stand-in device plugin advertises on each node, by resource name."""
         devices = {d.name: d.per_node for d in FABRICS[self.fabric].devices}
-        return {LAB_8GPU.gpu_resource: LAB_8GPU.gpus, **devices}
+        machine = MACHINES["lab.8gpu"]
+        return {machine.gpu_resource: machine.gpus, **devices}
 
 
 def node_name(lab: str, index: int) -> str:

@@ -445,6 +445,7 @@ class TestRefusals:
     def test_no_kubeconfig(self, cache: Path, tmp_path: Path) -> None:
         missing = str(tmp_path / "none")
         cluster = changed(platform={"kind": "existing", "kubeconfig": missing})
+        cluster["fabric"]["cluster_ranges"] = ["10.0.0.0/8"]
         with pytest.raises(pulumi.RunError, match=r"platform\.kubeconfig"):
             run_program(cluster, cache)
 
@@ -452,7 +453,9 @@ class TestRefusals:
         kubeconfig = tmp_path / "config"
         kubeconfig.write_text("{}")
         platform = {"kind": "existing", "kubeconfig": str(kubeconfig), "context": "metal"}
-        recording = run_program(changed(platform=platform), cache)
+        cluster = changed(platform=platform)
+        cluster["fabric"]["cluster_ranges"] = ["10.0.0.0/8"]
+        recording = run_program(cluster, cache)
         (provider,) = recording.of_type(PROVIDER)
         assert provider.inputs["context"] == "metal"
         assert provider.inputs["clusterIdentifier"] == "lab"

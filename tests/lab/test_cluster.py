@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from railhead.catalog.fabrics import FABRICS
-from railhead.catalog.machines import LAB_8GPU
+from railhead.catalog.machines import MACHINES
 from railhead.lab.bootstrap import STORAGE_CLASS
 from railhead.lab.cluster import Lab
 from railhead.lab.spec import RAIL_LEASES
@@ -218,12 +218,13 @@ def test_services_and_names_work_on_every_node(
 def test_devices_are_counted_and_handed_out_by_the_kubelet(
     kubectl: Run, apply: Apply, namespace: str
 ) -> None:
-    gpu = LAB_8GPU.gpu_resource
+    machine = MACHINES["lab.8gpu"]
+    gpu = machine.gpu_resource
     rdma = FABRICS["roce"].devices[0].name
     apply(
         [
             pod("two-gpus", "env", limits={gpu: "2", rdma: "1"}),
-            pod("too-many", "true", limits={gpu: str(LAB_8GPU.gpus + 1)}),
+            pod("too-many", "true", limits={gpu: str(machine.gpus + 1)}),
         ]
     )
     environment = dict(

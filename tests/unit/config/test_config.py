@@ -80,7 +80,7 @@ ONE: list[tuple[str, Any, str, str]] = [
         "pools[0].instance_type",
         "zzz",
         "pools[0].instance_type",
-        "'zzz' is not in the catalogue; there are: lab.8gpu",
+        "'zzz' is not in the catalogue; there are: ",
     ),
     ("versions", "labb", "versions", "did you mean 'lab'?"),
     ("fabric.kind", "rocee", "fabric.kind", "did you mean 'roce'?"),
