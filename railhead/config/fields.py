@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
-from pydantic_core import PydanticCustomError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetJsonSchemaHandler
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, PydanticCustomError
 
 from railhead.errors import did_you_mean
 
@@ -30,7 +33,7 @@ def problem(message: str) -> PydanticCustomError:
 class _Validator(AfterValidator):
     """A validator that also says in JSON Schema what it lets through, for editors."""
 
-    json_schema: Mapping[str, Any]
+    json_schema: Mapping[str, Any] = field(hash=False)
 
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
