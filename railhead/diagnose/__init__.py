@@ -2,7 +2,23 @@
 
 from __future__ import annotations
 
-from railhead.diagnose.model import NAMED, Finding
-from railhead.diagnose.ranking import rank, signs
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from railhead.diagnose.model import NAMED, Finding
+    from railhead.diagnose.ranking import rank, signs
 
 __all__ = ["NAMED", "Finding", "rank", "signs"]
+
+
+def __getattr__(name: str) -> Any:
+    """The knowledge base is loaded with the first use, not with the command line."""
+    if name in ("rank", "signs"):
+        from railhead.diagnose import ranking
+
+        return getattr(ranking, name)
+    if name in ("NAMED", "Finding"):
+        from railhead.diagnose import model
+
+        return getattr(model, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

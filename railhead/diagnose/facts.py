@@ -195,7 +195,9 @@ def _rails_unused(reading: Reading) -> bool:
 
 
 def _silent(hits: Hits) -> bool:
-    return "bootstrap-using" in hits and not hits.any("init-complete", "channel-line", *FATAL)
+    return "bootstrap-using" in hits and not hits.any(
+        "init-complete", "channel-line", "socket-line", "ib-using", "efa-selected", *FATAL
+    )
 
 
 def _hosts(reading: Reading, pattern: re.Pattern[str]) -> bool:

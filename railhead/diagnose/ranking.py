@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import cache
 
 from railhead.diagnose.facts import derive
 from railhead.diagnose.knowledge import CAUSES, CLUES
@@ -17,6 +18,7 @@ LINES = 3
 CONSEQUENCE = NAMED - 0.05
 
 
+@cache
 def signs() -> tuple[Sign, ...]:
     """What the causes look for in a log, for the one pass of ``railhead.nccl``."""
     return tuple(clue.sign for clue in CLUES.values())

@@ -416,6 +416,16 @@ class Cluster:
         """Read one object."""
         return self.request("GET", path)
 
+    def text(self, path: str) -> str:
+        """Read what is no object, such as a page behind the API server's proxy."""
+        try:
+            response = self._client.get(path, extensions=self._extensions)
+        except httpx.TransportError as error:
+            raise self._unreachable(error) from None
+        if not response.is_success:
+            raise self._error(response)
+        return response.text
+
     def find(self, path: str) -> Object | None:
         """Read one object; None where there is none."""
         try:

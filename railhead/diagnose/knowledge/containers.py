@@ -277,7 +277,7 @@ CAUSES = (
             "wrong-hca-filter": "NCCL_IB_HCA is set and names no device that exists",
             "ib-disabled-by-environment": "NCCL_IB_DISABLE is set to 1",
         },
-        source="NVIDIA/nccl #451, #941; case 101, 102",
+        source="NVIDIA/nccl #451, #941",
     ),
     Cause(
         id="dev-infiniband-by-host-path",
@@ -396,7 +396,7 @@ CAUSES = (
         by_hand="install the vendor's provider library of the host's version in the image (bnxt_re "
         "and others ship their own)",
         confirm="in the pod: `ibv_devinfo` prints no warning and lists the device",
-        source="linux-rdma/rdma-core libibverbs/init.c; case 082, 083",
+        source="linux-rdma/rdma-core libibverbs/init.c",
     ),
     Cause(
         id="memlock-limit",
@@ -449,7 +449,7 @@ CAUSES = (
             "gpudirect-kernel-support-missing": "only GPU memory fails to register, host memory is "
             "fine",
         },
-        source="NVIDIA/nccl-tests #206; NVIDIA/nccl troubleshooting page; case 106, 105",
+        source="NVIDIA/nccl-tests #206; NVIDIA/nccl troubleshooting page",
     ),
     Cause(
         id="dev-shm-too-small",
@@ -499,7 +499,7 @@ CAUSES = (
         "--shm-size=16g or --ipc=host",
         confirm="in the pod: `df -h /dev/shm`",
         apart={"memlock-limit": "the message names ibv_* and Cannot allocate memory"},
-        source="NVIDIA/nccl src/misc/shmutils.cc and troubleshooting page; case 032, 078",
+        source="NVIDIA/nccl src/misc/shmutils.cc and troubleshooting page",
     ),
     Cause(
         id="shm-files-removed",

@@ -231,7 +231,7 @@ CAUSES = (
             "straggler": "all ranks are in the same call, one comes late",
             "a-rank-died-first": "the missing rank's log ends with an error",
         },
-        source="pytorch ProcessGroupWrapper.cpp; NVIDIA/nccl #969; case 024",
+        source="pytorch ProcessGroupWrapper.cpp; NVIDIA/nccl #969",
         explains=("pytorch-watchdog-timeout", "straggler"),
     ),
     Cause(
@@ -245,9 +245,16 @@ CAUSES = (
                 because="the dumps show which ranks never came to the collective",
             ),
             Rule(
+                needs=("fr-stuck", "fr-no-dump"),
+                unless=("fr-mismatch",),
+                confidence=0.58,
+                because="every rank that left a dump waits in the same call, and some left none",
+            ),
+            Rule(
                 needs=("ras-mismatch",),
-                confidence=0.75,
-                because="RAS shows ranks behind the others in the count of collectives",
+                confidence=0.58,
+                because="RAS shows ranks behind the others in the count of collectives, which is "
+                "normal for a moment and a hang when it stays",
             ),
             Rule(
                 needs=("desync-lagging",),
@@ -291,7 +298,7 @@ CAUSES = (
             "collective-mismatch": "the late rank is in another call",
             "a-rank-died-first": "the late rank's process is gone",
         },
-        source="pytorch TraceUtils.h, flight recorder; case 018",
+        source="pytorch TraceUtils.h, flight recorder",
         explains=("pytorch-watchdog-timeout",),
     ),
     Cause(
@@ -373,7 +380,7 @@ CAUSES = (
             "straggler": "no process is gone",
             "host-out-of-memory": "the pod's last state says OOMKilled",
         },
-        source="NVIDIA/nccl src/misc/socket.cc; pytorch elastic; case 025, 026",
+        source="NVIDIA/nccl src/misc/socket.cc; pytorch elastic",
         explains=("pytorch-watchdog-timeout", "peer-refused-connection"),
     ),
     Cause(
@@ -422,7 +429,7 @@ CAUSES = (
         rules=(
             Rule(
                 needs=("fr-stuck",),
-                unless=("fr-missing-ranks", "fr-mismatch"),
+                unless=("fr-missing-ranks", "fr-mismatch", "fr-no-dump"),
                 confidence=0.65,
                 because="the dumps of all ranks show the same call, started and not completed",
             ),
@@ -542,7 +549,7 @@ CAUSES = (
         by_hand="make MPI=1 MPI_HOME=... and run it under mpirun",
         confirm="the table's header lists ranks 0 to N-1 once",
         apart={"nccl-tests-single-rank": "only one process runs"},
-        source="NVIDIA/nccl-tests #107, README; case 119",
+        source="NVIDIA/nccl-tests #107, README",
     ),
     Cause(
         id="nccl-tests-single-rank",
@@ -560,7 +567,7 @@ CAUSES = (
         by_hand="-g 2 or mpirun -np 2",
         confirm="the header lists two ranks",
         apart={"nccl-tests-without-mpi": "several processes each print Rank 0"},
-        source="NVIDIA/nccl-tests doc/PERFORMANCE.md, #249; case 120",
+        source="NVIDIA/nccl-tests doc/PERFORMANCE.md, #249",
     ),
     Cause(
         id="data-corruption",
@@ -599,7 +606,7 @@ CAUSES = (
         by_hand="NCCL_CROSS_NIC, NCCL_MIN_NCHANNELS, an exact NCCL_IB_HCA; topology visible in "
         "/sys",
         confirm="channel lines use every device number",
-        source="NVIDIA/nccl env.rst, NCCL_CROSS_NIC; case 063",
+        source="NVIDIA/nccl env.rst, NCCL_CROSS_NIC",
     ),
     Cause(
         id="numa-nps1",
@@ -616,6 +623,6 @@ CAUSES = (
         fix=Setting(where="none", path="", text="a BIOS setting of the node"),
         by_hand="NPS4 in the BIOS of AMD EPYC hosts with several NICs",
         confirm="`lscpu | grep NUMA`; the same benchmark after the change",
-        source="AMD EPYC tuning guide; case 146",
+        source="AMD EPYC tuning guide",
     ),
 )

@@ -188,6 +188,7 @@ CLUES = (
 
 OBSERVATIONS = (
     Observation(id="pod-oom-killed", title="a container of the job was OOMKilled"),
+    Observation(id="node-xid", title="a node's exporter counts Xids"),
     Observation(id="node-gpu-unhealthy", title="a node of the job has fewer healthy GPUs"),
 )
 
@@ -339,7 +340,7 @@ CAUSES = (
         ),
         by_hand="the same image everywhere, and no second libnccl on LD_LIBRARY_PATH",
         confirm="every rank prints the same `NCCL version`",
-        source="NVIDIA/nccl src/init.cc, bootstrap.cc; case 035, 036",
+        source="NVIDIA/nccl src/init.cc, bootstrap.cc",
     ),
     Cause(
         id="duplicate-gpu",
@@ -356,7 +357,7 @@ CAUSES = (
         "no "
         "CUDA_VISIBLE_DEVICES that gives all ranks the same one",
         confirm="the `busId` of the ranks' Init lines differ",
-        source="NVIDIA/nccl src/init.cc; case 033, 034",
+        source="NVIDIA/nccl src/init.cc",
     ),
     Cause(
         id="gpu-out-of-memory",
@@ -423,6 +424,11 @@ CAUSES = (
                 needs=("xid-other",),
                 confidence=0.65,
                 because="the driver logged an Xid; this number may also come from the program",
+            ),
+            Rule(
+                needs=("node-xid",),
+                confidence=0.7,
+                because="the node's exporter counts Xids",
             ),
             Rule(
                 needs=("node-gpu-unhealthy",),

@@ -222,7 +222,7 @@ CLUES = (
         rb"(?:rxdm|rx-dm|tcpgpudmarxd|RxDM).*(?:[Ff]ailed|[Ee]rror|exit(?:ed|ing)|not running|"
         rb"refused)",
         seen="GPUDirect-TCPX, -TCPXO and their daemon",
-        source="Google Cloud documentation, GPUDirect-TCPX(O) troubleshooting; case 019, 020, 023",
+        source="Google Cloud documentation, GPUDirect-TCPX(O) troubleshooting",
         example="tcpgpudmarxd: failed to open /dev/dmabuf_import_helper: No such file or directory",
     ),
 )
@@ -295,7 +295,7 @@ CAUSES = (
             "efa-security-group": "the provider is selected and only reaching the peer fails",
             "plugin-not-found": "the plugin itself is not loaded",
         },
-        source="aws/aws-ofi-nccl #67, #889; NVIDIA/nccl #229; case 117, 129, 130",
+        source="aws/aws-ofi-nccl #67, #889; NVIDIA/nccl #229",
     ),
     Cause(
         id="efa-security-group",
@@ -334,7 +334,7 @@ CAUSES = (
             "efa-peer-lost": "the peer answered before",
             "efa-device-or-provider-missing": "there is no provider at all",
         },
-        source="AWS documentation, EFA getting started; aws/aws-ofi-nccl #663; case 059, 114",
+        source="AWS documentation, EFA getting started; aws/aws-ofi-nccl #663",
     ),
     Cause(
         id="efa-peer-lost",
@@ -374,7 +374,7 @@ CAUSES = (
         fix=Setting(where="none", path="", text="update the EFA driver on the nodes"),
         by_hand="a newer EFA installer; processes of earlier runs that still hold the device",
         confirm="`rdma resource` on the node",
-        source="aws/aws-ofi-nccl #22, #24; case 131",
+        source="aws/aws-ofi-nccl #22, #24",
     ),
     Cause(
         id="efa-without-gpudirect",
@@ -467,7 +467,7 @@ CAUSES = (
         by_hand="give the pod its EFA devices, or remove the plugin (NCCL's own sockets are "
         "faster)",
         confirm="`Selected provider is efa` in the next run",
-        source="aws/aws-ofi-nccl src/nccl_ofi_net.cpp; case 060",
+        source="aws/aws-ofi-nccl src/nccl_ofi_net.cpp",
     ),
     Cause(
         id="plugin-not-found",
@@ -506,7 +506,7 @@ CAUSES = (
             "plugin-does-not-load": "the plugin is found and a library of its own is missing",
             "efa-device-or-provider-missing": "the plugin is loaded and finds no device",
         },
-        source="NVIDIA/nccl src/plugin/net.cc; case 002",
+        source="NVIDIA/nccl src/plugin/net.cc",
     ),
     Cause(
         id="plugin-does-not-load",
@@ -588,7 +588,7 @@ CAUSES = (
         "`source "
         "/usr/local/gib/scripts/set_nccl_env.sh`",
         confirm="`NET/gIB : Initializing gIB` in the next run",
-        source="Google Cloud documentation, GPUDirect RDMA on A3 Ultra; case 074",
+        source="Google Cloud documentation, GPUDirect RDMA on A3 Ultra",
     ),
     Cause(
         id="gcp-settings-overridden",
@@ -609,7 +609,7 @@ CAUSES = (
         ),
         by_hand="source the plugin's own script last and set nothing by hand",
         confirm="the checker is silent in the next run",
-        source="Google Cloud documentation, gIB and TCPXO; case 075",
+        source="Google Cloud documentation, gIB and TCPXO",
     ),
     Cause(
         id="gpudirect-tcpx-stack",
@@ -638,6 +638,6 @@ CAUSES = (
         "annotation, "
         "plugin and daemon versions that belong to the driver",
         confirm="in the daemon's container: `ls /dev/dmabuf_import_helper`, and it stays running",
-        source="Google Cloud documentation, GPUDirect-TCPX and -TCPXO; case 019, 020, 023",
+        source="Google Cloud documentation, GPUDirect-TCPX and -TCPXO",
     ),
 )

@@ -350,7 +350,6 @@ CLUES = (
 )
 
 OBSERVATIONS = (
-    Observation(id="node-no-peermem", title="the node's label says that GPUDirect RDMA is off"),
     Observation(
         id="node-rdma-zero", title="a node of the job advertises no RDMA device, or none healthy"
     ),
@@ -421,7 +420,7 @@ CAUSES = (
             "gid-netdev-in-another-namespace": "the error is No such device",
             "rdma-peer-unreachable": "the GIDs are right and the fabric does not connect them",
         },
-        source="NVIDIA/nccl #426, src/misc/ibvwrap.cc hints; pytorch/pytorch #81628; case 037, 038",
+        source="NVIDIA/nccl #426, src/misc/ibvwrap.cc hints; pytorch/pytorch #81628",
     ),
     Cause(
         id="gid-netdev-in-another-namespace",
@@ -446,7 +445,7 @@ CAUSES = (
         "hostNetwork",
         confirm="in the pod: `show_gids` lists the rail's own address",
         apart={"gid-index-wrong": "the error is Invalid argument or No data available"},
-        source="NVIDIA/nccl #925; case 107",
+        source="NVIDIA/nccl #925",
     ),
     Cause(
         id="rdma-peer-unreachable",
@@ -480,7 +479,7 @@ CAUSES = (
             "network-not-cross-rail-connected": "same rail works, different rails do not",
             "gid-index-wrong": "the error is Invalid argument",
         },
-        source="NVIDIA/nccl src/misc/ibvwrap.cc; case 039, 077",
+        source="NVIDIA/nccl src/misc/ibvwrap.cc",
     ),
     Cause(
         id="network-not-cross-rail-connected",
@@ -548,7 +547,7 @@ CAUSES = (
         confirm="`perfquery -x`, `mlxlink -d DEV --show_module`, /sys/class/infiniband/*/ports/*/"
         "counters/{symbol_error,link_downed} twice, a minute apart",
         apart=ERROR_12_APART,
-        source="NVIDIA/nccl src/transport/net_ib/common.cc; case 076, 142",
+        source="NVIDIA/nccl src/transport/net_ib/common.cc",
         explains=("rdma-retry-exceeded", "pytorch-watchdog-timeout", "a-rank-died-first"),
     ),
     Cause(
@@ -594,7 +593,7 @@ CAUSES = (
         "link flap, a dead peer, congestion without flow control (RoCE needs PFC or ECN)",
         confirm="`ib_write_bw` between exactly the two GIDs of the line, on that HCA",
         apart=ERROR_12_APART,
-        source="rdma-core verbs.h IBV_WC_RETRY_EXC_ERR; case 013, 122, 123, 124",
+        source="rdma-core verbs.h IBV_WC_RETRY_EXC_ERR",
     ),
     Cause(
         id="rdma-receiver-not-ready",
@@ -689,8 +688,7 @@ CAUSES = (
         apart={
             "gpudirect-kernel-support-missing": "GPUDirect is not used at all",
         },
-        source="NVIDIA/nccl troubleshooting page, PCI Access Control Services; #523, #707; case "
-        "126",
+        source="NVIDIA/nccl troubleshooting page, PCI Access Control Services; #523, #707",
     ),
     Cause(
         id="gpudirect-kernel-support-missing",
@@ -719,19 +717,9 @@ CAUSES = (
                 because="registering GPU memory with the NIC fails",
             ),
             Rule(
-                needs=("gdr-disabled-hca", "node-no-peermem"),
-                confidence=0.85,
-                because="NCCL finds neither way and the node's label says that it is off",
-            ),
-            Rule(
                 needs=("gdr-disabled-hca",),
                 confidence=0.55,
                 because="NCCL finds neither nvidia-peermem nor DMA-BUF usable for the NIC",
-            ),
-            Rule(
-                needs=("node-no-peermem",),
-                confidence=0.4,
-                because="the node's label says that it is off",
             ),
         ),
         verdict="low-bandwidth",
@@ -749,7 +737,7 @@ CAUSES = (
             "gpu-nic-too-far": "the line gives a distance",
             "acs-or-iommu": "GPUDirect is used and fails",
         },
-        source="NVIDIA/nccl #897, #1939; src/graph/topo.cc; case 109, 113",
+        source="NVIDIA/nccl #897, #1939; src/graph/topo.cc",
     ),
     Cause(
         id="gpu-nic-too-far",
@@ -779,7 +767,7 @@ CAUSES = (
         by_hand="NCCL_NET_GDR_LEVEL=PHB or SYS, or put NIC and GPU under one PCIe switch",
         confirm="`nvidia-smi topo -m`: PIX or PXB between the GPU and its NIC",
         apart={"gpudirect-kernel-support-missing": "the line names the HCA without a distance"},
-        source="NVIDIA/nccl #1151, src/graph/paths.cc; case 110, 057, 058",
+        source="NVIDIA/nccl #1151, src/graph/paths.cc",
     ),
     Cause(
         id="wrong-hca-selected",
@@ -817,7 +805,7 @@ CAUSES = (
         by_hand="NCCL_IB_HCA to an exact list (`=mlx5_0,mlx5_1`) or exclude one (`^mlx5_bond_0`)",
         confirm="the `NET/IB : Using` line lists the rails and nothing else, alike on every rank",
         apart={"wrong-hca-filter": "the filter leaves no device at all"},
-        source="stas00/ml-engineering network/debug; case 015",
+        source="stas00/ml-engineering network/debug",
     ),
     Cause(
         id="wrong-hca-filter",
@@ -937,6 +925,6 @@ CAUSES = (
         ),
         by_hand="take the plugin out of the image or set NCCL_NET=IB",
         confirm="`Using network IB` in the next run",
-        source="stas00/ml-engineering network/debug; case 016",
+        source="stas00/ml-engineering network/debug",
     ),
 )

@@ -392,7 +392,7 @@ CAUSES = (
             "the pods share",
             "peer-refused-connection": "refused means that the packet arrived and nobody listened",
         },
-        source="NVIDIA/nccl troubleshooting page, networking; #1105; case 103, 104, 137, 138",
+        source="NVIDIA/nccl troubleshooting page, networking; #1105",
     ),
     Cause(
         id="no-usable-socket-interface",
@@ -427,7 +427,7 @@ CAUSES = (
         "it exact, `^` excludes); docker run --net=host when the container has none",
         confirm="in the pod: `ip -brief address`",
         apart={"wrong-socket-interface": "an interface is found, but the peers cannot reach it"},
-        source="NVIDIA/nccl src/bootstrap.cc; nccl-tests #14; case 017, 042, 043, 118",
+        source="NVIDIA/nccl src/bootstrap.cc; nccl-tests #14",
     ),
     Cause(
         id="wrong-socket-interface",
@@ -489,7 +489,7 @@ CAUSES = (
             "network-policy-or-firewall": "the address is the right one and still times out",
             "no-usable-socket-interface": "NCCL finds no interface at all",
         },
-        source="NVIDIA/nccl troubleshooting page, networking; case 139, 141",
+        source="NVIDIA/nccl troubleshooting page, networking",
     ),
     Cause(
         id="peer-refused-connection",
@@ -522,7 +522,7 @@ CAUSES = (
             "wrong-socket-interface": "the address is not one that the pods share",
             "a-rank-died-first": "the peer's own log shows why it ended",
         },
-        source="errno 111; stas00/ml-engineering slurm notes; case 014, 139, 140, 143",
+        source="errno 111; stas00/ml-engineering slurm notes",
     ),
     Cause(
         id="service-mesh-sidecar",
@@ -565,7 +565,7 @@ CAUSES = (
             "network-policy-or-firewall": "the pods have no proxy; connections time out",
             "wrong-socket-interface": "the address of `Bootstrap: Using` is on no shared network",
         },
-        source="NVIDIA/nccl #1638; case 121",
+        source="NVIDIA/nccl #1638",
     ),
     Cause(
         id="rendezvous-timeout",
@@ -611,7 +611,7 @@ CAUSES = (
             "network-policy-or-firewall": "all workers run and only connecting fails",
             "master-address-is-localhost": "the address is localhost",
         },
-        source="pytorch TCPStore.cpp; case 137, 138, 143, 144",
+        source="pytorch TCPStore.cpp",
     ),
     Cause(
         id="master-address-is-localhost",
@@ -641,7 +641,7 @@ CAUSES = (
         "nothing overwrite MASTER_PORT",
         confirm="`env | grep MASTER_` in each pod",
         apart={"rendezvous-timeout": "the address is that of another host"},
-        source="pytorch/pytorch issues on env://; case 045, 047",
+        source="pytorch/pytorch issues on env://",
     ),
     Cause(
         id="name-resolution",
@@ -670,7 +670,7 @@ CAUSES = (
         "pods, and cluster DNS that works; on bare hosts the name in /etc/hosts or DNS",
         confirm="in the pod: `getent hosts $MASTER_ADDR`",
         apart={"rendezvous-timeout": "the name resolves, but nobody answers"},
-        source="glibc gai_strerror; case 048, 049, 050",
+        source="glibc gai_strerror",
     ),
     Cause(
         id="port-in-use",
@@ -704,7 +704,7 @@ CAUSES = (
         by_hand="another --master_port per job on one host, or port 0; kill what an earlier run "
         "left",
         confirm="`ss -ltnp` on rank 0's host",
-        source="pytorch socket.cpp; case 046, 070, 071",
+        source="pytorch socket.cpp",
     ),
     Cause(
         id="gloo-advertises-loopback",
@@ -732,7 +732,7 @@ CAUSES = (
         by_hand="GLOO_SOCKET_IFNAME to the interface that the hosts share, or the host's name in "
         "/etc/hosts not to 127.0.1.1",
         confirm="`getent hosts $(hostname)` gives no 127.* address",
-        source="pytorch/gloo gloo/transport/tcp/pair.cc; case 052, 053, 054",
+        source="pytorch/gloo gloo/transport/tcp/pair.cc",
     ),
     Cause(
         id="ipv6-address-family",

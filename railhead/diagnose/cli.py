@@ -1,0 +1,163 @@
+"""`railhead diagnose`. Heavy imports are made inside the command."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from railhead.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from railhead.diagnose.inputs import Sorted
+    from railhead.diagnose.objects import Objects
+    from railhead.nccl.sources import Source
+
+HELP = """Say why a run hung, failed or crawls, and what to do about it.
+
+Reads logs and what newer stacks leave behind; with --job or --pod also pod specifications, events,
+nodes and network policies. It reads and never changes. Several causes are ranked, with what tells
+them apart; where no line names one it says so, and what to collect.
+
+Example: [bold]railhead diagnose job.log dumps/[/bold]
+
+Exits 0 when it could be read, whatever was found; a cause or none is in the output.
+"""
+LOG_HELP = (
+    "Logs, folders, patterns, - for standard input; PyTorch flight-recorder dumps, ncclras output, "
+    "NCCL Inspector files, a bundle of --collect."
+)
+
+
+def diagnose(
+    logs: Annotated[
+        list[str] | None, typer.Argument(metavar="[LOG]...", help=LOG_HELP, show_default=False)
+    ] = None,
+    job: Annotated[
+        str | None, typer.Option("--job", metavar="NAME", help="Look at this job in the cluster.")
+    ] = None,
+    pod: Annotated[
+        str | None, typer.Option("--pod", metavar="NAME", help="Look at this pod in the cluster.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    collect: Annotated[
+        bool, typer.Option("--collect", help="Write logs and objects, redacted, into one file.")
+    ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Where --collect writes."),
+    ] = None,
+    namespace: Annotated[
+        str | None, typer.Option("--namespace", "-n", metavar="NAME", help="Of the job or pod.")
+    ] = None,
+    kubeconfig: Annotated[
+        Path | None,
+        typer.Option("--kubeconfig", metavar="FILE", help="Of the cluster with the job or pod."),
+    ] = None,
+    context: Annotated[
+        str | None, typer.Option("--context", metavar="NAME", help="A context of the kubeconfig.")
+    ] = None,
+    lab: Annotated[
+        str | None, typer.Option("--lab", metavar="NAME", help="Use this running lab's kubeconfig.")
+    ] = None,
+) -> None:
+    """Say why a run hung, failed or crawls."""
+    _check(logs or [], job, pod, collect=collect, output=output)
+    from railhead.diagnose import bundle, inputs, report
+    from railhead.diagnose.observations import observe
+    from railhead.diagnose.ranking import rank
+    from railhead.nccl.build import build
+
+    with ExitStack() as stack:
+        objects: Objects | None = None
+        bundles = [Path(name) for name in logs or [] if bundle.is_bundle(Path(name))]
+        taken = {str(path) for path in bundles}
+        sorted_out = inputs.sort(name for name in logs or [] if name not in taken)
+        sources = _sources(sorted_out)
+        for path in bundles:
+            held, objects = bundle.read(path)
+            sources += held
+        if job or pod:
+            live, objects = _live(stack, job, pod, namespace, kubeconfig, context, lab)
+            sources += live
+        reading = build(sources)
+        seen = inputs.merge(sorted_out.everything(), observe(objects) if objects else {})
+        findings = rank(reading, observed=seen)
+        skipped = [*sorted_out.skipped, *(objects.unreadable if objects else [])]
+        command = report.collect_command(job, pod, logs or [])
+        if as_json:
+            told = report.to_json(reading, findings, skipped=skipped, command=command)
+            typer.echo(json.dumps(told, indent=1))
+        else:
+            from rich.console import Console
+
+            console = Console(soft_wrap=True)
+            report.show(console, reading, findings, skipped=skipped, command=command)
+        if collect:
+            path = output or Path(bundle.default_name(job or pod or "logs"))
+            again = _sources(sorted_out) if not (job or pod) else sources
+            names = bundle.write(path, sources=again, objects=objects, findings=findings)
+            typer.echo(f"{path}: {len(names)} files, redacted, mode 0600", err=True)
+
+
+def _check(
+    logs: Sequence[str], job: str | None, pod: str | None, *, collect: bool, output: Path | None
+) -> None:
+    if job and pod:
+        raise InputError("--job and --pod both name what to look at", remedy="give one of the two")
+    if not logs and not job and not pod:
+        raise InputError(
+            "nothing to diagnose", remedy="name logs, or a job with --job, or a pod with --pod"
+        )
+    if output is not None and not collect:
+        raise InputError("--output is where --collect writes", remedy="add --collect")
+    if collect and "-" in logs:
+        raise InputError(
+            "--collect needs to read the logs twice, and - can be read once",
+            remedy="write standard input into a file first",
+        )
+
+
+def _sources(sorted_out: Sorted) -> list[Source]:
+    from railhead.nccl.sources import resolve
+
+    return resolve(sorted_out.logs) if sorted_out.logs else []
+
+
+def _live(
+    stack: ExitStack,
+    job: str | None,
+    pod: str | None,
+    namespace: str | None,
+    kubeconfig: Path | None,
+    context: str | None,
+    lab: str | None,
+) -> tuple[list[Source], Objects]:
+    """The logs and the objects of a job or a pod; no log is no reason to stop."""
+    from railhead.diagnose import objects
+    from railhead.errors import NotFoundError
+    from railhead.nccl import live
+
+    cluster = stack.enter_context(live.cluster(kubeconfig, context, lab))
+    namespaces = live.namespaces(cluster, namespace)
+    if job:
+        found = objects.of_job(cluster, namespaces, job)
+    else:
+        found = objects.of_pod(cluster, namespaces, pod or "")
+    try:
+        if job:
+            return live.of_job(cluster, (found.namespace,), job), found
+        return live.of_pod(cluster, (found.namespace,), pod or ""), found
+    except NotFoundError:
+        # A job that never started has no log, and that is when its events tell most.
+        return [], found
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the root."""
+    app.command("diagnose", help=HELP)(diagnose)
