@@ -8,17 +8,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, AwareDatetime, Field
 
 from railhead.catalog.aws import EFA_HUGEPAGES_2MIB
-from railhead.config.model import (
-    Cluster,
-    IpNetwork,
-    LabelKey,
-    Model,
-    Name,
-    PlatformConfig,
-    Pool,
-    Positive,
-    problem,
-)
+from railhead.config.fields import IpNetwork, LabelKey, Model, Name, Positive, problem
+from railhead.config.model import Cluster, PlatformConfig, Pool
 
 
 def _text(pattern: str, rule: str) -> Any:
