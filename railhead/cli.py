@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from railhead import __version__
+from railhead.diagnose import cli as diagnose_cli
 from railhead.errors import ExitCode, RailheadError
 from railhead.lab.cli import app as lab_app
 from railhead.launch import cli as launch_cli
@@ -44,6 +45,7 @@ def root(
 
 
 launch_cli.register(app)
+diagnose_cli.register(app)
 app.add_typer(lab_app, name="lab")
 app.add_typer(nccl_app, name="nccl")
 
