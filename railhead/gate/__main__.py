@@ -1,0 +1,148 @@
+"""``python3 -m railhead.gate``: prove this node's fabric again and again, and label the node.
+
+With ``--once`` it only prints what it finds and ends with 1 where something failed; that asks
+nothing of the cluster unless ``--node`` is given too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+
+from railhead.gate import dcb
+from railhead.gate.api import ApiError, NodeApi
+from railhead.gate.expectation import Expectation
+from railhead.gate.proofs import Finding, Node, evaluate
+from railhead.gate.state import ANNOTATION, LABEL, Gate, report
+
+HEARTBEAT = "beat"
+SPOKEN = "spoken"
+# So many periods without a sign of life, and the pod is started anew.
+_PATIENCE = 5
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the gate; returns the exit status."""
+    options = _options().parse_args(arguments)
+    if options.alive:
+        return _alive(options)
+    expected = Expectation.from_json(options.expectation.read_text(encoding="utf-8"))
+    if options.once:
+        return _once(options, expected)
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    signal.signal(signal.SIGINT, lambda *_: stop.set())
+    return _run(options, expected, NodeApi.in_cluster(options.node), stop)
+
+
+def _options() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="railhead.gate",
+        description="Prove a node's fabric and label the node.",
+        epilog="example: python3 -m railhead.gate --once --expectation expectation.json",
+    )
+    parser.add_argument("--expectation", type=Path, default=Path("expectation.json"))
+    parser.add_argument("--node", default=os.environ.get("NODE_NAME", ""), help="its name")
+    parser.add_argument("--sys", type=Path, default=Path("/sys"), help="the node's /sys")
+    parser.add_argument("--dev", type=Path, default=Path("/dev"), help="the node's /dev")
+    parser.add_argument("--proc", type=Path, default=Path("/proc"))
+    parser.add_argument("--state", type=Path, default=Path("/run/gate"), help="for the probes")
+    parser.add_argument("--period", type=float, default=30, help="seconds between two looks")
+    parser.add_argument("--once", action="store_true", help="print what is found, change nothing")
+    parser.add_argument("--alive", action="store_true", help="whether another one still looks")
+    return parser
+
+
+def _alive(options: argparse.Namespace) -> int:
+    try:
+        age = time.time() - (options.state / HEARTBEAT).stat().st_mtime
+    except OSError:
+        return 1
+    return int(age > _PATIENCE * options.period + 30)
+
+
+def _look(
+    options: argparse.Namespace, expected: Expectation, status: object
+) -> tuple[Finding, ...]:
+    allocatable = status.get("allocatable", {}) if isinstance(status, dict) else {}
+    node = Node(
+        sys=options.sys,
+        dev=options.dev,
+        proc=options.proc,
+        kernel=os.uname().release,
+        allocatable=allocatable,
+        dcb=dcb.read,
+    )
+    return evaluate(node, expected)
+
+
+def _once(options: argparse.Namespace, expected: Expectation) -> int:
+    status = {}
+    if options.node:
+        try:
+            status = NodeApi.in_cluster(options.node).read().get("status", {})
+        except ApiError as error:
+            sys.stderr.write(f"the node's own status is not known: {error}\n")
+    findings = _look(options, expected, status)
+    for finding in findings:
+        remedy = f"        {finding.remedy}\n" if finding.remedy else ""
+        sys.stdout.write(f"{finding.verdict:7} {finding.subject}: {finding.detail}\n{remedy}")
+    return int(any(f.verdict == "failed" for f in findings))
+
+
+def _run(
+    options: argparse.Namespace, expected: Expectation, api: NodeApi, stop: threading.Event
+) -> int:
+    gate = Gate()
+    options.state.mkdir(parents=True, exist_ok=True)
+    while not stop.is_set():
+        try:
+            _turn(options, expected, api, gate)
+        except ApiError as error:
+            _say("warning", str(error))
+        (options.state / HEARTBEAT).touch()
+        stop.wait(options.period)
+    # What nobody watches is not proven.
+    try:
+        api.label({LABEL: None}, {ANNOTATION: report((), _now(), "the gate has ended")})
+        _say("info", "label withdrawn")
+    except ApiError as error:
+        _say("warning", str(error))
+    return 0
+
+
+def _turn(options: argparse.Namespace, expected: Expectation, api: NodeApi, gate: Gate) -> None:
+    node = api.read()
+    findings = _look(options, expected, node.get("status"))
+    labels = node.get("metadata", {}).get("labels", {})
+    decision = gate.decide(findings, labels.get(LABEL))
+    said = {finding for finding in findings if finding.verdict != "proven"}
+    if decision != labels.get(LABEL) or said != gate.said:
+        api.label({LABEL: decision}, {ANNOTATION: report(findings, _now(), "")})
+        _say("info", f"{LABEL}={decision}")
+        for finding in findings:
+            _say(finding.verdict, f"{finding.subject}: {finding.detail}", finding.remedy)
+        gate.said = said
+    (options.state / SPOKEN).touch()
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")  # noqa: UP017 - Python 3.9
+
+
+def _say(level: str, text: str, remedy: str = "") -> None:
+    line = {"at": _now(), "level": level, "text": text} | ({"remedy": remedy} if remedy else {})
+    sys.stdout.write(json.dumps(line) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,81 @@
+"""What a pool's nodes are expected to have; the stack derives it, the node reads it as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interface:
+    """A network interface of the node that a rail hangs on; ``mtu`` in bytes, at least."""
+
+    name: str
+    mtu: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Qos:
+    """Lossless Ethernet: the priority that carries RoCE has PFC and, where asked, ECN.
+
+    ``trust_dscp``: packets are sorted by their DSCP, as routed RoCE v2 needs.
+    """
+
+    priority: int
+    trust_dscp: bool = True
+    ecn: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Expectation:
+    """What is proven of a node.
+
+    Args:
+        fabric: its name, for messages.
+        nics: how many RDMA devices must pass, where neither names nor interfaces are given.
+        devices: names of RDMA devices that must all pass; empty where names are not known.
+        interfaces: network interfaces that must be up; the RDMA devices behind them must pass.
+        driver: what RDMA devices are bound to (``efa``); None for any.
+        link_layer: of their ports, ``InfiniBand`` or ``Ethernet``; None is not looked at.
+        rate_gbps: what each port must run at, in Gbit/s, at least; 0 is not looked at.
+        verbs: whether RDMA devices are expected at all, with their files below /dev/infiniband.
+        gpudirect: ``any`` of DMA-BUF and nvidia-peermem, one of them by name, or None.
+        qos: what lossless Ethernet needs, or None.
+        resources: extended resources that the node must offer, with the least count of each.
+        movable: whether NICs move into pods, so that an absent one may just be in use.
+    """
+
+    fabric: str
+    nics: int = 0
+    devices: tuple[str, ...] = ()
+    interfaces: tuple[Interface, ...] = ()
+    driver: str | None = None
+    link_layer: str | None = None
+    rate_gbps: int = 0
+    verbs: bool = False
+    gpudirect: str | None = None
+    qos: Qos | None = None
+    resources: Mapping[str, int] = field(default_factory=dict)
+    movable: bool = False
+
+    def to_json(self) -> str:
+        """The canonical text: an unchanged expectation is an unchanged object."""
+        return json.dumps(asdict(self), indent=1, sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> Expectation:
+        """Read what :meth:`to_json` wrote.
+
+        Raises:
+            ValueError: it is something else.
+        """
+        try:
+            data: dict[str, Any] = json.loads(text)
+            data["interfaces"] = tuple(Interface(**i) for i in data.get("interfaces", ()))
+            data["devices"] = tuple(data.get("devices", ()))
+            data["qos"] = Qos(**data["qos"]) if data.get("qos") else None
+            return cls(**data)
+        except (TypeError, AttributeError) as error:
+            raise ValueError(f"not a gate's expectation: {error}") from None

@@ -1,0 +1,451 @@
+"""What the gate makes of nodes that are as they should be, and of every way to be broken."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from railhead.gate.dcb import Dcb
+from railhead.gate.expectation import Expectation, Interface, Qos
+from railhead.gate.proofs import Finding, evaluate
+from tests.unit.gate import trees
+from tests.unit.gate.trees import Tree, write
+
+RAILS = tuple(Interface(name=f"rail{i}", mtu=9000) for i in range(8))
+ROCE = Expectation(
+    fabric="roce",
+    nics=8,
+    interfaces=RAILS,
+    link_layer="Ethernet",
+    rate_gbps=400,
+    verbs=True,
+    gpudirect="any",
+    qos=Qos(priority=3),
+    resources={"rdma/rdma_shared_device_a": 1},
+)
+IB = Expectation(
+    fabric="infiniband",
+    nics=8,
+    devices=tuple(f"mlx5_{i}" for i in range(8)),
+    link_layer="InfiniBand",
+    rate_gbps=400,
+    verbs=True,
+    gpudirect="any",
+    resources={"rdma/ib": 1},
+)
+EFA = Expectation(
+    fabric="efa",
+    nics=32,
+    driver="efa",
+    verbs=True,
+    gpudirect="any",
+    resources={"vpc.amazonaws.com/efa": 32},
+)
+LAB = Expectation(
+    fabric="roce",
+    interfaces=(Interface(name="rail0", mtu=1500),),
+    resources={"rdma/rdma_shared_device_a": 1},
+)
+NODES: dict[str, tuple[Callable[[Path], Tree], Expectation]] = {
+    "roce": (trees.roce, ROCE),
+    "infiniband": (trees.infiniband, IB),
+    "efa": (trees.efa, EFA),
+    "lab": (trees.lab, LAB),
+}
+
+
+def failed(tree: Tree, expected: Expectation) -> list[Finding]:
+    return [f for f in evaluate(tree.node(), expected) if f.verdict == "failed"]
+
+
+@pytest.mark.parametrize("name", NODES)
+def test_a_node_as_it_should_be_is_proven(tmp_path: Path, name: str) -> None:
+    make, expected = NODES[name]
+    findings = evaluate(make(tmp_path).node(), expected)
+    assert [f for f in findings if f.verdict != "proven"] == []
+    subjects = [f.subject for f in findings]
+    assert len(subjects) == len(set(subjects))
+    if expected.verbs:
+        assert sum(s.startswith("RDMA device ") for s in subjects) == expected.nics
+
+
+def test_everything_that_is_expected_has_a_proof(tmp_path: Path) -> None:
+    subjects = {f.subject for f in evaluate(trees.roce(tmp_path).node(), ROCE)}
+    for wanted in (
+        "interface rail7",
+        "RDMA device mlx5_7",
+        "GPUDirect RDMA",
+        "PFC of rail7",
+        "DSCP trust of rail7",
+        "ECN of rail7",
+        "resource rdma/rdma_shared_device_a",
+    ):
+        assert wanted in subjects
+
+
+def port(tree: Tree, device: str) -> Path:
+    return tree.sys / "class" / "infiniband" / device / "ports" / "1"
+
+
+def gids(tree: Tree, device: str, gid: str, kind: str) -> None:
+    for index in range(8):
+        write(port(tree, device) / "gids" / str(index), gid)
+        write(port(tree, device) / "gid_attrs" / "types" / str(index), kind)
+
+
+def unlink(tree: Tree, name: str) -> None:
+    (tree.sys / "class" / "infiniband" / name).unlink()
+
+
+# Each: the node, what breaks it, the one subject that fails, words of its detail and its remedy.
+Broken = tuple[str, Callable[[Tree], object], str, str, str]
+BROKEN: dict[str, Broken] = {
+    "a rail is down": (
+        "roce",
+        lambda t: write(t.sys / "class/net/rail2/operstate", "down"),
+        "interface rail2",
+        "the link is down",
+        "ip link set rail2 up",
+    ),
+    "a rail has no carrier": (
+        "roce",
+        lambda t: write(t.sys / "class/net/rail2/carrier", 0),
+        "interface rail2",
+        "the link is up",
+        "cable",
+    ),
+    "a rail's MTU is small": (
+        "roce",
+        lambda t: write(t.sys / "class/net/rail2/mtu", 1500),
+        "interface rail2",
+        "MTU is 1500, the rail needs 9000",
+        "ip link set rail2 mtu 9000",
+    ),
+    "a rail's MTU cannot be read": (
+        "roce",
+        lambda t: (t.sys / "class/net/rail2/mtu").unlink(),
+        "interface rail2",
+        "MTU is 0",
+        "ip link set rail2 mtu 9000",
+    ),
+    "a lab's rail is down": (
+        "lab",
+        lambda t: write(t.sys / "class/net/rail0/operstate", "down"),
+        "interface rail0",
+        "the link is down",
+        "ip link set rail0 up",
+    ),
+    "a lab's rail is gone": (
+        "lab",
+        lambda t: (t.sys / "class/net/rail0").unlink(),
+        "interface rail0",
+        "no such interface",
+        "correct the rail's interface",
+    ),
+    "no RDMA behind a rail": (
+        "roce",
+        lambda t: shutil.rmtree(t.sys / "class/net/rail5/device/infiniband"),
+        "RDMA device of rail5",
+        "no RDMA device behind rail5",
+        "mlx5_ib",
+    ),
+    "a port is down": (
+        "roce",
+        lambda t: write(port(t, "mlx5_1") / "state", "1: DOWN"),
+        "RDMA device mlx5_1",
+        "its port is DOWN, physically LinkUp",
+        "cable",
+    ),
+    "no subnet manager": (
+        "infiniband",
+        lambda t: write(port(t, "mlx5_1") / "state", "2: INIT"),
+        "RDMA device mlx5_1",
+        "no subnet manager",
+        "sminfo",
+    ),
+    "no LID": (
+        "infiniband",
+        lambda t: write(port(t, "mlx5_1") / "lid", "0x0"),
+        "RDMA device mlx5_1",
+        "no LID",
+        "sminfo",
+    ),
+    "the state cannot be read": (
+        "infiniband",
+        lambda t: (port(t, "mlx5_1") / "state").unlink(),
+        "RDMA device mlx5_1",
+        "its port is unreadable",
+        "mlxlink",
+    ),
+    "half the rate": (
+        "infiniband",
+        lambda t: write(port(t, "mlx5_1") / "rate", "200 Gb/sec (2X NDR)"),
+        "RDMA device mlx5_1",
+        "runs at 200 Gb/sec (2X NDR), not at 400",
+        "lanes",
+    ),
+    "an old rate": (
+        "roce",
+        lambda t: write(port(t, "mlx5_1") / "rate", "2.5 Gb/sec (1X SDR)"),
+        "RDMA device mlx5_1",
+        "runs at 2.5",
+        "lanes",
+    ),
+    "a VPI card in the wrong mode": (
+        "infiniband",
+        lambda t: write(port(t, "mlx5_1") / "link_layer", "Ethernet"),
+        "RDMA device mlx5_1",
+        "its port is Ethernet, not InfiniBand",
+        "LINK_TYPE_P1",
+    ),
+    "no device file": (
+        "infiniband",
+        lambda t: (t.root / "dev/infiniband/uverbs1").unlink(),
+        "RDMA device mlx5_1",
+        "/dev/infiniband/uverbs1 is missing",
+        "udev",
+    ),
+    "no verbs": (
+        "roce",
+        lambda t: (t.sys / "class/infiniband_verbs/uverbs1").unlink(),
+        "RDMA device mlx5_1",
+        "no userspace verbs",
+        "modprobe ib_uverbs",
+    ),
+    "a device is gone": (
+        "infiniband",
+        lambda t: unlink(t, "mlx5_6"),
+        "RDMA device mlx5_6",
+        "no such device; there are: mlx5_0",
+        "lspci",
+    ),
+    "no GID": (
+        "infiniband",
+        lambda t: gids(t, "mlx5_1", trees.NO_GID, ""),
+        "RDMA device mlx5_1",
+        "no GID",
+        "subnet manager",
+    ),
+    "a subnet prefix without a GUID": (
+        "infiniband",
+        lambda t: gids(t, "mlx5_1", "fe80:0000:0000:0000:0000:0000:0000:0000", ""),
+        "RDMA device mlx5_1",
+        "no GID",
+        "subnet manager",
+    ),
+    "GIDs of RoCE v1 only": (
+        "roce",
+        lambda t: gids(t, "mlx5_1", trees.IPV4.format(1), "IB/RoCE v1"),
+        "RDMA device mlx5_1",
+        "no RoCE v2 GID",
+        "bring its network interface up",
+    ),
+    "one EFA device of 32 is gone": (
+        "efa",
+        lambda t: unlink(t, "rdmap90s0"),
+        "RDMA devices",
+        "31 of 32 efa RDMA devices pass",
+        "dmesg",
+    ),
+    "no EFA driver": (
+        "efa",
+        lambda t: shutil.rmtree(t.sys / "class" / "infiniband"),
+        "RDMA devices",
+        "0 of 32 efa RDMA devices pass, of none",
+        "rdma link",
+    ),
+    "neither DMA-BUF nor peermem": (
+        "roce",
+        lambda t: t.gpu_driver(said=trees.CLOSED),
+        "GPUDirect RDMA",
+        "modules are not the open ones; nvidia-peermem: the module is not loaded",
+        "modprobe nvidia-peermem",
+    ),
+    "an old kernel": (
+        "roce",
+        lambda t: setattr(t, "kernel", "5.4.0-1"),
+        "GPUDirect RDMA",
+        "kernel 5.4.0-1 is older than 5.12",
+        "modprobe nvidia-peermem",
+    ),
+    "an old driver": (
+        "roce",
+        lambda t: t.gpu_driver("510.47.03"),
+        "GPUDirect RDMA",
+        "driver 510.47 is older than 515",
+        "modprobe nvidia-peermem",
+    ),
+    "no GPU driver": (
+        "efa",
+        lambda t: shutil.rmtree(t.sys / "module" / "nvidia"),
+        "GPUDirect RDMA",
+        "the NVIDIA driver is not loaded",
+        "modprobe",
+    ),
+    "no PFC": (
+        "roce",
+        lambda t: t.ports.update(rail1=Dcb(pfc=frozenset(), dscp={26: 3})),
+        "PFC of rail1",
+        "priority 3 drops instead of pausing; priorities with PFC: none",
+        "mlnx_qos -i rail1 --pfc 0,0,0,1,0,0,0,0",
+    ),
+    "PFC on another priority": (
+        "roce",
+        lambda t: t.ports.update(rail1=Dcb(pfc=frozenset({4, 5}), dscp={26: 3})),
+        "PFC of rail1",
+        "priorities with PFC: 4, 5",
+        "and the same on the switch",
+    ),
+    "trust is PCP": (
+        "roce",
+        lambda t: t.ports.update(rail1=Dcb(pfc=frozenset({3}), dscp={})),
+        "DSCP trust of rail1",
+        "the port trusts PCP",
+        "mlnx_qos -i rail1 --trust dscp",
+    ),
+    "no DSCP goes there": (
+        "roce",
+        lambda t: t.ports.update(rail1=Dcb(pfc=frozenset({3}), dscp={46: 5})),
+        "DSCP trust of rail1",
+        "no DSCP is sorted into it",
+        "--dscp2prio set,DSCP,3",
+    ),
+    "no DCB": (
+        "roce",
+        lambda t: t.ports.pop("rail1"),
+        "PFC and trust of rail1",
+        "cannot be read: Operation not supported",
+        "CONFIG_MLX5_CORE_EN_DCB",
+    ),
+    "no reaction to congestion": (
+        "roce",
+        lambda t: t.ecn("rail1", 3, rp=0),
+        "ECN of rail1",
+        "roce_rp of priority 3 is off",
+        "echo 1 > /sys/class/net/rail1/ecn/roce_rp/enable/3",
+    ),
+    "ECN off altogether": (
+        "roce",
+        lambda t: t.ecn("rail1", 3, rp=0, np=0),
+        "ECN of rail1",
+        "roce_np and roce_rp of priority 3 is off",
+        "ECN marking on the switch",
+    ),
+    "a driver without ECN settings": (
+        "roce",
+        lambda t: shutil.rmtree(t.sys / "class/net/rail1/ecn"),
+        "ECN of rail1",
+        "cannot be read",
+        "gate.ecn",
+    ),
+    "no device plugin": (
+        "roce",
+        lambda t: t.allocatable.clear(),
+        "resource rdma/rdma_shared_device_a",
+        "the node offers none, 1 expected",
+        "device plugin's pod",
+    ),
+    "a device plugin that lost some": (
+        "efa",
+        lambda t: t.allocatable.update({"vpc.amazonaws.com/efa": "31"}),
+        "resource vpc.amazonaws.com/efa",
+        "the node offers 31, 32 expected",
+        "device plugin's pod",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_a_broken_node_fails_for_that_reason_alone(tmp_path: Path, case: str) -> None:
+    name, spoil, subject, detail, remedy = BROKEN[case]
+    make, expected = NODES[name]
+    tree = make(tmp_path)
+    spoil(tree)
+    (finding,) = failed(tree, expected)
+    assert finding.subject == subject
+    assert detail in finding.detail
+    assert remedy in finding.remedy
+
+
+def test_a_foreign_nic_decides_nothing(tmp_path: Path) -> None:
+    # The storage NIC is down and slow, and the count is of those that pass.
+    tree = trees.roce(tmp_path)
+    by_count = replace(ROCE, interfaces=(), qos=None, devices=())
+    assert failed(tree, by_count) == []
+    # It does not stand in for one of the fabric's, either.
+    write(port(tree, "mlx5_3") / "state", "1: DOWN")
+    subjects = [f.subject for f in failed(tree, by_count)]
+    assert subjects == ["RDMA device mlx5_3", "RDMA device mlx5_storage", "RDMA devices"]
+
+
+def test_virtual_functions_are_not_the_nodes(tmp_path: Path) -> None:
+    tree = trees.roce(tmp_path, nics=7)
+    tree.virtual_function("mlx5_20", 20, of=0)
+    by_count = replace(ROCE, interfaces=(), qos=None, nics=7)
+    assert failed(tree, by_count) == []
+    assert failed(tree, replace(by_count, nics=8))
+
+
+def test_names_are_in_their_own_order(tmp_path: Path) -> None:
+    tree = trees.infiniband(tmp_path, nics=12)
+    by_count = replace(IB, devices=(), nics=12)
+    names = [f.subject.split()[-1] for f in evaluate(tree.node(), by_count)][:12]
+    assert names == [f"mlx5_{i}" for i in range(12)]
+
+
+class TestMovable:
+    """Modes in which the NIC itself moves into the pod."""
+
+    def test_what_a_pod_may_have_is_held(self, tmp_path: Path) -> None:
+        tree = trees.lab(tmp_path)
+        (tree.sys / "class" / "net" / "rail0").unlink()
+        (finding, resource) = evaluate(tree.node(), replace(LAB, movable=True))
+        assert finding.verdict == "held"
+        assert "a pod may have it" in finding.detail
+        assert resource.verdict == "proven"
+
+    def test_what_is_there_is_still_judged(self, tmp_path: Path) -> None:
+        tree = trees.lab(tmp_path)
+        write(tree.sys / "class/net/rail0/operstate", "down")
+        assert failed(tree, replace(LAB, movable=True))
+
+    def test_devices_by_count_too(self, tmp_path: Path) -> None:
+        tree = trees.infiniband(tmp_path, nics=5)
+        findings = evaluate(tree.node(), replace(IB, devices=(), movable=True))
+        assert {f.verdict for f in findings} == {"proven", "held"}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said", "peermem", "proof"),
+    [
+        ("dmabuf", trees.OPEN, False, "DMA-BUF"),
+        ("peermem", trees.OPEN, True, "nvidia_peermem"),
+        ("any", trees.CLOSED, True, "nvidia_peermem"),
+        ("any", trees.OPEN, True, "DMA-BUF"),
+        ("dmabuf", trees.CLOSED, True, None),
+        ("peermem", trees.OPEN, False, None),
+    ],
+)
+def test_gpudirect_by_either_way_or_by_the_one_that_is_wanted(
+    tmp_path: Path, wanted: str, said: str, peermem: bool, proof: str | None
+) -> None:
+    tree = Tree(tmp_path)
+    tree.gpu_driver(said=said)
+    if peermem:
+        (tree.sys / "module" / "nvidia_peermem").mkdir()
+    (finding,) = evaluate(tree.node(), Expectation(fabric="roce", gpudirect=wanted))
+    assert (finding.verdict, finding.detail if proof else None) == (
+        ("proven", proof) if proof else ("failed", None)
+    )
+
+
+def test_an_expectation_survives_its_json() -> None:
+    for _, expected in NODES.values():
+        assert Expectation.from_json(expected.to_json()) == expected
+    for text in ("{}", '{"fabric": "x", "more": 1}', "[]"):
+        with pytest.raises(ValueError, match="not a gate's expectation"):
+            Expectation.from_json(text)

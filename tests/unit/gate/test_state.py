@@ -1,0 +1,45 @@
+"""From findings to the label."""
+
+from __future__ import annotations
+
+import json
+
+from railhead.gate.proofs import Finding
+from railhead.gate.state import FAILED, READY, Gate, report
+
+GOOD = Finding(subject="a", verdict="proven", detail="up")
+BAD = Finding(subject="b", verdict="failed", detail="down", remedy="mend it")
+HELD = Finding(subject="c", verdict="held", detail="absent: a pod may have it")
+
+
+def test_a_new_node_is_ready_at_the_first_good_look() -> None:
+    assert Gate().decide([GOOD], None) == READY
+    assert Gate().decide([], None) == READY
+
+
+def test_it_fails_at_once_and_settles_before_it_is_ready_again() -> None:
+    gate = Gate()
+    states = [
+        gate.decide(findings, None)
+        for findings in ([GOOD], [GOOD, BAD], [GOOD], [GOOD], [BAD], [GOOD], [GOOD], [GOOD], [GOOD])
+    ]
+    assert states == [READY, FAILED, FAILED, FAILED, FAILED, FAILED, FAILED, READY, READY]
+
+
+def test_what_a_pod_has_leaves_the_node_as_it_was() -> None:
+    gate = Gate()
+    assert gate.decide([GOOD, HELD], READY) == READY
+    assert gate.decide([GOOD, HELD], FAILED) == FAILED
+    assert gate.decide([GOOD, HELD], None) == FAILED
+    assert gate.decide([HELD, BAD], READY) == FAILED
+
+
+def test_the_report_says_what_is_open_and_how_to_mend_it() -> None:
+    told = json.loads(report([GOOD, BAD, HELD], "2026-11-21T09:00:00Z", ""))
+    assert told == {
+        "since": "2026-11-21T09:00:00Z",
+        "open": [
+            {"subject": "b", "verdict": "failed", "detail": "down", "remedy": "mend it"},
+            {"subject": "c", "verdict": "held", "detail": "absent: a pod may have it"},
+        ],
+    }
