@@ -9,6 +9,8 @@ from typing import Annotated
 import typer
 
 from railhead import __version__
+from railhead.catalog_cli import app as catalog_app
+from railhead.config_cli import app as config_app
 from railhead.diagnose import cli as diagnose_cli
 from railhead.errors import ExitCode, RailheadError
 from railhead.lab.cli import app as lab_app
@@ -47,6 +49,8 @@ def root(
 launch_cli.register(app)
 diagnose_cli.register(app)
 app.add_typer(lab_app, name="lab")
+app.add_typer(catalog_app, name="catalog")
+app.add_typer(config_app, name="config")
 app.add_typer(nccl_app, name="nccl")
 
 

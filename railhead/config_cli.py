@@ -1,0 +1,110 @@
+"""`railhead config ...`: a stack's configuration without Pulumi. Heavy imports are made inside."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Stack files: check them, and their JSON Schema for editors.\n\n"
+    "Example: railhead config check lab",
+)
+
+Stack = Annotated[
+    str, typer.Argument(metavar="STACK", help="A stack's name, such as lab, or its file.")
+]
+
+
+@app.callback()
+def group() -> None:
+    """Stack files."""
+
+
+@app.command()
+def check(
+    stack: Stack,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Check a stack's file as `pulumi up` would, without Pulumi and without a cluster.
+
+    Every mistake is named at once. Exits 0 for a correct file, 3 for mistakes, 5 where there is no
+    such stack.
+
+    Example: [bold]railhead config check lab[/bold]
+    """
+    from railhead import config
+    from railhead.errors import ExitCode, InputError
+
+    path = _file(stack)
+    try:
+        cluster = config.load(path)
+    except InputError as error:
+        if not as_json:
+            raise
+        typer.echo(json.dumps({"file": str(path), "mistakes": error.problem.splitlines()}))
+        raise typer.Exit(ExitCode.BAD_INPUT) from None
+    if as_json:
+        typer.echo(
+            json.dumps(
+                {"file": str(path), "mistakes": [], "cluster": cluster.model_dump(mode="json")}
+            )
+        )
+        return
+    nodes = ", ".join(f"{p.nodes} x {p.instance_type}" for p in cluster.pools)
+    typer.echo(
+        f"{path}: correct: cluster {cluster.name} on {cluster.platform.kind}, {nodes}, "
+        f"fabric {cluster.fabric.kind} by {cluster.fabric.mode}"
+    )
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of a stack's file, for completion and checks in editors.
+
+    In an editor with the YAML language server, a first line
+    `# yaml-language-server: $schema=stack.schema.json` in the stack's file names it.
+
+    Example: [bold]railhead config schema > stack.schema.json[/bold]
+    """
+    from railhead.config.schema import stack_schema
+
+    typer.echo(json.dumps(stack_schema(), indent=1))
+
+
+def _file(stack: str) -> Path:
+    """The file of a stack that is named, or is itself a file.
+
+    Raises:
+        NotFoundError: no such stack; lists those there are.
+    """
+    from railhead.errors import NotFoundError, did_you_mean
+
+    given = Path(stack)
+    if given.is_file() or given.suffix in (".yaml", ".yml") or len(given.parts) > 1:
+        return given
+    folder = _folder()
+    path = folder / f"Pulumi.{stack}.yaml"
+    if path.is_file():
+        return path
+    names = sorted(
+        p.name.removeprefix("Pulumi.").removesuffix(".yaml") for p in folder.glob("Pulumi.*.yaml")
+    )
+    listed = did_you_mean(stack, names) or f"; there are: {', '.join(names) or 'none'}"
+    raise NotFoundError(
+        f"no stack {stack!r} in {folder}{listed}",
+        remedy="name one of them, or a stack's file",
+    )
+
+
+def _folder() -> Path:
+    """Where stack files are: ``stacks`` of the project that holds the current folder."""
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        if (folder / "Pulumi.yaml").is_file():
+            stacks = folder / "stacks"
+            return stacks.relative_to(here) if folder == here else stacks
+    return Path("stacks")

@@ -1,0 +1,161 @@
+"""`railhead config check` and `schema`: what `pulumi up` would say, without Pulumi."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from railhead import cli
+from railhead.catalog.machines import MACHINES
+from railhead.config import load
+from railhead.errors import ExitCode, InputError
+
+REPO = Path(__file__).resolve().parents[3]
+STACKS = sorted((REPO / "stacks").glob("Pulumi.*.yaml"))
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    code = cli.run(["config", *arguments])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def edited(tmp_path: Path, stack: str, **changes: Any) -> Path:
+    """A stack's file with some of its cluster's fields put in another way."""
+    data = yaml.safe_load((REPO / "stacks" / f"Pulumi.{stack}.yaml").read_text())
+    for path, value in changes.items():
+        holder = data["config"]["railhead:cluster"]
+        *parents, last = path.split("__")
+        for key in parents:
+            holder = holder[int(key) if key.isdigit() else key]
+        holder[last] = value
+    folder = tmp_path / "stacks"
+    folder.mkdir(exist_ok=True)
+    (tmp_path / "Pulumi.yaml").write_text("name: x\n")
+    file = folder / "Pulumi.x.yaml"
+    file.write_text(yaml.safe_dump(data))
+    return file
+
+
+@pytest.mark.parametrize("file", STACKS, ids=lambda f: f.name)
+def test_every_example_stack_is_correct(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+    code, out, err = run(capsys, "check", str(file))
+    assert (code, err) == (ExitCode.OK, "")
+    assert ": correct: cluster " in out
+    code, out, _ = run(capsys, "check", str(file), "--json")
+    assert code == ExitCode.OK
+    assert json.loads(out)["mistakes"] == []
+    assert json.loads(out)["cluster"]["name"] == load(file).name
+
+
+def test_a_stack_is_found_by_name_from_anywhere_in_the_project(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(REPO)
+    code, out, _ = run(capsys, "check", "lab")
+    assert code == ExitCode.OK
+    assert out.startswith("stacks/Pulumi.lab.yaml: correct")
+    monkeypatch.chdir(REPO / "docs")
+    assert run(capsys, "check", "lab")[0] == ExitCode.OK
+
+
+def test_mistakes_are_shown_as_pulumi_shows_them_all_at_once(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edited(tmp_path, "aws-p5-prod", pools__0__instance_type="p5.48xlrage", versions="productoin")
+    monkeypatch.chdir(tmp_path)
+    code, out, err = run(capsys, "check", "x")
+    assert (code, out) == (ExitCode.BAD_INPUT, "")
+    assert (
+        "stacks/Pulumi.x.yaml: pools[0].instance_type: 'p5.48xlrage' is not in the catalogue; "
+        "did you mean 'p5.48xlarge'?" in err
+    )
+    assert "stacks/Pulumi.x.yaml: versions: 'productoin' is not in the catalogue" in err
+    code, out, _ = run(capsys, "check", "x", "--json")
+    assert code == ExitCode.BAD_INPUT
+    assert len(json.loads(out)["mistakes"]) >= 2
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [("labb", "did you mean 'lab'?"), ("zzzz", "there are: "), ("", "there are: ")],
+)
+def test_an_unknown_stack_names_those_there_are(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, given: str, said: str
+) -> None:
+    monkeypatch.chdir(REPO)
+    code, _, err = run(capsys, "check", given)
+    assert code == ExitCode.NOT_FOUND
+    assert said in err
+
+
+def test_a_file_that_is_not_there(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    code, _, err = run(capsys, "check", str(tmp_path / "Pulumi.y.yaml"))
+    assert code == ExitCode.BAD_INPUT
+    assert "cannot be read" in err
+
+
+@pytest.fixture(scope="module")
+def validator() -> jsonschema.Draft202012Validator:
+    from railhead.config.schema import stack_schema
+
+    schema = json.loads(json.dumps(stack_schema()))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
+
+
+def test_the_schema_is_printed_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "schema")
+    assert code == ExitCode.OK
+    assert json.loads(out)["$schema"].endswith("2020-12/schema")
+
+
+@pytest.mark.parametrize("file", STACKS, ids=lambda f: f.name)
+def test_every_example_stack_satisfies_the_schema(
+    validator: jsonschema.Draft202012Validator, file: Path
+) -> None:
+    assert list(validator.iter_errors(yaml.safe_load(file.read_text()))) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "at"),
+    [
+        ({"pools__0__instance_type": "p5.48xlrage"}, "pools.0.instance_type"),
+        ({"pools__0__nodes": 0}, "pools.0.nodes"),
+        ({"pools__0__nodes": "four"}, "pools.0.nodes"),
+        ({"pools__0__colour": "red"}, "pools.0"),
+        ({"platform__kind": "azure"}, "platform.kind"),
+        ({"name": "Not A Name"}, "name"),
+        ({"versions": "newest"}, "versions"),
+        ({"researchers": None}, "researchers"),
+    ],
+    ids=str,
+)
+def test_what_the_schema_refuses_parse_refuses_as_well(
+    validator: jsonschema.Draft202012Validator,
+    tmp_path: Path,
+    changes: dict[str, Any],
+    at: str,
+) -> None:
+    file = edited(tmp_path, "aws-p5-prod", **changes)
+    with pytest.raises(InputError):
+        load(file)
+    errors = list(validator.iter_errors(yaml.safe_load(file.read_text())))
+    assert at in [".".join(map(str, list(e.path)[2:])) for e in errors]
+
+
+def test_the_schema_completes_instance_types() -> None:
+    from railhead.config.schema import stack_schema
+
+    enumerations = [
+        set(definition["properties"]["instance_type"]["enum"])
+        for name, definition in stack_schema()["$defs"].items()
+        if name.endswith("Pool") and not name.endswith("SystemPool")
+    ]
+    assert len(enumerations) >= 3
+    assert all(names == set(MACHINES) for names in enumerations)
