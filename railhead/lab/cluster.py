@@ -433,6 +433,11 @@ class Lab:
             run(["mkdir", "-p", target])
             run(["mount", "--bind", source, target])
         run(["mount", "--bind", f"{base}/cni/net.d", str(services.CNI_CONFIG)])
+        # A sysfs shows the interfaces of the namespace that mounted it: the node's must be its own.
+        run(["mkdir", "-p", services.NODE_CGROUPS])
+        run(["mount", "--rbind", "/sys/fs/cgroup", services.NODE_CGROUPS])
+        run(["mount", "-t", "sysfs", "railhead-sys", "/sys"])
+        run(["mount", "--rbind", services.NODE_CGROUPS, "/sys/fs/cgroup"])
         # The kubelet needs mounts to propagate to and from its containers.
         run(["mount", "--make-rshared", "/"])
         run(["hostname", node_name(spec.name, index)])

@@ -22,6 +22,8 @@ CNI_BIN = INSIDE / "cni" / "bin"
 # Kept off the host's /tmp, where a killed process would leave its files.
 LAB_TEMPORARY = str(INSIDE / "tmp")
 NODE_TEMPORARY = "/var/lib/railhead/tmp"
+# Where a node keeps its cgroups while its /sys is mounted anew.
+NODE_CGROUPS = "/var/lib/railhead/cgroup"
 PROVISIONER = "railhead.dev/shared"
 PROVISIONER_NAMESPACE = "railhead-storage"
 
