@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_gcp import filestore
 
+from components.gcp.outputs import when_made
 from components.gcp.primary_network import NetworkRefs
 from components.names import physical_name
 from railhead.config.gcp import FilestoreStorage, GcpPlatform
@@ -67,7 +68,14 @@ class Filestore(pulumi.ComponentResource):
         self.handle = pulumi.Output.format(
             "modeInstance/{0}/{1}/{2}", location, self.instance.name, SHARE
         )
-        self.address = self.instance.networks.apply(
-            lambda networks: (networks[0].ip_addresses or [""])[0]
+        self.address = when_made(self.instance, self.instance.networks).apply(
+            lambda networks: _address(networks[0])
         )
         self.register_outputs({"instance": self.instance.id})
+
+
+def _address(network: filestore.outputs.InstanceNetwork) -> str:
+    # A volume without an address would be found out by the first job.
+    if not network.ip_addresses:
+        raise ValueError("GCP gave the Filestore instance no address")
+    return network.ip_addresses[0]

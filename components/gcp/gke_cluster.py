@@ -10,6 +10,7 @@ from typing import Any
 import pulumi
 from pulumi_gcp import container
 
+from components.gcp.outputs import when_made
 from components.gcp.primary_network import NetworkRefs
 from components.names import physical_name
 from railhead.config.gcp import (
@@ -166,9 +167,9 @@ class GkeCluster(pulumi.ComponentResource):
 
 def _content(name: str, platform: GcpPlatform, cluster: container.Cluster) -> pulumi.Output[str]:
     if isinstance(platform.endpoint, DnsEndpoint):
-        return cluster.control_plane_endpoints_config.apply(
-            lambda endpoints: json.dumps(
-                kubeconfig(name, platform, _dns_endpoint(endpoints.dns_endpoint_config), None)
+        return when_made(cluster, cluster.control_plane_endpoints_config).apply(
+            lambda made: json.dumps(
+                kubeconfig(name, platform, _dns_endpoint(made.dns_endpoint_config), None)
             )
         )
     authority = cluster.master_auth.apply(lambda auth: auth.cluster_ca_certificate)

@@ -99,6 +99,7 @@ GKE_MACHINES: Mapping[str, GkeMachine] = MappingProxyType(
             sources=MappingProxyType(
                 {
                     "accelerator": f"{_TOOLKIT}, examples/gke-a3-highgpu",
+                    "mtu": f"{_TOOLKIT}, examples/gke-a3-highgpu: multivpc",
                     "local_ssds": _SSDS,
                     "compact": _COMPACT,
                     "least_max_distance": "dstackai/dstack#2586: max_distance 1 fails on "
@@ -121,6 +122,7 @@ GKE_MACHINES: Mapping[str, GkeMachine] = MappingProxyType(
             sources=MappingProxyType(
                 {
                     "accelerator": f"{_TOOLKIT}, examples/gke-a3-megagpu",
+                    "mtu": f"{_TOOLKIT}, examples/gke-a3-megagpu: multivpc",
                     "local_ssds": _SSDS,
                     "compact": _COMPACT,
                     "least_max_distance": "no limit was found published",
@@ -165,6 +167,7 @@ GKE_MACHINES: Mapping[str, GkeMachine] = MappingProxyType(
             sources=MappingProxyType(
                 {
                     "accelerator": f"{_TOOLKIT}, examples/gke-a4",
+                    "network_profile": "VPC documentation, RDMA network profiles",
                     "mtu": "VPC documentation, RDMA network profiles: 8896 is recommended",
                     "local_ssds": _SSDS,
                     "compact": _COMPACT,

@@ -10,6 +10,7 @@ import collections.abc
 import functools
 import importlib
 import re
+import threading
 import typing
 from collections.abc import Mapping
 from types import NoneType, UnionType
@@ -22,6 +23,7 @@ REGION = "us-east-1"
 # What some outputs must look like for whoever reads them.
 _CERTIFICATE = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCg=="
 _DEPTH = 3
+_IMPORTING = threading.Lock()
 # What is in the account already, by type and id, for the resources that components only read.
 EXISTING: Mapping[tuple[str, str], Mapping[str, Any]] = {
     ("aws:ec2/capacityReservation:CapacityReservation", "cr-0a1b2c3d4e5f60718"): {
@@ -37,12 +39,21 @@ EXISTING: Mapping[tuple[str, str], Mapping[str, Any]] = {
     },
 }
 # Nested outputs that the SDK declares as optional and the clouds always fill.
-_ALWAYS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
+_ALWAYS: Mapping[str, Mapping[str, Any]] = {
     "aws:eks/cluster:Cluster": {
         "certificateAuthority": {"data": _CERTIFICATE},
         "vpcConfig": {"clusterSecurityGroupId": "sg-0c1c1c1c1c1c1c1c1", "vpcId": "vpc-0a1a1a1a1"},
     },
-    "gcp:container/cluster:Cluster": {"masterAuth": {"clusterCaCertificate": _CERTIFICATE}},
+    "gcp:container/cluster:Cluster": {
+        "masterAuth": {"clusterCaCertificate": _CERTIFICATE},
+        "controlPlaneEndpointsConfig": {
+            "dnsEndpointConfig": {"endpoint": "gke-0123456789ab-1.europe-west1.gke.goog"}
+        },
+    },
+    "gcp:lustre/instance:Instance": {"mountPoint": "10.8.0.2@tcp:/lustrefs"},
+    "gcp:filestore/instance:Instance": {
+        "networks": [{"modes": ["MODE_IPV4"], "network": "vpc", "ipAddresses": ["10.255.0.2"]}]
+    },
 }
 
 
@@ -53,7 +64,9 @@ def _words(name: str) -> str:
 def resource_class(token: str) -> Any:
     """The SDK's class of a type token such as ``aws:eks/cluster:Cluster``."""
     package, module, name = token.split(":")
-    sdk = importlib.import_module(f"pulumi_{package}.{module.split('/')[0]}")
+    # Another thread may be half way through the same import.
+    with _IMPORTING:
+        sdk = importlib.import_module(f"pulumi_{package}.{module.split('/')[0]}")
     return getattr(sdk, name)
 
 
@@ -130,5 +143,5 @@ def fabricated(token: str, name: str, inputs: Mapping[str, Any]) -> dict[str, An
         if outputs.get(key) is None:
             outputs[key] = _value(kind, (service, key), name, 0)
     for key, more in _ALWAYS.get(token, {}).items():
-        outputs[key] = {**(outputs.get(key) or {}), **more}
+        outputs[key] = {**(outputs.get(key) or {}), **more} if isinstance(more, dict) else more
     return outputs

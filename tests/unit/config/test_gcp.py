@@ -1,0 +1,503 @@
+"""Mistakes in a stack on GCP, each by the field that holds it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from railhead import config
+from railhead.catalog.gke import GKE_MACHINES, node_networks
+from railhead.catalog.machines import MACHINES
+from railhead.config.checks_gcp import given_by_gke, problems
+from railhead.config.gcp import GcpCluster
+from railhead.errors import InputError
+from tests.conftest import REPO
+
+
+def stack(name: str) -> dict[str, Any]:
+    text = (REPO / "stacks" / f"Pulumi.{name}.yaml").read_text(encoding="utf-8")
+    raw: dict[str, Any] = yaml.safe_load(text)["config"]["railhead:cluster"]
+    return raw
+
+
+ULTRA, MEGA = stack("gcp-a3-ultra"), stack("gcp-a3-mega")
+GONE = object()
+
+
+def changed(raw: Mapping[str, Any], *changes: tuple[str, Any]) -> dict[str, Any]:
+    """A copy with values at dotted paths, numbers for list places; GONE takes one away."""
+    result: dict[str, Any] = copy.deepcopy(dict(raw))
+    for path, value in changes:
+        *folders, last = path.split(".")
+        at: Any = result
+        for folder in folders:
+            at = at[int(folder)] if isinstance(at, list) else at[folder]
+        key: Any = int(last) if isinstance(at, list) else last
+        if value is GONE:
+            del at[key]
+        else:
+            at[key] = value
+    return result
+
+
+def mistakes(raw: Mapping[str, Any]) -> str:
+    try:
+        config.parse(raw, where="x.yaml")
+    except InputError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("name", ["gcp-a3-ultra", "gcp-a3-mega"])
+def test_the_stacks_are_without_mistakes(name: str) -> None:
+    cluster = config.parse(stack(name), where="x.yaml")
+    assert isinstance(cluster, GcpCluster)
+
+
+COMPACT = {"kind": "compact"}
+FLEX = {"kind": "flex-start"}
+
+WRONG: list[tuple[Mapping[str, Any], list[tuple[str, Any]], str, str]] = [
+    (ULTRA, [("platform.zone", "us-east5-a")], "platform.zone", "not in region 'europe-west1'"),
+    (ULTRA, [("platform.zone", "europe-west1")], "platform.zone", "is not a zone"),
+    (ULTRA, [("platform.project", "x")], "platform.project", "is not a project's id"),
+    (
+        ULTRA,
+        [("platform.system_pool.zones", ["europe-west1-b", "europe-west4-a"])],
+        "platform.system_pool.zones[1]",
+        "not in region",
+    ),
+    (
+        ULTRA,
+        [("platform.system_pool.max_nodes", 1)],
+        "platform.system_pool.max_nodes",
+        "1 is less than min_nodes, 2",
+    ),
+    (
+        ULTRA,
+        [("platform.endpoint", {"kind": "open"})],
+        "platform.endpoint.kind",
+        "'open' is not known",
+    ),
+    (
+        ULTRA,
+        [("platform.endpoint", {"kind": "public", "authorized_networks": []})],
+        "platform.endpoint.authorized_networks",
+        "is empty",
+    ),
+    (ULTRA, [("platform.groups", GONE)], "platform.groups", "ml-researchers@example.com"),
+    (ULTRA, [("platform.groups", "people@example.com")], "platform.groups", "gke-security-groups@"),
+    # Capacity.
+    (
+        ULTRA,
+        [("pools.0.capacity", {"kind": "reserved"})],
+        "pools[0].capacity.kind",
+        "did you mean 'reservation'?",
+    ),
+    (
+        ULTRA,
+        [("pools.0.capacity", {"kind": "reservation", "name": "r", "subblock": "s"})],
+        "pools[0].capacity.subblock",
+        "name its block as well",
+    ),
+    (
+        ULTRA,
+        [("pools.0.capacity", FLEX), ("pools.0.min_nodes", 2)],
+        "pools[0].min_nodes",
+        "leave it out or set 0",
+    ),
+    (ULTRA, [("pools.0.min_nodes", 17)], "pools[0].min_nodes", "17 is more than nodes, 16"),
+    (
+        ULTRA,
+        [("pools.0.capacity", {**FLEX, "max_run_seconds": 604801})],
+        "pools[0].capacity.max_run_seconds",
+        "less than or equal to 604800",
+    ),
+    # Placement.
+    (
+        ULTRA,
+        [("pools.0.capacity", FLEX), ("pools.0.placement", COMPACT)],
+        "pools[0].placement.kind",
+        "does not go with queued flex-start",
+    ),
+    (
+        MEGA,
+        [
+            ("pools.1.capacity", {**FLEX, "queued": False}),
+            ("pools.1.placement", COMPACT),
+        ],
+        "pools[1].placement.kind",
+        "it does on: a3-ultragpu-8g, a4-highgpu-8g",
+    ),
+    (
+        MEGA,
+        [
+            ("pools.1.instance_type", "a3-highgpu-8g"),
+            ("pools.1.placement", {**COMPACT, "max_distance": 1}),
+        ],
+        "pools[1].placement.max_distance",
+        "1 fails on 'a3-highgpu-8g' (dstackai/dstack#2586",
+    ),
+    (
+        MEGA,
+        [("pools.0.placement.max_distance", 2)],
+        "pools[0].placement.max_distance",
+        "is the policy's own",
+    ),
+    (
+        ULTRA,
+        [("pools.0.placement", {"kind": "workload-policy", "accelerator_topology": "1x72"})],
+        "pools[0].placement.accelerator_topology",
+        "has no accelerator topology",
+    ),
+    (
+        ULTRA,
+        [("pools.0.instance_type", "a4x-highgpu-4g")],
+        "pools[0].placement",
+        "accelerator_topology '1x72'",
+    ),
+    # Networks.
+    (
+        ULTRA,
+        [("platform.gpu_networks", GONE)],
+        "platform.gpu_networks",
+        "9 further interfaces: gvnic-1, rdma-0",
+    ),
+    (
+        ULTRA,
+        [
+            (
+                "platform.gpu_networks",
+                {"kind": "existing", "networks": [{"network": "a", "subnetwork": "a"}]},
+            )
+        ],
+        "platform.gpu_networks.networks",
+        "1 networks for the 9 further interfaces",
+    ),
+    (
+        ULTRA,
+        [("pools.0.networking", "dranet"), ("fabric", {"kind": "gcp-rdma", "mode": "gcp-rdma"})],
+        "pools[0].networking",
+        "set it to 'additional-networks', or fabric.mode to 'dranet'",
+    ),
+    (
+        ULTRA,
+        [("pools.0.networking", "dranet")],
+        "platform.gpu_networks",
+        "no pool uses it",
+    ),
+    (
+        ULTRA,
+        [("pools.0.networking", "dranet"), ("platform.kubernetes", "1.33")],
+        "platform.kubernetes",
+        "it needs 1.34.1",
+    ),
+    (
+        MEGA,
+        [("pools.0.networking", "dranet")],
+        "pools[0].networking",
+        "not to be had for 'a3-megagpu-8g'",
+    ),
+    (
+        ULTRA,
+        [("fabric", {"kind": "gcp-rdma", "mode": "dranet", "driver": "managed"})],
+        "pools[0].networking",
+        "must be 'dranet'",
+    ),
+    (
+        MEGA,
+        [("pools.1.instance_type", "a3-ultragpu-8g")],
+        "pools[1].instance_type",
+        "other network interfaces than the pools before it",
+    ),
+    (
+        ULTRA,
+        [
+            (
+                "fabric",
+                {
+                    "kind": "gcp-rdma",
+                    "mode": "gcp-rdma",
+                    "rails": [{"network": "rdma0", "interface": "eth2"}],
+                },
+            )
+        ],
+        "fabric.rails[0].network",
+        "did you mean 'rdma-0'?",
+    ),
+    (
+        ULTRA,
+        [("platform.network.services", "10.5.0.0/20")],
+        "platform.network.services",
+        "overlaps '10.4.0.0/14' of platform.network.pods",
+    ),
+    (
+        ULTRA,
+        [("platform.gpu_networks.cidr", "10.0.0.0/16")],
+        "platform.gpu_networks.cidr",
+        "overlaps '10.0.0.0/20' of platform.network.nodes",
+    ),
+    (
+        ULTRA,
+        [("platform.network.nodes", "10.0.0.0/28")],
+        "platform.network.nodes",
+        "12 addresses for 23 nodes",
+    ),
+    (
+        ULTRA,
+        [("platform.network.pods", "10.4.0.0/20")],
+        "platform.network.pods",
+        "room for 16 nodes",
+    ),
+    (
+        ULTRA,
+        [("platform.gpu_networks.cidr", "192.168.0.0/24")],
+        "platform.gpu_networks.cidr",
+        "12 addresses in each for 16 GPU nodes",
+    ),
+    (ULTRA, [("platform.network.pods", "fd00::/48")], "platform.network.pods", "is IPv6"),
+    (ULTRA, [("platform.network.mtu", 9000)], "platform.network.mtu", "less than or equal to 8896"),
+    # Storage.
+    (
+        ULTRA,
+        [("platform.project_number", GONE)],
+        "platform.project_number",
+        "platform.storage[1] name it",
+    ),
+    (
+        ULTRA,
+        [("platform.storage.0.capacity_gib", 20000)],
+        "platform.storage[0].capacity_gib",
+        "from 18000 to 20016000 GiB, in steps of 18000",
+    ),
+    (
+        ULTRA,
+        [("platform.storage.0.filesystem", "lustre-fs")],
+        "platform.storage[0].filesystem",
+        "1 to 8 letters and digits",
+    ),
+    (
+        MEGA,
+        [("platform.storage.0.capacity_gib", 1000)],
+        "platform.storage[0].capacity_gib",
+        "from 1024 to 102400 GiB, in steps of 256",
+    ),
+    (
+        ULTRA,
+        [("platform.storage.1.name", "lustre")],
+        "platform.storage[1].name",
+        "is taken by platform.storage[0]",
+    ),
+    (
+        ULTRA,
+        [("platform.storage.1.name", "standard-rwx")],
+        "platform.storage[1].name",
+        "a storage class of GKE's own",
+    ),
+    (
+        ULTRA,
+        [
+            (
+                "platform.network",
+                {
+                    "kind": "existing",
+                    "network": "n",
+                    "subnetwork": "s",
+                    "pods_range": "p",
+                    "services_range": "v",
+                },
+            )
+        ],
+        "platform.network.service_connection",
+        "private services access",
+    ),
+    (
+        ULTRA,
+        [("checkpoints.0.storage_class", "luster")],
+        "checkpoints[0].storage_class",
+        "did you mean 'lustre'?",
+    ),
+    (
+        MEGA,
+        [("checkpoints.0.size", "21Ti")],
+        "checkpoints[0].size",
+        "more than the 20480 GiB of storage 'filestore'",
+    ),
+    # Nodes as Kubernetes sees them.
+    (
+        ULTRA,
+        [("pools.0.node_selector", {"cloud.google.com/gke-nodepool": "gpu"})],
+        "pools[0].node_selector.cloud.google.com/gke-nodepool",
+        "GKE gives the pool's nodes 'h200'",
+    ),
+    (
+        ULTRA,
+        [("pools.0.node_selector", {"cloud.google.com/own": "x"})],
+        "pools[0].node_selector.cloud.google.com/own",
+        "use a label of your own",
+    ),
+    (
+        ULTRA,
+        [("pools.0.labels", {"kubernetes.io/role": "gpu"})],
+        "pools[0].labels.kubernetes.io/role",
+        "only GKE gives labels",
+    ),
+    (
+        ULTRA,
+        [("pools.0.tolerations", [])],
+        "pools[0].tolerations",
+        "tolerates 'nvidia.com/gpu'='present':NoSchedule",
+    ),
+    (
+        ULTRA,
+        [("pools.0.taints", [{"key": "team", "value": "a", "effect": "NoSchedule"}])],
+        "pools[0].taints[0]",
+        "add {key: team, operator: Exists}",
+    ),
+    (
+        ULTRA,
+        [("platform.maintenance.end", "2026-11-28T04:00:00Z")],
+        "platform.maintenance.end",
+        "less than 4 hours",
+    ),
+    (
+        ULTRA,
+        [("platform.maintenance.start", "2026-11-28T02:00:00")],
+        "platform.maintenance.start",
+        "has no time zone",
+    ),
+]
+
+
+@pytest.mark.parametrize(("raw", "changes", "path", "message"), WRONG)
+def test_a_mistake_is_named(
+    raw: Mapping[str, Any], changes: list[tuple[str, Any]], path: str, message: str
+) -> None:
+    lines = mistakes(changed(raw, *changes)).splitlines()
+    assert any(line.startswith(f"x.yaml: {path}: ") and message in line for line in lines), lines
+
+
+def test_mistakes_of_all_kinds_come_at_once() -> None:
+    found = mistakes(
+        changed(
+            ULTRA,
+            ("platform.zone", "us-east5-a"),
+            ("platform.network.pods", "10.4.0.0/20"),
+            ("pools.0.instance_type", "a3-ultragpu-8"),
+            ("platform.endpoint", {"kind": "dnss"}),
+        )
+    )
+    assert "did you mean 'a3-ultragpu-8g'?" in found
+    assert "did you mean 'dns'?" in found
+    assert "platform.zone" in found
+    assert "platform.network.pods" in found
+
+
+RIGHT: list[tuple[Mapping[str, Any], list[tuple[str, Any]]]] = [
+    (ULTRA, [("pools.0.capacity", FLEX)]),
+    (ULTRA, [("pools.0.capacity", {**FLEX, "queued": False}), ("pools.0.placement", COMPACT)]),
+    (ULTRA, [("pools.0.capacity", {"kind": "spot"}), ("pools.0.min_nodes", 0)]),
+    (ULTRA, [("pools.0.placement", {"kind": "workload-policy"})]),
+    (
+        ULTRA,
+        [
+            ("pools.0.networking", "dranet"),
+            ("platform.gpu_networks", GONE),
+            ("fabric", {"kind": "gcp-rdma", "mode": "dranet", "driver": "managed"}),
+        ],
+    ),
+    (ULTRA, [("platform.endpoint", {"kind": "private"})]),
+    (ULTRA, [("platform.storage.0.throughput", 125), ("platform.storage.0.capacity_gib", 72000)]),
+    (ULTRA, [("checkpoints.1.storage_class", "zonal-rwx")]),
+    (
+        ULTRA,
+        [
+            (
+                "pools.0.node_selector",
+                {
+                    "cloud.google.com/gke-nodepool": "h200",
+                    "cloud.google.com/gke-accelerator": "nvidia-h200-141gb",
+                },
+            )
+        ],
+    ),
+    (ULTRA, [("pools.0.instance_type", "a4-highgpu-8g"), ("runtimes.0.cpu", "180")]),
+]
+
+
+@pytest.mark.parametrize(("raw", "changes"), RIGHT)
+def test_what_is_right_is_taken(raw: Mapping[str, Any], changes: list[tuple[str, Any]]) -> None:
+    assert mistakes(changed(raw, *changes)) == ""
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 70000) | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=12), inner),
+    max_leaves=5,
+)
+PLACES = [
+    *(f"platform.{field}" for field in ULTRA["platform"]),
+    *(f"platform.network.{field}" for field in ULTRA["platform"]["network"]),
+    *(f"pools.0.{field}" for field in ULTRA["pools"][0]),
+    "platform.storage.0.capacity_gib",
+    "platform.maintenance.start",
+    "pools.0.capacity.kind",
+    "checkpoints.0.size",
+    "fabric.rails",
+]
+
+
+@given(st.sampled_from(PLACES), ANYTHING)
+def test_any_value_anywhere_is_taken_or_named(place: str, value: Any) -> None:
+    raw = changed(ULTRA, ("fabric.rails", []), (place, value))
+    list(problems(raw))
+    mistakes(raw)
+
+
+def test_every_gcp_machine_has_a_row_for_gke() -> None:
+    of_gcp = {name for name, machine in MACHINES.items() if "gcp" in machine.platforms}
+    assert of_gcp == set(GKE_MACHINES)
+
+
+@pytest.mark.parametrize("name", GKE_MACHINES)
+def test_networks_follow_the_catalogues_nics(name: str) -> None:
+    machine, row = MACHINES[name], GKE_MACHINES[name]
+    networks = node_networks(machine)
+    assert len(networks) == len(machine.nics) + len(machine.host_nics) - 1
+    assert len({n.name for n in networks}) == len(networks)
+    # GKE documentation: a Network of type Device has a name of at most 41 characters.
+    assert all(len(n.name) <= 41 for n in networks)
+    rdma = [n for n in networks if n.device == "RDMA"]
+    assert len(rdma) == sum(nic.interface == "mrdma" for nic in machine.nics)
+    assert (row.network_profile is not None) == bool(rdma)
+
+
+@pytest.mark.parametrize("name", GKE_MACHINES)
+def test_every_figure_of_a_row_has_a_source(name: str) -> None:
+    row = GKE_MACHINES[name]
+    fields = {"accelerator", "mtu", "local_ssds", "compact", "least_max_distance"}
+    fields |= {"flex_start_compact", "dranet"}
+    fields |= {"network_profile"} if row.network_profile else set()
+    fields |= {"accelerator_topology"} if row.accelerator_topology else set()
+    assert set(row.sources) == fields
+
+
+@pytest.mark.parametrize(
+    ("key", "own"),
+    [
+        ("railhead.dev/pool", False),
+        ("pool", False),
+        ("notkubernetes.io/x", False),
+        ("kubernetes.io/hostname", True),
+        ("node.kubernetes.io/x", True),
+        ("cloud.google.com/gke-nodepool", True),
+    ],
+)
+def test_labels_that_gke_gives(key: str, own: bool) -> None:
+    assert given_by_gke(key) is own
