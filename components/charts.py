@@ -75,13 +75,18 @@ def chart_source(controller: Controller) -> ChartSource:
 
 
 def namespace(
-    name: str, metadata_name: str, opts: pulumi.ResourceOptions
+    name: str, metadata_name: str, opts: pulumi.ResourceOptions, *, privileged: bool = False
 ) -> kubernetes.core.v1.Namespace:
-    """A namespace of its own for a controller, so that destroying takes it away as well."""
+    """A namespace of its own for a controller, so that destroying takes it away as well.
+
+    ``privileged``: whether pods in it load drivers or place CNI plugins, which they do with the
+    node's own rights whatever the cluster's default Pod Security Standard is.
+    """
+    labels = {"railhead.dev/managed": "true"}
+    if privileged:
+        labels["pod-security.kubernetes.io/enforce"] = "privileged"
     return kubernetes.core.v1.Namespace(
-        name,
-        metadata={"name": metadata_name, "labels": {"railhead.dev/managed": "true"}},
-        opts=opts,
+        name, metadata={"name": metadata_name, "labels": labels}, opts=opts
     )
 
 
@@ -90,6 +95,8 @@ def release(
     controller: Controller,
     values: Mapping[str, Any],
     opts: pulumi.ResourceOptions,
+    *,
+    timeout: int = RELEASE_SECONDS,
 ) -> kubernetes.helm.v3.Release:
     """Install a controller and wait until its pods are ready.
 
@@ -102,7 +109,7 @@ def release(
         name=controller.name,
         namespace=controller.namespace,
         values=dict(values),
-        timeout=RELEASE_SECONDS,
+        timeout=timeout,
         # Not atomic: a first install that fails for lack of an image would be rolled back and
         # installed again for ever; left in place, the next `up` upgrades it.
         atomic=False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pulumi
@@ -10,6 +11,7 @@ import pulumi_kubernetes as kubernetes
 from components.charts import Resources
 from components.cluster_access import provider
 from components.contract import ContractArgs, PublishedContract, build
+from components.fabric import Fabric, FabricArgs
 from components.guards import Guards, GuardsArgs
 from components.jobset import JobSet, JobSetArgs
 from components.kueue import Kueue, KueueArgs
@@ -39,11 +41,12 @@ class TrainingCluster(pulumi.ComponentResource):
     with its aggregated API after the last namespace that the API's absence would wedge.
 
     ``contract``: what the cluster tells its users, known at plan time. ``kubeconfig``: a secret,
-    None where the cluster was there before.
+    None where the cluster was there before. ``details``: what other projects refer to.
     """
 
     contract: ClusterContract
     kubeconfig: pulumi.Output[str] | None
+    details: Mapping[str, pulumi.Input[str]]
     provider: kubernetes.Provider
 
     def __init__(
@@ -54,6 +57,7 @@ class TrainingCluster(pulumi.ComponentResource):
         combination = COMBINATIONS[cluster.versions]
         below_kubernetes = infrastructure(cluster, pulumi.ResourceOptions(parent=self))
         self.kubeconfig = below_kubernetes.kubeconfig
+        self.details = below_kubernetes.details
         self.provider = provider(
             f"{name}-kubernetes", below_kubernetes.access, pulumi.ResourceOptions(parent=self)
         )
@@ -90,10 +94,15 @@ class TrainingCluster(pulumi.ComponentResource):
             TrainerArgs(controller=combination.trainer, resources=resources, after=[jobset]),
             opts=below,
         )
+        fabric = Fabric(
+            f"{name}-fabric",
+            FabricArgs(cluster=cluster, combination=combination, after=platform),
+            opts=below,
+        )
         queues = Queues(f"{name}-queues", QueuesArgs(cluster=cluster, after=[kueue]), opts=below)
         runtimes = Runtimes(
             f"{name}-runtimes",
-            RuntimesArgs(cluster=cluster, after=[jobset, trainer]),
+            RuntimesArgs(cluster=cluster, after=[*fabric.ready, jobset, trainer]),
             opts=below,
         )
         # After the runtimes: a guard may take one as its parameter.

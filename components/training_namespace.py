@@ -9,8 +9,10 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 
 from components.checkpoints import Checkpoints, CheckpointsArgs
+from components.claims import Claims, ClaimsArgs, templates
 from components.names import TRAINING_LABEL
 from components.nccl_profile import NcclProfile, NcclProfileArgs
+from components.network_policies import NetworkPolicies, NetworkPoliciesArgs
 from components.networks import RailNetworks, RailNetworksArgs
 from components.queues import API_VERSION
 from railhead.config.model import Cluster
@@ -26,7 +28,7 @@ class TrainingNamespaceArgs:
 
 
 class TrainingNamespace(pulumi.ComponentResource):
-    """Namespace, networks, NCCL profile, queues, checkpoint claims and the researchers' role.
+    """Namespace, networks, policies, NCCL profile, queues, claims and the researchers' role.
 
     Make it depend on the controllers, the queues, the runtimes and the guards: it opens last, and
     when destroyed it takes every job away while the controllers that hold finalizers still run.
@@ -60,6 +62,17 @@ class TrainingNamespace(pulumi.ComponentResource):
         NcclProfile(
             f"{name}-nccl",
             NcclProfileArgs(namespace=args.namespace, cluster=cluster, after=[self.namespace]),
+            opts=pulumi.ResourceOptions(parent=self, deleted_with=self.namespace),
+        )
+        if templates(cluster):
+            Claims(
+                f"{name}-claims",
+                ClaimsArgs(namespace=args.namespace, cluster=cluster, after=[self.namespace]),
+                opts=pulumi.ResourceOptions(parent=self, deleted_with=self.namespace),
+            )
+        NetworkPolicies(
+            f"{name}-network-policies",
+            NetworkPoliciesArgs(cluster=cluster, namespace=args.namespace, after=[self.namespace]),
             opts=pulumi.ResourceOptions(parent=self, deleted_with=self.namespace),
         )
         Checkpoints(

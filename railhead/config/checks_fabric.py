@@ -118,34 +118,53 @@ def _pods_per_node(raw: Raw, mode: Mode) -> int:
     return _positive(fabric.get("pods_per_node")) or most
 
 
-def _span(rail: Raw, network: Network) -> tuple[int, int]:
+def _span(raw: Raw, rail: Raw, network: Network) -> tuple[int, int]:
     """First and last address that pods may get, as integers; empty where last is before first."""
-    # The network's own address, the gateway's (.1) and broadcast are never handed out.
+    blocks = _mapping(_mapping(raw.get("fabric")).get("ipam")).get("kind") == "nv-ipam"
     first = _address(rail.get("range_start"))
     last = _address(rail.get("range_end"))
-    low = int(first) if first else int(network.network_address) + 2
+    # host-local keeps the first address for a gateway; blocks begin right after the network's own.
+    start = int(network.network_address) + (1 if blocks else 2)
+    low = int(first) if first else start
     high = int(last) if last else int(network.broadcast_address) - 1
     return low, high
 
 
-def _prefix(raw: Raw, pods: int) -> int:
-    """Addresses of one node's part of a routed rail: a power of two with room for its ends."""
-    ipam = _mapping(_mapping(raw.get("fabric")).get("ipam"))
-    # The part's own network address, its gateway and its broadcast address.
-    wanted = (_positive(ipam.get("per_node")) or pods) + 3
-    return 1 << (wanted - 1).bit_length()
-
-
 def _room(raw: Raw, rail: Raw, network: Network, pods: int) -> tuple[int, int]:
-    """(nodes that fit, or addresses), and the addresses that one node takes."""
+    """Addresses that pods may get, and how many of them one node takes."""
     ipam = _mapping(_mapping(raw.get("fabric")).get("ipam"))
-    low, high = _span(rail, network)
+    each = _positive(ipam.get("per_node")) or pods
     if ipam.get("kind") == "nv-ipam" and ipam.get("pool") == "prefix":
-        part = _prefix(raw, pods)
-        return network.num_addresses // part * part, part
+        # A power of two, with the part's own network address, gateway and broadcast address.
+        return network.num_addresses, 1 << (each + 2).bit_length()
+    low, high = _span(raw, rail, network)
+    have = max(high - low + 1, 0)
     if ipam.get("kind") == "nv-ipam":
-        return max(high - low + 1, 0), _positive(ipam.get("per_node")) or pods
-    return max(high - low + 1, 0), pods
+        return have, each + (1 if rail.get("gateway") else 0)
+    return have, pods
+
+
+def _blocks(raw: Raw) -> Iterator[Problem]:
+    """What nv-ipam cannot do with a rail's range."""
+    ipam = _mapping(_mapping(raw.get("fabric")).get("ipam"))
+    if ipam.get("kind") != "nv-ipam":
+        return
+    for index, rail in _rows(_mapping(raw.get("fabric")).get("rails")):
+        path = f"fabric.rails[{index}]"
+        if rail.get("range_start") is not None:
+            yield (
+                f"{path}.range_start",
+                "cannot be with nv-ipam, which cuts the nodes' blocks from the subnet's start: a "
+                "block before it would be empty; keep the nodes' own addresses at the end, after "
+                "range_end",
+            )
+        if ipam.get("pool") == "prefix" and rail.get("range_end") is not None:
+            yield f"{path}.range_end", "cannot be with pool 'prefix': every node gets a whole part"
+        if ipam.get("pool") == "prefix" and rail.get("gateway") is not None:
+            yield (
+                f"{path}.gateway",
+                "cannot be with pool 'prefix': each part has its own, its first",
+            )
 
 
 def _addresses(raw: Raw) -> Iterator[Problem]:
@@ -166,7 +185,7 @@ def _addresses(raw: Raw) -> Iterator[Problem]:
             if address is not None and address not in network:
                 outside = True
                 yield f"{path}.{field}", f"{rail[field]!r} is not in subnet {rail['subnet']!r}"
-        low, high = _span(rail, network)
+        low, high = _span(raw, rail, network)
         if outside or not nodes:
             continue
         have, each = _room(raw, rail, network, pods)
@@ -371,6 +390,7 @@ _CHECKS = (
     _choice,
     _rails,
     _addresses,
+    _blocks,
     _overlaps,
     _bootstrap,
     _hcas,

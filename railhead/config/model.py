@@ -27,6 +27,9 @@ from railhead.config.fields import (
     catalogue,
     problem,
 )
+from railhead.config.gate import GateConfig
+from railhead.config.gpu import GpuOperatorConfig
+from railhead.config.network_policy import NetworkPolicyConfig
 
 __all__ = [
     "HOSTNAME_LEVEL",
@@ -144,8 +147,12 @@ class Cluster(Model):
     (:data:`railhead.config.clusters.CLUSTERS`); this is what they share.
 
     ``researchers`` is the group that may submit and inspect jobs in ``namespaces``. ``topology``
-    lists node labels from the widest to the host. ``ready_timeout_seconds`` is how long an admitted
-    gang may take until all of its pods run; then it is put back whole.
+    lists node labels from the widest to the host. ``gpu_operator`` is absent where nodes have the
+    driver, the toolkit and the device plugin already. ``ready_timeout_seconds`` is how long an
+    admitted gang may take until all of its pods run; then it is put back whole.
+
+    ``gate`` is what nodes prove before jobs are placed on them, ``network_policy`` whom the pods of
+    jobs reach besides each other.
     """
 
     name: Name
@@ -156,8 +163,11 @@ class Cluster(Model):
     topology: tuple[LabelKey, ...] = Field(min_length=1)
     pools: tuple[Pool, ...] = Field(min_length=1)
     fabric: FabricConfig
+    gpu_operator: GpuOperatorConfig | None = None
     queues: tuple[QueueConfig, ...] = Field(min_length=1)
     checkpoints: tuple[CheckpointConfig, ...] = ()
     runtimes: tuple[RuntimeConfig, ...] = Field(min_length=1)
     controllers: ControllerResources | None = None
     ready_timeout_seconds: Annotated[int, Field(strict=True, ge=30, le=86400)] = 600
+    gate: GateConfig = GateConfig()
+    network_policy: NetworkPolicyConfig = NetworkPolicyConfig()
