@@ -64,10 +64,10 @@ def _words(name: str) -> str:
 def resource_class(token: str) -> Any:
     """The SDK's class of a type token such as ``aws:eks/cluster:Cluster``."""
     package, module, name = token.split(":")
-    # Another thread may be half way through the same import.
+    # The SDK's modules load when they are first looked into, which two threads must not do at once.
     with _IMPORTING:
         sdk = importlib.import_module(f"pulumi_{package}.{module.split('/')[0]}")
-    return getattr(sdk, name)
+        return getattr(sdk, name)
 
 
 @functools.cache
