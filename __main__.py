@@ -19,7 +19,13 @@ def main() -> None:
     except RailheadError as error:
         # Printed as it is, without a traceback.
         raise pulumi.RunError(str(error)) from None
-    pulumi.export(contract.OUTPUT, built.contract.model_dump(mode="json"))
+    published = built.contract.model_dump(mode="json")
+    # Without details of the platform's own the contract is known at preview, and stays so.
+    details = pulumi.Output.all(**built.details) if built.details else None
+    pulumi.export(
+        contract.OUTPUT,
+        details.apply(lambda known: {**published, "details": known}) if details else published,
+    )
     if built.kubeconfig is not None:
         pulumi.export(contract.KUBECONFIG_OUTPUT, pulumi.Output.secret(built.kubeconfig))
 

@@ -13,9 +13,10 @@ from components.queues import cluster_queues
 from components.runtimes import gpus_of
 from components.wiring import quantities, wiring
 from railhead import contract
+from railhead.catalog.fabrics import FABRICS, environment_of
 from railhead.catalog.machines import MACHINES
 from railhead.catalog.versions import COMBINATIONS
-from railhead.config.model import Cluster
+from railhead.config.model import Cluster, Pool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +31,7 @@ def build(cluster: Cluster, flavors: Mapping[str, str]) -> contract.ClusterContr
     """The contract of a cluster; ``flavors`` is pool name -> ResourceFlavor name."""
     combination = COMBINATIONS[cluster.versions]
     wired = wiring(cluster)
+    fabric = FABRICS[cluster.fabric.kind]
     pools_of = cluster_queues(cluster)
     return contract.ClusterContract(
         cluster=cluster.name,
@@ -51,18 +53,18 @@ def build(cluster: Cluster, flavors: Mapping[str, str]) -> contract.ClusterContr
             environment=dict(wired.environment),
             line_rate_gbps=wired.line_rate_gbps,
             nics_per_node=wired.nics_per_node,
+            rdma=fabric.rdma,
+            reasons=_reasons(cluster, wired.environment),
+            not_set=dict(fabric.not_set),
+            annotations=dict(wired.annotations),
+            claim=wired.claim,
+            capabilities=wired.capabilities,
+            hugepages_mib=wired.hugepages_mib,
+            host_network=wired.host_network,
+            userspace=fabric.userspace,
+            proofs=fabric.proofs,
         ),
-        node_pools=tuple(
-            contract.NodePool(
-                name=pool.name,
-                instance_type=pool.instance_type,
-                nodes=pool.nodes,
-                gpus_per_node=MACHINES[pool.instance_type].gpus,
-                capacity=quantities(cluster, pool),
-                node_selector=dict(pool.node_selector),
-            )
-            for pool in cluster.pools
-        ),
+        node_pools=tuple(_node_pool(cluster, pool) for pool in cluster.pools),
         queues=tuple(
             contract.Queue(
                 name=queue.name,
@@ -88,6 +90,7 @@ def build(cluster: Cluster, flavors: Mapping[str, str]) -> contract.ClusterContr
                 namespace=checkpoint.namespace,
                 mount_path=checkpoint.mount_path,
                 size=checkpoint.size,
+                storage_class=checkpoint.storage_class,
             )
             for checkpoint in cluster.checkpoints
         ),
@@ -99,7 +102,39 @@ def build(cluster: Cluster, flavors: Mapping[str, str]) -> contract.ClusterContr
             "kueue": combination.kueue.version,
             "trainer": combination.trainer.version,
         },
+        researchers=cluster.researchers,
     )
+
+
+def _node_pool(cluster: Cluster, pool: Pool) -> contract.NodePool:
+    machine = MACHINES[pool.instance_type]
+    return contract.NodePool(
+        name=pool.name,
+        instance_type=pool.instance_type,
+        nodes=pool.nodes,
+        gpus_per_node=machine.gpus,
+        capacity=quantities(cluster, pool),
+        node_selector=dict(pool.node_selector),
+        tolerations=tuple(contract.Toleration(**t.model_dump()) for t in pool.tolerations),
+        gpu_resource=machine.gpu_resource,
+        accelerator=machine.accelerator,
+        architecture=machine.architecture,
+        nics=len(machine.nics),
+        line_rate_gbps=machine.line_rate_gbps,
+        hcas=tuple(getattr(cluster.fabric, "hcas", None) or machine.hcas),
+        nvlink_domain=machine.nvlink_domain,
+    )
+
+
+def _reasons(cluster: Cluster, environment: Mapping[str, str]) -> dict[str, str]:
+    """Why each variable is set: the catalogue's words, or that the stack says so."""
+    machine = cluster.pools[0].instance_type
+    known = {v.name: v.reason for v in environment_of(cluster.fabric.kind, machine)}
+    own = "set by the stack's own `fabric`"
+    return {
+        name: own if name in cluster.fabric.environment else known.get(name, own)
+        for name in environment
+    }
 
 
 class PublishedContract(pulumi.ComponentResource):

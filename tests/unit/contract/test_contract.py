@@ -1,0 +1,117 @@
+"""The contract's compatibility rule, held against contracts as they were once published."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from railhead.contract import MIGRATIONS, SCHEMA_VERSION, ClusterContract
+from railhead.errors import ExitCode, InputError, NotFoundError
+
+EXAMPLES = sorted((Path(__file__).parent / "examples").glob("v*.json"))
+
+
+def read(path: Path) -> ClusterContract:
+    return ClusterContract.from_json(path.read_text(), where=path.name)
+
+
+def test_there_is_an_example_of_every_version() -> None:
+    versions = {json.loads(path.read_text())["schema_version"] for path in EXAMPLES}
+    assert versions == set(range(1, SCHEMA_VERSION + 1))
+    assert all(path.name.startswith(f"v{_version(path)}-") for path in EXAMPLES)
+
+
+def _version(path: Path) -> int:
+    version: int = json.loads(path.read_text())["schema_version"]
+    return version
+
+
+def test_there_is_a_step_from_every_older_version() -> None:
+    assert set(MIGRATIONS) == set(range(1, SCHEMA_VERSION))
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.name)
+def test_an_older_contract_is_read_whole(path: Path) -> None:
+    published: dict[str, Any] = json.loads(path.read_text())
+    contract = read(path)
+    assert contract.schema_version == SCHEMA_VERSION
+    now = contract.model_dump(mode="json")
+    for field, value in published.items():
+        if field != "schema_version":
+            _within(value, now[field], field)
+
+
+def _within(old: Any, new: Any, path: str) -> None:
+    """Everything that was published then is said now; more may be."""
+    if isinstance(old, dict):
+        assert isinstance(new, dict), path
+        for key, value in old.items():
+            assert key in new, f"{path}.{key}"
+            _within(value, new[key], f"{path}.{key}")
+    elif isinstance(old, list):
+        assert len(old) == len(new), path
+        for index, (one, other) in enumerate(zip(old, new, strict=True)):
+            _within(one, other, f"{path}[{index}]")
+    else:
+        assert old == new, path
+
+
+def test_fields_of_a_newer_stack_are_let_pass() -> None:
+    data = json.loads(EXAMPLES[-1].read_text())
+    data["weather"] = "fair"
+    data["fabric"]["colour"] = "green"
+    data["node_pools"][0]["altitude"] = 3
+    assert ClusterContract.from_data(data, where="x") == read(EXAMPLES[-1])
+
+
+def test_what_was_written_is_read_back_equal() -> None:
+    contract = read(EXAMPLES[-1])
+    assert ClusterContract.from_json(contract.to_json(), where="x") == contract
+
+
+def test_numbers_of_a_stack_output_are_floats() -> None:
+    data = json.loads(EXAMPLES[-1].read_text(), parse_int=float)
+    assert ClusterContract.from_data(data, where="x") == read(EXAMPLES[-1])
+
+
+def test_a_newer_version_is_refused_by_its_number() -> None:
+    data = json.loads(EXAMPLES[-1].read_text()) | {"schema_version": SCHEMA_VERSION + 1}
+    with pytest.raises(InputError) as caught:
+        ClusterContract.from_data(data, where="stack 'o/p/s'")
+    assert caught.value.problem == (
+        f"stack 'o/p/s': schema_version is {SCHEMA_VERSION + 1}, this Railhead reads 1 to "
+        f"{SCHEMA_VERSION}"
+    )
+    assert "install the Railhead release" in caught.value.remedy
+
+
+@pytest.mark.parametrize("version", [None, "2", 0, -1, True, 1.5, "newest", [], {}])
+def test_what_has_no_version_is_no_contract(version: Any) -> None:
+    data = json.loads(EXAMPLES[-1].read_text()) | {"schema_version": version}
+    with pytest.raises(InputError, match="schema_version is"):
+        ClusterContract.from_data(data, where="x")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "null", "{}", '"text"', "{", "3"])
+def test_other_text_is_refused_without_a_traceback(text: str) -> None:
+    with pytest.raises(InputError) as caught:
+        ClusterContract.from_json(text, where="x")
+    assert caught.value.exit_code is ExitCode.BAD_INPUT
+
+
+def test_what_is_wrong_inside_is_named() -> None:
+    data = json.loads(EXAMPLES[-1].read_text())
+    data["node_pools"][0]["nodes"] = "many"
+    with pytest.raises(InputError, match=r"x: node_pools\.0\.nodes: "):
+        ClusterContract.from_data(data, where="x")
+
+
+def test_an_unknown_queue_and_runtime_name_those_there_are() -> None:
+    contract = read(EXAMPLES[0])
+    with pytest.raises(NotFoundError, match="there are: training"):
+        contract.queue("trainign")
+    with pytest.raises(NotFoundError, match="there are: torch"):
+        contract.runtime("tensorflow")
