@@ -31,7 +31,7 @@ down: venv ## Take the demo's lab down; the cache of what was built stays
 	@$(VENV)/railhead lab down
 
 .PHONY: test
-test: venv lint types quick lab-test ## Everything: style, types, quick tests, tests on a lab of their own
+test: venv lint types quick nccl-eval lab-test ## Everything: style, types, quick tests, tests on a lab of their own
 
 .PHONY: lint
 lint: venv ## Style of the Python and of the Go sources
@@ -48,6 +48,10 @@ types: venv ## The strict type checker; the first run takes about a minute
 quick: venv ## The quick tests alone, under two minutes, no root, no lab
 	@mkdir -p $(REPORTS)
 	$(PYTEST) --junit-xml=$(REPORTS)/quick.xml $(ARGS)
+
+.PHONY: nccl-eval
+nccl-eval: venv ## How well NCCL logs are read, by part and label (WRITE=1: into docs/)
+	@PYTHONPATH=. $(VENV)/python tests/nccl/evaluate.py $(if $(WRITE),--write)
 
 .PHONY: lab-test
 lab-test: venv ## The tests on a real lab: brings up its own and takes it down

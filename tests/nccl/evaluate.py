@@ -28,7 +28,8 @@ SILENT: Mapping[str, str | None] = {
     "cause": "null",
 }
 PARTS = ("shared", "tune", "held_out")
-TITLES = {"shared": "real logs given", "tune": "tuned to", "held_out": "kept aside"}
+TITLES = {"shared": "given", "tune": "tuned to", "held_out": "kept aside"}
+COLUMNS = ("logs", "precision", "recall")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,37 +160,37 @@ def evaluate() -> Table:
     return table
 
 
-def _share(value: float | None) -> str:
-    return "-" if value is None else f"{value:.0%}"
-
-
 def _ordered(rows: Mapping[str, Mapping[str, Score]]) -> list[str]:
     return ["all", *sorted(label for label in rows if label != "all")]
 
 
-def cells(found: Score | None) -> tuple[str, str, str]:
-    """Logs, precision, recall."""
+def cells(found: Score | None, *, counts: bool = False) -> tuple[str, str, str]:
+    """Logs, precision, recall; with ``counts``, what they are made of."""
     if found is None:
         return "", "", ""
-    return str(found.support), _share(found.precision), _share(found.recall)
+    texts = []
+    for share, whole in ((found.precision, found.claimed), (found.recall, found.support)):
+        text = "-" if share is None else f"{share:.0%}"
+        texts.append(f"{text} ({found.right}/{whole})" if counts and share is not None else text)
+    return str(found.support), texts[0], texts[1]
 
 
 def markdown(table: Table, parts: Sequence[str] = ("tune", "held_out")) -> str:
     """The table of the documentation: the parts that every checkout has."""
     lines = []
     for dimension in DIMENSIONS:
-        title = " | ".join(f"{TITLES[part]}: logs | precision | recall" for part in parts)
+        heads = [f"{TITLES[part]}: {column}" for part in parts for column in COLUMNS]
         lines += [
-            f"| {dimension} | {title} |",
-            "| --- |" + " ---: | ---: | ---: |" * len(parts),
+            f"| {dimension} | {' | '.join(heads)} |",
+            f"| --- |{' ---: |' * len(heads)}",
         ]
         for label in _ordered(table[dimension]):
             row = table[dimension][label]
             if not any(part in row for part in parts):
                 continue
             name = "**all**" if label == "all" else f"`{label}`"
-            found = [cell for part in parts for cell in cells(row.get(part))]
-            lines.append(f"| {name} | {' | '.join(found)} |".replace("  ", " "))
+            found = [text for part in parts for text in cells(row.get(part), counts=True)]
+            lines.append(f"| {name} | {' | '.join(found)} |")
         lines.append("")
     return "\n".join(lines).rstrip() + "\n"
 
@@ -199,18 +200,20 @@ def show(table: Table) -> None:
     from rich.console import Console
     from rich.table import Table as RichTable
 
-    console = Console(width=None if sys.stdout.isatty() else 110)
+    console = Console(width=None if sys.stdout.isatty() else 120)
     for dimension in DIMENSIONS:
         drawn = RichTable(title=dimension, title_justify="left", box=None, pad_edge=False)
-        drawn.add_column("label")
+        drawn.add_column("label", no_wrap=True)
         parts = [part for part in PARTS if part in table[dimension].get("all", {})]
         for part in parts:
-            for column in ("logs", "precision", "recall"):
-                drawn.add_column(f"{TITLES[part]}\n{column}", justify="right")
+            for number, column in enumerate(COLUMNS):
+                head = f"{TITLES[part]}\n{column}" if not number else f"\n{column}"
+                drawn.add_column(head, justify="right", no_wrap=True)
         for label in _ordered(table[dimension]):
             row = table[dimension][label]
             drawn.add_row(label, *(cell for part in parts for cell in cells(row.get(part))))
         console.print(drawn)
+        console.print()
 
 
 def misreadings(part: str) -> list[tuple[str, str, str, str]]:
