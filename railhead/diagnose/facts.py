@@ -68,6 +68,10 @@ HARDWARE_XIDS = frozenset(
 # Collectives whose element counts are the same on every rank.
 EVEN = frozenset({"ALLREDUCE", "BROADCAST", "ALLGATHER", "_ALLGATHER_BASE", "_REDUCE_SCATTER_BASE"})
 
+# The reader's claim about HCAs.
+HCAS = re.compile(r"(?P<present>\d+) present: .*; used: (?P<used>.+)")
+MANY_CHANNELS = 8
+
 CONTAINER_HOST = re.compile(
     r"^[0-9a-f]{12}$|-(?:worker|master|launcher|ps|chief)-\d+$|-[0-9]+-[a-z0-9]{5}$"
 )
@@ -93,6 +97,12 @@ def _bootstrap_networks(hits: Hits) -> set[str]:
     """The first half of each IPv4 address that bootstrap uses."""
     found = _group(hits.evidence("bootstrap-using"), "address")
     return {".".join(one.split(".")[:2]) for one in found if one.count(".") == 3}
+
+
+def _same_network(hits: Hits) -> bool:
+    """A peer's address that does not answer is of the network that bootstrap uses."""
+    peers = _group(hits.evidence("connect-timed-out-address"), "address")
+    return bool({".".join(one.split(".")[:2]) for one in peers} & _bootstrap_networks(hits))
 
 
 def _families_differ(hits: Hits) -> bool:
@@ -190,8 +200,14 @@ def _one_test_rank(hits: Hits) -> bool:
 
 
 def _rails_unused(reading: Reading) -> bool:
-    claim = reading.claims.get("rails")
-    return claim is not None and claim.value == "partly"
+    claim = reading.claims.get("hcas")
+    found = HCAS.match(claim.value) if claim is not None else None
+    hits = reading.hits
+    channels = hits["receive-gdr"].count + hits["receive-no-gdr"].count
+    # One rank uses few NICs, and of a cut log nobody knows what the others used.
+    if found is None or channels < MANY_CHANNELS:
+        return False
+    return 4 * len(found["used"].split(",")) <= int(found["present"])
 
 
 def _silent(hits: Hits) -> bool:
@@ -242,6 +258,10 @@ _RULES: Mapping[str, tuple[str, Callable[[Reading], bool]]] = {
     "bootstrap-networks-differ": (
         "ranks bootstrap on different networks",
         lambda r: len(_bootstrap_networks(r.hits)) > 1,
+    ),
+    "connect-same-network": (
+        "the address that does not answer is of the network that bootstrap uses",
+        lambda r: _same_network(r.hits),
     ),
     "bootstrap-families-differ": (
         "some ranks bootstrap on IPv4 and others on IPv6",

@@ -103,7 +103,7 @@ CAUSES = (
             ),
             Rule(
                 needs=("pods-missing",),
-                confidence=0.6,
+                confidence=0.55,
                 because="fewer pods run than the job has nodes",
             ),
         ),

@@ -9,6 +9,13 @@ NCCL = "NVIDIA/nccl"
 
 CLUES = (
     Clue(
+        id="rdma-class-gpu",
+        pattern=rb"NVIDIA (?:H100|H200|H800|H20|GH200|B200|B300|GB200|GB300)\b",
+        seen="nccl-tests, nvidia-smi",
+        source="machines with these GPUs are sold with RDMA NICs: railhead.catalog.machines",
+        example="#  Rank  0 Group  0 Pid 21 on node-0 device  0 [0x18] NVIDIA H100 80GB HBM3",
+    ),
+    Clue(
         id="ibv-open-device-failed",
         pattern=rb"Call to ibv_open_device failed|NET/IB ?: Unable to open device",
         seen="NCCL, all versions",
@@ -231,8 +238,26 @@ CAUSES = (
             Rule(
                 needs=("ib-no-device", "network-socket", "ib-hca-set"),
                 unless=("ib-disabled-by-env", "fatal-other", "ib-using", "one-node"),
+                confidence=0.55,
+                because="NCCL_IB_HCA is set, so RDMA was meant, and NCCL finds no device; or the "
+                "filter names the wrong one",
+            ),
+            Rule(
+                needs=("ib-no-device", "network-socket", "rdma-class-gpu"),
+                unless=(
+                    "ib-disabled-by-env",
+                    "fatal-other",
+                    "ib-using",
+                    "one-node",
+                    "libibverbs-missing",
+                    "ib-hca-set",
+                    "gcp-plugin",
+                    "ofi-present",
+                    "on-aws",
+                ),
                 confidence=0.62,
-                because="NCCL_IB_HCA is set, so RDMA was meant, and NCCL finds no device",
+                because="GPUs of a kind that comes with RDMA, no RDMA device in sight, and TCP is "
+                "used between nodes",
             ),
             Rule(
                 needs=("ib-no-device", "network-socket", "container-like"),
@@ -326,7 +351,7 @@ CAUSES = (
                 needs=("ib-disabled-by-env",),
                 any_of=("network-socket", "transport-socket"),
                 unless=("fatal-other",),
-                confidence=0.9,
+                confidence=0.8,
                 because="the variable is set and the network in use is TCP",
             ),
             Rule(

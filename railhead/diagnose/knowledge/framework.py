@@ -23,6 +23,7 @@ CLUES = (
     Clue(
         id="desync-lagging",
         pattern=rb"lagging/dead/mismatched ranks that caused the desync|"
+        rb"are the lagging ranks that caused this timeout|"
         rb"(?:finished|joined|started) collective #\d+, but didn't join collective #\d+|"
         rb"didn't join collective #\d+",
         seen="PyTorch with TORCH_NCCL_DESYNC_DEBUG=1",
@@ -77,6 +78,13 @@ CLUES = (
         source="pytorch/gloo gloo/transport/tcp/unbound_buffer.cc",
         example="RuntimeError: [../third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:81] Timed "
         "out waiting 1800000ms for recv operation to complete",
+    ),
+    Clue(
+        id="ras-dead",
+        pattern=rb"considered dead \(unreachable via the RAS network\)|PEER_DEAD: Process",
+        seen="ncclras, NCCL 2.24 and newer",
+        source="NVIDIA/nccl src/ras/client_support.cc",
+        example="  1 job process is considered dead (unreachable via the RAS network)",
     ),
     Clue(
         id="elastic-root-cause",
@@ -328,6 +336,11 @@ CAUSES = (
                 unless=("wc-any", "connect-any"),
                 confidence=0.55,
                 because="the peer closed its connections: its process ended",
+            ),
+            Rule(
+                needs=("ras-dead",),
+                confidence=0.72,
+                because="RAS considers a process dead",
             ),
             Rule(
                 needs=("ras-missing-ranks",),
@@ -593,8 +606,8 @@ CAUSES = (
         rules=(
             Rule(
                 needs=("rails-unused",),
-                confidence=0.55,
-                because="the channels use fewer NICs than NCCL lists",
+                confidence=0.62,
+                because="many channels go over a quarter or less of the NICs that NCCL lists",
             ),
         ),
         verdict="low-bandwidth",

@@ -117,7 +117,7 @@ CLUES = (
     Clue(
         id="efa-libfabric-old",
         pattern=rb"EFA provider requires at least libfabric version|"
-        rb"libfabric\.so\.1: version .FABRIC_[\d.]+. not found|"
+        rb"libfabric\.so\.1: version .FABRIC_[\d.]+. not found|Couldn't set FI_OPT_EFA_\w+|"
         rb"NET/OFI .*[Ll]ibfabric version .*(?:too old|not supported)",
         seen="aws-ofi-nccl 1.14 and newer, the dynamic loader",
         source=OFI + " src/platform-aws.cpp",
@@ -343,7 +343,7 @@ CAUSES = (
         rules=(
             Rule(
                 needs=("efa-unresponsive",),
-                confidence=0.68,
+                confidence=0.62,
                 because="libfabric says that the peer was responsive before",
             ),
         ),
@@ -487,7 +487,7 @@ CAUSES = (
             ),
             Rule(
                 needs=("plugin-not-found", "network-socket"),
-                unless=("ib-no-device", "fatal-other", "one-node"),
+                unless=("fatal-other", "one-node", "gcp-plugin"),
                 confidence=0.4,
                 because="no plugin is found and TCP is used",
             ),

@@ -216,11 +216,27 @@ CLUES = (
         id="link-down",
         pattern=rb"mlx5_core \S+ \S+: Link down|mlx5_core.*Port module event.*: (?:module \d+, )?"
         rb"Cable unplugged|infiniband \w+: .*(?:link|port) (?:is )?down|"
-        rb"ibp?\d*\w*: link becomes? (?:not ready|down)|State:\s+(?:Down|Initializing)\b|"
-        rb"port_state:?\s+PORT_(?:DOWN|INIT)|Physical state:\s+(?:Polling|Disabled|LinkErrorRec)",
+        rb"ibp?\d*\w*: link becomes? (?:not ready|down)|State:\s+Down\b|"
+        rb"port_state:?\s+PORT_DOWN|Physical state:\s+(?:Polling|Disabled|LinkErrorRec)",
         seen="the kernel's log, ibstat, ibv_devinfo",
         source="Linux drivers/net/ethernet/mellanox/mlx5; infiniband-diags; rdma-core",
         example="mlx5_core 0000:5e:00.0 ens5f0np0: Link down",
+    ),
+    Clue(
+        id="port-initializing",
+        pattern=rb"State:\s+Initializing\b|PORT_INIT\b",
+        seen="ibstat, ibv_devinfo",
+        source="infiniband-diags; rdma-core",
+        example="\t\tState: Initializing",
+    ),
+    Clue(
+        id="gid-table-unreadable",
+        pattern=rb"NET/IB ?: read failed in ncclIbRoceGetVersionNum|"
+        rb"Call to (?:wrap_)?ibv_query_gid(?:_ex)? failed",
+        seen="NCCL 2.21 to 2.25",
+        source="NVIDIA/nccl #1573, #1538",
+        example="transport/net_ib.cc:390 NCCL WARN NET/IB: read failed in ncclIbRoceGetVersionNum: "
+        "Invalid argument",
     ),
     Clue(
         id="link-counters",
@@ -276,6 +292,13 @@ CLUES = (
         seen="NCCL, all versions, subsystem NET",
         source="NVIDIA/nccl src/graph/topo.cc: neither peermem nor DMA-BUF for this NIC",
         example="NCCL INFO NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'",
+    ),
+    Clue(
+        id="gdr-no-module",
+        pattern=rb"GPU Direct RDMA Disabled for HCA .*\(no module\)",
+        seen="nccl-rdma-sharp-plugin",
+        source="Mellanox/nccl-rdma-sharp-plugins src/p2p_plugin.c",
+        example="NCCL INFO NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0' (no module)",
     ),
     Clue(
         id="send-gdr",
@@ -423,6 +446,30 @@ CAUSES = (
         source="NVIDIA/nccl #426, src/misc/ibvwrap.cc hints; pytorch/pytorch #81628",
     ),
     Cause(
+        id="gid-table-unreadable",
+        title="NCCL cannot read the GID table in the container (empty entries of macvlan or "
+        "SR-IOV)",
+        family=FAMILY,
+        rules=(
+            Rule(
+                needs=("gid-table-unreadable",),
+                confidence=0.82,
+                because="NCCL stops at an entry that the container may not read",
+            ),
+        ),
+        verdict="init-failure",
+        fix=Setting(
+            where="stack",
+            path="runtimes[].image",
+            text="an image with NCCL 2.26 or newer, which passes over such entries",
+        ),
+        by_hand="NCCL 2.26 or newer; before that NCCL_IB_GID_INDEX to the pod's own RoCE v2 index",
+        confirm="`cat /sys/class/infiniband/*/ports/1/gid_attrs/types/*` in the pod: Invalid "
+        "argument",
+        apart={"gid-index-wrong": "the queue pair is refused, not the table"},
+        source="NVIDIA/nccl #1573, #1538, #1427",
+    ),
+    Cause(
         id="gid-netdev-in-another-namespace",
         title="The GID's network device is in another network namespace (shared RDMA with macvlan)",
         family=FAMILY,
@@ -459,8 +506,8 @@ CAUSES = (
             ),
             Rule(
                 needs=("modify-qp-timeout",),
-                unless=("hint-cross-rail",),
-                confidence=0.65,
+                unless=("hint-cross-rail", "port-initializing"),
+                confidence=0.6,
                 because="the peer's GID does not resolve in time",
             ),
         ),
@@ -529,7 +576,11 @@ CAUSES = (
                 confidence=0.72,
                 because="error counters of a port are not zero and transfers fail",
             ),
-            Rule(needs=("link-down",), confidence=0.5, because="a link is down"),
+            Rule(
+                needs=("link-down",),
+                confidence=0.35,
+                because="a port is down, which for an unused one is normal",
+            ),
             Rule(needs=("link-counters",), confidence=0.4, because="error counters are not zero"),
             Rule(
                 needs=("node-link-condition",),
@@ -546,7 +597,7 @@ CAUSES = (
         by_hand="cordon the node, reseat or replace the cable or transceiver",
         confirm="`perfquery -x`, `mlxlink -d DEV --show_module`, /sys/class/infiniband/*/ports/*/"
         "counters/{symbol_error,link_downed} twice, a minute apart",
-        apart=ERROR_12_APART,
+        apart={"mtu-mismatch": "small messages pass and large ones do not"},
         source="NVIDIA/nccl src/transport/net_ib/common.cc",
         explains=("rdma-retry-exceeded", "pytorch-watchdog-timeout", "a-rank-died-first"),
     ),
@@ -602,7 +653,7 @@ CAUSES = (
         rules=(
             Rule(
                 needs=("wc-rnr",),
-                confidence=0.55,
+                confidence=0.62,
                 because="IBV_WC_RNR_RETRY_EXC_ERR says that the receiver was not ready",
             ),
         ),
@@ -692,7 +743,7 @@ CAUSES = (
     ),
     Cause(
         id="gpudirect-kernel-support-missing",
-        title="nvidia-peermem or DMA-BUF is missing, so GPUDirect RDMA is off",
+        title="Neither nvidia-peermem nor DMA-BUF is usable, so GPUDirect RDMA is off",
         family=FAMILY,
         rules=(
             Rule(
@@ -717,8 +768,20 @@ CAUSES = (
                 because="registering GPU memory with the NIC fails",
             ),
             Rule(
+                needs=("receive-no-gdr",),
+                unless=("gdr-in-use", "gdr-disabled-distance"),
+                confidence=0.45,
+                because="no connection over the network uses GPUDirect; why, the log does not say",
+            ),
+            Rule(
+                needs=("gdr-no-module",),
+                confidence=0.85,
+                because="the plugin says that the kernel module is not there",
+            ),
+            Rule(
                 needs=("gdr-disabled-hca",),
-                confidence=0.55,
+                unless=("send-gdr", "receive-gdr"),
+                confidence=0.62,
                 because="NCCL finds neither nvidia-peermem nor DMA-BUF usable for the NIC",
             ),
         ),
@@ -737,7 +800,7 @@ CAUSES = (
             "gpu-nic-too-far": "the line gives a distance",
             "acs-or-iommu": "GPUDirect is used and fails",
         },
-        source="NVIDIA/nccl #897, #1939; src/graph/topo.cc",
+        source="NVIDIA/nccl #897, #1343, #1676, #1939 (#1537 is open); src/graph/topo.cc",
     ),
     Cause(
         id="gpu-nic-too-far",
@@ -815,7 +878,7 @@ CAUSES = (
             Rule(
                 needs=("ib-hca-set", "ib-no-device"),
                 unless=("ibv-open-device-failed", "ib-using", "ib-disabled-by-env"),
-                confidence=0.5,
+                confidence=0.55,
                 because="the filter is set and no device is left",
             ),
         ),
@@ -895,9 +958,21 @@ CAUSES = (
         family=FAMILY,
         rules=(
             Rule(
-                needs=("sm-missing",),
+                needs=("sm-missing", "port-initializing"),
+                confidence=0.85,
+                because="the port stays in Initializing and knows no subnet manager",
+            ),
+            Rule(
+                needs=("port-initializing",),
+                any_of=("modify-qp-timeout", "wc-retry", "ib-no-device"),
                 confidence=0.75,
-                because="the port knows no subnet manager",
+                because="a port stays in Initializing, and connecting over it fails",
+            ),
+            Rule(
+                needs=("port-initializing",),
+                unless=("init-complete",),
+                confidence=0.55,
+                because="a port stays in Initializing, as without a subnet manager",
             ),
         ),
         verdict="init-failure",

@@ -6,6 +6,21 @@ from railhead.diagnose.model import Cause, Clue, Observation, Rule, Setting
 
 FAMILY = "Bootstrap, sockets and rendezvous"
 
+
+def _connect(error: bytes) -> bytes:
+    """A connection that was given up for ``error``; NCCL's `retrying` lines are no failure."""
+    return (
+        rb"[Cc]onnect.*(?:failed|timeout) ?:.*"
+        + error
+        + rb"|[Cc]onnect.*returned \d+ ?\("
+        + error
+        + rb"|[Cc]onnect.*returned "
+        + error
+        + rb", exceeded|[Cc]onnect.*failed with error.*"
+        + error
+    )
+
+
 CLUES = (
     Clue(
         id="bootstrap-using",
@@ -34,17 +49,26 @@ CLUES = (
     ),
     Clue(
         id="bootstrap-odd-interface",
-        pattern=rb"Bootstrap ?: Using \[?0?\]?(?:lo|docker\d+|virbr\d+|br-[0-9a-f]+|lxcbr\d+|"
-        rb"lxdbr\d+|cni\d+|flannel\.\d+|tunl0|veth\w+|cali\w+|kube-ipvs0|nodelocaldns|usb\d+|"
+        pattern=rb"(?:Bootstrap ?: Using|NET : Using interface) "
+        rb"\[?0?\]?(?:lo|docker\d+|virbr\d+|br-[0-9a-f]+|lxcbr\d+|"
+        rb"lxdbr\d+|cni\d+|flannel\.\d+|tunl0|ip6tnl0|veth\w+|cali\w+|kube-ipvs0|nodelocaldns|usb\d+|"
         rb"enx[0-9a-f]{12}|idrac|tailscale\d+|wg\d+|zt\w+):",
         seen="NCCL, all versions",
         source="NVIDIA/nccl env.rst: lo and docker only where nothing else exists; field logs",
         example="NCCL INFO Bootstrap : Using virbr0:192.168.122.1<0>",
     ),
     Clue(
+        id="socket-odd-interface",
+        pattern=rb"NET/Socket ?: Using "
+        rb".*\[\d+\](?:docker\d|virbr\d|veth|br-[0-9a-f]|lxcbr|lxdbr|cni\d|"
+        rb"flannel|tunl0|ip6tnl|cali|tailscale|zt\w)",
+        seen="NCCL, all versions",
+        source="NVIDIA/nccl src/transport/net_socket.cc; oneflow #3586",
+        example="NCCL INFO NET/Socket : Using [0]eno1:172.18.40.41<0> [1]veth25f2e72:fe80::1<0>",
+    ),
+    Clue(
         id="connect-refused",
-        pattern=rb"[Cc]onnect(?:ing)?(?: to|ed to)? .*(?:failed|returned).*Connection refused|"
-        rb"Call to connect .*(?:failed|returned).*Connection refused",
+        pattern=_connect(rb"Connection refused"),
         seen="NCCL: `Connect to X failed :` to 2.11, `socketStartConnect:` to 2.23, `exceeded "
         "error "
         "retry count` from 2.24",
@@ -54,7 +78,7 @@ CLUES = (
     ),
     Clue(
         id="connect-no-route",
-        pattern=rb"[Cc]onnect.*(?:failed|returned|error).*No route to host",
+        pattern=_connect(rb"No route to host"),
         seen="NCCL, all versions",
         source="NVIDIA/nccl src/misc/socket.cc, src/os/linux.cc",
         example="include/socket.h:409 NCCL WARN Net : Connect to 192.0.2.9<54263> failed : No "
@@ -63,7 +87,16 @@ CLUES = (
     ),
     Clue(
         id="connect-timed-out",
-        pattern=rb"[Cc]onnect.*(?:failed|returned|error).*(?:Connection|Operation) timed out",
+        pattern=_connect(rb"(?:Connection|Operation) timed out"),
+        seen="NCCL, all versions",
+        source="NVIDIA/nccl src/misc/socket.cc, src/os/linux.cc",
+        example="misc/socket.cc:483 NCCL WARN socketStartConnect: Connect to 10.0.0.2<45763> "
+        "failed "
+        ": Connection timed out",
+    ),
+    Clue(
+        id="connect-timed-out-address",
+        pattern=rb"[Cc]onnect to (?P<address>[\d.]+)<\d+> (?:failed|returned).*timed out",
         seen="NCCL, all versions",
         source="NVIDIA/nccl src/misc/socket.cc, src/os/linux.cc",
         example="misc/socket.cc:483 NCCL WARN socketStartConnect: Connect to 10.0.0.2<45763> "
@@ -72,7 +105,7 @@ CLUES = (
     ),
     Clue(
         id="connect-unreachable",
-        pattern=rb"[Cc]onnect.*(?:failed|returned|error).*Network is unreachable",
+        pattern=_connect(rb"Network is unreachable"),
         seen="NCCL, gloo",
         source="NVIDIA/nccl src/misc/socket.cc, errno 101",
         example="misc/socket.cc:483 NCCL WARN socketStartConnect: Connect to 172.17.0.2<45763> "
@@ -80,7 +113,7 @@ CLUES = (
     ),
     Clue(
         id="connect-aborted",
-        pattern=rb"[Cc]onnect.*(?:failed|returned|error).*Software caused connection abort",
+        pattern=_connect(rb"Software caused connection abort"),
         seen="NCCL",
         source="NVIDIA/nccl-tests #166",
         example="misc/socket.cc:483 NCCL WARN socketStartConnect: Connect to 10.0.0.2<45763> "
@@ -90,7 +123,8 @@ CLUES = (
     Clue(
         id="connect-odd-address",
         pattern=rb"[Cc]onnect to (?:127\.\d+\.\d+\.\d+|172\.17\.\d+\.\d+|192\.168\.122\.\d+|"
-        rb"169\.254\.\d+\.\d+)<\d+> (?:failed|returned)",
+        rb"169\.254\.\d+\.\d+|\S+%(?:veth|docker|virbr|br-|cali|ip6tnl)\w*)<\d+> ?"
+        rb"(?:failed|returned)",
         seen="NCCL",
         source="loopback, docker's and libvirt's default bridges, link-local: never routed",
         example="misc/socket.cc:483 NCCL WARN socketStartConnect: Connect to 172.17.0.1<45763> "
@@ -205,7 +239,7 @@ CLUES = (
         id="dns-failed",
         pattern=rb"Name or service not known|Temporary failure in name resolution|"
         rb"No address associated with hostname|nodename nor servname provided|"
-        rb"Could not resolve host(?:name)?|[Uu]nable to resolve host(?:name)?|"
+        rb"Could not resolve host(?:name)?|can't resolve '[^(]|"
         rb"NXDOMAIN|EAI_NONAME|EAI_AGAIN|unable to find address for: \S+|"
         rb"Net : error encountered when getting address info",
         seen="glibc, PyTorch, ssh, mpirun, curl, NCCL",
@@ -236,7 +270,8 @@ CLUES = (
         id="gloo-localhost",
         pattern=rb"(?:Gloo|gloo).*connect(?:FullMesh)?.*127\.0\.\d+\.\d+|"
         rb"connect \[(?:127\.0\.\d+\.\d+|::1)\]:\d+: Connection refused|"
-        rb"GLOO_SOCKET_IFNAME=lo\b",
+        rb"GLOO_SOCKET_IFNAME=lo\b|Using the loopback address as fallback.*GLOO_SOCKET_IFNAME|"
+        rb"Gloo connectFullMesh failed .*remote=\[127\.",
         seen="gloo",
         source="pytorch/gloo gloo/transport/tcp/pair.cc; Debian's 127.0.1.1 in /etc/hosts",
         example="RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:799] connect "
@@ -266,6 +301,14 @@ CLUES = (
         source="NVIDIA/nccl src/misc/socket.cc",
         example="misc/socket.cc:483 NCCL WARN socketStartConnect: Connect to fe80::1%eth0<45763> "
         "failed : Invalid argument",
+    ),
+    Clue(
+        id="ipv6-literal-as-name",
+        pattern=rb"network addresses of \(\[[0-9a-f]+:[0-9a-f:]+\], \d+\) cannot be retrieved",
+        seen="PyTorch, when MASTER_ADDR is an IPv6 address in brackets",
+        source="pytorch socket.cpp",
+        example="[W socket.cpp:752] [c10d] The IPv6 network addresses of ([2001:db8::1540], 59699) "
+        "cannot be retrieved (gai error: -2 - Name or service not known)",
     ),
     Clue(
         id="ipv6-unsupported",
@@ -341,6 +384,18 @@ CAUSES = (
                 "says No route to host, as firewalld's default does",
             ),
             Rule(
+                needs=("connect-timed-out", "connect-same-network"),
+                unless=(
+                    "connect-odd-address",
+                    "bootstrap-odd-interface",
+                    "socket-odd-interface",
+                    "wc-any",
+                ),
+                confidence=0.62,
+                because="an address of the very network that bootstrap uses does not answer: "
+                "packets are dropped",
+            ),
+            Rule(
                 needs=("connect-timed-out",),
                 unless=("connect-odd-address", "closed-by-peer", "bootstrap-odd-interface"),
                 confidence=0.5,
@@ -406,6 +461,7 @@ CAUSES = (
             ),
             Rule(
                 needs=("socket-family-zero",),
+                unless=("bootstrap-using",),
                 confidence=0.7,
                 because="the address to connect to has no family: no usable IP interface",
             ),
@@ -454,6 +510,18 @@ CAUSES = (
                 confidence=0.8,
                 because="bootstrap is on a bridge, tunnel or loopback interface and connecting "
                 "fails",
+            ),
+            Rule(
+                needs=("socket-odd-interface",),
+                any_of=(
+                    "connect-refused",
+                    "connect-timed-out",
+                    "connect-no-route",
+                    "connect-unreachable",
+                ),
+                confidence=0.66,
+                because="data sockets also use a bridge or a container's own interface, and "
+                "connecting fails",
             ),
             Rule(
                 needs=("connect-unreachable",),
@@ -750,6 +818,11 @@ CAUSES = (
                 ),
                 confidence=0.8,
                 because="bootstrap is on a link-local IPv6 address and connecting fails",
+            ),
+            Rule(
+                needs=("ipv6-literal-as-name",),
+                confidence=0.75,
+                because="an IPv6 address in brackets is taken for a host's name",
             ),
             Rule(
                 needs=("connect-ipv6-failed",),
