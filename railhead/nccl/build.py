@@ -30,7 +30,17 @@ def build(
     sinks: dict[str, Sink] = {sign.id: partial(facts.take, sign.id) for sign in SIGNS}
     known = {sign.id: sign for sign in (*SIGNS, *trouble.SIGNS, *cause_signs(), *signs)}
     scanner = Scanner(
-        tuple(known.values()), sinks=sinks, rank_of=facts.rank_of, native=native, tick=tick
+        tuple(known.values()),
+        sinks=sinks,
+        counted={
+            "nccl.comm-nodes": facts.count_nodes,
+            "nccl.init-start": facts.count_started,
+            "nccl.init-complete": facts.count_completed,
+            "nccl.destroy": facts.count_completed,
+        },
+        rank_of=facts.rank_of,
+        native=native,
+        tick=tick,
     )
     scan = scanner.run(resolve(inputs))
     judge = Judge(facts, scan.hits)

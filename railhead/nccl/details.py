@@ -317,7 +317,9 @@ def _device_notes(facts: Facts) -> list[Note]:
 def _communicator_notes(facts: Facts, hits: Hits) -> list[Note]:
     found = []
     for key, comm in facts.comms.items():
-        if not comm.ranks or comm.ranks < 2 or not hits.any("nccl.init-start"):
+        # Of sampled lines a missing one shows nothing.
+        whole = hits["nccl.init-start"].exact and hits["nccl.init-complete"].exact
+        if not comm.ranks or comm.ranks < 2 or not hits.any("nccl.init-start") or not whole:
             continue
         absent = sorted(set(range(comm.ranks)) - comm.started)
         open_ranks = sorted(comm.started - comm.completed)

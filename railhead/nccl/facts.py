@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from railhead.nccl.lines import Line
-from railhead.nccl.scan import Where, evidence
+from railhead.nccl.scan import Spot
 from railhead.nccl.signs import Evidence, Sign
 
 MAX_ITEMS = 65_536
@@ -35,18 +35,21 @@ ROWS: tuple[tuple[str, bytes, bytes | tuple[bytes, ...] | None], ...] = (
     ),
     (
         "nccl.channel-p2p",
+        rb"(?:(?:Channel|Ring) (?P<channel>\d{1,4})(?:/\d{1,4})? : )?"
         rb"(?P<src>\d{1,7})(?:\[[0-9a-f]{1,12}\])? -> (?P<dst>\d{1,7})(?:\[[0-9a-f]{1,12}\])?"
         rb"\s+via (?P<how>P2P/[\w ]{1,20})",
         b"via P2P/",
     ),
     (
         "nccl.channel-shm",
+        rb"(?:(?:Channel|Ring) (?P<channel>\d{1,4})(?:/\d{1,4})? : )?"
         rb"(?P<src>\d{1,7})(?:\[[0-9a-f]{1,12}\])? -> (?P<dst>\d{1,7})(?:\[[0-9a-f]{1,12}\])?"
         rb"\s+via (?P<how>SHM)",
         b"via SHM",
     ),
     (
         "nccl.channel-shm-old",
+        rb"(?:(?:Channel|Ring) (?P<channel>\d{1,4})(?:/\d{1,4})? : )?"
         rb"(?P<src>\d{1,7})(?:\[[0-9a-f]{1,12}\])? -> (?P<dst>\d{1,7})(?:\[[0-9a-f]{1,12}\])?"
         rb"\s+via direct (?P<how>shared memory)",
         b"via direct shared memory",
@@ -106,8 +109,14 @@ ROWS: tuple[tuple[str, bytes, bytes | tuple[bytes, ...] | None], ...] = (
     ("nccl.network-assigned", rb"Assigned NET plugin (?P<net>\S.{0,60}?) to comm", None),
     (
         "nccl.devices",
-        rb"NET/(?P<net>[\w. \-]{1,40}?) ?: Using (?P<list>\[\d{1,4}\].*)",
+        rb"NET/(?P<net>[\w.\-]{1,40}?)(?: \d{4}-\S{10,40})? ?: Using (?P<list>\[\d{1,4}\].*)",
         b": Using [",
+    ),
+    # 2.3: one device a line.
+    (
+        "nccl.device-old",
+        rb"NET/(?P<net>IB) ?: ?\[(?P<dev>\d{1,3})\] ?(?P<name>\w{1,40}):\d/(?P<layer>IB|RoCE)",
+        (b"NET/IB: [", b"NET/IB : ["),
     ),
     ("nccl.no-ib", rb"NET/(?:IB\w{0,10}|UCX) ?: No device found", b": No device found"),
     ("nccl.bootstrap", rb"Bootstrap ?: Using (?:\[\d+\])?(?P<if>[^\s:]{1,60}):(?P<addr>\S*)", None),
@@ -147,14 +156,24 @@ ROWS: tuple[tuple[str, bytes, bytes | tuple[bytes, ...] | None], ...] = (
         rb"|provider efa output empty list",
         None,
     ),
+    (
+        "ofi.tuner",
+        rb"uner init.{0,40}?: comm with (?P<n>\d{1,7}) ranks and (?P<nodes>\d{1,6}) nodes",
+        b" ranks and ",
+    ),
     ("ofi.dmabuf", rb"Support for DMA-BUF registrations: (?P<v>true|false)", None),
     (
         "gcp.version",
         rb"(?:Initializing network |Initializing )(?P<name>FasTrak|gIB|GPUDirectTCPX\w*),? "
-        rb"(?:version )?v?(?P<v>[\w.\-]{1,40})",
+        rb"(?:version:? )?v?(?P<v>\d[\w.\-]{0,39})",
         b"nitializing ",
     ),
     ("gcp.tcpx", rb"NET/GPUDirectTCPX\w* ?: GPUDirectTCPX enable: (?P<v>\d)", None),
+    (
+        "gcp.named",
+        rb"\bNET/(?P<net>FasTrak|GPUDirectTCPX|gIB)",
+        (b"NET/FasTrak", b"NET/GPUDirectTCPX", b"NET/gIB"),
+    ),
     # GPUDirect RDMA. What a device can do is not what a connection does.
     ("gdr.dmabuf", rb"DMA-BUF is available on GPU device (?P<gpu>\d{1,4})", None),
     (
@@ -166,14 +185,15 @@ ROWS: tuple[tuple[str, bytes, bytes | tuple[bytes, ...] | None], ...] = (
     (
         "gdr.gpu",
         rb"GPU Direct RDMA (?P<on>Enabled|Disabled) for (?!HCA )(?P<what>.{1,80}?)"
-        rb"(?: \(distance (?P<d>\d+) (?:<=|>) (?P<max>\d+)\)(?:, read (?P<read>\d))?|$)",
+        rb"(?: \(distance (?P<d>\d+) (?:<=?|>=?) (?P<max>\d+)\)(?:, read (?P<read>\d))?|\s*$)",
         b"GPU Direct RDMA ",
     ),
     # Which library complains, and what shows that verbs run over Ethernet.
     (
         "verbs.error",
-        rb"NET/IB\w{0,10} ?: (?:\w{1,20} ?: )?Got (?:completion|async)|NCCL WARN Call to (?:wrap_)?"
-        rb"ibv_(?:create|modify|reg|alloc|query_gid|poll|post)\w* failed",
+        rb"NET/IB\w{0,10} ?: ?(?:\w{1,20} ?: )?Got (?:completion|async)"
+        rb"|NCCL WARN Call to (?:wrap_)?ibv_"
+        rb"(?:create|modify|reg|alloc|query_gid|poll|post)\w* failed",
         (b"Got completion", b"Got async", b"Call to ibv_", b"Call to wrap_ibv_"),
     ),
     (
@@ -209,6 +229,8 @@ ROWS: tuple[tuple[str, bytes, bytes | tuple[bytes, ...] | None], ...] = (
         rb"Call to (?:recv|write|send|read|sendmsg|recvmsg)\w* (?:from .{0,80})?failed",
         b"Call to ",
     ),
+    ("socket.stack", rb"transport/net_socket\.cc:\d+ -> \d", None),
+    ("verbs.stack", rb"transport/net_ib(?:/\w{1,20})?\.cc:\d+ -> \d", b"transport/net_ib"),
     ("nccl.proxy-error", rb"\[Proxy [Tt]hread(?: error)?\]", b"[Proxy "),
     # Settings.
     *(
@@ -240,6 +262,12 @@ ROWS: tuple[tuple[str, bytes, bytes | tuple[bytes, ...] | None], ...] = (
         rb"\s+(?P<wrong>\S{1,12})",
         (b" fp8_", b" f8e", *(b" " + kind + b" " for kind in TYPES)),
     ),
+    (
+        "tests.row-units",
+        rb"(?:^|\s)(?P<size>\d{1,6})(?P<unit>[KMG])B\s+\d{1,15}\s+\d{1,12}\.\d{1,4}\s+"
+        rb"(?P<alg>\d{1,7}\.\d{1,4})\s+(?P<bus>\d{1,7}\.\d{1,4})\s*$",
+        (b"KB    ", b"MB    ", b"GB    "),
+    ),
     ("tests.average", rb"Avg bus bandwidth\s*:\s*(?P<v>[\d.]{1,20})(?:\s+(?P<ok>\w+))?", None),
     ("tests.bounds", rb"Out of bounds values\s*:\s*(?P<n>\d{1,18})\s+(?P<ok>OK|FAILED)", None),
     (
@@ -261,11 +289,13 @@ class Seen:
     counts: Counter[str] = field(default_factory=Counter)
     first: dict[str, Evidence] = field(default_factory=dict)
 
-    def add(self, value: str, at: Evidence) -> None:
+    def add(self, value: str, at: Spot) -> None:
         """Count one more; past :data:`MAX_VALUES` values, new ones are not kept."""
-        if value in self.counts or len(self.counts) < MAX_VALUES:
+        if value in self.counts:
             self.counts[value] += 1
-            self.first.setdefault(value, at)
+        elif len(self.counts) < MAX_VALUES:
+            self.counts[value] = 1
+            self.first[value] = at.evidence()
 
     def __bool__(self) -> bool:
         return bool(self.counts)
@@ -328,8 +358,8 @@ class Facts:
         # (node, pid, gpu) to the rank in the largest communicator that it printed.
         self.rank_by_process: dict[tuple[str | None, int | None, int | None], tuple[int, int]] = {}
         self.routes: dict[tuple[int, str], Route] = {}
-        self.local_ranks: set[int] = set()
-        self.local_hops: set[tuple[int, int]] = set()
+        # (channel, from, to) of the connections within a node.
+        self.local_hops: set[tuple[int, int, int]] = set()
         self.networks: Seen = self.seen("network")
         self.channels: Seen = self.seen("channel-net")
         self.devices: dict[str, dict[int, tuple[str, str]]] = {}
@@ -345,7 +375,10 @@ class Facts:
         self.largest: Row | None = None
         self.peak: Row | None = None
         self.bad_rows: list[Evidence] = []
+        # Set once lines of communicators are only counted: they no longer say who connects what.
+        self.counting = False
         self.ring = 0
+        self.tuned_ranks = 0
 
     def seen(self, kind: str) -> Seen:
         """The values of one kind."""
@@ -356,12 +389,12 @@ class Facts:
         known = self.rank_by_process.get((line.node, line.pid, line.gpu))
         return known[1] if known else None
 
-    def take(self, sign: str, line: Line, match: re.Match[bytes], where: Where) -> None:
+    def take(self, sign: str, at: Spot, match: re.Match[bytes]) -> None:
         """One match of one of :data:`SIGNS`."""
-        at = evidence(line, where, rank=line.rank, match=None)
+        line = at.line
         if line.node is not None:
-            if len(self.hosts) < MAX_ITEMS:
-                self.hosts.setdefault(line.node, at)
+            if line.node not in self.hosts and len(self.hosts) < MAX_ITEMS:
+                self.hosts[line.node] = at.evidence()
             if line.pid is not None and len(self.writers) < MAX_ITEMS:
                 self.writers.add((line.node, line.pid, line.gpu or 0))
         text = {
@@ -374,10 +407,10 @@ class Facts:
         else:
             self._value(sign, text, at)
 
-    def _value(self, sign: str, text: dict[str, str], at: Evidence) -> None:
+    def _value(self, sign: str, text: dict[str, str], at: Spot) -> None:
         self.seen(sign).add(" ".join(text.values()), at)
 
-    def _channel_net(self, text: dict[str, str], line: Line, at: Evidence) -> None:
+    def _channel_net(self, text: dict[str, str], line: Line, at: Spot) -> None:
         net = text["net"].strip()
         self.channels.add(net, at)
         self.seen("channel-gdr" if "gdr" in text else "channel-no-gdr").add(net, at)
@@ -387,7 +420,8 @@ class Facts:
             self.seen("pxn").add(net, at)
         if len(self.devices_used) < MAX_VALUES * 4 or (net, int(text["dev"])) in self.devices_used:
             self.devices_used[net, int(text["dev"])] += 1
-        if comm := self.current.get((line.node, line.pid, line.gpu)):
+        comm = self.current.get((line.node, line.pid, line.gpu))
+        if comm is not None and not self.counting:
             comm.nets[net] += 1
             comm.direct += "gdr" in text
             comm.staged += "gdr" not in text
@@ -405,18 +439,19 @@ class Facts:
         else:
             route.staged += 1
 
-    def _ring_order(self, text: dict[str, str], _line: Line, _at: Evidence) -> None:
-        self.ring = max(self.ring, len(text["ring"].split()))
+    def _ring_order(self, text: dict[str, str], _line: Line, _at: Spot) -> None:
+        # From 20 ranks on the line may be cut.
+        size = len(text["ring"].split())
+        self.ring = max(self.ring, size if size < 20 else 0)
 
-    def _channel_local(self, text: dict[str, str], _line: Line, at: Evidence) -> None:
+    def _channel_local(self, text: dict[str, str], _line: Line, at: Spot) -> None:
         self.seen("channel-local").add(text["how"].strip(), at)
         if len(self.local_hops) < MAX_ITEMS:
-            hop = (int(text["src"]), int(text["dst"]))
-            self.local_hops.add(hop)
-            self.local_ranks.update(hop)
+            src, dst = int(text["src"]), int(text["dst"])
+            self.local_hops.add((int(text.get("channel", -1)), src, dst))
 
-    def _comm(self, text: dict[str, str], line: Line, at: Evidence) -> tuple[Comm, int]:
-        address = f"{line.node}/{line.pid}/{text['comm']}"
+    def _comm(self, text: dict[str, str], line: Line, at: Spot) -> tuple[Comm, int]:
+        address = f"{text['comm']} {text['rank']} {text['n']}"
         ranks = int(text["n"])
         rank = int(text["rank"])
         key = text.get("id") or self.comm_of.get(address)
@@ -433,7 +468,7 @@ class Facts:
                 self.comms[key] = known
         known.ranks = ranks
         if len(known.evidence) < 3:
-            known.evidence.append(at)
+            known.evidence.append(at.evidence())
         process = (line.node, line.pid, line.gpu)
         if len(self.current) < MAX_ITEMS or process in self.current:
             self.current[process] = known
@@ -444,35 +479,68 @@ class Facts:
             self.rank_by_process[process] = (ranks, rank)
         return known, rank
 
-    def _comm_nodes(self, text: dict[str, str], line: Line, at: Evidence) -> None:
+    def count_nodes(self, match: re.Match[bytes]) -> None:
+        """A further line with nNodes."""
+        self.counting = True
+        key = self.comm_of.get(f"{match['comm'].decode()} {int(match['rank'])} {int(match['n'])}")
+        known = self.comms.get(key) if key is not None else None
+        if known is not None:
+            known.nodes = int(match["nodes"])
+            known.mnnvl |= match["mnnvl"] == b"1"
+
+    def count_started(self, match: re.Match[bytes]) -> None:
+        """A further ``Init START``."""
+        if known := self._known(match):
+            known.started.add(int(match["rank"]))
+
+    def count_completed(self, match: re.Match[bytes]) -> None:
+        """A further ``Init COMPLETE`` or ``Destroy COMPLETE``."""
+        if known := self._known(match):
+            known.started.add(int(match["rank"]))
+            known.completed.add(int(match["rank"]))
+
+    def _known(self, match: re.Match[bytes]) -> Comm | None:
+        self.counting = True
+        comm, rank, ranks = match["comm"].decode(), int(match["rank"]), int(match["n"])
+        key = match["id"].decode() if match["id"] else self.comm_of.get(f"{comm} {rank} {ranks}")
+        if key is None:
+            return None
+        if len(self.comm_of) < MAX_ITEMS:
+            self.comm_of[f"{comm} {rank} {ranks}"] = key
+        known = self.comms.get(key)
+        if known is None and len(self.comms) < MAX_COMMUNICATORS:
+            known = self.comms[key] = Comm(ranks=ranks)
+        return known
+
+    def _comm_nodes(self, text: dict[str, str], line: Line, at: Spot) -> None:
         known, rank = self._comm(text, line, at)
         known.nodes = int(text["nodes"])
         known.mnnvl |= text.get("mnnvl") == "1"
         known.started.add(rank)
         self.seen("nodes").add(text["nodes"], at)
 
-    def _started(self, text: dict[str, str], line: Line, at: Evidence) -> None:
+    def _started(self, text: dict[str, str], line: Line, at: Spot) -> None:
         known, rank = self._comm(text, line, at)
         known.started.add(rank)
 
-    def _completed(self, text: dict[str, str], line: Line, at: Evidence) -> None:
+    def _completed(self, text: dict[str, str], line: Line, at: Spot) -> None:
         known, rank = self._comm(text, line, at)
         known.started.add(rank)
         known.completed.add(rank)
 
-    def _aborted(self, text: dict[str, str], line: Line, at: Evidence) -> None:
+    def _aborted(self, text: dict[str, str], line: Line, at: Spot) -> None:
         known, rank = self._comm(text, line, at)
         known.aborted.add(rank)
 
-    def _destroyed(self, text: dict[str, str], line: Line, at: Evidence) -> None:
+    def _destroyed(self, text: dict[str, str], line: Line, at: Spot) -> None:
         known, rank = self._comm(text, line, at)
         known.started.add(rank)
         known.completed.add(rank)
 
-    def _network(self, text: dict[str, str], _line: Line, at: Evidence) -> None:
+    def _network(self, text: dict[str, str], _line: Line, at: Spot) -> None:
         self.networks.add(text["net"].strip(), at)
 
-    def _devices(self, text: dict[str, str], _line: Line, at: Evidence) -> None:
+    def _devices(self, text: dict[str, str], _line: Line, at: Spot) -> None:
         net = text["net"].strip()
         self.seen("device-list").add(net, at)
         known = self.devices.setdefault(net, {}) if len(self.devices) < MAX_VALUES else {}
@@ -488,7 +556,22 @@ class Facts:
         if oob := re.search(r"OOB ([^\s:]{1,60}):", text["list"]):
             self.seen("oob").add(oob[1], at)
 
-    def _setting(self, text: dict[str, str], line: Line, at: Evidence) -> None:
+    def _device_old(self, text: dict[str, str], _line: Line, at: Spot) -> None:
+        self.seen("device-list").add(text["net"], at)
+        known = self.devices.setdefault(text["net"], {})
+        if len(known) < MAX_VALUES * 4:
+            known.setdefault(int(text["dev"]), (text["name"], text["layer"]))
+        self.seen("link-layer").add(text["layer"], at)
+
+    def _tuner(self, text: dict[str, str], _line: Line, at: Spot) -> None:
+        self.seen("nodes").add(text["nodes"], at)
+        self.tuned_ranks = max(self.tuned_ranks, int(text["n"]))
+
+    def _row_units(self, text: dict[str, str], line: Line, at: Spot) -> None:
+        unit = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}[text["unit"]]
+        self._test_row({**text, "size": str(int(text["size"]) * unit), "wrong": "N/A"}, line, at)
+
+    def _setting(self, text: dict[str, str], line: Line, at: Spot) -> None:
         name, value = text["name"], text["value"].strip().strip("'\"")
         self.seen(f"setting {name}").add(value, at)
         if len(self.settings) < 512 or name in self.settings:
@@ -498,35 +581,35 @@ class Facts:
                 if len(nodes) < MAX_COMMUNICATORS:
                     nodes.add(line.node or (f"rank {line.rank}" if line.rank is not None else "?"))
 
-    def _version(self, text: dict[str, str], _line: Line, at: Evidence) -> None:
+    def _version(self, text: dict[str, str], _line: Line, at: Spot) -> None:
         self.seen(text["kind"].lower()).add(text["v"].removesuffix("."), at)
         if "cuda" in text:
             self.seen("cuda").add(text["cuda"], at)
 
-    def _gdr_hca(self, text: dict[str, str], _line: Line, at: Evidence) -> None:
+    def _gdr_hca(self, text: dict[str, str], _line: Line, at: Spot) -> None:
         kind = "socket" if text.get("net", "").strip().endswith("Socket") else "rdma"
         self.seen(f"gdr.hca {kind}").add(text["on"], at)
 
-    def _gdr_gpu(self, text: dict[str, str], _line: Line, at: Evidence) -> None:
+    def _gdr_gpu(self, text: dict[str, str], _line: Line, at: Spot) -> None:
         self.seen("gdr.gpu").add(text["on"], at)
 
-    def _test_rank(self, text: dict[str, str], _line: Line, at: Evidence) -> None:
+    def _test_rank(self, text: dict[str, str], _line: Line, at: Spot) -> None:
         rank = int(text["rank"])
         who = (text["host"], text["pid"], text["dev"])
         if rank in self.test_ranks and self.test_ranks[rank] != who:
             if len(self.repeated_ranks) < 3:
-                self.repeated_ranks.append(at)
+                self.repeated_ranks.append(at.evidence())
         elif len(self.test_ranks) < MAX_ITEMS:
             self.test_ranks[rank] = who
         self.seen("gpu-model").add(text.get("gpu", "").strip(), at)
 
-    def _test_row(self, text: dict[str, str], _line: Line, at: Evidence) -> None:
+    def _test_row(self, text: dict[str, str], _line: Line, at: Spot) -> None:
         row = Row(
             size=int(text["size"]),
             algbw=float(text["alg"]),
             busbw=float(text["bus"]),
             wrong=text["wrong"],
-            at=at,
+            at=at.evidence(),
         )
         self.row_count += 1
         if self.largest is None or row.size >= self.largest.size:
@@ -536,8 +619,8 @@ class Facts:
         # A ratio needs digits: of a large enough row.
         if len(self.rows) < MAX_VALUES and row.algbw >= 1:
             self.rows.append(row)
-        if row.wrong not in ("0", "N/A") and re.fullmatch(r"[1-9]\d*", row.wrong):
-            self.bad_rows.append(at) if len(self.bad_rows) < 3 else None
+        if re.fullmatch(r"[1-9]\d*", row.wrong) and len(self.bad_rows) < 3:
+            self.bad_rows.append(row.at)
 
     _handlers = {  # noqa: RUF012 - never changed
         "nccl.channel-net": _channel_net,
@@ -554,6 +637,9 @@ class Facts:
         "nccl.network-old": _network,
         "nccl.network-assigned": _network,
         "nccl.devices": _devices,
+        "nccl.device-old": _device_old,
+        "ofi.tuner": _tuner,
+        "tests.row-units": _row_units,
         "nccl.setting": _setting,
         "nccl.setting-short": _setting,
         "nccl.version": _version,

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 TEXT_BYTES = 400
 
 ANSI = re.compile(rb"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 NCCL = re.compile(
     rb"(?P<node>[A-Za-z0-9][\w.\-]{0,253}):(?P<pid>\d{1,10}):(?P<tid>\d{1,10}) "
-    rb"(?:\[(?P<gpu>-?\d{1,4})\] )?"
+    rb"\[ ?(?P<gpu>-?\d{1,4}) ?\] "
 )
-AGAIN = re.compile(rb":\d{1,10}:\d{1,10} \[")
+AGAIN = re.compile(rb":\d{1,10}:\d{1,10} \[ ?-?\d{1,4} ?\] ")
 # Each is tried at the start of what is left; `rank` and `node` are who wrote the line.
 PREFIXES = tuple(
     re.compile(pattern)
@@ -35,8 +35,7 @@ PREFIXES = tuple(
 JSON_KEYS = ("log", "message", "msg", "textPayload", "MESSAGE", "line", "text")
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """A message and who wrote it. ``gpu`` is NCCL's index of the device in its process."""
 
     message: bytes
@@ -117,11 +116,12 @@ def _nccl(
 ) -> Line:
     node, pid, tid, gpu = head.groups()
     return Line(
-        message=message.rstrip(),
+        # A message pasted from a table ends in its column's bar.
+        message=message.rstrip().removesuffix(b" |"),
         rank=rank,
         node=node.decode(),
         pid=int(pid),
         tid=int(tid),
-        gpu=int(gpu) if gpu else None,
+        gpu=int(gpu),
         time=time,
     )

@@ -88,7 +88,8 @@ class Reading:
         causes: what `railhead.diagnose` makes of it, best first.
         notes: what disagrees, is set and should not be, or was not used.
         files: the inputs' names.
-        lines, bytes: how much was read, after decompression.
+        lines: how many were read; None when they were not all counted.
+        bytes: how much was read, after decompression.
         engine: ``hyperscan`` or ``re``.
         sampled: ids of signs whose counts are lower bounds.
     """
@@ -105,7 +106,7 @@ class Reading:
     causes: tuple[Any, ...] = ()
     notes: tuple[Note, ...] = ()
     files: tuple[str, ...] = ()
-    lines: int = 0
+    lines: int | None = 0
     bytes: int = 0
     engine: str = "re"
     sampled: frozenset[str] = frozenset()

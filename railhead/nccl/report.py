@@ -142,6 +142,6 @@ def show(reading: Reading, console: Console, *, evidence: int) -> None:
         lines(note.evidence)
     size = f"{reading.bytes / 1e6:.1f} MB" if reading.bytes >= 1e5 else f"{reading.bytes} bytes"
     console.print(
-        f"[dim]read {reading.lines} lines, {size}, {len(reading.files)} input(s)[/dim]",
+        f"[dim]read {size} of {len(reading.files)} input(s)[/dim]",
         highlight=False,
     )

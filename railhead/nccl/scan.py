@@ -1,9 +1,9 @@
 """One streaming pass over any amount of log, for any number of signs.
 
 Most lines of a big log say nothing new. A native matcher of many literals (Hyperscan, where it is
-installed) finds the lines that can matter; only those are taken apart in Python. A literal that is
-on nearly every line is sampled from then on, evenly, so that the time per byte stays bounded; its
-count is then a lower bound, and says so.
+installed) finds the lines that can matter while the next block is read; only those are taken apart
+in Python. A literal that is on nearly every line is sampled from then on, evenly, so that the time
+per byte stays bounded; the count of its signs is then a lower bound, and says so.
 """
 
 from __future__ import annotations
@@ -14,38 +14,126 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
 
+from railhead.nccl import engines
+from railhead.nccl.engines import WINDOW, Needle
 from railhead.nccl.lines import TEXT_BYTES, Line, parse
 from railhead.nccl.signs import Evidence, Hit, Hits, Sign
-from railhead.nccl.sources import LONGEST_LINE, CutError, Source, blocks, resolve
+from railhead.nccl.sources import BLOCK, LONGEST_LINE, Block, CutError, Source, blocks, resolve
 
 KEPT = 5
 MAX_NAMES = 4096
 # A message is matched up to here: NCCL's are below 1 KiB, and no regex meets an endless line.
 MESSAGE_BYTES = 4096
-WINDOW = 8192
 # Below this a native engine costs more to build than it saves.
-NATIVE_FROM_BYTES = 1 << 18
-# A literal seen this often, and more than once in so many bytes, is sampled from then on.
-HEAVY_COUNT = 2000
-HEAVY_EVERY = 1 << 16
-SAMPLES = 4
-WORKERS = 2
-IN_FLIGHT = 6
-# Digits, hexadecimal ones too, are alike: lines that differ in addresses and numbers only are one.
-_DIGITS = bytes(0x30 if chr(byte) in "0123456789abcdef" else byte for byte in range(256))
+NATIVE_FROM_BYTES = 1 << 19
+# A literal seen this often, and more than once in so many bytes, is sampled from then on. Lines of
+# communicators are worth more: they tell each rank.
+HEAVY_COUNT, EXACT_COUNT, HEAVY_EVERY = 500, 10_000, 1 << 19
+# Matches of sampled literals that the engine reports before it is built anew without them.
+STALE = 20_000
+# From so many matches of a sign on, its lines are no longer taken apart: they are counted.
+FULL = 100
+SAMPLES = 3
+SAMPLE_WINDOW = 1 << 14
+SCANNERS = 2
+IN_FLIGHT = 3
+# Lines of a bigger file are counted only as far as the last line that is kept.
+COUNTED_BYTES = 1 << 26
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Where:
-    """Where a line stands: the input's name, and its number counted from 1."""
+class _Numbers:
+    """Line numbers of one source, in order, counted when one is asked for.
 
-    file: str
-    line: int
+    Args:
+        source: read again for the lines between two that are kept, where that can be done.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self.name = source.name
+        self._path = source.path
+        self._block: Block | None = None
+        # Newlines before this offset: of the file, or of the block where it cannot be read again.
+        self._at = 0
+        self._newlines = 0
+        self._end = 0
+
+    def enter(self, block: Block) -> None:
+        """From here on positions are in this block."""
+        self._block = block
+        if block.offset is None:
+            self._at = 0
+
+    def leave(self) -> None:
+        """The block's bytes are about to go."""
+        block = self._block
+        if block is None:
+            return
+        if block.offset is None:
+            self._newlines += block.data.count(b"\n", self._at, block.size)
+        else:
+            self._end = block.offset + block.size
+            if self._end <= COUNTED_BYTES:
+                self.at(block.size)
+        self._block = None
+
+    def at(self, position: int) -> int:
+        """The number of the line that holds a position of the block; positions never go back."""
+        block = self._block
+        if block is None:
+            return self._newlines + 1
+        base = block.offset or 0
+        if self._at < base:
+            self._catch_up(base)
+        if position > self._at - base:
+            self._newlines += block.data.count(b"\n", self._at - base, position)
+            self._at = base + position
+        return self._newlines + 1
+
+    def _catch_up(self, to: int) -> None:
+        if self._path is not None:
+            with self._path.open("rb", buffering=0) as file:
+                file.seek(self._at)
+                while self._at < to and (data := file.read(min(BLOCK, to - self._at))):
+                    self._newlines += data.count(b"\n")
+                    self._at += len(data)
+        self._at = to
+
+    def total(self) -> int | None:
+        """Lines of the source; None when not all were counted."""
+        return self._newlines if self._at >= self._end else None
 
 
-Sink = Callable[[Line, "re.Match[bytes]", Where], None]
+class Spot:
+    """A line and where it stands; evidence is made of it only when it is kept."""
+
+    __slots__ = ("_at", "_numbers", "line", "rank")
+
+    def __init__(self, line: Line, numbers: _Numbers, at: int) -> None:
+        self.line = line
+        self.rank = line.rank
+        self._numbers = numbers
+        self._at = at
+
+    def evidence(self, match: re.Match[bytes] | None = None) -> Evidence:
+        """The line as evidence, with the named groups of a match."""
+        groups = match.groupdict() if match else {}
+        return Evidence(
+            file=self._numbers.name,
+            line=self._numbers.at(self._at),
+            text=self.line.message[:TEXT_BYTES].decode("utf-8", "replace"),
+            rank=self.rank,
+            node=self.line.node,
+            time=self.line.time,
+            groups={
+                key: value[:TEXT_BYTES].decode("utf-8", "replace")
+                for key, value in groups.items()
+                if value is not None
+            },
+        )
+
+
+Sink = Callable[[Spot, "re.Match[bytes]"], None]
 
 
 @dataclass(kw_only=True)
@@ -63,7 +151,8 @@ class Scan:
 
     Attributes:
         hits: by the sign's id.
-        lines, bytes: of all inputs, after decompression.
+        lines: of all inputs; None when they were not all counted.
+        bytes: of all inputs, after decompression.
         files: the inputs' names, at most :data:`MAX_NAMES`.
         cut: inputs that ended early, with the reason.
         engine: ``hyperscan`` where the native matcher was used, else ``re``.
@@ -71,7 +160,7 @@ class Scan:
     """
 
     hits: Hits = field(default_factory=Hits)
-    lines: int = 0
+    lines: int | None = 0
     bytes: int = 0
     files: tuple[str, ...] = ()
     cut: tuple[str, ...] = ()
@@ -79,131 +168,7 @@ class Scan:
     sampled: frozenset[str] = frozenset()
 
 
-class Engine(Protocol):
-    """Finds candidate lines: pairs of an offset just behind a byte of the line, and a needle."""
-
-    name: str
-
-    def find(self, block: bytes) -> list[tuple[int, int]]:
-        """Matches in a block, in any order; at most one of each heavy needle."""
-
-    def demote(self, heavy: frozenset[int]) -> None:
-        """From now on report these at most once a block."""
-
-
-class PureEngine:
-    """Python only. Lines that differ in digits alone are looked at once."""
-
-    name = "re"
-
-    def __init__(self, needles: Sequence[tuple[bytes, bool]]) -> None:
-        self._plain = [
-            (text.translate(_DIGITS), number)
-            for number, (text, caseless) in enumerate(needles)
-            if not caseless
-        ]
-        self._caseless = [
-            (text.lower().translate(_DIGITS), number)
-            for number, (text, caseless) in enumerate(needles)
-            if caseless
-        ]
-        self._known: dict[bytes, tuple[int, ...]] = {}
-
-    def _needles_of(self, shape: bytes) -> tuple[int, ...]:
-        found = [number for text, number in self._plain if text in shape]
-        if self._caseless:
-            lower = shape.lower()
-            found += [number for text, number in self._caseless if text in lower]
-        return tuple(found)
-
-    def find(self, block: bytes) -> list[tuple[int, int]]:
-        """See :class:`Engine`."""
-        found: list[tuple[int, int]] = []
-        known = self._known
-        at = 0
-        for raw in block.split(b"\n"):
-            if len(raw) > LONGEST_LINE:
-                found += self._long(raw, at)
-            elif raw:
-                shape = raw.translate(_DIGITS)
-                numbers = known.get(shape)
-                if numbers is None:
-                    if len(known) > 20_000:
-                        known.clear()
-                    known[shape] = numbers = self._needles_of(shape)
-                found += [(at + 1, number) for number in numbers]
-            at += len(raw) + 1
-        return found
-
-    def _long(self, raw: bytes, at: int) -> Iterator[tuple[int, int]]:
-        for start in range(0, len(raw), WINDOW // 2):
-            piece = raw[start : start + WINDOW].translate(_DIGITS)
-            for number in self._needles_of(piece):
-                yield at + start + 1, number
-
-    def demote(self, heavy: frozenset[int]) -> None:
-        """See :class:`Engine`; the caller samples."""
-
-
-class NativeEngine:
-    """Hyperscan: every literal in one pass, without holding Python's lock."""
-
-    name = "hyperscan"
-
-    def __init__(self, needles: Sequence[tuple[bytes, bool]]) -> None:
-        import hyperscan
-
-        self._module = hyperscan
-        self._needles = needles
-        self._build(frozenset())
-
-    def _build(self, heavy: frozenset[int]) -> None:
-        module = self._module
-        flags = [
-            (module.HS_FLAG_CASELESS if caseless else 0)
-            | (module.HS_FLAG_SINGLEMATCH if number in heavy else 0)
-            for number, (_, caseless) in enumerate(self._needles)
-        ]
-        database = module.Database(mode=module.HS_MODE_BLOCK)
-        database.compile(
-            expressions=[text for text, _ in self._needles],
-            ids=list(range(len(self._needles))),
-            elements=len(self._needles),
-            flags=flags,
-            literal=True,
-        )
-        self._database = database
-        # A scratch serves one scan at a time: the first one stays with the database.
-        self._spare: deque[Any] = deque(module.Scratch(database) for _ in range(WORKERS + 1))
-
-    def find(self, block: bytes) -> list[tuple[int, int]]:
-        """See :class:`Engine`."""
-        found: list[tuple[int, int]] = []
-        append = found.append
-
-        def on_match(number: int, _start: int, end: int, _flags: int, _context: object) -> None:
-            append((end, number))
-
-        spare = self._spare
-        scratch = spare.popleft()
-        try:
-            self._database.scan(block, match_event_handler=on_match, scratch=scratch)
-        finally:
-            spare.append(scratch)
-        return found
-
-    def demote(self, heavy: frozenset[int]) -> None:
-        """See :class:`Engine`."""
-        self._build(heavy)
-
-
-def _engine(needles: Sequence[tuple[bytes, bool]], *, native: bool) -> Engine:
-    if native and needles:
-        try:
-            return NativeEngine(needles)
-        except ImportError:
-            pass
-    return PureEngine(needles)
+Found = list[tuple[int, int]]
 
 
 class Scanner:
@@ -211,7 +176,9 @@ class Scanner:
 
     Args:
         signs: what to look for.
-        sinks: called with the line, the match and the place for each match of a sign's id.
+        sinks: called with the line and the match for each match of a sign's id.
+        counted: called with the match alone, instead of a sink, from :data:`FULL` matches of an id
+            on. Their signs are worth many more lines than others before they are sampled.
         rank_of: the rank that wrote a line, where its prefix does not say.
         native: False to do without the native engine.
         tick: called now and then with the bytes read so far and the input's name.
@@ -222,6 +189,7 @@ class Scanner:
         signs: Sequence[Sign],
         *,
         sinks: Mapping[str, Sink] | None = None,
+        counted: Mapping[str, Callable[[re.Match[bytes]], None]] | None = None,
         rank_of: Callable[[Line], int | None] | None = None,
         native: bool = True,
         tick: Callable[[int, str], None] | None = None,
@@ -231,7 +199,7 @@ class Scanner:
         self._rank_of = rank_of
         self._want_native = native
         self._tallies: dict[str, _Tally] = {}
-        numbers: dict[tuple[bytes, bool], int] = {}
+        numbers: dict[Needle, int] = {}
         by_needle: dict[int, list[Sign]] = {}
         for sign in signs:
             for text in sign.needles:
@@ -239,21 +207,34 @@ class Scanner:
                 by_needle.setdefault(number, []).append(sign)
         self._needles = list(numbers)
         self._signs_of = [tuple(by_needle[number]) for number in range(len(numbers))]
-        self._engine: Engine = _engine(self._needles, native=False)
+        self._counted = dict(counted or {})
+        self._limits = [
+            EXACT_COUNT if any(sign.id in self._counted for sign in found) else HEAVY_COUNT
+            for found in self._signs_of
+        ]
+        # Of these every line is taken apart, however many there are.
+        self._always = frozenset(
+            sign.id
+            for sign in signs
+            if (sign.id in self._sinks and sign.id not in self._counted) or b"^" in sign.pattern
+        )
+        self._engine = engines.make(self._needles, native=False)
         self._heavy: frozenset[int] = frozenset()
         self._seen = [0] * len(numbers)
+        self._sampled: list[int] = []
+        self._stale = 0
         self._result = Scan()
 
     def run(self, sources: Iterable[Source]) -> Scan:
         """Read every source to its end."""
         files: list[str] = []
         cut: list[str] = []
-        with ThreadPoolExecutor(WORKERS) as pool:
+        with ThreadPoolExecutor(1) as reader, ThreadPoolExecutor(SCANNERS) as scanners:
             for source in sources:
                 if len(files) < MAX_NAMES:
                     files.append(source.name)
                 try:
-                    self._read(source, pool)
+                    self._read(source, reader, scanners)
                 except CutError as error:
                     cut.append(f"{source.name} ends early: {error}")
         result = self._result
@@ -271,95 +252,153 @@ class Scanner:
         result.sampled = frozenset(heavy & set(result.hits))
         return result
 
-    def _read(self, source: Source, pool: ThreadPoolExecutor) -> None:
-        waiting: deque[tuple[bytes, Future[list[tuple[int, int]]] | list[tuple[int, int]]]]
-        waiting = deque()
-        number = 1
+    def _read(
+        self, source: Source, reader: ThreadPoolExecutor, scanners: ThreadPoolExecutor
+    ) -> None:
+        if self._want_native and source.size >= NATIVE_FROM_BYTES:
+            self._upgrade()
+        numbers = _Numbers(source)
         stream = blocks(source)
         try:
-            for block in stream:
-                self._result.bytes += len(block)
-                if self._tick is not None:
-                    self._tick(self._result.bytes, source.name)
-                if self._engine.name == "re":
-                    waiting.append((block, self._engine.find(block)))
-                    number = self._drain(waiting, source.name, number, keep=0)
-                    self._upgrade()
-                    continue
-                waiting.append((block, pool.submit(self._engine.find, block)))
-                number = self._drain(waiting, source.name, number, keep=IN_FLIGHT)
+            if self._engine.name == "re":
+                self._alone(stream, numbers)
+            if self._engine.name != "re":
+                self._ahead(stream, numbers, reader, scanners)
         finally:
-            number = self._drain(waiting, source.name, number, keep=0)
-            self._result.lines += number - 1
+            lines = numbers.total()
+            self._result.lines = (
+                None if lines is None or self._result.lines is None else self._result.lines + lines
+            )
+
+    def _alone(self, stream: Iterator[Block], numbers: _Numbers) -> None:
+        """Block by block, until the native engine is worth its while."""
+        for block in stream:
+            self._block(block, self._engine.find(block.view), numbers)
+            block.free()
+            if self._want_native and self._result.bytes >= NATIVE_FROM_BYTES:
+                self._upgrade()
+                if self._engine.name != "re":
+                    break
+
+    def _ahead(
+        self,
+        stream: Iterator[Block],
+        numbers: _Numbers,
+        reader: ThreadPoolExecutor,
+        scanners: ThreadPoolExecutor,
+    ) -> None:
+        """Read and search the next blocks while this one is taken apart."""
+
+        def search(read: Future[Block | None]) -> tuple[Block, Found] | None:
+            block = read.result()
+            return None if block is None else (block, self._engine.find(block.view))
+
+        waiting: deque[Future[tuple[Block, Found] | None]] = deque()
+        try:
+            while True:
+                while len(waiting) < IN_FLIGHT:
+                    waiting.append(scanners.submit(search, reader.submit(next, stream, None)))
+                done = waiting.popleft().result()
+                if done is None:
+                    return
+                block, found = done
+                self._block(block, found, numbers)
+                block.free()
+        finally:
+            # No thread may still read when the stream is left.
+            for future in waiting:
+                future.cancel() or future.exception()
 
     def _upgrade(self) -> None:
-        if self._want_native and self._result.bytes >= NATIVE_FROM_BYTES:
-            self._want_native = False
-            self._engine = _engine(self._needles, native=True)
-            self._engine.demote(self._heavy)
-            self._result.engine = self._engine.name
+        self._want_native = False
+        engine = engines.make(self._needles, native=True)
+        if engine.name != "re":
+            engine.drop(self._heavy)
+            self._engine = engine
+            self._result.engine = engine.name
 
-    def _drain(
-        self,
-        waiting: deque[tuple[bytes, Future[list[tuple[int, int]]] | list[tuple[int, int]]]],
-        name: str,
-        number: int,
-        *,
-        keep: int,
-    ) -> int:
-        while len(waiting) > keep:
-            block, found = waiting.popleft()
-            if isinstance(found, Future):
-                found = found.result()
-            number = self._block(block, found, name, number)
-        return number
-
-    def _block(self, block: bytes, found: list[tuple[int, int]], name: str, number: int) -> int:
-        heavy = self._heavy
+    def _block(self, block: Block, found: Found, numbers: _Numbers) -> None:
+        if self._tick is not None:
+            self._tick(self._result.bytes, numbers.name)
+        data, size = block.data, block.size
+        heavy, seen = self._heavy, self._seen
+        floor = self._result.bytes // HEAVY_EVERY
+        allowed = [max(limit, floor) for limit in self._limits]
         at_lines: dict[tuple[int, int], set[int]] = {}
-        last_window = -1
-        for offset, needle in sorted(found):
-            if needle in heavy:
+        start = end = 0
+        found.sort()
+        for offset, needle in found:
+            seen[needle] += 1
+            if needle in heavy or seen[needle] > allowed[needle]:
+                self._stale += 1
                 continue
-            if offset <= last_window:
-                # The window of a very long line that was taken before reaches to here.
-                start, end = next(reversed(at_lines))
-            else:
-                start, end, windowed = _line_at(block, offset)
-                last_window = end if windowed else -1
+            # Several needles of one line, or of the window of a very long one.
+            if not start < offset <= end:
+                start, end = _line_at(data, offset, size)
             at_lines.setdefault((start, end), set()).add(needle)
-            self._seen[needle] += 1
-        for needle in {needle for _, needle in found if needle in heavy}:
-            for start, end in _sample(block, *self._needles[needle]):
-                at_lines.setdefault((start, end), set()).add(needle)
-        counted = 0
+        for needle in self._sampled:
+            for place in _sample(data, size, *self._needles[needle]):
+                at_lines.setdefault(place, set()).add(needle)
+        numbers.enter(block)
         for start, end in sorted(at_lines):
-            number += block.count(b"\n", counted, start)
-            counted = start
-            self._line(block[start:end], at_lines[start, end], name, number)
-        self._demote()
-        return number + block.count(b"\n", counted)
+            if not self._count_only(data, start, end, at_lines[start, end]):
+                self._line(bytes(data[start:end]), at_lines[start, end], numbers, start)
+        numbers.leave()
+        self._result.bytes += size
+        self._weigh()
 
-    def _demote(self) -> None:
-        floor = max(HEAVY_COUNT, self._result.bytes // HEAVY_EVERY)
-        heavy = {number for number, seen in enumerate(self._seen) if seen > floor}
+    def _count_only(self, data: bytearray, start: int, end: int, needles: set[int]) -> bool:
+        """Count a line of signs that were seen often; False when it must be taken apart."""
+        signs = {sign.id: (sign, needle) for needle in needles for sign in self._signs_of[needle]}
+        tallies = self._tallies
+        for identifier in signs:
+            tally = tallies.get(identifier)
+            if tally is None or tally.count < FULL or identifier in self._always:
+                return False
+        for sign, needle in signs.values():
+            if match := sign.regex.search(data, start, min(end, start + MESSAGE_BYTES)):
+                tally = tallies[sign.id]
+                tally.count += 1
+                tally.exact &= needle not in self._heavy
+                if counted := self._counted.get(sign.id):
+                    counted(match)
+        return True
+
+    def _weigh(self) -> None:
+        """Find the literals that are too frequent; build the engine anew when that pays."""
+        size = self._result.bytes
+        floor = size // HEAVY_EVERY
+        heavy = {
+            number
+            for number, seen in enumerate(self._seen)
+            if seen > floor and seen > self._limits[number]
+        }
         if heavy - self._heavy:
             self._heavy |= heavy
-            self._engine.demote(self._heavy)
+            # Where nobody takes the lines, a lower bound of their number is enough.
+            self._sampled = [
+                number
+                for number in self._heavy
+                if any(sign.id in self._sinks for sign in self._signs_of[number])
+            ]
+        if self._stale > STALE:
+            self._stale = 0
+            self._engine.drop(self._heavy)
 
-    def _line(self, raw: bytes, needles: set[int], name: str, number: int) -> None:
+    def _line(self, raw: bytes, needles: set[int], numbers: _Numbers, start: int) -> None:
         signs = {sign.id: (sign, needle) for needle in needles for sign in self._signs_of[needle]}
-        where = Where(file=name, line=number)
         for line in parse(raw):
             message = line.message[:MESSAGE_BYTES]
             for sign, needle in signs.values():
                 if match := sign.regex.search(message):
-                    self._hit(sign, line, match, where, exact=needle not in self._heavy)
+                    spot = Spot(line, numbers, start)
+                    self._hit(sign, spot, match, exact=needle not in self._heavy)
 
-    def _hit(
-        self, sign: Sign, line: Line, match: re.Match[bytes], where: Where, *, exact: bool
-    ) -> None:
-        tally = self._tallies.setdefault(sign.id, _Tally())
+    def _hit(self, sign: Sign, spot: Spot, match: re.Match[bytes], *, exact: bool) -> None:
+        line = spot.line
+        tally = self._tallies.get(sign.id)
+        if tally is None:
+            tally = self._tallies[sign.id] = _Tally()
         tally.count += 1
         tally.exact &= exact
         rank = line.rank
@@ -369,57 +408,38 @@ class Scanner:
             tally.ranks.add(rank)
         if line.node is not None and len(tally.nodes) < MAX_NAMES:
             tally.nodes.add(line.node)
+        spot.rank = rank
         if len(tally.evidence) < KEPT:
-            tally.evidence.append(evidence(line, where, rank=rank, match=match))
+            tally.evidence.append(spot.evidence(match))
         if sink := self._sinks.get(sign.id):
-            sink(line, match, where)
+            sink(spot, match)
 
 
-def evidence(
-    line: Line, where: Where, *, rank: int | None, match: re.Match[bytes] | None = None
-) -> Evidence:
-    """A line as evidence."""
-    groups = match.groupdict() if match else {}
-    return Evidence(
-        file=where.file,
-        line=where.line,
-        text=line.message[:TEXT_BYTES].decode("utf-8", "replace"),
-        rank=rank,
-        node=line.node,
-        time=line.time,
-        groups={
-            key: value[:TEXT_BYTES].decode("utf-8", "replace")
-            for key, value in groups.items()
-            if value is not None
-        },
-    )
+def _line_at(data: bytearray | bytes, offset: int, size: int) -> tuple[int, int]:
+    """Start and end of the line before an offset, or a window of it when it is very long."""
+    start = data.rfind(b"\n", max(0, offset - LONGEST_LINE), offset - 1) + 1
+    end = data.find(b"\n", offset - 1, min(size, offset + LONGEST_LINE))
+    if end < 0:
+        end = min(size, offset + WINDOW)
+    if not start and offset > WINDOW:
+        start = offset - WINDOW // 2
+    return start, end
 
 
-def _line_at(block: bytes, offset: int) -> tuple[int, int, bool]:
-    """Start and end of the line around an offset, or a window of it when it is very long."""
-    low = max(0, offset - LONGEST_LINE)
-    start = block.rfind(b"\n", low, max(0, offset - 1)) + 1
-    end = block.find(b"\n", max(start, offset - 1), offset + LONGEST_LINE)
-    if (start or low == 0) and (end >= 0 or len(block) - start <= LONGEST_LINE):
-        return start, end if end >= 0 else len(block), False
-    start = max(start, offset - WINDOW // 2)
-    stop = offset + WINDOW
-    return start, min(end, stop) if end >= 0 else min(stop, len(block)), True
-
-
-def _sample(block: bytes, text: bytes, caseless: bool) -> Iterator[tuple[int, int]]:
+def _sample(
+    data: bytearray | bytes, size: int, text: bytes, caseless: bool
+) -> Iterator[tuple[int, int]]:
     """Some lines with a heavy literal, evenly over the block."""
-    step = max(1, len(block) // SAMPLES)
-    for low in range(0, len(block), step):
-        high = min(low + step, len(block))
+    step = max(1, size // SAMPLES)
+    for low in range(0, size, step):
+        high = min(low + SAMPLE_WINDOW, size)
         if caseless:
-            found = re.compile(re.escape(text), re.IGNORECASE).search(block, low, high)
+            found = re.compile(re.escape(text), re.IGNORECASE).search(data, low, high)
             at = found.start() if found else -1
         else:
-            at = block.find(text, low, high)
+            at = data.find(text, low, high)
         if at >= 0:
-            start, end, _ = _line_at(block, at + len(text))
-            yield start, end
+            yield _line_at(data, at + len(text), size)
 
 
 def scan(

@@ -40,7 +40,8 @@ class Sign:
     @cached_property
     def caseless(self) -> bool:
         """True when the whole pattern ignores case."""
-        return bool(self.regex.flags & re.IGNORECASE)
+        # Without compiling it: most signs of a pass are never seen.
+        return self.pattern.startswith(b"(?i)")
 
     @cached_property
     def needles(self) -> frozenset[bytes]:

@@ -7,12 +7,14 @@ import glob
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Protocol, cast
 
 from railhead.errors import InputError, NotFoundError, PrerequisiteError
 
-BLOCK = 1 << 20
+FIRST_BLOCK = 1 << 18
+BLOCK = 1 << 22
 LONGEST_LINE = 1 << 16
 SNIFF = 512
 
@@ -32,11 +34,13 @@ class Source:
         name: as the reader gave it, for evidence.
         open: opens the stream; called once.
         size: bytes on disk, 0 when not known.
+        path: of a file, which can be read again.
     """
 
     name: str
     open: Callable[[], Readable]
     size: int = 0
+    path: Path | None = None
 
 
 class CutError(Exception):
@@ -44,7 +48,12 @@ class CutError(Exception):
 
 
 def _file(path: Path, name: str) -> Source:
-    return Source(name=name, open=lambda: path.open("rb", buffering=0), size=path.stat().st_size)
+    return Source(
+        name=name,
+        open=lambda: path.open("rb", buffering=0),
+        size=path.stat().st_size,
+        path=path,
+    )
 
 
 def _stdin() -> Readable:
@@ -124,11 +133,18 @@ class _Head:
             return taken
         return self._rest.read(size if size >= 0 else BLOCK)
 
-    def readinto(self, buffer: bytearray) -> int:
-        """For readers of the standard library."""
+    def readinto(self, buffer: bytearray | memoryview) -> int:
+        """Into a buffer, straight from the stream where it can."""
+        into = getattr(self._rest, "readinto", None)
+        if not self._head and into is not None:
+            return int(into(buffer) or 0)
         data = self.read(len(buffer))
         buffer[: len(data)] = data
         return len(data)
+
+    def of(self, stream: Readable) -> bool:
+        """Is this what it reads from?"""
+        return self._rest is stream
 
     def readable(self) -> bool:
         """Always."""
@@ -193,8 +209,98 @@ def _coding(head: bytes) -> str | None:
     return None
 
 
-def chunks(source: Source) -> Iterator[bytes]:
-    """The bytes of a source, decompressed, in UTF-8 where it was UTF-16.
+class _Recoded:
+    """UTF-16 as UTF-8."""
+
+    def __init__(self, coding: str, stream: Readable) -> None:
+        self._decoder = codecs.getincrementaldecoder(coding)("replace")
+        self._stream = stream
+        self._rest = b""
+
+    def read(self, size: int, /) -> bytes:
+        """At most ``size`` bytes; ``b""`` at the end."""
+        while not self._rest:
+            data = self._stream.read(size)
+            self._rest = self._decoder.decode(data, not data).encode("utf-8", "replace")
+            if not data:
+                break
+        taken, self._rest = self._rest[:size], self._rest[size:]
+        return taken
+
+
+def _text(source: Source) -> tuple[Readable, bool]:
+    """The stream, and whether its bytes are those of the source."""
+    opened = source.open()
+    stream = _plain(opened, source.name)
+    as_it_is = isinstance(stream, _Head) and stream.of(opened)
+    head = _head_of(stream)
+    whole = _Head(head, stream)
+    coding = _coding(head)
+    return (_Recoded(coding, whole), False) if coding else (whole, as_it_is)
+
+
+@dataclass(kw_only=True, slots=True)
+class Block:
+    """Some lines, whole but for the last of a stream and for very long ones.
+
+    Attributes:
+        data: holds them from its beginning; used again after :meth:`free`.
+        size: of them, in bytes.
+        offset: of its first byte in the source; None where the source cannot be read again.
+    """
+
+    data: bytearray
+    size: int
+    offset: int | None
+    free: Callable[[], None]
+
+    @property
+    def view(self) -> memoryview:
+        """The lines."""
+        return memoryview(self.data)[: self.size]
+
+
+def _fill(stream: Readable, name: str, data: bytearray, have: int, want: int) -> int:
+    """Read until ``want`` bytes are there or the stream ends; returns how many there are.
+
+    Raises:
+        CutError: a compressed stream is damaged or ends early.
+        InputError: the stream cannot be read.
+    """
+    try:
+        while have < want:
+            into = getattr(stream, "readinto", None)
+            if into is not None:
+                with memoryview(data) as whole, whole[have:want] as part:
+                    count = into(part) or 0
+            else:
+                more = stream.read(want - have)
+                count = len(more)
+                data[have : have + count] = more
+            if not count:
+                break
+            have += count
+    except OSError as error:
+        if error.errno is None:
+            raise CutError(str(error)) from error
+        raise InputError(
+            f"{name}: cannot be read: {error.strerror or error}", remedy="name a readable file"
+        ) from error
+    except EOFError as error:
+        raise CutError(str(error)) from error
+    except Exception as error:
+        # Each library has an error of its own, and one of them may not be installed.
+        if type(error).__module__.partition(".")[0] in ("zlib", "_lzma", "lzma", "zstandard"):
+            raise CutError(str(error)) from error
+        raise
+    return have
+
+
+def blocks(source: Source) -> Iterator[Block]:
+    """About :data:`BLOCK` bytes at a time, each but the last ending where a line ends.
+
+    A line longer than :data:`LONGEST_LINE` is handed on in pieces. A block must be freed before the
+    one after the next is asked for twice: there are :data:`BUFFERS` of them.
 
     Raises:
         CutError: a compressed stream is damaged or ends early, after what came before it.
@@ -202,52 +308,43 @@ def chunks(source: Source) -> Iterator[bytes]:
         PrerequisiteError: it needs a library that is not installed.
     """
     try:
-        stream = _plain(source.open(), source.name)
-        head = _head_of(stream)
-        coding = _coding(head)
-        decoder = codecs.getincrementaldecoder(coding)("replace") if coding else None
-        data = head
-        while data:
-            yield decoder.decode(data).encode("utf-8", "replace") if decoder else data
-            data = stream.read(BLOCK)
-    except (InputError, PrerequisiteError, CutError):
-        raise
-    except OSError as error:
-        if error.errno is not None:
+        stream, as_it_is = _text(source)
+    except (OSError, EOFError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
             raise InputError(
                 f"{source.name}: cannot be read: {error.strerror or error}",
                 remedy="name a readable file",
             ) from error
         raise CutError(str(error)) from error
     except Exception as error:
-        if type(error).__module__ in ("zlib", "_lzma", "lzma", "zstandard", "zstandard.backend_c"):
-            raise CutError(str(error)) from error
-        if isinstance(error, EOFError):
+        if type(error).__module__.partition(".")[0] in ("zlib", "_lzma", "lzma", "zstandard"):
             raise CutError(str(error)) from error
         raise
-
-
-def blocks(source: Source) -> Iterator[bytes]:
-    """About :data:`BLOCK` bytes at a time, each but the last ending where a line ends.
-
-    A line longer than :data:`LONGEST_LINE` is handed on in pieces.
-    """
-    held: list[bytes] = []
-    size = 0
-    for chunk in chunks(source):
-        held.append(chunk)
-        size += len(chunk)
-        if size < BLOCK:
-            continue
-        at = chunk.rfind(b"\n") + 1
-        if not at and size < BLOCK + LONGEST_LINE:
-            continue
-        rest = chunk[at:] if at else b""
-        if len(rest) > LONGEST_LINE:
-            rest = b""
-        held[-1] = chunk[: len(chunk) - len(rest)]
-        yield b"".join(held)
-        held = [rest] if rest else []
-        size = len(rest)
-    if held:
-        yield b"".join(held)
+    spare: list[bytearray] = []
+    rest = b""
+    want = FIRST_BLOCK
+    offset = 0
+    cut: CutError | None = None
+    while cut is None:
+        data = spare.pop() if spare else bytearray(BLOCK + LONGEST_LINE)
+        have = len(rest)
+        data[:have] = rest
+        full = have
+        try:
+            full = _fill(stream, source.name, data, have, min(want + have, len(data)))
+        except CutError as error:
+            cut = error
+        ended = full < min(want + have, len(data))
+        end = full if ended else data.rfind(b"\n", 0, full) + 1
+        if not end or full - end > LONGEST_LINE:
+            end = full
+        rest = bytes(data[end:full])
+        if end:
+            again = offset if as_it_is and source.path is not None else None
+            offset += end
+            yield Block(data=data, size=end, offset=again, free=partial(spare.append, data))
+        if ended:
+            break
+        want = min(want * 4, BLOCK)
+    if cut is not None:
+        raise cut

@@ -14,6 +14,9 @@ from railhead.nccl.facts import Comm, Facts, Seen
 from railhead.nccl.reading import UNKNOWN, Claim, Communicator
 from railhead.nccl.signs import Evidence, Hits
 
+# Of a ring within one node; and the most steps that looking for one takes.
+RING_RANKS = 16
+RING_STEPS = 2000
 # GPUs of the largest NVLink domain, a GB200 or GB300 NVL72 rack.
 NVLINK_DOMAIN = 72
 RDMA = frozenset({"ib", "roce", "efa", "gib", "tcpx"})
@@ -78,6 +81,12 @@ class Judge:
                 why="all ranks of the job are on one host",
                 evidence=self._one_host_evidence(),
             )
+        if self._ring_within():
+            return Claim(
+                value="no",
+                why="a ring of all ranks closes without a network",
+                evidence=facts.seen("channel-local").evidence(),
+            )
         writers = {node for node, _, _ in facts.writers}
         if len(writers) > 1:
             return Claim(
@@ -103,12 +112,19 @@ class Judge:
         if hosts and largest is not None and len(largest.started) == total:
             return True
         # Hops that stay on a host lead from every rank and to every rank.
-        sources = {src for src, _ in facts.local_hops}
+        sources = {src for _, src, _ in facts.local_hops}
         return (
             len(sources) >= total
-            and sources == {dst for _, dst in facts.local_hops}
+            and sources == {dst for _, _, dst in facts.local_hops}
             and self.hits.any("nccl.rings", "nccl.trees", "nccl.init-complete")
         )
+
+    def _ring_within(self) -> bool:
+        """A ring holds every rank of its communicator: one that stays on a host is the whole."""
+        channels: dict[int, dict[int, set[int]]] = {}
+        for channel, src, dst in self.facts.local_hops:
+            channels.setdefault(channel, {}).setdefault(src, set()).add(dst)
+        return any(_has_ring(hops) for hops in channels.values())
 
     def _one_host_evidence(self) -> tuple[Evidence, ...]:
         return self.hits.evidence("tests.rank")[:1] or tuple(list(self.facts.hosts.values())[:1])
@@ -119,7 +135,7 @@ class Judge:
         known = [comm.ranks for comm in facts.comms.values() if comm.ranks]
         thresholds = [int(value) // 8 for value in facts.seen("nccl.thresholds")]
         tested = [max(facts.test_ranks) + 1] if len(facts.test_ranks) > 1 else []
-        ring = [facts.ring] if facts.ring > 1 else []
+        ring = [number for number in (facts.ring, facts.tuned_ranks) if number > 1]
         all_known = known + [value for value in thresholds if value > 1] + tested + ring
         return max(all_known, default=None)
 
@@ -334,13 +350,16 @@ class Judge:
                     ),
                 )
             return UNKNOWN
+        if at_named := hits.evidence("gcp.named"):
+            kind = "gib" if at_named[0].groups["net"] == "gIB" else "tcpx"
+            return Claim(value=kind, why="Google's network is named", evidence=at_named[:1])
         if at_error := hits.evidence("ofi.error"):
             return Claim(value="efa", why="libfabric's plugin was in use", evidence=at_error[:1])
-        if at_error := hits.evidence("verbs.error"):
+        if at_error := hits.evidence("verbs.error") or hits.evidence("verbs.stack"):
             return self._verbs(at_error[:1], "the verbs network was in use")
         if at_error := hits.evidence("gdr.hca") or hits.evidence("gdr.gpu"):
             return self._verbs(at_error[:1], "GPUDirect RDMA is about verbs devices")
-        if at_error := hits.evidence("socket.error"):
+        if at_error := hits.evidence("socket.error") or hits.evidence("socket.stack"):
             return Claim(value="socket", why="NCCL's TCP network complains", evidence=at_error[:1])
         if hits.any("nccl.proxy-error") and (at_error := hits.evidence("socket.io")):
             return Claim(
@@ -372,6 +391,9 @@ class Judge:
                 gdr = "no"
         elif comm.nodes == 1 or (comm.mnnvl and comm.completed):
             transport, gdr = "p2p/shm-only", "no"
+        elif (comm.nodes or 0) > 1 and len(self.facts.channels.counts) == 1:
+            # Its own connections were not looked at; all that were went over one network.
+            transport = self._of_channels().value
         return Communicator(
             id=key,
             ranks=comm.ranks,
@@ -443,9 +465,9 @@ class Judge:
         ):
             return (
                 Claim(
-                    value="yes",
-                    why="all receive with GPUDirect RDMA and none sends with it, as without NVLink "
-                    "(NCCL_NET_GDR_READ=0)",
+                    value="no",
+                    why="all receive with GPUDirect RDMA and none sends with it, as is the default "
+                    "without NVLink (NCCL_NET_GDR_READ)",
                     evidence=at,
                 ),
                 "receive-only",
@@ -496,6 +518,25 @@ class Judge:
                     "yes",
                 )
         return UNKNOWN, "unknown"
+
+
+def _has_ring(hops: dict[int, set[int]]) -> bool:
+    """Does a path along the hops come back after all ranks, three or more? Tried within bounds."""
+    size = len(hops)
+    if not 3 <= size <= RING_RANKS:
+        return False
+    first = min(hops)
+    stack = [(first, frozenset({first}))]
+    for _ in range(RING_STEPS):
+        if not stack:
+            return False
+        at, been = stack.pop()
+        for onward in hops.get(at, ()):
+            if onward == first and len(been) == size:
+                return True
+            if onward not in been and onward in hops:
+                stack.append((onward, been | {onward}))
+    return False
 
 
 @cache

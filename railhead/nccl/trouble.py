@@ -71,6 +71,19 @@ TROUBLE: tuple[tuple[str, str, bytes, bytes | tuple[bytes, ...] | None], ...] = 
         rb"|Could not allocate shared memory",
         None,
     ),
+    (
+        "google",
+        "init-failure",
+        rb"mismatch enforced: |Failed to create dmabuf importer|gpu_tx_reg_mr failed"
+        rb"|p2pdma api won't work|tcpxResult_t .{0,80}NCCL WARN",
+        None,
+    ),
+    (
+        "proxy-connect",
+        "init-failure",
+        rb"Failed to execute operation (?:Connect|Setup|Init|SharedInit)|operation=Connect, res=",
+        None,
+    ),
     ("bootstrap-root", "init-failure", rb"Bootstrap Root : (?:mismatch|rank \d)", None),
     (
         "gloo",
@@ -95,7 +108,7 @@ TROUBLE: tuple[tuple[str, str, bytes, bytes | tuple[bytes, ...] | None], ...] = 
     (
         "rendezvous-timeout",
         "timeout",
-        rb"Timed out after \d+ seconds waiting for clients|RendezvousTimeoutError"
+        rb"Timed out after \d+ seconds waiting for (?:clients|workers)|RendezvousTimeoutError"
         rb"|wait timeout after \d+ ?ms|[Tt]imed out initializing process group",
         None,
     ),
@@ -105,7 +118,7 @@ TROUBLE: tuple[tuple[str, str, bytes, bytes | tuple[bytes, ...] | None], ...] = 
         rb"(?i)watchdog caught collective operation timeout"
         rb"|collective operation timeout: WorkNCCL"
         rb"|ran for \d+ milliseconds before timing out"
-        rb"|timeout at NCCL work|operations have failed or timed out",
+        rb"|timeout at NCCL work",
         None,
     ),
     (
@@ -122,6 +135,13 @@ TROUBLE: tuple[tuple[str, str, bytes, bytes | tuple[bytes, ...] | None], ...] = 
         rb"NET/OFI Operation with NULL context completed with error",
         None,
     ),
+    # The way back up from an error, printed by each caller.
+    (
+        "init-stack",
+        "init-failure",
+        rb"NCCL INFO (?:\S{0,200}/)?(?:init|bootstrap)\.cc:\d+ -> [1-7]",
+        (b"init.cc:", b"bootstrap.cc:"),
+    ),
     # What follows says that something went wrong, and not at which stage.
     ("completion", "other", rb"Got completion.{0,200}?(?:\berror \d|status=)", b"Got completion"),
     ("async-event", "other", rb"Got async event|async fatal event", None),
@@ -130,6 +150,12 @@ TROUBLE: tuple[tuple[str, str, bytes, bytes | tuple[bytes, ...] | None], ...] = 
         "other",
         rb"Connection closed by remote peer|Connection reset by peer|Broken pipe"
         rb"|ncclRemoteError|remote process exited",
+        None,
+    ),
+    (
+        "watchdog-abort",
+        "other",
+        rb"operations have failed or timed out|watchdog thread terminated with exception",
         None,
     ),
     ("xid", "other", rb"NVRM: Xid|Xid \(PCI|CUDA_ERROR_ECC|uncorrectable ECC|illegal memory", None),

@@ -13,6 +13,12 @@ IB_NAMED = ("ib",)
 NO_GDR_GPUS = ("GeForce", "RTX 20", "RTX 30", "RTX 40", "RTX 50", "GB10", "Tesla T4", "TITAN")
 
 
+# Of finding each other before NCCL begins: warnings of a look-up or port that was tried in vain.
+RENDEZVOUS = frozenset(
+    {"trouble.rendezvous-address", "trouble.rendezvous-refused", "trouble.rendezvous-timeout"}
+)
+
+
 class Verdict:
     """The verdict of one reading."""
 
@@ -84,7 +90,10 @@ class Verdict:
             if not found:
                 continue
             value = verdict
-            if sign == "trouble.completion" and self.facts.channels and not self._ran():
+            if sign in RENDEZVOUS and self._began():
+                continue
+            begun = self.facts.channels or self.facts.networks
+            if sign == "trouble.completion" and begun and not self._ran():
                 value = "init-failure"
             if sign == "trouble.error-return" and self._ran():
                 value = "other"
@@ -106,6 +115,10 @@ class Verdict:
                 evidence=self.hits.evidence("ofi.no-provider")[:2],
             )
         return None
+
+    def _began(self) -> bool:
+        """NCCL itself got to work, so the ranks had found each other."""
+        return self._ran() or bool(self.facts.channels)
 
     def _ran(self) -> bool:
         return bool(self.facts.row_count) or self.hits.any(
@@ -180,19 +193,17 @@ class Verdict:
         return None
 
     def _unfinished(self) -> Claim | None:
-        """Every rank began and some never ended: nothing else can explain the silence."""
+        """Every rank began and none ended: nothing else can explain the silence."""
+        # Lines of many processes cut each other, so one that is missing shows nothing.
+        if self.hits.any("nccl.init-complete", "nccl.rings", "nccl.trees", "nccl.destroy"):
+            return None
         for comm in self.facts.comms.values():
-            if comm.ranks and len(comm.started) == comm.ranks and comm.completed != comm.started:
-                if comm.completed and len(comm.completed) < len(comm.started) / 2:
-                    continue
-                missing = len(comm.started) - len(comm.completed)
-                if self.hits.any("nccl.init-start"):
-                    return Claim(
-                        value="hang",
-                        why=f"{missing} of {comm.ranks} ranks began initialisation and never "
-                        "completed it",
-                        evidence=tuple(comm.evidence[:2]),
-                    )
+            if comm.ranks and comm.ranks > 1 and len(comm.started) == comm.ranks:
+                return Claim(
+                    value="hang",
+                    why=f"all {comm.ranks} ranks began initialisation and none completed it",
+                    evidence=tuple(comm.evidence[:2]),
+                )
         return None
 
     def _stopped(self) -> Claim | None:
