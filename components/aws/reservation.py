@@ -10,9 +10,9 @@ from pulumi_aws import ec2
 
 from railhead.config.aws import (
     AwsPool,
-    CapacityBlock,
     ExistingPlacementGroup,
     NewPlacementGroup,
+    OnDemand,
     Reservation,
 )
 from railhead.errors import InputError
@@ -31,25 +31,7 @@ def checked(name: str, pool: AwsPool, opts: pulumi.ResourceOptions) -> pulumi.Ou
         InputError: (when read) it is in another zone, of another type, too small, or over.
     """
     purchase = pool.purchase
-    if isinstance(purchase, Reservation):
-        read = ec2.CapacityReservation.get(f"{name}-reservation", purchase.id, opts=opts)
-        facts = pulumi.Output.all(
-            availability_zone=read.availability_zone,
-            instance_type=read.instance_type,
-            instance_count=read.instance_count,
-            placement_group_arn=read.placement_group_arn,
-        )
-    elif isinstance(purchase, CapacityBlock):
-        block = ec2.get_capacity_block_reservation_output(
-            id=purchase.id, opts=pulumi.InvokeOutputOptions(parent=opts.parent)
-        )
-        facts = pulumi.Output.all(
-            availability_zone=block.availability_zone,
-            instance_type=block.instance_type,
-            instance_count=block.instance_count,
-            state=block.state,
-        )
-    else:
+    if isinstance(purchase, OnDemand):
         return None
 
     def judge(found: Mapping[str, Any]) -> str:
@@ -60,25 +42,34 @@ def checked(name: str, pool: AwsPool, opts: pulumi.ResourceOptions) -> pulumi.Ou
             )
         return purchase.id
 
-    return facts.apply(judge)
+    if isinstance(purchase, Reservation):
+        read = ec2.CapacityReservation.get(f"{name}-reservation", purchase.id, opts=opts)
+        # By itself: most have none, and what has no value counts as unknown at a preview.
+        read.placement_group_arn.apply(lambda arn: judge({"placement_group_arn": arn}))
+        return pulumi.Output.all(
+            availability_zone=read.availability_zone,
+            instance_type=read.instance_type,
+            instance_count=read.instance_count,
+        ).apply(judge)
+    block = ec2.get_capacity_block_reservation_output(
+        id=purchase.id, opts=pulumi.InvokeOutputOptions(parent=opts.parent)
+    )
+    return pulumi.Output.all(
+        availability_zone=block.availability_zone,
+        instance_type=block.instance_type,
+        instance_count=block.instance_count,
+        state=block.state,
+    ).apply(judge)
 
 
 def mismatch(pool: AwsPool, found: Mapping[str, Any]) -> str:
     """What is wrong with a reservation for a pool, in words; empty where nothing is.
 
-    ``found`` is what the cloud says of it; what it does not say is not judged, and said so.
+    ``found`` is some of what the cloud says of it.
     """
-    wanted = {
-        "availability_zone": pool.availability_zone,
-        "instance_type": pool.instance_type,
-    }
-    for key, want in wanted.items():
-        have = found.get(key)
-        if have is None:
-            pulumi.log.warn(
-                f"pool {pool.name!r}: the reservation's {key} was not told, so not held"
-            )
-        elif have != want:
+    for key in ("availability_zone", "instance_type"):
+        have, want = found.get(key), getattr(pool, key)
+        if key in found and have != want:
             return f"has {key} {have!r}, and the pool {want!r}"
     count = found.get("instance_count")
     if count is not None and int(count) < pool.nodes:

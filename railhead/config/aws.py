@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, AwareDatetime, Field
 
-from railhead.catalog.aws import EFA_HUGEPAGES_2MIB
+from railhead.catalog.aws import EFA_HUGEPAGES_2MIB, LUSTRE_THROUGHPUT
 from railhead.config.fields import IpNetwork, LabelKey, Model, Name, Positive, problem
 from railhead.config.model import Cluster, PlatformConfig, Pool
 
@@ -21,6 +21,13 @@ def _text(pattern: str, rule: str) -> Any:
         return value
 
     return AfterValidator(check)
+
+
+def _throughput(value: int) -> int:
+    if value not in LUSTRE_THROUGHPUT:
+        allowed = ", ".join(map(str, LUSTRE_THROUGHPUT))
+        raise problem(f"{value} is not allowed; allowed: {allowed}")
+    return value
 
 
 Region = Annotated[str, _text(r"[a-z]{2}(-[a-z]+)+-\d", "a region, such as 'us-east-2'")]
@@ -143,7 +150,7 @@ class LustreFileSystem(Model):
     name: Name
     availability_zone: Zone
     capacity_gib: Positive
-    throughput: Literal[125, 250, 500, 1000]
+    throughput: Annotated[int, Field(strict=True), AfterValidator(_throughput)]
     metadata: Annotated[AutomaticMetadata | ProvisionedMetadata, Field(discriminator="kind")] = (
         AutomaticMetadata(kind="automatic")
     )

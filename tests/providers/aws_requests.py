@@ -2,8 +2,8 @@
 
 Pulumi's inputs of a resource become the parameters of the calls that create it; botocore's service
 models then judge them: required fields and types by botocore itself, enumerations, patterns and
-limits, which botocore sends unjudged, here. An input that no call takes is an error, so that none is
-lost on the way.
+limits, which botocore sends unjudged, here. An input that no call takes is an error: none is lost
+on the way.
 """
 
 from __future__ import annotations
@@ -307,9 +307,7 @@ def _log_group(t: Taken) -> Iterator[tuple[str, str, Json]]:
 
 
 def _vpc(t: Taken) -> Iterator[tuple[str, str, Json]]:
-    switches = t.under(
-        enableDnsHostnames="EnableDnsHostnames", enableDnsSupport="EnableDnsSupport"
-    )
+    switches = t.under(enableDnsHostnames="EnableDnsHostnames", enableDnsSupport="EnableDnsSupport")
     yield "ec2", "CreateVpc", {**t.under(cidrBlock="CidrBlock"), **_tags(t, "vpc")}
     for name, value in switches.items():
         attribute = {"VpcId": IDS["aws:ec2/vpc:Vpc"], name: {"Value": value}}
@@ -597,7 +595,7 @@ def _walk(service: str, shape: Any, value: Any, path: str) -> Iterator[str]:
 
 def _text(shape: Any, value: str, path: str) -> Iterator[str]:
     yield from _size(shape, len(value), path)
-    if shape.enum and value not in shape.enum:
+    if getattr(shape, "enum", None) and value not in shape.enum:
         yield f"{path}: {value!r} is not one of {shape.enum}"
     pattern = shape.metadata.get("pattern")
     if pattern and not re.fullmatch(_python(pattern), value):

@@ -1,0 +1,777 @@
+"""Clusters on AWS as the engine is told of them."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import email
+import json
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from components.aws.eks_cluster import kubeconfig
+from components.aws.network import subnet_blocks
+from components.aws.node_pools import network_interfaces
+from components.aws.reservation import mismatch
+from components.aws.user_data import user_data
+from railhead.catalog import aws as catalogue
+from railhead.catalog.machines import MACHINES
+from railhead.config import parse
+from railhead.config.aws import AwsPool
+from tests.components.recording import Recording, Registered, run_stack, stack_cluster
+from tests.providers import shapes
+from tests.providers.aws_requests import IDS, calls, problems
+from tests.providers.recording import changed_paths, forced
+
+PROD, BLOCK = "aws-p5-prod", "aws-p5en-block"
+PROVIDER = "pulumi:providers:aws"
+CLUSTER = "aws:eks/cluster:Cluster"
+POOL = "aws:eks/nodeGroup:NodeGroup"
+TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
+LUSTRE = "aws:fsx/lustreFileSystem:LustreFileSystem"
+EFS = "aws:efs/fileSystem:FileSystem"
+ADDON = "aws:eks/addon:Addon"
+ROLE = "aws:iam/role:Role"
+INGRESS = "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule"
+EGRESS = "aws:vpc/securityGroupEgressRule:SecurityGroupEgressRule"
+# How the engine's protocol marks a secret.
+SECRET = "4dabf18193072939515e22adb298388d"
+
+
+@pytest.fixture(scope="module")
+def prod(tmp_path_factory: pytest.TempPathFactory) -> Recording:
+    return run_stack(PROD, tmp_path_factory.mktemp("prod"))
+
+
+@pytest.fixture(scope="module")
+def block(tmp_path_factory: pytest.TempPathFactory) -> Recording:
+    return run_stack(BLOCK, tmp_path_factory.mktemp("block"))
+
+
+@pytest.fixture(scope="module")
+def unknown(tmp_path_factory: pytest.TempPathFactory) -> Recording:
+    return run_stack(PROD, tmp_path_factory.mktemp("unknown"), known=False)
+
+
+@pytest.fixture(scope="module")
+def modest(tmp_path_factory: pytest.TempPathFactory) -> Recording:
+    """What costs less: one NAT gateway, no interface endpoints, Lustre without EFA, on demand."""
+
+    def edit(cluster: dict[str, Any]) -> None:
+        cluster["platform"]["network"] |= {"nat": "single", "interface_endpoints": False}
+        cluster["platform"]["storage"] = [
+            {**cluster["platform"]["storage"][0], "efa": False, "capacity_gib": 31200}
+        ]
+        cluster["checkpoints"] = cluster["checkpoints"][:1]
+        cluster["pools"][0] |= {"purchase": {"kind": "on-demand"}, "initial_nodes": 2}
+        cluster["pools"][0]["min_nodes"] = 0
+
+    return variant(tmp_path_factory.mktemp("modest"), edit)
+
+
+def variant(folder: Path, edit: Any, stack: str = PROD, *, known: bool = True) -> Recording:
+    """A stack with its cluster edited in place."""
+    cluster = copy.deepcopy(stack_cluster(stack))
+    edit(cluster)
+    return run_stack(stack, folder, cluster=cluster, known=known)
+
+
+def named(recording: Recording, token: str, end: str = "") -> Registered:
+    found = [r for r in recording.of_type(token) if r.name.endswith(end)]
+    assert len(found) == 1, f"{token} {end}: {[r.name for r in recording.of_type(token)]}"
+    return found[0]
+
+
+def clouds(recording: Recording) -> list[Registered]:
+    return [r for r in recording.resources.values() if r.type.startswith("aws:")]
+
+
+class TestGraph:
+    @pytest.mark.parametrize("stack", [PROD, BLOCK])
+    def test_everything_is_made_in_the_stacks_account_and_region(
+        self, stack: str, request: pytest.FixtureRequest
+    ) -> None:
+        recording = request.getfixturevalue("prod" if stack == PROD else "block")
+        platform = stack_cluster(stack)["platform"]
+        (provider,) = recording.of_type(PROVIDER)
+        assert provider.inputs["region"] == platform["region"]
+        assert json.loads(provider.inputs["allowedAccountIds"]) == [platform["account"]]
+        assert len(clouds(recording)) > 30
+        for resource in clouds(recording):
+            assert resource.provider.startswith(f"{provider.urn}::"), resource.urn
+
+    def test_capacity_is_never_bought(self, prod: Recording, block: Recording) -> None:
+        """A capacity block is paid for when it is made, and destroying it gives nothing back."""
+        for recording in (prod, block):
+            for resource in clouds(recording):
+                assert "apacityBlock" not in resource.type
+            for read in recording.of_type("aws:ec2/capacityReservation:CapacityReservation"):
+                assert read.inputs == {}, "it is read, not made"
+
+    def test_the_clusters_role_and_log_come_before_it(self, prod: Recording) -> None:
+        before = prod.before(prod.of_type(CLUSTER)[0].urn)
+        policy = named(prod, "aws:iam/rolePolicyAttachment:RolePolicyAttachment", "ClusterPolicy")
+        log = named(prod, "aws:cloudwatch/logGroup:LogGroup")
+        key = named(prod, "aws:kms/key:Key")
+        assert {policy.urn, log.urn, key.urn} <= before
+        assert log.inputs["name"] == "/aws/eks/p5-prod/cluster"
+
+    def test_nodes_wait_for_what_makes_them_ready(self, prod: Recording) -> None:
+        routes = [r.urn for r in prod.of_type("aws:ec2/route:Route") if "private" in r.name]
+        for pool in prod.of_type(POOL):
+            before = prod.before(pool.urn)
+            for addon in ("vpc-cni", "kube-proxy", "eks-pod-identity-agent"):
+                assert named(prod, ADDON, addon).urn in before, (pool.name, addon)
+            assert set(routes) <= before, "a node without a way out never joins"
+            policies = [
+                r.urn
+                for r in prod.of_type("aws:iam/rolePolicyAttachment:RolePolicyAttachment")
+                if "-nodes-" in r.name
+            ]
+            assert len(policies) == 2
+            assert set(policies) <= before
+
+    def test_what_runs_on_nodes_waits_for_the_system_pool(self, prod: Recording) -> None:
+        system = named(prod, POOL, "system-nodes")
+        for addon in ("coredns", "eks-node-monitoring-agent", "aws-fsx-csi-driver"):
+            assert system.urn in prod.before(named(prod, ADDON, addon).urn), addon
+
+    def test_nothing_enters_the_cluster_before_its_doors_are_open(self, prod: Recording) -> None:
+        (provider,) = prod.of_type("pulumi:providers:kubernetes")
+        before = prod.before(provider.urn)
+        doors = prod.of_type("aws:eks/accessPolicyAssociation:AccessPolicyAssociation")
+        assert len(doors) == 2
+        for resource in (*doors, *prod.of_type(POOL), *prod.of_type(ADDON)):
+            assert resource.urn in before, resource.urn
+
+    def test_the_kubeconfig_is_a_secret_and_holds_no_credential(self, prod: Recording) -> None:
+        (provider,) = prod.of_type("pulumi:providers:kubernetes")
+        wrapped = provider.inputs["kubeconfig"]
+        assert SECRET in wrapped
+        content = json.loads(wrapped["value"])
+        assert content == kubeconfig(
+            name="p5-prod",
+            region="us-east-2",
+            endpoint="https://p5-prod-aws-eks-cluster.example.invalid",
+            certificate_authority="LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCg==",
+        )
+        (user,) = content["users"]
+        assert set(user["user"]) == {"exec"}
+        assert provider.inputs["clusterIdentifier"].startswith("arn:aws:eks:")
+        assert SECRET in prod.outputs[prod_stack(prod)]["kubeconfig"]
+
+    def test_production_is_protected_and_a_block_is_not(
+        self, prod: Recording, block: Recording
+    ) -> None:
+        protected = Counter(r.type for r in clouds(prod) if r.protect)
+        assert protected == {CLUSTER: 1, "aws:kms/key:Key": 1, POOL: 1, LUSTRE: 1, EFS: 1}
+        assert named(prod, POOL, "h100-nodes").protect
+        assert named(prod, CLUSTER).inputs["deletionProtection"] is True
+        assert named(prod, LUSTRE).inputs["skipFinalBackup"] is False
+        assert not [r for r in clouds(block) if r.protect]
+        assert named(block, CLUSTER).inputs["deletionProtection"] is False
+        assert named(block, LUSTRE).inputs["skipFinalBackup"] is True
+
+    def test_protection_is_the_default(self) -> None:
+        cluster = stack_cluster(PROD)
+        del cluster["platform"]["deletion_protection"]
+        platform: Any = parse(cluster, where="x").platform
+        assert platform.deletion_protection is True
+
+
+def prod_stack(recording: Recording) -> str:
+    (stack,) = recording.of_type("pulumi:pulumi:Stack")
+    return stack.urn
+
+
+class TestUnknowns:
+    def test_a_first_preview_says_the_same(self, prod: Recording, unknown: Recording) -> None:
+        """What is known at once does not differ, and nothing is missing."""
+        for urn, resource in prod.resources.items():
+            if not resource.type.startswith("aws:"):
+                continue
+            for path in changed_paths(resource.inputs, unknown.resources[urn].inputs):
+                had = at(resource.inputs, path)
+                assert fabricated(had), f"{urn}: {path} was {had!r}"
+
+    def test_a_reservation_is_judged_before_anything_is_known(self, unknown: Recording) -> None:
+        template = named(unknown, TEMPLATE, "h100-template")
+        assert template.inputs["capacityReservationSpecification"] == {
+            "capacityReservationTarget": {"capacityReservationId": "cr-0a1b2c3d4e5f60718"}
+        }
+
+
+def at(value: Any, path: str) -> Any:
+    for part in path.split("."):
+        value = value[part]
+    return value
+
+
+def fabricated(value: Any) -> bool:
+    """Whether a value comes from what a provider would add."""
+    if isinstance(value, (list, tuple)):
+        return any(fabricated(v) for v in value)
+    if isinstance(value, Mapping):
+        return any(fabricated(v) for v in value.values())
+    text = str(value)
+    return text.endswith("-id") or "arn:aws:" in text or text == "1" or text.startswith("sg-0c1c")
+
+
+class TestInterfaces:
+    # Written down from EC2's own documentation, apart from the catalogue: how many cards have EFA,
+    # and whether card 0 has it beside the primary interface.
+    EFA: ClassVar = {
+        "p4d.24xlarge": (4, True),
+        "p4de.24xlarge": (4, True),
+        "p5.4xlarge": (1, True),
+        "p5.48xlarge": (32, True),
+        "p5e.48xlarge": (32, True),
+        "p5en.48xlarge": (16, True),
+        "p6-b200.48xlarge": (8, True),
+        "p6-b300.48xlarge": (16, False),
+        "p6e-gb200.36xlarge": (8, False),
+    }
+
+    @pytest.mark.parametrize("name", sorted(n for n, m in MACHINES.items() if m.provider == "aws"))
+    def test_the_layout_is_the_machines_own(self, name: str) -> None:
+        interfaces = network_interfaces(
+            MACHINES[name], cluster_group="sg-cluster", efa_group="sg-efa"
+        )
+        places = [(i["network_card_index"], i["device_index"]) for i in interfaces]
+        assert len(places) == len(set(places))
+        assert max(Counter(card for card, _ in places).values()) <= 2, "two devices a card at most"
+        first = interfaces[0]
+        assert places[0] == (0, 0)
+        # Pods and the API server are reached by it, so it has an address: never EFA-only.
+        assert first["interface_type"] == "interface"
+        assert first["security_groups"] == ["sg-cluster", "sg-efa"]
+        fast = [i for i in interfaces if i["interface_type"] == "efa-only"]
+        assert len(fast) == self.EFA[name][0]
+        assert ((0, 1) in places) is self.EFA[name][1]
+        for interface in fast:
+            assert interface["security_groups"] == ["sg-efa"]
+        for interface in interfaces:
+            assert interface["delete_on_termination"] == "true"
+            assert not {"subnet_id", "ipv4_addresses", "network_interface_id"} & set(interface)
+
+    def test_every_machine_of_the_catalogue_is_told(self) -> None:
+        assert set(self.EFA) == {n for n, m in MACHINES.items() if m.provider == "aws"}
+
+    def test_the_template_has_them_and_no_group_of_its_own(self, prod: Recording) -> None:
+        inputs = named(prod, TEMPLATE, "h100-template").inputs
+        assert len(inputs["networkInterfaces"]) == 33
+        assert not {"vpcSecurityGroupIds", "securityGroupNames", "imageId"} & set(inputs)
+
+
+class TestUserData:
+    def parts(self, document: str | None) -> dict[str, str]:
+        assert document is not None
+        message = email.message_from_bytes(base64.b64decode(document))
+        assert message.get_content_type() == "multipart/mixed"
+        payload = message.get_payload()
+        assert isinstance(payload, list)
+        return {p.get_content_type(): str(p.get_payload()) for p in payload}
+
+    def test_the_instance_store_is_one_array(self) -> None:
+        parts = self.parts(user_data(raid=True, hugepages_2mib=0))
+        assert set(parts) == {"application/node.eks.aws"}
+        config = yaml.safe_load(parts["application/node.eks.aws"])
+        assert config == {
+            "apiVersion": "node.eks.aws/v1alpha1",
+            "kind": "NodeConfig",
+            "spec": {"instance": {"localStorage": {"strategy": "RAID0"}}},
+        }
+
+    def test_huge_pages_are_there_before_kubelet_counts_them(self) -> None:
+        parts = self.parts(user_data(raid=True, hugepages_2mib=5128))
+        assert set(parts) == {"application/node.eks.aws", "text/cloud-config"}
+        text = parts["text/cloud-config"]
+        assert text.startswith("#cloud-config\n")
+        config = yaml.safe_load(text)
+        assert config["bootcmd"] == [["sysctl", "-w", "vm.nr_hugepages=5128"]]
+        assert config["write_files"][0]["content"] == "vm.nr_hugepages=5128\n"
+
+    def test_nothing_is_said_where_nothing_is_wanted(self) -> None:
+        assert user_data(raid=False, hugepages_2mib=0) is None
+
+    def test_every_gpu_node_gets_both(self, prod: Recording, block: Recording) -> None:
+        for recording, end in ((prod, "h100-template"), (block, "h200-template")):
+            sent = named(recording, TEMPLATE, end).inputs["userData"]
+            assert sent == user_data(raid=True, hugepages_2mib=catalogue.EFA_HUGEPAGES_2MIB)
+
+
+class TestSecurityGroups:
+    def test_the_fabrics_group_lets_itself_through_both_ways_and_nothing_else(
+        self, prod: Recording
+    ) -> None:
+        group = named(prod, "aws:ec2/securityGroup:SecurityGroup", "aws-efa-group")
+        identity = f"{group.name}-id"
+        for token in (INGRESS, EGRESS):
+            rules = [r for r in prod.of_type(token) if r.inputs["securityGroupId"] == identity]
+            (rule,) = rules
+            assert rule.inputs["referencedSecurityGroupId"] == identity
+            assert rule.inputs["ipProtocol"] == "-1"
+            assert not {"fromPort", "toPort", "cidrIpv4", "cidrIpv6"} & set(rule.inputs)
+        assert not {"ingress", "egress"} & set(group.inputs), "inline rules would drop the others"
+
+    def test_nothing_is_open_to_the_world(self, prod: Recording, block: Recording) -> None:
+        for recording in (prod, block):
+            for resource in clouds(recording):
+                if "IngressRule" in resource.type or "securityGroup" in resource.type:
+                    assert (
+                        "0.0.0.0/0" not in json.dumps(resource.inputs["ingress"])
+                        if ("ingress" in resource.inputs)
+                        else "0.0.0.0/0" not in json.dumps(dict(resource.inputs))
+                    )
+
+    def test_lustre_has_its_ports_from_the_nodes_and_among_its_servers(
+        self, prod: Recording
+    ) -> None:
+        group = named(prod, "aws:ec2/securityGroup:SecurityGroup", "lustre-lustre-access-group")
+        for token in (INGRESS, EGRESS):
+            rules = {
+                (r.inputs["fromPort"], r.inputs["toPort"], r.inputs["referencedSecurityGroupId"])
+                for r in prod.of_type(token)
+                if r.inputs["securityGroupId"] == f"{group.name}-id"
+            }
+            peers = ("sg-0c1c1c1c1c1c1c1c1", f"{group.name}-id")
+            assert rules == {
+                (first, last, peer) for first, last in ((988, 988), (1018, 1023)) for peer in peers
+            }
+
+
+class TestNodePools:
+    def test_the_group_is_in_the_reservations_zone_and_no_other(self, prod: Recording) -> None:
+        inputs = named(prod, POOL, "h100-nodes").inputs
+        assert inputs["subnetIds"] == ["p5-prod-aws-network-private-us-east-2a-id"]
+        assert inputs["capacityType"] == "ON_DEMAND"
+        assert inputs["updateConfig"]["updateStrategy"] == "MINIMAL", "no room for a node more"
+        assert inputs["nodeRepairConfig"] == {"enabled": True}
+        assert "instanceTypes" not in inputs, "the template says it; both are refused"
+        template = named(prod, TEMPLATE, "h100-template").inputs
+        assert template["placement"] == {"groupName": "p5-prod-h100"}
+        assert "instanceMarketOptions" not in template
+
+    def test_a_capacity_block_is_asked_for_in_every_place(self, block: Recording) -> None:
+        inputs = named(block, POOL, "h200-nodes").inputs
+        assert inputs["capacityType"] == "CAPACITY_BLOCK"
+        assert inputs["scalingConfig"] == {"minSize": 0, "maxSize": 4, "desiredSize": 0}
+        assert inputs["subnetIds"] == ["subnet-0a1b2c3d4e5f60711"]
+        template = named(block, TEMPLATE, "h200-template").inputs
+        assert template["instanceMarketOptions"] == {"marketType": "capacity-block"}
+        target = template["capacityReservationSpecification"]["capacityReservationTarget"]
+        assert target == {"capacityReservationId": "cr-0b1c2d3e4f5061728"}
+        assert template["instanceType"] == "p5en.48xlarge"
+        assert "placement" not in template
+        assert not block.of_type("aws:ec2/placementGroup:PlacementGroup")
+
+    def test_on_demand_starts_beside_what_is_there(self, modest: Recording) -> None:
+        inputs = named(modest, POOL, "h100-nodes").inputs
+        assert inputs["scalingConfig"] == {"minSize": 0, "maxSize": 16, "desiredSize": 2}
+        assert inputs["updateConfig"]["updateStrategy"] == "DEFAULT"
+        template = named(modest, TEMPLATE, "h100-template").inputs
+        assert "capacityReservationSpecification" not in template
+        assert template["placement"] == {"groupName": "p5-prod-h100"}
+
+    def test_sizes_are_left_to_the_autoscaler(self, prod: Recording) -> None:
+        for pool in prod.of_type(POOL):
+            assert pool.ignore_changes == {"scalingConfig.desiredSize"}
+
+    def test_a_gpu_machine_gets_the_image_of_its_processor(self, tmp_path: Path) -> None:
+        def edit(cluster: dict[str, Any]) -> None:
+            cluster["pools"][0] |= {"instance_type": "p6e-gb200.36xlarge"}
+            cluster["platform"]["storage"] = []
+            cluster["checkpoints"] = []
+            del cluster["runtimes"][0]["checkpoint"]
+            cluster["runtimes"][0] |= {"cpu": "100", "memory": "500Gi", "shared_memory": "64Gi"}
+            cluster["pools"][0]["nodes"] = 2
+
+        with pytest.MonkeyPatch.context() as patch:
+            answer = {"availabilityZone": "us-west-2a", "instanceType": "p6e-gb200.36xlarge"}
+            patch.setitem(answers(), BLOCK_SOURCE, lambda _: answer)
+            recording = variant(tmp_path, edit, BLOCK)
+        inputs = named(recording, POOL, "h200-nodes").inputs
+        assert inputs["amiType"] == "AL2023_ARM_64_NVIDIA"
+        # It has no file system either.
+        assert not recording.kind("StorageClass")
+        assert not recording.of_type("railhead:aws:Volumes")
+
+    @pytest.mark.parametrize(
+        "edit",
+        [
+            {
+                "labels": {"acme.com/team": "vision"},
+                "taints": [{"key": "nvidia.com/gpu", "value": "x", "effect": "NoExecute"}],
+            },
+            {
+                "nodes": 20,
+                "min_nodes": 4,
+                "repair": False,
+                "ami_release": "1.35.3-20261015",
+                "hugepages_2mib": 1024,
+                "root_volume_gib": 900,
+                "local_storage": "none",
+            },
+        ],
+        ids=["labels and taints", "all else"],
+    )
+    def test_an_edit_of_a_pool_does_not_replace_its_nodes(
+        self, edit: dict[str, Any], prod: Recording, tmp_path: Path
+    ) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            known = shapes.EXISTING[RESERVATION]
+            patch.setitem(reservations(), RESERVATION, {**known, "instanceCount": 20})
+            changed = variant(tmp_path, lambda cluster: cluster["pools"][0].update(edit))
+        touched: dict[str, list[str]] = {}
+        for urn, resource in prod.resources.items():
+            paths = list(changed_paths(resource.inputs, changed.resources[urn].inputs))
+            if resource.type.startswith("aws:") and paths:
+                touched[resource.type] = paths
+                assert not forced(resource.type, paths), f"{urn}: {paths}"
+        if "labels" in edit:
+            assert touched == {POOL: ["labels.acme.com/team", "taints"]}
+        else:
+            assert set(touched) == {POOL, TEMPLATE}
+
+    def test_another_zone_does_replace_and_so_is_refused_while_protected(
+        self, prod: Recording, tmp_path: Path
+    ) -> None:
+        def edit(cluster: dict[str, Any]) -> None:
+            pool = cluster["pools"][0]
+            pool["availability_zone"] = "us-east-2b"
+            pool["purchase"] = {"kind": "on-demand"}
+            cluster["platform"]["storage"][0]["availability_zone"] = "us-east-2b"
+
+        changed = variant(tmp_path, edit)
+        before, after = named(prod, POOL, "h100-nodes"), named(changed, POOL, "h100-nodes")
+        paths = list(changed_paths(before.inputs, after.inputs))
+        assert forced(POOL, paths) == ["subnetIds"]
+        assert before.protect
+
+
+RESERVATION = ("aws:ec2/capacityReservation:CapacityReservation", "cr-0a1b2c3d4e5f60718")
+BLOCK_SOURCE = "aws:ec2/getCapacityBlockReservation:getCapacityBlockReservation"
+
+
+def reservations() -> dict[Any, Any]:
+    found = shapes.EXISTING
+    assert isinstance(found, dict)
+    return found
+
+
+def answers() -> dict[str, Any]:
+    from tests.providers.answers import ANSWERS
+
+    return ANSWERS
+
+
+class TestReservation:
+    GOOD: ClassVar = {
+        "availability_zone": "us-east-2a",
+        "instance_type": "p5.48xlarge",
+        "instance_count": 16,
+    }
+
+    def pool(self, **more: Any) -> AwsPool:
+        raw = {**stack_cluster(PROD)["pools"][0], **more}
+        return AwsPool.model_validate(raw)
+
+    def test_one_that_fits(self) -> None:
+        assert mismatch(self.pool(), self.GOOD) == ""
+        assert mismatch(self.pool(), {**self.GOOD, "instance_count": 17.0}) == ""
+
+    @pytest.mark.parametrize(
+        ("found", "said"),
+        [
+            ({"availability_zone": "us-east-2b"}, "has availability_zone 'us-east-2b'"),
+            ({"instance_type": "p5e.48xlarge"}, "has instance_type 'p5e.48xlarge'"),
+            ({"instance_count": 15}, "is for 15 instances, and the pool for 16"),
+            ({"state": "expired"}, "is expired"),
+            ({"state": "payment-failed"}, "is payment-failed"),
+            (
+                {"placement_group_arn": "arn:aws:ec2:us-east-2:1:placement-group/theirs"},
+                "was made in placement group 'theirs', and the pool is in a new one: name it",
+            ),
+        ],
+    )
+    def test_one_that_does_not(self, found: dict[str, Any], said: str) -> None:
+        assert said in mismatch(self.pool(), {**self.GOOD, **found})
+
+    @pytest.mark.parametrize(("name", "fits"), [("theirs", True), ("ours", False)])
+    def test_a_group_that_is_named(self, name: str, fits: bool) -> None:
+        pool = self.pool(placement_group={"kind": "existing", "name": name})
+        arn = "arn:aws:ec2:us-east-2:123456789012:placement-group/theirs"
+        assert (mismatch(pool, {**self.GOOD, "placement_group_arn": arn}) == "") is fits
+
+    @pytest.mark.parametrize("known", [True, False])
+    def test_the_stack_stops_where_the_cloud_says_another_zone(
+        self, known: bool, tmp_path: Path
+    ) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            there = {**shapes.EXISTING[RESERVATION], "availabilityZone": "us-east-2c"}
+            patch.setitem(reservations(), RESERVATION, there)
+            with pytest.raises(Exception, match="availability_zone 'us-east-2c'") as caught:
+                run_stack(PROD, tmp_path, known=known)
+        assert "cr-0a1b2c3d4e5f60718" in str(caught.value)
+
+    def test_a_group_that_the_reservation_was_made_in_is_named(self, tmp_path: Path) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            arn = "arn:aws:ec2:us-east-2:123456789012:placement-group/theirs"
+            there = {**shapes.EXISTING[RESERVATION], "placementGroupArn": arn}
+            patch.setitem(reservations(), RESERVATION, there)
+            with pytest.raises(Exception, match="was made in placement group 'theirs'"):
+                run_stack(PROD, tmp_path, known=False)
+
+    def test_a_block_is_asked_of_the_cloud_too(self, tmp_path: Path) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            there = {"availabilityZone": "us-west-2a", "instanceType": "p5en.48xlarge"}
+            patch.setitem(answers(), BLOCK_SOURCE, lambda _: {**there, "state": "expired"})
+            with pytest.raises(Exception, match="cr-0b1c2d3e4f5061728 is expired"):
+                run_stack(BLOCK, tmp_path)
+
+
+class TestNetwork:
+    def test_subnets_do_not_move_when_a_zone_is_appended(self) -> None:
+        zones = [f"us-east-2{z}" for z in "abcdef"]
+        all_six = subnet_blocks("10.20.0.0/16", zones)
+        assert subnet_blocks("10.20.0.0/16", zones[:2]) == {z: all_six[z] for z in zones[:2]}
+        blocks = [b for pair in all_six.values() for b in pair]
+        assert len(set(blocks)) == 12
+
+    @pytest.mark.parametrize("prefix", [16, 22])
+    def test_every_block_is_one_that_aws_takes(self, prefix: int) -> None:
+        for pair in subnet_blocks(f"10.0.0.0/{prefix}", [f"z{i}" for i in range(6)]).values():
+            for block in pair:
+                assert int(block.rpartition("/")[2]) >= catalogue.VPC_WIDEST
+                assert int(block.rpartition("/")[2]) <= catalogue.VPC_NARROWEST
+
+    def test_an_existing_network_is_left_alone(self, block: Recording) -> None:
+        made = {r.type for r in clouds(block)}
+        assert not {t for t in made if t.startswith("aws:ec2/") and t.split("/")[1] in NETWORK}
+        group = named(block, "aws:ec2/securityGroup:SecurityGroup", "aws-efa-group")
+        assert group.inputs["vpcId"] == "vpc-0a1b2c3d4e5f60718"
+
+    def test_one_nat_for_all_where_asked(self, modest: Recording) -> None:
+        (nat,) = modest.of_type("aws:ec2/natGateway:NatGateway")
+        out = [
+            r.inputs["natGatewayId"]
+            for r in modest.of_type("aws:ec2/route:Route")
+            if "natGatewayId" in r.inputs
+        ]
+        assert out == [f"{nat.name}-id"] * 3
+
+    def test_every_zone_has_a_way_to_the_transit_gateway(self, prod: Recording) -> None:
+        routes = [r for r in prod.of_type("aws:ec2/route:Route") if "transit" in r.name]
+        assert len(routes) == 3
+        attachment = named(prod, "aws:ec2transitgateway/vpcAttachment:VpcAttachment")
+        for route in routes:
+            assert route.inputs["destinationCidrBlock"] == "10.0.0.0/16"
+            assert attachment.urn in prod.before(route.urn)
+        reach = named(prod, INGRESS, "eks-reach-0").inputs
+        assert (reach["cidrIpv4"], reach["fromPort"], reach["toPort"]) == ("10.0.0.0/16", 443, 443)
+
+    def test_without_interface_endpoints_there_is_s3_alone(self, modest: Recording) -> None:
+        (endpoint,) = modest.of_type("aws:ec2/vpcEndpoint:VpcEndpoint")
+        assert endpoint.inputs["serviceName"] == "com.amazonaws.us-east-2.s3"
+
+
+NETWORK = {"vpc:Vpc", "subnet:Subnet", "natGateway:NatGateway", "route:Route", "eip:Eip"}
+
+
+class TestCluster:
+    def test_the_api_server_is_private_unless_it_is_said(
+        self, prod: Recording, block: Recording
+    ) -> None:
+        assert named(prod, CLUSTER).inputs["vpcConfig"]["endpointPublicAccess"] is False
+        config = named(block, CLUSTER).inputs["vpcConfig"]
+        assert config["endpointPublicAccess"] is True
+        assert config["endpointPrivateAccess"] is True
+        assert config["publicAccessCidrs"] == ["203.0.113.0/24"]
+
+    def test_who_made_it_has_no_door_of_its_own(self, prod: Recording) -> None:
+        access = named(prod, CLUSTER).inputs["accessConfig"]
+        assert access == {
+            "authenticationMode": "API",
+            "bootstrapClusterCreatorAdminPermissions": False,
+        }
+        entries = prod.of_type("aws:eks/accessEntry:AccessEntry")
+        groups = {r.inputs["principalArn"]: r.inputs.get("kubernetesGroups") for r in entries}
+        platform = stack_cluster(PROD)["platform"]
+        assert groups == {
+            **dict.fromkeys(platform["administrators"]),
+            **{arn: ["ml-researchers"] for arn in platform["researchers"]},
+        }
+
+    def test_its_secrets_are_encrypted_and_its_log_is_kept(self, prod: Recording) -> None:
+        inputs = named(prod, CLUSTER).inputs
+        assert inputs["encryptionConfig"]["resources"] == ["secrets"]
+        assert set(inputs["enabledClusterLogTypes"]) == {
+            "api",
+            "audit",
+            "authenticator",
+            "controllerManager",
+            "scheduler",
+        }
+        assert named(prod, "aws:kms/key:Key").inputs["enableKeyRotation"] is True
+        assert named(prod, "aws:cloudwatch/logGroup:LogGroup").inputs["retentionInDays"] == 90
+
+    def test_add_ons_have_the_catalogues_versions(self, prod: Recording) -> None:
+        sent = {r.inputs["addonName"]: r.inputs["addonVersion"] for r in prod.of_type(ADDON)}
+        assert sent == {name: addon.versions["1.35"] for name, addon in catalogue.ADDONS.items()}
+
+    def test_a_version_may_be_the_stacks_or_what_eks_says(self, tmp_path: Path) -> None:
+        chosen = {"coredns": "v1.14.6-eksbuild.4", "vpc-cni": "default"}
+        source = "aws:eks/getAddonVersion:getAddonVersion"
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setitem(answers(), source, lambda a: {**a, "version": f"asked-{a['addonName']}"})
+            recording = variant(
+                tmp_path, lambda cluster: cluster["platform"].update(addon_versions=chosen)
+            )
+        sent = {r.inputs["addonName"]: r.inputs["addonVersion"] for r in recording.of_type(ADDON)}
+        assert sent["coredns"] == "v1.14.6-eksbuild.4"
+        assert sent["vpc-cni"] == "asked-vpc-cni"
+        assert sent["kube-proxy"] == catalogue.KUBE_PROXY.versions["1.35"]
+
+    def test_only_drivers_of_file_systems_there_are(self, block: Recording) -> None:
+        names = {r.inputs["addonName"] for r in block.of_type(ADDON)}
+        assert "aws-fsx-csi-driver" in names
+        assert "aws-efs-csi-driver" not in names
+
+
+class TestRights:
+    def test_nodes_have_no_more_than_joining_and_pulling(self, prod: Recording) -> None:
+        role = named(prod, ROLE, "nodes-role")
+        policies = {
+            r.inputs["policyArn"].rpartition("/")[2]
+            for r in prod.of_type("aws:iam/rolePolicyAttachment:RolePolicyAttachment")
+            if r.inputs["role"] == role.inputs["name"]
+        }
+        assert policies == {"AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly"}
+
+    def test_add_ons_with_rights_have_them_by_pod_identity(self, prod: Recording) -> None:
+        judged = 0
+        for addon in prod.of_type(ADDON):
+            account = catalogue.ADDONS[addon.inputs["addonName"]].service_account
+            associations = addon.inputs.get("podIdentityAssociations")
+            assert "serviceAccountRoleArn" not in addon.inputs
+            if account is None:
+                assert associations is None
+                continue
+            judged += 1
+            (association,) = associations
+            assert association["serviceAccount"] == account
+        assert judged == 3
+
+    def test_a_role_is_for_one_service_account_of_one_cluster(self, prod: Recording) -> None:
+        trusted = [
+            json.loads(r.inputs["assumeRolePolicy"])["Statement"][0] for r in prod.of_type(ROLE)
+        ]
+        pods = [s for s in trusted if s["Principal"] == {"Service": "pods.eks.amazonaws.com"}]
+        assert len(pods) == 3
+        for statement in pods:
+            assert statement["Action"] == ["sts:AssumeRole", "sts:TagSession"]
+            asked = statement["Condition"]["StringEquals"]
+            assert asked["aws:RequestTag/eks-cluster-name"] == "p5-prod"
+            assert asked["aws:RequestTag/kubernetes-namespace"] == "kube-system"
+            assert asked["aws:RequestTag/kubernetes-service-account"] in {
+                "aws-node",
+                "fsx-csi-controller-sa",
+                "efs-csi-controller-sa",
+            }
+
+    def test_drivers_write_to_the_stacks_own_file_systems_alone(self, prod: Recording) -> None:
+        for role_policy in prod.of_type("aws:iam/rolePolicy:RolePolicy"):
+            for statement in json.loads(role_policy.inputs["policy"])["Statement"]:
+                writes = [a for a in statement["Action"] if ":Describe" not in a]
+                assert not writes or statement["Resource"] != "*", statement
+                assert not writes or "Condition" in statement, statement
+
+
+class TestStorage:
+    def test_lustre_speaks_efa_where_the_instance_can(self, prod: Recording) -> None:
+        inputs = named(prod, LUSTRE).inputs
+        assert inputs["efaEnabled"] is True
+        assert inputs["metadataConfiguration"] == {"mode": "USER_PROVISIONED", "iops": 12000}
+        assert "p5-prod-aws-efa-group-id" in inputs["securityGroupIds"]
+        assert inputs["subnetIds"] == "p5-prod-aws-network-private-us-east-2a-id"
+
+    def test_without_efa_it_stays_out_of_the_fabrics_group(self, modest: Recording) -> None:
+        inputs = named(modest, LUSTRE).inputs
+        assert inputs["efaEnabled"] is False
+        assert inputs["securityGroupIds"] == ["p5-prod-aws-lustre-lustre-access-group-id"]
+
+    def test_a_claim_on_lustre_has_a_volume_that_waits_for_it(self, prod: Recording) -> None:
+        claim = prod.one("PersistentVolumeClaim", "checkpoints").inputs
+        volume = prod.one("PersistentVolume").inputs["spec"]
+        assert volume["claimRef"] == {"namespace": "training", "name": "checkpoints"}
+        assert volume["storageClassName"] == claim["spec"]["storageClassName"] == "lustre"
+        assert volume["accessModes"] == claim["spec"]["accessModes"] == ["ReadWriteMany"]
+        asked = claim["spec"]["resources"]["requests"]["storage"]
+        assert volume["capacity"] == {"storage": asked}
+        assert volume["persistentVolumeReclaimPolicy"] == "Retain"
+        source = volume["csi"]
+        assert source["driver"] == "fsx.csi.aws.com"
+        assert set(source["volumeAttributes"]) == {"dnsname", "mountname"}
+
+    def test_a_volume_is_there_before_the_namespace_of_its_claim(self, prod: Recording) -> None:
+        before = prod.before(prod.one("Namespace", "training").urn)
+        assert prod.one("PersistentVolume").urn in before
+        for kind in prod.kind("StorageClass"):
+            assert kind.urn in before
+
+    def test_each_claim_on_efs_gets_a_directory_of_its_own(self, prod: Recording) -> None:
+        kinds = {r.inputs["metadata"]["name"]: r.inputs for r in prod.kind("StorageClass")}
+        assert set(kinds) == {"lustre", "shared"}
+        assert kinds["lustre"]["provisioner"] == "kubernetes.io/no-provisioner"
+        efs = kinds["shared"]
+        assert efs["provisioner"] == "efs.csi.aws.com"
+        assert efs["parameters"]["provisioningMode"] == "efs-ap"
+        assert efs["parameters"]["fileSystemId"] == "p5-prod-aws-efs-shared-file-system-id"
+        assert efs["reclaimPolicy"] == "Retain"
+        targets = prod.of_type("aws:efs/mountTarget:MountTarget")
+        assert len(targets) == 3
+
+
+LABEL = st.from_regex(r"[a-z0-9]([a-z0-9]|-(?=[a-z0-9])){0,62}", fullmatch=True)
+
+
+@given(cluster=LABEL, pool=LABEL.filter(lambda name: name != "system"), system=LABEL)
+@example(cluster="9" * 63, pool="8" * 63, system="7" * 63)
+@settings(max_examples=2, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_names_stay_within_limits_whatever_a_stack_is_called(
+    cluster: str, pool: str, system: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    raw = copy.deepcopy(stack_cluster(PROD))
+    raw["name"], raw["pools"][0]["name"] = cluster, pool
+    raw["queues"][0]["pools"], raw["runtimes"][0]["pool"] = [pool], pool
+    raw["platform"]["storage"][1]["name"] = system
+    raw["checkpoints"][1]["storage_class"] = system
+    if system == "lustre":
+        return
+    recording = run_stack(PROD, tmp_path_factory.mktemp("names"), cluster=raw)
+    ids = {f"{r.name}-id": IDS[r.type] for r in recording.resources.values() if r.type in IDS}
+    limits = {
+        "roleName": catalogue.ROLE_NAME,
+        "nodeGroupName": catalogue.NODE_GROUP_NAME,
+        "creationToken": catalogue.CREATION_TOKEN,
+    }
+    for resource in clouds(recording):
+        for call in calls(resource.type, resource.inputs, ids):
+            assert not problems(call), (resource.urn, problems(call))
+        for key, limit in limits.items():
+            assert len(str(resource.inputs.get(key, ""))) <= limit, resource.urn
+        if resource.type == TEMPLATE:
+            assert 3 <= len(resource.inputs["name"]) <= catalogue.LAUNCH_TEMPLATE_NAME
+        if resource.type == "aws:ec2/placementGroup:PlacementGroup":
+            assert len(resource.inputs["name"]) <= catalogue.PLACEMENT_GROUP_NAME
+    names = [r.inputs["name"] for r in recording.of_type(ROLE)]
+    assert len(names) == len(set(names))
+    templates = [r.inputs["name"] for r in recording.of_type(TEMPLATE)]
+    assert len(templates) == len(set(templates))

@@ -1,0 +1,403 @@
+"""A stack on AWS: each mistake is named before anything is registered."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from railhead.catalog import aws
+from railhead.config import load, parse
+from railhead.config.aws import AwsCluster, CapacityBlock, Reservation
+from railhead.config.checks_aws import reserved_label
+from railhead.errors import InputError
+
+STACKS = Path(__file__).resolve().parents[3] / "stacks"
+Edit = Callable[[dict[str, Any]], None]
+
+
+def stack(name: str) -> dict[str, Any]:
+    text = (STACKS / f"Pulumi.{name}.yaml").read_text()
+    cluster: dict[str, Any] = yaml.safe_load(text)["config"]["railhead:cluster"]
+    return cluster
+
+
+def mistakes(name: str, edit: Edit) -> list[str]:
+    raw = copy.deepcopy(stack(name))
+    edit(raw)
+    with pytest.raises(InputError) as caught:
+        parse(raw, where="x")
+    return caught.value.problem.splitlines()
+
+
+def put(*path: Any, value: Any) -> Edit:
+    def edit(raw: Any) -> None:
+        for part in path[:-1]:
+            raw = raw[part]
+        raw[path[-1]] = value
+
+    return edit
+
+
+@pytest.mark.parametrize("name", ["aws-p5-prod", "aws-p5en-block"])
+def test_the_stacks_that_are_shipped_are_right(name: str) -> None:
+    cluster = load(STACKS / f"Pulumi.{name}.yaml")
+    assert isinstance(cluster, AwsCluster)
+    assert f"aws-{cluster.name}" == name
+
+
+def test_capacity_is_told_apart_by_its_kind() -> None:
+    reserved, block = (parse(stack(n), where="x") for n in ("aws-p5-prod", "aws-p5en-block"))
+    assert isinstance(reserved, AwsCluster)
+    assert isinstance(block, AwsCluster)
+    assert isinstance(reserved.pools[0].purchase, Reservation)
+    assert isinstance(block.pools[0].purchase, CapacityBlock)
+    assert (reserved.pools[0].first_nodes, block.pools[0].first_nodes) == (16, 0)
+
+
+PROD, BLOCK = "aws-p5-prod", "aws-p5en-block"
+POOL = ("pools", 0)
+PLATFORM = "platform"
+
+MISTAKES: tuple[tuple[str, Edit, str], ...] = (
+    # Zones
+    (
+        PROD,
+        put(*POOL, "purchase", "availability_zone", value="us-east-2b"),
+        "pools[0].availability_zone: 'us-east-2a' is not where 'cr-0a1b2c3d4e5f60718' has its "
+        "capacity, which is 'us-east-2b'",
+    ),
+    (
+        PROD,
+        put(*POOL, "availability_zone", value="us-west-2a"),
+        "pools[0].availability_zone: 'us-west-2a' is not a zone of region 'us-east-2'",
+    ),
+    (
+        BLOCK,
+        put(*POOL, "availability_zone", value="us-west-2c"),
+        "pools[0].availability_zone: 'us-west-2c' has no subnet; platform.network has: us-west-2a, "
+        "us-west-2b",
+    ),
+    (
+        PROD,
+        put(PLATFORM, "network", "availability_zones", value=["us-east-2a", "us-east-2a"]),
+        "platform.network.availability_zones[1]: 'us-east-2a' is there twice",
+    ),
+    (
+        PROD,
+        put(PLATFORM, "storage", 0, "availability_zone", value="us-east-2b"),
+        "platform.storage[0].availability_zone: EFA does not leave a zone, and the pools that "
+        "mount over it are in: us-east-2a",
+    ),
+    # Capacity
+    (
+        BLOCK,
+        lambda raw: raw["pools"][0]["purchase"].pop("ends"),
+        "pools[0].purchase.ends: is missing",
+    ),
+    (
+        BLOCK,
+        put(*POOL, "purchase", "ends", value="2026-12-07T11:30:00Z"),
+        "pools[0].purchase.ends: is not after starts",
+    ),
+    (
+        BLOCK,
+        put(*POOL, "purchase", "ends", value="2027-12-07T11:30:00Z"),
+        "pools[0].purchase.ends: is more than 182 days after starts, the longest block there is",
+    ),
+    (
+        BLOCK,
+        put(*POOL, "purchase", "starts", value="2026-12-07T11:30:00"),
+        "pools[0].purchase.starts: '2026-12-07T11:30:00': input should have timezone info",
+    ),
+    (
+        BLOCK,
+        put(*POOL, "placement_group", value={"kind": "new"}),
+        "pools[0].placement_group: a capacity block is placed by EC2, and a group of ours finds no "
+        "capacity in it; remove it",
+    ),
+    (
+        BLOCK,
+        put(*POOL, "nodes", value=65),
+        "pools[0].nodes: 65 is more than the 64 of a block",
+    ),
+    (
+        PROD,
+        put(*POOL, "purchase", value={"kind": "reserved", "id": "cr-0a1b2c3d4e5f60718"}),
+        "pools[0].purchase.kind: 'reserved' is not known; did you mean 'reservation'?",
+    ),
+    (
+        PROD,
+        put(*POOL, "purchase", "id", value="cr-xyz"),
+        "pools[0].purchase.id: 'cr-xyz' is not a reservation's id, such as 'cr-0a1b2c3d4e5f60718'",
+    ),
+    (
+        PROD,
+        put(*POOL, "instance_type", value="p6e-gb200.36xlarge"),
+        "pools[0].purchase.kind: 'p6e-gb200.36xlarge' comes by 'capacity-block' only",
+    ),
+    (
+        PROD,
+        lambda raw: raw["pools"][0].update(
+            purchase={"kind": "on-demand"}, placement_group={"kind": "existing", "name": "x"}
+        ),
+        "pools[0].placement_group.kind: an on-demand pool makes its own group: 'new'; 'existing' "
+        "is a reservation's",
+    ),
+    (
+        PROD,
+        put(*POOL, "instance_type", value="p5.48xlrage"),
+        "pools[0].instance_type: 'p5.48xlrage' is not in the catalogue; did you mean "
+        "'p5.48xlarge'?",
+    ),
+    # Sizes
+    (PROD, put(*POOL, "min_nodes", value=17), "pools[0].min_nodes: 17 is more than nodes, 16"),
+    (
+        PROD,
+        put(*POOL, "initial_nodes", value=8),
+        "pools[0].min_nodes: 16 is more than the 8 that the group starts with",
+    ),
+    (
+        BLOCK,
+        put(*POOL, "min_nodes", value=1),
+        "pools[0].min_nodes: 1 is more than the 0 that the group starts with",
+    ),
+    (
+        PROD,
+        put(*POOL, "nodes", value=500),
+        "pools[0].nodes: 500 is more than the 450 of a node group",
+    ),
+    (
+        PROD,
+        put(*POOL, "name", value="system"),
+        "pools[0].name: 'system' is the pool of the controllers",
+    ),
+    # Labels and taints
+    (
+        PROD,
+        put(*POOL, "tolerations", value=[]),
+        "pools[0].taints[0]: no toleration of the pool bears 'nvidia.com/gpu' NoSchedule; its jobs "
+        "would never start: add it to tolerations",
+    ),
+    (
+        PROD,
+        put(*POOL, "labels", value={"node.kubernetes.io/instance-type": "p5"}),
+        "pools[0].labels.node.kubernetes.io/instance-type: nodes get it by themselves, or not at "
+        "all; remove it",
+    ),
+    (
+        PROD,
+        put(*POOL, "labels", value={"railhead.dev/pool": "other"}),
+        "pools[0].labels.railhead.dev/pool: 'other' is not the 'h100' of node_selector",
+    ),
+    # Network and access
+    (
+        PROD,
+        put(PLATFORM, "network", "cidr", value="10.20.0.0/24"),
+        "platform.network.cidr: '10.20.0.0/24' is not an IPv4 block from /16 to /22",
+    ),
+    (
+        PROD,
+        put(PLATFORM, "network", "transit_gateway", "cidrs", value=["10.0.0.0/8"]),
+        "platform.network.transit_gateway.cidrs[0]: '10.0.0.0/8' overlaps the VPC's own "
+        "'10.20.0.0/16'; it could not be reached",
+    ),
+    (
+        BLOCK,
+        put(PLATFORM, "endpoint", "from_cidrs", value=["0.0.0.0/0"]),
+        "platform.endpoint.from_cidrs[0]: '0.0.0.0/0' is the whole internet; name the networks "
+        "that may reach the API server",
+    ),
+    (
+        BLOCK,
+        put(PLATFORM, "researchers", value=["arn:aws:iam::123456789012:role/platform-engineers"]),
+        "platform.researchers[0]: 'arn:aws:iam::123456789012:role/platform-engineers' is "
+        "platform.administrators[0] already; EKS takes it once",
+    ),
+    (
+        PROD,
+        put("researchers", value="system:masters"),
+        "researchers: 'system:masters': EKS gives nobody a group that starts 'system:'",
+    ),
+    (
+        PROD,
+        put(PLATFORM, "administrators", value=["platform-engineers"]),
+        "platform.administrators[0]: 'platform-engineers' is not the ARN of an IAM role or user, "
+        "such as 'arn:aws:iam::123456789012:role/platform'",
+    ),
+    (
+        PROD,
+        put(PLATFORM, "account", value="12345678901"),
+        "platform.account: '12345678901' is not an account's id, twelve digits in quotes",
+    ),
+    # Versions
+    (
+        PROD,
+        put(PLATFORM, "kubernetes", value="1.30"),
+        "platform.kubernetes: '1.30' is not served by versions 'production': 1.33 to 1.36",
+    ),
+    (
+        PROD,
+        put(PLATFORM, "addon_versions", value={"core-dns": "v1.13.2-eksbuild.31"}),
+        "platform.addon_versions.core-dns: 'core-dns' is not an add-on here; did you mean "
+        "'coredns'?",
+    ),
+    (
+        PROD,
+        put(PLATFORM, "addon_versions", value={"coredns": "1.13"}),
+        "platform.addon_versions.coredns: '1.13' is not an add-on's version, or 'default'",
+    ),
+    (
+        PROD,
+        put(PLATFORM, "log_retention_days", value=91),
+        f"platform.log_retention_days: 91 is not allowed; allowed: "
+        f"{', '.join(map(str, aws.LOG_RETENTION_DAYS))}",
+    ),
+    (
+        PROD,
+        put(PLATFORM, "tags", value={"aws:x": "y"}),
+        "platform.tags.aws:x: keys that start 'aws:' are Amazon's own",
+    ),
+    # Storage
+    (
+        PROD,
+        put(PLATFORM, "storage", 0, "capacity_gib", value=9600),
+        "platform.storage[0].capacity_gib: 9600 is not a multiple of 19200, the step of an "
+        "EFA-enabled file system at 250 MB/s for each TiB",
+    ),
+    (
+        PROD,
+        lambda raw: raw["platform"]["storage"][0].update(efa=False, capacity_gib=3600),
+        "platform.storage[0].capacity_gib: 3600 is neither 1200 nor a multiple of 2400",
+    ),
+    (
+        PROD,
+        put(PLATFORM, "storage", 0, "throughput", value=300),
+        "platform.storage[0].throughput: 300 is not allowed; allowed: 125, 250, 500, 1000",
+    ),
+    (
+        PROD,
+        put(PLATFORM, "storage", 0, "metadata", "iops", value=5000),
+        "platform.storage[0].metadata.iops: 5000 is not allowed; allowed: 1500, 3000, 6000, 12000, "
+        "or a multiple of 12000 up to 192000",
+    ),
+    (
+        PROD,
+        put(*POOL, "instance_type", value="p4d.24xlarge"),
+        "platform.storage[0].efa: no pool's instance type mounts Lustre over EFA; those that do: "
+        f"{', '.join(sorted(aws.LUSTRE_EFA_INSTANCE_TYPES))}",
+    ),
+    (
+        PROD,
+        put(PLATFORM, "storage", 1, "name", value="lustre"),
+        "platform.storage[1].name: 'lustre' is taken by platform.storage[0]",
+    ),
+    (
+        PROD,
+        put("checkpoints", 0, "storage_class", value="lustr"),
+        "checkpoints[0].storage_class: 'lustr' is no name of platform.storage; did you mean "
+        "'lustre'?",
+    ),
+    (
+        PROD,
+        put("checkpoints", 0, "size", value="40Ti"),
+        "checkpoints[0].size: '40Ti' is more than the 38400 GiB of the file system",
+    ),
+    (
+        PROD,
+        put(PLATFORM, "storage", 0, "kind", value="luster"),
+        "platform.storage[0].kind: 'luster' is not known; did you mean 'lustre'?",
+    ),
+    (
+        PROD,
+        put("fabric", "kind", value="roce"),
+        "pools[0].instance_type: 'p5.48xlarge' cannot do fabric 'roce'; it can: efa, ethernet",
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "edit", "said"), MISTAKES, ids=[said[:60] for _, _, said in MISTAKES]
+)
+def test_a_mistake_is_named(name: str, edit: Edit, said: str) -> None:
+    assert f"x: {said}" in mistakes(name, edit)
+
+
+def test_all_mistakes_come_at_once() -> None:
+    def edit(raw: dict[str, Any]) -> None:
+        raw["platform"]["region"] = "us-esat-2a"
+        raw["platform"]["account"] = "1"
+        raw["platform"]["log_retention_days"] = 2
+        raw["pools"][0]["min_nodes"] = 17
+        raw["pools"][0]["instnace_type"] = raw["pools"][0].pop("instance_type")
+
+    found = mistakes(PROD, edit)
+    for said in (
+        "platform.region",
+        "platform.account",
+        "platform.log_retention_days",
+        "pools[0].min_nodes",
+        "pools[0].instnace_type: is not a field; did you mean 'instance_type'?",
+        "pools[0].instance_type: is missing",
+    ):
+        assert any(line.startswith(f"x: {said}") for line in found), (said, found)
+
+
+@pytest.mark.parametrize("value", [None, 7, "x", [], {}, [1], {"a": 1}])
+@pytest.mark.parametrize(
+    "path",
+    [
+        (PLATFORM,),
+        (PLATFORM, "network"),
+        (PLATFORM, "endpoint"),
+        (PLATFORM, "storage"),
+        (PLATFORM, "tags"),
+        (PLATFORM, "addon_versions"),
+        (PLATFORM, "kubernetes"),
+        ("pools",),
+        (*POOL, "purchase"),
+        (*POOL, "placement_group"),
+        (*POOL, "taints"),
+        (*POOL, "labels"),
+        (*POOL, "nodes"),
+        ("checkpoints", 0, "size"),
+    ],
+    ids=str,
+)
+def test_nonsense_is_a_mistake_and_never_a_traceback(path: tuple[Any, ...], value: Any) -> None:
+    raw = copy.deepcopy(stack(PROD))
+    put(*path, value=value)(raw)
+    said = "x: "
+    try:
+        parse(raw, where="x")
+    except InputError as error:
+        said = error.problem
+    assert said.startswith("x: ")
+
+
+@pytest.mark.parametrize(
+    ("key", "reserved"),
+    [
+        ("kubernetes.io/hostname", True),
+        ("node.kubernetes.io/instance-type", True),
+        ("topology.k8s.aws/zone-id", True),
+        ("eks.amazonaws.com/nodegroup", True),
+        ("railhead.dev/pool", False),
+        ("notkubernetes.io/x", False),
+        ("pool", False),
+    ],
+)
+def test_labels_that_are_not_ours_to_set(key: str, reserved: bool) -> None:
+    assert reserved_label(key) is reserved
+
+
+def test_zones_of_other_partitions_have_their_arns() -> None:
+    assert [aws.partition(r) for r in ("us-east-2", "cn-north-1", "us-gov-west-1")] == [
+        "aws",
+        "aws-cn",
+        "aws-us-gov",
+    ]
