@@ -204,6 +204,10 @@ def _statuses(pod: Object) -> Iterator[Object]:
         yield from _list(pod.get("status"), key)
 
 
+def _runs(status: Object) -> bool:
+    return "running" in (status.get("state") or {})
+
+
 def _ended(status: Object) -> Mapping[str, Any]:
     return _map(status.get("state"), "terminated")
 
@@ -224,7 +228,7 @@ def _containers(objects: Objects, seen: _Seen) -> None:
             elif waiting in ("ErrImagePull", "ImagePullBackOff", "InvalidImageName"):
                 message = _map(status.get("state"), "waiting").get("message")
                 seen.add("event-image-pull", where, f"container {name}: {waiting}: {message}")
-            running |= bool(_map(status.get("state"), "running")) and not DAEMONS.search(name)
+            running |= _runs(status) and not DAEMONS.search(name)
         for status in _statuses(pod):
             if DAEMONS.search(str(status.get("name"))) and _ended(status) and running:
                 code = _ended(status).get("exitCode")
@@ -254,7 +258,7 @@ def _order(objects: Objects, seen: _Seen) -> None:
             ended = _ended(status) or _map(status.get("lastState"), "terminated")
             when = _when(ended) if ended else None
             if not ended:
-                still += bool(_map(status.get("state"), "running"))
+                still += _runs(status)
             elif when is not None and ended.get("exitCode") not in (0, None):
                 text = f"exited {ended.get('exitCode')} ({ended.get('reason')}) at {when:%H:%M:%S}"
                 failures.append((when, _name(pod), text))

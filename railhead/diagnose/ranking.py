@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cache
@@ -12,6 +13,7 @@ from railhead.diagnose.model import LISTED, NAMED, Cause, Finding, Proof, Rule
 from railhead.nccl.reading import Reading
 from railhead.nccl.signs import Sign
 
+LINE = re.compile(r":(\d{1,12})$")
 # Lines shown for a sign; the count says how many there were.
 LINES = 3
 # What a consequence may be believed at most, so that it is never called the cause.
@@ -52,8 +54,8 @@ def _proofs(
 
 def _first(proofs: Iterable[Proof]) -> int:
     """The lowest line number among the proofs; errors that come first are causes."""
-    lines = [int(one.where.rpartition(":")[2]) for one in proofs if one.where[-1:].isdigit()]
-    return min(lines, default=0)
+    found = (LINE.search(one.where) for one in proofs)
+    return min((int(match[1]) for match in found if match), default=0)
 
 
 def _behind(findings: list[Finding]) -> list[Finding]:

@@ -1,0 +1,410 @@
+"""What the objects around a job show, from both sides; and that nothing is written."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from railhead.diagnose import objects as gathering
+from railhead.diagnose.knowledge import OBSERVATIONS
+from railhead.diagnose.objects import Objects
+from railhead.diagnose.observations import observe
+from railhead.launch.kube import Cluster, choose_target
+from tests.unit.launch import world
+from tests.unit.launch.conftest import CONTRACT, publish
+from tests.unit.launch.fake_api import Api, serve
+
+Object = dict[str, Any]
+RDMA = "rdma/rdma_shared_device_a"
+
+
+def pod(index: int = 0) -> Object:
+    """A pod as Railhead renders it, healthy and running."""
+    return {
+        "metadata": {
+            "name": f"demo-node-0-{index}-abcde",
+            "labels": {
+                "app": "demo",
+                "jobset.sigs.k8s.io/jobset-name": "demo",
+                "jobset.sigs.k8s.io/replicatedjob-name": "node",
+            },
+            "annotations": {"k8s.v1.cni.cncf.io/networks": '[{"name": "rail-0"}]'},
+        },
+        "spec": {
+            "nodeName": f"gpu-{index}",
+            "containers": [
+                {
+                    "name": "node",
+                    "resources": {"limits": {"nvidia.com/gpu": "8", RDMA: "1"}},
+                    "securityContext": {"capabilities": {"add": ["IPC_LOCK"]}},
+                    "volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}],
+                }
+            ],
+            "volumes": [{"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "16Gi"}}],
+        },
+        "status": {
+            "phase": "Running",
+            "containerStatuses": [{"name": "node", "state": {"running": {}}}],
+        },
+    }
+
+
+def node(index: int = 0) -> Object:
+    amounts = {"nvidia.com/gpu": "8", RDMA: "63", "cpu": "2"}
+    return {
+        "metadata": {"name": f"gpu-{index}"},
+        "spec": {"taints": [{"key": "nvidia.com/gpu", "effect": "NoSchedule"}]},
+        "status": {
+            "capacity": dict(amounts),
+            "allocatable": dict(amounts),
+            "conditions": [
+                {"type": "Ready", "status": "True"},
+                {"type": "IBLinkFlapping", "status": "False"},
+                {"type": "RdmaLinksHealthy", "status": "True"},
+            ],
+        },
+    }
+
+
+def healthy() -> Objects:
+    contract = json.loads(CONTRACT.to_json())
+    job = {"metadata": {"name": "demo"}, "spec": {"trainer": {"numNodes": 2}}}
+    return Objects(
+        namespace="training",
+        job=job,
+        pods=[pod(0), pod(1)],
+        nodes=[node(0), node(1)],
+        contract=contract,
+        workloads=[
+            {
+                "metadata": {"name": "w"},
+                "status": {"conditions": [{"type": "QuotaReserved", "status": "True"}]},
+            }
+        ],
+        policies=[
+            policy("own", ingress=[{"from": [{"podSelector": {"matchLabels": {"app": "demo"}}}]}])
+        ],
+        events=[
+            event("Normal", "Pulled", "image pulled"),
+            event("Normal", "Scheduled", "assigned"),
+        ],
+        counters={"gpu-0": ['node_infiniband_symbol_error_total{device="mlx5_0",port="1"} 0']},
+    )
+
+
+def event(kind: str, reason: str, message: str) -> Object:
+    return {
+        "metadata": {"name": reason.lower()},
+        "type": kind,
+        "reason": reason,
+        "message": message,
+        "involvedObject": {"kind": "Pod", "name": "demo-node-0-0-abcde"},
+    }
+
+
+def policy(name: str, **rules: Any) -> Object:
+    kinds = [kind for kind, key in (("Ingress", "ingress"), ("Egress", "egress")) if key in rules]
+    return {"metadata": {"name": name}, "spec": {"podSelector": {}, "policyTypes": kinds, **rules}}
+
+
+def container(held: Object) -> Object:
+    found: Object = held["spec"]["containers"][0]
+    return found
+
+
+def status(held: Object, state: Object, last: Object | None = None) -> None:
+    held["status"]["containerStatuses"] = [
+        {"name": "node", "state": state, "lastState": last or {}}
+    ]
+
+
+def ended(code: int, at: str, reason: str = "Error") -> Object:
+    return {"terminated": {"exitCode": code, "reason": reason, "finishedAt": at}}
+
+
+def no_rdma(found: Objects) -> None:
+    del container(found.pods[0])["resources"]["limits"][RDMA]
+
+
+def no_efa(found: Objects) -> None:
+    assert found.contract
+    found.contract["fabric"]["device_resources"] = {"vpc.amazonaws.com/efa": 32}
+
+
+def host_path(found: Objects) -> None:
+    found.pods[0]["spec"]["volumes"].append({"name": "ib", "hostPath": {"path": "/dev/infiniband"}})
+
+
+def no_shm(found: Objects) -> None:
+    container(found.pods[0])["volumeMounts"] = []
+
+
+def small_shm(found: Objects) -> None:
+    found.pods[0]["spec"]["volumes"][0]["emptyDir"]["sizeLimit"] = "64Mi"
+
+
+def no_lock(found: Objects) -> None:
+    container(found.pods[0])["securityContext"] = {}
+
+
+def host_network(found: Objects) -> None:
+    found.pods[0]["spec"]["hostNetwork"] = True
+
+
+def no_rails(found: Objects) -> None:
+    found.pods[0]["metadata"]["annotations"] = {}
+
+
+def sidecar(found: Objects) -> None:
+    found.pods[0]["spec"]["containers"].append({"name": "istio-proxy"})
+
+
+def oom(found: Objects) -> None:
+    status(found.pods[1], {"running": {}}, ended(137, "2026-01-01T00:00:00Z", "OOMKilled"))
+
+
+def early(found: Objects) -> None:
+    status(found.pods[1], ended(1, "2026-01-01T00:00:00Z"))
+
+
+def early_of_two(found: Objects) -> None:
+    status(found.pods[0], ended(1, "2026-01-01T00:01:00Z"))
+    status(found.pods[1], ended(1, "2026-01-01T00:00:00Z"))
+
+
+def daemon(found: Objects) -> None:
+    found.pods[0]["status"]["containerStatuses"].append(
+        {"name": "tcpxo-daemon", "state": ended(0, "2026-01-01T00:00:00Z", "Completed")}
+    )
+
+
+def crash(found: Objects) -> None:
+    status(found.pods[0], {"waiting": {"reason": "CrashLoopBackOff"}})
+
+
+def pull(found: Objects) -> None:
+    status(found.pods[0], {"waiting": {"reason": "ImagePullBackOff", "message": "not found"}})
+
+
+def warn(reason: str, message: str = "no") -> Callable[[Objects], None]:
+    def change(found: Objects) -> None:
+        found.events.append(event("Warning", reason, message))
+
+    return change
+
+
+def condition(kind: str, value: str) -> Callable[[Objects], None]:
+    def change(found: Objects) -> None:
+        conditions = found.nodes[0]["status"]["conditions"]
+        conditions[:] = [c for c in conditions if c["type"] != kind]
+        conditions.append({"type": kind, "status": value, "reason": "r", "message": "m"})
+
+    return change
+
+
+def taint(found: Objects) -> None:
+    found.nodes[0]["spec"]["taints"] = [
+        {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+    ]
+
+
+def no_devices(found: Objects) -> None:
+    found.nodes[0]["status"]["allocatable"][RDMA] = "0"
+
+
+def sick_gpu(found: Objects) -> None:
+    found.nodes[0]["status"]["allocatable"]["nvidia.com/gpu"] = "7"
+
+
+def no_quota(found: Objects) -> None:
+    found.workloads[0]["status"]["conditions"] = [
+        {"type": "QuotaReserved", "status": "False", "message": "insufficient quota"}
+    ]
+
+
+def one_pod(found: Objects) -> None:
+    found.pods[1]["status"]["phase"] = "Pending"
+
+
+def policies(*more: Object) -> Callable[[Objects], None]:
+    def change(found: Objects) -> None:
+        found.policies[:] = more
+
+    return change
+
+
+def counters(line: str) -> Callable[[Objects], None]:
+    def change(found: Objects) -> None:
+        found.counters["gpu-0"].append(line)
+
+    return change
+
+
+PORTS = [{"port": 29500, "protocol": "TCP"}]
+SHOWS: tuple[tuple[str, Callable[[Objects], None]], ...] = (
+    ("pod-no-rdma-request", no_rdma),
+    ("pod-no-efa-request", no_efa),
+    ("pod-dev-infiniband-host-path", host_path),
+    ("pod-no-shm", no_shm),
+    ("pod-small-shm", small_shm),
+    ("pod-no-ipc-lock", no_lock),
+    ("pod-host-network", host_network),
+    ("pod-no-rail-networks", no_rails),
+    ("pod-mesh-sidecar", sidecar),
+    ("pod-oom-killed", oom),
+    ("pod-oom-killed", warn("OOMKilling", "Memory cgroup out of memory")),
+    ("pod-ended-early", early),
+    ("pod-ended-early", early_of_two),
+    ("daemon-ended", daemon),
+    ("event-crash-loop", crash),
+    ("event-crash-loop", warn("BackOff", "Back-off restarting failed container node in pod x")),
+    ("event-image-pull", pull),
+    ("event-image-pull", warn("Failed", 'Failed to pull image "x"')),
+    ("event-failed-scheduling", warn("FailedScheduling")),
+    ("event-failed-mount", warn("FailedMount")),
+    ("event-network", warn("NetworkNotReady")),
+    ("event-network", warn("FailedCreatePodSandBox")),
+    ("event-evicted", warn("Evicted")),
+    ("node-not-ready", condition("Ready", "Unknown")),
+    ("node-link-condition", condition("IBLinkFlapping", "True")),
+    ("node-link-condition", condition("RdmaLinksHealthy", "False")),
+    ("node-tainted", taint),
+    ("node-rdma-zero", no_devices),
+    ("node-gpu-unhealthy", sick_gpu),
+    ("kueue-not-admitted", no_quota),
+    ("pods-missing", one_pod),
+    ("netpol-blocks-peers", policies(policy("deny", ingress=[]))),
+    ("netpol-blocks-peers", policies(policy("out", egress=[]))),
+    ("netpol-blocks-peers", policies(policy("port", ingress=[{"ports": PORTS}]))),
+    (
+        "netpol-blocks-peers",
+        policies(
+            policy("other", ingress=[{"from": [{"podSelector": {"matchLabels": {"a": "b"}}}]}])
+        ),
+    ),
+    (
+        "link-counters",
+        counters('node_infiniband_symbol_error_total{device="mlx5_0",port="1"} 42'),
+    ),
+    ("node-xid", counters('DCGM_FI_DEV_XID_ERRORS{gpu="0"} 79')),
+)
+# Variations of a healthy job that must stay silent.
+STILL_HEALTHY: dict[str, Callable[[Objects], None]] = {
+    "every port by range": policies(
+        policy("range", ingress=[{"ports": [{"port": 1, "endPort": 65535}]}])
+    ),
+    "all of the namespace": policies(
+        policy(
+            "ns",
+            ingress=[
+                {
+                    "from": [
+                        {
+                            "namespaceSelector": {
+                                "matchLabels": {"kubernetes.io/metadata.name": "training"}
+                            }
+                        }
+                    ]
+                }
+            ],
+        )
+    ),
+    "from anywhere": policies(policy("any", ingress=[{}], egress=[{}])),
+    "a policy for others": policies(
+        {
+            "metadata": {"name": "db"},
+            "spec": {"podSelector": {"matchLabels": {"app": "db"}}, "ingress": []},
+        }
+    ),
+    "a normal event": lambda found: found.events.append(event("Normal", "FailedScheduling", "x")),
+    "no contract": lambda found: setattr(found, "contract", None),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "change"), SHOWS, ids=[f"{k}-{i}" for i, (k, _) in enumerate(SHOWS)]
+)
+def test_what_is_wrong_is_observed(kind: str, change: Callable[[Objects], None]) -> None:
+    found = healthy()
+    change(found)
+    seen = observe(found)
+    assert kind in seen, seen
+    assert all(proof.where and proof.text for proof in seen[kind])
+
+
+def test_a_healthy_job_shows_nothing() -> None:
+    assert observe(healthy()) == {}
+
+
+@pytest.mark.parametrize("change", STILL_HEALTHY.values(), ids=STILL_HEALTHY)
+def test_variations_of_a_healthy_job_show_nothing(change: Callable[[Objects], None]) -> None:
+    found = healthy()
+    change(found)
+    assert observe(found) == {}
+
+
+def test_every_observation_of_the_cluster_is_exercised() -> None:
+    of_dumps = {one for one in OBSERVATIONS if one.startswith(("fr-", "ras-", "inspector-"))}
+    assert set(OBSERVATIONS) - of_dumps <= {kind for kind, _ in SHOWS}
+
+
+def test_pods_that_end_together_blame_none() -> None:
+    found = healthy()
+    for one in found.pods:
+        status(one, ended(1, "2026-01-01T00:00:00Z"))
+    assert "pod-ended-early" not in observe(found)
+
+
+def test_objects_of_any_shape_are_survived() -> None:
+    junk: list[Any] = [{}, {"metadata": {}}, {"spec": None, "status": None, "metadata": None}]
+    for kind in ("pods", "nodes", "events", "policies", "workloads"):
+        found = healthy()
+        setattr(found, kind, copy.deepcopy(junk) + getattr(found, kind))
+        observe(found)
+
+
+@pytest.fixture
+def api() -> Iterator[Api]:
+    with serve() as served:
+        publish(served, CONTRACT)
+        yield served
+
+
+def test_live_mode_reads_and_never_writes(api: Api, tmp_path: Path) -> None:
+    job = world.job(api, "demo")
+    world.admit(api, job)
+    api.put("/api/v1/nodes", {"metadata": {"name": "lab-node-0"}, "status": {}})
+    api.put(
+        "/api/v1/namespaces/training/events",
+        event("Warning", "FailedScheduling", "0/2 nodes")
+        | {"involvedObject": {"kind": "Pod", "name": "demo-node-0-0-abcde", "uid": "u"}},
+    )
+    api.put(
+        "/api/v1/namespaces/training/events",
+        event("Warning", "FailedMount", "other")
+        | {
+            "metadata": {"name": "other"},
+            "involvedObject": {"kind": "Pod", "name": "someone-elses", "uid": "u"},
+        },
+    )
+    api.refusals["GET", "/apis/networking.k8s.io/v1/namespaces/training/networkpolicies"] = (
+        403,
+        'networkpolicies is forbidden: User "me" cannot list',
+    )
+    cluster = Cluster(choose_target(kubeconfig=api.kubeconfig(tmp_path)))
+    found = gathering.of_job(cluster, ("training",), "demo")
+    cluster.close()
+    assert [one["metadata"]["name"] for one in found.nodes] == ["lab-node-0"]
+    assert len(found.pods) == 2
+    assert len(found.workloads) == 1
+    assert [one["reason"] for one in found.events] == ["FailedScheduling"]
+    assert found.contract
+    assert found.contract["cluster"] == "lab"
+    assert any("networkpolicies" in reason for reason in found.unreadable)
+    assert {method for method, _, _ in api.asked} == {"GET"}
+    assert "event-failed-scheduling" in observe(found)
