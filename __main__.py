@@ -3,7 +3,8 @@
 import pulumi
 
 from components.training_cluster import TrainingCluster, TrainingClusterArgs
-from railhead import config, contract
+from railhead import config, contract, nodes
+from railhead.config.existing import ExistingCluster
 from railhead.errors import RailheadError
 
 
@@ -15,6 +16,9 @@ def main() -> None:
             pulumi.Config(config.PROJECT).get_object(config.KEY),
             where=f"stacks/Pulumi.{stack}.yaml",
         )
+        # Before anything is registered: a pool that is not there would only show in a job's wait.
+        if isinstance(cluster, ExistingCluster) and (unchecked := nodes.before_up(cluster)):
+            pulumi.log.warn(unchecked)
         built = TrainingCluster(cluster.name, TrainingClusterArgs(cluster=cluster))
     except RailheadError as error:
         # Printed as it is, without a traceback.

@@ -38,6 +38,8 @@ class Researchers(pulumi.ComponentResource):
                     "resources": ["clusterqueues", "resourceflavors", "topologies"],
                     "verbs": ["get", "list", "watch"],
                 },
+                # Launching looks whether enough nodes are what the contract promises.
+                {"api_groups": [""], "resources": ["nodes"], "verbs": ["get", "list"]},
             ],
             opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
         )

@@ -294,7 +294,8 @@ _UNITS = {"memory": "Gi", HUGEPAGES: "Mi"}
 
 def quantities(cluster: Cluster, pool: Pool, nodes: int = 1) -> dict[str, str]:
     """What ``nodes`` nodes of a pool have, as Kubernetes quantities in their canonical form."""
-    per_node = capacity(cluster, MACHINES[pool.instance_type])
+    cpu, memory = pool.schedulable_resources
+    per_node = capacity(cluster, MACHINES[pool.instance_type]) | {"cpu": cpu, "memory": memory}
     return {name: f"{count * nodes}{_UNITS.get(name, '')}" for name, count in per_node.items()}
 
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from railhead.config.model import Cluster
+    from railhead.launch.kube import Target
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -62,6 +66,68 @@ def check(
 
 
 @app.command()
+def verify(
+    stack: Stack,
+    kubeconfig: Annotated[
+        Path | None,
+        typer.Option(
+            "--kubeconfig",
+            metavar="FILE",
+            help="The cluster's kubeconfig. Else the one that the stack's file or its lab names.",
+        ),
+    ] = None,
+    context: Annotated[
+        str | None, typer.Option("--context", metavar="NAME", help="A context of the kubeconfig.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Hold the live nodes against what the stack promises of them, node by node.
+
+    Against the contract that is published in the cluster; before the first `pulumi up`, against the
+    stack's file, which does not ask for devices yet. Exits 0 when every pool has all of it, 6 when
+    not, and names each node with what it lacks.
+
+    Example: [bold]railhead config verify lab[/bold]
+    """
+    from railhead import config, nodes
+    from railhead.errors import ExitCode, PrerequisiteError
+    from railhead.launch import kube, preflight
+
+    cluster = config.load(_file(stack))
+    client = kube.Cluster(_target(cluster, kubeconfig, context))
+    try:
+        promises = nodes.promised(preflight.read_contract(client))
+        against = "the contract in the cluster"
+    except PrerequisiteError as error:
+        if "is not in the cluster" not in error.problem:
+            raise
+        promises = nodes.described(cluster)
+        against = "the stack's file; no contract is published yet, so devices were not asked for"
+    verdicts = nodes.verify(promises, nodes.live(client))
+    failed = any(verdict.lines() for verdict in verdicts)
+    if as_json:
+        rows = {
+            v.promise.pool: {
+                "promised": v.promise.nodes,
+                "good": list(v.good),
+                "missing": v.missing,
+                "lacks": {node: list(lacks) for node, lacks in v.lacks.items()},
+            }
+            for v in verdicts
+        }
+        typer.echo(json.dumps({"cluster": cluster.name, "against": against, "pools": rows}))
+        raise typer.Exit(ExitCode.REFUSED if failed else ExitCode.OK)
+    typer.echo(f"against {against}:")
+    for verdict in verdicts:
+        promise = verdict.promise
+        typer.echo(
+            f"pool {promise.pool}: {len(verdict.good)} of {promise.nodes} nodes have what is "
+            "promised"
+        )
+    nodes.require(cluster.name, verdicts)
+
+
+@app.command()
 def schema() -> None:
     """Print the JSON Schema of a stack's file, for completion and checks in editors.
 
@@ -73,6 +139,21 @@ def schema() -> None:
     from railhead.config.schema import stack_schema
 
     typer.echo(json.dumps(stack_schema(), indent=1))
+
+
+def _target(cluster: Cluster, kubeconfig: Path | None, context: str | None) -> Target:
+    """The cluster that a stack's file means; clouds' kubeconfigs are secrets of their stacks."""
+    from railhead.config.existing import ExistingPlatform
+    from railhead.config.lab import LabPlatform
+    from railhead.launch.kube import choose_target
+
+    platform = cluster.platform
+    if kubeconfig is None and isinstance(platform, LabPlatform):
+        return choose_target(lab=platform.lab)
+    if kubeconfig is None and isinstance(platform, ExistingPlatform):
+        kubeconfig = Path(platform.kubeconfig).expanduser()
+        context = context or platform.context
+    return choose_target(kubeconfig=kubeconfig, context=context)
 
 
 def _file(stack: str) -> Path:

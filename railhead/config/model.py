@@ -87,6 +87,12 @@ class Pool(Model):
     node_selector: dict[LabelKey, str] = Field(min_length=1)
     tolerations: tuple[Toleration, ...] = ()
 
+    @property
+    def schedulable_resources(self) -> tuple[int, int]:
+        """CPUs and GiB of memory that pods can request on a node; quotas count on them."""
+        machine = MACHINES[self.instance_type]
+        return machine.schedulable_vcpus, machine.schedulable_memory_gib
+
 
 class QueueConfig(Model):
     """A LocalQueue that researchers name, and the ClusterQueue over ``pools`` behind it."""

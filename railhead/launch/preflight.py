@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from railhead import contract as contracts
+from railhead import nodes
 from railhead.contract import ClusterContract
 from railhead.errors import PrerequisiteError, RefusedError
 from railhead.launch import kube, render
@@ -113,6 +114,50 @@ def capacity(plan: Plan, contract: ClusterContract) -> Check:
         f"allowed: at most {most} ({described})",
         remedy=f"ask for {most} nodes or fewer, in the job file or with --nodes",
     )
+
+
+# Platforms whose nodes are there all the time: elsewhere they may come for the job.
+STANDING = frozenset({"existing", "lab"})
+
+
+def pool_nodes(cluster: kube.Cluster, plan: Plan, contract: ClusterContract) -> list[Check]:
+    """Do enough live nodes have what the contract promises? Names those that do not."""
+    if contract.platform not in STANDING:
+        return []
+    try:
+        live = nodes.live(cluster)
+    except kube.ApiError as error:
+        if error.status != 403:
+            raise
+        return [
+            Check(name="nodes", passed=None, text=f"nodes may not be listed here: {error.message}")
+        ]
+    # Pools that are too small by the contract itself are `capacity`'s to name.
+    pools = [
+        pool.name
+        for pool in contract.node_pools
+        if pool.gpus_per_node >= plan.gpus_per_node and pool.nodes >= plan.nodes
+    ]
+    promises = [p for p in nodes.promised(contract) if p.pool in pools]
+    verdicts = nodes.verify(promises, live)
+    if not verdicts:
+        return []
+    fitting = [verdict for verdict in verdicts if len(verdict.good) >= plan.nodes]
+    if fitting:
+        good, promise = fitting[0].good, fitting[0].promise
+        text = f"pool {promise.pool}: {len(good)} nodes have what the contract promises"
+        return [Check(name="nodes", passed=True, text=text)]
+    lines = [line for verdict in verdicts for line in verdict.lines()]
+    return [
+        Check(
+            name="nodes",
+            passed=False,
+            text=f"{plan.nodes} nodes are needed and no pool has as many that are as the contract "
+            f"promises: {'; '.join(lines)}",
+            remedy="ask the platform team to mend those nodes (`railhead config verify` lists "
+            "them), or take fewer nodes",
+        )
+    ]
 
 
 def _existing(
@@ -291,6 +336,7 @@ def preflight(cluster: kube.Cluster, plan: Plan, contract: ClusterContract) -> t
     """
     steps: list[Callable[[], list[Check]]] = [
         lambda: [capacity(plan, contract)],
+        lambda: pool_nodes(cluster, plan, contract),
         lambda: namespace_and_queue(cluster, plan),
         lambda: claim(cluster, plan),
         lambda: [name_free(cluster, plan)],

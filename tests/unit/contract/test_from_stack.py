@@ -32,7 +32,9 @@ class References(pulumi.runtime.Mocks):
         answer = {"outputs": self.outputs, "secretOutputNames": list(self.secret)}
         return args.name, dict(args.inputs) | answer
 
-    def call(self, args: pulumi.runtime.MockCallArgs) -> dict[str, Any]:
+    def call(
+        self, args: pulumi.runtime.MockCallArgs
+    ) -> tuple[dict[Any, Any], list[tuple[str, str]] | None]:
         raise AssertionError(args.token)
 
 

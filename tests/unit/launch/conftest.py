@@ -147,6 +147,19 @@ def api() -> Iterator[Api]:
         yield api
 
 
+def node(contract: ClusterContract, pool: NodePool, name: str) -> dict[str, Any]:
+    """A node that has all that the contract promises of its pool."""
+    labels = dict.fromkeys(contract.topology_levels, "a") | pool.node_selector
+    return {
+        "metadata": {"name": name, "labels": labels},
+        "spec": {},
+        "status": {
+            "allocatable": dict(pool.capacity),
+            "conditions": [{"type": "Ready", "status": "True"}],
+        },
+    }
+
+
 def publish(api: Api, contract: ClusterContract) -> None:
     """Put a contract and what it promises into the cluster."""
     for namespace in contract.namespaces:
@@ -158,6 +171,9 @@ def publish(api: Api, contract: ClusterContract) -> None:
             "data": {contracts.KEY: contract.to_json()},
         },
     )
+    for pool in contract.node_pools:
+        for index in range(pool.nodes):
+            api.put("/api/v1/nodes", node(contract, pool, f"{pool.name}-{index}"))
     api.put("/apis/trainer.kubeflow.org/v1alpha1/clustertrainingruntimes", copy.deepcopy(RUNTIME))
     kueue = "/apis/kueue.x-k8s.io/v1beta2"
     api.put(
