@@ -18,6 +18,7 @@ from components.wiring import Wiring, shared_memory_gib, wiring
 from railhead.catalog.images import IMAGES
 from railhead.catalog.machines import MACHINES, Machine
 from railhead.catalog.versions import COMBINATIONS, Combination
+from railhead.config.gcp import GcpCluster
 from railhead.config.model import Cluster, Pool, RuntimeConfig
 
 API_VERSION = "trainer.kubeflow.org/v1alpha1"
@@ -104,12 +105,15 @@ def pod_template(cluster: Cluster, runtime: RuntimeConfig) -> dict[str, Any]:
             "emptyDir": {"medium": "Memory", "sizeLimit": shared_memory(cluster, runtime)},
         }
     ]
+    annotations: dict[str, str] = {}
     if claim := _claim(cluster, runtime):
         volumes.append({"name": "checkpoints", "persistentVolumeClaim": {"claimName": claim.name}})
+        if isinstance(cluster, GcpCluster):
+            annotations = cluster.mount_annotations(claim)
     # As close together as free capacity allows: within one of these, else within the next wider.
     level = cluster.topology[-2] if len(cluster.topology) > 1 else cluster.topology[0]
     template: dict[str, Any] = {
-        "metadata": {"annotations": {TOPOLOGY_ANNOTATION: level}},
+        "metadata": {"annotations": {TOPOLOGY_ANNOTATION: level} | annotations},
         "spec": {
             "restartPolicy": "Never",
             # On purpose: a pod that is deleted before it finds its master takes all of it to go.

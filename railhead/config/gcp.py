@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, field_validator
 
 from railhead.config.model import (
+    CheckpointConfig,
     Cluster,
     IpNetwork,
     LabelKey,
@@ -361,3 +362,9 @@ class GcpCluster(Cluster):
 
     platform: GcpPlatform
     pools: tuple[GcpPool, ...] = Field(min_length=1)
+
+    def mount_annotations(self, claim: CheckpointConfig) -> dict[str, str]:
+        """What a pod's annotations must say for it to mount ``claim``."""
+        buckets = {s.name for s in self.platform.storage if isinstance(s, BucketStorage)}
+        # Without it no sidecar comes into the pod, and the mount waits for one.
+        return {"gke-gcsfuse/volumes": "true"} if claim.storage_class in buckets else {}

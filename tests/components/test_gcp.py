@@ -466,6 +466,15 @@ def test_pods_of_the_training_namespaces_may_use_the_bucket_and_nobody_else() ->
     )
 
 
+@pytest.mark.parametrize(("claim", "there"), [("checkpoints", False), ("datasets", True)])
+def test_pods_that_mount_a_bucket_ask_for_the_sidecar(claim: str, there: bool) -> None:
+    recording = variant(ULTRA, lambda c: c["runtimes"][0].update(checkpoint=claim))
+    (runtime,) = recording.kind("ClusterTrainingRuntime")
+    (job,) = runtime.inputs["spec"]["template"]["spec"]["replicatedJobs"]
+    annotations = job["template"]["spec"]["template"]["metadata"]["annotations"]
+    assert (annotations.get("gke-gcsfuse/volumes") == "true") is there
+
+
 NAMES = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", fullmatch=True)
 
 
