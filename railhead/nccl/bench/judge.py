@@ -148,6 +148,7 @@ def judge(run: Run, *, instance_type: str | None = None, nodes: int | None = Non
     kind = machine(name) if name else None
     line, why = _line_rate(run, collective, kind, count)
     notes += why
+    notes += _filled(run, kind, count)
     rows = published_for(run, kind, count) if kind and count else ()
     notes += _verdict(line, rows)
     notes += _shape(curve)
@@ -283,6 +284,17 @@ def _impossible(run: Run) -> Iterable[Note]:
                 level="warn",
                 text="busbw is below algbw, which an all_reduce of two ranks or more cannot show",
             )
+
+
+def _filled(run: Run, kind: Machine | None, nodes: int | None) -> Iterable[Note]:
+    """Whether every GPU of every node took part, as figures of a node count suppose."""
+    if kind is not None and nodes and run.ranks and run.ranks != nodes * kind.gpus:
+        yield Note(
+            id="ranks-and-nodes",
+            level="warn",
+            text=f"{run.ranks} ranks are not {nodes} x {kind.gpus} GPUs of {kind.name}: some GPUs "
+            "did not take part, or the node count is another",
+        )
 
 
 def _line_rate(

@@ -17,7 +17,7 @@ from railhead.nccl.bench.collectives import COLLECTIVES, PROGRAM, named_in, rank
 from railhead.nccl.bench.jsonfile import release, runs_of_json
 from railhead.nccl.bench.model import MAX_DEVICES, MAX_ROWS, MAX_RUNS, Device, Measure, Row, Run
 from railhead.nccl.lines import parse as split_line
-from railhead.nccl.sources import CutError, Source, chunks, resolve
+from railhead.nccl.sources import CutError, Source, blocks, resolve
 
 # A line longer than this holds no row, and is not worth a second look.
 MAX_LINE = 8192
@@ -58,10 +58,25 @@ _NCCL = re.compile(rb"NCCL version (?P<version>2\.\d{1,2}\.\d{1,2})")
 _COMM = re.compile(rb"nRanks (?P<ranks>\d{1,7}) nNodes (?P<nodes>\d{1,6})")
 _HEADER = re.compile(rb"size\s+count.*\b(?:c?p?u?time)\b.*algbw.*busbw")
 _ITER = re.compile(rb"\bi_min\b")
-_RELEVANT = re.compile(
-    rb"\d\s+\d+\s+[a-z]|^[^A-Za-z]*$|Rank\s+\d|algbw|nThread|_perf|bus bandwidth|Out of bounds|"
-    rb"nccl-tests|NCCL version|nNodes|# error|test starting"
+# What each line that matters holds at least one of; the rest of a log is never looked at.
+_TOKENS = (
+    *(
+        b"float",
+        b"double",
+        b"half",
+        b" int ",
+        b" char ",
+        b"int8",
+        b"int32",
+        b"int64",
+        b"f8e",
+        b"fp8",
+    ),
+    *(b" Pid ", b"algbw", b"nThread", b"_perf", b"bus bandwidth", b"Out of bounds", b"# error"),
+    *(b"nccl-tests", b"test starting", b"Running on ", b"nstance"),
 )
+# So many lines after the head of a row its figures may come.
+_APART = 4096
 
 
 @dataclass
@@ -93,20 +108,45 @@ class _Reader:
         self.comm: tuple[int, int] | None = None
         self.hints: list[str] = []
         self.more = 0
+        self.number = 0
         self.open = self._fresh(0)
 
     def _fresh(self, line: int) -> _Open:
         return _Open(Run(file=self.name, line=line))
 
-    def line(self, number: int, raw: bytes) -> None:
+    def piece(self, data: bytes) -> None:
+        """Some whole lines: those that hold a token, and those between a row's two parts."""
+        for match in _COMM.finditer(data):
+            self.comm = max(self.comm or (0, 0), (int(match["ranks"]), int(match["nodes"])))
+        for match in _NCCL.finditer(data):
+            self.nccl = match["version"].decode()
+        seen = 0
+        for start in _starts(data):
+            if start < seen:
+                continue
+            self.number += data.count(b"\n", seen, start)
+            seen = self._from(data, start)
+            left = _APART
+            while self.open.pending and left and seen < len(data):
+                seen = self._from(data, seen)
+                left -= 1
+        self.number += data.count(b"\n", seen)
+
+    def _from(self, data: bytes, start: int) -> int:
+        """Read the line that begins there; returns where the next one does."""
+        end = data.find(b"\n", start)
+        end = len(data) if end < 0 else end
+        self.number += 1
+        self._line(self.number, data[start:end])
+        return end + 1
+
+    def _line(self, number: int, raw: bytes) -> None:
         if len(raw) > MAX_LINE:
             return
         if self.machines is not None:
             for hint in self.machines.finditer(raw):
                 if (text := hint.group().decode()) not in self.hints:
                     self.hints.append(text)
-        if not _RELEVANT.search(raw):
-            return
         for part in split_line(raw.rstrip(b"\r\n")):
             self._message(number, part.message)
 
@@ -135,11 +175,6 @@ class _Reader:
         elif match := _STARTING.search(text):
             name = match["program"].decode().rsplit("/", 1)[-1].removesuffix(".exe")
             self._name(name.removesuffix("_perf").removesuffix("_perf_mpi"))
-        elif match := _COMM.search(text):
-            if (pair := (int(match["ranks"]), int(match["nodes"]))) > (self.comm or (0, 0)):
-                self.comm = pair
-        elif match := _NCCL.search(text):
-            self.nccl = match["version"].decode()
         elif match := _ERROR.match(text):
             run = self.open.run
             said = match["text"].decode("utf-8", "replace").strip()
@@ -274,6 +309,18 @@ class _Reader:
         """Every run of the input."""
         self._start(0)
         return self.done
+
+
+def _starts(data: bytes) -> list[int]:
+    """Where the lines begin that hold a token, in order."""
+    found: set[int] = set()
+    for token in _TOKENS:
+        at = data.find(token)
+        while at >= 0:
+            found.add(data.rfind(b"\n", 0, at) + 1)
+            after = data.find(b"\n", at)
+            at = data.find(token, after) if after >= 0 else -1
+    return sorted(found)
 
 
 def _number(text: bytes) -> float | None:
@@ -443,13 +490,8 @@ def _runs(source: Source, machines: re.Pattern[bytes] | None) -> list[Run]:
             return [named(run) for run in runs]
         first = bytes(held)
     reader = _Reader(source.name, machines)
-    number = 0
-    for block in chain((first,), pieces):
-        for raw in block.split(b"\n"):
-            number += 1
-            reader.line(number, raw)
-        # A block ends where a line ends: its last piece is empty and no line.
-        number -= 1 if block.endswith(b"\n") else 0
+    for piece in chain((first,), pieces):
+        reader.piece(piece)
     return reader.end()
 
 
@@ -458,17 +500,10 @@ def _whole(source: Source) -> Iterator[bytes]:
 
     Damage ends the stream; it does not undo what came before it.
     """
-    held = b""
     try:
-        for chunk in chunks(source):
-            held += chunk
-            at = held.rfind(b"\n") + 1
-            if at:
-                yield held[:at]
-                held = held[at:]
-            elif len(held) > MAX_JSON:
-                held = b""
+        for block in blocks(source):
+            data = bytes(block.view)
+            block.free()
+            yield data
     except CutError:
-        pass
-    if held:
-        yield held
+        return

@@ -187,6 +187,12 @@ def test_no_line_rate_says_why(
     assert said in why
 
 
+def test_ranks_that_do_not_fill_the_nodes(tmp_path: Path, machine: str) -> None:
+    one = judged(tmp_path, single(200.0, ranks=8, nodes=2, devices=False), machine, nodes=2)
+    assert "ranks-and-nodes" in ids(one)
+    assert "ranks-and-nodes" not in ids(judged(tmp_path, single(200.0), machine))
+
+
 def test_a_machine_without_a_rate(tmp_path: Path) -> None:
     one = judged(tmp_path, single(200.0), "lab.8gpu")
     assert one.line is None
@@ -207,7 +213,7 @@ def test_the_logs_own_hint_names_the_machine(tmp_path: Path, machine: str) -> No
 
 def test_two_hints_are_no_hint(tmp_path: Path, machine: str) -> None:
     path = tmp_path / "run.log"
-    path.write_text(f"{machine} or lab.8gpu\n" + single(200.0))
+    path.write_text(f"Running on {machine} or lab.8gpu\n" + single(200.0))
     (run,) = read_runs([path], [machine, "lab.8gpu"])
     one = judge(run)
     assert one.line is None
