@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cache
@@ -53,9 +54,9 @@ def _proofs(
 
 
 def _first(proofs: Iterable[Proof]) -> int:
-    """The lowest line number among the proofs; errors that come first are causes."""
+    """The lowest line number among the proofs: of two causes as sure the earlier comes first."""
     found = (LINE.search(one.where) for one in proofs)
-    return min((int(match[1]) for match in found if match), default=0)
+    return min((int(match[1]) for match in found if match), default=sys.maxsize)
 
 
 def _behind(findings: list[Finding]) -> list[Finding]:
