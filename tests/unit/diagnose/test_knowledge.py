@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 from railhead.config.model import Cluster
-from railhead.diagnose import facts, ranking
+from railhead.diagnose import facts, ranking, table
 from railhead.diagnose.facts import FACTS
 from railhead.diagnose.knowledge import CAUSES, CLUES, OBSERVATIONS
 from railhead.diagnose.model import LISTED, NAMED, VERDICTS, Cause, Clue, Finding, Proof
@@ -196,3 +196,9 @@ def test_a_fix_names_a_setting_that_exists(cause: Cause) -> None:
 
 def test_thresholds_are_in_order() -> None:
     assert 0 < LISTED < ranking.CONSEQUENCE < NAMED < 1
+
+
+def test_the_page_lists_every_cause() -> None:
+    page = (Path(__file__).resolve().parents[3] / "docs/diagnosing.md").read_text()
+    assert table.replaced(page) == page, "run: python -m railhead.diagnose.table docs/diagnosing.md"
+    assert all(f"| `{name}` |" in page for name in CAUSES)
