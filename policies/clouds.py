@@ -1,0 +1,138 @@
+"""What a cluster on a cloud must obey: closed to the world, protected, nothing bought."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from policies.plan import UNKNOWN, plain
+
+_WORLD = frozenset({"0.0.0.0/0", "::/0"})
+
+CLUSTERS = frozenset({"aws:eks/cluster:Cluster", "gcp:container/cluster:Cluster"})
+FILE_SYSTEMS = frozenset(
+    {
+        "aws:efs/fileSystem:FileSystem",
+        "aws:fsx/lustreFileSystem:LustreFileSystem",
+        "gcp:filestore/instance:Instance",
+        "gcp:lustre/instance:Instance",
+    }
+)
+_AWS_POOL = "aws:eks/nodeGroup:NodeGroup"
+_GCP_POOL = "gcp:container/nodePool:NodePool"
+_BOUGHT = "aws:ec2/capacityBlockReservation:CapacityBlockReservation"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CloudResource:
+    """One planned resource of a cloud; ``body`` is plain, with UNKNOWN for what is not known."""
+
+    urn: str
+    name: str
+    kind: str
+    protect: bool
+    body: Mapping[str, Any]
+
+
+def cloud_resource(
+    resource_type: str, urn: str, name: str, props: Any, *, protect: bool
+) -> CloudResource | None:
+    """A planned resource of a cloud; None for anything else."""
+    if resource_type.partition(":")[0] not in ("aws", "gcp"):
+        return None
+    return CloudResource(
+        urn=urn, name=name, kind=resource_type, protect=protect, body=plain(props)
+    )
+
+
+def open_to_the_world(resource: CloudResource) -> Iterator[str]:
+    """One message for each way in from anywhere, and for each that cannot be judged."""
+    for path, value in _ways_in(resource):
+        if value is UNKNOWN:
+            yield (
+                f"{resource.name}: {path} is not known before the update, so nothing can be said "
+                "of who gets in: give it a value that the plan knows"
+            )
+        elif value in _WORLD:
+            yield f"{resource.name}: {path} lets in {value}, the whole internet: name networks"
+
+
+def _ways_in(resource: CloudResource) -> Iterator[tuple[str, Any]]:
+    body, kind = resource.body, resource.kind.rpartition(":")[2]
+    if kind == "SecurityGroupIngressRule":
+        for key in ("cidrIpv4", "cidrIpv6"):
+            yield key, body.get(key)
+    elif kind in ("SecurityGroup", "DefaultSecurityGroup"):
+        for path, rule in _elements(body, "ingress"):
+            if rule is UNKNOWN:
+                yield path, UNKNOWN
+                continue
+            for key in ("cidrBlocks", "ipv6CidrBlocks"):
+                yield from _elements(rule, key, f"{path}.")
+    elif kind == "SecurityGroupRule" and body.get("type") != "egress":
+        for key in ("cidrBlocks", "ipv6CidrBlocks"):
+            yield from _elements(body, key)
+    elif kind == "Firewall" and body.get("direction") != "EGRESS":
+        yield from _elements(body, "sourceRanges")
+    elif resource.kind == "aws:eks/cluster:Cluster":
+        yield from _endpoint(body.get("vpcConfig"))
+
+
+def _endpoint(config: Any) -> Iterator[tuple[str, Any]]:
+    if config is UNKNOWN or not isinstance(config, Mapping):
+        yield "vpcConfig", UNKNOWN
+        return
+    public = config.get("endpointPublicAccess", True)
+    if public is UNKNOWN:
+        yield "vpcConfig.endpointPublicAccess", UNKNOWN
+    elif public:
+        # EKS' own default where no network is named.
+        given = config.get("publicAccessCidrs") or ["0.0.0.0/0"]
+        yield from _elements({"publicAccessCidrs": given}, "publicAccessCidrs", "vpcConfig.")
+
+
+def _elements(holder: Mapping[str, Any], key: str, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    value = holder.get(key)
+    if value is UNKNOWN:
+        yield f"{prefix}{key}", UNKNOWN
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield f"{prefix}{key}[{index}]", inner
+
+
+def bought(resource: CloudResource) -> Iterator[str]:
+    """A message for capacity that is paid for when it is made, and not given back."""
+    if resource.kind == _BOUGHT:
+        yield (
+            f"{resource.name}: a capacity block is bought by making it, and destroying it only "
+            "forgets it: buy it by hand, and give its id to the pool"
+        )
+
+
+def unprotected(resources: Iterable[CloudResource]) -> Iterator[tuple[str, str]]:
+    """(message, URN) for what a cluster with deletion protection would lose to a slip."""
+    found = list(resources)
+    said = [r.body.get("deletionProtection") for r in found if r.kind in CLUSTERS]
+    if not any(value is True or value is UNKNOWN for value in said):
+        return
+    for resource in found:
+        if not resource.protect and _precious(resource):
+            yield (
+                f"{resource.name}: the cluster has deletion protection, and this could be deleted "
+                "or replaced by a slip: pass protect=True",
+                resource.urn,
+            )
+
+
+def _precious(resource: CloudResource) -> bool:
+    if resource.kind == _AWS_POOL:
+        # An image that is not known may be one with a GPU driver.
+        image = resource.body.get("amiType")
+        return image is UNKNOWN or "NVIDIA" in str(image)
+    if resource.kind == _GCP_POOL:
+        config = resource.body.get("nodeConfig")
+        return config is UNKNOWN or (
+            isinstance(config, Mapping) and bool(config.get("guestAccelerators"))
+        )
+    return resource.kind in CLUSTERS or resource.kind in FILE_SYSTEMS

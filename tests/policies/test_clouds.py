@@ -1,0 +1,129 @@
+"""Rules for clusters on clouds: closed to the world, protected as they say, nothing bought."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pulumi_policy.proxy import UNKNOWN_STRING_VALUE, unknown_checking_proxy
+
+from policies.clouds import CloudResource, bought, cloud_resource, open_to_the_world, unprotected
+from tests.components.recording import STACKS, run_stack
+
+CLOUDS = [stack for stack in STACKS if stack.startswith(("aws-", "gcp-"))]
+RULE = "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule"
+GROUP = "aws:ec2/securityGroup:SecurityGroup"
+CLUSTER = "aws:eks/cluster:Cluster"
+POOL = "aws:eks/nodeGroup:NodeGroup"
+FIREWALL = "gcp:compute/firewall:Firewall"
+
+
+def planned(token: str, protect: bool = False, **body: Any) -> CloudResource:
+    found = cloud_resource(token, "urn", "it", unknown_checking_proxy(body), protect=protect)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("stack", CLOUDS)
+def test_the_stacks_that_are_shipped_obey(stack: str, tmp_path: Path) -> None:
+    recording = run_stack(stack, tmp_path)
+    resources = [
+        found
+        for r in recording.resources.values()
+        if r.custom
+        and (found := cloud_resource(r.type, r.urn, r.name, r.inputs, protect=r.protect))
+    ]
+    assert len(resources) > 20
+    assert not [m for r in resources for m in (*open_to_the_world(r), *bought(r))]
+    assert not list(unprotected(resources))
+
+
+@pytest.mark.parametrize(
+    ("token", "body", "where"),
+    [
+        (RULE, {"cidrIpv4": "0.0.0.0/0"}, "cidrIpv4"),
+        (RULE, {"cidrIpv6": "::/0"}, "cidrIpv6"),
+        (GROUP, {"ingress": [{"cidrBlocks": ["10.0.0.0/8", "0.0.0.0/0"]}]}, "[0].cidrBlocks[1]"),
+        (
+            "aws:ec2/securityGroupRule:SecurityGroupRule",
+            {"type": "ingress", "cidrBlocks": ["0.0.0.0/0"]},
+            "cidrBlocks[0]",
+        ),
+        (CLUSTER, {"vpcConfig": {"endpointPublicAccess": True}}, "publicAccessCidrs[0]"),
+        (CLUSTER, {"vpcConfig": {}}, "publicAccessCidrs[0]"),
+        (
+            CLUSTER,
+            {"vpcConfig": {"endpointPublicAccess": True, "publicAccessCidrs": ["0.0.0.0/0"]}},
+            "publicAccessCidrs[0]",
+        ),
+        (FIREWALL, {"sourceRanges": ["0.0.0.0/0"]}, "sourceRanges[0]"),
+    ],
+)
+def test_a_way_in_for_everybody(token: str, body: dict[str, Any], where: str) -> None:
+    (message,) = open_to_the_world(planned(token, **body))
+    assert where in message
+    assert "the whole internet" in message
+
+
+@pytest.mark.parametrize(
+    ("token", "body"),
+    [
+        (RULE, {"cidrIpv4": UNKNOWN_STRING_VALUE}),
+        (GROUP, {"ingress": UNKNOWN_STRING_VALUE}),
+        (GROUP, {"ingress": [{"cidrBlocks": UNKNOWN_STRING_VALUE}]}),
+        (CLUSTER, {"vpcConfig": UNKNOWN_STRING_VALUE}),
+        (CLUSTER, {"vpcConfig": {"endpointPublicAccess": UNKNOWN_STRING_VALUE}}),
+    ],
+)
+def test_what_is_not_known_is_not_passed(token: str, body: dict[str, Any]) -> None:
+    (message,) = open_to_the_world(planned(token, **body))
+    assert "not known before the update" in message
+
+
+@pytest.mark.parametrize(
+    ("token", "body"),
+    [
+        (RULE, {"cidrIpv4": "10.0.0.0/8"}),
+        (RULE, {"referencedSecurityGroupId": UNKNOWN_STRING_VALUE}),
+        (GROUP, {"egress": [{"cidrBlocks": ["0.0.0.0/0"]}]}),
+        (CLUSTER, {"vpcConfig": {"endpointPublicAccess": False}}),
+        (FIREWALL, {"direction": "EGRESS", "sourceRanges": ["0.0.0.0/0"]}),
+        ("aws:ec2/route:Route", {"destinationCidrBlock": "0.0.0.0/0"}),
+    ],
+)
+def test_a_way_out_or_a_named_network_is_none(token: str, body: dict[str, Any]) -> None:
+    assert not list(open_to_the_world(planned(token, **body)))
+
+
+def test_a_capacity_block_is_not_bought_by_the_way() -> None:
+    block = "aws:ec2/capacityBlockReservation:CapacityBlockReservation"
+    (message,) = bought(planned(block, instancePlatform="Linux/UNIX"))
+    assert "buy it by hand" in message
+    assert not list(bought(planned("aws:ec2/capacityReservation:CapacityReservation")))
+
+
+class TestProtection:
+    GPU = planned(POOL, amiType="AL2023_x86_64_NVIDIA")
+
+    @pytest.mark.parametrize("value", [True, UNKNOWN_STRING_VALUE])
+    def test_a_protected_cluster_protects_what_it_has(self, value: Any) -> None:
+        cluster = planned(CLUSTER, True, deletionProtection=value)
+        (found,) = unprotected([cluster, self.GPU])
+        assert "pass protect=True" in found[0]
+
+    def test_the_controllers_pool_may_go(self) -> None:
+        cluster = planned(CLUSTER, True, deletionProtection=True)
+        assert not list(unprotected([cluster, planned(POOL, amiType="AL2023_x86_64_STANDARD")]))
+
+    def test_file_systems_and_the_cluster_itself(self) -> None:
+        cluster = planned(CLUSTER, deletionProtection=True)
+        lustre = planned("aws:fsx/lustreFileSystem:LustreFileSystem", storageCapacity=1200)
+        assert len(list(unprotected([cluster, lustre]))) == 2
+
+    def test_a_cluster_without_it_may_go_whole(self) -> None:
+        assert not list(unprotected([planned(CLUSTER, deletionProtection=False), self.GPU]))
+
+
+def test_what_is_in_the_cluster_is_no_cloud_resource() -> None:
+    assert cloud_resource("kubernetes:core/v1:Pod", "urn", "it", {}, protect=False) is None
