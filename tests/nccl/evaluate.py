@@ -34,10 +34,11 @@ COLUMNS = ("logs", "precision", "recall")
 
 @dataclass(frozen=True, kw_only=True)
 class Labelled:
-    """One log and what it should be read as."""
+    """One log and what it should be read as; ``written`` when it is from no thread."""
 
     path: Path
     labels: Mapping[str, str]
+    written: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +96,8 @@ def load(part: str) -> list[Labelled]:
     for row in index(folder):
         labels = {name: row[name] for name in ("verdict", "transport", "gdr")}
         labels["cause"] = causes.get(row["file"], "null") if part == "shared" else row["cause"]
-        found.append(Labelled(path=folder / row["file"], labels=labels))
+        written = row["fidelity"].startswith("written")
+        found.append(Labelled(path=folder / row["file"], labels=labels, written=written))
     return found
 
 
@@ -145,6 +147,8 @@ def score(results: Sequence[Result], dimension: str) -> dict[str, Score]:
 
 
 Table = dict[str, dict[str, dict[str, Score]]]
+# Rows of a dimension that are no labels; `all` is the whole of it, the others halves of it.
+WHOLES = {"all": "all", "threads": "of them from threads", "written": "of them written"}
 
 
 def evaluate() -> Table:
@@ -155,13 +159,19 @@ def evaluate() -> Table:
         if not results:
             continue
         for dimension in DIMENSIONS:
-            for label, found in score(results, dimension).items():
+            scores = score(results, dimension)
+            for name, written in (("threads", False), ("written", True)):
+                some = [one for one in results if one.log.written == written]
+                if some:
+                    scores[name] = score(some, dimension)["all"]
+            for label, found in scores.items():
                 table[dimension].setdefault(label, {})[part] = found
     return table
 
 
 def _ordered(rows: Mapping[str, Mapping[str, Score]]) -> list[str]:
-    return ["all", *sorted(label for label in rows if label != "all")]
+    wholes = [name for name in WHOLES if name in rows]
+    return [*wholes, *sorted(label for label in rows if label not in WHOLES)]
 
 
 def cells(found: Score | None, *, counts: bool = False) -> tuple[str, str, str]:
@@ -188,7 +198,7 @@ def markdown(table: Table, parts: Sequence[str] = ("tune", "held_out")) -> str:
             row = table[dimension][label]
             if not any(part in row for part in parts):
                 continue
-            name = "**all**" if label == "all" else f"`{label}`"
+            name = f"**{WHOLES[label]}**" if label in WHOLES else f"`{label}`"
             found = [text for part in parts for text in cells(row.get(part), counts=True)]
             lines.append(f"| {name} | {' | '.join(found)} |")
         lines.append("")
@@ -211,7 +221,8 @@ def show(table: Table) -> None:
                 drawn.add_column(head, justify="right", no_wrap=True)
         for label in _ordered(table[dimension]):
             row = table[dimension][label]
-            drawn.add_row(label, *(cell for part in parts for cell in cells(row.get(part))))
+            name = WHOLES.get(label, label)
+            drawn.add_row(name, *(cell for part in parts for cell in cells(row.get(part))))
         console.print(drawn)
         console.print()
 
