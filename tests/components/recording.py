@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import gc
 import json
 import os
 import runpy
+import tempfile
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -202,8 +204,16 @@ def fake_lab(cache: Path) -> None:
         (cache / "charts" / chart / "Chart.yaml").write_text("apiVersion: v2\n")
 
 
+def _whole_program() -> None:
+    runpy.run_path(str(REPO / "__main__.py"), run_name="__main__")
+
+
 async def _run(
-    monitor: RecordingMonitor, stack: str, settings: dict[str, str], preview: bool
+    monitor: RecordingMonitor,
+    stack: str,
+    settings: dict[str, str],
+    preview: bool,
+    program: Callable[[], None],
 ) -> None:
     configure(
         mocks.MockSettings(
@@ -219,9 +229,6 @@ async def _run(
     ROOT.set(None)
     pulumi.runtime.set_all_config(settings)
 
-    def program() -> None:
-        runpy.run_path(str(REPO / "__main__.py"), run_name="__main__")
-
     await run_in_stack(program)
     mine = asyncio.current_task()
     pending = [task for task in asyncio.all_tasks() if task is not mine and not task.done()]
@@ -235,10 +242,11 @@ def run_program(
     stack: str = "lab",
     known: bool = True,
     preview: bool = False,
+    program: Callable[[], None] = _whole_program,
 ) -> Recording:
-    """Run the repository's `__main__.py` as the engine would; return what it registered.
+    """Run the repository's `__main__.py`, or ``program``, as the engine would.
 
-    Fails on an Output or a coroutine that nobody waited for.
+    Returns what it registered. Fails on an Output or a coroutine that nobody waited for.
     """
     recording = Recording()
     answers = RecordingMocks(known=known)
@@ -249,7 +257,8 @@ def run_program(
         warnings.simplefilter("always", RuntimeWarning)
         settings = {} if cluster is None else {"railhead:cluster": json.dumps(cluster)}
         try:
-            asyncio.run(_run(RecordingMonitor(answers, recording), stack, settings, preview))
+            monitor = RecordingMonitor(answers, recording)
+            asyncio.run(_run(monitor, stack, settings, preview, program))
         finally:
             pulumi.runtime.set_all_config({})
             reset_options()
@@ -257,6 +266,13 @@ def run_program(
     forgotten = [str(w.message) for w in caught if "never awaited" in str(w.message)]
     assert not forgotten, forgotten
     return recording
+
+
+@functools.cache
+def recorded(stack: str, *, known: bool = True) -> Recording:
+    """A run of a stack as it is shipped, made once for all tests, which only read it."""
+    with tempfile.TemporaryDirectory() as folder:
+        return run_stack(stack, Path(folder), known=known)
 
 
 def run_stack(

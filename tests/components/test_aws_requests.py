@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from railhead.catalog import aws as catalogue
-from tests.components.recording import Recording, Registered, run_stack
+from tests.components.recording import Recording, Registered, recorded
 from tests.providers.aws_requests import (
     DOCUMENTED,
     IDS,
@@ -37,8 +37,8 @@ ASSOCIATION = "aws:eks/accessPolicyAssociation:AccessPolicyAssociation"
 
 
 @pytest.fixture(scope="module")
-def recordings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Recording]:
-    return {stack: run_stack(stack, tmp_path_factory.mktemp(stack)) for stack in STACKS}
+def recordings() -> dict[str, Recording]:
+    return {stack: recorded(stack) for stack in STACKS}
 
 
 def made(recording: Recording) -> Iterator[tuple[Registered, Call]]:

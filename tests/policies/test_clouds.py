@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 from pulumi_policy.proxy import UNKNOWN_STRING_VALUE, unknown_checking_proxy
 
 from policies.clouds import CloudResource, bought, cloud_resource, open_to_the_world, unprotected
-from tests.components.recording import STACKS, run_stack
+from tests.components.recording import STACKS, recorded
 
 CLOUDS = [stack for stack in STACKS if stack.startswith(("aws-", "gcp-"))]
 RULE = "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule"
@@ -26,8 +25,8 @@ def planned(token: str, protect: bool = False, **body: Any) -> CloudResource:
 
 
 @pytest.mark.parametrize("stack", CLOUDS)
-def test_the_stacks_that_are_shipped_obey(stack: str, tmp_path: Path) -> None:
-    recording = run_stack(stack, tmp_path)
+def test_the_stacks_that_are_shipped_obey(stack: str) -> None:
+    recording = recorded(stack)
     resources = [
         found
         for r in recording.resources.values()
