@@ -44,8 +44,12 @@ def node(kube: KubeClient, stack: Path) -> Iterator[Any]:
     def make(
         name: str, *, labels: dict[str, str | None] | None = None, **allocatable: str | None
     ) -> None:
-        carried = dict.fromkeys(promise.labels, "a") | dict(promise.selector)
-        carried |= {nodes.ARCHITECTURE_LABEL: promise.architecture} | (labels or {})
+        carried: dict[str, str | None] = {
+            **dict.fromkeys(promise.labels, "a"),
+            **promise.selector,
+            nodes.ARCHITECTURE_LABEL: promise.architecture,
+            **(labels or {}),
+        }
         body = {
             "apiVersion": "v1",
             "kind": "Node",
