@@ -117,6 +117,22 @@ def _gdr_differs(hits: Hits) -> bool:
     return bool(with_gdr) and bool(without - with_gdr)
 
 
+def _no_near_nic(hits: Hits) -> bool:
+    """A GPU that is too far from every NIC; only where all of the lines are at hand."""
+    far, near = hits["gdr-disabled-distance"], hits["gdr-enabled-distance"]
+    if any(one.count > len(one.evidence) for one in (far, near)):
+        return False
+    return bool(_group(far.evidence, "gpu") - _group(near.evidence, "gpu"))
+
+
+def _socket_between_nodes(reading: Reading) -> bool:
+    if any((one.nodes or 0) > 1 for one in reading.communicators):
+        return reading.transport == "socket" or "socket-line" in reading.hits
+    return "socket-channel" in reading.hits or (
+        reading.transport == "socket" and len(reading.nodes) > 1
+    )
+
+
 def _calls(hits: Hits) -> list[tuple[str, str, str, str, int | None]]:
     """Group, sequence number, operation, element count and rank of each timeout seen."""
     calls = []
@@ -228,6 +244,14 @@ _RULES: Mapping[str, tuple[str, Callable[[Reading], bool]]] = {
         lambda r: r.transport == "socket" or r.hits.any("socket-line"),
     ),
     "one-node": ("the ranks are all on one host", _one_node),
+    "socket-between-nodes": (
+        "connections between nodes, or what amounts to it, go over TCP",
+        _socket_between_nodes,
+    ),
+    "gpu-without-near-nic": (
+        "a GPU is too far from every NIC that the log names",
+        lambda r: _no_near_nic(r.hits),
+    ),
     "gdr-in-use": (
         "GPUDirect RDMA is in use on some connection",
         lambda r: r.gdr == "yes" or r.hits.any("send-gdr", "receive-gdr"),
@@ -251,8 +275,12 @@ _RULES: Mapping[str, tuple[str, Callable[[Reading], bool]]] = {
         lambda r: r.hits.any("ofi-present") or _hosts(r, AWS_HOST),
     ),
     "only-gai-warning": (
-        "the names that do not resolve are only PyTorch's IPv6 warnings",
-        lambda r: 0 < r.hits["dns-failed"].count <= r.hits["gai-warning"].count,
+        "the names that do not resolve are only PyTorch's IPv6 look-ups, or outside of the job",
+        lambda r: (
+            0
+            < r.hits["dns-failed"].count
+            <= r.hits["gai-warning"].count + r.hits["dns-elsewhere"].count
+        ),
     ),
     "bootstrap-then-silence": ("bootstrap starts and nothing follows", lambda r: _silent(r.hits)),
     "bootstrap-networks-differ": (

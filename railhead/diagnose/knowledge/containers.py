@@ -146,6 +146,14 @@ CLUES = (
         "nccl-shm-recv-71bf8b3b5e2e8fc7-0-1-2 (size 9637888)",
     ),
     Clue(
+        id="shm-not-attached",
+        pattern=rb"Error while attaching to shared memory segment \S*nccl.*No such file",
+        seen="NCCL 2.22 and newer",
+        source="NVIDIA/nccl src/misc/shmutils.cc; vllm-project/vllm #18831",
+        example="misc/shmutils.cc:114 NCCL WARN Error while attaching to shared memory segment "
+        "/dev/shm/nccl-aBcDeF (size 9637888), error: No such file or directory (2)",
+    ),
+    Clue(
         id="shm-torch",
         pattern=rb"dataloader's workers are out of shared memory|"
         rb"unable to (?:open|write to|resize|allocate) (?:shared memory object|file) </torch_|"
@@ -243,7 +251,7 @@ CAUSES = (
                 "filter names the wrong one",
             ),
             Rule(
-                needs=("ib-no-device", "network-socket", "rdma-class-gpu"),
+                needs=("ib-no-device", "socket-between-nodes", "rdma-class-gpu"),
                 unless=(
                     "ib-disabled-by-env",
                     "fatal-other",
@@ -260,7 +268,7 @@ CAUSES = (
                 "used between nodes",
             ),
             Rule(
-                needs=("ib-no-device", "network-socket", "container-like"),
+                needs=("ib-no-device", "socket-between-nodes", "container-like"),
                 unless=(
                     "ib-disabled-by-env",
                     "fatal-other",
@@ -377,10 +385,17 @@ CAUSES = (
         family=FAMILY,
         rules=(
             Rule(
-                needs=("libibverbs-missing", "network-socket"),
+                needs=("libibverbs-missing", "socket-between-nodes"),
                 unless=("ofi-present", "gcp-plugin", "one-node", "fatal-other"),
                 confidence=0.8,
                 because="NCCL cannot open libibverbs.so and falls back to TCP",
+            ),
+            Rule(
+                needs=("libibverbs-missing", "network-socket"),
+                unless=("ofi-present", "gcp-plugin", "one-node", "fatal-other"),
+                confidence=0.55,
+                because="NCCL cannot open libibverbs.so; whether it needs a network here the log "
+                "does not say",
             ),
         ),
         verdict="tcp-fallback",
@@ -544,6 +559,31 @@ CAUSES = (
         by_hand="RemoveIPC=no in /etc/systemd/logind.conf, or a system user for the job",
         confirm="`loginctl show-user` and the session's end in the journal at that second",
         source="NVIDIA/nccl troubleshooting page, systemd",
+    ),
+    Cause(
+        id="shm-not-shared",
+        title="Ranks take each other for one host, but do not share /dev/shm",
+        family=FAMILY,
+        rules=(
+            Rule(
+                needs=("shm-not-attached",),
+                unless=("shm-nccl-enospc",),
+                confidence=0.68,
+                because="a peer's file is not in this rank's /dev/shm",
+            ),
+        ),
+        verdict="init-failure",
+        fix=Setting(
+            where="none",
+            path="",
+            text="one pod a node, as `railhead launch` renders it: its ranks share one /dev/shm",
+        ),
+        by_hand="one container for all ranks of a host, or a shared IPC namespace; else a "
+        "NCCL_HOSTID "
+        "of its own for each container, so that they use the network",
+        confirm="`ls /dev/shm` in both containers shows different files",
+        apart={"dev-shm-too-small": "the error is No space left on device"},
+        source="NVIDIA/nccl src/misc/shmutils.cc, NCCL_HOSTID in env.rst",
     ),
     Cause(
         id="cumem-host-without-numa",

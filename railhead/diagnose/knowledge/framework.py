@@ -103,8 +103,9 @@ CLUES = (
     ),
     Clue(
         id="segfault",
+        # Not SIGABRT: PyTorch's watchdog ends a process that way after a timeout.
         pattern=rb"Signal 11 \(SIGSEGV\)|Segmentation fault|exitcode *: -11\b|Caught signal 11|"
-        rb"Signal 6 \(SIGABRT\)|exitcode *: -6\b|exited on signal (?:6|11)\b",
+        rb"exited on signal 11\b",
         seen="torchrun, mpirun, UCX, shells",
         source="signal(7)",
         example="  exitcode  : -11 (pid: 4242)",
@@ -130,11 +131,17 @@ CLUES = (
         example="ModuleNotFoundError: No module named 'transformers'",
     ),
     Clue(
-        id="preempted",
+        id="terminated",
         pattern=rb"Received (?:signal )?(?:Signals\.)?SIGTERM(?: death signal)?|Received 15 death "
-        rb"signal|got signal: 15|CANCELLED AT .* DUE TO (?:PREEMPTION|TIME LIMIT|NODE FAILURE)|"
-        rb"Preempted(?:By|: )|TerminationByKubelet|"
-        rb"node (?:is|was) shutting down",
+        rb"signal|got signal: 15",
+        seen="torchrun; also in every job that ends because of another rank",
+        source="pytorch torch/distributed/elastic/agent",
+        example="Received Signals.SIGTERM death signal, shutting down workers",
+    ),
+    Clue(
+        id="preempted",
+        pattern=rb"CANCELLED AT .* DUE TO (?:PREEMPTION|TIME LIMIT|NODE FAILURE)|"
+        rb"Preempted(?:By|: )|TerminationByKubelet|node (?:is|was) shutting down",
         seen="torchrun, Slurm, Kubernetes",
         source="pytorch elastic/agent; Slurm; Kubernetes pod disruption conditions",
         example="slurmstepd: error: *** JOB 42 ON node-1 CANCELLED AT 2026-01-01T00:00:00 DUE TO "
@@ -328,7 +335,8 @@ CAUSES = (
             ),
             Rule(
                 needs=("segfault",),
-                confidence=0.7,
+                unless=("watchdog-timeout",),
+                confidence=0.66,
                 because="a rank crashed",
             ),
             Rule(
@@ -530,8 +538,14 @@ CAUSES = (
         family=FAMILY,
         rules=(
             Rule(
+                needs=("terminated",),
+                unless=("fatal-any",),
+                confidence=0.45,
+                because="a process was told to end; by whom the log does not say",
+            ),
+            Rule(
                 needs=("preempted",),
-                confidence=0.62,
+                confidence=0.68,
                 because="a signal or the scheduler says so",
             ),
         ),

@@ -17,6 +17,13 @@ CLUES = (
         example="NCCL INFO Using network Socket",
     ),
     Clue(
+        id="socket-channel",
+        pattern=rb"via NET/Socket/",
+        seen="NCCL 2.4 and newer",
+        source="NVIDIA/nccl src/transport/net.cc",
+        example="NCCL INFO Channel 00/0 : 0[0] -> 1[0] [send] via NET/Socket/0",
+    ),
+    Clue(
         id="ofi-present",
         pattern=rb"NET/OFI |Using network (?:AWS )?Libfabric",
         seen="aws-ofi-nccl, all versions",
@@ -86,6 +93,15 @@ CLUES = (
         example="NET/OFI Request completed with error. RC: 113. Error: 14 (Unreachable remote "
         "(never "
         "received a response))",
+    ),
+    Clue(
+        id="efa-rc-20",
+        pattern=rb"NET/OFI Request \S+ completed with error\. RC: 20\b|"
+        rb"rxr_cq_write_tx_error: err: 20\b",
+        seen="libfabric before 1.20, which passes the device's own status on",
+        source="aws/aws-ofi-nccl issues: fixed by the security group's own rules",
+        example="NCCL WARN NET/OFI Request 0x7fbb944701b8 completed with error. RC: 20. Error: "
+        "unknown error. Completed length: 0",
     ),
     Clue(
         id="efa-unresponsive",
@@ -218,11 +234,15 @@ CLUES = (
         rb"file|failed|missing|"
         rb"cannot|not found)|"
         rb"(?:failed|unable|cannot|could not|error)[^:]*: ?\S*(?:dmabuf_import_helper)|"
-        rb"NET/(?:GPUDirectTCPX|FasTrak).*(?:[Ff]ailed|[Ee]rror|ERROR|refused|timed out)|"
+        rb"NET/(?:GPUDirectTCPX|FasTrak).*(?:[Ff]ailed|[Ee]rror|ERROR|MISMATCH|unsupported|refused|"
+        rb"timed out)|gpu_tx_reg_mr failed|get_gpumem_dmabuf_pages_fd\(\) failed|"
+        rb"cuMemGetHandleForAddressRange .*failed|listen FAILED \(no flow steering\)|"
+        rb"fastrak_gpumem_manager\.cc:\d+\] (?:Number of GPUs|No GPU|[Ff]ailed)|"
+        rb"No GPU Mem Manager created|expected to be run with 8 GPU NICs|"
         rb"(?:rxdm|rx-dm|tcpgpudmarxd|RxDM).*(?:[Ff]ailed|[Ee]rror|exit(?:ed|ing)|not running|"
         rb"refused)",
         seen="GPUDirect-TCPX, -TCPXO and their daemon",
-        source="Google Cloud documentation, GPUDirect-TCPX(O) troubleshooting",
+        source="google/nccl-plugin-gpudirecttcpx and -tcpxo; container-engine-accelerators #580",
         example="tcpgpudmarxd: failed to open /dev/dmabuf_import_helper: No such file or directory",
     ),
 )
@@ -312,6 +332,11 @@ CAUSES = (
                 needs=("efa-unreachable",),
                 confidence=0.7,
                 because="the peer never answered over EFA",
+            ),
+            Rule(
+                needs=("efa-rc-20",),
+                confidence=0.6,
+                because="the device reports that the peer cannot be reached",
             ),
             Rule(
                 needs=("efa-av-insert",),

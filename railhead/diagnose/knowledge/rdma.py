@@ -274,22 +274,22 @@ CLUES = (
     ),
     Clue(
         id="gdr-disabled-distance",
-        pattern=rb"GPU Direct RDMA Disabled for GPU .*\(distance \d+ >",
+        pattern=rb"GPU Direct RDMA Disabled for GPU (?P<gpu>\w+) .*\(distance \d+ >",
         seen="NCCL to 2.29, subsystems NET or GRAPH",
         source="NVIDIA/nccl src/graph/paths.cc",
         example="NCCL INFO GPU Direct RDMA Disabled for GPU ca000 / HCA 0 (distance 7 > 4)",
     ),
     Clue(
         id="gdr-enabled-distance",
-        pattern=rb"GPU Direct RDMA Enabled for GPU .*\(distance \d+ <=",
+        pattern=rb"GPU Direct RDMA Enabled for GPU (?P<gpu>\w+) .*\(distance \d+ <=",
         seen="NCCL to 2.29, subsystems NET or GRAPH",
         source="NVIDIA/nccl src/graph/paths.cc",
         example="NCCL INFO GPU Direct RDMA Enabled for GPU ca000 / HCA 0 (distance 4 <= 4), read 1",
     ),
     Clue(
         id="gdr-disabled-hca",
-        pattern=rb"GPU Direct RDMA Disabled for HCA",
-        seen="NCCL, all versions, subsystem NET",
+        pattern=rb"NET/IB\w* ?: GPU Direct RDMA Disabled for HCA",
+        seen="NCCL, all versions, subsystem NET; NET/Socket says it always, and means nothing",
         source="NVIDIA/nccl src/graph/topo.cc: neither peermem nor DMA-BUF for this NIC",
         example="NCCL INFO NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'",
     ),
@@ -345,7 +345,7 @@ CLUES = (
     Clue(
         id="topology-no-nic",
         pattern=rb"Could not find any local path from gpu|"
-        rb"Could not find (?:real path of|NET with id)|"
+        rb"Could not find NET with id|"
         rb"Could not open XML (?:topology|graph) file|XML (?:Import|Topology) .*(?:not found|wrong "
         rb"version)",
         seen="NCCL, all versions",
@@ -814,6 +814,12 @@ CAUSES = (
                 because="NCCL prints the distance and the limit, and no GPU is near enough",
             ),
             Rule(
+                needs=("gpu-without-near-nic",),
+                unless=("gdr-in-use",),
+                confidence=0.64,
+                because="some GPUs are near enough to a NIC and others to none",
+            ),
+            Rule(
                 needs=("gdr-disabled-distance", "receive-no-gdr"),
                 unless=("gdr-in-use",),
                 confidence=0.7,
@@ -901,6 +907,7 @@ CAUSES = (
         rules=(
             Rule(
                 needs=("topology-no-nic",),
+                unless=("init-complete",),
                 confidence=0.75,
                 because="NCCL says that it finds no path or no topology file",
             ),

@@ -60,7 +60,7 @@ CLUES = (
     Clue(
         id="socket-odd-interface",
         pattern=rb"NET/Socket ?: Using "
-        rb".*\[\d+\](?:docker\d|virbr\d|veth|br-[0-9a-f]|lxcbr|lxdbr|cni\d|"
+        rb".*\[\d+\](?:lo:127|docker\d|virbr\d|veth|br-[0-9a-f]|lxcbr|lxdbr|cni\d|"
         rb"flannel|tunl0|ip6tnl|cali|tailscale|zt\w)",
         seen="NCCL, all versions",
         source="NVIDIA/nccl src/transport/net_socket.cc; oneflow #3586",
@@ -245,6 +245,17 @@ CLUES = (
         seen="glibc, PyTorch, ssh, mpirun, curl, NCCL",
         source="glibc gai_strerror; pytorch socket.cpp; NVIDIA/nccl src/misc/socket.cc",
         example="socket.gaierror: [Errno -2] Name or service not known",
+    ),
+    Clue(
+        id="dns-elsewhere",
+        pattern=rb"(?:huggingface|hf-mirror|wandb|github|googleapis|amazonaws|modelscope|"
+        rb"HTTPSConnectionPool|HTTPConnectionPool).*(?:Name or service not known|resolve|"
+        rb"Temporary failure in name resolution)|Could not resolve host: (?:huggingface|github)",
+        seen="downloads of models and reports of metrics",
+        source="urllib3, curl: a name outside of the job",
+        example="HTTPSConnectionPool(host='huggingface.co', port=443): Max retries exceeded: "
+        "Failed "
+        "to resolve 'huggingface.co' ([Errno -2] Name or service not known)",
     ),
     Clue(
         id="gai-warning",

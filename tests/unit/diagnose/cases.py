@@ -187,6 +187,13 @@ CASES: dict[str, Case] = {
         ),
         silent=ONE_NODE,
     ),
+    "shm-not-shared": Case(
+        fires=log(
+            "misc/shmutils.cc:114 NCCL WARN Error while attaching to shared memory segment "
+            "/dev/shm/nccl-aBcDeF (size 9637888), error: No such file or directory (2)"
+        ),
+        silent=ONE_NODE,
+    ),
     "cumem-host-without-numa": Case(
         fires=log(
             "NCCL version 2.25.1+cuda12.8",
@@ -760,6 +767,44 @@ FURTHER: tuple[tuple[str, Seen, bool], ...] = (
     ("container-keeps-failing", observed("event-crash-loop"), True),
     ("node-lost", observed("node-not-ready"), True),
     ("node-lost", observed("event-evicted"), True),
+)
+
+# Lines that look like a cause and are none, each a log of its own.
+LOOK_ALIKES: tuple[tuple[str, str], ...] = (
+    (
+        "gpudirect-kernel-support-missing",
+        "NCCL INFO NET/Socket : GPU Direct RDMA Disabled for HCA 0 'enp1s0f0'\n",
+    ),
+    (
+        "name-resolution",
+        "HTTPSConnectionPool(host='huggingface.co', port=443): Max retries exceeded: Failed to "
+        "resolve 'huggingface.co' ([Errno -2] Name or service not known)\n",
+    ),
+    (
+        "peer-refused-connection",
+        "NCCL INFO Call to connect returned Connection refused, retrying\n",
+    ),
+    ("a-rank-died-first", watchdog(0) + "\n  exitcode  : -6 (pid: 4242)\n"),
+    (
+        "preempted-or-cancelled",
+        "Received Signals.SIGTERM death signal, shutting down workers\n",
+    ),
+    (
+        "subnet-manager-missing",
+        "\t\tState: Active\n\t\tSM lid: 0\n\t\tLink layer: Ethernet\n",
+    ),
+    (
+        "wrong-hca-selected",
+        RETRY + "\nNCCL INFO NET/IB : Using [0]ib0:1/IB [1]rdma0:1/RoCE [RO]\n",
+    ),
+    (
+        "no-usable-socket-interface",
+        IB_OK + "connecting to address  with family 0 is neither AF_INET(2)\n",
+    ),
+    (
+        "libibverbs-missing",
+        "NCCL WARN Failed to open libibverbs.so[.1]\nNCCL INFO Using network Socket\n",
+    ),
 )
 
 HEALTHY = {

@@ -17,7 +17,7 @@ from railhead.diagnose.knowledge import CAUSES, CLUES, OBSERVATIONS
 from railhead.diagnose.model import LISTED, NAMED, VERDICTS, Cause, Clue, Finding, Proof
 from railhead.launch.job import JobFile
 from railhead.nccl import read
-from tests.unit.diagnose.cases import CASES, FURTHER, HEALTHY, Seen
+from tests.unit.diagnose.cases import CASES, FURTHER, HEALTHY, LOOK_ALIKES, Seen
 
 KNOWN = {*CLUES, *FACTS, *OBSERVATIONS}
 # What the issue asks for by name, with the cause that answers it.
@@ -105,6 +105,12 @@ def test_observations_fire_causes(name: str, seen: Seen, named: bool, tmp_path: 
 def test_a_healthy_run_has_no_cause(log: str, tmp_path: Path) -> None:
     found = findings(Seen(log=log), tmp_path)
     assert not [name for name, finding in found.items() if finding.named]
+
+
+@pytest.mark.parametrize(("name", "log"), LOOK_ALIKES)
+def test_a_line_that_only_looks_like_it_names_nothing(name: str, log: str, tmp_path: Path) -> None:
+    found = findings(Seen(log=log), tmp_path)
+    assert name not in found or not found[name].named
 
 
 def test_every_observation_is_exercised() -> None:
