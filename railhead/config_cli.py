@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -149,7 +150,8 @@ def _target(cluster: Cluster, kubeconfig: Path | None, context: str | None) -> T
 
     platform = cluster.platform
     if kubeconfig is None and isinstance(platform, LabPlatform):
-        return choose_target(lab=platform.lab)
+        # The lab's own environment names it, so that a second lab takes the same stack.
+        return choose_target(lab=os.environ.get("RAILHEAD_LAB") or platform.lab)
     if kubeconfig is None and isinstance(platform, ExistingPlatform):
         kubeconfig = Path(platform.kubeconfig).expanduser()
         context = context or platform.context
