@@ -69,7 +69,7 @@ class AwsInfrastructure(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(parent=self),
         )
         self._below = pulumi.ResourceOptions(parent=self, providers=[provider])
-        self.nets = self._network()
+        self.nets = self._network(provider)
         self.efa = EfaSecurityGroup(
             f"{name}-efa",
             EfaSecurityGroupArgs(vpc_id=self.nets.vpc_id, cluster=cluster.name),
@@ -123,11 +123,11 @@ class AwsInfrastructure(pulumi.ComponentResource):
         ]
         self.register_outputs({"cluster": self.cluster.cluster.arn})
 
-    def _network(self) -> Nets:
+    def _network(self, provider: Provider) -> Nets:
         cluster = self._args.cluster
         network = cluster.platform.network
         if not isinstance(network, NewNetwork):
-            return existing(network)
+            return existing(network, pulumi.InvokeOutputOptions(parent=self, provider=provider))
         return Network(
             f"{self._name}-network",
             NetworkArgs(network=network, region=cluster.platform.region, cluster=cluster.name),

@@ -11,6 +11,7 @@ from pulumi_aws import ec2, ec2transitgateway
 
 from railhead.catalog import aws as catalogue
 from railhead.config.aws import ExistingNetwork, NewNetwork
+from railhead.errors import InputError
 
 _PARTS = 8
 
@@ -50,9 +51,39 @@ def subnet_blocks(cidr: str, zones: Sequence[str]) -> dict[str, tuple[str, str]]
     return {zone: (str(parts[i]), str(public[i])) for i, zone in enumerate(zones)}
 
 
-def existing(network: ExistingNetwork) -> Nets:
-    """A network that is there already."""
-    return Nets(vpc_id=network.vpc_id, private=dict(network.private_subnets))
+def existing(network: ExistingNetwork, opts: pulumi.InvokeOutputOptions) -> Nets:
+    """A network that is there already, its subnets held against what the stack says of them.
+
+    Raises:
+        InputError: (when read) a subnet is in another zone or VPC.
+    """
+    return Nets(
+        vpc_id=network.vpc_id,
+        private={
+            zone: _checked_subnet(network.vpc_id, zone, subnet, opts)
+            for zone, subnet in network.private_subnets.items()
+        },
+    )
+
+
+def _checked_subnet(
+    vpc_id: str, zone: str, subnet: str, opts: pulumi.InvokeOutputOptions
+) -> pulumi.Output[str]:
+    read = ec2.get_subnet_output(id=subnet, opts=opts)
+
+    def judge(found: Mapping[str, str]) -> str:
+        for what, want in {"vpc_id": vpc_id, "availability_zone": zone}.items():
+            if found[what] != want:
+                raise InputError(
+                    f"platform.network.private_subnets.{zone}: {subnet} has {what} "
+                    f"{found[what]!r}, not {want!r}",
+                    remedy="correct the network in the stack's file; nothing was changed",
+                )
+        return subnet
+
+    return pulumi.Output.all(vpc_id=read.vpc_id, availability_zone=read.availability_zone).apply(
+        judge
+    )
 
 
 class Network(pulumi.ComponentResource):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 import pulumi
@@ -10,6 +11,7 @@ from pulumi_aws import ec2
 
 from railhead.config.aws import (
     AwsPool,
+    CapacityBlock,
     ExistingPlacementGroup,
     NewPlacementGroup,
     OnDemand,
@@ -59,6 +61,8 @@ def checked(name: str, pool: AwsPool, opts: pulumi.ResourceOptions) -> pulumi.Ou
         instance_type=block.instance_type,
         instance_count=block.instance_count,
         state=block.state,
+        start_date=block.start_date,
+        end_date=block.end_date,
     ).apply(judge)
 
 
@@ -76,6 +80,12 @@ def mismatch(pool: AwsPool, found: Mapping[str, Any]) -> str:
         return f"is for {int(count)} instances, and the pool for {pool.nodes}"
     if found.get("state") in _OVER:
         return f"is {found['state']}"
+    if isinstance(pool.purchase, CapacityBlock):
+        window = {"start_date": pool.purchase.starts, "end_date": pool.purchase.ends}
+        for key, moment in window.items():
+            have = found.get(key)
+            if have and datetime.fromisoformat(have) != moment:
+                return f"has {key} {have}, and the pool {moment.isoformat()}"
     return _group(pool, found.get("placement_group_arn"))
 
 

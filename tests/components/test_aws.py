@@ -556,6 +556,21 @@ class TestReservation:
             with pytest.raises(Exception, match="was made in placement group 'theirs'"):
                 below(stack_cluster(PROD), tmp_path, known=False)
 
+    @pytest.mark.parametrize(
+        ("found", "said"),
+        [
+            ({}, ""),
+            ({"start_date": "2026-12-07T11:30:00Z", "end_date": "2026-12-21T11:30:00Z"}, ""),
+            ({"start_date": "2026-12-08T11:30:00Z"}, "has start_date 2026-12-08T11:30:00Z"),
+            ({"end_date": "2026-12-20T11:30:00+00:00"}, "has end_date 2026-12-20"),
+        ],
+    )
+    def test_a_block_has_its_own_hours(self, found: dict[str, Any], said: str) -> None:
+        pool = AwsPool.model_validate(stack_cluster(BLOCK)["pools"][0])
+        wrong = mismatch(pool, found)
+        assert wrong.startswith(said)
+        assert bool(wrong) is bool(said)
+
     def test_a_block_is_asked_of_the_cloud_too(self, tmp_path: Path) -> None:
         with pytest.MonkeyPatch.context() as patch:
             there = {"availabilityZone": "us-west-2a", "instanceType": "p5en.48xlarge"}
@@ -584,6 +599,21 @@ class TestNetwork:
         assert not {t for t in made if t.startswith("aws:ec2/") and t.split("/")[1] in NETWORK}
         group = named(block, "aws:ec2/securityGroup:SecurityGroup", "aws-efa-group")
         assert group.inputs["vpcId"] == "vpc-0a1b2c3d4e5f60718"
+
+    @pytest.mark.parametrize(
+        ("there", "said"),
+        [
+            ({"vpcId": "vpc-0a1b2c3d4e5f60718", "availabilityZone": "us-west-2c"}, "'us-west-2c'"),
+            ({"vpcId": "vpc-0b", "availabilityZone": "us-west-2a"}, "has vpc_id 'vpc-0b'"),
+        ],
+    )
+    def test_a_subnet_that_is_elsewhere_stops_the_stack(
+        self, there: dict[str, str], said: str, tmp_path: Path
+    ) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setitem(answers(), "aws:ec2/getSubnet:getSubnet", lambda _: there)
+            with pytest.raises(Exception, match=said):
+                below(stack_cluster(BLOCK), tmp_path)
 
     def test_one_nat_for_all_where_asked(self, modest: Recording) -> None:
         (nat,) = modest.of_type("aws:ec2/natGateway:NatGateway")

@@ -7,6 +7,11 @@ from typing import Any
 
 from tests.providers.shapes import ACCOUNT, REGION
 
+_ZONES = {
+    "subnet-0a1b2c3d4e5f60711": "us-west-2a",
+    "subnet-0a1b2c3d4e5f60712": "us-west-2b",
+}
+
 ANSWERS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
     "aws:index/getCallerIdentity:getCallerIdentity": lambda _: {
         "accountId": ACCOUNT,
@@ -30,6 +35,12 @@ ANSWERS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
         "startDate": "2026-12-07T11:30:00Z",
         "endDate": "2026-12-21T11:30:00Z",
         "state": "scheduled",
+    },
+    # Its subnets.
+    "aws:ec2/getSubnet:getSubnet": lambda arguments: {
+        "id": arguments["id"],
+        "availabilityZone": _ZONES[arguments["id"]],
+        "vpcId": "vpc-0a1b2c3d4e5f60718",
     },
     "aws:index/getRegion:getRegion": lambda _: {
         "name": REGION,
