@@ -15,6 +15,7 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 
 from components.names import TRAINING_LABEL, versioned
+from components.provisioning import Provisioning, ProvisioningArgs, checks_spec, queued_pools
 from components.wiring import quantities
 from railhead.config.model import Cluster, Pool
 
@@ -56,7 +57,7 @@ def cluster_queue_spec(
     """Cover every resource of the pools with what their nodes have in all."""
     totals = {pool.name: quantities(cluster, pool, pool.nodes) for pool in pools}
     covered = list(dict.fromkeys(name for total in totals.values() for name in total))
-    return {
+    return checks_spec(cluster, [pool.name for pool in pools], flavors) | {
         "namespaceSelector": {"matchLabels": {TRAINING_LABEL: "true"}},
         # A gang that does not fit yet must not hold back a smaller one that does.
         "queueingStrategy": "BestEffortFIFO",
@@ -104,6 +105,14 @@ class Queues(pulumi.ComponentResource):
         )
         flavors: dict[str, str] = {}
         flavors_made = []
+        after = [*args.after]
+        if queued_pools(cluster):
+            asked = Provisioning(
+                f"{name}-provisioning",
+                ProvisioningArgs(cluster=cluster, after=args.after),
+                opts=pulumi.ResourceOptions(parent=self),
+            )
+            after += asked.ready
         for pool in cluster.pools:
             spec = flavor_spec(pool, topology_name)
             flavors[pool.name] = versioned(pool.name, spec)
@@ -126,7 +135,7 @@ class Queues(pulumi.ComponentResource):
                 kind="ClusterQueue",
                 metadata={"name": queue_name},
                 spec=cluster_queue_spec(cluster, [pools[p] for p in pool_names], flavors),
-                opts=pulumi.ResourceOptions(parent=self, depends_on=[*args.after, *flavors_made]),
+                opts=pulumi.ResourceOptions(parent=self, depends_on=[*after, *flavors_made]),
             )
         self.register_outputs({"flavors": flavors})
 

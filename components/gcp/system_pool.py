@@ -8,6 +8,7 @@ import pulumi
 from pulumi_gcp import container
 
 from components.gcp.gke_cluster import CLOUD_PLATFORM, location
+from railhead.config.checks_gcp import SYSTEM_POOL
 from railhead.config.gcp import GcpPlatform
 
 
@@ -32,7 +33,7 @@ class SystemPool(pulumi.ComponentResource):
         system = args.platform.system_pool
         self.pool = container.NodePool(
             f"{name}-pool",
-            name="system",
+            name=SYSTEM_POOL,
             cluster=args.cluster,
             location=location(args.platform),
             node_locations=list(system.zones) or [args.platform.zone],

@@ -18,6 +18,8 @@ from railhead.errors import did_you_mean
 Raw = Mapping[str, Any]
 Problem = tuple[str, str]
 
+# The name of the node pool for controllers, in every cluster.
+SYSTEM_POOL = "system"
 # GKE documentation: the alias range of a node with the default of 110 pods.
 _POD_PREFIX = 24
 # VPC documentation: the first two and the last two addresses of a subnet's primary range.
@@ -92,6 +94,8 @@ def _places(raw: Raw) -> Iterator[Problem]:
 
 def _capacity(raw: Raw) -> Iterator[Problem]:
     for path, pool in _rows(raw.get("pools"), "pools"):
+        if pool.get("name") == SYSTEM_POOL:
+            yield f"{path}.name", f"{SYSTEM_POOL!r} is the pool of the controllers"
         capacity = _mapping(pool.get("capacity"))
         least, nodes = _integer(pool.get("min_nodes")), _integer(pool.get("nodes"))
         if capacity.get("subblock") is not None and capacity.get("block") is None:

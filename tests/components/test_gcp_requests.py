@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 import copy
-import functools
-import tempfile
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.components.gcp_requests import KINDS, UNCHECKED, refused, request
-from tests.components.recording import Recording, Registered, run_program, stack_cluster
+from tests.components.recording import Registered, recorded
 
 pytest.importorskip("googleapiclient", reason="google-api-python-client is not installed")
 
 STACKS = ("gcp-a3-mega", "gcp-a3-ultra")
 
 
-@functools.cache
-def recording(stack: str) -> Recording:
-    with tempfile.TemporaryDirectory() as cache:
-        return run_program(stack_cluster(stack), Path(cache), stack=stack)
-
-
 def ours(stack: str) -> Iterator[Registered]:
-    return (r for r in recording(stack).resources.values() if r.type.startswith("gcp:"))
+    return (r for r in recorded(stack).resources.values() if r.type.startswith("gcp:"))
 
 
 def one(stack: str, token: str, name: str) -> dict[str, Any]:

@@ -93,6 +93,7 @@ WRONG: list[tuple[Mapping[str, Any], list[tuple[str, Any]], str, str]] = [
     ),
     (ULTRA, [("platform.groups", GONE)], "platform.groups", "ml-researchers@example.com"),
     (ULTRA, [("platform.groups", "people@example.com")], "platform.groups", "gke-security-groups@"),
+    (ULTRA, [("pools.0.name", "system")], "pools[0].name", "is the pool of the controllers"),
     # Capacity.
     (
         ULTRA,
