@@ -135,7 +135,7 @@ def schema() -> None:
     In an editor with the YAML language server, a first line
     `# yaml-language-server: $schema=stack.schema.json` in the stack's file names it.
 
-    Example: [bold]railhead config schema > stack.schema.json[/bold]
+    Example: [bold]railhead config schema[/bold]
     """
     from railhead.config.schema import stack_schema
 
