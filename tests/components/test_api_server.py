@@ -37,7 +37,7 @@ class Server:
             input=None if stdin is None else json.dumps(stdin),
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=120,
             check=False,
         )
 

@@ -1,0 +1,129 @@
+"""A stack for every fabric, mode and platform that the catalogue says go together."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from railhead.catalog.fabrics import MODES
+from railhead.catalog.machines import MACHINES, Machine
+from tests.components.recording import stack_cluster
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One row of the table: a fabric by a mode on a platform, and a machine that has it."""
+
+    fabric: str
+    mode: str
+    platform: str
+    machine: str
+
+    @property
+    def id(self) -> str:
+        return f"{self.mode}-{self.fabric}-{self.platform}"
+
+
+def _machine(fabric: str, platform: str) -> Machine | None:
+    can = [
+        machine
+        for machine in MACHINES.values()
+        if platform in machine.platforms and (fabric == "ethernet" or fabric in machine.fabrics)
+    ]
+    # What the shipped stacks are written for, else one of eight GPUs that is no stand-in.
+    shipped = ("p5.48xlarge", "a3-ultragpu-8g", "a3-megagpu-8g", "hgx-h100")
+    can.sort(
+        key=lambda m: (m.name not in shipped, m.provider == "lab" and platform != "lab", -m.gpus)
+    )
+    return can[0] if can else None
+
+
+def cases() -> list[Case]:
+    """Every combination that the catalogue has, in its order."""
+    found = []
+    for mode in MODES.values():
+        for platform in ("lab", "existing", "aws", "gcp"):
+            for fabric in sorted(mode.fabrics):
+                machine = _machine(fabric, platform)
+                if platform in mode.platforms and machine is not None:
+                    found.append(
+                        Case(
+                            fabric=fabric,
+                            mode=mode.name.value,
+                            platform=platform,
+                            machine=machine.name,
+                        )
+                    )
+    return found
+
+
+_BASE = {"lab": "lab", "existing": "lab", "aws": "aws-p5-prod", "gcp": "gcp-a3-ultra"}
+
+
+def cluster(case: Case) -> dict[str, Any]:
+    """The raw `railhead:cluster` of a case."""
+    base = _BASE[case.platform]
+    if case.platform == "gcp" and case.fabric in ("tcpx", "tcpxo"):
+        base = "gcp-a3-mega"
+    raw = copy.deepcopy(stack_cluster(base))
+    raw["fabric"] = fabric(case)
+    for pool in raw["pools"]:
+        pool["instance_type"] = case.machine
+    if case.platform == "existing":
+        raw["versions"] = "production"
+        raw["platform"] = {"kind": "existing", "kubeconfig": "~/.kube/metal"}
+        del raw["controllers"]
+        del raw["runtimes"][0]["shared_memory"]
+    if case.mode == "dranet" and case.platform == "gcp":
+        raw["pools"][0]["networking"] = "dranet"
+        raw["platform"]["gpu_networks"] = None
+        raw["platform"].pop("gpu_networks")
+        raw["platform"]["kubernetes"] = "1.35"
+    return raw
+
+
+def _rails(case: Case, **fields: Any) -> Iterator[dict[str, Any]]:
+    nics = MACHINES[case.machine].nics
+    for index in range(len(nics)):
+        yield {"name": f"rail-{index}", "subnet": f"192.168.{16 * index}.0/20"} | {
+            key: value.format(index) if isinstance(value, str) else [value[0].format(index)]
+            for key, value in fields.items()
+        }
+
+
+def fabric(case: Case) -> dict[str, Any]:
+    """The `fabric` section of a case, with everything that its mode can have."""
+    raw: dict[str, Any] = {"kind": case.fabric, "mode": case.mode}
+    if case.platform == "lab" and case.mode == "rdma-shared":
+        return dict(stack_cluster("lab")["fabric"])
+    if case.platform == "lab" and case.mode == "host-device":
+        own = stack_cluster("lab")["fabric"]
+        rail = {key: value for key, value in own["rails"][0].items() if key != "master"}
+        return raw | {
+            "resources": False,
+            "lock_memory": False,
+            "rails": [rail | {"pf_names": ["rail0"]}],
+            "ipam": own["ipam"],
+        }
+    railed = {
+        "cluster_ranges": ["10.0.0.0/8"],
+        "network_operator": {"ofed": {"upgrade": "rolling"}},
+        "ipam": {"kind": "nv-ipam"},
+    }
+    hcas = [f"mlx5_{index}" for index in range(len(MACHINES[case.machine].nics))]
+    if case.mode == "rdma-shared" and case.fabric == "infiniband":
+        del railed["ipam"]
+        return raw | railed | {"hcas": hcas}
+    if case.mode in ("rdma-shared", "ipoib"):
+        return raw | railed | {"rails": list(_rails(case, master="ens{}np0")), "hcas": hcas}
+    if case.mode in ("sriov-roce", "sriov-ib"):
+        sriov = {"vfs": 8, "rdma_mode": "exclusive", "max_unavailable": 2}
+        rails = list(_rails(case, pf_names=("ens{}np0",)))
+        return raw | railed | {"rails": rails, "sriov": sriov}
+    if case.mode == "host-device":
+        return raw | railed | {"rails": list(_rails(case, pf_names=("ens{}np0",)))}
+    if case.mode == "dranet":
+        return raw | {"driver": "managed" if case.platform == "gcp" else "install"}
+    return raw

@@ -1,0 +1,130 @@
+"""What every mode sends, against the CRDs that its operators publish: no unknown field."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from components import gpu_operator
+from railhead.config import parse
+from railhead.config.gpu import GpuOperatorConfig
+from tests.components.fabrics import Case, cases, cluster
+from tests.components.recording import Recording, run_stack
+from tests.components.test_api_server import integers
+from tests.components.test_schemas import whole
+
+# Whose objects a mode makes; a kind of theirs without a schema here is a failure.
+GROUPS = (
+    "mellanox.com",
+    "sriovnetwork.openshift.io",
+    "nv-ipam.nvidia.com",
+    "k8s.cni.cncf.io",
+    "nvidia.com",
+)
+
+
+@pytest.fixture(scope="module")
+def schemas(shared: Path) -> dict[tuple[str, str], Any]:
+    found = {}
+    for path in sorted((shared / "crds").glob("*.yaml")):
+        if not path.name.startswith(GROUPS):
+            continue
+        for crd in yaml.safe_load_all(path.read_text()):
+            for version in crd["spec"]["versions"] if crd else ():
+                key = (f"{crd['spec']['group']}/{version['name']}", crd["spec"]["names"]["kind"])
+                found[key] = whole(version["schema"]["openAPIV3Schema"])
+    return found
+
+
+def errors(body: Mapping[str, Any], schemas: Mapping[tuple[str, str], Any]) -> list[str]:
+    validator = jsonschema.Draft7Validator(schemas[(body["apiVersion"], body["kind"])])
+    return [f"{e.json_path}: {e.message}" for e in validator.iter_errors(body)]
+
+
+@pytest.fixture(params=cases(), ids=lambda c: c.id, scope="module")
+def recording(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Recording:
+    case: Case = request.param
+    if case.platform in ("aws", "gcp"):
+        pytest.skip("it makes no object of these operators")
+    return run_stack("lab", tmp_path_factory.mktemp(case.id), cluster=cluster(case))
+
+
+def test_every_object_fits_its_schema(
+    recording: Recording, schemas: dict[tuple[str, str], Any]
+) -> None:
+    bodies = [
+        integers(dict(r.inputs))
+        for r in recording.resources.values()
+        if str(r.inputs.get("apiVersion", "")).startswith(GROUPS)
+    ]
+    assert {f"{b['kind']}/{b['metadata']['name']}": errors(b, schemas) for b in bodies} == {
+        f"{b['kind']}/{b['metadata']['name']}": [] for b in bodies
+    }
+
+
+def _gpu(**fields: Any) -> tuple[Any, GpuOperatorConfig]:
+    case = next(c for c in cases() if c.mode == "sriov-roce")
+    stack = parse(cluster(case) | {"gpu_operator": fields}, where="a case")
+    assert stack.gpu_operator is not None
+    return stack, stack.gpu_operator
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"driver": "host", "toolkit": "host"},
+        {"gpudirect": "peermem", "gdrcopy": True, "driver_version": "580.95.05"},
+        {"allocation": "dra", "compute_domains": True},
+        {"mig": "mixed", "dcgm_exporter": False},
+    ],
+    ids=["defaults", "host", "peermem", "dra", "mig"],
+)
+def test_the_gpu_operators_values_are_what_its_policy_has(
+    schemas: dict[tuple[str, str], Any], fields: dict[str, Any]
+) -> None:
+    stack, config = _gpu(**fields)
+    values = gpu_operator.values(stack, config)
+    # The chart hands these on as they are; the rest of its values is its own.
+    policy = {
+        key: value
+        for key, value in values.items()
+        if key not in ("nfd", "operator", "node-feature-discovery")
+    }
+    schema = schemas[("nvidia.com/v1", "ClusterPolicy")]["properties"]["spec"]
+    validator = jsonschema.Draft7Validator({**schema, "required": []})
+    assert [f"{e.json_path}: {e.message}" for e in validator.iter_errors(policy)] == []
+    assert values["devicePlugin"]["enabled"] is (config.allocation == "device-plugin")
+    assert values["migManager"]["enabled"] is (config.mig != "none")
+
+
+def test_dma_buf_is_preferred_and_peermem_is_built_for_whose_driver_it_is() -> None:
+    stack, config = _gpu()
+    assert gpu_operator.values(stack, config)["driver"]["rdma"]["enabled"] is False
+    stack, config = _gpu(gpudirect="peermem")
+    # The case has the NICs' driver from the network operator, not from the host.
+    assert gpu_operator.values(stack, config)["driver"]["rdma"] == {
+        "enabled": True,
+        "useHostMofed": False,
+    }
+    raw = cluster(next(c for c in cases() if c.mode == "sriov-roce"))
+    raw["fabric"]["network_operator"] = {}
+    stack = parse(raw | {"gpu_operator": {"gpudirect": "peermem"}}, where="a case")
+    assert gpu_operator.values(stack, config)["driver"]["rdma"]["useHostMofed"] is True
+
+
+def test_the_check_refuses_unknown_fields(schemas: dict[tuple[str, str], Any]) -> None:
+    body = {
+        "apiVersion": "mellanox.com/v1alpha1",
+        "kind": "MacvlanNetwork",
+        "metadata": {"name": "x"},
+        "spec": {"master": "ens0", "whereabouts": True},
+    }
+    assert errors(body, schemas)
