@@ -155,17 +155,9 @@ LUSTRE_METADATA_MOST = 192000
 LUSTRE_VERSION = "2.15"
 # FSx user guide, file system access control: Lustre's own port, and those of its servers.
 LUSTRE_PORTS = ((988, 988), (1018, 1023))
-# FSx user guide, EFA-enabled file systems: clients on Nitro v4 or newer that have EFA. The P4
-# family is Nitro v3.
-LUSTRE_EFA_INSTANCE_TYPES = frozenset(
-    {
-        "p5.48xlarge",
-        "p5e.48xlarge",
-        "p5en.48xlarge",
-        "p6-b200.48xlarge",
-        "p6-b300.48xlarge",
-    }
-)
+# "Nitro v4 (or higher) EC2 instances that support EFA, excluding the trn2 instance family" (FSx
+# user guide, EFA-enabled file systems): all of our types with EFA but these, which are Nitro v3.
+LUSTRE_WITHOUT_EFA = frozenset({"p4d.24xlarge", "p4de.24xlarge"})
 # EFS user guide, mount targets.
 NFS_PORT = 2049
 

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from railhead.catalog import aws
+from railhead.catalog.machines import MACHINES
 from railhead.catalog.versions import COMBINATIONS
 from railhead.errors import did_you_mean
 
@@ -48,6 +49,15 @@ def reserved_label(key: str) -> bool:
     """
     domain = key.partition("/")[0] if "/" in key else ""
     return any(domain == d or domain.endswith(f".{d}") for d in _RESERVED_LABELS)
+
+
+def lustre_efa_types() -> list[str]:
+    """Instance types that mount an EFA-enabled Lustre file system over EFA."""
+    return sorted(
+        machine.name
+        for machine in MACHINES.values()
+        if "efa" in machine.fabrics and machine.name not in aws.LUSTRE_WITHOUT_EFA
+    )
 
 
 def _mapping(value: Any) -> Raw:
@@ -380,9 +390,9 @@ def _metadata_iops(iops: int) -> bool:
 
 def _efa_clients(path: str, row: Raw, cluster: Raw) -> Iterator[Problem]:
     pools = [pool for _, pool in _rows(cluster, "pools")]
-    can = [p for p in pools if p.get("instance_type") in aws.LUSTRE_EFA_INSTANCE_TYPES]
+    can = [p for p in pools if p.get("instance_type") in lustre_efa_types()]
     if not can:
-        types = ", ".join(sorted(aws.LUSTRE_EFA_INSTANCE_TYPES))
+        types = ", ".join(lustre_efa_types())
         yield (
             f"{path}.efa",
             f"no pool's instance type mounts Lustre over EFA; those that do: {types}",

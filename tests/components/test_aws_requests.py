@@ -181,7 +181,7 @@ class TestCatalogueAgainstTheModels:
         for rows in (catalogue.STANDARD_AMI, catalogue.NVIDIA_AMI):
             assert set(rows.values()) <= set(images)
         known = set(model("ec2").shape_for("InstanceType").enum)
-        assert known >= catalogue.LUSTRE_EFA_INSTANCE_TYPES
+        assert known >= catalogue.LUSTRE_WITHOUT_EFA
         assert known >= catalogue.CAPACITY_BLOCK_ONLY
 
     def test_limits_of_names(self) -> None:

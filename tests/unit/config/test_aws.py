@@ -13,7 +13,7 @@ import yaml
 from railhead.catalog import aws
 from railhead.config import load, parse
 from railhead.config.aws import AwsCluster, CapacityBlock, Reservation
-from railhead.config.checks_aws import reserved_label
+from railhead.config.checks_aws import lustre_efa_types, reserved_label
 from railhead.errors import InputError
 
 STACKS = Path(__file__).resolve().parents[3] / "stacks"
@@ -289,7 +289,7 @@ MISTAKES: tuple[tuple[str, Edit, str], ...] = (
         PROD,
         put(*POOL, "instance_type", value="p4d.24xlarge"),
         "platform.storage[0].efa: no pool's instance type mounts Lustre over EFA; those that do: "
-        f"{', '.join(sorted(aws.LUSTRE_EFA_INSTANCE_TYPES))}",
+        f"{', '.join(lustre_efa_types())}",
     ),
     (
         PROD,
@@ -377,6 +377,12 @@ def test_nonsense_is_a_mistake_and_never_a_traceback(path: tuple[Any, ...], valu
     except InputError as error:
         said = error.problem
     assert said.startswith("x: ")
+
+
+def test_lustre_over_efa_is_for_what_has_efa_and_is_new_enough() -> None:
+    can = lustre_efa_types()
+    assert {"p5.48xlarge", "p5en.48xlarge", "p6-b200.48xlarge"} <= set(can)
+    assert not {"p4d.24xlarge", "p4de.24xlarge", "a3-ultragpu-8g"} & set(can)
 
 
 @pytest.mark.parametrize(
