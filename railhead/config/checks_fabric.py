@@ -6,6 +6,7 @@ Reads the raw mapping and skips whatever is malformed, as :mod:`railhead.config.
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -17,6 +18,7 @@ from railhead.catalog.fabrics import (
     modes_of,
 )
 from railhead.catalog.machines import MACHINES, Machine
+from railhead.catalog.versions import ADDONS
 
 Raw = Mapping[str, Any]
 Problem = tuple[str, str]
@@ -386,6 +388,40 @@ def _capacity(raw: Raw) -> Iterator[Problem]:
         yield "fabric.resources", "must be false in the lab: it has no device plugin for NICs"
 
 
+def _whole_nodes(raw: Raw) -> Iterator[Problem]:
+    """Where a pod takes every NIC of its node, it takes every GPU as well."""
+    mode = _mode(raw)
+    if mode is None or not (mode.attachment == "gke" or mode.name == "host-device"):
+        return
+    pools = {pool.get("name"): pool for _, pool in _rows(raw.get("pools"))}
+    for index, runtime in _rows(raw.get("runtimes")):
+        pool = _mapping(pools.get(runtime.get("pool")))
+        machine = MACHINES.get(str(pool.get("instance_type")))
+        gpus = _positive(runtime.get("gpus_per_node"))
+        if machine is not None and gpus and gpus < machine.gpus:
+            yield (
+                f"runtimes[{index}].gpus_per_node",
+                f"{gpus} of the {machine.gpus} GPUs of {machine.name!r}, but in mode "
+                f"{mode.name.value!r} a pod takes every NIC of its node; leave it out",
+            )
+
+
+def _dra(raw: Raw) -> Iterator[Problem]:
+    """DRA for EFA needs a Kubernetes that its driver serves."""
+    version = _mapping(raw.get("platform")).get("kubernetes")
+    served = ADDONS["aws-dranet"].kubernetes
+    if _mapping(raw.get("fabric")).get("allocation") != "dra" or served is None:
+        return
+    if not isinstance(version, str) or not re.fullmatch(r"\d+\.\d+", version):
+        return
+    if not served.holds(version):
+        yield (
+            "fabric.allocation",
+            f"'dra' needs Kubernetes {served.oldest} or newer, and platform.kubernetes is "
+            f"{version!r}; use 'device-plugin'",
+        )
+
+
 _CHECKS = (
     _choice,
     _rails,
@@ -396,6 +432,8 @@ _CHECKS = (
     _hcas,
     _environment,
     _capacity,
+    _whole_nodes,
+    _dra,
 )
 
 

@@ -1,0 +1,257 @@
+"""The fabric's section: wrong combinations, ranges and lists, named before anything is made."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from railhead.catalog.fabrics import FABRICS, MODES
+from railhead.catalog.machines import MACHINES
+from railhead.config import parse
+from railhead.errors import InputError
+from tests.components.fabrics import Case, cases, cluster
+
+Raw = dict[str, Any]
+
+
+def case(mode: str, platform: str = "existing", fabric: str | None = None) -> Raw:
+    """A good stack of a mode, to be spoilt."""
+    found = next(
+        c
+        for c in cases()
+        if (c.mode, c.platform) == (mode, platform) and fabric in (None, c.fabric)
+    )
+    return cluster(found)
+
+
+def mistakes(raw: Raw) -> str:
+    with pytest.raises(InputError) as caught:
+        parse(raw, where="x")
+    return caught.value.problem
+
+
+@pytest.mark.parametrize("good", cases(), ids=lambda c: c.id)
+def test_a_good_stack_is_taken(good: Case) -> None:
+    fabric = parse(cluster(good), where="x").fabric
+    assert (fabric.kind, fabric.mode) == (good.fabric, good.mode)
+
+
+@pytest.mark.parametrize("platform", ["lab", "existing", "aws", "gcp"])
+@pytest.mark.parametrize("mode", MODES)
+def test_a_mode_that_a_platform_cannot_do_is_refused_with_those_it_can(
+    mode: str, platform: str
+) -> None:
+    if platform in MODES[mode].platforms:
+        pytest.skip("it can")
+    raw = case("none", platform)
+    raw["fabric"] = {"kind": next(iter(MODES[mode].fabrics)), "mode": mode}
+    lines = [line for line in mistakes(raw).splitlines() if "x: fabric.mode: " in line]
+    (refusal,) = [line for line in lines if "cannot be on platform" in line]
+    assert f"{mode!r} cannot be on platform {platform!r}" in refusal
+    can = {name for name, row in MODES.items() if platform in row.platforms}
+    assert set(refusal.rpartition("these can: ")[2].split(", ")) == can
+
+
+def test_a_mode_that_the_machine_cannot_do_is_refused_with_those_it_can() -> None:
+    raw = case("sriov-roce")
+    for pool in raw["pools"]:
+        pool["instance_type"] = "p5.48xlarge"
+    text = mistakes(raw)
+    assert (
+        "x: fabric.mode: 'sriov-roce' cannot be on 'p5.48xlarge' of pools[0] on platform "
+        "'existing'; it can: efa, none" in text
+    )
+
+
+def test_a_mode_that_does_not_carry_the_fabric_is_refused_with_those_that_do() -> None:
+    raw = case("sriov-roce")
+    raw["fabric"]["kind"] = "infiniband"
+    assert (
+        "x: fabric.mode: 'sriov-roce' does not bring fabric 'infiniband' into pods; these do: "
+        "rdma-shared, sriov-ib, host-device, ipoib, dranet" in mistakes(raw)
+    )
+
+
+def put(raw: Raw, path: str, value: Any) -> Raw:
+    raw = copy.deepcopy(raw)
+    holder: Any = raw
+    *parents, last = path.replace("[", ".").replace("]", "").split(".")
+    for key in parents:
+        holder = holder[int(key) if key.isdigit() else key]
+    if value is None:
+        del holder[last]
+    else:
+        holder[int(last) if last.isdigit() else last] = value
+    return raw
+
+
+ONE: list[tuple[str, str, Any, str, str]] = [
+    # Ranges.
+    (
+        "sriov-roce",
+        "fabric.rails[1].subnet",
+        "192.168.8.0/24",
+        "fabric.rails[1].subnet",
+        "overlaps '192.168.0.0/20' of fabric.rails[0]",
+    ),
+    (
+        "sriov-roce",
+        "fabric.rails[3].subnet",
+        "10.1.0.0/20",
+        "fabric.rails[3].subnet",
+        "overlaps '10.0.0.0/8' of fabric.cluster_ranges[0]",
+    ),
+    ("sriov-roce", "fabric.cluster_ranges", None, "fabric.cluster_ranges", "is missing"),
+    (
+        "sriov-roce",
+        "fabric.rails[0].subnet",
+        "192.168.0.0/28",
+        "fabric.rails[0].subnet",
+        "14 addresses for pods on 2 nodes, which need 16: 8 a node",
+    ),
+    (
+        "sriov-roce",
+        "fabric.ipam",
+        {"kind": "nv-ipam", "per_node": 3000},
+        "fabric.rails[0].subnet",
+        "4094 addresses for pods on 2 nodes, which need 6000",
+    ),
+    (
+        "sriov-roce",
+        "fabric.ipam",
+        {"kind": "nv-ipam", "pool": "prefix", "per_node": 2046},
+        "fabric.rails[0].subnet",
+        "4096 addresses for pods on 2 nodes, which need 8192: 4096 a node",
+    ),
+    (
+        "sriov-roce",
+        "fabric.rails[0].range_start",
+        "192.168.8.1",
+        "fabric.rails[0].range_start",
+        "cuts the nodes' blocks from the subnet's start",
+    ),
+    (
+        "sriov-roce",
+        "fabric.rails[0].range_end",
+        "192.168.0.10",
+        "fabric.rails[0].subnet",
+        "10 addresses for pods on 2 nodes, which need 16",
+    ),
+    (
+        "sriov-roce",
+        "fabric.rails[0].gateway",
+        "192.168.16.1",
+        "fabric.rails[0].gateway",
+        "is not in subnet '192.168.0.0/20'",
+    ),
+    ("sriov-roce", "fabric.ipam", None, "fabric.ipam", "is missing"),
+    # Rails and NICs.
+    ("sriov-roce", "fabric.rails[7].name", "rail-0", "fabric.rails[7].name", "is there twice"),
+    (
+        "sriov-roce",
+        "fabric.rails[7].pf_names",
+        ["ens0np0"],
+        "fabric.rails[7].pf_names",
+        "'ens0np0' is of fabric.rails[0] already",
+    ),
+    ("rdma-shared", "fabric.rails[7].master", "ens0np0", "fabric.rails[7].master", "twice"),
+    ("rdma-shared", "fabric.rails", [], "fabric.rails", "is empty"),
+    (
+        "rdma-shared",
+        "fabric.hcas",
+        [f"mlx5_{i}" for i in range(7)],
+        "fabric.hcas",
+        "7 HCAs for the 8 NICs of 'hgx-h100' (pools[0])",
+    ),
+    (
+        "rdma-shared",
+        "fabric.hcas",
+        ["mlx5_0", *(f"mlx5_{i}" for i in range(7))],
+        "fabric.hcas[1]",
+        "'mlx5_0' is there twice",
+    ),
+    ("rdma-shared", "fabric.hcas", None, "fabric.hcas", "list its 8"),
+    ("rdma-shared", "fabric.hcas", ["=mlx5_0"], "fabric.hcas[0]", "is not an RDMA device"),
+    # What a mode cannot promise.
+    ("sriov-roce", "fabric.sriov.vfs", 0, "fabric.sriov.vfs", "greater than or equal to 1"),
+    ("sriov-roce", "fabric.pods_per_node", 9, "fabric.pods_per_node", "more than the 8 virtual"),
+    ("host-device", "fabric.pods_per_node", 2, "fabric.pods_per_node", "in one pod at a time"),
+    ("rdma-shared", "fabric.shares", 4, "fabric.pods_per_node", "more than the 4 of fabric.shares"),
+    ("host-device", "runtimes[0].gpus_per_node", 4, "runtimes[0].gpus_per_node", "every NIC"),
+    # What the fabric's own row says.
+    (
+        "rdma-shared",
+        "fabric.environment",
+        {"NCCL_NET": "Socket"},
+        "fabric.environment.NCCL_NET",
+        "is the catalogue's on fabric 'roce'",
+    ),
+    (
+        "rdma-shared",
+        "fabric.environment",
+        {"NCCL_IB_GID_INDEX": "3"},
+        "fabric.environment.NCCL_IB_GID_INDEX",
+        "differs from pod to pod",
+    ),
+    (
+        "sriov-roce",
+        "fabric.environment",
+        {"NCCL_IB_DISABLE": "1"},
+        "fabric.environment.NCCL_IB_DISABLE",
+        "must not be set",
+    ),
+    ("rdma-shared", "fabric.mode", "rdma", "fabric.mode", "'rdma' is not known"),
+    ("efa", "fabric.rails", [], "fabric.rails", "is not a field"),
+]
+
+
+@pytest.mark.parametrize(("mode", "path", "value", "where", "words"), ONE)
+def test_a_mistake_is_named(mode: str, path: str, value: Any, where: str, words: str) -> None:
+    raw = case(mode, fabric="roce" if "roce" in MODES[mode].fabrics else None)
+    if words.startswith("more than the 4 of"):
+        raw["fabric"]["pods_per_node"] = 8
+    if words == "'rdma' is not known":
+        raw["fabric"]["pods_per_node"] = 8
+    found = mistakes(put(raw, path, value)).splitlines()
+    assert any(line.startswith(f"x: {where}: ") and words in line for line in found), found
+
+
+def test_rails_do_not_overlap_what_the_lab_is_made_of() -> None:
+    raw = put(case("rdma-shared", "lab"), "fabric.rails[0].subnet", "10.244.0.0/20")
+    assert "overlaps '10.244.0.0/16' of the lab's pods" in mistakes(raw)
+
+
+def test_routed_rails_do_not_carry_the_bootstrap() -> None:
+    raw = case("sriov-roce")
+    raw["fabric"]["bootstrap"] = "rails"
+    for index, rail in enumerate(raw["fabric"]["rails"]):
+        rail["gateway"] = f"192.168.{16 * index}.1"
+    assert "NCCL's sockets are not bound" in mistakes(raw)
+    del raw["fabric"]["bootstrap"]
+    assert parse(raw, where="x")
+
+
+def test_macvlan_is_not_put_on_infiniband() -> None:
+    raw = case("rdma-shared", fabric="infiniband")
+    raw["fabric"]["rails"] = [{"name": "a", "master": "ib0", "subnet": "192.168.0.0/20"}]
+    assert "macvlan cannot be put on InfiniBand" in mistakes(raw)
+
+
+def test_dra_for_efa_needs_its_kubernetes() -> None:
+    raw = case("efa", "aws")
+    raw["fabric"]["allocation"] = "dra"
+    raw["platform"]["kubernetes"] = "1.34"
+    assert "'dra' needs Kubernetes 1.35 or newer" in mistakes(raw)
+
+
+def test_the_catalogues_hcas_are_as_many_as_its_nics() -> None:
+    listed = [machine for machine in MACHINES.values() if machine.hcas]
+    assert listed
+    assert all(len(set(m.hcas)) == len(m.nics) for m in listed)
+
+
+def test_nothing_is_both_set_and_left_alone() -> None:
+    for fabric in FABRICS.values():
+        assert not {v.name for v in fabric.environment} & set(fabric.not_set)
