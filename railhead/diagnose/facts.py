@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
+from railhead.diagnose.knowledge import SHARED
 from railhead.diagnose.model import Fact
 from railhead.nccl.reading import Reading
 from railhead.nccl.signs import Evidence, Hits
@@ -48,6 +49,7 @@ FATAL = (
     "xid",
     "gpu-lost",
     "gpu-ecc",
+    "cuda-failure",
     "ibv-create-failed",
     "ibv-reg-mr-enomem",
     "watchdog-timeout",
@@ -85,18 +87,39 @@ def _one_node(reading: Reading) -> bool:
     return bool(sizes) and all(size == 1 for size in sizes)
 
 
-def _group(evidence: Iterable[Evidence], name: str) -> set[str]:
-    return {one.groups[name] for one in evidence if one.groups.get(name)}
+def evidence(hits: Hits, name: str) -> tuple[Evidence, ...]:
+    """The first lines of a clue, or of the reader's own signs that stand for it."""
+    if name not in SHARED:
+        return hits.evidence(name)
+    return tuple(line for sign in SHARED[name] for line in hits.evidence(sign))
+
+
+def shared(hits: Hits) -> frozenset[str]:
+    """The names of :data:`railhead.diagnose.knowledge.SHARED` that were seen."""
+    return frozenset(name for name, signs in SHARED.items() if hits.any(*signs))
+
+
+def _group(lines: Iterable[Evidence], name: str) -> set[str]:
+    return {one.groups[name] for one in lines if one.groups.get(name)}
 
 
 def _versions(hits: Hits) -> set[str]:
-    return _group(hits.evidence("nccl-version"), "version")
+    return {
+        one.groups["v"]
+        for one in evidence(hits, "nccl-version")
+        if one.groups.get("kind") == "NCCL" and one.groups["v"].count(".") == 2
+    }
+
+
+def _bootstraps(hits: Hits) -> set[str]:
+    """The addresses that bootstrap uses, without their ports."""
+    # NCCL before 2.4 lists every interface; the one it takes is not told apart there.
+    return {one.partition("<")[0] for one in _group(hits.evidence("nccl.bootstrap"), "addr")}
 
 
 def _bootstrap_networks(hits: Hits) -> set[str]:
     """The first half of each IPv4 address that bootstrap uses."""
-    found = _group(hits.evidence("bootstrap-using"), "address")
-    return {".".join(one.split(".")[:2]) for one in found if one.count(".") == 3}
+    return {".".join(one.split(".")[:2]) for one in _bootstraps(hits) if one.count(".") == 3}
 
 
 def _same_network(hits: Hits) -> bool:
@@ -106,8 +129,7 @@ def _same_network(hits: Hits) -> bool:
 
 
 def _families_differ(hits: Hits) -> bool:
-    found = _group(hits.evidence("bootstrap-using"), "address")
-    return len({":" in one for one in found}) > 1
+    return len({":" in one for one in _bootstraps(hits) if one}) > 1
 
 
 def _gdr_differs(hits: Hits) -> bool:
@@ -187,7 +209,7 @@ def _xids(hits: Hits) -> set[str]:
 
 
 def _mtus(hits: Hits) -> bool:
-    if len(_group(hits.evidence("active-mtu"), "mtu")) > 1:
+    if any(len(_group(hits.evidence(one), "mtu")) > 1 for one in ("active-mtu", "queue-mtu")):
         return True
     by_interface: dict[str, set[str]] = {}
     for one in hits.evidence("link-mtu"):
@@ -199,7 +221,7 @@ def _mtus(hits: Hits) -> bool:
 def _test_ranks(hits: Hits) -> list[tuple[str, str]]:
     return [
         (one.groups.get("rank", ""), f"{one.groups.get('host')}/{one.groups.get('pid')}")
-        for one in hits.evidence("nccltests-rank")
+        for one in evidence(hits, "nccltests-rank")
     ]
 
 
@@ -210,9 +232,7 @@ def _all_rank_zero(hits: Hits) -> bool:
 
 def _one_test_rank(hits: Hits) -> bool:
     found = _test_ranks(hits)
-    return (
-        hits["nccltests-rank"].count == 1 and bool(found) and {rank for rank, _ in found} == {"0"}
-    )
+    return hits["tests.rank"].count == 1 and {rank for rank, _ in found} == {"0"}
 
 
 def _rails_unused(reading: Reading) -> bool:
@@ -227,14 +247,17 @@ def _rails_unused(reading: Reading) -> bool:
 
 
 def _silent(hits: Hits) -> bool:
-    return "bootstrap-using" in hits and not hits.any(
-        "init-complete", "channel-line", "socket-line", "ib-using", "efa-selected", *FATAL
+    seen = shared(hits)
+    later = {"init-complete", "channel-line"} & seen
+    return (
+        "bootstrap-using" in seen
+        and not later
+        and not hits.any("socket-line", "ib-using", "efa-selected", *FATAL)
     )
 
 
 def _hosts(reading: Reading, pattern: re.Pattern[str]) -> bool:
-    names = set(reading.nodes) | set(reading.hits["nccl-line"].nodes)
-    return any(pattern.search(name) for name in names)
+    return any(pattern.search(name) for name in reading.nodes)
 
 
 _RULES: Mapping[str, tuple[str, Callable[[Reading], bool]]] = {
@@ -264,7 +287,7 @@ _RULES: Mapping[str, tuple[str, Callable[[Reading], bool]]] = {
     "oom-any": ("memory ran out", lambda r: r.hits.any(*OUT_OF_MEMORY)),
     "nccl-lines": (
         "NCCL has written lines",
-        lambda r: r.hits.any("nccl-line", "bootstrap-using", "channel-line"),
+        lambda r: any(sign.startswith("nccl.") for sign in r.hits),
     ),
     "container-like": (
         "the hosts' names are those of containers",

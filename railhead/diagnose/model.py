@@ -37,6 +37,7 @@ class Clue:
         seen: the versions that print it so.
         source: where the wording was read.
         example: a line that it matches; tests hold it to that.
+        literal: bytes that every such line holds, where the reader's own choice is a poor one.
     """
 
     id: str
@@ -44,11 +45,12 @@ class Clue:
     seen: str
     source: str
     example: str
+    literal: bytes | None = None
 
     @property
     def sign(self) -> Sign:
         """For the one scan that :mod:`railhead.nccl` makes over a log."""
-        return Sign(id=self.id, pattern=self.pattern)
+        return Sign(id=self.id, pattern=self.pattern, literal=self.literal)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cache
 
-from railhead.diagnose.facts import derive
+from railhead.diagnose.facts import derive, evidence, shared
 from railhead.diagnose.knowledge import CAUSES, CLUES
 from railhead.diagnose.model import LISTED, NAMED, Cause, Finding, Proof, Rule
 from railhead.nccl.reading import Reading
@@ -48,7 +48,7 @@ def _proofs(
         found += observed.get(one, ())[:LINES]
         found += [
             Proof(id=one, where=str(line), text=line.text)
-            for line in reading.hits.evidence(one)[:LINES]
+            for line in evidence(reading.hits, one)[:LINES]
         ]
     return tuple(found)
 
@@ -100,7 +100,7 @@ def rank(
         Findings of at least :data:`railhead.diagnose.model.LISTED`; empty when nothing is known.
     """
     observed = observed or {}
-    present = frozenset(reading.hits) | derive(reading) | frozenset(observed)
+    present = frozenset(reading.hits) | shared(reading.hits) | derive(reading) | frozenset(observed)
     findings = []
     for cause in CAUSES.values():
         rule = _best(cause, present)

@@ -40,7 +40,7 @@ def wanted(reading: Reading) -> list[str]:
     """What to collect when no cause is named: the shortest way to a line that names one."""
     hits = reading.hits
     asked = []
-    if "nccl-line" not in hits and "channel-line" not in hits:
+    if not any(sign.startswith("nccl.") for sign in hits):
         asked.append(
             "NCCL's own lines: run once with NCCL_DEBUG=INFO and "
             "NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,ENV,NET,GRAPH in the job's `env`"

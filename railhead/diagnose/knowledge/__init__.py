@@ -16,6 +16,22 @@ from railhead.diagnose.knowledge import (
 )
 from railhead.diagnose.model import Cause, Clue, Observation
 
+# What the reader of logs looks for already: its signs, under the names that rules use.
+SHARED: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "bootstrap-using": ("nccl.bootstrap", "nccl.bootstrap-old"),
+        "init-complete": ("nccl.init-complete", "nccl.rings", "nccl.trees", "tests.average"),
+        "channel-line": (
+            "nccl.channel-net",
+            "nccl.channel-p2p",
+            "nccl.channel-shm",
+            "nccl.channel-shm-old",
+        ),
+        "nccl-version": ("nccl.version",),
+        "nccltests-rank": ("tests.rank",),
+    }
+)
+
 _FAMILIES = (containers, sockets, rdma, plugins, gpu, framework, cluster)
 
 CLUES: Mapping[str, Clue] = MappingProxyType(

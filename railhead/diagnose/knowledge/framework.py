@@ -149,28 +149,6 @@ CLUES = (
         "LIMIT ***",
     ),
     Clue(
-        id="nccl-version",
-        pattern=rb"NCCL version (?P<version>\d+\.\d+\.\d+)",
-        seen="NCCL, all versions",
-        source="NVIDIA/nccl src/init.cc",
-        example="NCCL version 2.21.5+cuda12.4",
-    ),
-    Clue(
-        id="channel-line",
-        pattern=rb"(?:Channel|Ring) \d+(?:/\d+)? : \d+",
-        seen="NCCL, all versions",
-        source="NVIDIA/nccl src/transport",
-        example="NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM",
-    ),
-    Clue(
-        id="nccltests-rank",
-        pattern=rb"^#? +Rank +(?P<rank>\d+) (?:Group +\d+ )?Pid +(?P<pid>\d+) on +(?P<host>\S+) "
-        rb"device",
-        seen="nccl-tests",
-        source="NVIDIA/nccl-tests src/common.cu",
-        example="#  Rank  0 Group  0 Pid     21 on worker-0 device  0 [0x3e] NVIDIA L4",
-    ),
-    Clue(
         id="nccltests-wrong",
         pattern=rb"Out of bounds values ?: [1-9]\d* FAILED",
         seen="nccl-tests",
@@ -178,22 +156,8 @@ CLUES = (
         example="# Out of bounds values : 3 FAILED",
     ),
     Clue(
-        id="init-complete",
-        pattern=rb"Init COMPLETE|Connected all (?:rings|trees)|Avg bus bandwidth",
-        seen="NCCL, nccl-tests",
-        source="NVIDIA/nccl src/init.cc",
-        example="NCCL INFO comm 0x7f rank 0 nranks 2 cudaDev 0 busId 35000 - Init COMPLETE",
-    ),
-    Clue(
-        id="nccl-line",
-        pattern=rb"NCCL (?:INFO|WARN) ",
-        seen="NCCL, all versions",
-        source="NVIDIA/nccl src/debug.cc",
-        example="NCCL INFO cudaDriverVersion 12040",
-    ),
-    Clue(
         id="numa-nps1",
-        pattern=rb"\bNPS=1\b|\bNPS1\b|NUMA [Nn]odes? [Pp]er [Ss]ocket[ :=]+(?:NPS)?1",
+        pattern=rb"\bNPS=1\b|\bNPS1\b|NUMA nodes per socket[ :=]+(?:NPS)?1",
         seen="lscpu, BIOS dumps, notes",
         source="AMD EPYC tuning guide, nodes per socket",
         example="NUMA nodes per socket: NPS1",

@@ -118,8 +118,9 @@ CLUES = (
     ),
     Clue(
         id="host-oom",
-        pattern=rb"OOMKilled|[Oo]ut of memory: Kill(?:ed)? process|oom[-_]kill|"
-        rb"Memory cgroup out of memory|oom_reaper|exit(?:ed)?(?: with)? code:? ?137",
+        pattern=rb"OOMKilled|[Oo]ut of memory: Kill(?:ed)? process|oom-kill|oom_kill|"
+        rb"Memory cgroup out of memory|oom_reaper|exit code:? 137|exited with code:? 137|"
+        rb"exitcode: 137",
         seen="Kubernetes, the kernel's log",
         source="Linux mm/oom_kill.c; Kubernetes container states",
         example="Memory cgroup out of memory: Killed process 4242 (python3) total-vm:400000000kB",
@@ -172,6 +173,13 @@ CLUES = (
         seen="CUDA, PyTorch",
         source="CUDA runtime API, cudaErrorIllegalAddress, cudaErrorAssert",
         example="RuntimeError: CUDA error: an illegal memory access was encountered",
+    ),
+    Clue(
+        id="cuda-failure",
+        pattern=rb"NCCL WARN (?:\[\S+\] )?Cuda failure|unhandled cuda error|Test CUDA failure",
+        seen="NCCL, nccl-tests; not every one is fatal",
+        source="NVIDIA/nccl src/include/checks.h",
+        example="enqueue.cc:105 NCCL WARN Cuda failure 'invalid argument'",
     ),
     Clue(
         id="p2p-unsupported",

@@ -11,7 +11,7 @@ EFA_ERRNO = "ofiwg/libfabric prov/efa/src/efa_errno.h"
 CLUES = (
     Clue(
         id="socket-line",
-        pattern=rb"(?:Using network|Assigned NET plugin) Socket\b|via NET/Socket/",
+        pattern=rb"Using network Socket\b|Assigned NET plugin Socket\b|via NET/Socket/",
         seen="NCCL 2.8 and newer",
         source="NVIDIA/nccl src/init.cc",
         example="NCCL INFO Using network Socket",
@@ -207,8 +207,9 @@ CLUES = (
     ),
     Clue(
         id="gcp-plugin",
-        pattern=rb"NET/(?:GPUDirectTCPX|FasTrak|FastSocket|gIB)|"
-        rb"Using network (?:GPUDirectTCPX|FasTrak|FastSocket|gIB)",
+        pattern=rb"NET/GPUDirectTCPX|NET/FasTrak|NET/FastSocket|NET/gIB|Using network "
+        rb"GPUDirectTCPX|"
+        rb"Using network FasTrak|Using network FastSocket|Using network gIB",
         seen="GCP plugins",
         source="Google Cloud documentation, GPUDirect",
         example="NCCL INFO NET/FasTrak plugin: Initializing network FasTrak, version 1.0.9",
@@ -219,6 +220,13 @@ CLUES = (
         seen="libibverbs built into gIB's images",
         source="linux-rdma/rdma-core libibverbs/init.c; Google Cloud documentation, gIB",
         example="libibverbs: Warning: couldn't open config directory '/usr/local/gib/configs'.",
+    ),
+    Clue(
+        id="shim-mismatch",
+        pattern=rb"NCCL/NET \(shim\) mismatch",
+        seen="the guest configuration checker of GPUDirect-TCPXO and gIB",
+        source="google/nccl-plugin-gpudirect-tcpxo, NCCL_SHIMNET_GUEST_CONFIG_CHECKER_CONFIG_FILE",
+        example="NCCL/NET (shim) mismatch recommended: NCCL_FASTRAK_USE_LLCM=1 (expected unset)",
     ),
     Clue(
         id="gib-config-checker",
@@ -620,6 +628,11 @@ CAUSES = (
         title="NCCL settings differ from those that the GCP plugin requires",
         family=FAMILY,
         rules=(
+            Rule(
+                needs=("shim-mismatch",),
+                confidence=0.7,
+                because="the plugin's shim lists settings that differ from those it ships with",
+            ),
             Rule(
                 needs=("gib-config-checker",),
                 confidence=0.85,

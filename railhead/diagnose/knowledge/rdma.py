@@ -19,10 +19,20 @@ CLUES = (
         id="ib-mixed-link-layers",
         pattern=rb"NET/IB[A-Za-z]* ?: Using .*:\d+/IB\b.*:\d+/RoCE|"
         rb"NET/IB[A-Za-z]* ?: Using .*:\d+/RoCE.*:\d+/IB\b",
+        literal=b"/RoCE",
         seen="NCCL, all versions",
         source="NVIDIA/nccl src/transport/net_ib/init.cc; stas00/ml-engineering network/debug",
         example="NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_bond_0:1/RoCE [RO]; OOB "
         "ibp25s0:10.0.12.82<0>",
+    ),
+    Clue(
+        id="ib-bond-beside",
+        pattern=rb"NET/IB[A-Za-z]* ?: Using .*bond\w*:\d+/RoCE",
+        seen="NCCL, all versions",
+        source="stas00/ml-engineering network/debug",
+        example="NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_bond_0:1/RoCE [RO]; OOB "
+        "ibp25s0:10.0.12.82<0>",
+        literal=b"/RoCE",
     ),
     Clue(
         id="ib-incompatible-devices",
@@ -264,6 +274,13 @@ CLUES = (
         example="\t\t\tactive_mtu:\t\t1024 (3)",
     ),
     Clue(
+        id="queue-mtu",
+        pattern=rb"IbDev \d+ Port \d+ qpn \d+ mtu (?P<mtu>\d)\b",
+        seen="NCCL 2.20 and newer, subsystem NET: 3 is 1024 bytes, 5 is 4096",
+        source="NVIDIA/nccl src/transport/net_ib/connect.cc",
+        example="NCCL INFO NET/IB: IbDev 0 Port 1 qpn 310 mtu 3 GID 3 (0/1F07140AFFFF0000)",
+    ),
+    Clue(
         id="link-mtu",
         pattern=rb"^\d+: (?P<interface>(?:eth|net|ens|enp|eno|ib|rdma|bond)\w*)(?:@\w+)?: <\S+> "
         rb"mtu "
@@ -303,6 +320,7 @@ CLUES = (
     Clue(
         id="send-gdr",
         pattern=rb"-> \d+.* \[send\] +via NET/[^/]+/\S*/GDRDMA",
+        literal=b"via NET/",
         seen="NCCL 2.5 and newer",
         source="NVIDIA/nccl src/transport/net.cc",
         example="NCCL INFO Channel 00/0 : 9[1a000] -> 2[6b000] [send] via NET/IB/0/GDRDMA",
@@ -310,6 +328,7 @@ CLUES = (
     Clue(
         id="receive-gdr",
         pattern=rb"-> \d+.* \[receive\] +via NET/[^/]+/\S*/GDRDMA",
+        literal=b"via NET/",
         seen="NCCL 2.5 and newer",
         source="NVIDIA/nccl src/transport/net.cc",
         example="NCCL INFO Channel 00/0 : 9[1a000] -> 2[6b000] [receive] via NET/IB/0/GDRDMA",
@@ -317,6 +336,7 @@ CLUES = (
     Clue(
         id="receive-no-gdr",
         pattern=rb"-> \d+.* \[receive\] +via NET/IB/[\d()]+(?:/Shared)?$",
+        literal=b"via NET/",
         seen="NCCL 2.5 and newer",
         source="NVIDIA/nccl src/transport/net.cc",
         example="NCCL INFO Channel 00/0 : 9[1a000] -> 2[6b000] [receive] via NET/IB/1",
@@ -345,7 +365,7 @@ CLUES = (
     Clue(
         id="topology-no-nic",
         pattern=rb"Could not find any local path from gpu|"
-        rb"Could not find NET with id|"
+        rb"Could not find NET with id|Attribute \w+ of node \w+ not found|"
         rb"Could not open XML (?:topology|graph) file|XML (?:Import|Topology) .*(?:not found|wrong "
         rb"version)",
         seen="NCCL, all versions",
@@ -365,7 +385,7 @@ CLUES = (
     ),
     Clue(
         id="sm-missing",
-        pattern=rb"SM lid:\s+0$|sm_lid:\s+0$|No (?:SM|subnet manager) (?:found|running)",
+        pattern=rb"SM lid:\s+0$|sm_lid:\s+0$|No SM found|No subnet manager",
         seen="ibstat, ibv_devinfo",
         source="infiniband-diags; NVIDIA/nccl troubleshooting page",
         example="\t\tSM lid: 0",
@@ -849,9 +869,16 @@ CAUSES = (
                 because="NCCL says that the devices' link types differ",
             ),
             Rule(
+                needs=("ib-mixed-link-layers", "ib-bond-beside"),
+                unless=("wc-any", "modify-qp-any", "fatal-other"),
+                confidence=0.68,
+                because="a bonded Ethernet port, as hosts have for management, is used beside "
+                "InfiniBand",
+            ),
+            Rule(
                 needs=("ib-mixed-link-layers",),
                 unless=("wc-any", "modify-qp-any", "fatal-other"),
-                confidence=0.72,
+                confidence=0.52,
                 because="InfiniBand and RoCE ports are used side by side",
             ),
             Rule(

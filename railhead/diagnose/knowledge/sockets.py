@@ -23,13 +23,6 @@ def _connect(error: bytes) -> bytes:
 
 CLUES = (
     Clue(
-        id="bootstrap-using",
-        pattern=rb"Bootstrap ?: Using \[?0?\]?(?P<interface>[\w.@-]+):(?P<address>[^ <]+)<0>",
-        seen="NCCL: `Bootstrap :` to 2.23, `Bootstrap:` from 2.24",
-        source="NVIDIA/nccl src/bootstrap.cc",
-        example="NCCL INFO Bootstrap : Using eth0:10.0.0.1<0>",
-    ),
-    Clue(
         id="bootstrap-no-interface",
         pattern=rb"Bootstrap ?: no socket interface found|no device found (?:matching|after "
         rb"excluding) .*NCCL_OOB_NET_IFNAME|NET/Socket : no interface found|"
@@ -196,6 +189,16 @@ CLUES = (
         "while trying to connect to (10.0.0.1, 29500).",
     ),
     Clue(
+        id="store-odd-address",
+        pattern=rb"client socket has .*connect(?: to| to any network address of)? ?[(\[]"
+        rb"(?:172\.17\.|169\.254\.|192\.168\.122\.)",
+        seen="PyTorch",
+        source="docker's and libvirt's default bridges, link-local: never routed",
+        example="[E socket.cpp:922] [c10d] The client socket has timed out after 1800s while "
+        "trying "
+        "to connect to (172.17.0.2, 44737).",
+    ),
+    Clue(
         id="store-connect-refused",
         pattern=rb"client socket has failed to connect to .*Connection refused|"
         rb"failed to connect to .*errno: 111",
@@ -341,9 +344,17 @@ CLUES = (
         "16",
     ),
     Clue(
+        id="orte-failed",
+        pattern=rb"ORTE (?:was unable to reliably start one or more daemons|has lost communication "
+        rb"with a remote daemon|does not know how to route a message)|"
+        rb"PRTE has lost communication with a remote daemon",
+        seen="Open MPI",
+        source="open-mpi help-errmgr-base.txt",
+        example="ORTE was unable to reliably start one or more daemons.",
+    ),
+    Clue(
         id="ssh-failed",
-        pattern=rb"ORTE was unable to reliably start one or more daemons|"
-        rb"ssh: connect to host \S+ port \d+: |Host key verification failed|"
+        pattern=rb"ssh: connect to host \S+ port \d+: |Host key verification failed|"
         rb"Permission denied \(publickey",
         seen="mpirun over ssh",
         source="open-mpi help-errmgr-base.txt; OpenSSH",
@@ -506,6 +517,13 @@ CAUSES = (
                 confidence=0.8,
                 because="a rank tries to reach a loopback, bridge or link-local address of another "
                 "host",
+            ),
+            Rule(
+                needs=("store-odd-address",),
+                confidence=0.68,
+                because="the store's address is that of a container bridge, which other hosts "
+                "cannot "
+                "reach",
             ),
             Rule(
                 needs=("bootstrap-odd-interface",),
@@ -899,8 +917,13 @@ CAUSES = (
         rules=(
             Rule(
                 needs=("ssh-failed",),
-                confidence=0.8,
-                because="ssh or mpirun says so",
+                confidence=0.7,
+                because="ssh says so",
+            ),
+            Rule(
+                needs=("orte-failed",),
+                confidence=0.5,
+                because="mpirun says so, and not why",
             ),
         ),
         verdict="init-failure",

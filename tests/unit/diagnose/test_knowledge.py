@@ -13,13 +13,13 @@ from pydantic import BaseModel
 from railhead.config.model import Cluster
 from railhead.diagnose import facts, ranking, table
 from railhead.diagnose.facts import FACTS
-from railhead.diagnose.knowledge import CAUSES, CLUES, OBSERVATIONS
+from railhead.diagnose.knowledge import CAUSES, CLUES, OBSERVATIONS, SHARED
 from railhead.diagnose.model import LISTED, NAMED, VERDICTS, Cause, Clue, Finding, Proof
 from railhead.launch.job import JobFile
 from railhead.nccl import read
 from tests.unit.diagnose.cases import CASES, FURTHER, HEALTHY, LOOK_ALIKES, Seen
 
-KNOWN = {*CLUES, *FACTS, *OBSERVATIONS}
+KNOWN = {*CLUES, *FACTS, *OBSERVATIONS, *SHARED}
 # What the issue asks for by name, with the cause that answers it.
 ASKED = {
     "RDMA device not in the container": "rdma-device-not-in-container",
@@ -120,7 +120,7 @@ def test_every_observation_is_exercised() -> None:
 
 
 def test_ids_are_unique_and_in_kebab_case() -> None:
-    assert len(KNOWN) == len(CLUES) + len(FACTS) + len(OBSERVATIONS) - len(
+    assert len(KNOWN) == len(CLUES) + len(FACTS) + len(OBSERVATIONS) + len(SHARED) - len(
         CLUES.keys() & OBSERVATIONS.keys()
     )
     for name in (*KNOWN, *CAUSES):
@@ -160,6 +160,13 @@ def test_every_id_in_a_rule_exists_and_every_one_is_used() -> None:
     in_facts = set(re.findall(r'"([a-z0-9-]+)"', inspect.getsource(facts)))
     in_reports = {"other-rank-timeout", "gloo-timeout", "fr-no-dump"}
     assert KNOWN - used - in_facts - in_reports == set()
+
+
+def test_the_reader_has_the_signs_that_are_shared() -> None:
+    from railhead.nccl.facts import SIGNS
+
+    known = {sign.id for sign in SIGNS}
+    assert {sign for signs in SHARED.values() for sign in signs} <= known
 
 
 @pytest.mark.parametrize("cause", CAUSES.values(), ids=CAUSES)
