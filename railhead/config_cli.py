@@ -91,6 +91,7 @@ def verify(
     Example: [bold]railhead config verify lab[/bold]
     """
     from railhead import config, nodes
+    from railhead.config.served import unserved_by
     from railhead.errors import ExitCode, PrerequisiteError
     from railhead.launch import kube, preflight
 
@@ -105,7 +106,8 @@ def verify(
         promises = nodes.described(cluster)
         against = "the stack's file; no contract is published yet, so devices were not asked for"
     verdicts = nodes.verify(promises, nodes.live(client))
-    failed = any(verdict.lines() for verdict in verdicts)
+    unserved = unserved_by(cluster, nodes.live_minor(client))
+    failed = bool(unserved) or any(verdict.lines() for verdict in verdicts)
     if as_json:
         rows = {
             v.promise.pool: {
@@ -116,7 +118,8 @@ def verify(
             }
             for v in verdicts
         }
-        typer.echo(json.dumps({"cluster": cluster.name, "against": against, "pools": rows}))
+        found = {"cluster": cluster.name, "against": against, "versions": unserved, "pools": rows}
+        typer.echo(json.dumps(found))
         raise typer.Exit(ExitCode.REFUSED if failed else ExitCode.OK)
     typer.echo(f"against {against}:")
     for verdict in verdicts:
@@ -125,7 +128,7 @@ def verify(
             f"pool {promise.pool}: {len(verdict.good)} of {promise.nodes} nodes have what is "
             "promised"
         )
-    nodes.require(cluster.name, verdicts)
+    nodes.require(cluster.name, verdicts, also=unserved)
 
 
 @app.command()

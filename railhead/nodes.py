@@ -7,6 +7,7 @@ by node.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -245,6 +246,14 @@ def live(client: ClusterClient) -> list[Object]:
     return list(client.list(NODES))
 
 
+def live_minor(client: ClusterClient) -> str:
+    """The Kubernetes minor that the API server runs, such as ``"1.35"``."""
+    version = client.get("/version")
+    # Clouds write `35+`.
+    minor = re.sub(r"\D.*", "", str(version.get("minor", "")))
+    return f"{version.get('major')}.{minor}"
+
+
 def before_up(cluster: ExistingCluster) -> str:
     """Hold a stack's pools against the live nodes before anything is registered.
 
@@ -253,6 +262,7 @@ def before_up(cluster: ExistingCluster) -> str:
     Raises:
         RefusedError: nodes are missing or lack what the stack says of them.
     """
+    from railhead.config.served import unserved_by
     from railhead.launch import kube
 
     platform = cluster.platform
@@ -264,22 +274,24 @@ def before_up(cluster: ExistingCluster) -> str:
         why="platform.kubeconfig",
     )
     try:
-        nodes = live(kube.Cluster(target))
+        client = kube.Cluster(target)
+        nodes, minor = live(client), live_minor(client)
     except RailheadError as error:
         return f"the nodes were not checked: {error.problem}"
-    require(cluster.name, verify(described(cluster), nodes))
+    require(cluster.name, verify(described(cluster), nodes), also=unserved_by(cluster, minor))
     return ""
 
 
-def require(cluster: str, verdicts: Sequence[Verdict]) -> None:
-    """Raise unless every pool has all that was promised.
+def require(cluster: str, verdicts: Sequence[Verdict], *, also: str = "") -> None:
+    """Raise unless every pool has all that was promised, and ``also`` names nothing wrong.
 
     Raises:
         RefusedError: names each pool that is short of nodes, and each node with what it lacks.
     """
-    lines = [line for verdict in verdicts for line in verdict.lines()]
+    lines = [also] if also else []
+    lines += [line for verdict in verdicts for line in verdict.lines()]
     if lines:
         raise RefusedError(
             "\n".join([f"cluster {cluster!r} lacks what its stack promises:", *lines]),
-            remedy="mend or relabel the nodes, or correct `pools` in the stack's file",
+            remedy="mend or relabel the nodes, or correct `pools` and `versions` of the stack",
         )

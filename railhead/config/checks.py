@@ -11,7 +11,7 @@ from typing import Any
 
 from railhead.catalog.fabrics import FABRICS
 from railhead.catalog.machines import MACHINES
-from railhead.config import checks_aws, checks_fabric, checks_gcp
+from railhead.config import checks_aws, checks_fabric, checks_gcp, served
 from railhead.config.model import HOSTNAME_LEVEL
 from railhead.errors import did_you_mean
 
@@ -190,6 +190,7 @@ _CHECKS: tuple[Callable[[Raw], Iterator[Problem]], ...] = (
     checks_fabric.problems,
     checks_aws.problems,
     checks_gcp.problems,
+    served.problems,
 )
 
 

@@ -172,6 +172,7 @@ def existing(kubeconfig: Path, **platform: Any) -> ExistingCluster:
 @pytest.fixture
 def api() -> Iterator[Api]:
     with serve() as api:
+        api.objects["/version"] = {"major": "1", "minor": "35+"}
         yield api
 
 
@@ -213,6 +214,19 @@ def test_before_up_a_lack_stops_it_and_names_the_node(api: Api, kubeconfig: Path
         nodes.before_up(cluster)
     assert "node gpu-1: cpu is 1, 2 promised" in caught.value.problem
     assert "pools" in caught.value.remedy
+
+
+def test_before_up_a_kubernetes_that_the_versions_do_not_serve(api: Api, kubeconfig: Path) -> None:
+    cluster = existing(kubeconfig)
+    for live in described_nodes(cluster):
+        api.put(nodes.NODES, live)
+    api.objects["/version"] = {"major": "1", "minor": "29"}
+    with pytest.raises(RefusedError) as caught:
+        nodes.before_up(cluster)
+    assert (
+        "Kubernetes 1.29 is not served by versions 'lab': it is for 1.33 to 1.35"
+        in caught.value.problem
+    )
 
 
 def test_before_up_can_be_turned_off(kubeconfig: Path) -> None:

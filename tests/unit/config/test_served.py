@@ -1,0 +1,82 @@
+"""Which Kubernetes a stack's versions serve, once its add-ons are counted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from railhead.config import parse
+from railhead.config.served import addons, unserved
+from railhead.errors import InputError
+
+REPO = Path(__file__).resolve().parents[3]
+
+
+def stack(name: str) -> dict[str, Any]:
+    data = yaml.safe_load((REPO / "stacks" / f"Pulumi.{name}.yaml").read_text())
+    raw: dict[str, Any] = data["config"]["railhead:cluster"]
+    return raw
+
+
+@pytest.mark.parametrize(
+    ("name", "installed"),
+    [
+        ("lab", []),
+        ("onprem-ib-sriov", ["gpu-operator", "network-operator"]),
+        ("onprem-roce-shared", ["gpu-operator", "network-operator"]),
+    ],
+)
+def test_what_a_stack_installs(name: str, installed: list[str]) -> None:
+    assert addons(stack(name)) == installed
+
+
+def test_an_empty_section_is_an_operator_as_it_comes() -> None:
+    assert addons({"gpu_operator": {}, "fabric": {"network_operator": {}}}) == [
+        "gpu-operator",
+        "network-operator",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fabric", "installed"),
+    [
+        ({"mode": "efa"}, ["aws-efa-k8s-device-plugin"]),
+        ({"mode": "efa", "allocation": "dra"}, ["aws-dranet"]),
+        ({"mode": "efa", "install": False}, []),
+        ({"mode": "dranet", "driver": "install"}, ["dranet"]),
+        ({"mode": "dranet", "driver": "managed"}, []),
+    ],
+)
+def test_what_a_mode_installs(fabric: dict[str, Any], installed: list[str]) -> None:
+    assert addons({"fabric": fabric}) == installed
+
+
+def test_an_addon_narrows_what_is_served_and_is_named() -> None:
+    metal = stack("onprem-ib-sriov")
+    assert unserved(metal, "1.35") == ""
+    why = unserved(metal, "1.36")
+    assert "Kubernetes 1.36 is not served by versions 'production': it is for 1.33 to 1.35" in why
+    assert "network-operator 26.4.1 serves 1.31 to 1.35" in why
+    assert unserved(stack("lab") | {"versions": "production"}, "1.36") == ""
+
+
+def test_a_cloud_stack_that_chooses_an_unserved_kubernetes_is_refused() -> None:
+    raw = stack("aws-p5-prod")
+    raw["platform"]["kubernetes"] = "1.34"
+    raw["fabric"]["allocation"] = "dra"
+    with pytest.raises(InputError) as caught:
+        parse(raw, where="x")
+    assert "x: platform.kubernetes: Kubernetes 1.34 is not served" in caught.value.problem
+    assert "aws-dranet 1.0.0 serves 1.35 to newer" in caught.value.problem
+
+
+@pytest.mark.parametrize("minor", [None, 1.35, "", "newest", "1", "1.x", ["1.35"], {}])
+def test_what_is_no_version_is_the_models_to_complain_of(minor: Any) -> None:
+    raw = stack("aws-p5-prod")
+    raw["platform"]["kubernetes"] = minor
+    with pytest.raises(InputError) as caught:
+        parse(raw, where="x")
+    assert "is not served" not in caught.value.problem
