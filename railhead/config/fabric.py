@@ -129,12 +129,13 @@ class OfedConfig(Model):
 class NetworkOperatorConfig(Model):
     """NVIDIA's network operator, installed by the stack; absent where the cluster has its parts.
 
-    ``nfd``: ``operator`` where this operator labels the nodes, ``gpu-operator`` where that one
-    does, ``existing`` where the cluster has Node Feature Discovery already. Exactly one does.
+    ``nfd``: ``operator`` where it labels the nodes, which its own policy and the GPU operator's
+    both wait for, ``existing`` where the cluster has Node Feature Discovery already. Exactly one
+    does: beside this operator the GPU operator never brings its own.
     """
 
     ofed: OfedConfig | None = None
-    nfd: Literal["gpu-operator", "operator", "existing"] = "gpu-operator"
+    nfd: Literal["operator", "existing"] = "operator"
 
 
 class BaseFabric(Model):

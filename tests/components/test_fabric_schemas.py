@@ -10,8 +10,9 @@ import jsonschema
 import pytest
 import yaml
 
-from components import gpu_operator
+from components import gpu_operator, network_operator
 from railhead.config import parse
+from railhead.config.fabric import RailedFabric
 from railhead.config.gpu import GpuOperatorConfig
 from tests.components.fabrics import Case, cases, cluster
 from tests.components.recording import Recording, run_stack
@@ -118,6 +119,33 @@ def test_dma_buf_is_preferred_and_peermem_is_built_for_whose_driver_it_is() -> N
     raw["fabric"]["network_operator"] = {}
     stack = parse(raw | {"gpu_operator": {"gpudirect": "peermem"}}, where="a case")
     assert gpu_operator.values(stack, config)["driver"]["rdma"]["useHostMofed"] is True
+
+
+@pytest.mark.parametrize("gpu", [None, {}, {"nfd": "existing"}], ids=["none", "own", "existing"])
+@pytest.mark.parametrize(
+    "network", [None, {}, {"nfd": "existing"}], ids=["none", "own", "existing"]
+)
+def test_at_most_one_operator_discovers_features(
+    gpu: dict[str, str] | None, network: dict[str, str] | None
+) -> None:
+    raw = cluster(
+        next(
+            c
+            for c in cases()
+            if c.mode == "rdma-shared" and c.fabric == "roce" and c.platform == "existing"
+        )
+    )
+    raw["fabric"]["network_operator"] = network
+    raw["gpu_operator"] = gpu
+    stack = parse(raw, where="a case")
+    own = []
+    if stack.gpu_operator is not None:
+        own.append(gpu_operator.values(stack, stack.gpu_operator)["nfd"]["enabled"])
+    assert isinstance(stack.fabric, RailedFabric)
+    if stack.fabric.network_operator is not None:
+        own.append(network_operator.values(stack, stack.fabric)["nfd"]["enabled"])
+    wanted = network == {} or (network is None and gpu == {})
+    assert own.count(True) == (1 if wanted else 0)
 
 
 def test_the_check_refuses_unknown_fields(schemas: dict[tuple[str, str], Any]) -> None:
