@@ -18,7 +18,7 @@ _PARTS = 8
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkArgs:
-    """Arguments of :class:`Network`; ``reach`` are networks that may call the API server."""
+    """Arguments of :class:`Network`; ``cluster`` names what is made."""
 
     network: NewNetwork
     region: str

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 # The root device of EKS's Amazon Linux images.
 ROOT_DEVICE = "/dev/xvda"
+# Two of each controller on two nodes: an update of one leaves the other.
+SYSTEM_NODES = 2
 _EFFECTS = {
     "NoSchedule": "NO_SCHEDULE",
     "PreferNoSchedule": "PREFER_NO_SCHEDULE",
@@ -161,7 +163,9 @@ class SystemPool(pulumi.ComponentResource):
             capacity_type="ON_DEMAND",
             version=cluster.platform.kubernetes,
             scaling_config={
-                "min_size": pool.nodes,
+                # Not more than any size it may have: EKS refuses a least above the present size,
+                # and the present size is not the stack's to say.
+                "min_size": min(pool.nodes, SYSTEM_NODES),
                 "max_size": pool.max_nodes,
                 "desired_size": pool.nodes,
             },

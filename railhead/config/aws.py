@@ -116,7 +116,7 @@ class PublicEndpoint(Model):
 
 
 class SystemPool(Model):
-    """Nodes without GPUs, in every zone, for the controllers; ``nodes`` at first and at least."""
+    """Nodes without GPUs, in every zone, for the controllers; ``nodes`` is what it starts with."""
 
     instance_type: InstanceType = "m7i.2xlarge"
     architecture: Literal["amd64", "arm64"] = "amd64"

@@ -405,6 +405,13 @@ def _efa_clients(path: str, row: Raw, cluster: Raw) -> Iterator[Problem]:
         )
 
 
+def _system_pool(_: Raw, platform: Raw) -> Iterator[Problem]:
+    pool = _mapping(platform.get("system_pool"))
+    nodes, most = _count(pool.get("nodes")), _count(pool.get("max_nodes"))
+    if nodes is not None and most is not None and nodes > most:
+        yield "platform.system_pool.nodes", f"{nodes} is more than max_nodes, {most}"
+
+
 _CHECKS: tuple[Check, ...] = (
     _regions,
     _network,
@@ -412,5 +419,6 @@ _CHECKS: tuple[Check, ...] = (
     _versions,
     _tags,
     _pools,
+    _system_pool,
     _storage,
 )

@@ -407,6 +407,11 @@ class TestNodePools:
         assert "capacityReservationSpecification" not in template
         assert template["placement"] == {"groupName": "p5-prod-h100"}
 
+    def test_the_controllers_pool_may_be_made_larger_later(self, prod: Recording) -> None:
+        """EKS refuses a least size above the present one, which is not the stack's to say."""
+        scaling = named(prod, POOL, "system-nodes").inputs["scalingConfig"]
+        assert scaling == {"minSize": 2, "maxSize": 6, "desiredSize": 3}
+
     def test_sizes_are_left_to_the_autoscaler(self, prod: Recording) -> None:
         for pool in prod.of_type(POOL):
             assert pool.ignore_changes == {"scalingConfig.desiredSize"}

@@ -176,6 +176,11 @@ MISTAKES: tuple[tuple[str, Edit, str], ...] = (
         put(*POOL, "name", value="system"),
         "pools[0].name: 'system' is the pool of the controllers",
     ),
+    (
+        PROD,
+        put(PLATFORM, "system_pool", "nodes", value=7),
+        "platform.system_pool.nodes: 7 is more than max_nodes, 6",
+    ),
     # Labels and taints
     (
         PROD,
