@@ -187,13 +187,18 @@ def _calls_differ(hits: Hits) -> bool:
 
 
 def _sequences_differ(hits: Hits) -> bool:
-    by_group: dict[str, dict[int, str]] = {}
-    for group, seq, _, _, rank in _calls(hits):
-        if seq and rank is not None:
-            by_group.setdefault(group, {}).setdefault(rank, seq)
-    # Without the group's name the numbers of different groups would be compared.
-    named = {group: ranks for group, ranks in by_group.items() if group or len(by_group) == 1}
-    return any(len(set(ranks.values())) > 1 for ranks in named.values())
+    """Ranks of one group time out in the same operation at different places of its sequence."""
+    by_group: dict[str, dict[int, set[tuple[str, str]]]] = {}
+    for group, seq, op, _, rank in _calls(hits):
+        # Without the group's name the numbers of different groups would be compared.
+        if group and seq and rank is not None:
+            by_group.setdefault(group, {}).setdefault(rank, set()).add((seq, op))
+    for ranks in by_group.values():
+        calls = [next(iter(seen)) for seen in ranks.values() if len(seen) == 1]
+        one_call_each = len(calls) == len(ranks)
+        if one_call_each and len({op for _, op in calls}) == 1 and len(set(calls)) > 1:
+            return True
+    return False
 
 
 def _one_rank_silent(reading: Reading) -> bool:

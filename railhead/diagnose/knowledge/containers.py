@@ -111,6 +111,13 @@ CLUES = (
         "allocate memory",
     ),
     Clue(
+        id="verbs-enomem",
+        pattern=rb"ibv_(?:exp_)?(?:reg_mr|create_\w+)\(.*\) failed: Cannot allocate memory",
+        seen="UCX",
+        source="openucx/ucx #8229",
+        example="ibv_create_cq(cqe=4096) failed: Cannot allocate memory",
+    ),
+    Clue(
         id="memlock-warning",
         pattern=rb"RLIMIT_MEMLOCK is \d+ bytes|Please set max locked memory|"
         rb"memlock limits? (?:is|are) set too low|max locked memory.{0,40}too (?:low|small)|"
@@ -416,6 +423,7 @@ CAUSES = (
         rules=(
             Rule(
                 needs=("libibverbs-abi",),
+                unless=("ib-using", "efa-selected"),
                 confidence=0.9,
                 because="libibverbs says that the provider does not support the kernel's ABI",
             ),
@@ -457,6 +465,11 @@ CAUSES = (
                 needs=("ibv-create-enomem",),
                 confidence=0.8,
                 because="creating a queue fails with ENOMEM",
+            ),
+            Rule(
+                needs=("verbs-enomem",),
+                confidence=0.66,
+                because="UCX or libfabric cannot register or create for lack of memory",
             ),
             Rule(
                 needs=("ibv-create-failed", "memlock-finite"),

@@ -10,7 +10,9 @@ PGNCCL = "pytorch torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp"
 CLUES = (
     Clue(
         id="watchdog-timeout",
-        pattern=rb"(?:\[PG (?:ID )?(?P<pg>\w+)[^\]]*\] )?(?:\[[Rr]ank (?P<rank>\d+)\] )?"
+        pattern=rb"(?:\[PG (?:ID \d+ PG GUID )?(?P<pg>\w+)[^\]]*\] "
+        rb"(?:Process group watchdog thread terminated with exception: )?)?"
+        rb"(?:\[[Rr]ank (?P<rank>\d+)\] )?"
         rb"Watchdog caught collective operation timeout: "
         rb"(?:Work(?:NCCL)?\((?:SeqNum=(?P<seq>\d+), ?)?(?:OpType=(?P<op>\w+))?"
         rb"(?:, ?(?:NumelIn|TensorShape)=(?P<numel>\d+))?)?",
@@ -247,8 +249,8 @@ CAUSES = (
             ),
             Rule(
                 needs=("watchdog-seq-differ",),
-                unless=("collective-mismatch",),
-                confidence=0.68,
+                unless=("collective-mismatch", "watchdog-numel-differ"),
+                confidence=0.64,
                 because="ranks time out at different places of the sequence: the lowest is behind",
             ),
             Rule(

@@ -63,7 +63,8 @@ CLUES = (
     Clue(
         id="efa-no-device",
         pattern=rb"[Nn]o EFA devices? (?:found|available|detected)|"
-        rb"fi_getinfo: -61|provider: efa.*No data available",
+        rb"fi_getinfo: -61|provider: efa.*No data available|"
+        rb"fi_getinfo\(\) call failed: No data available",
         seen="fi_info, EFA installer, plugins",
         source="ofiwg/libfabric util/info.c",
         example="fi_getinfo: -61 (No data available)",
@@ -287,8 +288,9 @@ CAUSES = (
             Rule(
                 needs=("efa-no-device",),
                 any_of=("ofi-present", "ofi-no-provider"),
-                confidence=0.8,
-                because="fi_info and the plugin find no EFA device",
+                unless=("efa-selected",),
+                confidence=0.75,
+                because="libfabric finds no EFA device",
             ),
             Rule(
                 needs=("ofi-no-provider",),

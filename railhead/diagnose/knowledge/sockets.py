@@ -34,7 +34,7 @@ CLUES = (
     Clue(
         id="socket-family-zero",
         pattern=rb"Socket creation failed ?: Address family not supported|"
-        rb"connecting to address .*with family 0 is neither AF_INET",
+        rb"connecting to address .*with family (?:0|\d{3,}) is neither AF_INET",
         seen="NCCL to 2.11 the former, later the latter",
         source="NVIDIA/nccl src/misc/socket.cc; nccl-tests #14",
         example="include/socket.h:311 NCCL WARN Socket creation failed : Address family not "
