@@ -10,12 +10,12 @@ from pathlib import Path
 from railhead.nccl import trouble
 from railhead.nccl.details import details, notes
 from railhead.nccl.facts import SIGNS, Facts
-from railhead.nccl.reading import Note, Reading
+from railhead.nccl.reading import Claim, Note, Reading
 from railhead.nccl.scan import Scanner, Sink
 from railhead.nccl.signs import Sign
 from railhead.nccl.sources import Source, resolve
 from railhead.nccl.transport import Judge
-from railhead.nccl.verdict import Verdict
+from railhead.nccl.verdict import WEAK, Verdict
 
 
 def build(
@@ -76,6 +76,10 @@ def build(
     return with_causes(reading)
 
 
+# Verdicts that follow from a cause, whatever else the lines show.
+OVERRULING = ("init-failure", "timeout", "other")
+
+
 def cause_signs() -> tuple[Sign, ...]:
     """The signs of the known causes."""
     try:
@@ -92,5 +96,12 @@ def with_causes(reading: Reading) -> Reading:
     except ImportError:
         return reading
     causes = tuple(rank(reading))
-    named = next((one for one in causes if getattr(one, "named", False)), None)
-    return replace(reading, causes=causes, cause=named.cause.id if named else None)
+    named = next((one for one in causes if one.named), None)
+    reading = replace(reading, causes=causes, cause=named.cause.id if named else None)
+    verdict = reading.claims["verdict"]
+    implied = named.cause.verdict if named is not None else None
+    if named is None or implied not in OVERRULING or verdict.grade != WEAK:
+        return reading
+    lines = tuple(at for proof in named.evidence for at in reading.hits.evidence(proof.id)[:1])
+    claim = Claim(value=implied, why=f"{named.cause.title}: {named.because}", evidence=lines[:2])
+    return replace(reading, verdict=implied, claims={**reading.claims, "verdict": claim})

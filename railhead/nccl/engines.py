@@ -82,10 +82,16 @@ class PureEngine:
         return numbers
 
     def _long(self, raw: bytes, at: int) -> Iterator[tuple[int, int]]:
-        for start in range(0, len(raw), WINDOW // 2):
-            piece = raw[start : start + WINDOW]
-            for number in self._in(piece.translate(ALIKE), piece):
-                yield at + start + 1, number
+        """Each needle at most once a window: what follows in it is read with it."""
+        lower = raw.lower() if self._caseless else b""
+        for needles, text in ((self._plain, raw), (self._caseless, lower)):
+            for _, number in needles:
+                needle, caseless = self._needles[number]
+                needle = needle.lower() if caseless else needle
+                found = text.find(needle)
+                while found >= 0:
+                    yield at + found + 1, number
+                    found = text.find(needle, found + WINDOW // 2)
 
 
 class NativeEngine:

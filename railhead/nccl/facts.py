@@ -120,6 +120,8 @@ ROWS: tuple[tuple[str, bytes, bytes | tuple[bytes, ...] | None], ...] = (
     ),
     ("nccl.no-ib", rb"NET/(?:IB\w{0,10}|UCX) ?: No device found", b": No device found"),
     ("nccl.bootstrap", rb"Bootstrap ?: Using (?:\[\d+\])?(?P<if>[^\s:]{1,60}):(?P<addr>\S*)", None),
+    ("nccl.bootstrap-old", rb"NET : Using interface (?P<if>[^\s:]{1,60}):(?P<addr>\S*)", None),
+    ("ras.ok", rb"\sRUNNING\s+OK\b", b"RUNNING "),
     ("nccl.pxn-disabled", rb"PXN Disabled as plugin is v4", None),
     (
         "nccl.sharp",
@@ -161,6 +163,14 @@ ROWS: tuple[tuple[str, bytes, bytes | tuple[bytes, ...] | None], ...] = (
         rb"uner init.{0,40}?: comm with (?P<n>\d{1,7}) ranks and (?P<nodes>\d{1,6}) nodes",
         b" ranks and ",
     ),
+    # These come before the network that is chosen instead.
+    (
+        "ofi.refused",
+        rb"GDR disabled on GDR-supported|aws-ofi-nccl initialization failed"
+        rb"|NET/OFI Initializing plugin failed",
+        None,
+    ),
+    ("ofi.efa", rb"libfabric:\d{1,10}:\d{1,12}:.{0,40}?:?efa:\w", b":efa:"),
     ("ofi.dmabuf", rb"Support for DMA-BUF registrations: (?P<v>true|false)", None),
     (
         "gcp.version",
@@ -197,9 +207,12 @@ ROWS: tuple[tuple[str, bytes, bytes | tuple[bytes, ...] | None], ...] = (
         (b"Got completion", b"Got async", b"Call to ibv_", b"Call to wrap_ibv_"),
     ),
     (
-        "verbs.gid-ipv4",
-        rb"(?:localGid|local GID|remoteGids?|remote GID),? ?::ffff:\d{1,3}\.\d{1,3}\.",
-        b"::ffff:",
+        # NCCL prints a completion's GIDs for Ethernet ports only (net_ib.cc from 2.18 on); with the
+        # other wording an IPv4-mapped one tells.
+        "verbs.gid",
+        rb"(?:localGid|remoteGids?) ?[0-9a-f:.]{3,45}"
+        rb"|(?:local GID|remote GID)(?: \d{1,3}, local GID)? ::ffff:\d{1,3}\.\d{1,3}\.",
+        (b"localGid", b"remoteGid", b"local GID", b"remote GID"),
     ),
     (
         "verbs.no-such-device",
@@ -215,8 +228,8 @@ ROWS: tuple[tuple[str, bytes, bytes | tuple[bytes, ...] | None], ...] = (
     ("verbs.no-library", rb"Failed to open libibverbs\.so", None),
     (
         "ofi.error",
-        rb"NET/OFI (?:Unable to|Request completed|Operation with|Couldn't (?:open|create|enable"
-        rb"|allocate)|Error |Failed to|Completion |Call to fi_)",
+        rb"NET/OFI (?:Unable to|Request (?:0x\w{1,16} )?completed|Operation with"
+        rb"|Couldn't (?:open|create|enable|allocate)|Error |Failed to|Completion |Call to fi_)",
         b"NET/OFI ",
     ),
     (
@@ -229,7 +242,7 @@ ROWS: tuple[tuple[str, bytes, bytes | tuple[bytes, ...] | None], ...] = (
         rb"Call to (?:recv|write|send|read|sendmsg|recvmsg)\w* (?:from .{0,80})?failed",
         b"Call to ",
     ),
-    ("socket.stack", rb"transport/net_socket\.cc:\d+ -> \d", None),
+    ("socket.stack", rb"transport/net_socket\.c[cu]:\d+ -> \d", b"transport/net_socket.c"),
     ("verbs.stack", rb"transport/net_ib(?:/\w{1,20})?\.cc:\d+ -> \d", b"transport/net_ib"),
     ("nccl.proxy-error", rb"\[Proxy [Tt]hread(?: error)?\]", b"[Proxy "),
     # Settings.

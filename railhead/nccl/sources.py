@@ -117,6 +117,17 @@ def _zstd(raw: Readable, name: str) -> Readable:
     return cast(Readable, decompressor.stream_reader(cast(BinaryIO, raw), read_across_frames=True))
 
 
+def _into(stream: Readable, buffer: bytearray | memoryview) -> int:
+    """Read some bytes; never more than one of the stream's own reads, which may fail after it."""
+    one = getattr(stream, "read1", None)
+    into = getattr(stream, "readinto", None)
+    if one is None and into is not None:
+        return int(into(buffer) or 0)
+    data = stream.read(len(buffer)) if one is None else one(len(buffer))
+    buffer[: len(data)] = data
+    return len(data)
+
+
 class _Head:
     """A stream whose first bytes were looked at."""
 
@@ -135,9 +146,8 @@ class _Head:
 
     def readinto(self, buffer: bytearray | memoryview) -> int:
         """Into a buffer, straight from the stream where it can."""
-        into = getattr(self._rest, "readinto", None)
-        if not self._head and into is not None:
-            return int(into(buffer) or 0)
+        if not self._head:
+            return _into(self._rest, buffer)
         data = self.read(len(buffer))
         buffer[: len(data)] = data
         return len(data)
@@ -260,40 +270,38 @@ class Block:
         return memoryview(self.data)[: self.size]
 
 
-def _fill(stream: Readable, name: str, data: bytearray, have: int, want: int) -> int:
-    """Read until ``want`` bytes are there or the stream ends; returns how many there are.
+def _fill(
+    stream: Readable, name: str, data: bytearray, have: int, want: int
+) -> tuple[int, CutError | None]:
+    """Read until ``want`` bytes are there or the stream ends.
+
+    Returns:
+        How many bytes there are, and why there are not more where the stream is damaged.
 
     Raises:
-        CutError: a compressed stream is damaged or ends early.
         InputError: the stream cannot be read.
     """
     try:
         while have < want:
-            into = getattr(stream, "readinto", None)
-            if into is not None:
-                with memoryview(data) as whole, whole[have:want] as part:
-                    count = into(part) or 0
-            else:
-                more = stream.read(want - have)
-                count = len(more)
-                data[have : have + count] = more
+            with memoryview(data) as whole, whole[have:want] as part:
+                count = _into(stream, part)
             if not count:
                 break
             have += count
     except OSError as error:
         if error.errno is None:
-            raise CutError(str(error)) from error
+            return have, CutError(str(error))
         raise InputError(
             f"{name}: cannot be read: {error.strerror or error}", remedy="name a readable file"
         ) from error
     except EOFError as error:
-        raise CutError(str(error)) from error
+        return have, CutError(str(error))
     except Exception as error:
         # Each library has an error of its own, and one of them may not be installed.
         if type(error).__module__.partition(".")[0] in ("zlib", "_lzma", "lzma", "zstandard"):
-            raise CutError(str(error)) from error
+            return have, CutError(str(error))
         raise
-    return have
+    return have, None
 
 
 def blocks(source: Source) -> Iterator[Block]:
@@ -329,11 +337,7 @@ def blocks(source: Source) -> Iterator[Block]:
         data = spare.pop() if spare else bytearray(BLOCK + LONGEST_LINE)
         have = len(rest)
         data[:have] = rest
-        full = have
-        try:
-            full = _fill(stream, source.name, data, have, min(want + have, len(data)))
-        except CutError as error:
-            cut = error
+        full, cut = _fill(stream, source.name, data, have, min(want + have, len(data)))
         ended = full < min(want + have, len(data))
         end = full if ended else data.rfind(b"\n", 0, full) + 1
         if not end or full - end > LONGEST_LINE:

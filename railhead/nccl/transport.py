@@ -7,6 +7,8 @@ came from stand in for them, in that order, when a log holds no connections and 
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
 
@@ -111,13 +113,7 @@ class Judge:
         largest = max(facts.comms.values(), key=lambda one: one.ranks or 0, default=None)
         if hosts and largest is not None and len(largest.started) == total:
             return True
-        # Hops that stay on a host lead from every rank and to every rank.
-        sources = {src for _, src, _ in facts.local_hops}
-        return (
-            len(sources) >= total
-            and sources == {dst for _, _, dst in facts.local_hops}
-            and self.hits.any("nccl.rings", "nccl.trees", "nccl.init-complete")
-        )
+        return _joined(facts.local_hops) >= total
 
     def _ring_within(self) -> bool:
         """A ring holds every rank of its communicator: one that stays on a host is the whole."""
@@ -148,6 +144,10 @@ class Judge:
             return self._of_channels()
         if (inside := self._inside_one_node()) is not None:
             return replace(inside, grade="connections")
+        # A communicator of one rank needs none of what was chosen.
+        alone = facts.comms and all(comm.ranks == 1 for comm in facts.comms.values())
+        if alone and not facts.row_count:
+            return UNKNOWN
         if (chosen := self._of_names(facts.networks, "NCCL chose it")) is not None:
             return replace(chosen, grade="choice")
         found = self._of_names(facts.seen("device-list"), "its devices were found")
@@ -308,7 +308,7 @@ class Judge:
 
     def _ethernet_signs(self) -> tuple[tuple[Evidence, ...], str] | None:
         for sign, why in (
-            ("verbs.gid-ipv4", "an IPv4-mapped GID exists on Ethernet only"),
+            ("verbs.gid", "GIDs are printed of Ethernet ports only"),
             ("verbs.no-such-device", "a GID's network device exists on Ethernet only"),
             ("verbs.roce", "RoCE is named"),
         ):
@@ -353,7 +353,7 @@ class Judge:
         if at_named := hits.evidence("gcp.named"):
             kind = "gib" if at_named[0].groups["net"] == "gIB" else "tcpx"
             return Claim(value=kind, why="Google's network is named", evidence=at_named[:1])
-        if at_error := hits.evidence("ofi.error"):
+        if at_error := hits.evidence("ofi.error") or hits.evidence("ofi.efa"):
             return Claim(value="efa", why="libfabric's plugin was in use", evidence=at_error[:1])
         if at_error := hits.evidence("verbs.error") or hits.evidence("verbs.stack"):
             return self._verbs(at_error[:1], "the verbs network was in use")
@@ -440,7 +440,8 @@ class Judge:
                 "no",
             )
         if transport.value == "p2p/shm-only":
-            proven = facts.peak is None or transport.evidence != (facts.peak.at,)
+            ran = self.hits.any("nccl.rings", "nccl.trees", "nccl.init-complete", "nccl.channels")
+            proven = ran or bool(facts.seen("nodes"))
             return (
                 (Claim(value="no", why="no NIC was used", evidence=transport.evidence), "no")
                 if proven
@@ -465,7 +466,7 @@ class Judge:
         ):
             return (
                 Claim(
-                    value="no",
+                    value="yes",
                     why="all receive with GPUDirect RDMA and none sends with it, as is the default "
                     "without NVLink (NCCL_NET_GDR_READ)",
                     evidence=at,
@@ -518,6 +519,20 @@ class Judge:
                     "yes",
                 )
         return UNKNOWN, "unknown"
+
+
+def _joined(hops: Iterable[tuple[int, int, int]]) -> int:
+    """Of the ranks that hops within a host connect, how many the largest group has."""
+    parent: dict[int, int] = {}
+
+    def top(rank: int) -> int:
+        while parent.setdefault(rank, rank) != rank:
+            parent[rank] = rank = parent[parent[rank]]
+        return rank
+
+    for _, src, dst in hops:
+        parent[top(src)] = top(dst)
+    return max(Counter(top(rank) for rank in list(parent)).values(), default=0)
 
 
 def _has_ring(hops: dict[int, set[int]]) -> bool:

@@ -20,15 +20,16 @@ TROUBLE: tuple[tuple[str, str, bytes, bytes | tuple[bytes, ...] | None], ...] = 
     (
         "socket-connect",
         "init-failure",
-        rb"NCCL WARN.{0,200}?[Cc]onnect.{0,200}?(?:Connection refused|No route to host"
-        rb"|Network is unreachable|Connection timed out|Software caused connection abort"
-        rb"|exceeded)",
+        rb"(?:NCCL WARN|socketStartConnect|ocketPollConnect).{0,200}?(?:[Cc]onnect|exceeded)"
+        rb".{0,200}?(?:Connection refused|No route to host|Network is unreachable"
+        rb"|Connection timed out|Software caused connection abort|exceeded|retries)",
         b"onnect",
     ),
     (
         "no-interface",
         "init-failure",
-        rb"no socket interface found|Socket creation failed|Address family not supported",
+        rb"no socket interface found|Socket creation failed|Address family not supported"
+        rb"|with family \d+ is neither AF_INET",
         None,
     ),
     (
@@ -42,8 +43,8 @@ TROUBLE: tuple[tuple[str, str, bytes, bytes | tuple[bytes, ...] | None], ...] = 
     (
         "ofi-connect",
         "init-failure",
-        rb"Unable to insert remote address|GDR disabled on GDR-supported"
-        rb"|handshake with (?:the )?(?:peer|remote|receiver)|Unable to register memory",
+        rb"Unable to insert remote address|Unable to register memory"
+        rb"|NET/OFI Couldn't (?:open|enable|create|allocate|bind)",
         None,
     ),
     (
@@ -84,6 +85,15 @@ TROUBLE: tuple[tuple[str, str, bytes, bytes | tuple[bytes, ...] | None], ...] = 
         rb"Failed to execute operation (?:Connect|Setup|Init|SharedInit)|operation=Connect, res=",
         None,
     ),
+    # The GPU failed, at whatever stage: what NCCL says of it follows.
+    ("xid", "other", rb"NVRM: Xid|Xid \(PCI|CUDA_ERROR_ECC|uncorrectable ECC|illegal memory", None),
+    (
+        "oom",
+        "other",
+        rb"CUDA out of memory|OutOfMemoryError|out of memory'|OOMKilled|Out of memory: Killed",
+        None,
+    ),
+    ("cuda", "init-failure", rb"NCCL WARN Cuda failure", None),
     ("bootstrap-root", "init-failure", rb"Bootstrap Root : (?:mismatch|rank \d)", None),
     (
         "gloo",
@@ -95,14 +105,14 @@ TROUBLE: tuple[tuple[str, str, bytes, bytes | tuple[bytes, ...] | None], ...] = 
         "rendezvous-address",
         "init-failure",
         rb"EADDRINUSE|errno: 98|Name or service not known|Temporary failure in name resolution"
-        rb"|gai error|Errno -[23]\]|EAI_\w+|No address associated with hostname",
+        rb"|gai error|Errno -[23]\]|EAI_\w+|No address associated with hostname"
+        rb"|can't resolve|[Cc]ould not resolve host|Name does not resolve",
         None,
     ),
     (
         "rendezvous-refused",
         "init-failure",
-        rb"(?:client socket has failed to connect|The client socket has (?:timed out|failed))"
-        rb"|DistNetworkError|RendezvousConnectionError",
+        rb"[Cc]lient socket has failed|DistNetworkError|RendezvousConnectionError",
         None,
     ),
     (
@@ -121,12 +131,21 @@ TROUBLE: tuple[tuple[str, str, bytes, bytes | tuple[bytes, ...] | None], ...] = 
         rb"|timeout at NCCL work",
         None,
     ),
+    ("rendezvous-unreachable", "init-failure", rb"[Cc]lient socket has timed out", None),
     (
         "gloo-timeout",
         "timeout",
         rb"Timed out waiting \d+ms for (?:send|recv) operation to complete",
         None,
     ),
+    (
+        "ofi-unresponsive",
+        "timeout",
+        rb"Unresponsive (?:receiver|remote)",
+        None,
+    ),
+    ("heartbeat", "hang", rb"Heartbeat monitor timed out|watchdog got stuck for", None),
+    ("ras-mismatch", "hang", rb"\s(?:RUNNING|INIT)\s+MISMATCH\b", None),
     # Up to 2.6 a proxy's error did not reach the caller: the kernels waited for ever.
     ("proxy-thread", "hang", rb"WARN transport\.cu:\d+ ?-> ?\d \[Proxy thread error\]", None),
     (
@@ -139,12 +158,18 @@ TROUBLE: tuple[tuple[str, str, bytes, bytes | tuple[bytes, ...] | None], ...] = 
     (
         "init-stack",
         "init-failure",
-        rb"NCCL INFO (?:\S{0,200}/)?(?:init|bootstrap)\.cc:\d+ -> [1-7]",
-        (b"init.cc:", b"bootstrap.cc:"),
+        rb"\bINFO (?:\S{0,200}/)?(?:init|bootstrap|transport|transport/(?:shm|p2p|nvls))"
+        rb"\.c[cu]:\d+ -> [1-7]",
+        tuple(
+            name + end
+            for name in (b"init", b"bootstrap", b"transport", b"/shm", b"/p2p", b"/nvls")
+            for end in (b".cc:", b".cu:")
+        ),
     ),
     # What follows says that something went wrong, and not at which stage.
     ("completion", "other", rb"Got completion.{0,200}?(?:\berror \d|status=)", b"Got completion"),
     ("async-event", "other", rb"Got async event|async fatal event", None),
+    ("ofi-request", "other", rb"NET/OFI Request .{0,60}completed with error", b"NET/OFI Request"),
     (
         "peer-gone",
         "other",
@@ -153,16 +178,16 @@ TROUBLE: tuple[tuple[str, str, bytes, bytes | tuple[bytes, ...] | None], ...] = 
         None,
     ),
     (
+        "cancelled",
+        "other",
+        rb"DUE TO (?:TIME LIMIT|PREEMPTION|NODE FAILURE)|\*\*\* (?:JOB|STEP) .{0,60}CANCELLED"
+        rb"|unlink shared memory /dev/shm/nccl-\S{1,20} failed|DeadlineExceeded",
+        None,
+    ),
+    (
         "watchdog-abort",
         "other",
         rb"operations have failed or timed out|watchdog thread terminated with exception",
-        None,
-    ),
-    ("xid", "other", rb"NVRM: Xid|Xid \(PCI|CUDA_ERROR_ECC|uncorrectable ECC|illegal memory", None),
-    (
-        "oom",
-        "other",
-        rb"CUDA out of memory|OutOfMemoryError|out of memory'|OOMKilled|Out of memory: Killed",
         None,
     ),
     ("killed", "other", rb"exitcode *: -\d+|Signal \d+ \(SIG\w+\)|signal 9 \(Killed\)", None),

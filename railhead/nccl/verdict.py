@@ -8,14 +8,17 @@ from railhead.nccl.signs import Evidence, Hits
 from railhead.nccl.transport import RDMA, Judge, net_kind
 from railhead.nccl.trouble import VERDICT_OF
 
-IB_NAMED = ("ib",)
 # GPUs without GPUDirect RDMA: for them its absence is no fault.
 NO_GDR_GPUS = ("GeForce", "RTX 20", "RTX 30", "RTX 40", "RTX 50", "GB10", "Tesla T4", "TITAN")
 
 
+# The grade of a verdict that a known cause may overrule.
+WEAK = "weak"
+# A DGX Spark sees its ports twice, the second time in PCI domain 2; its GPU has no GDR.
+SPARK_PORT = "roceP2p1s0f"
 # Of finding each other before NCCL begins: warnings of a look-up or port that was tried in vain.
 RENDEZVOUS = frozenset(
-    {"trouble.rendezvous-address", "trouble.rendezvous-refused", "trouble.rendezvous-timeout"}
+    f"trouble.rendezvous-{what}" for what in ("address", "refused", "timeout", "unreachable")
 )
 
 
@@ -43,7 +46,7 @@ class Verdict:
         ):
             if (claim := step()) is not None:
                 return claim
-        return Claim(value="other", why="the lines show neither success nor a failure")
+        return Claim(value="other", why="the lines show neither success nor a failure", grade=WEAK)
 
     def _test_is_void(self) -> Claim | None:
         facts = self.facts
@@ -95,7 +98,7 @@ class Verdict:
             begun = self.facts.channels or self.facts.networks
             if sign == "trouble.completion" and begun and not self._ran():
                 value = "init-failure"
-            if sign == "trouble.error-return" and self._ran():
+            if sign in ("trouble.error-return", "trouble.cuda") and self._ran():
                 value = "other"
             why = {
                 "timeout": "an operation ran into its time limit",
@@ -105,14 +108,15 @@ class Verdict:
             }[value]
             return Claim(value=value, why=f"{why} ({sign.split('.')[1]})", evidence=found[:2])
         if (
-            self.hits.any("ofi.no-provider")
+            self.hits.any("ofi.no-provider", "ofi.refused")
             and self.transport.value == "unknown"
             and not self._ran()
         ):
             return Claim(
                 value="init-failure",
-                why="libfabric has no provider for the plugin",
-                evidence=self.hits.evidence("ofi.no-provider")[:2],
+                why="libfabric has no provider for the plugin, or not one that it accepts",
+                evidence=self.hits.evidence("ofi.no-provider")[:1]
+                or self.hits.evidence("ofi.refused")[:1],
             )
         return None
 
@@ -137,8 +141,11 @@ class Verdict:
                 why=f"no GPUDirect RDMA: {self.gdr.why}",
                 evidence=self.gdr.evidence,
             )
+        if (idle := self._one_of_many()) is not None:
+            return idle
         layers = facts.seen("link-layer")
-        if "IB" in layers and len(layers.counts) > 1 and not facts.channels:
+        alone = not facts.channels and not self.hits.any("nccl.init-start", "nccl.comm-nodes")
+        if "IB" in layers and len(layers.counts) > 1 and alone:
             return Claim(
                 value="low-bandwidth",
                 why="an Ethernet port is used next to InfiniBand ports",
@@ -146,16 +153,36 @@ class Verdict:
             )
         return None
 
+    def _one_of_many(self) -> Claim | None:
+        """Many ranks share one device while others lie idle."""
+        facts = self.facts
+        ranks = {rank for rank, _ in facts.routes}
+        for net, devices in facts.devices.items():
+            used = {number for other, number in facts.devices_used if other == net}
+            if len(devices) >= 4 and len(used) == 1 and len(ranks) >= 4:
+                return Claim(
+                    value="low-bandwidth",
+                    why=f"all connections share one of {len(devices)} devices",
+                    evidence=(
+                        *facts.seen("device-list").evidence(1),
+                        *facts.channels.evidence(1),
+                    ),
+                )
+        return None
+
     def _gpus_without_gdr(self) -> bool:
-        return any(name in model for model in self.facts.seen("gpu-model") for name in NO_GDR_GPUS)
+        models = self.facts.seen("gpu-model")
+        named = [name for devices in self.facts.devices.values() for name, _ in devices.values()]
+        return any(gpu in model for model in models for gpu in NO_GDR_GPUS) or any(
+            name.startswith(SPARK_PORT) for name in named
+        )
 
     def _tcp(self) -> Claim:
-        fast = self.facts.devices.get("FastSocket", {})
-        if fast and all(name.startswith(IB_NAMED) for name, _ in fast.values()):
+        if at := self.facts.devices.get("FastSocket") and self.facts.seen("device-list"):
             return Claim(
                 value="low-bandwidth",
-                why="a TCP plugin runs over interfaces named like InfiniBand ports",
-                evidence=self.facts.seen("device-list").evidence(1),
+                why="Google's FastSocket plugin carries the data: it is TCP",
+                evidence=at.evidence(1),
             )
         return Claim(
             value="tcp-fallback",
@@ -181,14 +208,16 @@ class Verdict:
             ("nccl.rings", "all rings are connected"),
             ("nccl.trees", "all trees are connected"),
             ("nccl.nvls-tree", "the NVLS tree is connected"),
+            ("ras.ok", "NCCL's own view is that all communicators run"),
         ):
             if found := self.hits.evidence(sign):
-                return Claim(value="ok", why=why, evidence=found[:1])
+                return Claim(value="ok", why=why, evidence=found[:1], grade=WEAK)
         if self.transport.value in RDMA and facts.channels:
             return Claim(
                 value="ok",
                 why="the connections are as they should be; their end is not shown",
                 evidence=facts.channels.evidence(1),
+                grade=WEAK,
             )
         return None
 
@@ -213,7 +242,9 @@ class Verdict:
         chosen = bool(facts.networks)
         bootstrapped = self.hits.any("nccl.bootstrap")
         hosts = {node for node, _, _ in facts.writers}
-        if bootstrapped and not chosen and not facts.channels and self.hits.any("nccl.version"):
+        # Up to 2.7 no line says which network was chosen, but its devices are listed.
+        further = chosen or facts.channels or facts.seen("device-list")
+        if bootstrapped and not further and self.hits.any("nccl.version"):
             return Claim(
                 value="hang",
                 why="nothing follows the bootstrap: NCCL did not get to choose a network",
@@ -225,6 +256,7 @@ class Verdict:
                 value="ok",
                 why="the network was chosen as wanted; the lines end there",
                 evidence=self.transport.evidence[:1],
+                grade=WEAK,
             )
         return None
 

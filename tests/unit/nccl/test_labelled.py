@@ -11,9 +11,10 @@ import pytest
 from railhead.nccl.build import build
 
 LOGS = Path(__file__).resolve().parents[4] / "shared" / "nccl-logs"
-# What is right of 46, as measured; and what is claimed and wrong.
-RIGHT = {"transport": 42, "gdr": 46, "verdict": 43}
-WRONG = {"transport": 1, "gdr": 0, "verdict": 1}
+# What is right of 46, as measured; and what is claimed and wrong. One of the wrong transports is
+# labelled ib and prints a GID, which NCCL does for Ethernet ports only.
+RIGHT = {"transport": 41, "gdr": 46, "verdict": 43}
+WRONG = {"transport": 2, "gdr": 0, "verdict": 2}
 NO_CLAIM = ("unknown", "other")
 
 

@@ -1,0 +1,252 @@
+"""Which transport, and GPUDirect RDMA or not: every rule from both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pytest
+
+from railhead.nccl.build import build
+from railhead.nccl.reading import Reading
+from tests.unit.nccl import logs
+from tests.unit.nccl.logs import comm, info, init, local, net, row, warn
+
+Read = Callable[[Iterable[str]], Reading]
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Read:
+    def reading(lines: Iterable[str]) -> Reading:
+        return build([logs.write(tmp_path / "run.log", lines)])
+
+    return reading
+
+
+@pytest.mark.parametrize(
+    ("network", "transport"),
+    [
+        ("IB/0", "ib"),
+        ("IBext_v8/3", "ib"),
+        ("Socket/0", "socket"),
+        ("FastSocket/0", "socket"),
+        ("AWS Libfabric/1", "efa"),
+        ("Libfabric/1", "efa"),
+        ("FasTrak/0", "tcpx"),
+        ("GPUDirectTCPX_v7/2", "tcpx"),
+        ("gIB/0", "gib"),
+        ("SomethingElse/0", "unknown"),
+    ],
+)
+def test_connections_name_the_transport(read: Read, network: str, transport: str) -> None:
+    lines = [line for line in logs.healthy(network=network, gdr=False) if "NET/IB :" not in line]
+    reading = read(lines)
+    assert reading.transport == transport
+    if transport != "unknown":
+        assert reading.claims["transport"].grade == "connections"
+        evidence = reading.claims["transport"].evidence[0]
+        assert f"via NET/{network}" in evidence.text
+        assert f"via NET/{network}" in lines[evidence.line - 1]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Ring 00 : 7 -> 8 [send] via NET/IB/0/GDRDMA",  # 2.4
+        "Channel 00 : 7[41000] -> 8[1b000] [send] via NET/IB/0/GDRDMA",  # 2.5
+        "Channel 00/0 : 7[41000] -> 8[1b000] [send] via NET/IB/0/GDRDMA",  # 2.12
+        "Channel 00/0 : 7[7] -> 8[0] [send] via NET/IB/0/GDRDMA",  # 2.18
+        "Channel 00/0 : 7[7] -> 8[0] [send] via NET/IB/3(5)/GDRDMA/Shared",  # PXN
+        "Channel 00/0 : 7[7] -> 8[0] [send] via NET/IB/0/GDRDMA(PCI)",  # 2.26
+        "Channel 00 : 7 -> 8 [send] via NET/IB/0/GDRDMA comm 0x22fcfb0 nRanks 16",  # RCCL
+    ],
+)
+def test_every_version_s_connection_is_read(read: Read, line: str) -> None:
+    reading = read([info(line)])
+    assert (reading.transport, reading.gdr) == ("ib", "yes")
+
+
+def test_a_ring_order_is_no_connection(read: Read) -> None:
+    assert read([info("Channel 00/02 :    0   1   2   3")]).transport == "unknown"
+
+
+def test_what_was_chosen_counts_until_connections_show_otherwise(read: Read) -> None:
+    chosen = [info("Using network Socket")]
+    reading = read(chosen)
+    assert (reading.transport, reading.claims["transport"].grade) == ("socket", "choice")
+    both = read([*chosen, *logs.healthy()])
+    assert (both.transport, both.claims["transport"].grade) == ("ib", "connections")
+
+
+def test_one_node_does_not_use_the_network_that_it_chose(read: Read) -> None:
+    lines = [info("Using network Socket")]
+    lines += [comm(rank, 8, 1) for rank in range(8)]
+    lines += [local(rank, (rank + 1) % 8) for rank in range(8)]
+    lines += [init(rank, 8, "Init COMPLETE") for rank in range(8)]
+    reading = read(lines)
+    assert (reading.transport, reading.gdr, reading.verdict) == ("p2p/shm-only", "no", "ok")
+    more = [line.replace("nNodes 1", "nNodes 2").replace("nRanks 8", "nRanks 16") for line in lines]
+    assert read(more).transport == "socket"
+
+
+def test_ranks_joined_within_a_host_are_all_of_the_job_or_not(read: Read) -> None:
+    lines = [local(0, 1, "SHM/direct/direct"), init(0, 2, "Init COMPLETE")]
+    assert read(lines).transport == "p2p/shm-only"
+    lines = [local(0, 1, "SHM/direct/direct"), init(0, 16, "Init COMPLETE")]
+    assert read(lines).transport == "unknown"
+
+
+def test_a_ring_that_closes_within_a_host_is_all_there_is(read: Read) -> None:
+    closed = [local(src, (src + 1) % 4, "direct shared memory") for src in range(4)]
+    assert read(closed).transport == "p2p/shm-only"
+    # The chain of a ring over several nodes, and the trees' way back.
+    chain = [local(src, src + 1) for src in range(3)] + [local(src + 1, src) for src in range(3)]
+    assert read(chain).transport == "unknown"
+
+
+def test_a_rack_of_nvlink_is_no_network(read: Read) -> None:
+    rack = [comm(rank, 8, 2, mnnvl=1) for rank in range(8)]
+    rack += [local(rank, (rank + 1) % 8, "P2P/MNNVL") for rank in range(8)]
+    rack += [info("Connected all rings, use ring PXN 0 GDR 1")]
+    assert read(rack).transport == "p2p/shm-only"
+    assert read([*rack, net(0, 8, "send")]).transport == "ib"
+
+
+@pytest.mark.parametrize(
+    ("lines", "transport"),
+    [
+        ([logs.IB_LIST], "ib"),
+        ([logs.ROCE_LIST], "roce"),
+        ([info("NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_bond_0:1/RoCE [RO]; OOB eth0:1<0>")], "ib"),
+        ([info("NET/IB: [0] mlx5_1:1/RoCE ")], "roce"),
+        ([info("NET/OFI Selected Provider is efa (found 4 nics)")], "efa"),
+        ([info("NET/OFI Selected provider is efa, fabric is efa-direct (found 16 nics)")], "efa"),
+        ([info("NET/OFI Selected provider is tcp;ofi_rxm, fabric is x (found 1 nics)")], "socket"),
+        ([info("NET/OFI Selected provider is cxi, fabric is cxi (found 4 nics)")], "unknown"),
+        (["INFO: NET/FasTrak is what the job ran with"], "tcpx"),
+        ([info("NET/Socket : Using [0]eth0:10.0.0.1<0>")], "socket"),
+        ([info("NET/IB : No device found.")], "unknown"),
+        ([warn("NET/IB : Got completion with error 12, opcode 1, len 0, vendor err 129")], "ib"),
+        (
+            [
+                warn(
+                    "NET/IB: Got completion from peer 10.0.0.1<5> with status=12 opcode=0 len=0 "
+                    "vendor err 129 (Recv) localGid ::ffff:10.1.0.3 remoteGids::ffff:10.1.0.5"
+                )
+            ],
+            "roce",
+        ),
+        ([warn("Call to ibv_modify_qp failed with error No such device")], "roce"),
+        ([warn("Call to ibv_open_device failed")], "unknown"),
+        ([warn("Net : Connect to 10.0.0.2<5> failed : No route to host")], "unknown"),
+    ],
+)
+def test_short_excerpts(read: Read, lines: list[str], transport: str) -> None:
+    assert read(lines).transport == transport
+
+
+def test_the_ports_in_use_decide_between_infiniband_and_ethernet(read: Read) -> None:
+    mixed = info("NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_bond_0:1/RoCE [RO]; OOB eth0:1<0>")
+    assert read([mixed, net(0, 8, "send", "IB/1")]).transport == "roce"
+    assert read([mixed, net(0, 8, "send", "IB/0")]).transport == "ib"
+
+
+def test_gdr_of_both_directions(read: Read) -> None:
+    both = [net(0, 8, "send"), net(8, 0, "receive")]
+    assert read(both).gdr == "yes"
+    none = [net(0, 8, "send", gdr=False), net(8, 0, "receive", gdr=False)]
+    assert read(none).gdr == "no"
+    some = read([net(0, 8, "send"), net(0, 8, "receive", gdr=False)])
+    assert some.gdr == "no"
+    assert some.claims["gdr-detail"].value.startswith("partly")
+
+
+def test_receiving_with_gdr_and_sending_without_is_a_default(read: Read) -> None:
+    lines = [net(0, 8, "receive"), net(8, 0, "receive"), net(0, 8, "send", gdr=False)]
+    reading = read(lines)
+    assert (reading.gdr, reading.verdict) == ("yes", "ok")
+    assert "receive-only" in reading.claims["gdr-detail"].value
+
+
+def test_an_ability_of_the_gpu_is_no_use_of_it(read: Read) -> None:
+    assert read([info("DMA-BUF is available on GPU device 0"), logs.IB_LIST]).gdr == "unknown"
+    assert read([info("NET/IB : GPU Direct RDMA Enabled for HCA 0 'mlx5_0'")]).gdr == "unknown"
+    off = info("NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'")
+    assert read([off]).gdr == "no"
+    used = read([info("DMA-BUF is available on GPU device 0"), net(0, 8, "send")])
+    assert used.claims["gdr-mechanism"].value == "dma-buf"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "NET/IB : GPU Direct RDMA Disabled for GPU 2[2] / HCA 0 (distance 3 >= 2)",
+        "GPU Direct RDMA Disabled for GPU ca000 / HCA 0 (distance 7 > 4)",
+        "GPU Direct RDMA Disabled for GPU 0 / HCA 1 (distance 7 > 4), read 0 mode Default",
+    ],
+)
+def test_too_far_is_no_gdr(read: Read, text: str) -> None:
+    assert read([info(text)]).gdr == "no"
+    assert read([info(text.replace("Disabled", "Enabled"))]).gdr == "yes"
+
+
+def test_a_table_alone_tells_no_transport_unless_no_nic_is_so_fast(read: Read) -> None:
+    assert read([row(1 << 33, 230.0, 430.0)]).transport == "unknown"
+    assert read([row(1 << 33, 900.0, 1750.0)]).transport == "p2p/shm-only"
+
+
+def test_versions_devices_and_settings_are_claims_with_lines(read: Read) -> None:
+    lines = [
+        *logs.healthy(),
+        info("NCCL_ALGO set by environment to Ring"),
+        info("NCCL_IB_GID_INDEX set by environment to 3."),
+        info("cudaDriverVersion 12060"),
+        info("Bootstrap : Using eth0:10.0.0.1<0>"),
+        info("16 coll channels, 16 collnet channels, 8 nvls channels, 16 p2p channels, "
+             "2 p2p channels per peer"),
+        info("NVLS multicast support is available on dev 0"),
+    ]  # fmt: skip
+    reading = read(lines)
+    values = {name: claim.value for name, claim in reading.claims.items()}
+    assert values["nccl"] == "2.27.3"
+    assert values["cuda"] == "12.8"
+    assert values["driver"] == "12.6"
+    assert values["bootstrap"] == "eth0"
+    assert values["algorithms"] == "Ring"
+    assert values["nvls"] == "available"
+    assert values["hcas"] == "1 present: mlx5_0/IB; used: mlx5_0/IB"
+    assert all(claim.evidence for claim in reading.claims.values() if claim.value != "unknown")
+    assert "gid-index-set" in {note.id for note in reading.notes}
+    assert reading.ranks == 16
+
+
+def test_settings_and_versions_that_differ_between_ranks_are_noted(read: Read) -> None:
+    setting = "NCCL_IB_HCA set by environment to "
+    lines = [info(setting + "mlx5_0", host="a"), info(setting + "mlx5_1", host="b")]
+    lines += [info("NCCL version 2.20.5+cuda12.4"), info("NCCL version 2.21.5+cuda12.4")]
+    notes = {note.id: note.text for note in read(lines).notes}
+    assert notes["settings-differ"] == "NCCL_IB_HCA differs: mlx5_0 on a; mlx5_1 on b"
+    assert "2.20.5, 2.21.5" in notes["versions-differ"]
+    same = [info(setting + "mlx5_0", host="a"), info(setting + "mlx5_0", host="b")]
+    assert read(same).notes == ()
+
+
+def test_communicators_have_their_own_transport(read: Read) -> None:
+    lines = [init(0, 16, "Init START"), comm(0, 16, 2), net(8, 0, "receive")]
+    inner = init(0, 8, "Init START", identity="0xdef").replace("comm 0x55", "comm 0x77")
+    lines += [inner, comm(0, 8, 1).replace("comm 0x55", "comm 0x77"), local(0, 1)]
+    found = {one.id: one for one in read(lines).communicators}
+    assert (found["0xabc"].transport, found["0xabc"].gdr, found["0xabc"].nodes) == ("ib", "yes", 2)
+    assert (found["0xdef"].transport, found["0xdef"].nodes) == ("p2p/shm-only", 1)
+    assert found["0xabc"].started == {0}
+    assert found["0xabc"].completed == set()
+
+
+def test_ranks_that_did_not_complete_are_named(read: Read) -> None:
+    lines = [init(rank, 4, "Init START") for rank in range(4)]
+    lines += [init(rank, 4, "Init COMPLETE") for rank in range(3)]
+    notes = {note.id: note.text for note in read(lines).notes}
+    assert notes["ranks-incomplete"].endswith("1 ranks began and did not complete: 3")
+    assert "ranks-absent" not in notes
+    absent = {note.id: note.text for note in read(lines[:3]).notes}
+    assert absent["ranks-absent"].endswith("1 of 4 ranks wrote nothing: 3")

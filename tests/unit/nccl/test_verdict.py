@@ -1,0 +1,179 @@
+"""The verdict, from both sides: what makes it, and the like that does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pytest
+
+from railhead.nccl import trouble
+from railhead.nccl.build import build
+from railhead.nccl.reading import Reading
+from tests.unit.nccl import logs
+from tests.unit.nccl.logs import comm, info, init, net, row, warn
+
+Read = Callable[[Iterable[str]], Reading]
+AVERAGE = "# Avg bus bandwidth    : 53.0"
+RETRY = (
+    "NET/IB : Got completion from peer 10.0.0.1<5> with error 12, opcode 0, len 0, vendor err 129"
+)
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Read:
+    def reading(lines: Iterable[str]) -> Reading:
+        return build([logs.write(tmp_path / "run.log", lines)])
+
+    return reading
+
+
+def test_a_healthy_run_is_ok(read: Read) -> None:
+    reading = read(logs.healthy())
+    assert (reading.verdict, reading.transport, reading.gdr) == ("ok", "ib", "yes")
+    assert reading.cause is None
+    assert reading.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("line", "verdict"),
+    [
+        (warn(RETRY), "timeout"),
+        (warn("NET/IB: Got completion from peer x status=IBV_WC_RETRY_EXC_ERR(12)"), "timeout"),
+        (warn("NET/IB : Got completion with error 4, opcode 0, len 0, vendor err 81"), "other"),
+        (warn("Net : Connect to 10.0.0.2<5> failed : No route to host"), "init-failure"),
+        (
+            warn("socketPollConnect: connect to 1.2.3.4<5> returned Connection refused, exceeded "
+                 "error retry count after 35 attempts"),
+            "init-failure",
+        ),
+        (info("Call to connect returned Connection refused, retrying"), "other"),
+        (warn("Call to ibv_reg_mr_iova2 failed with error Cannot allocate memory"), "init-failure"),
+        (warn("Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_0:1"),
+         "init-failure"),
+        (warn("Bootstrap : no socket interface found"), "init-failure"),
+        (warn("Duplicate GPU detected : rank 0 and rank 1 both on CUDA device 3e000"),
+         "init-failure"),
+        (warn("Message truncated : received 1024 bytes instead of 256"), "init-failure"),
+        (warn("Error: failed to extend /dev/shm/nccl-x to 9637892 bytes"), "init-failure"),
+        (warn("Cuda failure 'invalid device ordinal'"), "init-failure"),
+        (warn("Cuda failure 'out of memory'"), "other"),
+        (info("init.cc:1402 -> 6"), "init-failure"),
+        (info("proxy.cc:698 -> 6 [Progress Thread]"), "other"),
+        ("[rank0]: [Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=3",
+         "timeout"),
+        ("torch.distributed.DistStoreError: Timed out after 601 seconds waiting for clients. 1/2",
+         "timeout"),
+        ("RuntimeError: The server socket has failed to listen: EADDRINUSE", "init-failure"),
+        ("socket.gaierror: [Errno -2] Name or service not known", "init-failure"),
+        ("    0  1  4  8  32  32   RUNNING  MISMATCH", "hang"),
+        ("    0  1  4  8  32  32   RUNNING  OK", "ok"),
+        ("ncclRemoteError: A call failed possibly due to a network error or a remote process "
+         "exiting prematurely.", "other"),
+    ],
+)  # fmt: skip
+def test_one_line(read: Read, line: str, verdict: str) -> None:
+    assert read([line]).verdict == verdict
+
+
+def test_every_pattern_of_failure_is_tried_with_a_literal() -> None:
+    for sign in trouble.SIGNS:
+        assert min(map(len, sign.needles)) >= 4, sign.id
+
+
+def test_a_local_error_right_after_the_connections_is_of_initialisation(read: Read) -> None:
+    error = warn("NET/IB : Got completion with error 4, opcode 8983, len 0, vendor err 81")
+    assert read([net(0, 8, "send"), error]).verdict == "init-failure"
+    assert read([*logs.healthy(), error]).verdict == "other"
+
+
+def test_a_finished_test_is_ok_whatever_came_before(read: Read) -> None:
+    tried = warn("Net : Connect to 10.0.0.2<5> failed : Connection refused")
+    table = [row(1 << 30, 160.0, 300.0), AVERAGE]
+    assert read([tried, *logs.healthy(), *table]).verdict == "ok"
+    assert read([tried, row(8, 0.0, 0.0)]).verdict == "init-failure"
+
+
+def test_wrong_values_are_not_ok(read: Read) -> None:
+    assert read([row(1 << 30, 160.0, 300.0, wrong="3"), AVERAGE]).verdict == "other"
+    assert read([row(1 << 30, 160.0, 300.0, wrong="N/A"), AVERAGE]).verdict == "ok"
+    failed = "# Out of bounds values : 3 FAILED"
+    assert read([row(1 << 30, 160.0, 300.0), failed]).verdict == "other"
+
+
+def test_a_test_of_one_rank_or_of_many_first_ranks_is_void(read: Read) -> None:
+    start = "# nThread 1 nGpus 1 minBytes 8 maxBytes 16 step: 2(factor)"
+    zero = "#   Rank  0 Pid   1320 on     node-b device  0 [0x00] Tesla V100"
+    other = "#   Rank  0 Pid   2066 on     node-a device  0 [0x00] Tesla V100"
+    one = "#   Rank  1 Pid   2066 on     node-a device  0 [0x00] Tesla V100"
+    assert read([start, start, zero, other]).verdict == "other"
+    assert read([start, zero]).verdict == "other"
+    assert read([start, zero, one, row(1 << 30, 160.0, 300.0), AVERAGE]).verdict == "ok"
+
+
+def test_tcp_is_a_fallback_and_fastsocket_is_slow(read: Read) -> None:
+    assert read([info("Using network Socket")]).verdict == "tcp-fallback"
+    fast = [info("NET/FastSocket : Using [0]eth0:10.0.0.1<0>"), info("Using network FastSocket")]
+    assert read(fast).verdict == "low-bandwidth"
+
+
+def test_no_gdr_is_slow_where_the_gpu_could(read: Read) -> None:
+    lines = logs.healthy(gdr=False)
+    assert read(lines).verdict == "low-bandwidth"
+    weak = "#  Rank  0 Group  0 Pid     21 on worker-0 device  0 [0x35] Tesla T4"
+    more = "#  Rank  1 Group  0 Pid     21 on worker-1 device  0 [0x35] Tesla T4"
+    assert read([weak, more, *lines]).verdict == "ok"
+    efa = [line for line in logs.healthy(network="AWS Libfabric/0", gdr=False) if "/IB" not in line]
+    assert read(efa).verdict == "ok"
+
+
+def test_one_device_of_many_is_slow(read: Read) -> None:
+    hcas = " ".join(f"[{number}]mlx5_{number}:1/IB" for number in range(8))
+    head = info(f"NET/IB : Using {hcas} [RO]; OOB eth0:10.0.0.1<0>")
+    one = [net(8 + rank, rank, "receive", "IB/0") for rank in range(8)]
+    assert read([head, *one]).verdict == "low-bandwidth"
+    own = [net(8 + rank, rank, "receive", f"IB/{rank}") for rank in range(8)]
+    assert read([head, *own]).verdict == "ok"
+
+
+def test_a_stray_ethernet_port_is_slow_until_connections_show_the_use(read: Read) -> None:
+    mixed = info("NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_bond_0:1/RoCE [RO]; OOB eth0:1<0>")
+    assert read([mixed]).verdict == "low-bandwidth"
+    assert read([mixed, net(0, 8, "send")]).verdict == "ok"
+
+
+def test_silence_after_all_began_is_a_hang(read: Read) -> None:
+    began = [logs.IB_LIST, *(init(rank, 4, "Init START") for rank in range(4))]
+    assert read(began).verdict == "hang"
+    assert read([*began, init(0, 4, "Init COMPLETE")]).verdict == "ok"
+    assert read(began[:-1]).verdict == "other"
+
+
+def test_silence_after_the_bootstrap_is_a_hang(read: Read) -> None:
+    lines = [info("Bootstrap : Using eth0:10.0.0.1<0>"), info("NCCL version 2.23.4+cuda12.2")]
+    assert read(lines).verdict == "hang"
+    assert read([*lines, info("Using network IB")]).verdict == "ok"
+
+
+def test_the_same_rendezvous_warning_before_a_good_start_is_nothing(read: Read) -> None:
+    warning = "[W socket.cpp:601] [c10d] (gai error: -3 - Temporary failure in name resolution)."
+    assert read([warning]).verdict == "init-failure"
+    assert read([warning, *logs.healthy()]).verdict == "ok"
+
+
+def test_what_follows_a_failure_does_not_hide_it(read: Read) -> None:
+    watchdog = "[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=3"
+    refused = warn("Net : Connect to 10.0.0.2<5> failed : Connection refused")
+    assert read([refused, watchdog]).verdict == "init-failure"
+    assert read([warn(RETRY), watchdog, "ncclRemoteError: A call failed"]).verdict == "timeout"
+
+
+def test_nothing_about_nccl_is_other(read: Read) -> None:
+    reading = read(["hello", "step 1 loss 2.0", ""])
+    assert (reading.transport, reading.gdr, reading.verdict) == ("unknown", "unknown", "other")
+    assert reading.cause is None
+
+
+def test_a_rack_that_waits_for_its_last_rank(read: Read) -> None:
+    lines = [comm(rank, 8, 1) for rank in range(7)]
+    assert read(lines).verdict == "other"
