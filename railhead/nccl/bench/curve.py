@@ -82,9 +82,8 @@ def curve_of(rows: Sequence[Row]) -> Curve:
     peak_size, peak = max(points, key=lambda point: (point[1].busbw, -point[0]))
     small = [half.time for size, half in points if 0 < size <= LATENCY_END and half.time > 0]
     latency = median(small) if small else None
-    rising = (
-        len(points) > 1 and points[-1][1].busbw > points[-2][1].busbw * RISING and peak.busbw > 0
-    )
+    before = max((half.busbw for _, half in points[:-1]), default=0.0)
+    rising = len(points) > 1 and points[-1][1].busbw > before * RISING
     ratios = [
         row.in_place.busbw / row.out_of_place.busbw
         for row in rows

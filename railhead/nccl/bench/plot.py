@@ -111,13 +111,20 @@ def terminal(
         mark = f"{scale.top * share:.4g}" if index in (0, height // 2, height - 1) else ""
         lines.append(f"{mark:>{label}} |{line}".rstrip())
     lines.append(f"{'':>{label}} +{'-' * width}")
-    low, high = round(2**scale.left), round(2**scale.right)
-    middle = size_text(1 << round((scale.left + scale.right) / 2))
-    left, right = size_text(low), size_text(high)
-    gap = max(1, width - len(left) - len(middle) - len(right))
-    axis = f"{left}{' ' * (gap // 2)}{middle}{' ' * (gap - gap // 2)}{right}"
-    lines.append(f"{'':>{label}}  {axis}")
+    lines.append(f"{'':>{label}}  {_axis(scale, width)}")
     return "\n".join(lines)
+
+
+def _axis(scale: _Scale, width: int) -> str:
+    """The sizes under the drawing: both ends, and a power of two between them at its own place."""
+    left, right = size_text(round(2**scale.left)), size_text(round(2**scale.right))
+    axis = f"{left:<{width - len(right)}}{right}"
+    power = round((scale.left + scale.right) / 2)
+    middle = size_text(1 << power)
+    at = round((power - scale.left) / (scale.right - scale.left) * (width - 1)) - len(middle) // 2
+    if at > len(left) and at + len(middle) < width - len(right):
+        axis = axis[:at] + middle + axis[at + len(middle) :]
+    return axis
 
 
 def _columns(one: Series, scale: _Scale, columns: int) -> dict[int, float]:

@@ -50,6 +50,15 @@ def test_a_curve_that_still_rises_has_no_plateau(tmp_path: Path) -> None:
     assert found.plateau_from is None
 
 
+def test_a_curve_past_its_peak_does_not_rise(tmp_path: Path) -> None:
+    falls = curve(tmp_path, slow(lambda size: size == 4 * GIB, 0.5))
+    assert not falls.rising
+    late = slow(lambda size: size >= 4 * GIB, 0.5)
+    again = curve(tmp_path, lambda size: late(size) * (1.3 if size == 8 * GIB else 1))
+    assert not again.rising
+    assert again.peak_size == 2 * GIB
+
+
 @pytest.mark.parametrize(
     ("where", "by", "said"),
     [

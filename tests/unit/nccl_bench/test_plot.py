@@ -92,3 +92,20 @@ def test_nothing_to_draw(tmp_path: Path) -> None:
     assert terminal(run) == ""
     assert series_of(run) == ()
     assert heading(run).startswith("unknown collective, 16 ranks on 2 nodes")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "middle"),
+    [(MIB, 4 * MIB, "2 MiB"), (MIB, 2 * MIB, ""), (MIB, 8 * MIB, "4 MiB")],
+)
+def test_the_size_in_the_middle_of_the_axis_stands_at_its_place(
+    tmp_path: Path, low: int, high: int, middle: str
+) -> None:
+    (run,) = judged(tmp_path, tables.log(rows=tables.points(low, high), started=True))
+    axis = terminal(run, width=60).splitlines()[-1].strip()
+    found = axis.replace("1 MiB", "", 1).strip()
+    assert found.split("  ")[0] == (middle or "2 MiB")
+    if middle == "4 MiB":
+        assert axis.index(middle) > 60 * 0.6
+    if not middle:
+        assert axis.count("MiB") == 2
