@@ -15,7 +15,7 @@ from pulumi_policy import (
     StackValidationPolicy,
 )
 
-from policies import privilege, queue_coverage, shared_memory
+from policies import clouds, privilege, queue_coverage, shared_memory
 from policies.plan import planned
 
 
@@ -34,6 +34,31 @@ def _shared_memory(args: ResourceValidationArgs, report: ReportViolation) -> Non
 def _queue_coverage(args: StackValidationArgs, report: ReportViolation) -> None:
     plan = (planned(r.resource_type, r.urn, r.name, r.props) for r in args.resources)
     for message, urn in queue_coverage.problems(p for p in plan if p is not None):
+        report(message, urn)
+
+
+def _closed(args: ResourceValidationArgs, report: ReportViolation) -> None:
+    found = clouds.cloud_resource(
+        args.resource_type, args.urn, args.name, args.props, protect=args.opts.protect
+    )
+    for message in clouds.open_to_the_world(found) if found else ():
+        report(message, args.urn)
+
+
+def _nothing_bought(args: ResourceValidationArgs, report: ReportViolation) -> None:
+    found = clouds.cloud_resource(
+        args.resource_type, args.urn, args.name, args.props, protect=args.opts.protect
+    )
+    for message in clouds.bought(found) if found else ():
+        report(message, args.urn)
+
+
+def _protected(args: StackValidationArgs, report: ReportViolation) -> None:
+    plan = (
+        clouds.cloud_resource(r.resource_type, r.urn, r.name, r.props, protect=r.opts.protect)
+        for r in args.resources
+    )
+    for message, urn in clouds.unprotected(r for r in plan if r is not None):
         report(message, urn)
 
 
@@ -56,5 +81,24 @@ RULES: tuple[Policy, ...] = (
         description="No pod is privileged, mounts a hostPath or shares its node's namespaces.",
         enforcement_level=EnforcementLevel.MANDATORY,
         validate=_no_reach_into_nodes,
+    ),
+    ResourceValidationPolicy(
+        name="cloud-is-closed",
+        description="Nothing of a cloud lets the whole internet in.",
+        enforcement_level=EnforcementLevel.MANDATORY,
+        validate=_closed,
+    ),
+    ResourceValidationPolicy(
+        name="no-capacity-bought",
+        description="No plan buys capacity that is paid for when it is made and never given back.",
+        enforcement_level=EnforcementLevel.MANDATORY,
+        validate=_nothing_bought,
+    ),
+    StackValidationPolicy(
+        name="protected-is-protected",
+        description="Where a cluster has deletion protection, so have its GPU pools and file "
+        "systems.",
+        enforcement_level=EnforcementLevel.MANDATORY,
+        validate=_protected,
     ),
 )

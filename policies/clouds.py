@@ -41,9 +41,7 @@ def cloud_resource(
     """A planned resource of a cloud; None for anything else."""
     if resource_type.partition(":")[0] not in ("aws", "gcp"):
         return None
-    return CloudResource(
-        urn=urn, name=name, kind=resource_type, protect=protect, body=plain(props)
-    )
+    return CloudResource(urn=urn, name=name, kind=resource_type, protect=protect, body=plain(props))
 
 
 def open_to_the_world(resource: CloudResource) -> Iterator[str]:

@@ -9,6 +9,7 @@ from pulumi_policy.proxy import UNKNOWN_STRING_VALUE, unknown_checking_proxy
 
 from policies.clouds import CloudResource, bought, cloud_resource, open_to_the_world, unprotected
 from tests.components.recording import STACKS, recorded
+from tests.policies.planning import judge
 
 CLOUDS = [stack for stack in STACKS if stack.startswith(("aws-", "gcp-"))]
 RULE = "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule"
@@ -122,6 +123,29 @@ class TestProtection:
 
     def test_a_cluster_without_it_may_go_whole(self) -> None:
         assert not list(unprotected([planned(CLUSTER, deletionProtection=False), self.GPU]))
+
+
+class TestPack:
+    """The same, as the engine hands them to the pack."""
+
+    def test_rules_report_to_the_resource(self) -> None:
+        body = {"cidrIpv4": "0.0.0.0/0"}
+        (message,) = judge("cloud-is-closed", body, types={0: RULE})
+        assert "the whole internet" in message
+        block = "aws:ec2/capacityBlockReservation:CapacityBlockReservation"
+        assert len(judge("no-capacity-bought", {}, types={0: block})) == 1
+
+    def test_protection_is_read_from_the_options(self) -> None:
+        cluster, pool = {"deletionProtection": True}, {"amiType": "AL2023_x86_64_NVIDIA"}
+        # What the tests hand over is not protected.
+        assert len(judge("protected-is-protected", cluster, pool, types={0: CLUSTER, 1: POOL})) == 2
+
+    @pytest.mark.parametrize(
+        "rule", ["cloud-is-closed", "no-capacity-bought", "protected-is-protected"]
+    )
+    def test_what_is_in_the_cluster_is_not_theirs(self, rule: str) -> None:
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}
+        assert judge(rule, pod) == []
 
 
 def test_what_is_in_the_cluster_is_no_cloud_resource() -> None:

@@ -16,6 +16,8 @@ from tests.policies.planning import UNKNOWN, judge
 PRIVILEGE = "no-reach-into-nodes"
 SHM = "training-has-shared-memory"
 QUEUE = "queue-covers-devices"
+# tests/policies/test_clouds.py
+CLOUDS = {"cloud-is-closed", "no-capacity-bought", "protected-is-protected"}
 
 
 def pod(**spec: Any) -> dict[str, Any]:
@@ -89,7 +91,7 @@ EVERY = (*TRAINING, "Deployment", "DaemonSet", "StatefulSet")
 
 
 def test_every_rule_is_mandatory() -> None:
-    assert {p.name for p in RULES} == {PRIVILEGE, SHM, QUEUE}
+    assert {p.name for p in RULES} == {PRIVILEGE, SHM, QUEUE, *CLOUDS}
     assert all(p.enforcement_level is EnforcementLevel.MANDATORY for p in RULES)
 
 
