@@ -113,7 +113,10 @@ class GkeCluster(pulumi.ComponentResource):
             enable_multi_networking=True,
             private_cluster_config={
                 "enable_private_nodes": True,
-                "enable_private_endpoint": isinstance(platform.endpoint, PrivateEndpoint),
+                # Said of addresses only; beside the DNS endpoint alone it brings them back.
+                "enable_private_endpoint": None
+                if by_name
+                else isinstance(platform.endpoint, PrivateEndpoint),
             },
             control_plane_endpoints_config={
                 "dns_endpoint_config": {"allow_external_traffic": by_name},

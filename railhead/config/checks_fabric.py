@@ -393,9 +393,9 @@ def _whole_nodes(raw: Raw) -> Iterator[Problem]:
     mode = _mode(raw)
     if mode is None or not (mode.attachment == "gke" or mode.name == "host-device"):
         return
-    pools = {pool.get("name"): pool for _, pool in _rows(raw.get("pools"))}
+    pools = {str(pool.get("name")): pool for _, pool in _rows(raw.get("pools"))}
     for index, runtime in _rows(raw.get("runtimes")):
-        pool = _mapping(pools.get(runtime.get("pool")))
+        pool = _mapping(pools.get(str(runtime.get("pool"))))
         machine = MACHINES.get(str(pool.get("instance_type")))
         gpus = _positive(runtime.get("gpus_per_node"))
         if machine is not None and gpus and gpus < machine.gpus:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from datetime import datetime
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, field_validator
+from pydantic import Field, field_validator
 
+from railhead.config.fields import matching, problem
 from railhead.config.model import (
     CheckpointConfig,
     Cluster,
@@ -18,42 +18,56 @@ from railhead.config.model import (
     PlatformConfig,
     Pool,
     Positive,
-    problem,
 )
 
-_PROJECT = re.compile(r"^([a-z0-9.-]+:)?[a-z][-a-z0-9]{4,28}[a-z0-9]$")
-_NUMBER = re.compile(r"^[0-9]{6,20}$")
-_RESOURCE = re.compile(r"^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$")
-_REGION = re.compile(r"^[a-z]+-[a-z]+[0-9]+$")
-_ZONE = re.compile(r"^[a-z]+-[a-z]+[0-9]+-[a-z]$")
-_BUCKET = re.compile(r"^[a-z0-9][-_a-z0-9]{1,61}[a-z0-9]$")
-_FILESYSTEM = re.compile(r"^[A-Za-z0-9]{1,8}$")
-_GROUP = re.compile(r"^gke-security-groups@[a-z0-9.-]+\.[a-z]+$")
-_VERSION = re.compile(r"^1\.[0-9]{2}(\.[0-9]+(-gke\.[0-9]+)?)?$")
-
-
-def _text(pattern: re.Pattern[str], rule: str) -> AfterValidator:
-    def check(value: str) -> str:
-        if not pattern.match(value):
-            raise problem(f"{value!r} is not {rule}")
-        return value
-
-    return AfterValidator(check)
-
-
-Project = Annotated[str, _text(_PROJECT, "a project's id, such as 'my-project-123'")]
-ProjectNumber = Annotated[str, _text(_NUMBER, "a project's number, digits in quotes")]
+Project = Annotated[
+    str,
+    matching(
+        r"^([a-z0-9.-]+:)?[a-z][-a-z0-9]{4,28}[a-z0-9]$",
+        "a project's id, such as 'my-project-123'",
+        longest=127,
+    ),
+]
+ProjectNumber = Annotated[
+    str, matching(r"^[0-9]{6,20}$", "a project's number, digits in quotes", longest=20)
+]
 ResourceName = Annotated[
-    str, _text(_RESOURCE, "a resource's name: a lower-case letter, then up to 62 of a-z, 0-9, '-'")
+    str,
+    matching(
+        r"^[a-z]([-a-z0-9]*[a-z0-9])?$",
+        "a resource's name: a lower-case letter, then a-z, 0-9 and '-', a letter or digit at ends",
+    ),
 ]
-Region = Annotated[str, _text(_REGION, "a region, such as 'europe-west1'")]
-Zone = Annotated[str, _text(_ZONE, "a zone, such as 'europe-west1-b'")]
+Region = Annotated[str, matching(r"^[a-z]+-[a-z]+[0-9]+$", "a region, such as 'europe-west1'")]
+Zone = Annotated[str, matching(r"^[a-z]+-[a-z]+[0-9]+-[a-z]$", "a zone, such as 'europe-west1-b'")]
 BucketName = Annotated[
-    str, _text(_BUCKET, "a bucket's name: 3 to 63 of a-z, 0-9, '-', '_', a letter or digit at ends")
+    str,
+    matching(
+        r"^[a-z0-9][-_a-z0-9]+[a-z0-9]$",
+        "a bucket's name: 3 or more of a-z, 0-9, '-' and '_', a letter or digit at ends",
+    ),
 ]
-FileSystem = Annotated[str, _text(_FILESYSTEM, "a file system's name: 1 to 8 letters and digits")]
-SecurityGroup = Annotated[str, _text(_GROUP, "of the form 'gke-security-groups@your-domain.com'")]
-Version = Annotated[str, _text(_VERSION, "a GKE version, such as '1.34' or '1.34.1-gke.1829001'")]
+FileSystem = Annotated[
+    str, matching(r"^[A-Za-z0-9]+$", "a file system's name: letters and digits", longest=8)
+]
+SecurityGroup = Annotated[
+    str,
+    matching(
+        r"^gke-security-groups@[a-z0-9.-]+\.[a-z]+$",
+        "of the form 'gke-security-groups@your-domain.com'",
+        longest=254,
+    ),
+]
+Version = Annotated[
+    str,
+    matching(
+        r"^1\.[0-9]{2}(\.[0-9]+(-gke\.[0-9]+)?)?$",
+        "a GKE version, such as '1.34' or '1.34.1-gke.1829001'",
+    ),
+]
+Topology = Annotated[
+    str, matching(r"^[0-9]+x[0-9]+$", "an accelerator topology, such as '1x72'", longest=15)
+]
 Mtu = Annotated[int, Field(strict=True, ge=1300, le=8896)]
 Count = Annotated[int, Field(strict=True, ge=0)]
 
@@ -311,7 +325,7 @@ class WorkloadPolicy(Model):
     kind: Literal["workload-policy"]
     policy: ResourceName | None = None
     max_topology_distance: Literal["block", "cluster", "subblock"] | None = None
-    accelerator_topology: str | None = Field(default=None, pattern=r"^[0-9]+x[0-9]+$")
+    accelerator_topology: Topology | None = None
 
 
 class NoPlacement(Model):

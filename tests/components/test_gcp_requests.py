@@ -51,10 +51,8 @@ def test_the_cluster_is_what_multi_networking_and_lustre_need() -> None:
         "datapathProvider": "ADVANCED_DATAPATH",
         "enableMultiNetworking": True,
     }
-    assert cluster["privateClusterConfig"] == {
-        "enablePrivateNodes": True,
-        "enablePrivateEndpoint": False,
-    }
+    assert cluster["privateClusterConfig"] == {"enablePrivateNodes": True}
+    assert "masterAuthorizedNetworksConfig" not in cluster
     assert cluster["controlPlaneEndpointsConfig"] == {
         "dnsEndpointConfig": {"allowExternalTraffic": True},
         "ipEndpointsConfig": {"enabled": False},

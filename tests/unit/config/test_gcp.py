@@ -281,7 +281,7 @@ WRONG: list[tuple[Mapping[str, Any], list[tuple[str, Any]], str, str]] = [
         ULTRA,
         [("platform.storage.0.filesystem", "lustre-fs")],
         "platform.storage[0].filesystem",
-        "1 to 8 letters and digits",
+        "letters and digits, at most 8 characters",
     ),
     (
         MEGA,
