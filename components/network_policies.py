@@ -48,14 +48,14 @@ def dns_addresses(cluster: Cluster) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*found, *cluster.network_policy.dns)))
 
 
-def policies(cluster: Cluster) -> dict[str, dict[str, Any]]:
+def policies(cluster: Cluster) -> dict[str, Any]:
     """Name -> spec of each policy of a training namespace.
 
     A job's pods reach each other on every port: NCCL's bootstrap and sockets take ephemeral ones,
     and so do rendezvous and gloo. One job is not kept from another of the same namespace.
     """
     jobs = [{"podSelector": _JOBS}]
-    found: dict[str, dict[str, Any]] = {
+    found: dict[str, Any] = {
         "railhead-default-deny": {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]},
         "railhead-jobs": {
             "podSelector": _JOBS,

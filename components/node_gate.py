@@ -78,7 +78,7 @@ def expectation(cluster: Cluster, pool: Pool) -> Expectation:
         verbs=verbs,
         gpudirect=wanted if verbs and wanted != "none" else None,
         qos=_qos(cluster) if verbs and row.qos and not moving else None,
-        resources=wiring(cluster, pool).devices,
+        resources=dict(wiring(cluster, pool).devices),
         movable=moving,
     )
 
@@ -149,7 +149,8 @@ def own_node_policy() -> dict[str, Any]:
         ],
         "validations": [
             {
-                "expression": "request.operation == 'UPDATE' && request.subResource == ''"
+                "expression": "request.operation == 'UPDATE'"
+                " && (!has(request.subResource) || request.subResource == '')"
                 f" && has(request.userInfo.extra) && {node} in request.userInfo.extra"
                 f" && request.userInfo.extra[{node}] == [object.metadata.name]",
                 "message": "a node gate writes to the node that its own pod runs on, and to no "
@@ -167,7 +168,7 @@ def own_node_policy() -> dict[str, Any]:
     }
 
 
-def daemon_set(cluster: Cluster, pool: Pool, digest: str) -> dict[str, Any]:
+def daemon_set(cluster: Cluster, pool: Pool, digest: str) -> Any:
     """The spec of a pool's DaemonSet; ``digest`` of its files makes a changed one roll."""
     labels = {"app.kubernetes.io/name": "railhead-gate", "railhead.dev/gate": pool.name}
     asks_ports = expectation(cluster, pool).qos is not None
@@ -324,16 +325,18 @@ class NodeGate(pulumi.ComponentResource):
         inside: pulumi.ResourceOptions,
     ) -> list[pulumi.Resource]:
         """The account, what it may, and the policy that holds it to its own node."""
+        spec: Any = own_node_policy()
+        bind: Any = {"policyName": POLICY, "validationActions": ["Deny"]}
         policy = kubernetes.admissionregistration.v1.ValidatingAdmissionPolicy(
             f"{name}-own-node",
             metadata={"name": POLICY},
-            spec=own_node_policy(),
+            spec=spec,
             opts=pulumi.ResourceOptions(parent=self, depends_on=[namespace]),
         )
         bound = kubernetes.admissionregistration.v1.ValidatingAdmissionPolicyBinding(
             f"{name}-own-node-binding",
             metadata={"name": POLICY},
-            spec={"policyName": POLICY, "validationActions": ["Deny"]},
+            spec=bind,
             opts=pulumi.ResourceOptions(parent=self, depends_on=[policy]),
         )
         account = kubernetes.core.v1.ServiceAccount(

@@ -15,8 +15,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal
 
+from components.daemons import daemon
 from components.names import SINGLE_NODE_LABEL, TRAINING_LABEL
-from components.wiring import Wiring, wiring
+from components.wiring import GKE_INTERFACES, NETWORKS_ANNOTATION, wiring
+from railhead.catalog.fabrics import MODES
 from railhead.catalog.machines import MACHINES
 from railhead.config.model import Cluster
 
@@ -98,21 +100,40 @@ class FabricDemand:
 
 def demand(cluster: Cluster) -> FabricDemand:
     """What the stack's fabric asks of pods, from the same wiring that its runtimes carry."""
-    wired: Wiring = wiring(cluster)
+    wired = wiring(cluster)
+    mode = MODES[wired.mode]
+    sidecar = daemon(wired)
+    added = sidecar.container["securityContext"]["capabilities"]["add"] if sidecar else []
+    claims = _claims(cluster)
     return FabricDemand(
         title=f"{cluster.fabric.kind} in mode {cluster.fabric.mode}",
         gpus=tuple(dict.fromkeys(MACHINES[p.instance_type].gpu_resource for p in cluster.pools)),
         devices=tuple(wired.devices),
-        attachment="multus" if wired.rails else "none",
-        networks=tuple(rail.network for rail in wired.rails),
-        annotations={MULTUS_ANNOTATION: wired.networks_annotation()} if wired.rails else {},
-        capabilities=wired.capabilities,
+        attachment="claim" if claims else mode.attachment,
+        networks=claims or tuple(rail.network for rail in wired.rails),
+        annotations=wired.annotations,
+        capabilities=(*wired.capabilities, *added),
+        host_network=mode.host_network,
+        host_paths=tuple(
+            MountedPath(
+                path=path.host,
+                container=None if path.container == "trainer" else path.container,
+                read_only=path.read_only,
+            )
+            for path in wired.host_paths
+        ),
         runtimes=tuple(runtime.name for runtime in cluster.runtimes),
     )
 
 
-MULTUS_ANNOTATION = "k8s.v1.cni.cncf.io/networks"
-GKE_ANNOTATION = "networking.gke.io/interfaces"
+def _claims(cluster: Cluster) -> tuple[str, ...]:
+    """Every claim template of the stack: one for each number of NICs that a pod may get."""
+    found = {
+        wiring(cluster, pool, gpus).claim
+        for pool in cluster.pools
+        for gpus in range(1, MACHINES[pool.instance_type].gpus + 1)
+    }
+    return tuple(sorted(name for name in found if name is not None))
 
 
 def _cel(values: Sequence[str]) -> str:
@@ -148,7 +169,7 @@ def network_pattern(network: str, attachment: Literal["multus", "gke"]) -> str:
 
 def _variables(pod: str, fabric: FabricDemand) -> list[dict[str, str]]:
     """What the rules speak of; ``pod`` is where the pod, or a pod template, is."""
-    annotation = GKE_ANNOTATION if fabric.attachment == "gke" else MULTUS_ANNOTATION
+    annotation = GKE_INTERFACES if fabric.attachment == "gke" else NETWORKS_ANNOTATION
     words = (
         "((has(c.command) ? c.command : []) + (has(c.args) ? c.args : [])).join(' ')"
         f".matches({_text(_NNODES_ARGUMENT)})"

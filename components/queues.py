@@ -15,6 +15,7 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 
 from components.names import TRAINING_LABEL, versioned
+from components.node_gate import gate_labels
 from components.provisioning import Provisioning, ProvisioningArgs, checks_spec, queued_pools
 from components.wiring import quantities
 from railhead.config.model import Cluster, Pool
@@ -35,9 +36,13 @@ def topology_spec(cluster: Cluster) -> dict[str, Any]:
     return {"levels": [{"nodeLabel": label} for label in cluster.topology]}
 
 
-def flavor_spec(pool: Pool, topology: str) -> dict[str, Any]:
-    """A flavor binds pods to the pool's nodes and brings the pool's tolerations."""
-    spec: dict[str, Any] = {"nodeLabels": dict(pool.node_selector), "topologyName": topology}
+def flavor_spec(pool: Pool, topology: str, proven: Mapping[str, str]) -> dict[str, Any]:
+    """A flavor binds pods to the pool's nodes and brings the pool's tolerations.
+
+    ``proven`` are labels that a node gets by proving its fabric: one without them is none of it.
+    """
+    labels = dict(pool.node_selector) | dict(proven)
+    spec: dict[str, Any] = {"nodeLabels": labels, "topologyName": topology}
     if pool.tolerations:
         spec["tolerations"] = [
             {
@@ -106,7 +111,7 @@ class Queues(pulumi.ComponentResource):
         flavors: dict[str, str] = {}
         flavors_made = []
         after = [*args.after]
-        if queued_pools(cluster):
+        if queued := queued_pools(cluster):
             asked = Provisioning(
                 f"{name}-provisioning",
                 ProvisioningArgs(cluster=cluster, after=args.after),
@@ -114,7 +119,9 @@ class Queues(pulumi.ComponentResource):
             )
             after += asked.ready
         for pool in cluster.pools:
-            spec = flavor_spec(pool, topology_name)
+            # A node that is not there yet has proven nothing, and would never be asked for.
+            proven = {} if pool.name in queued else gate_labels(cluster)
+            spec = flavor_spec(pool, topology_name, proven)
             flavors[pool.name] = versioned(pool.name, spec)
             flavors_made.append(
                 kubernetes.apiextensions.CustomResource(

@@ -15,6 +15,7 @@ from components.fabric import Fabric, FabricArgs
 from components.guards import Guards, GuardsArgs
 from components.jobset import JobSet, JobSetArgs
 from components.kueue import Kueue, KueueArgs
+from components.node_gate import NodeGate, NodeGateArgs
 from components.platforms import infrastructure
 from components.queues import Queues, QueuesArgs
 from components.researchers import Researchers, ResearchersArgs
@@ -105,6 +106,10 @@ class TrainingCluster(pulumi.ComponentResource):
             RuntimesArgs(cluster=cluster, after=[*fabric.ready, jobset, trainer]),
             opts=below,
         )
+        # After the device plugins, whose resources nodes must offer.
+        gate = NodeGate(
+            f"{name}-gate", NodeGateArgs(cluster=cluster, after=[*fabric.ready]), opts=below
+        )
         # After the runtimes: a guard may take one as its parameter.
         guards = Guards(f"{name}-guards", GuardsArgs(cluster=cluster, after=[runtimes]), opts=below)
         researchers = Researchers(
@@ -118,7 +123,7 @@ class TrainingCluster(pulumi.ComponentResource):
                 TrainingNamespaceArgs(
                     cluster=cluster,
                     namespace=namespace,
-                    after=[*platform, kueue, jobset, trainer, queues, runtimes, guards],
+                    after=[*platform, kueue, jobset, trainer, queues, runtimes, guards, gate],
                 ),
                 opts=below,
             )

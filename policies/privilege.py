@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from policies.exempt import Exemption, exemption, may_mount
 from policies.plan import UNKNOWN, Planned, Pod, containers, rows
 
 _HOST_FLAGS = {
@@ -18,9 +19,11 @@ def problems(planned: Planned) -> Iterator[str]:
     """One message for each reach into the node, and for each field that cannot be judged."""
     for path in planned.unknown if _makes_pods(planned) else ():
         yield _unjudged(planned, path)
+    one = exemption(planned)
+    flags = one.flags if one else frozenset()
     for pod in planned.pods:
-        yield from _host(planned, pod)
-        for path, container in containers(pod):
+        yield from _host(planned, pod, one)
+        for path, container in containers(pod) if "privileged" not in flags else ():
             yield from _container(planned, path, container)
 
 
@@ -28,8 +31,10 @@ def _makes_pods(planned: Planned) -> bool:
     return bool(planned.pods) or planned.kind in WORKLOADS
 
 
-def _host(planned: Planned, pod: Pod) -> Iterator[str]:
+def _host(planned: Planned, pod: Pod, one: Exemption | None) -> Iterator[str]:
     for field, fix in _HOST_FLAGS.items():
+        if one is not None and field in one.flags:
+            continue
         value = pod.spec.get(field)
         path = f"{pod.path}.{field}"
         if value is UNKNOWN:
@@ -40,6 +45,8 @@ def _host(planned: Planned, pod: Pod) -> Iterator[str]:
         if volume is UNKNOWN or (isinstance(volume, dict) and volume.get("hostPath") is UNKNOWN):
             yield _unjudged(planned, path)
         elif isinstance(volume, dict) and volume.get("hostPath") is not None:
+            if may_mount(one, pod, volume):
+                continue
             where = volume["hostPath"]
             which = where.get("path") if isinstance(where, dict) else where
             yield (

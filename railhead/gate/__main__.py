@@ -101,13 +101,16 @@ def _once(options: argparse.Namespace, expected: Expectation) -> int:
 def _run(
     options: argparse.Namespace, expected: Expectation, api: NodeApi, stop: threading.Event
 ) -> int:
-    gate = Gate()
+    gate, warned = Gate(), ""
     options.state.mkdir(parents=True, exist_ok=True)
     while not stop.is_set():
         try:
             _turn(options, expected, api, gate)
+            warned = ""
         except ApiError as error:
-            _say("warning", str(error))
+            if str(error) != warned:
+                _say("warning", str(error))
+            warned = str(error)
         (options.state / HEARTBEAT).touch()
         stop.wait(options.period)
     # What nobody watches is not proven.

@@ -79,7 +79,16 @@ class NodeApi:
                 found: Mapping[str, Any] = json.load(answer)
                 return found
         except urllib.error.HTTPError as error:
-            said = error.read(4096).decode(errors="replace")
+            said = _message(error.read(65536))
             raise ApiError(f"{method} of node {self.node}: {error.code} {said}") from None
         except (OSError, ValueError) as error:
             raise ApiError(f"{method} of node {self.node}: {error}") from None
+
+
+def _message(body: bytes) -> str:
+    """What the API server says of an error: the message of its Status, or the text."""
+    text = body.decode(errors="replace")
+    try:
+        return str(json.loads(text)["message"])
+    except (ValueError, KeyError, TypeError):
+        return text[:500]

@@ -11,13 +11,12 @@ from typing import Any
 import pytest
 
 from components.pod_guards import (
-    GKE_ANNOTATION,
-    MULTUS_ANNOTATION,
     FabricDemand,
     MountedPath,
     network_pattern,
     pod_policies,
 )
+from components.wiring import GKE_INTERFACES, NETWORKS_ANNOTATION
 from tests.components.test_api_server import Server
 from tests.engine.controlplane import PROGRAMS, ControlPlane, locate
 
@@ -29,7 +28,7 @@ ROCE = FabricDemand(
     devices=(RDMA,),
     attachment="multus",
     networks=("rail-0", "rail-1"),
-    annotations={MULTUS_ANNOTATION: '[{"name":"rail-0"},{"name":"rail-1"}]'},
+    annotations={NETWORKS_ANNOTATION: '[{"name":"rail-0"},{"name":"rail-1"}]'},
     capabilities=("IPC_LOCK",),
     runtimes=("torch",),
 )
@@ -46,7 +45,7 @@ TCPXO = FabricDemand(
     devices=(),
     attachment="gke",
     networks=("vpc1", "vpc2"),
-    annotations={GKE_ANNOTATION: '[{"interfaceName":"eth1","network":"vpc1"}]'},
+    annotations={GKE_INTERFACES: '[{"interfaceName":"eth1","network":"vpc1"}]'},
     capabilities=("NET_ADMIN",),
     host_network="the daemon binds the node's own interfaces",
     host_paths=(
@@ -68,7 +67,7 @@ NONE = FabricDemand(
 )
 CASES = {"roce": ROCE, "efa": EFA, "tcpxo": TCPXO, "dranet": DRANET, "none": NONE}
 
-JOINED = {MULTUS_ANNOTATION: ROCE.annotations[MULTUS_ANNOTATION]}
+JOINED = {NETWORKS_ANNOTATION: ROCE.annotations[NETWORKS_ANNOTATION]}
 BY: dict[str, dict[str, str]] = {
     "JobSet": {"jobset.sigs.k8s.io/jobset-name": "j"},
     "Indexed Job": {"batch.kubernetes.io/job-completion-index": "0", "job-name": "j"},
@@ -119,7 +118,7 @@ def wired(case: str = "roce", **more: Any) -> Pod:
     annotations = dict(CASES[case].annotations)
     if case == "tcpxo":
         networks = [{"interfaceName": f"eth{i}", "network": f"vpc{i}"} for i in (1, 2)]
-        annotations = {GKE_ANNOTATION: json.dumps(networks, indent=1)}
+        annotations = {GKE_INTERFACES: json.dumps(networks, indent=1)}
     body = pod(case, limits=limits, annotations=annotations, **more)
     if case == "dranet":
         body["spec"]["resourceClaims"] = [
@@ -246,18 +245,18 @@ UNWIRED: dict[str, tuple[Pod, str]] = {
     "the device alone": (pod(limits={GPU: 8, RDMA: 1}), "set the annotation k8s.v1.cni.cncf.io"),
     "nought devices": (pod(limits={GPU: 8, RDMA: 0}, annotations=JOINED), f"{RDMA}: 1"),
     "one rail of two": (
-        pod(limits={GPU: 8, RDMA: 1}, annotations={MULTUS_ANNOTATION: "rail-0"}),
+        pod(limits={GPU: 8, RDMA: 1}, annotations={NETWORKS_ANNOTATION: "rail-0"}),
         "set the annotation",
     ),
     "a rail of a longer name": (
-        pod(limits={GPU: 8, RDMA: 1}, annotations={MULTUS_ANNOTATION: "rail-0,rail-10"}),
+        pod(limits={GPU: 8, RDMA: 1}, annotations={NETWORKS_ANNOTATION: "rail-0,rail-10"}),
         "set the annotation",
     ),
     "an interface that is called like a rail": (
         pod(
             limits={GPU: 8, RDMA: 1},
             annotations={
-                MULTUS_ANNOTATION: '[{"name":"x","interface":"rail-0"},{"name":"rail-1"}]'
+                NETWORKS_ANNOTATION: '[{"name":"x","interface":"rail-0"},{"name":"rail-1"}]'
             },
         ),
         "set the annotation",
@@ -303,7 +302,7 @@ UNWIRED: dict[str, tuple[Pod, str]] = {
     "EFA": (pod("efa"), "vpc.amazonaws.com/efa: 1"),
     "GKE networks": (pod("tcpxo"), "set the annotation networking.gke.io/interfaces"),
     "one GKE network of two": (
-        pod("tcpxo", annotations={GKE_ANNOTATION: '[{"network": "vpc1"}]'}),
+        pod("tcpxo", annotations={GKE_INTERFACES: '[{"network": "vpc1"}]'}),
         "set the annotation networking.gke.io/interfaces",
     ),
     "a claim": (pod("dranet"), "spec.resourceClaims with a resourceClaimTemplateName"),
@@ -340,12 +339,12 @@ WIRED: dict[str, Pod] = {
     **{f"on {case}": wired(case) for case in CASES},
     "networks in Multus' short form": pod(
         limits={GPU: 8, RDMA: 1},
-        annotations={MULTUS_ANNOTATION: "training/rail-0@net1, rail-1"},
+        annotations={NETWORKS_ANNOTATION: "training/rail-0@net1, rail-1"},
     ),
     "networks in spaced JSON, with more beside them": pod(
         limits={GPU: "4", RDMA: "2"},
         annotations={
-            MULTUS_ANNOTATION: json.dumps(
+            NETWORKS_ANNOTATION: json.dumps(
                 [{"name": "storage"}, {"name": "rail-1"}, {"namespace": "t", "name": "rail-0"}],
                 indent=2,
             )
@@ -389,7 +388,7 @@ def test_the_fabric_cannot_be_taken_away_before_the_pod_has_a_node(server: Serve
         arguments = ("-n", "guards-roce", f"--type={kind}", "-p", json.dumps(change))
         return server.run("patch", "pod", "gated", *arguments).stderr
 
-    refused = patch({"metadata": {"annotations": {MULTUS_ANNOTATION: None}}})
+    refused = patch({"metadata": {"annotations": {NETWORKS_ANNOTATION: None}}})
     assert "set the annotation" in refused
     # What Kueue and other controllers write.
     assert patch({"metadata": {"labels": {"kueue.x-k8s.io/podset": "node"}}}) == ""

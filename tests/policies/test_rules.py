@@ -139,6 +139,47 @@ class TestPrivilege:
         assert flag in judge(PRIVILEGE, wrapped("Pod", pod(**{flag: True})))[0]
         assert judge(PRIVILEGE, wrapped("Pod", pod(**{flag: False}))) == []
 
+    @staticmethod
+    def gate(name: str = "gate-gpu", namespace: str = "railhead-gate", **mount: Any) -> Any:
+        spec = pod(hostNetwork=True)
+        spec["volumes"] += [{"name": n, "hostPath": {"path": f"/{n}"}} for n in ("sys", "dev")]
+        spec["containers"][0]["volumeMounts"] += [
+            {"name": n, "mountPath": f"/host/{n}", "readOnly": True} | mount for n in ("sys", "dev")
+        ]
+        return wrapped("DaemonSet", spec) | {"metadata": {"name": name, "namespace": namespace}}
+
+    def test_the_node_gate_looks_and_no_more(self) -> None:
+        assert judge(PRIVILEGE, self.gate()) == []
+        assert len(judge(PRIVILEGE, self.gate(readOnly=False))) == 2
+        assert len(judge(PRIVILEGE, self.gate(readOnly=UNKNOWN))) == 2
+        assert len(judge(PRIVILEGE, self.gate(name="other"))) == 3
+        assert len(judge(PRIVILEGE, self.gate(namespace="training"))) == 3
+        more = self.gate()
+        spec = more["spec"]["template"]["spec"]
+        spec["containers"][0]["securityContext"] = {"privileged": True}
+        spec["hostPID"] = True
+        spec["volumes"].append({"name": "etc", "hostPath": {"path": "/etc"}})
+        assert len(judge(PRIVILEGE, more)) == 3
+
+    def test_a_runtime_mounts_what_its_fabrics_mode_says(self) -> None:
+        def runtime(path: str, container: str, **mount: Any) -> Any:
+            spec = pod()
+            spec["volumes"].append({"name": "h", "hostPath": {"path": path}})
+            own = {"name": "h", "mountPath": "/h", **mount}
+            spec["containers"].append({"name": container, "image": "x", "volumeMounts": [own]})
+            return wrapped("ClusterTrainingRuntime", spec)
+
+        libraries = "/home/kubernetes/bin/nvidia/lib64"
+        assert judge(PRIVILEGE, runtime(libraries, "any", readOnly=True)) == []
+        assert judge(PRIVILEGE, runtime("/sys", "tcpxo-daemon")) == []
+        for refused in (
+            runtime(libraries, "any"),
+            runtime("/sys", "any"),
+            runtime("/", "tcpxo-daemon"),
+            runtime("/dev/infiniband", "any", readOnly=True),
+        ):
+            assert len(judge(PRIVILEGE, refused)) == 1
+
     def test_false_is_not_privileged(self) -> None:
         spec = pod()
         spec["containers"][0]["securityContext"] = {

@@ -1,0 +1,130 @@
+"""What of the stack itself reaches into nodes, on purpose: each with its reason, nothing else.
+
+An exemption is of one object by kind, namespace and name, and of the reaches that it lists. What
+training pods may mount of their node is the catalogue's to say.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from policies.plan import UNKNOWN, Planned, Pod, containers
+from railhead.catalog.fabrics import MODES
+
+
+@dataclass(frozen=True, kw_only=True)
+class Path:
+    """A directory of the node; ``container`` None is any of the pod's."""
+
+    path: str
+    container: str | None = None
+    read_only: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exemption:
+    """One object's reaches.
+
+    Args:
+        kind: of the object.
+        namespace: where it lives; None for kinds that have none.
+        name: a regular expression that its whole name matches.
+        flags: fields of the pod's spec, and ``privileged`` for its containers.
+        paths: directories of the node; None for any.
+        reason: why.
+    """
+
+    kind: str
+    namespace: str | None
+    name: str
+    flags: frozenset[str] = frozenset()
+    paths: tuple[Path, ...] | None = ()
+    reason: str
+
+
+EXEMPTIONS: tuple[Exemption, ...] = (
+    Exemption(
+        kind="DaemonSet",
+        namespace="railhead-gate",
+        name="gate-.*",
+        # A port's lossless settings are told in its own network namespace only.
+        flags=frozenset({"hostNetwork"}),
+        paths=(Path(path="/sys", read_only=True), Path(path="/dev", read_only=True)),
+        reason="the node gate looks at the node's devices, read-only, as nobody",
+    ),
+    Exemption(
+        kind="DaemonSet",
+        namespace="kube-system",
+        name=r"railhead-(tcpx|tcpxo|gcp-rdma)-installer|railhead-device-injector",
+        flags=frozenset({"hostNetwork", "hostPID", "privileged"}),
+        paths=None,
+        reason="Google's own installers load modules and put the plugin on the node",
+    ),
+    Exemption(
+        kind="ClusterTrainingRuntime",
+        namespace=None,
+        name=".*",
+        paths=tuple(
+            Path(
+                path=path.host,
+                container=None if path.container == "trainer" else path.container,
+                read_only=path.read_only,
+            )
+            for mode in MODES.values()
+            for path in mode.host_paths
+        ),
+        reason="what the fabric's mode cannot do without, by the catalogue",
+    ),
+)
+
+
+def exemption(planned: Planned) -> Exemption | None:
+    """The exemption of an object, if it has one."""
+    metadata = planned.body.get("metadata")
+    if not isinstance(metadata, Mapping):
+        return None
+    name, namespace = metadata.get("name"), metadata.get("namespace")
+    for one in EXEMPTIONS:
+        if (
+            planned.kind == one.kind
+            and isinstance(name, str)
+            and re.fullmatch(one.name, name)
+            and namespace == one.namespace
+        ):
+            return one
+    return None
+
+
+def may_mount(one: Exemption | None, pod: Pod, volume: Mapping[str, Any]) -> bool:
+    """Whether a hostPath volume is exempt, mounted as it is by the pod's containers."""
+    if one is None:
+        return False
+    if one.paths is None:
+        return True
+    path = volume["hostPath"].get("path") if isinstance(volume["hostPath"], Mapping) else None
+    return any(
+        allowed.path == path and _mounted_so(allowed, pod, volume.get("name"))
+        for allowed in one.paths
+    )
+
+
+def _mounted_so(allowed: Path, pod: Pod, volume: Any) -> bool:
+    for _, container in containers(pod):
+        if container is UNKNOWN:
+            return False
+        mounts = container.get("volumeMounts", ())
+        if mounts is UNKNOWN or not isinstance(mounts, Sequence):
+            return False
+        for mount in mounts:
+            if mount is UNKNOWN or mount.get("name") is UNKNOWN:
+                return False
+            if mount.get("name") != volume:
+                continue
+            if allowed.container not in (None, container.get("name")):
+                return False
+            if allowed.read_only and mount.get("readOnly") is not True:
+                return False
+    return True

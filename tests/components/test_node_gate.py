@@ -1,0 +1,418 @@
+"""The node gate against a real API server: the program, and what holds it to its own node."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from components.node_gate import (
+    ACCOUNT,
+    NAMESPACE,
+    POLICY,
+    daemon_set,
+    expectation,
+    gate_labels,
+    own_node_policy,
+    program,
+)
+from railhead import config
+from railhead.catalog.machines import MACHINES
+from railhead.gate.expectation import Expectation, Interface, Qos
+from railhead.gate.state import ANNOTATION, LABEL
+from tests.components.recording import REPO, lab_cluster
+from tests.components.test_api_server import Server
+from tests.engine.controlplane import PROGRAMS, ControlPlane, locate
+from tests.unit.gate import trees
+
+
+def parsed(**changes: Any) -> Any:
+    return config.parse(lab_cluster() | changes, where="test")
+
+
+def roce() -> dict[str, Any]:
+    """The lab's fabric on real machines: eight rails with a NIC each."""
+    fabric: dict[str, Any] = lab_cluster()["fabric"]
+    rails = [
+        {"name": f"rail-{i}", "master": f"rail{i}", "subnet": f"192.168.{100 + i}.0/24"}
+        for i in range(8)
+    ]
+    return fabric | {"mtu": 9000, "rails": rails, "cluster_ranges": ["10.0.0.0/8"]}
+
+
+def onprem(fabric: dict[str, Any], **changes: Any) -> Any:
+    """A cluster of real machines that is there already."""
+    pool = {
+        "name": "gpu",
+        "instance_type": "dgx-h100",
+        "nodes": 2,
+        "node_selector": {"railhead.dev/pool": "gpu"},
+    }
+    platform = {"kind": "existing", "kubeconfig": "/etc/kubeconfig"}
+    return parsed(platform=platform, pools=[pool], fabric=fabric, **changes)
+
+
+class TestExpectation:
+    def test_the_lab_proves_its_rail_and_its_stand_ins(self) -> None:
+        cluster = parsed()
+        assert expectation(cluster, cluster.pools[0]) == Expectation(
+            fabric="roce in mode rdma-shared",
+            interfaces=(Interface(name="rail0", mtu=1500),),
+            resources={"rdma/rdma_shared_device_a": 1},
+        )
+
+    def test_real_roce_proves_all_of_it(self) -> None:
+        cluster = onprem(roce())
+        found = expectation(cluster, cluster.pools[0])
+        assert found.verbs
+        assert found.link_layer == "Ethernet"
+        assert found.rate_gbps == 400
+        assert found.gpudirect == "any"
+        assert found.qos == Qos(priority=3)
+        assert found.interfaces == tuple(Interface(name=f"rail{i}", mtu=9000) for i in range(8))
+        assert found.devices == MACHINES["dgx-h100"].hcas
+
+    def test_the_site_says_what_only_it_knows(self) -> None:
+        gate = {"gpudirect": "none", "priority": 5, "ecn": False}
+        cluster = onprem(roce(), gate=gate)
+        found = expectation(cluster, cluster.pools[0])
+        assert found.gpudirect is None
+        assert found.qos == Qos(priority=5, ecn=False)
+        cluster = onprem(roce(), gate={"lossless": False})
+        assert expectation(cluster, cluster.pools[0]).qos is None
+
+    def test_no_fabric_no_gate(self) -> None:
+        cluster = onprem({"kind": "ethernet", "mode": "none"})
+        assert gate_labels(cluster) == {}
+        assert gate_labels(parsed()) == {LABEL: "ready"}
+        assert gate_labels(parsed(gate={"enabled": False})) == {}
+
+
+class TestPod:
+    def test_it_is_nobody_and_reads_only(self) -> None:
+        cluster = parsed()
+        pod = daemon_set(cluster, cluster.pools[0], "x")["template"]["spec"]
+        (container,) = pod["containers"]
+        assert container["securityContext"]["runAsNonRoot"] is True
+        assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+        assert "privileged" not in container["securityContext"]
+        assert not {"hostNetwork", "hostPID", "hostIPC"} & set(pod)
+        hosts = {v["name"] for v in pod["volumes"] if "hostPath" in v}
+        mounts = {m["name"]: m for m in container["volumeMounts"]}
+        assert hosts == {"sys", "dev"}
+        assert all(mounts[name]["readOnly"] for name in hosts)
+
+    def test_ports_are_asked_in_the_nodes_network_and_only_then(self) -> None:
+        for gate, wanted in (({}, True), ({"lossless": False}, None)):
+            cluster = onprem(roce(), gate=gate)
+            spec = daemon_set(cluster, cluster.pools[0], "x")["template"]["spec"]
+            assert spec.get("hostNetwork") is wanted
+
+    def test_the_files_run_alone_and_need_nothing_but_python(self, tmp_path: Path) -> None:
+        """As the pod has them: below a directory that is no package of ours."""
+        target = tmp_path / "program" / "railhead" / "gate"
+        target.mkdir(parents=True)
+        for name, text in program().items():
+            (target / name).write_text(text)
+        tree = trees.lab(tmp_path / "node")
+        cluster = parsed()
+        (tmp_path / "expectation.json").write_text(expectation(cluster, cluster.pools[0]).to_json())
+        done = subprocess.run(
+            [
+                *(sys.executable, "-I", "-S", "-c"),
+                f"import sys; sys.path.insert(0, {str(tmp_path / 'program')!r});"
+                "import runpy; runpy.run_module('railhead.gate', run_name='__main__')",
+                *("--once", f"--expectation={tmp_path / 'expectation.json'}"),
+                f"--sys={tree.sys}",
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.stderr == ""
+        assert "proven  interface rail0: up, MTU 9000" in done.stdout
+        # Asked by hand it knows nothing of the node's status, and says so.
+        assert "failed  resource rdma/rdma_shared_device_a" in done.stdout
+        assert done.returncode == 1
+
+
+# -- a real API server -------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    found = {name: locate(name) for name in (*PROGRAMS, "kubectl")}
+    if missing := [name for name, path in found.items() if path is None]:
+        pytest.skip(f"not built here: {', '.join(missing)}; run `railhead lab build`")
+    binaries = {name: path for name, path in found.items() if path}
+    plane = ControlPlane(tmp_path_factory.mktemp("plane"), binaries)
+    try:
+        plane.start()
+        server = Server(plane, binaries["kubectl"])
+        for body in objects():
+            server.apply(body)
+        stranger = token(server, "gate-1")
+        # A policy takes effect a moment after it was made.
+        eventually(lambda: patch(server, stranger, "node-0", READY) != "", "the policy in force")
+        yield server
+    finally:
+        plane.stop()
+
+
+def objects() -> Iterator[dict[str, Any]]:
+    yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+    for name in (ACCOUNT, "other"):
+        yield {
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": {"name": name, "namespace": NAMESPACE},
+        }
+    for index in range(2):
+        yield {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": f"node-{index}", "labels": {"pool": "gpu"}},
+        }
+        yield {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": f"gate-{index}", "namespace": NAMESPACE},
+            "spec": {
+                "nodeName": f"node-{index}",
+                "serviceAccountName": ACCOUNT,
+                "containers": [{"name": "gate", "image": "x"}],
+            },
+        }
+    rbac = "rbac.authorization.k8s.io"
+    yield {
+        "apiVersion": f"{rbac}/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": ACCOUNT},
+        # More than the stack grants, so that the policy alone is what refuses.
+        "rules": [
+            {
+                "apiGroups": [""],
+                "resources": ["nodes", "nodes/status"],
+                "verbs": ["get", "patch", "update", "delete"],
+            }
+        ],
+    }
+    yield {
+        "apiVersion": f"{rbac}/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": ACCOUNT},
+        "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": ACCOUNT},
+        "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}],
+    }
+    admission = "admissionregistration.k8s.io/v1"
+    yield {
+        "apiVersion": admission,
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": POLICY},
+        "spec": own_node_policy(),
+    }
+    yield {
+        "apiVersion": admission,
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": POLICY},
+        "spec": {"policyName": POLICY, "validationActions": ["Deny"]},
+    }
+
+
+def token(server: Server, pod: str | None) -> str:
+    bound = ["--bound-object-kind=Pod", f"--bound-object-name={pod}"] if pod else []
+    made = server.run("create", "token", ACCOUNT, "-n", NAMESPACE, *bound)
+    assert made.returncode == 0, made.stderr
+    return made.stdout.strip()
+
+
+def eventually(condition: Callable[[], bool], what: str, seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.1)
+
+
+def patch(server: Server, credential: str, node: str, change: Any, *more: str) -> str:
+    """As the holder of a token: empty when the API server takes it."""
+    bare = [str(server.kubectl), f"--server=https://127.0.0.1:{server.plane.port}"]
+    bare += [f"--certificate-authority={server.plane.folder / 'certs' / 'apiserver.crt'}"]
+    done = subprocess.run(
+        [
+            *(*bare, "--kubeconfig=/dev/null", f"--token={credential}", "patch", "node", node),
+            *("--type=merge", "-p", json.dumps(change), *more),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return "" if done.returncode == 0 else done.stderr
+
+
+READY = {"metadata": {"labels": {LABEL: "ready"}, "annotations": {ANNOTATION: "{}"}}}
+
+
+@pytest.mark.controlplane
+class TestOwnNode:
+    def test_label_and_report_of_its_own_node(self, server: Server) -> None:
+        mine = token(server, "gate-0")
+        eventually(lambda: patch(server, mine, "node-0", READY) == "", "its own node")
+        assert patch(server, mine, "node-0", {"metadata": {"labels": {LABEL: None}}}) == ""
+
+    def test_no_other_node(self, server: Server) -> None:
+        refused = patch(server, token(server, "gate-0"), "node-1", READY)
+        assert "the node that its own pod runs on" in refused
+        assert patch(server, token(server, "gate-1"), "node-1", READY) == ""
+
+    def test_no_token_without_a_pod(self, server: Server) -> None:
+        unbound = patch(server, token(server, None), "node-0", READY)
+        assert "the node that its own pod runs on" in unbound
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"metadata": {"labels": {"pool": "other"}}},
+            {"metadata": {"labels": {"pool": None}}},
+            {"metadata": {"labels": {"node-role.kubernetes.io/control-plane": ""}}},
+            {"metadata": {"annotations": {"a": "b"}}},
+            {"spec": {"unschedulable": True}},
+            {"spec": {"taints": [{"key": "a", "effect": "NoExecute"}]}},
+        ],
+        ids=json.dumps,
+    )
+    def test_nothing_else_of_it(self, server: Server, change: Any) -> None:
+        refused = patch(server, token(server, "gate-0"), "node-0", change)
+        assert "and nothing else of a node" in refused
+
+    def test_not_its_status(self, server: Server) -> None:
+        change = {"status": {"allocatable": {"nvidia.com/gpu": "8"}}}
+        refused = patch(server, token(server, "gate-0"), "node-0", change, "--subresource=status")
+        assert POLICY in refused
+
+    def test_others_write_to_nodes_as_ever(self, server: Server) -> None:
+        for change in ("a=b", "a-"):
+            assert server.run("label", "node", "node-0", change).returncode == 0
+
+    def test_the_policy_is_well_typed(self, server: Server) -> None:
+        item = json.loads(
+            server.run("get", "validatingadmissionpolicy", POLICY, "-o", "json").stdout
+        )
+        warnings = item.get("status", {}).get("typeChecking", {}).get("expressionWarnings")
+        assert not warnings, json.dumps(warnings, indent=1)
+
+
+@pytest.mark.controlplane
+class TestProgram:
+    """The program as a process, as its pod's account, on a tree that a test breaks."""
+
+    @pytest.fixture
+    def account(self, server: Server, tmp_path: Path) -> Path:
+        directory = tmp_path / "account"
+        directory.mkdir()
+        (directory / "token").write_text(token(server, "gate-0"))
+        shutil.copy(server.plane.folder / "certs" / "apiserver.crt", directory / "ca.crt")
+        return directory
+
+    @staticmethod
+    def node(server: Server) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(server.run("get", "node", "node-0", "-o", "json").stdout)
+        return found
+
+    def label(self, server: Server) -> str | None:
+        labels: dict[str, str] = self.node(server)["metadata"]["labels"]
+        return labels.get(LABEL)
+
+    def open(self, server: Server) -> list[dict[str, str]]:
+        text = self.node(server)["metadata"]["annotations"][ANNOTATION]
+        found: list[dict[str, str]] = json.loads(text)["open"]
+        return found
+
+    def test_a_life(self, server: Server, account: Path, tmp_path: Path) -> None:
+        tree = trees.lab(tmp_path / "node")
+        cluster = parsed()
+        expected = tmp_path / "expectation.json"
+        expected.write_text(expectation(cluster, cluster.pools[0]).to_json())
+        state = tmp_path / "state"
+        script = (
+            "import sys, pathlib; from railhead.gate import api, __main__ as gate;"
+            "make = api.NodeApi.in_cluster;"
+            "gate.NodeApi.in_cluster = classmethod(lambda c, n: api.NodeApi("
+            f"server=make(n).server, node=n, account=pathlib.Path({str(account)!r})));"
+            "sys.exit(gate.main(sys.argv[1:]))"
+        )
+        status = {"status": {"allocatable": {"rdma/rdma_shared_device_a": "63"}}}
+        arguments = ("patch", "node", "node-0", "--subresource=status", "--type=merge", "-p")
+        assert server.run(*arguments, json.dumps(status)).returncode == 0
+        running = subprocess.Popen(
+            [
+                *(sys.executable, "-c", script, f"--expectation={expected}", "--node=node-0"),
+                *(f"--sys={tree.sys}", f"--state={state}", "--period=0.2"),
+            ],
+            cwd=REPO,
+            env={
+                **os.environ,
+                "KUBERNETES_SERVICE_HOST": "127.0.0.1",
+                "KUBERNETES_SERVICE_PORT": str(server.plane.port),
+            },
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            eventually(lambda: self.label(server) == "ready", "a good node")
+            assert self.open(server) == []
+            assert (state / "spoken").exists()
+            # The rail goes down: the node fails, and says why and what to do.
+            trees.write(tree.sys / "class/net/rail0/operstate", "down")
+            eventually(lambda: self.label(server) == "failed", "a rail that is down")
+            (finding,) = self.open(server)
+            assert finding["subject"] == "interface rail0"
+            assert "ip link set rail0 up" in finding["remedy"]
+            trees.write(tree.sys / "class/net/rail0/operstate", "up")
+            eventually(lambda: self.label(server) == "ready", "a rail that is mended")
+            # Somebody takes the label away, or lies: it is put right.
+            assert server.run("label", "node", "node-0", f"{LABEL}-").returncode == 0
+            eventually(lambda: self.label(server) == "ready", "the label is back")
+            # A device plugin that loses its devices fails the node as well.
+            gone = {"status": {"allocatable": {"rdma/rdma_shared_device_a": "0"}}}
+            assert server.run(*arguments, json.dumps(gone)).returncode == 0
+            eventually(lambda: self.label(server) == "failed", "no devices")
+            assert self.open(server)[0]["subject"] == "resource rdma/rdma_shared_device_a"
+            # What nobody watches is not proven.
+            running.send_signal(signal.SIGTERM)
+            output, _ = running.communicate(timeout=30)
+            assert running.returncode == 0
+            assert self.label(server) is None
+            lines = [json.loads(line) for line in output.splitlines()]
+            assert lines[-1]["text"] == "label withdrawn"
+            assert (account / "token").read_text()[:40] not in output
+        finally:
+            running.kill()
+            running.wait()
+
+    def test_another_nodes_gate_changes_nothing(
+        self, server: Server, account: Path, tmp_path: Path
+    ) -> None:
+        done = subprocess.run(
+            [
+                *(sys.executable, "-c"),
+                "import sys, pathlib; from railhead.gate.api import NodeApi, ApiError\n"
+                f"api = NodeApi(server='https://127.0.0.1:{server.plane.port}', node='node-1',"
+                f" account=pathlib.Path({str(account)!r}))\n"
+                "try: api.label({'railhead.dev/fabric': 'ready'}, {})\n"
+                "except ApiError as error: print(error)",
+            ],
+            cwd=REPO,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert "the node that its own pod runs on" in done.stdout
