@@ -26,6 +26,7 @@ from railhead.config.gcp import (
     FilestoreStorage,
     GcpCluster,
     GcpExistingNetwork,
+    GcpNewNetwork,
     LustreStorage,
     NewGpuNetworks,
 )
@@ -144,13 +145,13 @@ class GcpInfrastructure(pulumi.ComponentResource):
     def _storage(self, name: str) -> Mapping[str, VolumeSource]:
         cluster, platform = self._cluster, self._cluster.platform
         access: Sequence[pulumi.Resource] = ()
-        made = not isinstance(platform.network, GcpExistingNetwork)
-        if made and any(isinstance(s, LustreStorage) for s in platform.storage):
-            access = ServiceAccess(
-                f"{name}-access",
-                ServiceAccessArgs(cluster=cluster.name, network=self.network),
-                opts=self._below,
-            ).ready
+        if isinstance(platform.network, GcpNewNetwork) and platform.network.google_services:
+            args = ServiceAccessArgs(
+                cluster=cluster.name,
+                network=self.network,
+                addresses=platform.network.google_services,
+            )
+            access = ServiceAccess(f"{name}-access", args, opts=self._below).ready
         sources: dict[str, VolumeSource] = {}
         for storage in platform.storage:
             child = f"{name}-{storage.name}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,10 +18,15 @@ PORTS = ("988", "6988")
 
 @dataclass(frozen=True, kw_only=True)
 class ServiceAccessArgs:
-    """Arguments of :class:`ServiceAccess`; ``cluster`` begins the names of all it makes."""
+    """Arguments of :class:`ServiceAccess`; ``cluster`` begins the names of all it makes.
+
+    ``addresses`` are those that Google may use: known beforehand, so that a reviewer of the plan
+    sees who is let in.
+    """
 
     cluster: str
     network: NetworkRefs
+    addresses: str
 
 
 class ServiceAccess(pulumi.ComponentResource):
@@ -36,13 +42,14 @@ class ServiceAccess(pulumi.ComponentResource):
     ) -> None:
         super().__init__("railhead:gcp:ServiceAccess", name, None, opts)
         below = pulumi.ResourceOptions(parent=self)
+        given = ipaddress.ip_network(args.addresses)
         addresses = compute.GlobalAddress(
             f"{name}-range",
             name=physical_name(args.cluster, "services"),
             purpose="VPC_PEERING",
             address_type="INTERNAL",
-            # GCP picks one that nothing else in the VPC has.
-            prefix_length=20,
+            address=str(given.network_address),
+            prefix_length=given.prefixlen,
             network=args.network.network,
             opts=below,
         )
@@ -59,9 +66,7 @@ class ServiceAccess(pulumi.ComponentResource):
             network=args.network.network,
             direction="INGRESS",
             allows=[{"protocol": "tcp", "ports": list(PORTS)}],
-            source_ranges=[
-                pulumi.Output.format("{0}/{1}", addresses.address, addresses.prefix_length)
-            ],
+            source_ranges=[args.addresses],
             opts=below,
         )
         self.ready = [connection, firewall]

@@ -36,6 +36,10 @@ _LUSTRE = {
     250: (36000, 40032000, ((6120000, 36000), (40032000, 288000))),
     125: (72000, 12240000, ((12240000, 72000),)),
 }
+# What a network of the cluster's own has addresses for.
+_FIELDS = ("nodes", "pods", "services", "google_services")
+# VPC documentation, private services access: the least that a service of Google's takes.
+_SERVICES_PREFIX = 24
 # Fabric modes whose pods name the networks of the nodes' interfaces.
 _GKE_MODES = ("gcp-rdma", "tcpxo", "tcpx")
 # Storage classes that GKE's Filestore driver brings.
@@ -90,6 +94,19 @@ def _places(raw: Raw) -> Iterator[Problem]:
     least, most = _integer(system.get("min_nodes")), _integer(system.get("max_nodes"))
     if least is not None and most is not None and least > most:
         yield "platform.system_pool.max_nodes", f"{most} is less than min_nodes, {least}"
+
+
+def _endpoint(raw: Raw) -> Iterator[Problem]:
+    endpoint = _mapping(_mapping(raw.get("platform")).get("endpoint"))
+    networks = endpoint.get("authorized_networks")
+    for index, text in enumerate(networks if isinstance(networks, list) else []):
+        found = _network(text)
+        if found is not None and found.prefixlen == 0:
+            yield (
+                f"platform.endpoint.authorized_networks[{index}]",
+                f"{text!r} is the whole internet; name networks, or take the endpoint 'dns', "
+                "which IAM guards",
+            )
 
 
 def _capacity(raw: Raw) -> Iterator[Problem]:
@@ -247,7 +264,7 @@ def _network(value: Any) -> ipaddress.IPv4Network | None:
 def _ranges(raw: Raw) -> Iterator[tuple[str, ipaddress.IPv4Network]]:
     platform = _mapping(raw.get("platform"))
     network = _mapping(platform.get("network"))
-    for field in ("nodes", "pods", "services"):
+    for field in _FIELDS:
         if found := _network(network.get(field)):
             yield f"platform.network.{field}", found
     if found := _network(_mapping(platform.get("gpu_networks")).get("cidr")):
@@ -261,7 +278,7 @@ def _addresses(raw: Raw) -> Iterator[Problem]:
             if network.overlaps(other):
                 yield path, f"{str(network)!r} overlaps {str(other)!r} of {other_path}"
         seen.append((path, network))
-    for field in ("nodes", "pods", "services"):
+    for field in _FIELDS:
         value = _mapping(_mapping(raw.get("platform")).get("network")).get(field)
         if isinstance(value, str) and ":" in value:
             yield f"platform.network.{field}", f"{value!r} is IPv6; GKE takes IPv4 here"
@@ -324,13 +341,30 @@ def _storage(raw: Raw) -> Iterator[Problem]:
             yield from _filestore(path, row)
         elif kind == "lustre":
             yield from _lustre(path, row)
-            network = _mapping(platform.get("network"))
-            if network.get("kind") == "existing" and network.get("service_connection") is not True:
-                yield (
-                    "platform.network.service_connection",
-                    f"is not true, but {path} is reached through the network's private services "
-                    "access; set that up (docs/gcp.md), then say so here",
-                )
+            yield from _service_access(path, _mapping(platform.get("network")))
+
+
+def _service_access(path: str, network: Raw) -> Iterator[Problem]:
+    kind = network.get("kind")
+    if kind == "existing" and network.get("service_connection") is not True:
+        yield (
+            "platform.network.service_connection",
+            f"is not true, but {path} is reached through the network's private services access; "
+            "set that up (docs/gcp.md), then say so here",
+        )
+    if kind != "new":
+        return
+    if network.get("google_services") is None:
+        yield (
+            "platform.network.google_services",
+            f"is missing; {path} gets its addresses from it, such as '10.8.0.0/20'",
+        )
+    found = _network(network.get("google_services"))
+    if found and found.prefixlen > _SERVICES_PREFIX:
+        yield (
+            "platform.network.google_services",
+            f"{str(found)!r} is less than the /{_SERVICES_PREFIX} that Google takes; widen it",
+        )
 
 
 def _filestore(path: str, row: Raw) -> Iterator[Problem]:
@@ -481,6 +515,7 @@ def _time(value: Any) -> datetime | None:
 
 _CHECKS: tuple[Callable[[Raw], Iterator[Problem]], ...] = (
     _places,
+    _endpoint,
     _capacity,
     _placement,
     _networking,

@@ -76,13 +76,15 @@ class GcpNewNetwork(Model):
     """A VPC of the cluster's own, with Cloud NAT: its nodes have no addresses of the internet.
 
     ``nodes``, ``pods`` and ``services`` are its subnet's primary and secondary ranges. GKE takes a
-    /24 of ``pods`` for every node. ``mtu`` is in bytes.
+    /24 of ``pods`` for every node. ``google_services`` is where Google puts what it manages for the
+    VPC, such as Lustre (private services access). ``mtu`` is in bytes.
     """
 
     kind: Literal["new"]
     nodes: IpNetwork
     pods: IpNetwork
     services: IpNetwork
+    google_services: IpNetwork | None = None
     mtu: Mtu = 8896
 
 
@@ -140,7 +142,10 @@ class DnsEndpoint(Model):
 
 
 class PublicEndpoint(Model):
-    """The control plane by a public address, for ``authorized_networks`` and nobody else."""
+    """The control plane by a public address, for ``authorized_networks`` and nobody else.
+
+    The whole internet is not one of them.
+    """
 
     kind: Literal["public"]
     authorized_networks: tuple[IpNetwork, ...] = Field(min_length=1)

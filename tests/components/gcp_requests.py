@@ -300,7 +300,7 @@ KINDS: Mapping[str, Kind] = {
     "gcp:compute/globalAddress:GlobalAddress": Kind(
         api="compute.v1",
         schema="Address",
-        rules=_same("name", "purpose", "addressType", "prefixLength", "network"),
+        rules=_same("name", "purpose", "addressType", "address", "prefixLength", "network"),
         method="compute.addresses.insert",
     ),
     "gcp:servicenetworking/connection:Connection": Kind(

@@ -509,6 +509,7 @@ def test_lustre_waits_for_its_way_in_and_its_driver_is_there() -> None:
     connection = named(recording, "gcp:servicenetworking/connection:Connection")
     firewall = named(recording, FIREWALL, "access-lustre")
     assert {connection.urn, firewall.urn} <= recording.before(named(recording, LUSTRE).urn)
+    assert firewall.inputs["sourceRanges"] == ["10.8.0.0/20"]
     assert firewall.inputs["allows"] == [{"protocol": "tcp", "ports": ["988", "6988"]}]
     legacy = variant(ULTRA, lambda c: c["platform"]["storage"][0].update(gke_support=True))
     addons = named(legacy, CLUSTER).inputs["addonsConfig"]

@@ -94,6 +94,30 @@ WRONG: list[tuple[Mapping[str, Any], list[tuple[str, Any]], str, str]] = [
     (ULTRA, [("platform.groups", GONE)], "platform.groups", "ml-researchers@example.com"),
     (ULTRA, [("platform.groups", "people@example.com")], "platform.groups", "gke-security-groups@"),
     (ULTRA, [("pools.0.name", "system")], "pools[0].name", "is the pool of the controllers"),
+    (
+        MEGA,
+        [("platform.endpoint.authorized_networks.1", "0.0.0.0/0")],
+        "platform.endpoint.authorized_networks[1]",
+        "is the whole internet",
+    ),
+    (
+        ULTRA,
+        [("platform.network.google_services", GONE)],
+        "platform.network.google_services",
+        "platform.storage[0] gets its addresses from it",
+    ),
+    (
+        ULTRA,
+        [("platform.network.google_services", "10.8.0.0/28")],
+        "platform.network.google_services",
+        "less than the /24",
+    ),
+    (
+        ULTRA,
+        [("platform.network.google_services", "10.4.0.0/20")],
+        "platform.network.google_services",
+        "overlaps '10.4.0.0/14'",
+    ),
     # Capacity.
     (
         ULTRA,
