@@ -122,6 +122,15 @@ def _interface(node: Node, expected: Expectation, interface: Interface) -> Findi
             "correct the rail's interface in the stack's file, or give the NIC its name back "
             "(udev, netplan); `ip link` on the node lists what there is",
         )
+    if expected.movable and not _switched_on(directory):
+        # The host-device CNI plugin gives an interface back switched off, and switches it on again
+        # in the next pod: that says nothing of the link.
+        return Finding(
+            subject=subject,
+            verdict="held",
+            detail="it is switched off, as a pod gives it back",
+            remedy=f"`ip link set {interface.name} up` on the node shows whether the link is there",
+        )
     state, carrier = _read(directory / "operstate"), _read(directory / "carrier")
     # A device without a notion of link, such as some virtual ones, says unknown.
     if state not in ("up", "unknown") or carrier == "0":
@@ -142,6 +151,11 @@ def _interface(node: Node, expected: Expectation, interface: Interface) -> Findi
             "in its network configuration; or a smaller fabric.mtu in the stack's file",
         )
     return Finding(subject=subject, verdict="proven", detail=f"up, MTU {mtu}")
+
+
+def _switched_on(directory: Path) -> bool:
+    flags = _read(directory / "flags")
+    return not flags or bool(int(flags, 16) & 1)
 
 
 # -- RDMA devices ------------------------------------------------------------------------------

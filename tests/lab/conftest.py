@@ -16,7 +16,7 @@ import pytest
 from railhead import paths
 from railhead.lab.cli import environment
 
-LAB = "test"
+LAB = os.environ.get("RAILHEAD_TEST_LAB", "test")
 STACK = "lab"
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -48,7 +48,8 @@ def running_lab() -> Iterator[str]:
     if not keep:
         # One that a killed run has left holds that run's jobs.
         succeed(railhead("lab", "down", "--name", LAB))
-    succeed(railhead("lab", "up", "--name", LAB))
+    # The stack uses one rail; the fabric's tests use both.
+    succeed(railhead("lab", "up", "--name", LAB, "--rails", "2"))
     yield LAB
     if not keep:
         succeed(railhead("lab", "down", "--name", LAB))

@@ -413,6 +413,16 @@ class TestMovable:
         write(tree.sys / "class/net/rail0/operstate", "down")
         assert failed(tree, replace(LAB, movable=True))
 
+    def test_what_a_pod_gave_back_is_held(self, tmp_path: Path) -> None:
+        tree = trees.lab(tmp_path)
+        write(tree.sys / "class/net/rail0/operstate", "down")
+        write(tree.sys / "class/net/rail0/flags", "0x1002")
+        assert evaluate(tree.node(), replace(LAB, movable=True))[0].verdict == "held"
+        assert failed(tree, LAB)
+        # Switched on and still without a link, it is broken.
+        write(tree.sys / "class/net/rail0/flags", "0x1003")
+        assert failed(tree, replace(LAB, movable=True))
+
     def test_devices_by_count_too(self, tmp_path: Path) -> None:
         tree = trees.infiniband(tmp_path, nics=5)
         findings = evaluate(tree.node(), replace(IB, devices=(), movable=True))
