@@ -43,7 +43,22 @@ def group() -> None:
 register_bench(app)
 
 
-@app.command()
+READ_HELP = """Say which transport a run used, whether it worked, and why not.
+
+Reads NCCL_DEBUG logs, nccl-tests and framework output in any mixture, whatever put a prefix in
+front of the lines. What the log cannot tell is `unknown`.
+
+Example: [bold]railhead nccl read job.log --expect efa --expect-gdr[/bold]
+
+\b
+Exits 0 when the logs were read. With --expect or --expect-gdr,
+8 when the log shows something else and 9 when it proves nothing.
+With --gate, 10 for tcp-fallback, 11 init-failure, 12 hang,
+13 timeout, 14 low-bandwidth, 15 other.
+"""
+
+
+@app.command(help=READ_HELP)
 def read(
     logs: Annotated[list[str], typer.Argument(metavar="LOG...", help=LOG_HELP)],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -78,18 +93,7 @@ def read(
         str | None, typer.Option("--lab", metavar="NAME", help="Use this running lab's kubeconfig.")
     ] = None,
 ) -> None:
-    r"""Say which transport a run used, whether it worked, and why not.
-
-    Reads NCCL_DEBUG logs, nccl-tests and framework output in any mixture, whatever put a prefix in
-    front of the lines. What the log cannot tell is `unknown`.
-
-    Example: [bold]railhead nccl read job.log --expect efa --expect-gdr[/bold]
-
-    \b
-    Exits 0 when the logs were read. With --expect or --expect-gdr, 8 when the log shows something
-    else and 9 when it proves nothing. With --gate, 10 for tcp-fallback, 11 init-failure, 12 hang,
-    13 timeout, 14 low-bandwidth, 15 other.
-    """
+    """Say which transport a run used (the help text is READ_HELP)."""
     from railhead.nccl import expect as gates
     from railhead.nccl import report
     from railhead.nccl.build import build

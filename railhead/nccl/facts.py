@@ -23,6 +23,13 @@ SOCKET_DEVICE = re.compile(rb"\[(\d{1,4})\]([^\s:]{1,60}):(\S+?)<\d+>")
 
 TYPES = b"float half double bfloat16 int8 int32 int64 uint8 uint32 uint64".split()
 
+# Warnings of a way that was tried in vain, of a setting that could be better, or while closing.
+HARMLESS = re.compile(
+    r"libibverbs|Plugin|plugin|Could not find|No device found|Unable to open device|ibv_open_device"
+    r"|mismatch recommended|iommu=pt|NUMA auto balancing|numa_balancing|AMD_SMI|GDR|gdr"
+    r"|operation Close|Accept failed|Could not receive type|no socket interface found in|MNNVL|NVLS"
+    r"|ignoring|deprecated|Missing|Setting |NET/Socket : no|affinity|PXN|tuner|profiler|env var",
+)
 # (id, pattern, literal where the longest one is not the best)
 ROWS: tuple[tuple[str, bytes, bytes | tuple[bytes, ...] | None], ...] = (
     # The connections. The number after the net's name is the device; (n) is the proxy's rank, PXN.
@@ -128,6 +135,8 @@ ROWS: tuple[tuple[str, bytes, bytes | tuple[bytes, ...] | None], ...] = (
         rb"Loaded coll(?:net)? plugin SHARP|Connected Coll[nN]et",
         (b" plugin SHARP", b"Connected Coll"),
     ),
+    # Any warning; those of HARMLESS are dropped.
+    ("nccl.warn", rb"NCCL WARN (?P<text>\S.{0,300})", b"NCCL WARN "),
     # Versions.
     (
         "nccl.version",
@@ -569,6 +578,10 @@ class Facts:
         if oob := re.search(r"OOB ([^\s:]{1,60}):", text["list"]):
             self.seen("oob").add(oob[1], at)
 
+    def _warn(self, text: dict[str, str], _line: Line, at: Spot) -> None:
+        if not HARMLESS.search(text["text"]):
+            self.seen("warning").add(text["text"][:80], at)
+
     def _device_old(self, text: dict[str, str], _line: Line, at: Spot) -> None:
         self.seen("device-list").add(text["net"], at)
         known = self.devices.setdefault(text["net"], {})
@@ -651,6 +664,7 @@ class Facts:
         "nccl.network-assigned": _network,
         "nccl.devices": _devices,
         "nccl.device-old": _device_old,
+        "nccl.warn": _warn,
         "ofi.tuner": _tuner,
         "tests.row-units": _row_units,
         "nccl.setting": _setting,

@@ -18,10 +18,9 @@ from pathlib import Path
 from railhead.nccl import engines
 from railhead.nccl.engines import WINDOW, Needle
 from railhead.nccl.lines import TEXT_BYTES, Line, parse
-from railhead.nccl.signs import Evidence, Hit, Hits, Sign
+from railhead.nccl.signs import MOST_KEPT, Evidence, Hit, Hits, Sign
 from railhead.nccl.sources import BLOCK, LONGEST_LINE, Block, CutError, Source, blocks, resolve
 
-KEPT = 5
 MAX_NAMES = 4096
 # A message is matched up to here: NCCL's are below 1 KiB, and no regex meets an endless line.
 MESSAGE_BYTES = 4096
@@ -409,7 +408,7 @@ class Scanner:
         if line.node is not None and len(tally.nodes) < MAX_NAMES:
             tally.nodes.add(line.node)
         spot.rank = rank
-        if len(tally.evidence) < KEPT:
+        if len(tally.evidence) < min(sign.keep, MOST_KEPT):
             tally.evidence.append(spot.evidence(match))
         if sink := self._sinks.get(sign.id):
             sink(spot, match)

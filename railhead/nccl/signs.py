@@ -10,6 +10,7 @@ from re import _parser  # type: ignore[attr-defined]  # what a regex requires, w
 from typing import Any
 
 MIN_NEEDLE = 4
+MOST_KEPT = 64
 # A container runtime writes these as \uXXXX or with a backslash in its JSON lines.
 ESCAPED = re.compile(rb'[<>&"\\\x00-\x1f\x7f-\xff]')
 
@@ -26,11 +27,13 @@ class Sign:
             groups of the first matches are kept.
         literal: bytes that every matching line holds, or several of which it holds one, for speed;
             worked out when not given.
+        keep: how many lines of evidence to keep, :data:`MOST_KEPT` at most.
     """
 
     id: str
     pattern: bytes
     literal: bytes | tuple[bytes, ...] | None = None
+    keep: int = 5
 
     @cached_property
     def regex(self) -> re.Pattern[bytes]:

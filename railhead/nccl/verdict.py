@@ -202,6 +202,13 @@ class Verdict:
         unfinished = self._unfinished()
         if unfinished is not None:
             return unfinished
+        if warned := facts.seen("warning"):
+            return Claim(
+                value="other",
+                why="NCCL warns of something, and no result shows that it went well",
+                evidence=warned.evidence(2),
+                grade=WEAK,
+            )
         for sign, why in (
             ("nccl.init-complete", "initialisation completed"),
             ("nccl.destroy", "communicators were closed in order"),

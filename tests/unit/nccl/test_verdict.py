@@ -168,6 +168,13 @@ def test_what_follows_a_failure_does_not_hide_it(read: Read) -> None:
     assert read([warn(RETRY), watchdog, "ncclRemoteError: A call failed"]).verdict == "timeout"
 
 
+def test_a_warning_without_a_result_forbids_ok(read: Read) -> None:
+    odd = warn("NET/OFI Something that nobody has seen before")
+    assert read([*logs.healthy(), odd]).verdict == "other"
+    assert read([*logs.healthy(), odd, row(1 << 30, 160.0, 300.0), AVERAGE]).verdict == "ok"
+    assert read([*logs.healthy(), warn("Failed to open libibverbs.so[.1]")]).verdict == "ok"
+
+
 def test_nothing_about_nccl_is_other(read: Read) -> None:
     reading = read(["hello", "step 1 loss 2.0", ""])
     assert (reading.transport, reading.gdr, reading.verdict) == ("unknown", "unknown", "other")
