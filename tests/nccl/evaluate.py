@@ -147,8 +147,15 @@ def score(results: Sequence[Result], dimension: str) -> dict[str, Score]:
 
 
 Table = dict[str, dict[str, dict[str, Score]]]
+# A label of fewer logs kept aside has no row of its own: it would say which of them is misread.
+FEW = 3
 # Rows of a dimension that are no labels; `all` is the whole of it, the others halves of it.
-WHOLES = {"all": "all", "threads": "of them from threads", "written": "of them written"}
+WHOLES = {
+    "all": "all",
+    "threads": "of them from threads",
+    "written": "of them written",
+    "problem": "a problem, of whatever kind",
+}
 
 
 def evaluate() -> Table:
@@ -164,9 +171,24 @@ def evaluate() -> Table:
                 some = [one for one in results if one.log.written == written]
                 if some:
                     scores[name] = score(some, dimension)["all"]
+            if dimension == "verdict":
+                scores["problem"] = alarms(results)
             for label, found in scores.items():
+                if part == "held_out" and label not in WHOLES and found.support < FEW:
+                    continue
                 table[dimension].setdefault(label, {})[part] = found
     return table
+
+
+def alarms(results: Sequence[Result]) -> Score:
+    """How often a problem is seen at all, and how often there is one where one is seen."""
+    pairs = [(one.log.labels["verdict"] != "ok", one.got["verdict"] != "ok") for one in results]
+    return Score(
+        support=sum(wanted for wanted, _ in pairs),
+        right=sum(wanted and got for wanted, got in pairs),
+        claimed=sum(got for _, got in pairs),
+        silent=0,
+    )
 
 
 def _ordered(rows: Mapping[str, Mapping[str, Score]]) -> list[str]:
@@ -186,7 +208,10 @@ def cells(found: Score | None, *, counts: bool = False) -> tuple[str, str, str]:
 
 
 def markdown(table: Table, parts: Sequence[str] = ("tune", "held_out")) -> str:
-    """The table of the documentation: the parts that every checkout has."""
+    """The table of the documentation: the parts that every checkout has.
+
+    Causes are many: those too rare for figures of their own are in the whole only.
+    """
     lines = []
     for dimension in DIMENSIONS:
         heads = [f"{TITLES[part]}: {column}" for part in parts for column in COLUMNS]
@@ -196,7 +221,7 @@ def markdown(table: Table, parts: Sequence[str] = ("tune", "held_out")) -> str:
         ]
         for label in _ordered(table[dimension]):
             row = table[dimension][label]
-            if not any(part in row for part in parts):
+            if parts[-1] not in row and (dimension == "cause" or parts[0] not in row):
                 continue
             name = f"**{WHOLES[label]}**" if label in WHOLES else f"`{label}`"
             found = [text for part in parts for text in cells(row.get(part), counts=True)]
