@@ -11,7 +11,7 @@ import pulumi_kubernetes as kubernetes
 from components.names import TRAINER_CONTAINER
 from components.queues import cluster_queues
 from components.runtimes import gpus_of
-from components.wiring import quantities, wiring
+from components.wiring import NETWORKS_NAMESPACE, Wiring, qualified, quantities, wiring
 from railhead import contract
 from railhead.catalog.fabrics import FABRICS, environment_of
 from railhead.catalog.machines import MACHINES
@@ -40,16 +40,7 @@ def build(cluster: Cluster, flavors: Mapping[str, str]) -> contract.ClusterContr
             kind=cluster.fabric.kind,
             mode=cluster.fabric.mode,
             device_resources=dict(wired.devices),
-            networks=tuple(
-                contract.Network(
-                    name=rail.network,
-                    namespace=namespace,
-                    rail=rail.rail,
-                    interface=rail.interface,
-                )
-                for namespace in cluster.namespaces
-                for rail in wired.rails
-            ),
+            networks=_networks(cluster, wired),
             environment=dict(wired.environment),
             line_rate_gbps=wired.line_rate_gbps,
             nics_per_node=wired.nics_per_node,
@@ -103,6 +94,19 @@ def build(cluster: Cluster, flavors: Mapping[str, str]) -> contract.ClusterContr
             "trainer": combination.trainer.version,
         },
         researchers=cluster.researchers,
+    )
+
+
+def _networks(cluster: Cluster, wired: Wiring) -> tuple[contract.Network, ...]:
+    """The networks of every training namespace, or of the one that operators make them in."""
+    return tuple(
+        contract.Network(
+            name=rail.network, namespace=namespace, rail=rail.rail, interface=rail.interface
+        )
+        for namespace in (
+            (NETWORKS_NAMESPACE,) if qualified(cluster.fabric) else cluster.namespaces
+        )
+        for rail in wired.rails
     )
 
 
