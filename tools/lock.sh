@@ -28,6 +28,7 @@ compile deploy.txt pyproject.toml --extra deploy --constraint requirements/dev.t
 compile lab.txt pyproject.toml --extra lab --constraint requirements/dev.txt
 compile aws.txt pyproject.toml --extra aws --constraint requirements/dev.txt
 compile gcp.txt pyproject.toml --extra gcp --constraint requirements/dev.txt
+compile nccl.txt pyproject.toml --extra nccl --constraint requirements/dev.txt
 compile build.txt requirements/build.in --constraint requirements/dev.txt
 compile go.txt requirements/go.in
 compile lock.txt requirements/lock.in
