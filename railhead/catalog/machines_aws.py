@@ -16,6 +16,7 @@ _CARDS = (
     "DescribeInstanceTypes); EC2 user guide, efa-acc-inst-types: ENA on card 0 device 0, EFA-only "
     "on card 0 device 1 and on device 0 of every other card"
 )
+_LAYOUT = "EC2 user guide, efa-acc-inst-types"
 _DOMAIN = "EC2 accelerated instances: one NVSwitch domain a machine"
 _PLACEMENT = "EC2 user guide, placement groups and Capacity Blocks for ML"
 _NO_HCA = "EFA devices are named rdmap<bus>s<slot>; the plugin finds them and nothing may pin them"
@@ -70,8 +71,8 @@ _B300 = (
     *((1, 0), (2, 0), (3, 0), (4, 0), (5, 0), (6, 0), (7, 0), (8, 0)),
     *((9, 0), (10, 0), (11, 0), (12, 0), (13, 0), (14, 0), (15, 0), (16, 0)),
 )
-# Even cards carry ENA, odd ones EFA.
-_GB200 = ((1, 0), (3, 0), (5, 0), (7, 0), (9, 0), (11, 0), (13, 0), (15, 0))
+# One EFA card of the two that each GPU has: AWS's own example.
+_GB200 = ((1, 0), (5, 0), (9, 0), (13, 0))
 
 _RATE_100 = "EC2 user guide, EFA: 100 Gbit/s a card"
 _AWSOME = "awslabs/awsome-distributed-training micro-benchmarks/nccl-tests"
@@ -259,7 +260,7 @@ MACHINES = (
         schedulable_vcpus=191,
         schedulable_memory_gib=1891,
         nics=_efa(_EIGHT, 400),
-        host_nics=_primary(400),
+        host_nics=_primary(200),
         fabrics=frozenset({"efa"}),
         nvlink_domain=8,
         limits=(
@@ -270,7 +271,8 @@ MACHINES = (
         ),
         sources=_sources(
             nics=f"{_CARDS}; 8 cards that share 3200 Gbit/s ({_KARPENTER}). The AWS PCS templates "
-            "of awsome-distributed-training attach type `efa` instead of `efa-only`"
+            "of awsome-distributed-training attach type `efa` instead of `efa-only`",
+            host_nics=f"{_LAYOUT}#efa-for-p6-b200: 200 Gbit/s of ENA a card, taken from its EFA",
         ),
     ),
     Machine(
@@ -285,14 +287,14 @@ MACHINES = (
         schedulable_vcpus=191,
         schedulable_memory_gib=3786,
         nics=_efa(_B300, 400),
-        host_nics=_primary(400),
+        host_nics=_primary(350),
         fabrics=frozenset({"efa"}),
         nvlink_domain=8,
         limits=(_ONE_ZONE, _BLOCKS, _NO_FORCED_GROUP),
         sources=_sources(
             nics="aws/amazon-vpc-cni-k8s: 17 cards; EC2 user guide: 16 EFA-only cards of 400 "
             f"Gbit/s, card 0 has no EFA; 16 EFA devices and 6400 Gbit/s in {_KARPENTER}",
-            host_nics="EC2 user guide: card 0 is ENA alone",
+            host_nics=f"{_LAYOUT}#efa-for-p6-b300: card 0 is ENA alone, 350 Gbit/s",
         ),
     ),
     Machine(
@@ -307,8 +309,8 @@ MACHINES = (
         memory_gib=960,
         schedulable_vcpus=140,
         schedulable_memory_gib=883,
-        nics=_efa(_GB200, 200),
-        host_nics=_primary(200),
+        nics=_efa(_GB200, 400),
+        host_nics=_primary(100),
         fabrics=frozenset({"efa"}),
         nvlink_domain=72,
         limits=(
@@ -325,12 +327,13 @@ MACHINES = (
             memory_gib="EC2 P6 product page: 960 GiB",
             schedulable="assumed as for machines that nobody published: four CPUs and 8 % of the "
             "memory less",
-            nics="aws/aws-parallelcluster#6930: even cards ENA, odd cards EFA-only; EC2 P6 product "
-            "page: 28.8 Tbit/s of EFA for the 18 machines of u-p6e-gb200x72, so 1600 Gbit/s a "
-            "machine and 200 a card. Sources disagree: others give 400 for each of the 8 cards "
-            "and Karpenter's generated bandwidth is 3200 with ENA",
-            host_nics="aws/aws-parallelcluster#6930: card 0 is ENA; its further even cards may "
-            "carry more ENA",
+            nics=f"{_LAYOUT}#efa-for-p6e: each GPU reaches 400 Gbit/s through a pair of cards (1 "
+            "and 3, 5 and 7, 9 and 11, 13 and 15), so 1600 Gbit/s a machine; its example, as here, "
+            "is one card of each pair at 400; all eight at 200 is the other way. "
+            "awslabs/awsome-distributed-ai#886 requests four. Karpenter's 3200 Gbit/s adds cards "
+            "that share a NIC or a GPU",
+            host_nics=f"{_LAYOUT}#efa-for-p6e: card 0 is ENA of 100 Gbit/s; even cards from 2 may "
+            "carry more ENA at the cost of EFA",
             nvlink_domain="EKS user guide, ml-eks-nvidia-ultraserver: up to 72 GPUs",
             limits="EKS user guide, ml-eks-nvidia-ultraserver",
         ),

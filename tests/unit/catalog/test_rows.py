@@ -70,6 +70,38 @@ def test_every_figure_of_a_machine_has_a_source(machine: Machine) -> None:
     assert all(measured.source for measured in machine.published)
 
 
+# EC2 user guide, efa-acc-inst-types, written by hand: where EFA goes besides card 0 device 0.
+EFA_CARDS = {
+    "p4d.24xlarge": range(4),
+    "p4de.24xlarge": range(4),
+    "p5.4xlarge": range(1),
+    "p5.48xlarge": range(32),
+    "p5e.48xlarge": range(32),
+    "p5en.48xlarge": range(16),
+    "p6-b200.48xlarge": range(8),
+    "p6-b300.48xlarge": range(1, 17),
+    "p6e-gb200.36xlarge": range(1, 17, 4),
+}
+
+
+def test_efa_is_on_the_cards_that_the_ec2_user_guide_names() -> None:
+    """One ENA interface first; EFA on device 0 of each card, on device 1 where ENA has device 0."""
+    assert {
+        machine.name: (
+            [(nic.card, nic.device, nic.interface) for nic in machine.host_nics],
+            [(nic.card, nic.device, nic.interface) for nic in machine.nics],
+        )
+        for machine in MACHINES.values()
+        if machine.provider == "aws"
+    } == {
+        name: (
+            [(0, 0, "interface")],
+            [(card, 0 if card else 1, "efa-only") for card in cards],
+        )
+        for name, cards in EFA_CARDS.items()
+    }
+
+
 @pytest.mark.parametrize("machine", MACHINES.values(), ids=lambda m: m.name)
 def test_a_machine_is_consistent_in_itself(machine: Machine) -> None:
     assert machine.gpus >= 1
