@@ -112,10 +112,19 @@ CLUES = (
     ),
     Clue(
         id="verbs-enomem",
-        pattern=rb"ibv_(?:exp_)?(?:reg_mr|create_\w+)\(.*\) failed: Cannot allocate memory",
-        seen="UCX",
-        source="openucx/ucx #8229",
+        pattern=rb"ibv_(?:exp_)?(?:reg_mr|create_\w+)\(.*\) failed: Cannot allocate memory|"
+        rb"EFA internal error: \(4112\)",
+        seen="UCX; libfabric's EFA provider",
+        source="openucx/ucx #8229; awslabs/awsome-distributed-ai #647",
         example="ibv_create_cq(cqe=4096) failed: Cannot allocate memory",
+    ),
+    Clue(
+        id="efa-mr-enomem",
+        pattern=rb"Unable to register MR: Cannot allocate memory",
+        seen="libfabric's EFA provider",
+        source="ofiwg/libfabric prov/efa/src/efa_mr.c; #9739: the device has a limit of its own",
+        example="libfabric:15409:1705531788::efa:mr:efa_mr_reg_impl():850<warn> Unable to register "
+        "MR: Cannot allocate memory",
     ),
     Clue(
         id="memlock-warning",
@@ -486,6 +495,11 @@ CAUSES = (
                 needs=("ibv-create-failed",),
                 confidence=0.65,
                 because="creating a queue fails, which NVIDIA's documentation puts down to memlock",
+            ),
+            Rule(
+                needs=("efa-mr-enomem",),
+                confidence=0.5,
+                because="EFA cannot register memory: this limit, or the device's own",
             ),
         ),
         verdict="init-failure",

@@ -74,6 +74,14 @@ CLUES = (
         example="Observed flight recorder dump signal from another rank via TCPStore.",
     ),
     Clue(
+        id="efa-peer-gone",
+        pattern=rb"Invalid receiver queue pair number \(QPN\)",
+        seen="aws-ofi-nccl over libfabric's EFA provider",
+        source="awslabs/awsome-distributed-ai #312 (a worker was killed for memory)",
+        example="NCCL WARN NET/OFI Request 0x7f08c0001d30 completed with error. RC: 5. Error: "
+        "Invalid receiver queue pair number (QPN) My EFA addr: fi_addr_efa://[fe80::1]:0:657145598",
+    ),
+    Clue(
         id="gloo-timeout",
         pattern=rb"Timed out waiting \d+ms for (?:recv|send) operation",
         seen="gloo",
@@ -310,6 +318,11 @@ CAUSES = (
                 unless=("wc-any", "connect-any"),
                 confidence=0.55,
                 because="the peer closed its connections: its process ended",
+            ),
+            Rule(
+                needs=("efa-peer-gone",),
+                confidence=0.55,
+                because="EFA's peer no longer has the queue pair: its process ended or began anew",
             ),
             Rule(
                 needs=("ras-dead",),

@@ -285,7 +285,8 @@ CLUES = (
         pattern=rb"(?:Gloo|gloo).*connect(?:FullMesh)?.*127\.0\.\d+\.\d+|"
         rb"connect \[(?:127\.0\.\d+\.\d+|::1)\]:\d+: Connection refused|"
         rb"GLOO_SOCKET_IFNAME=lo\b|Using the loopback address as fallback.*GLOO_SOCKET_IFNAME|"
-        rb"Gloo connectFullMesh failed .*remote=\[127\.",
+        rb"Gloo connectFullMesh failed .*remote=\[127\.|"
+        rb"SO_ERROR: Connection refused, remote=\[127\.",
         seen="gloo",
         source="pytorch/gloo gloo/transport/tcp/pair.cc; Debian's 127.0.1.1 in /etc/hosts",
         example="RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:799] connect "

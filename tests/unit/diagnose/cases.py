@@ -725,6 +725,37 @@ FURTHER: tuple[tuple[str, Seen, bool], ...] = (
         observed("pod-no-ipc-lock", log="NCCL WARN Call to ibv_create_cq failed\n"),
         True,
     ),
+    (
+        "memlock-limit",
+        log("EFA internal error: (4112) Failure to post internal receive buffers"),
+        True,
+    ),
+    (
+        "memlock-limit",
+        log(
+            "libfabric:1:2::efa:mr:efa_mr_regattr():632<warn> Unable to register MR: Cannot "
+            "allocate memory"
+        ),
+        False,
+    ),
+    (
+        "a-rank-died-first",
+        log(
+            "w-0:199:263 [2] process_err_completion:1562 NCCL WARN NET/OFI Request 0x7f08c0001d30 "
+            "completed with error. RC: 5. Error: Invalid receiver queue pair number (QPN) My EFA "
+            "addr: fi_addr_efa://[fe80::1]:0:657145598"
+        ),
+        False,
+    ),
+    (
+        "gloo-advertises-loopback",
+        log(
+            "RuntimeError: Gloo connectFullMesh failed with [/pytorch/third_party/gloo/gloo/"
+            "transport/tcp/pair.cc:152]",
+            "  timed out connecting: SO_ERROR: Connection refused, remote=[127.0.0.1]:14215",
+        ),
+        True,
+    ),
     ("network-policy-or-firewall", observed("netpol-blocks-peers"), False),
     ("service-mesh-sidecar", observed("pod-mesh-sidecar"), True),
     (
