@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from railhead.catalog.fabrics import MODES
@@ -20,10 +20,12 @@ class Case:
     mode: str
     platform: str
     machine: str
+    variant: str = ""
 
     @property
     def id(self) -> str:
-        return f"{self.mode}-{self.fabric}-{self.platform}"
+        plain = f"{self.mode}-{self.fabric}-{self.platform}"
+        return f"{plain}-{self.variant}" if self.variant else plain
 
 
 def _machine(fabric: str, platform: str) -> Machine | None:
@@ -59,6 +61,46 @@ def cases() -> list[Case]:
     return found
 
 
+_OWN = {
+    "network_operator": None,
+    "ipam": {"kind": "host-local", "data_dir": "/var/lib/cni/rails"},
+}
+#: (mode, fabric, platform) -> variant -> what its `fabric` section says besides.
+VARIANTS: dict[tuple[str, str, str], dict[str, dict[str, Any]]] = {
+    ("rdma-shared", "roce", "existing"): {"own-networks": _OWN},
+    ("ipoib", "infiniband", "existing"): {"own-networks": _OWN},
+    ("host-device", "roce", "existing"): {"own-networks": _OWN},
+    ("sriov-roce", "roce", "existing"): {
+        "routed": {},
+        "prefix": {"ipam": {"kind": "nv-ipam", "pool": "prefix", "per_node": 13}},
+        "manual": {"network_operator": {"ofed": {"upgrade": "manual"}}},
+        "shared": {"sriov": {"vfs": 4, "rdma_mode": "shared", "drain": True}},
+    },
+    ("efa", "efa", "aws"): {"dra": {"allocation": "dra"}},
+    ("dranet", "roce", "existing"): {
+        "selected": {
+            "driver": "existing",
+            "selector": 'device.attributes["dra.net"].ifName.startsWith("ens")',
+        }
+    },
+}
+
+
+def every() -> list[Case]:
+    """The cases, each followed by its variants."""
+    return [
+        found
+        for case in cases()
+        for found in (
+            case,
+            *(
+                replace(case, variant=variant)
+                for variant in VARIANTS.get((case.mode, case.fabric, case.platform), {})
+            ),
+        )
+    ]
+
+
 _BASE = {"lab": "lab", "existing": "lab", "aws": "aws-p5-prod", "gcp": "gcp-a3-ultra"}
 
 
@@ -69,6 +111,13 @@ def cluster(case: Case) -> dict[str, Any]:
         base = "gcp-a3-mega"
     raw = copy.deepcopy(stack_cluster(base))
     raw["fabric"] = fabric(case)
+    if case.variant:
+        raw["fabric"] |= VARIANTS[case.mode, case.fabric, case.platform][case.variant]
+    if case.variant == "routed":
+        for index, rail in enumerate(raw["fabric"]["rails"]):
+            rail["gateway"] = f"192.168.{16 * index}.1"
+    if case.variant == "dra":
+        raw["platform"]["kubernetes"] = "1.35"
     for pool in raw["pools"]:
         pool["instance_type"] = case.machine
     if case.platform == "existing":

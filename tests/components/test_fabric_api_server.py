@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from railhead.paths import charts_dir
-from tests.components.fabrics import Case, cases, cluster
+from tests.components.fabrics import Case, cluster, every
 from tests.components.recording import run_stack
 from tests.components.test_api_server import CHARTS, Server, definitions, manifests
 from tests.engine.controlplane import PROGRAMS, ControlPlane, locate
@@ -65,7 +65,7 @@ def listed(bodies: list[dict[str, Any]]) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "List", "items": bodies}
 
 
-@pytest.mark.parametrize("case", cases(), ids=lambda c: c.id)
+@pytest.mark.parametrize("case", every(), ids=lambda c: c.id)
 def test_the_server_takes_every_object_in_order_and_lets_it_go(
     server: Server, case: Case, tmp_path: Path
 ) -> None:

@@ -14,7 +14,7 @@ from components import gpu_operator, network_operator
 from railhead.config import parse
 from railhead.config.fabric import RailedFabric
 from railhead.config.gpu import GpuOperatorConfig
-from tests.components.fabrics import Case, cases, cluster
+from tests.components.fabrics import Case, cases, cluster, every
 from tests.components.recording import Recording, run_stack
 from tests.components.test_api_server import integers
 from tests.components.test_schemas import whole
@@ -47,7 +47,7 @@ def errors(body: Mapping[str, Any], schemas: Mapping[tuple[str, str], Any]) -> l
     return [f"{e.json_path}: {e.message}" for e in validator.iter_errors(body)]
 
 
-@pytest.fixture(params=cases(), ids=lambda c: c.id, scope="module")
+@pytest.fixture(params=every(), ids=lambda c: c.id, scope="module")
 def recording(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Recording:

@@ -230,7 +230,7 @@ def test_routed_rails_do_not_carry_the_bootstrap() -> None:
         rail["gateway"] = f"192.168.{16 * index}.1"
     assert "NCCL's sockets are not bound" in mistakes(raw)
     del raw["fabric"]["bootstrap"]
-    assert parse(raw, where="x")
+    assert parse(raw, where="x").fabric.mode == "sriov-roce"
 
 
 def test_macvlan_is_not_put_on_infiniband() -> None:

@@ -1,0 +1,269 @@
+"""What the objects of the modes say: drivers that do not drain, rails that stay rails, claims."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from components import claims, cni, gke_fabric, network_operator, rails, sriov
+from components.fleet import BASE_SECONDS, SECONDS_PER_NODE, patience
+from components.nccl_profile import profile
+from components.networks import configurations
+from components.queues import cluster_queue_spec
+from components.runtimes import device_requests, pod_template
+from components.wiring import bootstrap_interfaces, wiring
+from railhead.catalog.fabrics import ModeName
+from railhead.catalog.gke_plugins import GKE_PLUGINS
+from railhead.catalog.versions import COMBINATIONS
+from railhead.config import Cluster, parse
+from railhead.config.fabric import RailedFabric, SriovRoceFabric
+from tests.components.fabrics import cluster, every
+
+
+def raw(identity: str) -> dict[str, Any]:
+    return cluster(next(case for case in every() if case.id == identity))
+
+
+def stack(identity: str) -> Cluster:
+    return parse(raw(identity), where="a case")
+
+
+def policy(of: Cluster) -> dict[str, Any]:
+    fabric = of.fabric
+    assert isinstance(fabric, RailedFabric)
+    assert fabric.network_operator is not None
+    operator = COMBINATIONS[of.versions].addon("network-operator")
+    return network_operator.policy(of, fabric, fabric.network_operator, operator)
+
+
+class TestDrivers:
+    def test_manual_touches_no_node_by_itself(self) -> None:
+        ofed = policy(stack("sriov-roce-roce-existing-manual"))["ofedDriver"]
+        assert ofed["upgradePolicy"]["autoUpgrade"] is False
+        assert ofed["upgradePolicy"]["drain"]["enable"] is False
+
+    def test_rolling_waits_for_training_pods_without_end(self) -> None:
+        upgrade = policy(stack("sriov-roce-roce-existing"))["ofedDriver"]["upgradePolicy"]
+        assert upgrade["autoUpgrade"] is True
+        assert upgrade["maxParallelUpgrades"] == 1
+        assert upgrade["waitForCompletion"] == {
+            "podSelector": "kueue.x-k8s.io/podset",
+            "timeoutSeconds": 0,
+        }
+        assert upgrade["drain"]["force"] is False
+
+    def test_without_a_driver_of_its_own_it_says_nothing_of_one(self) -> None:
+        spoilt = raw("sriov-roce-roce-existing")
+        spoilt["fabric"]["network_operator"] = {}
+        of = parse(spoilt, where="a case")
+        assert "ofedDriver" not in policy(of)
+        assert isinstance(of.fabric, SriovRoceFabric)
+        assert "configDaemonNodeSelector" not in sriov.operator_config(of.fabric)
+
+    def test_virtual_functions_wait_for_the_operators_own_driver(self) -> None:
+        of = stack("sriov-roce-roce-existing")
+        assert isinstance(of.fabric, SriovRoceFabric)
+        made = sriov.node_policy(of.pools[0], of.fabric.rails[0], of.fabric)
+        assert made["nodeSelector"] == {
+            "railhead.dev/pool": "gpu",
+            "network.nvidia.com/operator.mofed.wait": "false",
+        }
+        assert made["mtu"] == 9000
+        assert sriov.operator_config(of.fabric)["disableDrain"] is True
+
+    def test_patience_grows_with_the_fleet(self) -> None:
+        small = raw("sriov-roce-roce-existing")
+        large = raw("sriov-roce-roce-existing")
+        large["pools"][0]["nodes"] = 256
+        small_s, large_s = (patience(parse(r, where="x")) for r in (small, large))
+        assert small_s == BASE_SECONDS + 2 * SECONDS_PER_NODE
+        assert large_s - small_s == 254 * SECONDS_PER_NODE
+
+    @pytest.mark.parametrize(
+        "identity", [c.id for c in every() if c.platform == "existing" and not c.variant]
+    )
+    def test_whereabouts_is_nowhere(self, identity: str) -> None:
+        of = stack(identity)
+        if isinstance(of.fabric, RailedFabric):
+            assert "whereabouts" not in json.dumps(policy(of))
+
+
+class TestDevicePlugins:
+    def test_the_shared_plugin_has_the_rails_and_no_other_device(self) -> None:
+        config = json.loads(
+            policy(stack("rdma-shared-roce-existing"))["rdmaSharedDevicePlugin"]["config"]
+        )
+        (entry,) = config["configList"]
+        assert entry["resourcePrefix"] + "/" + entry["resourceName"] == "rdma/rdma_shared_device_a"
+        assert entry["selectors"] == {"ifNames": [f"ens{i}np0" for i in range(8)]}
+
+    def test_infiniband_without_rails_is_picked_by_its_link(self) -> None:
+        config = json.loads(
+            policy(stack("rdma-shared-infiniband-existing"))["rdmaSharedDevicePlugin"]["config"]
+        )
+        assert config["configList"][0]["selectors"]["linkTypes"] == ["infiniband"]
+
+    def test_a_whole_nic_is_a_resource_of_its_rail(self) -> None:
+        config = json.loads(
+            policy(stack("host-device-roce-existing"))["sriovDevicePlugin"]["config"]
+        )
+        assert [r["resourceName"] for r in config["resourceList"]] == [
+            f"rail_{i}" for i in range(8)
+        ]
+        assert all(r["selectors"]["isRdma"] for r in config["resourceList"])
+
+    @pytest.mark.parametrize(("gpus", "efa", "pages"), [(8, 32, 5120), (4, 16, 2560), (1, 4, 640)])
+    def test_a_part_of_a_node_gets_its_part_of_the_nics(
+        self, gpus: int, efa: int, pages: int
+    ) -> None:
+        of = stack("efa-efa-aws")
+        wired = wiring(of, of.pools[0], gpus)
+        assert wired.requests() == {
+            "vpc.amazonaws.com/efa": str(efa),
+            "hugepages-2Mi": f"{pages}Mi",
+        }
+
+    def test_quotas_cover_every_device_and_the_pages(self) -> None:
+        of = stack("efa-efa-aws")
+        pool = of.pools[0]
+        (group,) = cluster_queue_spec(of, [pool], {pool.name: "f"})["resourceGroups"]
+        quota = {r["name"]: r["nominalQuota"] for r in group["flavors"][0]["resources"]}
+        assert quota["vpc.amazonaws.com/efa"] == str(32 * pool.nodes)
+        assert quota["hugepages-2Mi"] == f"{5120 * pool.nodes}Mi"
+        assert set(device_requests(of, of.runtimes[0])) <= set(quota)
+
+
+class TestRails:
+    def test_a_block_for_each_node_holds_its_pods(self) -> None:
+        of = stack("sriov-roce-roce-existing")
+        assert isinstance(of.fabric, SriovRoceFabric)
+        kind, spec = rails.address_pool(of.fabric.rails[1], of.fabric, 8)
+        assert (kind, spec) == ("IPPool", {"subnet": "192.168.16.0/20", "perNodeBlockSize": 8})
+
+    def test_the_nodes_own_addresses_are_kept_at_the_end(self) -> None:
+        spoilt = raw("sriov-roce-roce-existing")
+        spoilt["fabric"]["rails"][0]["range_end"] = "192.168.15.199"
+        of = parse(spoilt, where="a case")
+        assert isinstance(of.fabric, SriovRoceFabric)
+        _, spec = rails.address_pool(of.fabric.rails[0], of.fabric, 8)
+        assert spec["exclusions"] == [{"startIP": "192.168.15.200", "endIP": "192.168.15.254"}]
+
+    @pytest.mark.parametrize(("pods", "prefix"), [(1, 30), (5, 29), (6, 28), (13, 28), (14, 27)])
+    def test_a_routed_rail_has_a_subnet_a_node(self, pods: int, prefix: int) -> None:
+        spoilt = raw("sriov-roce-roce-existing-prefix")
+        spoilt["fabric"]["ipam"]["per_node"] = pods
+        of = parse(spoilt, where="a case")
+        assert isinstance(of.fabric, SriovRoceFabric)
+        kind, spec = rails.address_pool(of.fabric.rails[0], of.fabric, 8)
+        assert kind == "CIDRPool"
+        assert spec["perNodeNetworkPrefix"] == prefix
+        # Its own address, its gateway and its broadcast address are no pod's.
+        assert 2 ** (32 - prefix) - 3 >= pods > 2 ** (31 - prefix) - 3
+
+    def test_flat_rails_carry_the_bootstrap_and_routed_ones_do_not(self) -> None:
+        flat = bootstrap_interfaces(stack("sriov-roce-roce-existing").fabric)
+        assert flat == tuple(f"net{i + 1}" for i in range(8))
+        assert bootstrap_interfaces(stack("sriov-roce-roce-existing-routed").fabric) == ("eth0",)
+        assert bootstrap_interfaces(stack("sriov-ib-infiniband-existing").fabric) == ("eth0",)
+
+    def test_what_comes_from_a_routed_rail_leaves_by_it(self) -> None:
+        of = stack("sriov-roce-roce-existing-routed")
+        assert isinstance(of.fabric, SriovRoceFabric)
+        types = [
+            plugin["type"]
+            for plugin in cni.chained(of.fabric.rails[0], of.fabric, shared_wire=True)
+        ]
+        assert types == ["sbr", "tuning", "rdma"]
+        flat = stack("sriov-roce-roce-existing")
+        assert isinstance(flat.fabric, SriovRoceFabric)
+        chained = cni.meta_plugins(flat.fabric.rails[0], flat.fabric)
+        assert [p["type"] for p in json.loads(f"[{chained}]")] == ["tuning", "rdma"]
+
+    def test_shared_rdma_namespaces_move_no_rdma_device(self) -> None:
+        of = stack("sriov-roce-roce-existing-shared")
+        assert isinstance(of.fabric, SriovRoceFabric)
+        chained = cni.meta_plugins(of.fabric.rails[0], of.fabric)
+        assert [p["type"] for p in json.loads(f"[{chained}]")] == ["tuning"]
+        assert sriov.pool_config(of.pools[0], of.fabric)["rdmaMode"] == "shared"
+
+    @pytest.mark.parametrize(
+        ("identity", "plugin"),
+        [
+            ("rdma-shared-roce-existing-own-networks", "macvlan"),
+            ("ipoib-infiniband-existing-own-networks", "ipoib"),
+            ("host-device-roce-existing-own-networks", "host-device"),
+        ],
+    )
+    def test_without_an_operator_the_stack_writes_the_networks(
+        self, identity: str, plugin: str
+    ) -> None:
+        found = configurations(stack(identity))
+        assert set(found) == {f"rail-{i}" for i in range(8)}
+        for configuration in found.values():
+            first = configuration.get("plugins", [configuration])[0]
+            assert first["type"] == plugin
+            assert first["ipam"]["type"] == "host-local"
+            assert first.get("mtu") == (9000 if plugin == "macvlan" else None)
+
+    def test_the_labs_network_is_one_plugin(self) -> None:
+        (configuration,) = configurations(stack("rdma-shared-roce-lab")).values()
+        assert "plugins" not in configuration
+        (moved,) = configurations(stack("host-device-roce-lab")).values()
+        assert (moved["type"], moved["device"]) == ("host-device", "rail0")
+
+
+class TestClaims:
+    def test_a_class_and_a_selector(self) -> None:
+        (spec,) = claims.templates(stack("dranet-roce-existing-selected")).values()
+        (request,) = spec["spec"]["devices"]["requests"]
+        assert request["exactly"]["deviceClassName"] == "railhead-rdma"
+        assert request["exactly"]["selectors"][0]["cel"]["expression"].startswith("device.")
+
+    def test_managed_dranet_and_efa_have_classes_of_their_own(self) -> None:
+        for identity, name in (
+            ("dranet-gcp-rdma-gcp", "mrdma.google.com"),
+            ("efa-efa-aws-dra", "efa.networking.k8s.aws"),
+        ):
+            (spec,) = claims.templates(stack(identity)).values()
+            (request,) = spec["spec"]["devices"]["requests"]
+            assert request["exactly"]["deviceClassName"] == name
+
+    def test_dra_requests_no_extended_resource(self) -> None:
+        of = stack("efa-efa-aws-dra")
+        assert "vpc.amazonaws.com/efa" not in device_requests(of, of.runtimes[0])
+        claimed = pod_template(of, of.runtimes[0])["spec"]["resourceClaims"]
+        assert claimed == [{"name": "rdma", "resourceClaimTemplateName": "railhead-nics-32"}]
+
+
+class TestGoogle:
+    @pytest.mark.parametrize("mode", list(GKE_PLUGINS))
+    def test_an_installer_goes_to_the_machines_it_is_for_and_no_other(self, mode: str) -> None:
+        spec = gke_fabric.installer(ModeName(mode), GKE_PLUGINS[mode])["template"]["spec"]
+        (term,) = spec["affinity"]["nodeAffinity"][
+            "requiredDuringSchedulingIgnoredDuringExecution"
+        ]["nodeSelectorTerms"]
+        (expression,) = term["matchExpressions"]
+        assert expression["values"] == list(GKE_PLUGINS[mode].accelerators)
+        mounted = {m["name"] for c in spec["initContainers"] for m in c.get("volumeMounts", [])}
+        assert mounted == {v["name"] for v in spec["volumes"]}
+
+    def test_images_are_pinned(self) -> None:
+        for plugin in GKE_PLUGINS.values():
+            for image in (plugin.installer, *([plugin.daemon.image] if plugin.daemon else [])):
+                assert image.tag not in ("", "latest")
+
+
+def test_the_profile_says_why_and_leaves_out_what_differs_between_machines() -> None:
+    mixed = raw("gcp-rdma-gcp-rdma-existing")
+    mixed["pools"].append(mixed["pools"][0] | {"name": "b200", "instance_type": "a4-highgpu-8g"})
+    mixed["queues"][0]["pools"].append("b200")
+    of = parse(mixed, where="a case")
+    files = profile(of)
+    assert "NCCL_TUNER_CONFIG_PATH" not in files["nccl.conf"]
+    assert "NCCL_NET=gIB\n" in files["nccl.conf"]
+    # The library path is the loader's, which reads no file of NCCL.
+    assert "LD_LIBRARY_PATH" not in files["nccl.conf"]
+    assert "LD_LIBRARY_PATH=/usr/local/gib/lib64" in files["environment"]
+    assert wiring(of, of.pools[1]).environment["NCCL_TUNER_CONFIG_PATH"].endswith("a4.txtpb")
