@@ -33,7 +33,6 @@ def build(
         tuple(known.values()),
         sinks=sinks,
         counted={
-            "nccl.comm-nodes": facts.count_nodes,
             "nccl.init-start": facts.count_started,
             "nccl.init-complete": facts.count_completed,
             "nccl.destroy": facts.count_completed,

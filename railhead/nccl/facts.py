@@ -501,15 +501,6 @@ class Facts:
             self.rank_by_process[process] = (ranks, rank)
         return known, rank
 
-    def count_nodes(self, match: re.Match[bytes]) -> None:
-        """A further line with nNodes."""
-        self.counting = True
-        key = self.comm_of.get(f"{match['comm'].decode()} {int(match['rank'])} {int(match['n'])}")
-        known = self.comms.get(key) if key is not None else None
-        if known is not None:
-            known.nodes = int(match["nodes"])
-            known.mnnvl |= match["mnnvl"] == b"1"
-
     def count_started(self, match: re.Match[bytes]) -> None:
         """A further ``Init START``."""
         if known := self._known(match):

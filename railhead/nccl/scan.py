@@ -32,7 +32,7 @@ HEAVY_COUNT, EXACT_COUNT, HEAVY_EVERY = 500, 10_000, 1 << 19
 # Matches of sampled literals that the engine reports before it is built anew without them.
 STALE = 20_000
 # From so many matches of a sign on, its lines are no longer taken apart: they are counted.
-FULL = 100
+FULL, FULL_COUNTED = 100, 1500
 SAMPLES = 3
 SAMPLE_WINDOW = 1 << 14
 SCANNERS = 2
@@ -221,6 +221,7 @@ class Scanner:
         self._heavy: frozenset[int] = frozenset()
         self._seen = [0] * len(numbers)
         self._sampled: list[int] = []
+        self._settled: set[int] = set()
         self._stale = 0
         self._result = Scan()
 
@@ -348,19 +349,35 @@ class Scanner:
 
     def _count_only(self, data: bytearray, start: int, end: int, needles: set[int]) -> bool:
         """Count a line of signs that were seen often; False when it must be taken apart."""
-        signs = {sign.id: (sign, needle) for needle in needles for sign in self._signs_of[needle]}
         tallies = self._tallies
-        for identifier in signs:
-            tally = tallies.get(identifier)
-            if tally is None or tally.count < FULL or identifier in self._always:
-                return False
-        for sign, needle in signs.values():
-            if match := sign.regex.search(data, start, min(end, start + MESSAGE_BYTES)):
+        end = min(end, start + MESSAGE_BYTES)
+        for needle in needles:
+            if needle not in self._settled:
+                if not self._settles(needle):
+                    return False
+                self._settled.add(needle)
+        seen: set[str] = set()
+        for needle in needles:
+            for sign in self._signs_of[needle]:
+                match = None if sign.id in seen else sign.regex.search(data, start, end)
+                if match is None:
+                    continue
+                seen.add(sign.id)
                 tally = tallies[sign.id]
                 tally.count += 1
-                tally.exact &= needle not in self._heavy
+                if needle in self._heavy:
+                    tally.exact = False
                 if counted := self._counted.get(sign.id):
                     counted(match)
+        return True
+
+    def _settles(self, needle: int) -> bool:
+        """Were all its signs seen often enough, and does nobody want each of their lines?"""
+        for sign in self._signs_of[needle]:
+            tally = self._tallies.get(sign.id)
+            enough = FULL_COUNTED if sign.id in self._counted else FULL
+            if tally is None or tally.count < enough or sign.id in self._always:
+                return False
         return True
 
     def _weigh(self) -> None:

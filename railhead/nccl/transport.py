@@ -383,21 +383,27 @@ class Judge:
     def communicator(self, key: str, comm: Comm) -> Communicator:
         """One communicator, with a transport where its own connections show it."""
         transport, gdr = "unknown", "unknown"
+        nodes = comm.nodes
+        if nodes is None and comm.ranks == self.ranks():
+            # Another communicator of all ranks tells on how many nodes they are.
+            same = (one.nodes for one in self.facts.comms.values() if one.ranks == comm.ranks)
+            nodes = next((count for count in same if count), None)
         if comm.nets:
             kind = net_kind(comm.nets.most_common(1)[0][0]) or ""
             transport = self._named(kind, (), "").value
             gdr = "no" if comm.staged else "yes"
             if transport == "socket":
                 gdr = "no"
-        elif comm.nodes == 1 or (comm.mnnvl and comm.completed):
+        elif nodes == 1 or (comm.mnnvl and comm.completed):
             transport, gdr = "p2p/shm-only", "no"
-        elif (comm.nodes or 0) > 1 and len(self.facts.channels.counts) == 1:
+        elif (nodes or 0) > 1 and len(self.facts.channels.counts) == 1:
             # Its own connections were not looked at; all that were went over one network.
-            transport = self._of_channels().value
+            whole = self._of_channels()
+            transport, gdr = whole.value, self.gdr(whole)[0].value
         return Communicator(
             id=key,
             ranks=comm.ranks,
-            nodes=comm.nodes,
+            nodes=nodes,
             started=frozenset(comm.started),
             completed=frozenset(comm.completed),
             aborted=frozenset(comm.aborted),
