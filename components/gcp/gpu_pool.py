@@ -11,8 +11,8 @@ from pulumi_gcp import compute, container
 from components.gcp.gke_cluster import CLOUD_PLATFORM, location
 from components.gcp.node_networks import AttachedNetwork
 from components.names import physical_name
-from railhead.catalog.gke import GKE_MACHINES, GkeMachine
-from railhead.catalog.machines import MACHINES
+from railhead.catalog.gke import GkeMachine
+from railhead.catalog.machines import GKE_MACHINES, MACHINES
 from railhead.config.checks_gcp import given_by_gke
 from railhead.config.gcp import (
     CompactPlacement,

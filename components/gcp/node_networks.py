@@ -10,8 +10,8 @@ import pulumi
 from pulumi_gcp import compute
 
 from components.names import physical_name
-from railhead.catalog.gke import GKE_MACHINES, NodeNetwork, node_networks
-from railhead.catalog.machines import MACHINES
+from railhead.catalog.gke import NodeNetwork, node_networks
+from railhead.catalog.machines import GKE_MACHINES, MACHINES
 from railhead.config.gcp import ExistingGpuNetworks, NewGpuNetworks
 
 

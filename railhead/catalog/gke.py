@@ -1,20 +1,16 @@
-"""GKE: what a node pool of each machine type needs beside the machine's own row, with sources.
+"""GKE: what a node pool of a machine type needs, and the networks of its nodes' interfaces.
 
-A machine type that GKE has is one row here besides its row in :mod:`railhead.catalog.machines`,
-which has its network interfaces; :func:`node_networks` names their networks.
+The rows are with the machines', in :mod:`railhead.catalog.machines_gcp`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from railhead.catalog.machine import Machine
-
-_TOOLKIT = "GoogleCloudPlatform/cluster-toolkit"
-_POOL = f"{_TOOLKIT}, modules/compute/gke-node-pool"
+if TYPE_CHECKING:
+    from railhead.catalog.machine import Machine
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,130 +73,3 @@ def node_networks(machine: Machine) -> tuple[NodeNetwork, ...]:
         for index, nic in enumerate(machine.nics)
     ]
     return (*host, *fabric)
-
-
-_SSDS = f"{_POOL}/disk_definitions.tf: local_ssd_count_ephemeral_storage"
-_FLEX = f"{_POOL}/main.tf: compact placement with flex-start is only for A3 Ultra, A4 and H4D"
-_COMPACT = "GKE documentation, Define compact placement for GKE nodes"
-_DRANET = "GKE documentation, Allocate network resources by using GKE managed DRANET"
-
-GKE_MACHINES: Mapping[str, GkeMachine] = MappingProxyType(
-    {
-        "a3-highgpu-8g": GkeMachine(
-            accelerator="nvidia-h100-80gb",
-            network_profile=None,
-            mtu=8244,
-            local_ssds=16,
-            compact=True,
-            least_max_distance=2,
-            flex_start_compact=False,
-            dranet=False,
-            accelerator_topology=None,
-            sources=MappingProxyType(
-                {
-                    "accelerator": f"{_TOOLKIT}, examples/gke-a3-highgpu",
-                    "mtu": f"{_TOOLKIT}, examples/gke-a3-highgpu: multivpc",
-                    "local_ssds": _SSDS,
-                    "compact": _COMPACT,
-                    "least_max_distance": "dstackai/dstack#2586: max_distance 1 fails on "
-                    "a3-highgpu",
-                    "flex_start_compact": _FLEX,
-                    "dranet": _DRANET,
-                }
-            ),
-        ),
-        "a3-megagpu-8g": GkeMachine(
-            accelerator="nvidia-h100-mega-80gb",
-            network_profile=None,
-            mtu=8244,
-            local_ssds=16,
-            compact=True,
-            least_max_distance=1,
-            flex_start_compact=False,
-            dranet=False,
-            accelerator_topology=None,
-            sources=MappingProxyType(
-                {
-                    "accelerator": f"{_TOOLKIT}, examples/gke-a3-megagpu",
-                    "mtu": f"{_TOOLKIT}, examples/gke-a3-megagpu: multivpc",
-                    "local_ssds": _SSDS,
-                    "compact": _COMPACT,
-                    "least_max_distance": "no limit was found published",
-                    "flex_start_compact": _FLEX,
-                    "dranet": _DRANET,
-                }
-            ),
-        ),
-        "a3-ultragpu-8g": GkeMachine(
-            accelerator="nvidia-h200-141gb",
-            network_profile="vpc-roce",
-            mtu=8896,
-            local_ssds=32,
-            compact=True,
-            least_max_distance=1,
-            flex_start_compact=True,
-            dranet=True,
-            accelerator_topology=None,
-            sources=MappingProxyType(
-                {
-                    "accelerator": f"{_TOOLKIT}, examples/gke-a3-ultragpu",
-                    "network_profile": "VPC documentation, RDMA network profiles",
-                    "mtu": "VPC documentation, RDMA network profiles: 8896 is recommended",
-                    "local_ssds": _SSDS,
-                    "compact": _COMPACT,
-                    "least_max_distance": "no limit was found published",
-                    "flex_start_compact": _FLEX,
-                    "dranet": _DRANET,
-                }
-            ),
-        ),
-        "a4-highgpu-8g": GkeMachine(
-            accelerator="nvidia-b200",
-            network_profile="vpc-roce",
-            mtu=8896,
-            local_ssds=32,
-            compact=True,
-            least_max_distance=1,
-            flex_start_compact=True,
-            dranet=True,
-            accelerator_topology=None,
-            sources=MappingProxyType(
-                {
-                    "accelerator": f"{_TOOLKIT}, examples/gke-a4",
-                    "network_profile": "VPC documentation, RDMA network profiles",
-                    "mtu": "VPC documentation, RDMA network profiles: 8896 is recommended",
-                    "local_ssds": _SSDS,
-                    "compact": _COMPACT,
-                    "least_max_distance": "no limit was found published",
-                    "flex_start_compact": _FLEX,
-                    "dranet": _DRANET,
-                }
-            ),
-        ),
-        "a4x-highgpu-4g": GkeMachine(
-            accelerator="nvidia-gb200",
-            network_profile="vpc-roce",
-            mtu=8896,
-            local_ssds=0,
-            compact=False,
-            least_max_distance=1,
-            flex_start_compact=False,
-            dranet=True,
-            accelerator_topology="1x72",
-            sources=MappingProxyType(
-                {
-                    "accelerator": f"{_TOOLKIT}, examples/gke-a4x",
-                    "network_profile": "VPC documentation, RDMA network profiles",
-                    "mtu": "VPC documentation, RDMA network profiles: 8896 is recommended",
-                    "local_ssds": "container.v1, EphemeralStorageLocalSsdConfig: 0 is the machine "
-                    "type's own number where it dictates one",
-                    "compact": f"{_TOOLKIT}, examples/gke-a4x: a workload policy instead",
-                    "least_max_distance": "no limit was found published",
-                    "flex_start_compact": _FLEX,
-                    "dranet": _DRANET,
-                    "accelerator_topology": f"{_TOOLKIT}, examples/gke-a4x: workload_policy",
-                }
-            ),
-        ),
-    }
-)

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from railhead.catalog.gke import GkeMachine
+
 Platform = Literal["lab", "existing", "aws", "gcp"]
 Provider = Literal["lab", "aws", "gcp", "azure", "oci", "metal"]
 #: What a network interface is to whoever attaches it: an EC2 `InterfaceType`, a Compute Engine
@@ -82,6 +84,7 @@ class Machine:
         nvlink_domain: how many GPUs one NVLink domain has; more than ``gpus`` spans machines.
         limits: what matters for where and how it can be had, one sentence each.
         published: results of nccl-tests that others measured on it.
+        gke: what a node pool of GKE needs for it; None where GKE has it not.
         sources: field name -> where its figure was read, or why there is none.
     """
 
@@ -103,6 +106,7 @@ class Machine:
     nvlink_domain: int
     limits: tuple[str, ...] = ()
     published: tuple[Measurement, ...] = ()
+    gke: GkeMachine | None = None
     sources: Mapping[str, str]
 
     @property

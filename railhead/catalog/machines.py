@@ -17,9 +17,19 @@ from railhead.catalog import (
     machines_metal,
     machines_oci,
 )
+from railhead.catalog.gke import GkeMachine
 from railhead.catalog.machine import FIGURES, Interface, Machine, Measurement, Nic, Platform
 
-__all__ = ["FIGURES", "MACHINES", "Interface", "Machine", "Measurement", "Nic", "Platform"]
+__all__ = [
+    "FIGURES",
+    "GKE_MACHINES",
+    "MACHINES",
+    "Interface",
+    "Machine",
+    "Measurement",
+    "Nic",
+    "Platform",
+]
 
 MACHINES: Mapping[str, Machine] = MappingProxyType(
     {
@@ -34,4 +44,9 @@ MACHINES: Mapping[str, Machine] = MappingProxyType(
         )
         for machine in rows
     }
+)
+
+#: What GKE needs for each machine type that it has.
+GKE_MACHINES: Mapping[str, GkeMachine] = MappingProxyType(
+    {name: machine.gke for name, machine in MACHINES.items() if machine.gke is not None}
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from railhead.catalog.gke import GkeMachine
 from railhead.catalog.machine import GIB, SCHEDULABLE_ASSUMED, Machine, Measurement, Nic
 
 _FAMILY = (
@@ -12,8 +13,14 @@ _FAMILY = (
     "skypilot-org/skypilot-catalog v8, from the SKU list"
 )
 _NICS = "Compute Engine documentation, networking and GPU machines"
-_PLACEMENT = "GKE documentation, compact placement; railhead/catalog/gke.py has it as fields"
+_PLACEMENT = "GKE documentation, compact placement; `gke` has it as fields"
 _LAB = "elideng-sg/hypercomputer-internode-deepdive, a measured lab"
+_TOOLKIT = "GoogleCloudPlatform/cluster-toolkit"
+_POOL = f"{_TOOLKIT}, modules/compute/gke-node-pool"
+_SSDS = f"{_POOL}/disk_definitions.tf: local_ssd_count_ephemeral_storage"
+_FLEX = f"{_POOL}/main.tf: compact placement with flex-start is only for A3 Ultra, A4 and H4D"
+_COMPACT = "GKE documentation, Define compact placement for GKE nodes"
+_DRANET = "GKE documentation, Allocate network resources by using GKE managed DRANET"
 
 
 def _sources(**own: str) -> Mapping[str, str]:
@@ -96,6 +103,29 @@ MACHINES = (
                 source=f"{_LAB} (GPUDirect-TCPX)",
             ),
         ),
+        gke=GkeMachine(
+            accelerator="nvidia-h100-80gb",
+            network_profile=None,
+            mtu=8244,
+            local_ssds=16,
+            compact=True,
+            least_max_distance=2,
+            flex_start_compact=False,
+            dranet=False,
+            accelerator_topology=None,
+            sources=MappingProxyType(
+                {
+                    "accelerator": f"{_TOOLKIT}, examples/gke-a3-highgpu",
+                    "mtu": f"{_TOOLKIT}, examples/gke-a3-highgpu: multivpc",
+                    "local_ssds": _SSDS,
+                    "compact": _COMPACT,
+                    "least_max_distance": "dstackai/dstack#2586: max_distance 1 fails on "
+                    "a3-highgpu",
+                    "flex_start_compact": _FLEX,
+                    "dranet": _DRANET,
+                }
+            ),
+        ),
         sources=_sources(nics=f"{_NICS}: 1000 Gbit/s, four GPU NICs of 200 and one of the host"),
     ),
     Machine(
@@ -132,6 +162,28 @@ MACHINES = (
                 source=f"{_LAB}, lab-22 (GPUDirect-TCPXO), algbw 201",
             ),
         ),
+        gke=GkeMachine(
+            accelerator="nvidia-h100-mega-80gb",
+            network_profile=None,
+            mtu=8244,
+            local_ssds=16,
+            compact=True,
+            least_max_distance=1,
+            flex_start_compact=False,
+            dranet=False,
+            accelerator_topology=None,
+            sources=MappingProxyType(
+                {
+                    "accelerator": f"{_TOOLKIT}, examples/gke-a3-megagpu",
+                    "mtu": f"{_TOOLKIT}, examples/gke-a3-megagpu: multivpc",
+                    "local_ssds": _SSDS,
+                    "compact": _COMPACT,
+                    "least_max_distance": "no limit was found published",
+                    "flex_start_compact": _FLEX,
+                    "dranet": _DRANET,
+                }
+            ),
+        ),
         sources=_sources(nics=f"{_NICS}: 1800 Gbit/s, eight GPU NICs of 200 and one of the host"),
     ),
     Machine(
@@ -150,6 +202,29 @@ MACHINES = (
         fabrics=frozenset({"gcp-rdma"}),
         nvlink_domain=8,
         limits=(_ROCE_ZONE,),
+        gke=GkeMachine(
+            accelerator="nvidia-h200-141gb",
+            network_profile="vpc-roce",
+            mtu=8896,
+            local_ssds=32,
+            compact=True,
+            least_max_distance=1,
+            flex_start_compact=True,
+            dranet=True,
+            accelerator_topology=None,
+            sources=MappingProxyType(
+                {
+                    "accelerator": f"{_TOOLKIT}, examples/gke-a3-ultragpu",
+                    "network_profile": "VPC documentation, RDMA network profiles",
+                    "mtu": "VPC documentation, RDMA network profiles: 8896 is recommended",
+                    "local_ssds": _SSDS,
+                    "compact": _COMPACT,
+                    "least_max_distance": "no limit was found published",
+                    "flex_start_compact": _FLEX,
+                    "dranet": _DRANET,
+                }
+            ),
+        ),
         sources=_sources(
             nics=f"{_NICS}: 3600 Gbit/s, eight ConnectX-7 of 400 for GPUs and 400 of the host",
             hcas=_GIB_PLUGIN,
@@ -181,6 +256,29 @@ MACHINES = (
                 source=f"{_LAB} (gIB), algbw 402",
             ),
         ),
+        gke=GkeMachine(
+            accelerator="nvidia-b200",
+            network_profile="vpc-roce",
+            mtu=8896,
+            local_ssds=32,
+            compact=True,
+            least_max_distance=1,
+            flex_start_compact=True,
+            dranet=True,
+            accelerator_topology=None,
+            sources=MappingProxyType(
+                {
+                    "accelerator": f"{_TOOLKIT}, examples/gke-a4",
+                    "network_profile": "VPC documentation, RDMA network profiles",
+                    "mtu": "VPC documentation, RDMA network profiles: 8896 is recommended",
+                    "local_ssds": _SSDS,
+                    "compact": _COMPACT,
+                    "least_max_distance": "no limit was found published",
+                    "flex_start_compact": _FLEX,
+                    "dranet": _DRANET,
+                }
+            ),
+        ),
         sources=_sources(
             nics=f"{_NICS}: 3600 Gbit/s, eight ConnectX-7 of 400 for GPUs and 400 of the host",
             hcas=_GIB_PLUGIN,
@@ -207,6 +305,31 @@ MACHINES = (
             "sold in blocks of 18 machines, one NVLink domain: a workload policy with "
             "acceleratorTopology 1x72",
             "no service level agreement of Compute Engine",
+        ),
+        gke=GkeMachine(
+            accelerator="nvidia-gb200",
+            network_profile="vpc-roce",
+            mtu=8896,
+            local_ssds=0,
+            compact=False,
+            least_max_distance=1,
+            flex_start_compact=False,
+            dranet=True,
+            accelerator_topology="1x72",
+            sources=MappingProxyType(
+                {
+                    "accelerator": f"{_TOOLKIT}, examples/gke-a4x",
+                    "network_profile": "VPC documentation, RDMA network profiles",
+                    "mtu": "VPC documentation, RDMA network profiles: 8896 is recommended",
+                    "local_ssds": "container.v1, EphemeralStorageLocalSsdConfig: 0 is the machine "
+                    "type's own number where it dictates one",
+                    "compact": f"{_TOOLKIT}, examples/gke-a4x: a workload policy instead",
+                    "least_max_distance": "no limit was found published",
+                    "flex_start_compact": _FLEX,
+                    "dranet": _DRANET,
+                    "accelerator_topology": f"{_TOOLKIT}, examples/gke-a4x: workload_policy",
+                }
+            ),
         ),
         sources=_sources(
             gpu_memory_gib="Compute Engine documentation, Arm VMs: 186 GB a GPU",

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from railhead.catalog.gke import GKE_MACHINES, GkeMachine, NodeNetwork, node_networks
-from railhead.catalog.machines import MACHINES
+from railhead.catalog.gke import GkeMachine, NodeNetwork, node_networks
+from railhead.catalog.machines import GKE_MACHINES, MACHINES
 from railhead.errors import did_you_mean
 
 Raw = Mapping[str, Any]

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from railhead import config
-from railhead.catalog.gke import GKE_MACHINES, node_networks
-from railhead.catalog.machines import MACHINES
+from railhead.catalog.gke import node_networks
+from railhead.catalog.machines import GKE_MACHINES, MACHINES
 from railhead.config.checks_gcp import given_by_gke, problems
 from railhead.config.gcp import GcpCluster
 from railhead.errors import InputError
