@@ -405,6 +405,22 @@ def _efa_clients(path: str, row: Raw, cluster: Raw) -> Iterator[Problem]:
         )
 
 
+def _gpu_operator(cluster: Raw, _: Raw) -> Iterator[Problem]:
+    operator = cluster.get("gpu_operator")
+    if operator is None:
+        yield (
+            "gpu_operator",
+            "is missing: EKS' images have driver and toolkit, and nothing that tells Kubernetes of "
+            "the GPUs; write `gpu_operator: {driver: host, toolkit: host}`",
+        )
+    for part in ("driver", "toolkit"):
+        if isinstance(operator, Mapping) and operator.get(part, "operator") == "operator":
+            yield (
+                f"gpu_operator.{part}",
+                "'operator' is a second one beside that of EKS' image; write 'host'",
+            )
+
+
 def _system_pool(_: Raw, platform: Raw) -> Iterator[Problem]:
     pool = _mapping(platform.get("system_pool"))
     nodes, most = _count(pool.get("nodes")), _count(pool.get("max_nodes"))
@@ -420,5 +436,6 @@ _CHECKS: tuple[Check, ...] = (
     _tags,
     _pools,
     _system_pool,
+    _gpu_operator,
     _storage,
 )

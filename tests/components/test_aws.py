@@ -264,7 +264,7 @@ class TestInterfaces:
         "p5en.48xlarge": (16, True),
         "p6-b200.48xlarge": (8, True),
         "p6-b300.48xlarge": (16, False),
-        "p6e-gb200.36xlarge": (8, False),
+        "p6e-gb200.36xlarge": (4, False),
     }
 
     @pytest.mark.parametrize("name", sorted(n for n, m in MACHINES.items() if m.provider == "aws"))

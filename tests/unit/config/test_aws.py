@@ -181,6 +181,23 @@ MISTAKES: tuple[tuple[str, Edit, str], ...] = (
         put(PLATFORM, "system_pool", "nodes", value=7),
         "platform.system_pool.nodes: 7 is more than max_nodes, 6",
     ),
+    # What is in EKS' image
+    (
+        PROD,
+        lambda raw: raw.pop("gpu_operator"),
+        "gpu_operator: is missing: EKS' images have driver and toolkit, and nothing that tells "
+        "Kubernetes of the GPUs; write `gpu_operator: {driver: host, toolkit: host}`",
+    ),
+    (
+        PROD,
+        put("gpu_operator", "driver", value="operator"),
+        "gpu_operator.driver: 'operator' is a second one beside that of EKS' image; write 'host'",
+    ),
+    (
+        PROD,
+        lambda raw: raw["gpu_operator"].pop("toolkit"),
+        "gpu_operator.toolkit: 'operator' is a second one beside that of EKS' image; write 'host'",
+    ),
     # Labels and taints
     (
         PROD,
