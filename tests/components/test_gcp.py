@@ -24,6 +24,8 @@ from components.gcp.gke_cluster import kubeconfig
 from components.gcp.gpu_pool import reservation_value
 from components.gcp.node_networks import subnets
 from components.runtimes import pod_template
+from railhead.catalog.gke import node_networks
+from railhead.catalog.machines import GKE_MACHINES, MACHINES
 from railhead.config import parse
 from railhead.config.gcp import GcpCluster, Reservation
 from tests.components import test_schemas
@@ -400,6 +402,45 @@ def test_a_workload_policy_of_the_pools_own_and_one_that_is_there() -> None:
     assert not refused(POLICY, request(POLICY, made.inputs))
     pool = pool_with(placement={"kind": "workload-policy", "policy": "mine"})
     assert pool.inputs["placementPolicy"] == {"type": "COMPACT", "policyName": "mine"}
+
+
+@pytest.mark.parametrize("instance_type", GKE_MACHINES)
+def test_every_machine_type_has_its_nics_and_a_pool_that_the_api_takes(instance_type: str) -> None:
+    machine, row = MACHINES[instance_type], GKE_MACHINES[instance_type]
+    networks = node_networks(machine)
+    (kind,) = machine.fabrics
+    rails = [
+        {"network": network.name, "interface": f"eth{index}"}
+        for index, network in enumerate(networks, start=1)
+        if not network.name.startswith("gvnic")
+    ]
+
+    def edit(cluster: dict[str, Any]) -> None:
+        cluster["fabric"] = {"kind": kind, "mode": kind, "rails": rails}
+        cluster["runtimes"][0] = {**cluster["runtimes"][0], "cpu": "8", "memory": "64Gi"}
+        cluster["runtimes"][0]["shared_memory"] = "8Gi"
+        pool = cluster["pools"][0]
+        pool["instance_type"] = instance_type
+        if row.accelerator_topology:
+            pool["placement"] = {
+                "kind": "workload-policy",
+                "accelerator_topology": row.accelerator_topology,
+            }
+
+    recording = variant(ULTRA, edit)
+    for resource in clouds(recording):
+        if resource.type in KINDS:
+            assert not refused(resource.type, request(resource.type, resource.inputs))
+    pool = named(recording, POOL, "h200-pool").inputs
+    attached = pool["networkConfig"]["additionalNodeNetworkConfigs"]
+    assert len(attached) == len(machine.nics) + len(machine.host_nics) - 1
+    (accelerator,) = pool["nodeConfig"]["guestAccelerators"]
+    assert accelerator["type"] == row.accelerator
+    assert accelerator["count"] == machine.gpus
+    gpu = [r for r in recording.of_type(NETWORK) if "-gpu-networks-" in r.name]
+    assert {r.inputs["mtu"] for r in gpu} == {row.mtu}
+    profiles = {r.inputs.get("networkProfile") for r in gpu} - {None}
+    assert bool(profiles) == any(nic.interface == "mrdma" for nic in machine.nics)
 
 
 @pytest.mark.parametrize(
