@@ -45,7 +45,7 @@ def build(
     judge = Judge(facts, scan.hits)
     transport = judge.transport()
     gdr, finer = judge.gdr(transport)
-    verdict = Verdict(facts, scan.hits, judge, transport, gdr).claim()
+    verdict = Verdict(facts, scan.hits, judge, transport, gdr, scan.last).claim()
     reading = Reading(
         transport=transport.value,
         gdr=gdr.value,

@@ -108,6 +108,7 @@ ROWS: tuple[tuple[str, bytes, bytes | tuple[bytes, ...] | None], ...] = (
         b" p2p channels per peer",
     ),
     # The second triple is the tree threshold, 8 times the number of ranks.
+    ("nccl.launch", rb"Launch mode (?:Parallel|Group)", b"Launch mode "),
     ("nccl.thresholds", rb"threadThresholds \d+/\d+/\d+ \| (?P<eight>\d{1,9})/", None),
     ("nccl.mnnvl", rb"MNNVL (?P<on>\d) cliqueId \w+ cliqueSize (?P<size>\d{1,6})", b" cliqueSize "),
     # Networks.
@@ -274,6 +275,7 @@ ROWS: tuple[tuple[str, bytes, bytes | tuple[bytes, ...] | None], ...] = (
         rb"\s*(?P<gpu>[^\r\n]{0,80}?)\s*$",
         b" Pid ",
     ),
+    ("tests.header", rb"\bsize\s+count\s+type\b", b" count "),
     ("tests.start", rb"nThread (?P<t>\d{1,5}) nGpus (?P<g>\d{1,5}) minBytes", None),
     (
         "tests.row",

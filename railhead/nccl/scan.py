@@ -34,6 +34,7 @@ STALE = 20_000
 # From so many matches of a sign on, its lines are no longer taken apart: they are counted.
 FULL, FULL_COUNTED = 100, 1500
 SAMPLES = 3
+LAST_BYTES = 2000
 SAMPLE_WINDOW = 1 << 14
 SCANNERS = 2
 IN_FLIGHT = 3
@@ -156,6 +157,7 @@ class Scan:
         cut: inputs that ended early, with the reason.
         engine: ``hyperscan`` where the native matcher was used, else ``re``.
         sampled: ids of signs of which only a sample was looked at.
+        last: the last message of the last input, as far as :data:`TEXT_BYTES`.
     """
 
     hits: Hits = field(default_factory=Hits)
@@ -165,6 +167,7 @@ class Scan:
     cut: tuple[str, ...] = ()
     engine: str = "re"
     sampled: frozenset[str] = frozenset()
+    last: str = ""
 
 
 Found = list[tuple[int, int]]
@@ -223,6 +226,7 @@ class Scanner:
         self._sampled: list[int] = []
         self._settled: set[int] = set()
         self._stale = 0
+        self._last = b""
         self._result = Scan()
 
     def run(self, sources: Iterable[Source]) -> Scan:
@@ -238,6 +242,8 @@ class Scanner:
                 except CutError as error:
                     cut.append(f"{source.name} ends early: {error}")
         result = self._result
+        found = parse(self._last.rpartition(b"\n")[2])
+        result.last = found[-1].message[:TEXT_BYTES].decode("utf-8", "replace") if found else ""
         result.files = tuple(files)
         result.cut = tuple(cut)
         for identifier, tally in self._tallies.items():
@@ -344,6 +350,7 @@ class Scanner:
             if not self._count_only(data, start, end, at_lines[start, end]):
                 self._line(bytes(data[start:end]), at_lines[start, end], numbers, start)
         numbers.leave()
+        self._last = bytes(data[max(0, size - LAST_BYTES) : size]).rstrip() or self._last
         self._result.bytes += size
         self._weigh()
 

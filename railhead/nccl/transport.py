@@ -7,7 +7,6 @@ came from stand in for them, in that order, when a log holds no connections and 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
@@ -113,7 +112,9 @@ class Judge:
         largest = max(facts.comms.values(), key=lambda one: one.ranks or 0, default=None)
         if hosts and largest is not None and len(largest.started) == total:
             return True
-        return _joined(facts.local_hops) >= total
+        group = _joined(facts.local_hops)
+        # The first rank and the last are on one host only when all are.
+        return len(group) >= total or {0, total - 1} <= group
 
     def _ring_within(self) -> bool:
         """A ring holds every rank of its communicator: one that stays on a host is the whole."""
@@ -527,8 +528,8 @@ class Judge:
         return UNKNOWN, "unknown"
 
 
-def _joined(hops: Iterable[tuple[int, int, int]]) -> int:
-    """Of the ranks that hops within a host connect, how many the largest group has."""
+def _joined(hops: Iterable[tuple[int, int, int]]) -> set[int]:
+    """The largest group of the ranks that hops within a host connect."""
     parent: dict[int, int] = {}
 
     def top(rank: int) -> int:
@@ -538,7 +539,10 @@ def _joined(hops: Iterable[tuple[int, int, int]]) -> int:
 
     for _, src, dst in hops:
         parent[top(src)] = top(dst)
-    return max(Counter(top(rank) for rank in list(parent)).values(), default=0)
+    groups: dict[int, set[int]] = {}
+    for rank in list(parent):
+        groups.setdefault(top(rank), set()).add(rank)
+    return max(groups.values(), key=len, default=set())
 
 
 def _has_ring(hops: dict[int, set[int]]) -> bool:

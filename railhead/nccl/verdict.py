@@ -23,11 +23,18 @@ RENDEZVOUS = frozenset(
 
 
 class Verdict:
-    """The verdict of one reading."""
+    """The verdict of one reading; ``last`` is the log's last message."""
 
     def __init__(
-        self, facts: Facts, hits: Hits, judge: Judge, transport: Claim, gdr: Claim
+        self,
+        facts: Facts,
+        hits: Hits,
+        judge: Judge,
+        transport: Claim,
+        gdr: Claim,
+        last: str,
     ) -> None:
+        self.last = last
         self.facts = facts
         self.hits = hits
         self.judge = judge
@@ -40,6 +47,7 @@ class Verdict:
             self._test_is_void,
             self._test_is_wrong,
             self._trouble,
+            self._silence,
             self._slow_path,
             self._worked,
             self._stopped,
@@ -124,6 +132,25 @@ class Verdict:
         """NCCL itself got to work, so the ranks had found each other."""
         return self._ran() or bool(self.facts.channels)
 
+    def _silence(self) -> Claim | None:
+        """The log ends where something should have followed at once."""
+        facts = self.facts
+        if "Launch mode " in self.last and self.hits.any("nccl.launch"):
+            return Claim(
+                value="hang",
+                why="the first operation was launched and nothing follows",
+                evidence=self.hits.evidence("nccl.launch")[-1:],
+            )
+        hosts = {host for host, _, _ in facts.test_ranks.values()}
+        listed = len(hosts) > 1 and not self.hits.any("tests.header") and not facts.row_count
+        if listed and not facts.writers and " device " in self.last:
+            return Claim(
+                value="hang",
+                why="the test lists its devices and nothing follows",
+                evidence=self.hits.evidence("tests.rank")[-1:],
+            )
+        return None
+
     def _ran(self) -> bool:
         return bool(self.facts.row_count) or self.hits.any(
             "nccl.rings", "nccl.trees", "nccl.init-complete", "nccl.destroy"
@@ -203,8 +230,10 @@ class Verdict:
         if unfinished is not None:
             return unfinished
         if warned := facts.seen("warning"):
+            begun = self.hits.any("nccl.bootstrap", "nccl.version", "nccl.init-start")
+            early = begun and not self._ran()
             return Claim(
-                value="other",
+                value="init-failure" if early else "other",
                 why="NCCL warns of something, and no result shows that it went well",
                 evidence=warned.evidence(2),
                 grade=WEAK,

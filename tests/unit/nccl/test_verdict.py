@@ -175,6 +175,25 @@ def test_a_warning_without_a_result_forbids_ok(read: Read) -> None:
     assert read([*logs.healthy(), warn("Failed to open libibverbs.so[.1]")]).verdict == "ok"
 
 
+def test_a_launch_or_a_list_of_devices_as_the_last_line_is_a_hang(read: Read) -> None:
+    launch = info("Launch mode Parallel")
+    assert read([*logs.healthy(), launch, "", ""]).verdict == "hang"
+    assert read([*logs.healthy(), launch, "step 1 loss 2.0"]).verdict == "ok"
+    devices = [
+        f"#  Rank  {rank} Group  0 Pid     2{rank} on worker-{rank} device  0 [0x35] NVIDIA A100"
+        for rank in range(2)
+    ]
+    assert read(devices).verdict == "hang"
+    header = "#       size         count      type   redop    root     time   algbw   busbw #wrong"
+    assert read([*devices, header]).verdict == "other"
+
+
+def test_an_unknown_warning_before_the_end_of_initialisation(read: Read) -> None:
+    odd = warn("Something that nobody has seen before")
+    assert read([odd]).verdict == "other"
+    assert read([info("NCCL version 2.27.3+cuda12.8"), odd]).verdict == "init-failure"
+
+
 def test_nothing_about_nccl_is_other(read: Read) -> None:
     reading = read(["hello", "step 1 loss 2.0", ""])
     assert (reading.transport, reading.gdr, reading.verdict) == ("unknown", "unknown", "other")
