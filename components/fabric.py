@@ -19,7 +19,8 @@ from components.network_operator import NetworkOperator, NetworkOperatorArgs
 from components.rails import Rails, RailsArgs
 from components.sriov import Sriov, SriovArgs
 from components.wiring import qualified
-from railhead.catalog.fabrics import MODES
+from railhead.catalog.fabrics import ModeName
+from railhead.catalog.gke_plugins import GKE_PLUGINS
 from railhead.catalog.versions import Combination
 from railhead.config.fabric import (
     DranetFabric,
@@ -87,13 +88,14 @@ class Fabric(pulumi.ComponentResource):
                     opts=below,
                 )
             )
-        if isinstance(fabric, GkeFabric) and fabric.install:
+        plugin = fabric.kind if fabric.kind in GKE_PLUGINS else None
+        if plugin and isinstance(fabric, (GkeFabric, DranetFabric)) and fabric.install:
             ready.append(
                 gke_fabric.GkeFabric(
                     f"{name}-gke",
                     gke_fabric.GkeFabricArgs(
                         cluster=cluster,
-                        mode=MODES[fabric.mode].name,
+                        mode=ModeName(plugin),
                         after=[*args.after, *ready],
                     ),
                     opts=below,

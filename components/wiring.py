@@ -127,11 +127,13 @@ def wiring(cluster: Cluster, pool: Pool | None = None, gpus: int | None = None) 
         gpus=machine.gpus if gpus is None else gpus,
         devices=MappingProxyType(_pod_devices(fabric, nics)),
         environment=MappingProxyType(_environment(fabric, mode, machine, rails)),
-        capabilities=tuple(c.name for c in mode.capabilities) if fabric.lock_memory else (),
+        capabilities=tuple(c.name for c in mode.capabilities_on(fabric.kind))
+        if fabric.lock_memory
+        else (),
         rails=rails,
         annotations=MappingProxyType(_annotations(mode, rails)),
         claim=claim_of(cluster, nics),
-        host_paths=mode.host_paths,
+        host_paths=mode.host_paths_on(fabric.kind),
         hugepages_mib=mode.hugepages_mib * nics,
         host_network=mode.host_network is not None,
         # The slowest NIC of a collective sets its pace.

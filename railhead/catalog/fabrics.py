@@ -7,7 +7,7 @@ objects of its own it is one file in `components/` as well.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Literal
@@ -70,18 +70,23 @@ class DeviceResource:
 
 @dataclass(frozen=True, kw_only=True)
 class Capability:
-    """A Linux capability that the fabric's userspace needs in the training container."""
+    """A Linux capability that the fabric's userspace needs in the training container.
+
+    ``fabrics`` are those of its mode that need it; empty for all of them.
+    """
 
     name: str
     reason: str
     source: str
+    fabrics: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, kw_only=True)
 class HostPath:
     """A directory of the node that a training container must have; nothing else is mounted.
 
-    ``container`` is ``trainer``, or the name of the fabric's own sidecar.
+    ``container`` is ``trainer``, or the name of the fabric's own sidecar. ``fabrics`` are those of
+    its mode that need it; empty for all of them.
     """
 
     name: str
@@ -91,6 +96,7 @@ class HostPath:
     read_only: bool
     reason: str
     source: str
+    fabrics: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,6 +175,14 @@ class Mode:
     host_network: str | None = None
     host_paths: tuple[HostPath, ...] = ()
     source: str
+
+    def capabilities_on(self, fabric: str) -> tuple[Capability, ...]:
+        """The capabilities that pods on one of its fabrics need."""
+        return tuple(c for c in self.capabilities if not c.fabrics or fabric in c.fabrics)
+
+    def host_paths_on(self, fabric: str) -> tuple[HostPath, ...]:
+        """The node's directories that pods on one of its fabrics need."""
+        return tuple(p for p in self.host_paths if not p.fabrics or fabric in p.fabrics)
 
 
 _ENV_RST = "NCCL user guide, env.rst"
@@ -589,6 +603,7 @@ _GIB_PATH = HostPath(
     source="container-engine-accelerators, gpudirect-rdma/nccl-test.yaml",
 )
 _RDMA_TEST = "container-engine-accelerators, gpudirect-rdma/nccl-test.yaml"
+_MANAGED_TEST = "container-engine-accelerators, gpudirect-rdma/nccl-test-managed-rdma.yaml"
 _TCPX_TEST = (
     "container-engine-accelerators, gpudirect-tcpx/nccl-test-unprivileged-without-hostnetwork.yaml"
 )
@@ -808,8 +823,16 @@ _MODES = (
         "driver on any other cluster",
         attachment="claim",
         bootstrap="pod",
-        capabilities=(_IPC_LOCK,),
+        # GKE's runtime sets no memlock limit; other clusters' may.
+        capabilities=(replace(_IPC_LOCK, fabrics=frozenset({"roce", "infiniband"})),),
         operators=("dranet",),
+        host_paths=(
+            replace(
+                _nvidia("/usr/local/nvidia/lib64", "trainer", _MANAGED_TEST),
+                fabrics=frozenset({"gcp-rdma"}),
+            ),
+            replace(_GIB_PATH, fabrics=frozenset({"gcp-rdma"}), source=_MANAGED_TEST),
+        ),
         source="container-engine-accelerators, gpudirect-rdma/nccl-test-managed-rdma.yaml; dranet "
         "1.4, the driver's own documentation",
     ),

@@ -308,11 +308,13 @@ class DranetFabric(BaseFabric):
 
     ``driver``: ``managed`` is GKE's own DRANET; ``install`` brings the dranet driver; ``existing``
     finds it there. ``selector`` is a CEL expression that picks the NICs among the driver's devices;
-    None takes every RDMA device.
+    None takes every RDMA device. ``install``: whether the stack installs Google's plugin on the
+    nodes, on a fabric that needs it.
     """
 
     mode: Literal["dranet"]
     driver: Literal["managed", "install", "existing"]
+    install: bool = True
     selector: str | None = Field(default=None, min_length=1)
 
 

@@ -149,7 +149,7 @@ def test_the_networks_that_pods_name_are_made(case: Case, recording: Recording) 
 def test_privilege_is_what_the_mode_needs_and_no_more(case: Case, recording: Recording) -> None:
     spec = template(recording)["spec"]
     mode = MODES[case.mode]
-    wanted = [c.name for c in mode.capabilities]
+    wanted = [c.name for c in mode.capabilities_on(case.fabric)]
     if case.platform == "lab":
         wanted = []
     security = trainer(recording)["securityContext"]
@@ -159,7 +159,7 @@ def test_privilege_is_what_the_mode_needs_and_no_more(case: Case, recording: Rec
     assert spec.get("hostNetwork", False) is (mode.host_network is not None)
     assert bool(mode.capabilities) is not bool(mode.unprivileged)
     hosts = {v["hostPath"]["path"] for v in spec["volumes"] if "hostPath" in v}
-    assert hosts == {p.host for p in mode.host_paths}
+    assert hosts == {p.host for p in mode.host_paths_on(case.fabric)}
 
 
 def test_shared_memory_is_sized_from_the_node(case: Case, stack: Cluster) -> None:

@@ -39,6 +39,10 @@ def _ran(case: Case, seen: dict[str, Any]) -> str:
     return "; ".join(row["what"] for row in found) or "no"
 
 
+def _only(fabrics: frozenset[str]) -> str:
+    return f" on {', '.join(sorted(fabrics))}" if fabrics else ""
+
+
 def proof() -> str:
     """Mode x platform: what was applied, what ran, what needs hardware."""
     seen = evidence()
@@ -60,7 +64,7 @@ def modes() -> str:
     """What a pod gets by each mode, and what it may do for it."""
     lines = list(_head("mode", "platforms", "what a pod gets", "requests", "privilege, and why"))
     for mode in MODES.values():
-        privilege = [f"`{c.name}`: {c.reason}" for c in mode.capabilities] or [
+        privilege = [f"`{c.name}`{_only(c.fabrics)}: {c.reason}" for c in mode.capabilities] or [
             f"none: {mode.unprivileged}"
         ]
         if mode.host_network:
@@ -95,7 +99,7 @@ def paths() -> str:
             access = "read only" if path.read_only else "read and write"
             lines.append(
                 _row(
-                    f"`{mode.name.value}`",
+                    f"`{mode.name.value}`{_only(path.fabrics)}",
                     path.container,
                     f"`{path.host}`",
                     f"`{path.mount}`, {access}",
