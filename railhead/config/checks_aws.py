@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from railhead.catalog import aws
+from railhead.catalog.fabrics import MODES
 from railhead.catalog.machines import MACHINES
 from railhead.catalog.versions import COMBINATIONS
 from railhead.errors import did_you_mean
@@ -421,6 +422,22 @@ def _gpu_operator(cluster: Raw, _: Raw) -> Iterator[Problem]:
             )
 
 
+def _hugepages(cluster: Raw, _: Raw) -> Iterator[Problem]:
+    mode = MODES.get(str(_mapping(cluster.get("fabric")).get("mode")))
+    for path, pool in _rows(cluster, "pools"):
+        pages = _count(pool.get("hugepages_2mib"))
+        machine = MACHINES.get(str(pool.get("instance_type")))
+        if pages is None or mode is None or machine is None:
+            continue
+        asked = mode.hugepages_mib * len(machine.nics)
+        if 2 * pages < asked:
+            yield (
+                f"{path}.hugepages_2mib",
+                f"{pages} are {2 * pages} MiB, and a pod with all of a node's NICs asks for "
+                f"{asked}: it would never start",
+            )
+
+
 def _system_pool(_: Raw, platform: Raw) -> Iterator[Problem]:
     pool = _mapping(platform.get("system_pool"))
     nodes, most = _count(pool.get("nodes")), _count(pool.get("max_nodes"))
@@ -437,5 +454,6 @@ _CHECKS: tuple[Check, ...] = (
     _pools,
     _system_pool,
     _gpu_operator,
+    _hugepages,
     _storage,
 )

@@ -447,7 +447,7 @@ class TestNodePools:
                 "min_nodes": 4,
                 "repair": False,
                 "ami_release": "1.35.3-20261015",
-                "hugepages_2mib": 1024,
+                "hugepages_2mib": 4096,
                 "root_volume_gib": 900,
                 "local_storage": "none",
             },

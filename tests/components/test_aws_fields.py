@@ -104,7 +104,7 @@ FIELDS: tuple[tuple[Any, tuple[Any, ...], dict[str, Any]], ...] = (
             "taints": [],
             "root_volume_gib": 900,
             "local_storage": "none",
-            "hugepages_2mib": 1024,
+            "hugepages_2mib": 4096,
             "repair": False,
             "ami_release": "1.35.3-20261015",
         },

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,21 @@ import yaml
 
 from railhead.catalog import aws
 from railhead.config import load, parse
-from railhead.config.aws import AwsCluster, CapacityBlock, Reservation
+from railhead.config.aws import (
+    AwsCluster,
+    AwsPlatform,
+    AwsPool,
+    CapacityBlock,
+    ElasticFileSystem,
+    ExistingNetwork,
+    LustreFileSystem,
+    NewNetwork,
+    PublicEndpoint,
+    Reservation,
+    SystemPool,
+)
 from railhead.config.checks_aws import lustre_efa_types, reserved_label
+from railhead.config.model import Pool
 from railhead.errors import InputError
 
 STACKS = Path(__file__).resolve().parents[3] / "stacks"
@@ -180,6 +194,12 @@ MISTAKES: tuple[tuple[str, Edit, str], ...] = (
         PROD,
         put(PLATFORM, "system_pool", "nodes", value=7),
         "platform.system_pool.nodes: 7 is more than max_nodes, 6",
+    ),
+    (
+        PROD,
+        put(*POOL, "hugepages_2mib", value=1024),
+        "pools[0].hugepages_2mib: 1024 are 2048 MiB, and a pod with all of a node's NICs asks for "
+        "5120: it would never start",
     ),
     # What is in EKS' image
     (
@@ -367,6 +387,24 @@ def test_all_mistakes_come_at_once() -> None:
         "pools[0].instance_type: is missing",
     ):
         assert any(line.startswith(f"x: {said}") for line in found), (said, found)
+
+
+def test_the_page_tells_every_field() -> None:
+    text = (STACKS.parent / "docs" / "aws.md").read_text()
+    told = set(re.findall(r"`([a-z0-9_]+)`", text))
+    fields = set(AwsPlatform.model_fields) | set(AwsPool.model_fields) - set(Pool.model_fields)
+    for model in (
+        CapacityBlock,
+        ElasticFileSystem,
+        ExistingNetwork,
+        LustreFileSystem,
+        NewNetwork,
+        PublicEndpoint,
+        Reservation,
+        SystemPool,
+    ):
+        fields |= set(model.model_fields)
+    assert fields - {"kind", "name"} <= told
 
 
 @pytest.mark.parametrize("value", [None, 7, "x", [], {}, [1], {"a": 1}])
