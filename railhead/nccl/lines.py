@@ -10,7 +10,8 @@ TEXT_BYTES = 400
 
 ANSI = re.compile(rb"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 NCCL = re.compile(
-    rb"(?P<node>[A-Za-z0-9][\w.\-]{0,253}):(?P<pid>\d{1,10}):(?P<tid>\d{1,10}) "
+    # In threads the host is at times taken out, or replaced by a word in angle brackets.
+    rb"(?P<node>[A-Za-z0-9][\w.\-]{0,253}|<[\w \-]{1,40}>|):(?P<pid>\d{1,10}):(?P<tid>\d{1,10}) "
     rb"\[ ?(?P<gpu>-?\d{1,4}) ?\] "
 )
 AGAIN = re.compile(rb":\d{1,10}:\d{1,10} \[ ?-?\d{1,4} ?\] ")
@@ -119,7 +120,7 @@ def _nccl(
         # A message pasted from a table ends in its column's bar.
         message=message.rstrip().removesuffix(b" |"),
         rank=rank,
-        node=node.decode(),
+        node=node.decode() or None,
         pid=int(pid),
         tid=int(tid),
         gpu=int(gpu),

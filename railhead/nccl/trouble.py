@@ -194,7 +194,7 @@ TROUBLE: tuple[tuple[str, str, bytes, bytes | tuple[bytes, ...] | None], ...] = 
     (
         "mismatch",
         "other",
-        rb"Detected mismatch between collectives|Collectives differ|mismatch in collective"
+        rb"Detected mismatch between collectives|Collectives differ|Mismatched collective"
         rb"|running collective: CollectiveFingerPrint",
         None,
     ),

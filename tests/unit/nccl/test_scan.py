@@ -53,6 +53,12 @@ def test_prefixes_are_taken_off(prefix: str, rank: int | None, node: str, time: 
     assert line.time == time
 
 
+@pytest.mark.parametrize(("host", "node"), [("", None), ("<host a>", "<host a>")])
+def test_a_host_that_was_taken_out(host: str, node: str | None) -> None:
+    (line,) = lines.parse(LINE.replace("node-a", host).encode())
+    assert (line.node, line.pid, line.message.decode()) == (node, 10, MESSAGE)
+
+
 @pytest.mark.parametrize(
     ("prefix", "rank", "node"),
     [
