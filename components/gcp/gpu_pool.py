@@ -231,6 +231,8 @@ def _node_config(args: GpuPoolArgs) -> container.NodePoolNodeConfigArgs:
         shielded_instance_config=container.NodePoolNodeConfigShieldedInstanceConfigArgs(
             enable_secure_boot=True, enable_integrity_monitoring=True
         ),
+        # Nodes do not take the provider's labels, and they are most of the bill.
+        resource_labels=dict(args.platform.labels) or None,
         # Pods meet their own identity, never the node's.
         workload_metadata_config=container.NodePoolNodeConfigWorkloadMetadataConfigArgs(
             mode="GKE_METADATA"

@@ -64,6 +64,7 @@ class GcpInfrastructure(pulumi.ComponentResource):
             project=platform.project,
             region=platform.region,
             zone=platform.zone,
+            default_labels={"railhead-cluster": cluster.name} | platform.labels,
             opts=pulumi.ResourceOptions(parent=self),
         )
         self._below = pulumi.ResourceOptions(parent=self, providers=[provider])

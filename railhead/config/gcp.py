@@ -68,6 +68,15 @@ Version = Annotated[
 Topology = Annotated[
     str, matching(r"^[0-9]+x[0-9]+$", "an accelerator topology, such as '1x72'", longest=15)
 ]
+LabelName = Annotated[
+    str,
+    matching(
+        r"^[a-z][-_a-z0-9]*$", "a resource label: a lower-case letter, then a-z, 0-9, '-' and '_'"
+    ),
+]
+LabelValue = Annotated[
+    str, matching(r"^[-_a-z0-9]*$", "a resource label's value: of a-z, 0-9, '-' and '_'")
+]
 Mtu = Annotated[int, Field(strict=True, ge=1300, le=8896)]
 Count = Annotated[int, Field(strict=True, ge=0)]
 
@@ -250,6 +259,7 @@ class GcpPlatform(PlatformConfig):
         availability: whether the control plane is in all of the region's zones or in one.
         deletion_protection: what holds data or GPU nodes can be neither deleted nor replaced.
         groups: Google Groups for RBAC, so that ``researchers`` may be a group's address.
+        labels: of every resource that takes labels, for the bill.
     """
 
     kind: Literal["gcp"]
@@ -268,6 +278,7 @@ class GcpPlatform(PlatformConfig):
     system_pool: SystemPool = SystemPool()
     storage: tuple[GcpStorage, ...] = ()
     groups: SecurityGroup | None = None
+    labels: dict[LabelName, LabelValue] = Field(default_factory=dict)
 
 
 class OnDemand(Model):

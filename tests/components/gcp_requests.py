@@ -79,6 +79,7 @@ NODE_CONFIG: Mapping[str, Rule] = {
         "serviceAccount",
         "oauthScopes",
         "labels",
+        "resourceLabels",
         "taints",
         "metadata",
         "spot",

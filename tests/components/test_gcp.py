@@ -112,6 +112,16 @@ def test_one_provider_makes_everything_where_the_stack_says(recording: Recording
         assert resource.provider.startswith(f"{provider.urn}::"), resource.urn
 
 
+def test_the_bill_says_whose_it_is(recording: Recording) -> None:
+    provider = named(recording, "pulumi:providers:gcp")
+    (cluster,) = (r.inputs["name"] for r in recording.of_type(CLUSTER))
+    # The SDK hands a provider its structured settings as JSON.
+    labels = json.loads(provider.inputs["defaultLabels"])
+    assert labels == {"railhead-cluster": cluster, "team": "research"}
+    pools = [p for p in recording.of_type(POOL) if "guestAccelerators" in p.inputs["nodeConfig"]]
+    assert all(p.inputs["nodeConfig"]["resourceLabels"] == {"team": "research"} for p in pools)
+
+
 def test_the_cluster_waits_for_the_way_out_and_for_the_nodes_rights(recording: Recording) -> None:
     before = recording.before(named(recording, CLUSTER).urn)
     needed = [*recording.of_type(MEMBER), named(recording, "gcp:compute/routerNat:RouterNat")]

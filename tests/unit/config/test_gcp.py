@@ -118,6 +118,12 @@ WRONG: list[tuple[Mapping[str, Any], list[tuple[str, Any]], str, str]] = [
         "platform.network.google_services",
         "overlaps '10.4.0.0/14'",
     ),
+    (
+        ULTRA,
+        [("platform.labels", {"Team": "x"})],
+        "platform.labels.Team",
+        "is not a resource label",
+    ),
     # Capacity.
     (
         ULTRA,
