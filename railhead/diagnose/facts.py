@@ -132,6 +132,10 @@ def _families_differ(hits: Hits) -> bool:
     return len({":" in one for one in _bootstraps(hits) if one}) > 1
 
 
+def _interfaces_differ(hits: Hits) -> bool:
+    return len(_group(hits.evidence("nccl.bootstrap"), "if")) > 1
+
+
 def _gdr_differs(hits: Hits) -> bool:
     # Receiving only: sending without GPUDirect is the default of NCCL_NET_GDR_READ on PCIe hosts.
     with_gdr = hits["receive-gdr"].nodes
@@ -285,7 +289,10 @@ _RULES: Mapping[str, tuple[str, Callable[[Reading], bool]]] = {
         lambda r: r.gdr == "yes" or r.hits.any("send-gdr", "receive-gdr"),
     ),
     "fatal-any": ("an error that ends a run", lambda r: r.hits.any(*FATAL)),
-    "fatal-other": ("another error that ends a run", lambda r: r.hits.any(*FATAL)),
+    "fatal-other": (
+        "another error that ends a run, or a run that came to a stop",
+        lambda r: r.hits.any(*FATAL) or r.verdict in ("init-failure", "timeout", "hang"),
+    ),
     "wc-any": ("a completion error", lambda r: r.hits.any(*COMPLETION)),
     "modify-qp-any": ("a queue pair is refused", lambda r: r.hits.any(*MODIFY_QP)),
     "connect-any": ("connecting to a peer fails", lambda r: r.hits.any(*CONNECT)),
@@ -320,8 +327,12 @@ _RULES: Mapping[str, tuple[str, Callable[[Reading], bool]]] = {
         lambda r: _same_network(r.hits),
     ),
     "bootstrap-families-differ": (
-        "some ranks bootstrap on IPv4 and others on IPv6",
-        lambda r: _families_differ(r.hits),
+        "some ranks bootstrap on IPv4 and others on IPv6, over interfaces of one name",
+        lambda r: _families_differ(r.hits) and not _interfaces_differ(r.hits),
+    ),
+    "bootstrap-interfaces-differ": (
+        "some ranks bootstrap on IPv4 and others on IPv6, over different interfaces",
+        lambda r: _families_differ(r.hits) and _interfaces_differ(r.hits),
     ),
     "versions-differ": (
         "the log shows several NCCL versions",

@@ -12,6 +12,7 @@ CLUES = (
         id="driver-too-old",
         pattern=rb"CUDA driver version is insufficient for CUDA runtime version|"
         rb"NVIDIA driver on your system is too old|"
+        rb"API call is not supported in the installed CUDA driver|"
         rb"CUDA Driver version found is \d+\. Minimum requirement|"
         rb"provided PTX was compiled with an unsupported toolchain|"
         rb"forward compatibility was attempted on non supported HW|"
@@ -21,6 +22,14 @@ CLUES = (
         source="CUDA runtime API, error codes; NVIDIA/nccl src/misc/cudawrap.cc",
         example="NCCL WARN Cuda failure 'CUDA driver version is insufficient for CUDA runtime "
         "version'",
+    ),
+    Clue(
+        id="socket-address-garbage",
+        pattern=rb"connecting to address .*with family (?:0|\d{3,}) is neither AF_INET",
+        seen="NCCL from 2.12",
+        source="NVIDIA/nccl src/misc/socket.cc; #1267 (nodes with different NCCL)",
+        example="misc/socket.cc:622 NCCL WARN ncclSocketInit: connecting to address  with family 0 "
+        "is neither AF_INET(2) nor AF_INET6(10)",
     ),
     Clue(
         id="driver-mismatch",
@@ -318,7 +327,7 @@ CAUSES = (
             Rule(needs=("nccl-version-mismatch",), confidence=0.95, because="NCCL says so"),
             Rule(
                 needs=("versions-differ",),
-                any_of=("message-truncated", "fatal-any"),
+                any_of=("message-truncated", "socket-address-garbage", "fatal-any"),
                 confidence=0.85,
                 because="the log shows two versions, and it fails",
             ),
@@ -326,6 +335,11 @@ CAUSES = (
                 needs=("message-truncated",),
                 confidence=0.55,
                 because="bootstrap messages differ in size, as those of different versions do",
+            ),
+            Rule(
+                needs=("socket-address-garbage",),
+                confidence=0.58,
+                because="a peer's address arrives as zeroes or garbage, as from another version",
             ),
             Rule(
                 needs=("nccl-symbol",),

@@ -33,10 +33,9 @@ CLUES = (
     ),
     Clue(
         id="socket-family-zero",
-        pattern=rb"Socket creation failed ?: Address family not supported|"
-        rb"connecting to address .*with family (?:0|\d{3,}) is neither AF_INET",
-        seen="NCCL to 2.11 the former, later the latter",
-        source="NVIDIA/nccl src/misc/socket.cc; nccl-tests #14",
+        pattern=rb"Socket creation failed ?: Address family not supported",
+        seen="NCCL to 2.11",
+        source="NVIDIA/nccl src/include/socket.h; #210; nccl-tests #14",
         example="include/socket.h:311 NCCL WARN Socket creation failed : Address family not "
         "supported by protocol",
     ),
@@ -566,6 +565,12 @@ CAUSES = (
                 because="ranks bootstrap on different networks and connecting fails",
             ),
             Rule(
+                needs=("bootstrap-interfaces-differ",),
+                unless=("init-complete",),
+                confidence=0.68,
+                because="ranks bootstrap on different interfaces, some on IPv6 and others on IPv4",
+            ),
+            Rule(
                 needs=("bootstrap-networks-differ",),
                 unless=("init-complete",),
                 confidence=0.45,
@@ -864,6 +869,12 @@ CAUSES = (
                 any_of=("store-connect-timeout",),
                 confidence=0.5,
                 because="the store's address is IPv6 and this host has no IPv6",
+            ),
+            Rule(
+                needs=("bootstrap-interfaces-differ",),
+                unless=("init-complete",),
+                confidence=0.55,
+                because="some ranks bootstrap on IPv4, others on IPv6",
             ),
             Rule(
                 needs=("bootstrap-link-local",),

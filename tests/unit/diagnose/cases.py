@@ -756,6 +756,40 @@ FURTHER: tuple[tuple[str, Seen, bool], ...] = (
         ),
         True,
     ),
+    (
+        "nccl-version-mismatch",
+        log(
+            "NCCL WARN ncclSocketInit: connecting to address  with family 0 is neither AF_INET(2) "
+            "nor AF_INET6(10)"
+        ),
+        False,
+    ),
+    (
+        "nccl-version-mismatch",
+        log(
+            "NCCL version 2.14.3+cuda11.7",
+            "NCCL version 2.19.3+cuda12.3",
+            "NCCL WARN ncclSocketInit: connecting to address  with family 0 is neither AF_INET(2) "
+            "nor AF_INET6(10)",
+        ),
+        True,
+    ),
+    (
+        "wrong-socket-interface",
+        log(
+            "n-1:1:1 [0] NCCL INFO Bootstrap : Using ib0:fe80::a288:c203:d2:aaf2%ib0<0>",
+            "n-2:1:1 [0] NCCL INFO Bootstrap : Using bond0:10.7.44.2<0>",
+        ),
+        True,
+    ),
+    (
+        "ipv6-address-family",
+        log(
+            "n-1:1:1 [0] NCCL INFO Bootstrap : Using eth0:fd00::12<0>",
+            "n-2:1:1 [0] NCCL INFO Bootstrap : Using eth0:10.7.44.2<0>",
+        ),
+        True,
+    ),
     ("network-policy-or-firewall", observed("netpol-blocks-peers"), False),
     ("service-mesh-sidecar", observed("pod-mesh-sidecar"), True),
     (
