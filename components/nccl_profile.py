@@ -68,6 +68,8 @@ def _reasons(cluster: Cluster, common: dict[str, str]) -> str:
     ]
     lines += ["", "In the image:"] + [f"- {item}" for item in fabric.userspace or ("nothing",)]
     lines += ["", "NCCL's log proves the transport by:"] + [f"- {p}" for p in fabric.proofs]
+    lines += ["", "and GPUDirect, on each rank and in each direction, by:"] * bool(fabric.gpudirect)
+    lines += [f"- {fabric.gpudirect}"] if fabric.gpudirect else []
     return "\n".join(lines) + "\n"
 
 

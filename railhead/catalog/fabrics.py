@@ -112,6 +112,8 @@ class Fabric:
         userspace: what the image, or a mounted directory, must hold.
         proofs: regular expressions on NCCL's log; each of them must match on every rank of a job
             of several nodes, or the transport is not proven.
+        gpudirect: what ends the line of a channel that goes from GPU memory to the NIC directly,
+            per rank and direction; None where NCCL's log does not say it.
         not_set: variables left alone on purpose, with the reason.
         qos: whether the node gate must find PFC, ECN and DSCP trust configured (lossless).
         link_layer: ``link_layer`` of its ports in sysfs; None where it has none.
@@ -125,6 +127,7 @@ class Fabric:
     environment: tuple[Variable, ...]
     userspace: tuple[str, ...]
     proofs: tuple[str, ...]
+    gpudirect: str | None = None
     not_set: Mapping[str, str]
     qos: bool
     link_layer: Literal["Ethernet", "InfiniBand"] | None
@@ -185,6 +188,8 @@ class Mode:
         return tuple(p for p in self.host_paths if not p.fabrics or fabric in p.fabrics)
 
 
+# 2.26 and newer add how: `/GDRDMA(PCI)`.
+_GDRDMA = r"via NET/.*/GDRDMA(?:\(PCI\))?"
 _ENV_RST = "NCCL user guide, env.rst"
 _NET_CC = "NCCL source, src/plugin/net.cc: only the named network is tried"
 _RECIPES = "what published RoCE and InfiniBand manifests add, such as Azure's MPIJob chart"
@@ -249,7 +254,8 @@ INFINIBAND = Fabric(
     ),
     environment=(*_BOOTSTRAP, _pinned("IB"), _HCAS),
     userspace=("rdma-core: libibverbs.so.1 and libmlx5 of a version not older than the driver's",),
-    proofs=(r"NET/IB : Using .*:\d+/IB", r"via NET/IB(?:ext)?[^/ ]*/\d+(?:\(\d+\))?/GDRDMA"),
+    proofs=(r"NET/IB : Using .*:\d+/IB", r"via NET/IB(?:ext)?[^/ ]*/\d+"),
+    gpudirect=_GDRDMA,
     not_set=MappingProxyType(
         _ITSELF
         | {
@@ -280,7 +286,8 @@ ROCE = Fabric(
     userspace=(
         "rdma-core: libibverbs.so.1 and the provider of the NIC, not older than the driver",
     ),
-    proofs=(r"NET/IB : Using .*:\d+/RoCE", r"via NET/IB(?:ext)?[^/ ]*/\d+(?:\(\d+\))?/GDRDMA"),
+    proofs=(r"NET/IB : Using .*:\d+/RoCE", r"via NET/IB(?:ext)?[^/ ]*/\d+"),
+    gpudirect=_GDRDMA,
     not_set=MappingProxyType(
         _ITSELF
         | {
@@ -323,8 +330,9 @@ EFA = Fabric(
     ),
     proofs=(
         r"(?i)NET/OFI Selected provider is efa",
-        r"via NET/(?:AWS )?Libfabric/\d+(?:\(\d+\))?/GDRDMA",
+        r"via NET/(?:AWS )?Libfabric/\d+",
     ),
+    gpudirect=_GDRDMA,
     not_set=MappingProxyType(
         {
             "FI_PROVIDER": "needed by aws-ofi-nccl up to 1.5.0 only",
@@ -387,7 +395,8 @@ GCP_RDMA = Fabric(
         "libibverbs.so.1 and libmlx5 (rdma-core), which gIB opens at run time",
         "gIB, mounted from the node at /usr/local/gib",
     ),
-    proofs=(r"NET/gIB : Initializing gIB", r"via NET/gIB/\d+(?:\(\d+\))?/GDRDMA"),
+    proofs=(r"NET/gIB : Initializing gIB", r"via NET/gIB/\d+"),
+    gpudirect=_GDRDMA,
     not_set=MappingProxyType(
         {
             "NCCL_IB_GID_INDEX": "NCCL >= 2.21 finds the GID itself",

@@ -111,7 +111,11 @@ def paths() -> str:
 
 def fabrics() -> str:
     """Each fabric's pin, its proof and what the image must hold."""
-    lines = list(_head("fabric", "RDMA", "`NCCL_NET`", "NCCL's log proves it by", "in the image"))
+    lines = list(
+        _head(
+            "fabric", "RDMA", "`NCCL_NET`", "NCCL's log proves it by", "GPUDirect", "in the image"
+        )
+    )
     for fabric in FABRICS.values():
         pinned = next(v.value for v in fabric.environment if v.name == "NCCL_NET")
         lines.append(
@@ -120,6 +124,7 @@ def fabrics() -> str:
                 "yes" if fabric.rdma else "no",
                 f"`{pinned}`",
                 " and ".join(f"`{p}`" for p in fabric.proofs),
+                f"`{fabric.gpudirect}`" if fabric.gpudirect else "not said",
                 "; ".join(fabric.userspace) or "nothing",
             )
         )
