@@ -126,7 +126,7 @@ class EksCluster(pulumi.ComponentResource):
         )
         public = isinstance(platform.endpoint, PublicEndpoint)
         vpc_config: eks.ClusterVpcConfigArgsDict = {
-            "subnet_ids": list(args.nets.private.values()),
+            "subnet_ids": list(args.nets.regional.values()),
             "endpoint_private_access": True,
             "endpoint_public_access": public,
         }

@@ -160,7 +160,7 @@ class Elastic(pulumi.ComponentResource):
                 security_groups=[group.id],
                 opts=inside,
             )
-            for zone, subnet in args.nets.private.items()
+            for zone, subnet in args.nets.regional.items()
         }
         self.register_outputs({"file_system": self.file_system.id})
 

@@ -36,6 +36,11 @@ class Nets:
     private: Mapping[str, pulumi.Input[str]]
     ready: Sequence[pulumi.Resource] = ()
 
+    @property
+    def regional(self) -> dict[str, pulumi.Input[str]]:
+        """Zones that are not Local Zones: of the control plane, its controllers and EFS."""
+        return {z: s for z, s in self.private.items() if not catalogue.is_local_zone(z)}
+
 
 def subnet_blocks(cidr: str, zones: Sequence[str]) -> dict[str, tuple[str, str]]:
     """Zone -> its private and its public block; a zone's do not move when another is appended.

@@ -158,7 +158,7 @@ class SystemPool(pulumi.ComponentResource):
             cluster_name=args.cluster_name,
             node_group_name=physical_name(cluster.name, SYSTEM, limit=catalogue.NODE_GROUP_NAME),
             node_role_arn=args.node_role,
-            subnet_ids=list(args.nets.private.values()),
+            subnet_ids=list(args.nets.regional.values()),
             ami_type=catalogue.STANDARD_AMI[pool.architecture],
             capacity_type="ON_DEMAND",
             version=cluster.platform.kubernetes,

@@ -6,6 +6,7 @@ around it allow. Sizes are GiB, throughput MB/s for each TiB.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -134,8 +135,6 @@ CAPACITY_BLOCK_ONLY = frozenset({"p6e-gb200.36xlarge"})
 # EC2 user guide, Capacity Blocks for ML: up to 182 days, up to 64 instances.
 CAPACITY_BLOCK_DAYS = 182
 CAPACITY_BLOCK_NODES = 64
-# EKS service quotas: nodes in a managed node group.
-NODE_GROUP_NODES = 450
 
 # --- FSx for Lustre, deployment type PERSISTENT_2 on SSD ------------------------------------------
 # FSx API reference, CreateFileSystemLustreConfiguration: PerUnitStorageThroughput.
@@ -189,6 +188,15 @@ ROLE_NAME = 64
 CREATION_TOKEN = 64
 KEY_ALIAS = 256
 TAG_KEY, TAG_VALUE, TAGS = 128, 256, 50
+
+
+def is_local_zone(zone: str) -> bool:
+    """Whether a zone is a Local Zone, in which EKS has nodes alone (P6e-GB200 is in one).
+
+    >>> is_local_zone("us-east-1-dfw-2a"), is_local_zone("us-east-1a")
+    (True, False)
+    """
+    return re.search(r"-\d-[a-z]{3}-\d[a-z]$", zone) is not None
 
 
 def partition(region: str) -> str:

@@ -34,6 +34,14 @@ Region = Annotated[str, _text(r"[a-z]{2}(-[a-z]+)+-\d", "a region, such as 'us-e
 Zone = Annotated[
     str, _text(r"[a-z]{2}(-[a-z]+)+-\d[a-z]", "an availability zone, such as 'us-east-2a'")
 ]
+# Local Zones as well, in which there may be nodes and nothing else.
+NodeZone = Annotated[
+    str,
+    _text(
+        r"[a-z]{2}(-[a-z]+)+-\d([a-z]|-[a-z]{3}-\d[a-z])",
+        "an availability zone, such as 'us-east-2a', or a Local Zone, such as 'us-east-1-dfw-2a'",
+    ),
+]
 AccountId = Annotated[str, _text(r"\d{12}", "an account's id, twelve digits in quotes")]
 VpcId = Annotated[str, _text(r"vpc-[0-9a-f]{8,17}", "a VPC's id, such as 'vpc-0a1b2c3d4e5f60718'")]
 SubnetId = Annotated[
@@ -94,11 +102,14 @@ class NewNetwork(Model):
 
 
 class ExistingNetwork(Model):
-    """A VPC that is there already; ``private_subnets`` by zone, each with a way out."""
+    """A VPC that is there already; ``private_subnets`` by zone, each with a way out.
+
+    A subnet in a Local Zone is for the pool there alone.
+    """
 
     kind: Literal["existing"]
     vpc_id: VpcId
-    private_subnets: dict[Zone, SubnetId] = Field(min_length=2)
+    private_subnets: dict[NodeZone, SubnetId] = Field(min_length=2)
 
 
 class PrivateEndpoint(Model):
@@ -211,7 +222,7 @@ class Reservation(Model):
 
     kind: Literal["reservation"]
     id: ReservationId
-    availability_zone: Zone
+    availability_zone: NodeZone
 
 
 class CapacityBlock(Model):
@@ -223,7 +234,7 @@ class CapacityBlock(Model):
 
     kind: Literal["capacity-block"]
     id: ReservationId
-    availability_zone: Zone
+    availability_zone: NodeZone
     starts: AwareDatetime
     ends: AwareDatetime
 
@@ -258,7 +269,7 @@ class AwsPool(Pool):
     data. ``hugepages_2mib``: huge pages of 2 MiB that each node sets aside for EFA.
     """
 
-    availability_zone: Zone
+    availability_zone: NodeZone
     purchase: Annotated[OnDemand | Reservation | CapacityBlock, Field(discriminator="kind")]
     placement_group: (
         Annotated[NewPlacementGroup | ExistingPlacementGroup, Field(discriminator="kind")] | None

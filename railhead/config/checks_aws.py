@@ -106,13 +106,28 @@ def _named_zones(cluster: Raw, platform: Raw) -> Iterator[tuple[str, str]]:
 def _regions(cluster: Raw, platform: Raw) -> Iterator[Problem]:
     region, zones = platform.get("region"), _zones(platform)
     for path, zone in _named_zones(cluster, platform):
-        if isinstance(region, str) and zone[:-1] != region:
+        if isinstance(region, str) and not _within(zone, region):
             yield path, f"{zone!r} is not a zone of region {region!r}"
         elif zones and zone not in zones and not path.endswith("purchase.availability_zone"):
             yield path, f"{zone!r} has no subnet; platform.network has: {', '.join(zones)}"
     for index, zone in enumerate(zones):
         if zone in zones[:index]:
             yield f"platform.network.availability_zones[{index}]", f"{zone!r} is there twice"
+
+
+def _within(zone: str, region: str) -> bool:
+    return zone[:-1] == region or zone.startswith(f"{region}-")
+
+
+def _control_plane(_: Raw, platform: Raw) -> Iterator[Problem]:
+    network = _mapping(platform.get("network"))
+    subnets = _mapping(network.get("private_subnets"))
+    regional = [zone for zone in subnets if not aws.is_local_zone(str(zone))]
+    if len(subnets) >= 2 > len(regional):
+        yield (
+            "platform.network.private_subnets",
+            "EKS' control plane needs two zones that are not Local Zones",
+        )
 
 
 def _network(_: Raw, platform: Raw) -> Iterator[Problem]:
@@ -270,8 +285,6 @@ def _sizes(path: str, pool: Raw) -> Iterator[Problem]:
     nodes = _count(pool.get("nodes"))
     if nodes is None:
         return
-    if nodes > aws.NODE_GROUP_NODES:
-        yield f"{path}.nodes", f"{nodes} is more than the {aws.NODE_GROUP_NODES} of a node group"
     for key in ("initial_nodes", "min_nodes"):
         value = _count(pool.get(key))
         if value is not None and value > nodes:
@@ -447,6 +460,7 @@ def _system_pool(_: Raw, platform: Raw) -> Iterator[Problem]:
 
 _CHECKS: tuple[Check, ...] = (
     _regions,
+    _control_plane,
     _network,
     _access,
     _versions,

@@ -419,6 +419,12 @@ class TestNodePools:
     def test_a_gpu_machine_gets_the_image_of_its_processor(self, tmp_path: Path) -> None:
         def edit(cluster: dict[str, Any]) -> None:
             cluster["pools"][0] |= {"instance_type": "p6e-gb200.36xlarge"}
+            # It is sold in a Local Zone, where EKS has nodes and no control plane.
+            local = "us-west-2-dfw-2a"
+            subnets = cluster["platform"]["network"]["private_subnets"]
+            subnets[local] = "subnet-0a1b2c3d4e5f60713"
+            cluster["pools"][0]["availability_zone"] = local
+            cluster["pools"][0]["purchase"]["availability_zone"] = local
             cluster["platform"]["storage"] = []
             cluster["checkpoints"] = []
             del cluster["runtimes"][0]["checkpoint"]
@@ -426,11 +432,17 @@ class TestNodePools:
             cluster["pools"][0]["nodes"] = 2
 
         with pytest.MonkeyPatch.context() as patch:
-            answer = {"availabilityZone": "us-west-2a", "instanceType": "p6e-gb200.36xlarge"}
+            zone = "us-west-2-dfw-2a"
+            answer = {"availabilityZone": zone, "instanceType": "p6e-gb200.36xlarge"}
+            patch.setitem(zones(), "subnet-0a1b2c3d4e5f60713", zone)
             patch.setitem(answers(), BLOCK_SOURCE, lambda _: answer)
             recording = variant(tmp_path, edit, BLOCK)
         inputs = named(recording, POOL, "h200-nodes").inputs
         assert inputs["amiType"] == "AL2023_ARM_64_NVIDIA"
+        assert inputs["subnetIds"] == ["subnet-0a1b2c3d4e5f60713"]
+        regional = ["subnet-0a1b2c3d4e5f60711", "subnet-0a1b2c3d4e5f60712"]
+        assert named(recording, CLUSTER).inputs["vpcConfig"]["subnetIds"] == regional
+        assert named(recording, POOL, "system-nodes").inputs["subnetIds"] == regional
         # It has no file system either.
         assert not recording.kind("StorageClass")
         assert not recording.of_type("railhead:aws:Volumes")
@@ -496,6 +508,12 @@ def reservations() -> dict[Any, Any]:
     found = shapes.EXISTING
     assert isinstance(found, dict)
     return found
+
+
+def zones() -> dict[str, str]:
+    from tests.providers.answers import ZONES
+
+    return ZONES
 
 
 def answers() -> dict[str, Any]:

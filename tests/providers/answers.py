@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.providers.shapes import ACCOUNT, REGION
 
-_ZONES = {
+ZONES = {
     "subnet-0a1b2c3d4e5f60711": "us-west-2a",
     "subnet-0a1b2c3d4e5f60712": "us-west-2b",
 }
@@ -39,7 +39,7 @@ ANSWERS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
     # Its subnets.
     "aws:ec2/getSubnet:getSubnet": lambda arguments: {
         "id": arguments["id"],
-        "availabilityZone": _ZONES[arguments["id"]],
+        "availabilityZone": ZONES[arguments["id"]],
         "vpcId": "vpc-0a1b2c3d4e5f60718",
     },
     "aws:index/getRegion:getRegion": lambda _: {

@@ -107,6 +107,26 @@ MISTAKES: tuple[tuple[str, Edit, str], ...] = (
         "platform.storage[0].availability_zone: EFA does not leave a zone, and the pools that "
         "mount over it are in: us-east-2a",
     ),
+    (
+        BLOCK,
+        put(
+            PLATFORM,
+            "network",
+            "private_subnets",
+            value={
+                "us-west-2a": "subnet-0a1b2c3d4e5f60711",
+                "us-west-2-lax-1a": "subnet-0a1b2c3d4e5f60712",
+            },
+        ),
+        "platform.network.private_subnets: EKS' control plane needs two zones that are not Local "
+        "Zones",
+    ),
+    (
+        PROD,
+        put(PLATFORM, "network", "availability_zones", value=["us-east-2a", "us-east-2-x-1a"]),
+        "platform.network.availability_zones[1]: 'us-east-2-x-1a' is not an availability zone, "
+        "such as 'us-east-2a'",
+    ),
     # Capacity
     (
         BLOCK,
@@ -179,11 +199,6 @@ MISTAKES: tuple[tuple[str, Edit, str], ...] = (
         BLOCK,
         put(*POOL, "min_nodes", value=1),
         "pools[0].min_nodes: 1 is more than the 0 that the group starts with",
-    ),
-    (
-        PROD,
-        put(*POOL, "nodes", value=500),
-        "pools[0].nodes: 500 is more than the 450 of a node group",
     ),
     (
         PROD,
@@ -459,6 +474,20 @@ def test_lustre_over_efa_is_for_what_has_efa_and_is_new_enough() -> None:
 )
 def test_labels_that_are_not_ours_to_set(key: str, reserved: bool) -> None:
     assert reserved_label(key) is reserved
+
+
+@pytest.mark.parametrize(
+    ("zone", "local"),
+    [
+        ("us-east-1-dfw-2a", True),
+        ("ap-southeast-2-per-1a", True),
+        ("us-east-1a", False),
+        ("us-gov-west-1a", False),
+        ("us-iso-east-1a", False),
+    ],
+)
+def test_local_zones(zone: str, local: bool) -> None:
+    assert aws.is_local_zone(zone) is local
 
 
 def test_zones_of_other_partitions_have_their_arns() -> None:
