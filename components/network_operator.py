@@ -24,6 +24,8 @@ from railhead.config.fabric import (
     OfedConfig,
     RailedFabric,
     RdmaSharedFabric,
+    SriovIbFabric,
+    SriovRoceFabric,
 )
 from railhead.config.model import Cluster
 
@@ -46,7 +48,7 @@ class NetworkOperatorArgs:
     after: Sequence[pulumi.Resource] = ()
 
 
-def values(cluster: Cluster, fabric: RailedFabric) -> dict[str, Any]:
+def values(cluster: Cluster, fabric: RailedFabric, operator: Controller) -> dict[str, Any]:
     """Values of the chart; what is not said is the chart's."""
     found: dict[str, Any] = {
         "upgradeCRDs": True,
@@ -63,6 +65,12 @@ def values(cluster: Cluster, fabric: RailedFabric) -> dict[str, Any]:
             # The stack writes it, so that what it says and when it goes are the stack's.
             "sriovOperatorConfig": {"deploy": False},
         }
+    if isinstance(fabric, (SriovRoceFabric, SriovIbFabric)) and (
+        fabric.sriov.rdma_mode == "exclusive"
+    ):
+        # The one plugin that the chart leaves out: without it no RDMA device follows its interface.
+        rdma_cni = operator.operands["rdma-cni"].reference
+        found["sriov-network-operator"]["images"] = {"rdmaCni": rdma_cni}
     return found
 
 
@@ -183,7 +191,7 @@ class NetworkOperator(pulumi.ComponentResource):
         self.release = charts.release(
             f"{name}-release",
             args.operator,
-            values(args.cluster, args.fabric),
+            values(args.cluster, args.fabric, args.operator),
             pulumi.ResourceOptions(parent=self, depends_on=[*args.after, namespace]),
             timeout=seconds,
         )

@@ -14,12 +14,12 @@ from components.networks import configurations
 from components.queues import cluster_queue_spec
 from components.runtimes import device_requests, pod_template
 from components.wiring import bootstrap_interfaces, wiring
-from railhead.catalog.fabrics import ModeName
+from railhead.catalog.fabrics import MODES, ModeName
 from railhead.catalog.gke_plugins import GKE_PLUGINS
-from railhead.catalog.versions import COMBINATIONS
-from railhead.config import Cluster, parse
+from railhead.catalog.versions import COMBINATIONS, NETWORK_OPERATOR
+from railhead.config import Cluster, checks_fabric, parse
 from railhead.config.fabric import RailedFabric, SriovRoceFabric
-from tests.components.fabrics import cluster, every
+from tests.components.fabrics import Case, cluster, every
 
 
 def raw(identity: str) -> dict[str, Any]:
@@ -180,6 +180,22 @@ class TestRails:
         assert isinstance(flat.fabric, SriovRoceFabric)
         chained = cni.meta_plugins(flat.fabric.rails[0], flat.fabric)
         assert [p["type"] for p in json.loads(f"[{chained}]")] == ["tuning", "rdma"]
+
+    @pytest.mark.parametrize(("variant", "there"), [("", True), ("-shared", False)])
+    def test_the_plugin_that_moves_rdma_devices_is_on_nodes_where_it_is_chained(
+        self, variant: str, there: bool
+    ) -> None:
+        of = stack(f"sriov-roce-roce-existing{variant}")
+        assert isinstance(of.fabric, SriovRoceFabric)
+        values = network_operator.values(of, of.fabric, NETWORK_OPERATOR)
+        assert ("images" in values["sriov-network-operator"]) is there
+
+    @pytest.mark.parametrize("case", every(), ids=lambda c: c.id)
+    def test_ranges_are_checked_for_as_many_pods_as_blocks_are_cut_for(self, case: Case) -> None:
+        of = parse(cluster(case), where="a case")
+        if isinstance(of.fabric, RailedFabric):
+            checked = checks_fabric._pods_per_node(cluster(case), MODES[case.mode])
+            assert rails.pods_per_node(of, of.fabric) == checked
 
     def test_shared_rdma_namespaces_move_no_rdma_device(self) -> None:
         of = stack("sriov-roce-roce-existing-shared")

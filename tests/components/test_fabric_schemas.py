@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from components import gpu_operator, network_operator
+from railhead.catalog.versions import NETWORK_OPERATOR
 from railhead.config import parse
 from railhead.config.fabric import RailedFabric
 from railhead.config.gpu import GpuOperatorConfig
@@ -143,7 +144,7 @@ def test_at_most_one_operator_discovers_features(
         own.append(gpu_operator.values(stack, stack.gpu_operator)["nfd"]["enabled"])
     assert isinstance(stack.fabric, RailedFabric)
     if stack.fabric.network_operator is not None:
-        own.append(network_operator.values(stack, stack.fabric)["nfd"]["enabled"])
+        own.append(network_operator.values(stack, stack.fabric, NETWORK_OPERATOR)["nfd"]["enabled"])
     wanted = network == {} or (network is None and gpu == {})
     assert own.count(True) == (1 if wanted else 0)
 
