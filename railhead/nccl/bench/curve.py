@@ -125,7 +125,9 @@ def _plateau(points: Sequence[tuple[int, Measure]], peak: float) -> int | None:
     for size, half in points:
         if half.busbw >= PLATEAU * peak > 0:
             start = size if start is None else start
-        elif start is not None and max(h.busbw for s, h in points if s > size) < peak:
+        elif (
+            start is not None and max((h.busbw for s, h in points if s > size), default=0.0) < peak
+        ):
             break
         else:
             start = None

@@ -58,6 +58,7 @@ _NCCL = re.compile(rb"NCCL version (?P<version>2\.\d{1,2}\.\d{1,2})")
 _COMM = re.compile(rb"nRanks (?P<ranks>\d{1,7}) nNodes (?P<nodes>\d{1,6})")
 _HEADER = re.compile(rb"size\s+count.*\b(?:c?p?u?time)\b.*algbw.*busbw")
 _ITER = re.compile(rb"\bi_min\b")
+_ROOT = re.compile(rb"\broot\b")
 # What each line that matters holds at least one of; the rest of a log is never looked at.
 _TOKENS = (
     *(
@@ -89,6 +90,7 @@ class _Open:
     pending: tuple[Row, int] | None = None
     iterations: bool = False
     columns: bool = False
+    rooted: bool = True
     dropped: int = 0
 
     @property
@@ -238,6 +240,7 @@ class _Reader:
                 self.open.run = replace(same, line=number, rows=())
         self.open.columns = True
         self.open.iterations = bool(_ITER.search(text))
+        self.open.rooted = bool(_ROOT.search(text))
         self.open.run = replace(self.open.run, cpu_time=b"cputime" in text)
         return True
 
@@ -256,10 +259,16 @@ class _Reader:
         )
         if self._restarts(row):
             self._start(number)
-        if not rest.strip() or not (halves := _figures(rest.split(), self.open.iterations)):
-            self.open.pending = (row, number)
-            return
-        self._keep(_filled(row, halves, number))
+        # Without a column for the root, and so perhaps too where no header was seen, the whole
+        # number after the operation is a time of 10 ms and more.
+        figures = [(row, rest.split())]
+        if root is not None:
+            figures.append((replace(row, root=None), [root, *rest.split()]))
+        for one, tokens in figures if self.open.rooted else figures[::-1]:
+            if halves := _figures(tokens, self.open.iterations):
+                self._keep(_filled(one, halves, number))
+                return
+        self.open.pending = (row, number)
 
     def _restarts(self, row: Row) -> bool:
         """True when the row begins another table: closed above, or sizes start over."""
@@ -346,7 +355,7 @@ def _half(tokens: Sequence[bytes]) -> Measure | None:
         return None
     wrong = _number(tokens[3]) if len(tokens) > 3 else None
     # Releases before 2.11 print the largest error, a fraction: any beyond rounding is wrong.
-    if wrong is not None and wrong != int(wrong):
+    if wrong is not None and (wrong != int(wrong) or b"e" in tokens[3].lower()):
         wrong = 0.0 if wrong < 1e-2 else 1.0
     return Measure(
         time=time,

@@ -83,3 +83,15 @@ def test_no_line_takes_quadratic_time(tmp_path: Path, line: bytes) -> None:
     start = time.process_time()
     read_runs([path])
     assert time.process_time() - start < 2
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    bandwidths=st.lists(st.sampled_from([0.0, 0.01, 1.0, 90.0, 100.0, 400.0]), max_size=8),
+    low=st.sampled_from([0, 8, 1 << 20, 1 << 30]),
+)
+@example(bandwidths=[100.0, 1.0], low=1 << 30)
+@example(bandwidths=[], low=0)
+def test_every_shape_of_curve(tmp_path: Path, bandwidths: list[float], low: int) -> None:
+    rows = [tables.Point(size=low << at, algbw=value) for at, value in enumerate(bandwidths)]
+    everything(tmp_path, tables.log(rows=rows, started=True).encode())

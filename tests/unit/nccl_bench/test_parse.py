@@ -61,8 +61,29 @@ def test_the_first_releases(tmp_path: Path, collective: str) -> None:
     assert run.rows[-1].size == 2 * GIB
 
 
+@pytest.mark.parametrize("header", [True, False])
+@pytest.mark.parametrize(
+    "collective", ["all_reduce", "all_gather", "alltoall", "broadcast", "reduce", "reduce_scatter"]
+)
+def test_times_without_a_fraction_are_no_roots(
+    tmp_path: Path, collective: str, header: bool
+) -> None:
+    """From 10 ms on a time has no decimals, and in old tables it stands where a root may."""
+    points = tables.points(MIB, 8 * GIB, top=20.0)
+    text = f"$ ./build/{collective}_perf\n" + tables.log(collective, rows=points, era="2.9")
+    if not header:
+        text = "\n".join(line for line in text.splitlines() if "algbw" not in line)
+    run = one(tmp_path, text)
+    assert [row.size for row in run.rows] == [point.size for point in points]
+    assert run.rows[-1].out_of_place is not None
+    assert run.rows[-1].out_of_place.time > 1e5
+    assert all(len(row.halves) == 2 for row in run.rows)
+
+
 def test_an_error_beyond_rounding_is_wrong(tmp_path: Path) -> None:
     points = [Point(size=GIB, algbw=100.0, wrong="3e-01")]
+    assert one(tmp_path, tables.log(era="2.9", rows=points)).wrong == 1
+    points = [Point(size=GIB, algbw=100.0, wrong="3e+02")]
     assert one(tmp_path, tables.log(era="2.9", rows=points)).wrong == 1
     points = [Point(size=GIB, algbw=100.0, wrong="5e-07")]
     assert one(tmp_path, tables.log(era="2.9", rows=points)).wrong == 0
