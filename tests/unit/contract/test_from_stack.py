@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,16 @@ class References(pulumi.runtime.Mocks):
         self, args: pulumi.runtime.MockCallArgs
     ) -> tuple[dict[Any, Any], list[tuple[str, str]] | None]:
         raise AssertionError(args.token)
+
+
+@pytest.fixture(autouse=True)
+def loop() -> Iterator[None]:
+    """Pulumi's mocks want a current event loop, which ``asyncio.run`` elsewhere has taken away."""
+    mine = asyncio.new_event_loop()
+    asyncio.set_event_loop(mine)
+    yield
+    asyncio.set_event_loop(None)
+    mine.close()
 
 
 def program(
