@@ -32,11 +32,8 @@ def build(
     scanner = Scanner(
         tuple(known.values()),
         sinks=sinks,
-        counted={
-            "nccl.init-start": facts.count_started,
-            "nccl.init-complete": facts.count_completed,
-            "nccl.destroy": facts.count_completed,
-        },
+        counted=facts.counted(),
+        dense=frozenset({"nccl.channel-net"}),
         rank_of=facts.rank_of,
         native=native,
         tick=tick,

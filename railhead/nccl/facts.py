@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from railhead.nccl.lines import Line
@@ -503,16 +503,43 @@ class Facts:
             self.rank_by_process[process] = (ranks, rank)
         return known, rank
 
-    def count_started(self, match: re.Match[bytes]) -> None:
-        """A further ``Init START``."""
+    def counted(self) -> dict[str, Callable[[re.Match[bytes]], bool]]:
+        """What takes further lines of frequent signs; see :class:`railhead.nccl.scan.Scanner`."""
+        return {
+            "nccl.init-start": self._count_started,
+            "nccl.init-complete": self._count_completed,
+            "nccl.destroy": self._count_completed,
+            "nccl.setting": self._known_setting,
+            "nccl.setting-short": self._known_setting,
+            "nccl.version": lambda match: match["v"].decode() in self.seen("nccl"),
+            "nccl.driver": lambda match: match["v"].decode() in self.seen("nccl.driver"),
+            "nccl.devices": self._known_devices,
+        }
+
+    def _known_setting(self, match: re.Match[bytes]) -> bool:
+        """Nothing new: a value that some rank had before."""
+        known = self.settings.get(match["name"].decode())
+        return known is not None and match["value"].decode("utf-8", "replace") in known
+
+    def _known_devices(self, match: re.Match[bytes]) -> bool:
+        """Nothing new: as many devices, of the names that are known."""
+        known = self.devices.get(match["net"].decode(), {})
+        found = DEVICE.findall(match["list"])
+        return all(
+            known.get(int(number), ("", ""))[0] == name.decode("utf-8", "replace")
+            for number, name, _, _ in found
+        )
+
+    def _count_started(self, match: re.Match[bytes]) -> bool:
         if known := self._known(match):
             known.started.add(int(match["rank"]))
+        return True
 
-    def count_completed(self, match: re.Match[bytes]) -> None:
-        """A further ``Init COMPLETE`` or ``Destroy COMPLETE``."""
+    def _count_completed(self, match: re.Match[bytes]) -> bool:
         if known := self._known(match):
             known.started.add(int(match["rank"]))
             known.completed.add(int(match["rank"]))
+        return True
 
     def _known(self, match: re.Match[bytes]) -> Comm | None:
         self.counting = True

@@ -28,12 +28,13 @@ MESSAGE_BYTES = 4096
 NATIVE_FROM_BYTES = 1 << 19
 # A literal seen this often, and more than once in so many bytes, is sampled from then on. Lines of
 # communicators are worth more: they tell each rank.
-HEAVY_COUNT, EXACT_COUNT, HEAVY_EVERY = 500, 10_000, 1 << 19
+HEAVY_COUNT, EXACT_COUNT, HEAVY_EVERY = 400, 20_000, 1 << 19
 # Matches of sampled literals that the engine reports before it is built anew without them.
 STALE = 20_000
 # From so many matches of a sign on, its lines are no longer taken apart: they are counted.
-FULL, FULL_COUNTED = 100, 1500
-SAMPLES = 3
+FULL, FULL_COUNTED = 100, 400
+# Lines a block of a sampled literal, and of one of a sign whose rare variants matter.
+SAMPLES, SAMPLES_DENSE = 1, 8
 LAST_BYTES = 2000
 SAMPLE_WINDOW = 1 << 14
 SCANNERS = 2
@@ -179,8 +180,10 @@ class Scanner:
     Args:
         signs: what to look for.
         sinks: called with the line and the match for each match of a sign's id.
-        counted: called with the match alone, instead of a sink, from :data:`FULL` matches of an id
-            on. Their signs are worth many more lines than others before they are sampled.
+        counted: called with the match alone, instead of a sink, from :data:`FULL_COUNTED` matches
+            of an id on; False when the line is to be taken apart after all, as it says something
+            new. Their signs are worth many more lines than others before they are sampled.
+        dense: ids of signs of which more lines are taken once they are sampled.
         rank_of: the rank that wrote a line, where its prefix does not say.
         native: False to do without the native engine.
         tick: called now and then with the bytes read so far and the input's name.
@@ -191,7 +194,8 @@ class Scanner:
         signs: Sequence[Sign],
         *,
         sinks: Mapping[str, Sink] | None = None,
-        counted: Mapping[str, Callable[[re.Match[bytes]], None]] | None = None,
+        counted: Mapping[str, Callable[[re.Match[bytes]], bool]] | None = None,
+        dense: frozenset[str] = frozenset(),
         rank_of: Callable[[Line], int | None] | None = None,
         native: bool = True,
         tick: Callable[[int, str], None] | None = None,
@@ -212,6 +216,10 @@ class Scanner:
         self._counted = dict(counted or {})
         self._limits = [
             EXACT_COUNT if any(sign.id in self._counted for sign in found) else HEAVY_COUNT
+            for found in self._signs_of
+        ]
+        self._samples = [
+            SAMPLES_DENSE if any(sign.id in dense for sign in found) else SAMPLES
             for found in self._signs_of
         ]
         # Of these every line is taken apart, however many there are.
@@ -343,7 +351,7 @@ class Scanner:
                 start, end = _line_at(data, offset, size)
             at_lines.setdefault((start, end), set()).add(needle)
         for needle in self._sampled:
-            for place in _sample(data, size, *self._needles[needle]):
+            for place in _sample(data, size, *self._needles[needle], self._samples[needle]):
                 at_lines.setdefault(place, set()).add(needle)
         numbers.enter(block)
         for start, end in sorted(at_lines):
@@ -363,19 +371,19 @@ class Scanner:
                 if not self._settles(needle):
                     return False
                 self._settled.add(needle)
-        seen: set[str] = set()
+        matched: dict[str, int] = {}
         for needle in needles:
             for sign in self._signs_of[needle]:
-                match = None if sign.id in seen else sign.regex.search(data, start, end)
-                if match is None:
+                if sign.id in matched or not (match := sign.regex.search(data, start, end)):
                     continue
-                seen.add(sign.id)
-                tally = tallies[sign.id]
-                tally.count += 1
-                if needle in self._heavy:
-                    tally.exact = False
-                if counted := self._counted.get(sign.id):
-                    counted(match)
+                if (counted := self._counted.get(sign.id)) and not counted(match):
+                    return False
+                matched[sign.id] = needle
+        for identifier, needle in matched.items():
+            tally = tallies[identifier]
+            tally.count += 1
+            if needle in self._heavy:
+                tally.exact = False
         return True
 
     def _settles(self, needle: int) -> bool:
@@ -450,10 +458,10 @@ def _line_at(data: bytearray | bytes, offset: int, size: int) -> tuple[int, int]
 
 
 def _sample(
-    data: bytearray | bytes, size: int, text: bytes, caseless: bool
+    data: bytearray | bytes, size: int, text: bytes, caseless: bool, samples: int
 ) -> Iterator[tuple[int, int]]:
     """Some lines with a heavy literal, evenly over the block."""
-    step = max(1, size // SAMPLES)
+    step = max(1, size // samples)
     for low in range(0, size, step):
         high = min(low + SAMPLE_WINDOW, size)
         if caseless:

@@ -243,6 +243,20 @@ def test_every_rank_of_a_communicator_counts_though_its_lines_are_many(tmp_path:
     assert found.started - found.completed == {612}
 
 
+def test_the_one_rank_of_a_thousand_that_is_set_otherwise_is_found(tmp_path: Path) -> None:
+    lines_of = [
+        logs.info(f"NCCL_IB_HCA set by environment to mlx5_{rank == 941:d}", host=f"h{rank}")
+        for rank in range(1000)
+    ]
+    lines_of += [
+        logs.info(f"NCCL version 2.2{1 - (rank == 777)}.5+cuda12.4", host=f"h{rank}")
+        for rank in range(1000)
+    ]
+    notes = {note.id: note for note in build([logs.write(tmp_path / "log", lines_of)]).notes}
+    assert notes["settings-differ"].evidence[1].node == "h941"
+    assert notes["versions-differ"].text.endswith("2.20.5, 2.21.5")
+
+
 @pytest.mark.parametrize("native", [True, False])
 @pytest.mark.parametrize(
     "piece",
