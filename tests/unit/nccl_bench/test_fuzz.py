@@ -85,7 +85,7 @@ def test_no_line_takes_quadratic_time(tmp_path: Path, line: bytes) -> None:
     assert time.process_time() - start < 2
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     bandwidths=st.lists(st.sampled_from([0.0, 0.01, 1.0, 90.0, 100.0, 400.0]), max_size=8),
     low=st.sampled_from([0, 8, 1 << 20, 1 << 30]),

@@ -118,7 +118,7 @@ def test_crlf_and_gzip(tmp_path: Path) -> None:
 
 
 def test_a_damaged_archive_gives_what_came_before(tmp_path: Path) -> None:
-    whole = gzip.compress(tables.log(started=True).encode() * 500, 1)
+    whole = gzip.compress(tables.log(started=True).encode() * 40, 1)
     assert len(runs(tmp_path, whole[: len(whole) - 20], "cut.gz")) >= 1
 
 
