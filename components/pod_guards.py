@@ -244,9 +244,12 @@ def _messages(fabric: FabricDemand, what: str) -> tuple[str, str]:
         f"; a TrainJob with a runtime of the stack ({', '.join(fabric.runtimes)}) has all of it. "
         f"If each pod trains by itself, label the pods {SINGLE_NODE_LABEL}=true"
     )
+    attach = _attach(fabric)
+    # Only the first rule that fails is shown, so its message says all of it.
+    also = f", and {attach}" if attach else ""
     return (
-        f"{start}add to resources.limits of each container with GPUs {devices}{end}",
-        f"{start}{_attach(fabric)}{end}",
+        f"{start}add to resources.limits of each container with GPUs {devices}{also}{end}",
+        f"{start}{attach}{end}",
     )
 
 
