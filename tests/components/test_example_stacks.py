@@ -19,7 +19,7 @@ from tests.components.recording import (
     STACKS,
     Recording,
     Registered,
-    run_stack,
+    recorded,
     stack_cluster,
 )
 from tests.components.update_urns import URNS
@@ -39,13 +39,13 @@ def stack(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def recording(stack: str, tmp_path_factory: pytest.TempPathFactory) -> Recording:
-    return run_stack(stack, tmp_path_factory.mktemp(stack))
+def recording(stack: str) -> Recording:
+    return recorded(stack)
 
 
 @pytest.fixture(scope="module")
-def unknown(stack: str, tmp_path_factory: pytest.TempPathFactory) -> Recording:
-    return run_stack(stack, tmp_path_factory.mktemp(f"{stack}-unknown"), known=False)
+def unknown(stack: str) -> Recording:
+    return recorded(stack, known=False)
 
 
 def clouds(recording: Recording) -> list[Registered]:
