@@ -195,6 +195,8 @@ class Judge:
             )
         if several.value == "yes":
             return self._too_fast_for_nics()
+        if (one := self._one_process()) is not None:
+            return one
         peers = self._peer_channels()
         return peers or self._too_fast_for_nics()
 
@@ -237,6 +239,20 @@ class Judge:
             value="p2p/shm-only",
             why=f"{peak.algbw:g} GB/s algbw is more than any node's NICs carry ({bound:g} GB/s)",
             evidence=(peak.at,),
+        )
+
+    def _one_process(self) -> Claim | None:
+        """A test whose only process has as many GPUs as the factor of its table says ranks."""
+        starts = self.facts.seen("tests.start")
+        if self.hits["tests.start"].count != 1 or len(starts.counts) != 1:
+            return None
+        threads, gpus = (int(number) for number in next(iter(starts)).split())
+        if threads * gpus < 2 or self._ranks_by_factor() != threads * gpus:
+            return None
+        return Claim(
+            value="p2p/shm-only",
+            why=f"one process with {threads * gpus} GPUs, and a table of as many ranks",
+            evidence=(*starts.evidence(1), *self.hits.evidence("tests.row")[-1:]),
         )
 
     def _ranks_by_factor(self) -> int | None:

@@ -16,6 +16,9 @@ NO_GDR_GPUS = ("GeForce", "RTX 20", "RTX 30", "RTX 40", "RTX 50", "GB10", "Tesla
 WEAK = "weak"
 # A DGX Spark sees its ports twice, the second time in PCI domain 2; its GPU has no GDR.
 SPARK_PORT = "roceP2p1s0f"
+# Bytes from which on a size shows bandwidth; and GB/s that every RDMA port reaches.
+BIG = 1 << 28
+SLOWEST_RDMA = 2.0
 # Of finding each other before NCCL begins: warnings of a look-up or port that was tried in vain.
 RENDEZVOUS = frozenset(
     f"trouble.rendezvous-{what}" for what in ("address", "refused", "timeout", "unreachable")
@@ -170,6 +173,13 @@ class Verdict:
             )
         if (idle := self._one_of_many()) is not None:
             return idle
+        largest = facts.largest
+        if largest is not None and largest.size >= BIG and 0 < largest.busbw < SLOWEST_RDMA:
+            return Claim(
+                value="low-bandwidth",
+                why=f"{largest.busbw:g} GB/s busbw over RDMA: less than one port of 25 Gbit/s",
+                evidence=(largest.at,),
+            )
         layers = facts.seen("link-layer")
         alone = not facts.channels and not self.hits.any("nccl.init-start", "nccl.comm-nodes")
         if "IB" in layers and len(layers.counts) > 1 and alone:

@@ -195,6 +195,12 @@ def test_a_table_alone_tells_no_transport_unless_no_nic_is_so_fast(read: Read) -
     assert read([row(1 << 33, 900.0, 1750.0)]).transport == "p2p/shm-only"
 
 
+def test_one_process_with_all_gpus_is_one_node(read: Read) -> None:
+    start = "# nThread 1 nGpus 8 minBytes 8 maxBytes 8589934592 step: 2(factor)"
+    assert read([start, row(1 << 33, 240.0, 420.0)]).transport == "p2p/shm-only"
+    assert read([start, row(1 << 33, 240.0, 450.0)]).transport == "unknown"
+
+
 def test_versions_devices_and_settings_are_claims_with_lines(read: Read) -> None:
     lines = [
         *logs.healthy(),

@@ -127,6 +127,13 @@ def test_no_gdr_is_slow_where_the_gpu_could(read: Read) -> None:
     assert read(efa).verdict == "ok"
 
 
+def test_rdma_slower_than_any_port_is_slow(read: Read) -> None:
+    slow = [*logs.healthy(), row(1 << 30, 0.6, 1.1), AVERAGE]
+    assert read(slow).verdict == "low-bandwidth"
+    assert read([*logs.healthy(), row(1 << 20, 0.6, 1.1), AVERAGE]).verdict == "ok"
+    assert read([*logs.healthy(), row(1 << 30, 1.6, 2.9), AVERAGE]).verdict == "ok"
+
+
 def test_one_device_of_many_is_slow(read: Read) -> None:
     hcas = " ".join(f"[{number}]mlx5_{number}:1/IB" for number in range(8))
     head = info(f"NET/IB : Using {hcas} [RO]; OOB eth0:10.0.0.1<0>")
