@@ -261,7 +261,8 @@ def _silent(hits: Hits) -> bool:
     return (
         "bootstrap-using" in seen
         and not later
-        and not hits.any("socket-line", "ib-using", "efa-selected", *FATAL)
+        and not hits.any("socket-line", "ib-using", "efa-selected", "net-not-found", "net-none")
+        and not hits.any(*FATAL)
     )
 
 

@@ -320,6 +320,12 @@ CAUSES = (
                 because="the peer closed its connections: its process ended",
             ),
             Rule(
+                needs=("efa-unresponsive-old",),
+                confidence=0.48,
+                because="the peer does not answer over EFA: its process is gone, or a rule is "
+                "missing",
+            ),
+            Rule(
                 needs=("efa-peer-gone",),
                 confidence=0.55,
                 because="EFA's peer no longer has the queue pair: its process ended or began anew",

@@ -115,6 +115,14 @@ CLUES = (
         "previously responsive))",
     ),
     Clue(
+        id="efa-unresponsive-old",
+        pattern=rb"Unresponsive receiver\. +This error is typically caused by",
+        seen="libfabric 1.18 and 1.19",
+        source="ofiwg/libfabric prov/efa/src/efa_strerror.c, #8889",
+        example="Unresponsive receiver. This error is typically caused by a peer hardware failure "
+        "or incorrect inbound/outbound rules in the security group",
+    ),
+    Clue(
         id="efa-alloc-pd",
         pattern=rb"efa_\d+: Failed to process command ALLOC_PD|Couldn't open AV\. RC: -22",
         seen="EFA kernel driver, aws-ofi-nccl 1.x",
@@ -353,6 +361,11 @@ CAUSES = (
                 confidence=0.65,
                 because="the peer's address cannot be used",
             ),
+            Rule(
+                needs=("efa-unresponsive-old",),
+                confidence=0.5,
+                because="the peer does not answer over EFA: these rules, or its process is gone",
+            ),
         ),
         verdict="init-failure",
         fix=Setting(
@@ -548,6 +561,12 @@ CAUSES = (
         title="NCCL's network plugin is there, but a library that it needs is missing or wrong",
         family=FAMILY,
         rules=(
+            Rule(
+                needs=("plugin-load-failed", "net-not-found"),
+                confidence=0.95,
+                because="the loader names the library or symbol, and so the network that NCCL was "
+                "told to use is not there",
+            ),
             Rule(
                 needs=("plugin-load-failed",),
                 confidence=0.85,

@@ -344,6 +344,13 @@ CLUES = (
         "16",
     ),
     Clue(
+        id="rank-out-of-range",
+        pattern=rb"Invalid rank requested ?: ?\d+/\d+",
+        seen="NCCL, all versions",
+        source="NVIDIA/nccl src/init.cc",
+        example="init.cc:981 NCCL WARN Invalid rank requested : 2/2",
+    ),
+    Clue(
         id="orte-failed",
         pattern=rb"ORTE (?:was unable to reliably start one or more daemons|has lost communication "
         rb"with a remote daemon|does not know how to route a message)|"
@@ -909,6 +916,11 @@ CAUSES = (
                 needs=("store-port-mismatch",),
                 confidence=0.85,
                 because="NCCL's root says so",
+            ),
+            Rule(
+                needs=("rank-out-of-range",),
+                confidence=0.7,
+                because="a rank's number is not below the number of ranks that it was given",
             ),
         ),
         verdict="init-failure",

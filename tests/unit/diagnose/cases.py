@@ -790,6 +790,29 @@ FURTHER: tuple[tuple[str, Seen, bool], ...] = (
         ),
         True,
     ),
+    (
+        "rank-count-disagrees",
+        log("w-1:25:25 [0] init.cc:981 NCCL WARN Invalid rank requested : 2/2"),
+        True,
+    ),
+    (
+        "plugin-does-not-load",
+        log(
+            "n:1:1 [7] NCCL INFO NET/Plugin: Plugin load returned 2 : /lib/libc.so.6: version "
+            "`GLIBC_2.32' not found (required by /usr/local/nvidia/lib64/libnccl-net.so) : when "
+            "loading libnccl-net.so",
+            "n:1:1 [5] net.cc:579 NCCL WARN Error: network gIB not found.",
+        ),
+        True,
+    ),
+    (
+        "efa-security-group",
+        log(
+            "Unresponsive receiver. This error is typically caused by a peer hardware failure or "
+            "incorrect inbound/outbound rules in the security group"
+        ),
+        False,
+    ),
     ("network-policy-or-firewall", observed("netpol-blocks-peers"), False),
     ("service-mesh-sidecar", observed("pod-mesh-sidecar"), True),
     (
