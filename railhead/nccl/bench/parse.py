@@ -427,8 +427,18 @@ def intervals(run: Run) -> list[tuple[float, float]]:
 
 
 def _sums(run: Run) -> bool:
-    """True where every rank takes part in a sum alike: no root, which `reduce` has."""
-    return run.rows[0].redop == "sum" and run.rows[0].root in (None, -1)
+    """True where every rank takes part in a sum alike: no root, which `reduce` has.
+
+    Some releases print ``sum`` for programs that add nothing; those leave in-place unchecked.
+    """
+    first = run.rows[0]
+    unchecked = (
+        first.out_of_place is not None
+        and first.in_place is not None
+        and first.out_of_place.wrong is not None
+        and first.in_place.wrong is None
+    )
+    return first.redop == "sum" and first.root in (None, -1) and not unchecked
 
 
 def named(run: Run) -> Run:
@@ -436,6 +446,9 @@ def named(run: Run) -> Run:
     if not run.collective and (word := named_in(Path(run.file).name)):
         run = replace(run, collective=word, collective_from="file name")
     ratios = intervals(run)
+    if run.ranks is None and ratios and max(high for _, high in ratios) < 0.1:
+        # A bandwidth without bus bandwidth: nothing went over a bus.
+        run = replace(run, ranks=1, ranks_from="factor")
     if not run.collective and run.ranks and run.ranks > 1 and ratios and _sums(run):
         n = run.ranks
         # Of the programs that reduce to every rank or to parts, one factor each.

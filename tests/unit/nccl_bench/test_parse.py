@@ -80,6 +80,21 @@ def test_times_without_a_fraction_are_no_roots(
     assert all(len(row.halves) == 2 for row in run.rows)
 
 
+def test_bandwidth_without_bus_bandwidth_is_one_rank(tmp_path: Path) -> None:
+    row = "  1310720000     327680000     float     sum   3406.2  384.80    0.00  0e+00"
+    run = one(tmp_path, f"{row}     3.78  346751.32    0.00  0e+00\n# Avg bus bandwidth    : 0\n")
+    assert (run.ranks, run.ranks_from) == (1, "factor")
+
+
+def test_a_sum_whose_in_place_half_is_unchecked_is_not_told_by_its_figures(tmp_path: Path) -> None:
+    """sendrecv_perf of some releases: ``sum``, and N/A in-place."""
+    half = "    89478    12.00   12.00"
+    row = f"  1073741824     268435456     float     sum      -1{half}      0{half}"
+    devices = "\n".join(tables.device_lines(2, 2))
+    assert one(tmp_path, f"{devices}\n{row}    N/A\n").collective == ""
+    assert one(tmp_path, f"{devices}\n{row}      0\n").collective == "all_reduce"
+
+
 def test_an_error_beyond_rounding_is_wrong(tmp_path: Path) -> None:
     points = [Point(size=GIB, algbw=100.0, wrong="3e-01")]
     assert one(tmp_path, tables.log(era="2.9", rows=points)).wrong == 1
