@@ -40,11 +40,6 @@ class NetworkPoliciesArgs:
 def dns_addresses(cluster: Cluster) -> tuple[str, ...]:
     """Name servers that are no pods of kube-system."""
     found = [_NODE_LOCAL_DNS, *_PLATFORM_DNS.get(cluster.platform.kind, ())]
-    if cluster.platform.kind == "lab":
-        # The lab's CoreDNS runs beside its API server.
-        from railhead.lab.spec import CONTROL_ADDRESS
-
-        found.append(f"{CONTROL_ADDRESS}/32")
     return tuple(dict.fromkeys((*found, *cluster.network_policy.dns)))
 
 

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from railhead import paths
 from railhead.catalog.fabrics import FABRICS
+from railhead.config import load
 from railhead.errors import PrerequisiteError
 from railhead.lab import bootstrap, preflight, processes, services
 from railhead.lab import spec as addresses
@@ -77,6 +78,10 @@ class TestSpec:
     def test_out_of_range_is_refused(self, changes: dict[str, int]) -> None:
         with pytest.raises(ValidationError):
             spec(**changes)
+
+    def test_the_labs_stack_lets_jobs_reach_its_name_server(self) -> None:
+        cluster = load(Path(__file__).parents[3] / "stacks" / "Pulumi.lab.yaml")
+        assert f"{addresses.CONTROL_ADDRESS}/32" in cluster.network_policy.dns
 
     def test_addresses_do_not_overlap(self) -> None:
         networks = [
