@@ -180,6 +180,7 @@ ROWS: tuple[tuple[str, bytes, bytes | tuple[bytes, ...] | None], ...] = (
         rb"|NET/OFI Initializing plugin failed",
         None,
     ),
+    ("gdr.efa-lacks", rb"FI_HMEM capability requires RDMA, which this device does not", None),
     ("ofi.efa", rb"libfabric:\d{1,10}:\d{1,12}:.{0,40}?:?efa:\w", b":efa:"),
     ("ofi.dmabuf", rb"Support for DMA-BUF registrations: (?P<v>true|false)", None),
     (

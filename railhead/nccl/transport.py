@@ -470,6 +470,8 @@ class Judge:
                 if proven
                 else (UNKNOWN, "unknown")
             )
+        if transport.value == "efa" and (lacks := self.hits.evidence("gdr.efa-lacks")):
+            return Claim(value="no", why="the EFA device has no RDMA", evidence=lacks[:1]), "no"
         return self._gdr_of_abilities()
 
     def _mixed_gdr(self) -> tuple[Claim, str]:

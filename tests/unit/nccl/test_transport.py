@@ -168,6 +168,13 @@ def test_receiving_with_gdr_and_sending_without_is_a_default(read: Read) -> None
     assert "receive-only" in reading.claims["gdr-detail"].value
 
 
+def test_an_efa_device_without_rdma_has_no_gdr(read: Read) -> None:
+    efa = [info("NET/OFI Selected Provider is efa"), info("Using network AWS Libfabric")]
+    lacks = "libfabric:4:1:efa:core:f():5<warn> FI_HMEM capability requires RDMA, which this "
+    assert read(efa).gdr == "unknown"
+    assert read([lacks + "device does not support.", *efa]).gdr == "no"
+
+
 def test_an_ability_of_the_gpu_is_no_use_of_it(read: Read) -> None:
     assert read([info("DMA-BUF is available on GPU device 0"), logs.IB_LIST]).gdr == "unknown"
     assert read([info("NET/IB : GPU Direct RDMA Enabled for HCA 0 'mlx5_0'")]).gdr == "unknown"
