@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import copy
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from railhead.catalog.fabrics import MODES
 from railhead.catalog.machines import MACHINES, Machine
-from tests.components.recording import stack_cluster
+from tests.components.recording import Recording, run_stack, stack_cluster
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,6 +136,25 @@ def cluster(case: Case) -> dict[str, Any]:
         raw["platform"].pop("gpu_networks")
         raw["platform"]["kubernetes"] = "1.35"
     return raw
+
+
+@cache
+def recorded(case: Case) -> Recording:
+    """What the program registers for a case; once for all tests of a run."""
+    with tempfile.TemporaryDirectory() as folder:
+        return run_stack("lab", Path(folder), cluster=cluster(case))
+
+
+def parameters(of: list[Case]) -> list[Any]:
+    """Cases as parameters; those of a cloud import its SDK, which takes seconds."""
+    return [
+        pytest.param(
+            case,
+            id=case.id,
+            marks=[pytest.mark.slow] if case.platform in ("aws", "gcp") else [],
+        )
+        for case in of
+    ]
 
 
 def _rails(case: Case, **fields: Any) -> Iterator[dict[str, Any]]:

@@ -11,18 +11,13 @@ import pytest
 from railhead.catalog.fabrics import FABRICS, MODES, environment_of
 from railhead.catalog.machines import MACHINES
 from railhead.config import Cluster, parse
-from tests.components.fabrics import Case, cases, cluster
+from tests.components.fabrics import Case, cases, cluster, parameters, recorded
 from tests.components.recording import Recording, Registered, run_stack
 
 CASES = cases()
 
 
-@pytest.fixture(scope="module")
-def recordings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Recording]:
-    return {}
-
-
-@pytest.fixture(params=CASES, ids=lambda c: c.id, scope="module")
+@pytest.fixture(params=parameters(CASES), scope="module")
 def case(request: pytest.FixtureRequest) -> Case:
     found: Case = request.param
     return found
@@ -34,8 +29,8 @@ def stack(case: Case) -> Cluster:
 
 
 @pytest.fixture(scope="module")
-def recording(case: Case, tmp_path_factory: pytest.TempPathFactory) -> Recording:
-    return run_stack("lab", tmp_path_factory.mktemp(case.id), cluster=cluster(case))
+def recording(case: Case) -> Recording:
+    return recorded(case)
 
 
 def test_every_mode_and_every_platform_of_it_has_a_case() -> None:
@@ -162,13 +157,15 @@ def test_privilege_is_what_the_mode_needs_and_no_more(case: Case, recording: Rec
     assert hosts == {p.host for p in mode.host_paths_on(case.fabric)}
 
 
-def test_shared_memory_is_sized_from_the_node(case: Case, stack: Cluster) -> None:
-    if case.platform != "existing":
-        pytest.skip("this stack says a size of its own")
-    from components.runtimes import shared_memory
-
+def test_shared_memory_is_the_stacks_or_sized_from_the_node(
+    case: Case, stack: Cluster, recording: Recording
+) -> None:
+    volumes = {v["name"]: v for v in template(recording)["spec"]["volumes"]}
     memory = MACHINES[case.machine].schedulable_memory_gib
-    assert shared_memory(stack, stack.runtimes[0]) == f"{memory // 2}Gi"
+    wanted = stack.runtimes[0].shared_memory or f"{memory // 2}Gi"
+    assert volumes["shared-memory"]["emptyDir"] == {"medium": "Memory", "sizeLimit": wanted}
+    if case.platform == "existing":
+        assert stack.runtimes[0].shared_memory is None
 
 
 def test_claims_have_their_template_in_the_namespace(case: Case, recording: Recording) -> None:
