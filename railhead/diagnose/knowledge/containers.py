@@ -112,7 +112,8 @@ CLUES = (
     ),
     Clue(
         id="verbs-enomem",
-        pattern=rb"ibv_(?:exp_)?(?:reg_mr|create_\w+)\(.*\) failed: Cannot allocate memory|"
+        pattern=rb"(?:ibv_(?:exp_)?reg_mr|(?:ibv_(?:exp_)?|mlx5dv_)create_\w+)\(.*\) failed: "
+        rb"Cannot allocate memory|"
         rb"EFA internal error: \(4112\)",
         seen="UCX; libfabric's EFA provider",
         source="openucx/ucx #8229; awslabs/awsome-distributed-ai #647",

@@ -739,6 +739,11 @@ FURTHER: tuple[tuple[str, Seen, bool], ...] = (
         False,
     ),
     (
+        "memlock-limit",
+        log("ib_mlx5.c:92   UCX  ERROR mlx5dv_create_cq(cqe=1024) failed: Cannot allocate memory"),
+        True,
+    ),
+    (
         "a-rank-died-first",
         log(
             "w-0:199:263 [2] process_err_completion:1562 NCCL WARN NET/OFI Request 0x7f08c0001d30 "
