@@ -69,6 +69,10 @@ fmt: venv ## Format the sources
 bench: venv ## Times and memory of the lab, measured on this machine
 	@$(VENV)/python benchmarks/lab.py
 
+.PHONY: bench-nccl
+bench-nccl: venv ## Speed of `railhead nccl read` over a 1 GB log, next to grep
+	@$(VENV)/python benchmarks/nccl.py
+
 .PHONY: lock
 lock: venv ## Pin the requirements again after a change in pyproject.toml (UPGRADE=1: newest)
 	@$(VENV)/python -m pip install --quiet --require-hashes --requirement requirements/lock.txt
