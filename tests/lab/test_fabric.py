@@ -164,23 +164,37 @@ class TestTwoRails:
     def test_each_process_has_its_own_rail(self, jobs: Jobs) -> None:
         check_turns(run_rails(jobs, rails=2, processes=2), 2)
 
-    def test_rails_do_not_reach_each_other(self, kubectl: Run, apply: Apply) -> None:
-        """What one rail's bridge carries never shows on the other's."""
-        names = ("rails-a", "rails-b")
-        annotation = {"k8s.v1.cni.cncf.io/networks": "rail-0,rail-1"}
-        nodes = json.loads(kubectl("get", "nodes", "-o", "json").stdout)["items"]
-        hosts = [n["metadata"]["name"] for n in nodes][:2]
+    def test_rails_do_not_reach_each_other(
+        self, kubectl: Run, apply: Apply, running_lab: str
+    ) -> None:
+        """A pod on one rail reaches a pod on the same, and none on the other."""
+        hosts = [f"{running_lab}-node-{i}" for i in range(2)]
+        joined = {
+            "one": ("rail-0", hosts[0]),
+            "two": ("rail-1", hosts[1]),
+            "too": ("rail-1", hosts[0]),
+        }
         try:
-            apply([plain(n, h, annotations=annotation) for n, h in zip(names, hosts, strict=True)])
-            for name in names:
+            apply(
+                [
+                    plain(name, host, annotations={"k8s.v1.cni.cncf.io/networks": network})
+                    for name, (network, host) in joined.items()
+                ]
+            )
+            for name in joined:
                 running(kubectl, name)
-            there = address(kubectl, "rails-b", "net2")
-            reach = ("exec", "rails-a", "-n", NAMESPACE, "--", "ping", "-c1", "-W2", "-I")
-            succeed(kubectl(*reach, "net2", there))
-            assert kubectl(*reach, "net1", there).returncode != 0
-            assert kubectl(*reach, "eth0", there).returncode != 0
+            there = address(kubectl, "two", "net1")
+
+            def reaches(name: str, interface: str) -> bool:
+                probe = ("ping", "-c1", "-W2", "-I", interface, there)
+                return kubectl("exec", name, "-n", NAMESPACE, "--", *probe).returncode == 0
+
+            assert reaches("too", "net1")
+            assert not reaches("one", "net1")
+            assert not reaches("one", "eth0")
+            assert not reaches("too", "eth0")
         finally:
-            kubectl("-n", NAMESPACE, "delete", "pod", *names, "--now", "--ignore-not-found")
+            kubectl("-n", NAMESPACE, "delete", "pod", *joined, "--now", "--ignore-not-found")
 
 
 @pytest.fixture(scope="class")
