@@ -247,13 +247,13 @@ CLUES = (
     ),
     Clue(
         id="tcpx-failed",
-        pattern=rb"(?:dmabuf_import_helper|/dev/aperture_devices)\S*.*(?:No such "
+        pattern=rb"(?:dmabuf_import_helper|/dev/aperture_devices).{0,200}(?:No such "
         rb"file|failed|missing|"
         rb"cannot|not found)|"
-        rb"(?:failed|unable|cannot|could not|error)[^:]*: ?\S*(?:dmabuf_import_helper)|"
-        rb"NET/(?:GPUDirectTCPX|FasTrak).*(?:[Ff]ailed|[Ee]rror|ERROR|MISMATCH|unsupported|refused|"
+        rb"(?:failed|unable|cannot|could not|error)[^:]{0,120}: ?\S{0,80}dmabuf_import_helper|"
+        rb"NET/(?:GPUDirectTCPX|FasTrak).{0,200}(?:[Ff]ailed|[Ee]rror|ERROR|MISMATCH|unsupported|refused|"
         rb"timed out)|gpu_tx_reg_mr failed|get_gpumem_dmabuf_pages_fd\(\) failed|"
-        rb"cuMemGetHandleForAddressRange .*failed|listen FAILED \(no flow steering\)|"
+        rb"cuMemGetHandleForAddressRange .{0,200}failed|listen FAILED \(no flow steering\)|"
         rb"fastrak_gpumem_manager\.cc:\d+\] (?:Number of GPUs|No GPU|[Ff]ailed)|"
         rb"No GPU Mem Manager created|expected to be run with 8 GPU NICs|"
         rb"(?:rxdm|rx-dm|tcpgpudmarxd|RxDM).*(?:[Ff]ailed|[Ee]rror|exit(?:ed|ing)|not running|"

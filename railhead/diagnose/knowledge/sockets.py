@@ -281,7 +281,7 @@ CLUES = (
     ),
     Clue(
         id="gloo-localhost",
-        pattern=rb"(?:Gloo|gloo).*connect(?:FullMesh)?.*127\.0\.\d+\.\d+|"
+        pattern=rb"[Gg]loo.{0,120}connect.{0,200}127\.0\.\d+\.\d+|"
         rb"connect \[(?:127\.0\.\d+\.\d+|::1)\]:\d+: Connection refused|"
         rb"GLOO_SOCKET_IFNAME=lo\b|Using the loopback address as fallback.*GLOO_SOCKET_IFNAME|"
         rb"Gloo connectFullMesh failed .*remote=\[127\.|"

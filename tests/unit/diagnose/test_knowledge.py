@@ -148,10 +148,10 @@ def test_no_clue_takes_long_over_a_hostile_line(clue: Clue) -> None:
 
     for needle in clue.sign.needles:
         line = (needle + b" ") * (4096 // (len(needle) + 1))
-        begin = time.perf_counter()
+        begin = time.process_time()
         re.search(clue.pattern, line)
         re.search(clue.pattern, clue.example.encode() * 8 + b"a1." * 1000)
-        assert time.perf_counter() - begin < 0.5, clue.id
+        assert time.process_time() - begin < 0.5, clue.id
 
 
 def test_every_id_in_a_rule_exists_and_every_one_is_used() -> None:
