@@ -29,6 +29,8 @@ PREFIXES = tuple(
         rb"\[?(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)?)\]?\s?",  # Python, NCCL 2.26
         rb"[IWEF](?P<time>\d{4} \d\d:\d\d:\d\d\.\d+)\s+(?:\d+ )?(?:[\w./\-]+:\d+\] )?",  # glog
         rb"\((?:[\w.\-]{1,80}) (?:rank=(?P<rank>\d+) )?pid=\d+(?:, ip=(?P<node>[^)\s]+))?\)\s?",
+        # SkyPilot; its rank is the node's.
+        rb"\([\w.\-]{1,80}, rank=\d+, pid=\d+(?:, ip=(?P<node>[^)\s]+))?\)\s?",
         rb"(?P<node>[A-Za-z0-9][\w.\-]{0,253}): (?=\S*:\d+:\d+ |INFO|WARN)",  # pdsh, DeepSpeed
         rb"\s{0,5}(?P<rank>\d{1,6}):\s",  # srun --label
     )

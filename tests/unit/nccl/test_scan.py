@@ -37,6 +37,7 @@ NETWORK = Sign(id="net", pattern=rb"Using network (?P<net>\w+)")
         ("[default5]:", 5, "node-a", None),
         ("[rank6]: ", 6, "node-a", None),
         ("(RayWorkerWrapper pid=77, ip=10.0.0.9) ", None, "node-a", None),
+        ("(worker1, rank=1, pid=77, ip=10.0.0.9) ", None, "node-a", None),
         ("(VllmWorker rank=1 pid=9) ", 1, "node-a", None),
         ("2026-01-02T03:04:05.678Z ", None, "node-a", "2026-01-02T03:04:05.678Z"),
         ("2026-01-02T03:04:05.6789Z stdout F ", None, "node-a", "2026-01-02T03:04:05.6789Z"),
