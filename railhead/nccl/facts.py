@@ -17,6 +17,8 @@ from railhead.nccl.signs import Evidence, Sign
 
 MAX_ITEMS = 65_536
 MAX_COMMUNICATORS = 4096
+# Those of which lines are kept as evidence.
+SHOWN_COMMUNICATORS = 16
 MAX_VALUES = 64
 DEVICE = re.compile(rb"\[(\d{1,4})\](?:\{\d+\} )?([^\s:]{1,200})(?::(\d{1,4}))?(?:/(\w+))?")
 SOCKET_DEVICE = re.compile(rb"\[(\d{1,4})\]([^\s:]{1,60}):(\S+?)<\d+>")
@@ -492,7 +494,8 @@ class Facts:
             if len(self.comms) < MAX_COMMUNICATORS:
                 self.comms[key] = known
         known.ranks = ranks
-        if len(known.evidence) < 3:
+        # A line's number costs the counting of all lines before it.
+        if len(known.evidence) < 3 and len(self.comms) <= SHOWN_COMMUNICATORS:
             known.evidence.append(at.evidence())
         process = (line.node, line.pid, line.gpu)
         if len(self.current) < MAX_ITEMS or process in self.current:

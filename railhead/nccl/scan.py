@@ -28,11 +28,13 @@ MESSAGE_BYTES = 4096
 NATIVE_FROM_BYTES = 1 << 19
 # A literal seen this often, and more than once in so many bytes, is sampled from then on. Lines of
 # communicators are worth more: they tell each rank.
-HEAVY_COUNT, EXACT_COUNT, HEAVY_EVERY = 400, 20_000, 1 << 19
+HEAVY_COUNT, EXACT_COUNT, HEAVY_EVERY = 2000, 10_000, 1 << 19
+# Of inputs that are together so big, fewer lines of each kind are taken apart.
+BIG_BYTES, BIG_HEAVY_COUNT = 1 << 28, 150
 # Matches of sampled literals that the engine reports before it is built anew without them.
-STALE = 20_000
+STALE = 10_000
 # From so many matches of a sign on, its lines are no longer taken apart: they are counted.
-FULL, FULL_COUNTED = 100, 400
+FULL, FULL_COUNTED = 100, 300
 # Lines a block of a sampled literal, and of one of a sign whose rare variants matter.
 SAMPLES, SAMPLES_DENSE = 1, 8
 LAST_BYTES = 2000
@@ -239,6 +241,11 @@ class Scanner:
 
     def run(self, sources: Iterable[Source]) -> Scan:
         """Read every source to its end."""
+        sources = list(sources)
+        if sum(source.size for source in sources) >= BIG_BYTES:
+            self._limits = [
+                BIG_HEAVY_COUNT if limit == HEAVY_COUNT else limit for limit in self._limits
+            ]
         files: list[str] = []
         cut: list[str] = []
         with ThreadPoolExecutor(1) as reader, ThreadPoolExecutor(SCANNERS) as scanners:
@@ -335,21 +342,24 @@ class Scanner:
         if self._tick is not None:
             self._tick(self._result.bytes, numbers.name)
         data, size = block.data, block.size
-        heavy, seen = self._heavy, self._seen
+        seen = self._seen
         floor = self._result.bytes // HEAVY_EVERY
         allowed = [max(limit, floor) for limit in self._limits]
         at_lines: dict[tuple[int, int], set[int]] = {}
-        start = end = 0
+        start = end = stale = 0
+        fresh: set[int] = set()
         found.sort()
         for offset, needle in found:
             seen[needle] += 1
-            if needle in heavy or seen[needle] > allowed[needle]:
-                self._stale += 1
+            if seen[needle] > allowed[needle]:
+                stale += 1
+                fresh.add(needle)
                 continue
             # Several needles of one line, or of the window of a very long one.
             if not start < offset <= end:
                 start, end = _line_at(data, offset, size)
             at_lines.setdefault((start, end), set()).add(needle)
+        self._weigh(fresh, stale)
         for needle in self._sampled:
             for place in _sample(data, size, *self._needles[needle], self._samples[needle]):
                 at_lines.setdefault(place, set()).add(needle)
@@ -360,7 +370,6 @@ class Scanner:
         numbers.leave()
         self._last = bytes(data[max(0, size - LAST_BYTES) : size]).rstrip() or self._last
         self._result.bytes += size
-        self._weigh()
 
     def _count_only(self, data: bytearray, start: int, end: int, needles: set[int]) -> bool:
         """Count a line of signs that were seen often; False when it must be taken apart."""
@@ -395,23 +404,17 @@ class Scanner:
                 return False
         return True
 
-    def _weigh(self) -> None:
-        """Find the literals that are too frequent; build the engine anew when that pays."""
-        size = self._result.bytes
-        floor = size // HEAVY_EVERY
-        heavy = {
-            number
-            for number, seen in enumerate(self._seen)
-            if seen > floor and seen > self._limits[number]
-        }
-        if heavy - self._heavy:
-            self._heavy |= heavy
+    def _weigh(self, fresh: set[int], stale: int) -> None:
+        """Take note of literals that are too frequent; build the engine anew when that pays."""
+        if fresh - self._heavy:
+            self._heavy |= fresh
             # Where nobody takes the lines, a lower bound of their number is enough.
             self._sampled = [
                 number
                 for number in self._heavy
                 if any(sign.id in self._sinks for sign in self._signs_of[number])
             ]
+        self._stale += stale
         if self._stale > STALE:
             self._stale = 0
             self._engine.drop(self._heavy)
