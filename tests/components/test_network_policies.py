@@ -1,0 +1,101 @@
+"""What a training namespace lets through; that it is enforced is the lab's to show."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from components.names import PODSET_LABEL
+from components.network_policies import dns_addresses, policies
+from railhead import config
+from railhead.errors import InputError
+from railhead.lab.spec import CONTROL_ADDRESS
+from tests.components.recording import lab_cluster
+
+
+def parsed(**network_policy: Any) -> Any:
+    return config.parse(lab_cluster() | {"network_policy": network_policy}, where="test")
+
+
+def test_everything_is_denied_both_ways() -> None:
+    assert policies(parsed())["railhead-default-deny"] == {
+        "podSelector": {},
+        "policyTypes": ["Ingress", "Egress"],
+    }
+
+
+def test_jobs_pods_reach_each_other_on_every_port_and_nobody_else_does() -> None:
+    rule = policies(parsed())["railhead-jobs"]
+    jobs = {"matchExpressions": [{"key": PODSET_LABEL, "operator": "Exists"}]}
+    assert rule["podSelector"] == jobs
+    # No ports named is every port; no namespace selector is this namespace alone.
+    assert rule["ingress"] == [{"from": [{"podSelector": jobs}]}]
+    assert rule["egress"] == [{"to": [{"podSelector": jobs}]}]
+
+
+def test_names_are_looked_up_at_name_servers_only() -> None:
+    (rule,) = policies(parsed(dns=["10.9.8.7/32"]))["railhead-names"]["egress"]
+    assert {(p["protocol"], p["port"]) for p in rule["ports"]} == {("UDP", 53), ("TCP", 53)}
+    pods, *blocks = rule["to"]
+    assert pods["namespaceSelector"]["matchLabels"] == {
+        "kubernetes.io/metadata.name": "kube-system"
+    }
+    assert "podSelector" in pods, "a namespace selector alone is every pod of it"
+    cidrs = {block["ipBlock"]["cidr"] for block in blocks}
+    assert cidrs == {"169.254.20.10/32", "10.9.8.7/32"}
+    assert all(cidr.endswith("/32") for cidr in cidrs)
+
+
+def test_the_labs_stack_names_the_labs_name_server() -> None:
+    lab = config.parse(lab_cluster(), where="test")
+    assert f"{CONTROL_ADDRESS}/32" in dns_addresses(lab)
+
+
+def test_the_metadata_server_is_a_name_server_on_gke_alone() -> None:
+    assert "169.254.169.254/32" not in dns_addresses(parsed())
+
+
+def test_what_the_site_adds() -> None:
+    found = policies(
+        parsed(
+            egress=[
+                {"cidr": "203.0.113.0/24", "ports": [443]},
+                {"namespace": "tracking", "ports": [53], "protocol": "UDP"},
+                {"cidr": "198.51.100.7/32"},
+            ],
+            ingress_namespaces=["monitoring"],
+        )
+    )
+    assert found["railhead-egress"]["egress"] == [
+        {
+            "to": [{"ipBlock": {"cidr": "203.0.113.0/24"}}],
+            "ports": [{"protocol": "TCP", "port": 443}],
+        },
+        {
+            "to": [
+                {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "tracking"}}}
+            ],
+            "ports": [{"protocol": "UDP", "port": 53}],
+        },
+        {"to": [{"ipBlock": {"cidr": "198.51.100.7/32"}}]},
+    ]
+    (source,) = found["railhead-ingress"]["ingress"][0]["from"]
+    assert source["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"] == "monitoring"
+    assert {"railhead-egress", "railhead-ingress"} & set(policies(parsed())) == set()
+
+
+@pytest.mark.parametrize(
+    ("destination", "words"),
+    [
+        ({}, "either cidr or namespace"),
+        ({"cidr": "10.0.0.0/8", "namespace": "a"}, "either cidr or namespace"),
+        ({"cidr": "10.0.0.1/8"}, "is not a network"),
+        ({"cidr": "10.0.0.0/8", "ports": [0]}, "greater than or equal to 1"),
+    ],
+)
+def test_mistakes_are_named(destination: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError) as refused:
+        parsed(egress=[destination])
+    assert "network_policy.egress[0]" in str(refused.value)
+    assert words in str(refused.value)
