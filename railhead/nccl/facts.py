@@ -18,7 +18,7 @@ from railhead.nccl.signs import Evidence, Sign
 MAX_ITEMS = 65_536
 MAX_COMMUNICATORS = 4096
 # Those of which lines are kept as evidence.
-SHOWN_COMMUNICATORS = 16
+SHOWN_COMMUNICATORS = 6
 MAX_VALUES = 64
 DEVICE = re.compile(rb"\[(\d{1,4})\](?:\{\d+\} )?([^\s:]{1,200})(?::(\d{1,4}))?(?:/(\w+))?")
 SOCKET_DEVICE = re.compile(rb"\[(\d{1,4})\]([^\s:]{1,60}):(\S+?)<\d+>")

@@ -234,6 +234,8 @@ class Scanner:
         self._heavy: frozenset[int] = frozenset()
         self._seen = [0] * len(numbers)
         self._sampled: list[int] = []
+        self._floor = 0
+        self._allowed = self._limits
         self._settled: set[int] = set()
         self._stale = 0
         self._last = b""
@@ -246,6 +248,7 @@ class Scanner:
             self._limits = [
                 BIG_HEAVY_COUNT if limit == HEAVY_COUNT else limit for limit in self._limits
             ]
+            self._allowed = self._limits
         files: list[str] = []
         cut: list[str] = []
         with ThreadPoolExecutor(1) as reader, ThreadPoolExecutor(SCANNERS) as scanners:
@@ -344,7 +347,10 @@ class Scanner:
         data, size = block.data, block.size
         seen = self._seen
         floor = self._result.bytes // HEAVY_EVERY
-        allowed = [max(limit, floor) for limit in self._limits]
+        if floor > self._floor * 5 // 4:
+            self._floor = floor
+            self._allowed = [max(limit, floor) for limit in self._limits]
+        allowed = self._allowed
         at_lines: dict[tuple[int, int], set[int]] = {}
         start = end = stale = 0
         fresh: set[int] = set()
