@@ -9,6 +9,8 @@ SHELL := /bin/bash
 REPORTS := build/reports
 VENV := .venv/bin
 PYTEST := $(VENV)/python -m pytest
+# A file's tests stay together, because they share what is slow to make.
+PARALLEL := --numprocesses auto --maxprocesses 4 --dist loadfile
 # A checkout's own commands first, so that nobody needs to activate anything.
 export PATH := $(CURDIR)/$(VENV):$(PATH)
 export PYTHONUNBUFFERED := 1
@@ -31,7 +33,7 @@ down: venv ## Take the demo's lab down; the cache of what was built stays
 	@$(VENV)/railhead lab down
 
 .PHONY: test
-test: venv lint types quick nccl-eval lab-test ## Everything: style, types, quick tests, tests on a lab of their own
+test: venv lint types quick nccl-eval engine-test lab-test ## Everything: style, types, quick tests, tests on a lab of their own
 
 .PHONY: lint
 lint: venv ## Style of the Python and of the Go sources
@@ -47,7 +49,7 @@ types: venv ## The strict type checker; the first run takes about a minute
 .PHONY: quick
 quick: venv ## The quick tests alone, under two minutes, no root, no lab
 	@mkdir -p $(REPORTS)
-	$(PYTEST) --junit-xml=$(REPORTS)/quick.xml $(ARGS)
+	$(PYTEST) $(PARALLEL) --junit-xml=$(REPORTS)/quick.xml $(ARGS)
 
 .PHONY: nccl-eval
 nccl-eval: venv ## How well NCCL logs are read, by part and label (WRITE=1: into docs/)
@@ -57,8 +59,14 @@ nccl-eval: venv ## How well NCCL logs are read, by part and label (WRITE=1: into
 lab-test: venv ## The tests on a real lab: brings up its own and takes it down
 	@mkdir -p $(REPORTS)
 	$(VENV)/railhead lab build
-	$(PYTEST) -m "lab or controlplane or slow" -v --durations=10 \
-	  --junit-xml=$(REPORTS)/lab.xml $(ARGS)
+	$(PYTEST) -m lab -v --durations=10 --junit-xml=$(REPORTS)/lab.xml $(ARGS)
+
+.PHONY: engine-test
+engine-test: venv ## The tests on the real engine and on API servers of their own; no root, no lab
+	@mkdir -p $(REPORTS)
+	$(VENV)/railhead lab build
+	$(PYTEST) -m "(controlplane or slow) and not lab" $(PARALLEL) --durations=10 \
+	  --junit-xml=$(REPORTS)/engine.xml $(ARGS)
 
 .PHONY: fmt
 fmt: venv ## Format the sources

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,3 +32,127 @@ def test_a_stack_is_planned_made_and_made_again_without_a_change(
     urns = [entry["urn"] for entry in made]
     assert len(urns) == len(set(urns))
     assert not project.up("--expect-no-changes")
+
+
+def _label(cluster: dict[str, Any]) -> None:
+    cluster["pools"][0]["node_selector"]["team"] = "nlp"
+
+
+def _taint(cluster: dict[str, Any]) -> None:
+    pool = cluster["pools"][0]
+    pool.setdefault("taints", []).append({"key": "team", "value": "nlp", "effect": "NoSchedule"})
+    pool["tolerations"].append({"key": "team", "operator": "Exists"})
+
+
+def _disk(cluster: dict[str, Any]) -> None:
+    pool = cluster["pools"][0]
+    pool["root_volume_gib" if "root_volume_gib" in pool else "disk_size_gb"] = 400
+
+
+def _second_pool(cluster: dict[str, Any]) -> None:
+    pool = copy.deepcopy(cluster["pools"][0])
+    pool["name"], pool["node_selector"] = "extra", {"railhead.dev/pool": "extra"}
+    pool.pop("min_nodes", None)
+    pool["purchase" if "purchase" in pool else "capacity"] = {"kind": "on-demand"}
+    cluster["pools"].append(pool)
+
+
+def _without_second_pool(cluster: dict[str, Any]) -> None:
+    del cluster["pools"][1]
+
+
+def _did(entries: list[dict[str, Any]]) -> Counter[str]:
+    """`update aws:eks/nodeGroup:NodeGroup` and so on, with how often."""
+    return Counter(f"{entry['operation']} {_type(entry['urn'])}" for entry in entries)
+
+
+def _type(urn: str) -> str:
+    return urn.split("::")[2].rsplit("$", 1)[-1]
+
+
+_FLAVOR = "kubernetes:kueue.x-k8s.io/v1beta2:ResourceFlavor"
+_QUEUE = "kubernetes:kueue.x-k8s.io/v1beta2:ClusterQueue"
+_CONFIG_MAP = "kubernetes:core/v1:ConfigMap"
+_DAEMONS = "kubernetes:apps/v1:DaemonSet"
+_RELEASE = "kubernetes:helm.sh/v3:Release"
+_AWS_POOL = "aws:eks/nodeGroup:NodeGroup"
+_TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
+_GCP_POOL = "gcp:container/nodePool:NodePool"
+# A flavor cannot be changed: the new one is there before the queue lets go of the old one.
+_REFLAVOR = {f"create {_FLAVOR}": 1, f"update {_QUEUE}": 1, f"delete {_FLAVOR}": 1}
+
+# One change after the other on one stack, each with all that it does.
+CHANGES: dict[str, list[tuple[Callable[[dict[str, Any]], None], dict[str, int]]]] = {
+    "aws-p5-prod": [
+        (
+            _label,
+            {f"update {_AWS_POOL}": 1, f"update {_DAEMONS}": 1, f"update {_CONFIG_MAP}": 1}
+            | _REFLAVOR,
+        ),
+        (
+            _taint,
+            # The GPU operator's daemons and the EFA device plugin bear the taint from now on.
+            {f"update {_AWS_POOL}": 1, f"update {_RELEASE}": 2, f"update {_CONFIG_MAP}": 1}
+            | _REFLAVOR,
+        ),
+        (_disk, {f"update {_TEMPLATE}": 1, f"update {_AWS_POOL}": 1}),
+        (
+            _second_pool,
+            {
+                "create aws:ec2/placementGroup:PlacementGroup": 1,
+                f"create {_TEMPLATE}": 1,
+                f"create {_AWS_POOL}": 1,
+                f"create {_FLAVOR}": 1,
+                f"create {_CONFIG_MAP}": 1,
+                f"create {_DAEMONS}": 1,
+                # They reach the new pool as well.
+                f"update {_RELEASE}": 2,
+                f"update {_CONFIG_MAP}": 1,
+            },
+        ),
+    ],
+    "gcp-a3-ultra": [
+        (
+            _label,
+            {f"update {_GCP_POOL}": 1, f"update {_DAEMONS}": 1, f"update {_CONFIG_MAP}": 1}
+            | _REFLAVOR,
+        ),
+        (_taint, {f"update {_GCP_POOL}": 1, f"update {_CONFIG_MAP}": 1} | _REFLAVOR),
+        (_disk, {f"update {_GCP_POOL}": 1}),
+        (
+            _second_pool,
+            {
+                f"create {_GCP_POOL}": 1,
+                f"create {_FLAVOR}": 1,
+                f"create {_CONFIG_MAP}": 1,
+                f"create {_DAEMONS}": 1,
+                f"update {_DAEMONS}": 1,
+                f"update {_CONFIG_MAP}": 1,
+            },
+        ),
+    ],
+}
+
+
+@pytest.mark.parametrize("stack", sorted(CHANGES))
+def test_a_change_does_what_it_says_and_no_more(stack: str, tmp_path: Path) -> None:
+    project = Project(tmp_path, stack)
+    project.up()
+    for edit, expected in CHANGES[stack]:
+        project.change(edit)
+        planned = [
+            urn
+            for operation, urn in project.preview().steps
+            if operation in ("create", "replace") and "railhead:" not in _type(urn)
+        ]
+        done = _did(project.up())
+        assert done == Counter(expected), edit.__name__
+        # What was planned is what was done.
+        assert len(planned) == sum(
+            count for what, count in expected.items() if what.startswith("create")
+        ), edit.__name__
+    # A fleet that is protected does not go by a slip of an editor.
+    project.change(_without_second_pool)
+    refused = project.run("up", "--yes", "--skip-preview", status=1)
+    assert "cannot be deleted" in refused
+    assert "protect" in refused

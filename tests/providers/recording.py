@@ -30,6 +30,8 @@ from tests.providers.shapes import EXISTING, fabricated
 
 JOURNAL = "RAILHEAD_TEST_JOURNAL"
 VERSIONS = {"aws": "7.51.1", "gcp": "10.2.0", "kubernetes": "4.34.2"}
+# Outputs that every update counts up, and that others refer to.
+COUNTED = {"aws:ec2/launchTemplate:LaunchTemplate": ("latestVersion",)}
 _DIFF = provider_pb2.DiffResponse
 
 
@@ -131,6 +133,9 @@ class RecordingProvider(provider_pb2_grpc.ResourceProviderServicer):
         if not request.preview:
             self._write("update", request.urn, inputs=properties.plain(inputs))
         outputs = {**fabricated(token, name, inputs)}
+        for key in COUNTED.get(token, ()):
+            before = properties.plain(properties.decode(request.olds)).get(key, 0)
+            outputs[key] = properties.UNKNOWN if request.preview else int(before) + 1
         return provider_pb2.UpdateResponse(properties=properties.encode(outputs, secrets=True))
 
     def Delete(self, request: Any, context: grpc.ServicerContext) -> Any:
