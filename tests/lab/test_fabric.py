@@ -316,8 +316,9 @@ def test_bad_pods_are_refused_with_the_remedy(kubectl: Run, stack: str) -> None:
     assert "would fall back to TCP" in said
     assert "k8s.v1.cni.cncf.io/networks" in said
     for field in ("hostNetwork", "hostPID", "hostIPC"):
-        assert f"spec.{field}" in refusal(kubectl, plain("bad", **{field: True}))
-    host = {"volumes": [{"name": "h", "hostPath": {"path": "/dev/infiniband"}}]}
+        reaching: dict[str, Any] = {field: True}
+        assert f"spec.{field}" in refusal(kubectl, plain("bad", **reaching))
+    host: dict[str, Any] = {"volumes": [{"name": "h", "hostPath": {"path": "/dev/infiniband"}}]}
     assert "PersistentVolumeClaim" in refusal(kubectl, plain("bad", **host))
     privileged = plain("bad")
     privileged["spec"]["containers"][0]["securityContext"] = {"privileged": True}
@@ -384,11 +385,11 @@ def listening(jobs: Jobs, kubectl: Run) -> list[dict[str, Any]]:
     pods = jobs.pods(name)
     for pod in pods:
         ask = ("exec", pod["metadata"]["name"], "-n", NAMESPACE, "--", "python3", "-c", CONNECT)
-        eventually(
-            lambda ask=ask: kubectl(*ask, "127.0.0.1", str(PORT)).returncode == 0,
-            timeout=60,
-            what="the pod listens",
-        )
+
+        def listens(ask: tuple[str, ...] = ask) -> bool:
+            return bool(kubectl(*ask, "127.0.0.1", str(PORT)).returncode == 0)
+
+        eventually(listens, timeout=60, what="the pod listens")
     return pods
 
 
