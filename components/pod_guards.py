@@ -58,7 +58,9 @@ HARMLESS_CAPABILITIES = (
 
 # torchrun's own argument; the value may be a range of an elastic job.
 _NNODES_ARGUMENT = r"(^|\s)--nnodes[= ](0*[2-9]|0*[1-9][0-9]+|[0-9]+:)"
-_ONE_NODE = ("", "0", "1", "1:1")
+# Runtimes set 0 for what Trainer does not wire: it says neither one node nor several.
+_ONE_NODE = ("1", "1:1")
+_NOT_SEVERAL = ("", "0", *_ONE_NODE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,7 +179,8 @@ def _variables(pod: str, fabric: FabricDemand) -> list[dict[str, str]]:
     nodes = "has(c.env) && c.env.exists(e, e.name == 'PET_NNODES' && has(e.value)"
     every = " && ".join(_has(_text(device)) for device in fabric.devices) or "true"
     gpu = f"{_cel(fabric.gpus)}.exists(r, {_has('r')})"
-    one, many = (f"{nodes} && {no}(e.value in {_cel(_ONE_NODE)}))" for no in ("", "!"))
+    one = f"{nodes} && e.value in {_cel(_ONE_NODE)})"
+    many = f"{nodes} && !(e.value in {_cel(_NOT_SEVERAL)}))"
     metadata = f"has({pod}.metadata) && has({pod}.metadata"
     return [
         {

@@ -13,10 +13,15 @@ import pytest
 from components.pod_guards import (
     FabricDemand,
     MountedPath,
+    demand,
     network_pattern,
     pod_policies,
 )
+from components.runtimes import pod_template
 from components.wiring import GKE_INTERFACES, NETWORKS_ANNOTATION
+from railhead import config
+from tests.components import fabrics
+from tests.components.fabrics import Case, every, parameters
 from tests.components.test_api_server import Server
 from tests.engine.controlplane import PROGRAMS, ControlPlane, locate
 
@@ -675,3 +680,41 @@ def test_every_message_is_short_enough_to_be_shown() -> None:
 
 def test_a_pattern_takes_names_as_they_are() -> None:
     assert "rail\\-0" in network_pattern("rail-0", "multus")
+
+
+# The stack's own pods, of every mode, under the guards of their own stack.
+
+
+@pytest.mark.parametrize("case", parameters(every()))
+def test_the_stacks_own_pods_pass(server: Server, case: Case) -> None:
+    cluster = config.parse(fabrics.cluster(case), where="test")
+    own = f"own-{case.mode}-{case.fabric}-{case.platform}-{case.variant}".rstrip("-").lower()
+    fabric = demand(cluster)
+    install(server, own, fabric)
+    runtime = cluster.runtimes[0]
+    template = pod_template(cluster, runtime)
+    metadata = {"name": "p", "namespace": f"guards-{own}", "labels": BY["JobSet"]}
+    body = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": template["metadata"] | metadata,
+        "spec": template["spec"],
+    }
+    # In force, and still this one passes.
+    server.eventually_refuses(changed(body, lambda p: p["spec"].update(hostPID=True)))
+    if fabric.devices or fabric.networks:
+        spoilt = changed(body, lambda p: spoil(p, fabric))
+        assert "would fall back to TCP" in server.eventually_refuses(spoilt)
+    assert server.verdict(body) == ""
+
+
+def spoil(body: Pod, fabric: FabricDemand) -> None:
+    """Take the fabric out of a pod."""
+    for container in body["spec"]["containers"]:
+        for device in fabric.devices:
+            container["resources"]["limits"].pop(device, None)
+            container["resources"]["requests"].pop(device, None)
+        container["resources"].pop("claims", None)
+    body["spec"].pop("resourceClaims", None)
+    for key in (NETWORKS_ANNOTATION, GKE_INTERFACES):
+        body["metadata"]["annotations"].pop(key, None)
