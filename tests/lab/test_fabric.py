@@ -198,8 +198,8 @@ class TestTwoRails:
 
 
 @pytest.fixture(scope="class")
-def host_device(deploy: Callable[[dict[str, Any]], None], fabric: dict[str, Any]) -> None:
-    """The stack in another mode."""
+def host_device(deploy: Callable[[dict[str, Any]], None], fabric: dict[str, Any]) -> Iterator[None]:
+    """The stack in another mode, for these tests alone."""
     deploy(
         {
             "kind": "roce",
@@ -211,6 +211,8 @@ def host_device(deploy: Callable[[dict[str, Any]], None], fabric: dict[str, Any]
             "rails": [rail(1) | {"pf_names": ["rail1"]}],
         }
     )
+    yield
+    deploy(fabric)
 
 
 @pytest.mark.usefixtures("host_device")
