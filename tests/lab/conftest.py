@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -20,6 +21,10 @@ LAB = os.environ.get("RAILHEAD_TEST_LAB", "test")
 STACK = "lab"
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
+
+# A shell starts what runs in its background with interrupts ignored, and so would be what we start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def railhead(*arguments: str, timeout: float = 600) -> subprocess.CompletedProcess[str]:

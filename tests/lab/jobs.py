@@ -85,8 +85,6 @@ class Jobs:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            # A shell starts what runs in its background with interrupts ignored.
-            preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
         )
 
     def job_file(self, name: str, **fields: Any) -> str:
