@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_aws import ec2, ec2transitgateway
 
+from components.mistakes import FoundMistakeError
 from railhead.catalog import aws as catalogue
 from railhead.config.aws import ExistingNetwork, NewNetwork
-from railhead.errors import InputError
 
 _PARTS = 8
 
@@ -60,7 +60,7 @@ def existing(network: ExistingNetwork, opts: pulumi.InvokeOutputOptions) -> Nets
     """A network that is there already, its subnets held against what the stack says of them.
 
     Raises:
-        InputError: (when read) a subnet is in another zone or VPC.
+        FoundMistakeError: (when read) a subnet is in another zone or VPC.
     """
     return Nets(
         vpc_id=network.vpc_id,
@@ -79,7 +79,7 @@ def _checked_subnet(
     def judge(found: Mapping[str, str]) -> str:
         for what, want in {"vpc_id": vpc_id, "availability_zone": zone}.items():
             if found[what] != want:
-                raise InputError(
+                raise FoundMistakeError(
                     f"platform.network.private_subnets.{zone}: {subnet} has {what} "
                     f"{found[what]!r}, not {want!r}",
                     remedy="correct the network in the stack's file; nothing was changed",

@@ -9,6 +9,7 @@ from typing import Any
 import pulumi
 from pulumi_aws import ec2
 
+from components.mistakes import FoundMistakeError
 from railhead.config.aws import (
     AwsPool,
     CapacityBlock,
@@ -17,7 +18,6 @@ from railhead.config.aws import (
     OnDemand,
     Reservation,
 )
-from railhead.errors import InputError
 
 # States in which a block will give nothing any more.
 _OVER = frozenset({"expired", "cancelled", "failed", "payment-failed"})
@@ -30,7 +30,7 @@ def checked(name: str, pool: AwsPool, opts: pulumi.ResourceOptions) -> pulumi.Ou
     the id goes into the launch template only through this check.
 
     Raises:
-        InputError: (when read) it is in another zone, of another type, too small, or over.
+        FoundMistakeError: (when read) it is in another zone, of another type, too small, or over.
     """
     purchase = pool.purchase
     if isinstance(purchase, OnDemand):
@@ -38,7 +38,7 @@ def checked(name: str, pool: AwsPool, opts: pulumi.ResourceOptions) -> pulumi.Ou
 
     def judge(found: Mapping[str, Any]) -> str:
         if problem := mismatch(pool, found):
-            raise InputError(
+            raise FoundMistakeError(
                 f"pool {pool.name!r}: {purchase.id} {problem}",
                 remedy="correct the pool's purchase in the stack's file; nothing was changed",
             )

@@ -156,3 +156,18 @@ def test_a_change_does_what_it_says_and_no_more(stack: str, tmp_path: Path) -> N
     refused = project.run("up", "--yes", "--skip-preview", status=1)
     assert "cannot be deleted" in refused
     assert "protect" in refused
+
+
+def _two_more_nodes(cluster: dict[str, Any]) -> None:
+    cluster["pools"][0]["nodes"] += 2
+
+
+def test_what_only_the_cloud_knows_stops_the_plan_without_a_traceback(tmp_path: Path) -> None:
+    """The reservation is for sixteen, which only reading it tells."""
+    project = Project(tmp_path, "aws-p5-prod")
+    project.change(_two_more_nodes)
+    refused = project.run("preview", status=1)
+    assert "is for 16 instances, and the pool for 18" in refused
+    assert "correct the pool's purchase in the stack's file" in refused
+    assert "Traceback" not in refused
+    assert not project.entries()

@@ -1,0 +1,14 @@
+"""Mistakes that only the cloud's answer shows, and so only inside an Output."""
+
+from __future__ import annotations
+
+import pulumi
+
+from railhead.errors import InputError
+
+
+class FoundMistakeError(InputError, pulumi.RunError):
+    """What is there is not what the stack's file says.
+
+    A ``RunError`` as well, so that the engine prints its message without a traceback.
+    """
