@@ -6,37 +6,19 @@ shows every mistake, of either kind.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from railhead.catalog.fabrics import FABRICS
 from railhead.catalog.machines import MACHINES
 from railhead.config import checks_aws, checks_fabric, checks_gcp, served
 from railhead.config.model import HOSTNAME_LEVEL
+from railhead.config.raw import Problem, Raw, mapping, positive, rows, texts
 from railhead.errors import did_you_mean
-
-Raw = Mapping[str, Any]
-Problem = tuple[str, str]
-
-
-def _mapping(value: Any) -> Raw:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _rows(raw: Raw, key: str) -> Iterator[tuple[str, Raw]]:
-    rows = raw.get(key)
-    if isinstance(rows, list):
-        for index, row in enumerate(rows):
-            if isinstance(row, Mapping):
-                yield f"{key}[{index}]", row
-
-
-def _texts(value: Any) -> list[str]:
-    return [v for v in value if isinstance(v, str)] if isinstance(value, list) else []
 
 
 def _names(raw: Raw, key: str) -> list[str]:
-    return [r["name"] for _, r in _rows(raw, key) if isinstance(r.get("name"), str)]
+    return [r["name"] for _, r in rows(raw.get(key), key) if isinstance(r.get("name"), str)]
 
 
 def _unknown(value: Any, known: Iterable[str], field: str) -> str | None:
@@ -45,10 +27,6 @@ def _unknown(value: Any, known: Iterable[str], field: str) -> str | None:
         return None
     listed = did_you_mean(value, names) or f"; there are: {', '.join(names) or 'none'}"
     return f"{value!r} is not one of {field}{listed}"
-
-
-def _positive(value: Any) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 
 def _unique(raw: Raw) -> Iterator[Problem]:
@@ -60,7 +38,7 @@ def _unique(raw: Raw) -> Iterator[Problem]:
     }
     for key, fields in scopes.items():
         seen: dict[tuple[str, ...], str] = {}
-        for path, row in _rows(raw, key):
+        for path, row in rows(raw.get(key), key):
             # What is no text is the model's to complain about.
             this = tuple(value for f in fields if isinstance(value := row.get(f), str))
             if len(this) < len(fields):
@@ -69,25 +47,27 @@ def _unique(raw: Raw) -> Iterator[Problem]:
                 yield f"{path}.name", f"{row['name']!r} is taken by {seen[this]}"
             seen.setdefault(this, path)
     for key in ("namespaces", "topology"):
-        texts = _texts(raw.get(key))
-        for index, text in enumerate(texts):
-            if text in texts[:index]:
+        given = texts(raw.get(key))
+        for index, text in enumerate(given):
+            if text in given[:index]:
                 yield f"{key}[{index}]", f"{text!r} is there twice"
 
 
 def _references(raw: Raw) -> Iterator[Problem]:
-    namespaces = _texts(raw.get("namespaces"))
+    namespaces = texts(raw.get("namespaces"))
     pools = _names(raw, "pools")
     for key in ("queues", "checkpoints"):
-        for path, row in _rows(raw, key):
+        for path, row in rows(raw.get(key), key):
             if problem := _unknown(row.get("namespace"), namespaces, "namespaces"):
                 yield f"{path}.namespace", problem
-    for path, row in _rows(raw, "queues"):
-        for index, pool in enumerate(_texts(row.get("pools"))):
+    for path, row in rows(raw.get("queues"), "queues"):
+        for index, pool in enumerate(texts(row.get("pools"))):
             if problem := _unknown(pool, pools, "pools"):
                 yield f"{path}.pools[{index}]", problem
-    queued = {pool for _, row in _rows(raw, "queues") for pool in _texts(row.get("pools"))}
-    for path, row in _rows(raw, "runtimes"):
+    queued = {
+        pool for _, row in rows(raw.get("queues"), "queues") for pool in texts(row.get("pools"))
+    }
+    for path, row in rows(raw.get("runtimes"), "runtimes"):
         wanted = row.get("pool")
         if problem := _unknown(wanted, pools, "pools"):
             yield f"{path}.pool", problem
@@ -99,7 +79,7 @@ def _references(raw: Raw) -> Iterator[Problem]:
         elif isinstance(checkpoint, str):
             have: list[Any] = [
                 c.get("namespace")
-                for _, c in _rows(raw, "checkpoints")
+                for _, c in rows(raw.get("checkpoints"), "checkpoints")
                 if c.get("name") == checkpoint
             ]
             for missing in (n for n in namespaces if n not in have):
@@ -112,8 +92,8 @@ def _references(raw: Raw) -> Iterator[Problem]:
 
 def _cluster_queues(raw: Raw) -> Iterator[Problem]:
     pools_of: dict[str, tuple[str, list[str]]] = {}
-    for path, row in _rows(raw, "queues"):
-        name, pools = row.get("cluster_queue"), _texts(row.get("pools"))
+    for path, row in rows(raw.get("queues"), "queues"):
+        name, pools = row.get("cluster_queue"), texts(row.get("pools"))
         if not isinstance(name, str):
             continue
         first, first_pools = pools_of.setdefault(name, (path, pools))
@@ -125,8 +105,8 @@ def _cluster_queues(raw: Raw) -> Iterator[Problem]:
             )
     # Two cluster queues over one pool would each hand out the whole of it.
     owner: dict[str, str] = {}
-    for path, row in _rows(raw, "queues"):
-        for index, pool in enumerate(_texts(row.get("pools"))):
+    for path, row in rows(raw.get("queues"), "queues"):
+        for index, pool in enumerate(texts(row.get("pools"))):
             queue = row.get("cluster_queue")
             if isinstance(queue, str) and owner.setdefault(pool, queue) != queue:
                 yield (
@@ -137,9 +117,9 @@ def _cluster_queues(raw: Raw) -> Iterator[Problem]:
 
 
 def _machines(raw: Raw) -> Iterator[Problem]:
-    kind = _mapping(raw.get("fabric")).get("kind")
-    platform = _mapping(raw.get("platform")).get("kind")
-    for path, row in _rows(raw, "pools"):
+    kind = mapping(raw.get("fabric")).get("kind")
+    platform = mapping(raw.get("platform")).get("kind")
+    for path, row in rows(raw.get("pools"), "pools"):
         machine = MACHINES.get(str(row.get("instance_type")))
         if machine is None:
             continue
@@ -156,23 +136,23 @@ def _machines(raw: Raw) -> Iterator[Problem]:
                 f"{path}.instance_type",
                 f"{machine.name!r} is not on platform {platform!r}; it is on: {can}",
             )
-    by_name = {str(row.get("name")): row for _, row in _rows(raw, "pools")}
-    for path, row in _rows(raw, "runtimes"):
-        pool = _mapping(by_name.get(str(row.get("pool"))))
+    by_name = {str(row.get("name")): row for _, row in rows(raw.get("pools"), "pools")}
+    for path, row in rows(raw.get("runtimes"), "runtimes"):
+        pool = mapping(by_name.get(str(row.get("pool"))))
         machine = MACHINES.get(str(pool.get("instance_type")))
-        gpus = _positive(row.get("gpus_per_node"))
+        gpus = positive(row.get("gpus_per_node"))
         if machine and gpus > machine.gpus:
             yield (
                 f"{path}.gpus_per_node",
                 f"{gpus} is more than the {machine.gpus} of a {machine.name!r}",
             )
-        nodes, has = _positive(row.get("nodes")), _positive(pool.get("nodes"))
+        nodes, has = positive(row.get("nodes")), positive(pool.get("nodes"))
         if has and nodes > has:
             yield f"{path}.nodes", f"{nodes} is more than the {has} of pool {row.get('pool')!r}"
 
 
 def _topology(raw: Raw) -> Iterator[Problem]:
-    levels = _texts(raw.get("topology"))
+    levels = texts(raw.get("topology"))
     if levels and levels[-1] != HOSTNAME_LEVEL:
         yield (
             f"topology[{len(levels) - 1}]",
@@ -196,5 +176,5 @@ _CHECKS: tuple[Callable[[Raw], Iterator[Problem]], ...] = (
 
 def problems(raw: Any) -> list[Problem]:
     """Every (path, message) that spans several fields; empty for a consistent cluster."""
-    mapping = _mapping(raw)
-    return [problem for check in _CHECKS for problem in check(mapping)]
+    cluster = mapping(raw)
+    return [problem for check in _CHECKS for problem in check(cluster)]

@@ -14,10 +14,9 @@ from railhead.catalog import aws
 from railhead.catalog.fabrics import MODES
 from railhead.catalog.machines import MACHINES
 from railhead.catalog.versions import COMBINATIONS
+from railhead.config.raw import Problem, Raw, integer, mapping, rows, texts
 from railhead.errors import did_you_mean
 
-Raw = Mapping[str, Any]
-Problem = tuple[str, str]
 Check = Callable[[Raw, Raw], Iterator[Problem]]
 
 SYSTEM = "system"
@@ -34,8 +33,8 @@ _RESERVED_LABELS = (
 
 def problems(raw: Any) -> Iterator[Problem]:
     """Every (path, message) of a cluster on AWS; nothing for any other."""
-    cluster = _mapping(raw)
-    platform = _mapping(cluster.get("platform"))
+    cluster = mapping(raw)
+    platform = mapping(cluster.get("platform"))
     if platform.get("kind") != "aws":
         return
     for check in _CHECKS:
@@ -61,45 +60,28 @@ def lustre_efa_types() -> list[str]:
     )
 
 
-def _mapping(value: Any) -> Raw:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _rows(raw: Raw, key: str, prefix: str = "") -> Iterator[tuple[str, Raw]]:
-    rows = raw.get(key)
-    if isinstance(rows, list):
-        for index, row in enumerate(rows):
-            if isinstance(row, Mapping):
-                yield f"{prefix}{key}[{index}]", row
-
-
-def _texts(value: Any) -> list[str]:
-    return [v for v in value if isinstance(v, str)] if isinstance(value, list) else []
-
-
-def _count(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
 def _zones(platform: Raw) -> list[str]:
     """The zones in which nodes can live; empty where that cannot be told."""
-    network = _mapping(platform.get("network"))
+    network = mapping(platform.get("network"))
     if network.get("kind") == "new":
-        return _texts(network.get("availability_zones"))
-    return [str(zone) for zone in _mapping(network.get("private_subnets"))]
+        return texts(network.get("availability_zones"))
+    return [str(zone) for zone in mapping(network.get("private_subnets"))]
 
 
 def _named_zones(cluster: Raw, platform: Raw) -> Iterator[tuple[str, str]]:
-    network = _mapping(platform.get("network"))
-    for index, zone in enumerate(_texts(network.get("availability_zones"))):
+    network = mapping(platform.get("network"))
+    for index, zone in enumerate(texts(network.get("availability_zones"))):
         yield f"platform.network.availability_zones[{index}]", zone
-    for key in _mapping(network.get("private_subnets")):
+    for key in mapping(network.get("private_subnets")):
         yield f"platform.network.private_subnets.{key}", str(key)
-    for path, row in (*_rows(cluster, "pools"), *_rows(platform, "storage", "platform.")):
+    for path, row in (
+        *rows(cluster.get("pools"), "pools"),
+        *rows(platform.get("storage"), "platform.storage"),
+    ):
         if isinstance(named := row.get("availability_zone"), str):
             yield f"{path}.availability_zone", named
-    for path, row in _rows(cluster, "pools"):
-        if isinstance(named := _mapping(row.get("purchase")).get("availability_zone"), str):
+    for path, row in rows(cluster.get("pools"), "pools"):
+        if isinstance(named := mapping(row.get("purchase")).get("availability_zone"), str):
             yield f"{path}.purchase.availability_zone", named
 
 
@@ -120,8 +102,8 @@ def _within(zone: str, region: str) -> bool:
 
 
 def _control_plane(_: Raw, platform: Raw) -> Iterator[Problem]:
-    network = _mapping(platform.get("network"))
-    subnets = _mapping(network.get("private_subnets"))
+    network = mapping(platform.get("network"))
+    subnets = mapping(network.get("private_subnets"))
     regional = [zone for zone in subnets if not aws.is_local_zone(str(zone))]
     if len(subnets) >= 2 > len(regional):
         yield (
@@ -131,7 +113,7 @@ def _control_plane(_: Raw, platform: Raw) -> Iterator[Problem]:
 
 
 def _network(_: Raw, platform: Raw) -> Iterator[Problem]:
-    network = _mapping(platform.get("network"))
+    network = mapping(platform.get("network"))
     try:
         block = ipaddress.ip_network(str(network.get("cidr")))
     except ValueError:
@@ -144,8 +126,8 @@ def _network(_: Raw, platform: Raw) -> Iterator[Problem]:
             f"{str(block)!r} is not an IPv4 block from /{aws.VPC_WIDEST} to /{narrowest}",
         )
         return
-    behind = _mapping(network.get("transit_gateway")).get("cidrs")
-    for index, text in enumerate(_texts(behind)):
+    behind = mapping(network.get("transit_gateway")).get("cidrs")
+    for index, text in enumerate(texts(behind)):
         try:
             other = ipaddress.ip_network(text)
         except ValueError:
@@ -158,8 +140,8 @@ def _network(_: Raw, platform: Raw) -> Iterator[Problem]:
 
 
 def _access(cluster: Raw, platform: Raw) -> Iterator[Problem]:
-    endpoint = _mapping(platform.get("endpoint"))
-    for index, text in enumerate(_texts(endpoint.get("from_cidrs"))):
+    endpoint = mapping(platform.get("endpoint"))
+    for index, text in enumerate(texts(endpoint.get("from_cidrs"))):
         if text in ("0.0.0.0/0", "::/0"):
             yield (
                 f"platform.endpoint.from_cidrs[{index}]",
@@ -167,13 +149,13 @@ def _access(cluster: Raw, platform: Raw) -> Iterator[Problem]:
             )
     seen: dict[str, str] = {}
     for key in ("administrators", "researchers"):
-        for index, principal in enumerate(_texts(platform.get(key))):
+        for index, principal in enumerate(texts(platform.get(key))):
             path = f"platform.{key}[{index}]"
             if principal in seen:
                 yield path, f"{principal!r} is {seen[principal]} already; EKS takes it once"
             seen.setdefault(principal, path)
     group = cluster.get("researchers")
-    if isinstance(group, str) and _texts(platform.get("researchers")):
+    if isinstance(group, str) and texts(platform.get("researchers")):
         for prefix in aws.RESERVED_GROUPS:
             if group.startswith(prefix):
                 yield "researchers", f"{group!r}: EKS gives nobody a group that starts {prefix!r}"
@@ -192,11 +174,11 @@ def _versions(cluster: Raw, platform: Raw) -> Iterator[Problem]:
                 "platform.kubernetes",
                 f"{minor!r} is not served by versions {combination.name!r}: {oldest} to {newest}",
             )
-    for name in _mapping(platform.get("addon_versions")):
+    for name in mapping(platform.get("addon_versions")):
         if name not in aws.ADDONS:
             listed = did_you_mean(str(name), aws.ADDONS) or f"; there are: {', '.join(aws.ADDONS)}"
             yield f"platform.addon_versions.{name}", f"{name!r} is not an add-on here{listed}"
-    days = _count(platform.get("log_retention_days"))
+    days = integer(platform.get("log_retention_days"))
     if days is not None and days > 0 and days not in aws.LOG_RETENTION_DAYS:
         allowed = ", ".join(map(str, aws.LOG_RETENTION_DAYS))
         yield "platform.log_retention_days", f"{days} is not allowed; allowed: {allowed}"
@@ -207,7 +189,7 @@ def _minor(version: str) -> int:
 
 
 def _tags(_: Raw, platform: Raw) -> Iterator[Problem]:
-    tags = _mapping(platform.get("tags"))
+    tags = mapping(platform.get("tags"))
     # The stack adds a few of its own to each resource.
     most = aws.TAGS - 10
     if len(tags) > most:
@@ -221,10 +203,10 @@ def _tags(_: Raw, platform: Raw) -> Iterator[Problem]:
 
 
 def _pools(cluster: Raw, _: Raw) -> Iterator[Problem]:
-    for path, pool in _rows(cluster, "pools"):
+    for path, pool in rows(cluster.get("pools"), "pools"):
         if pool.get("name") == SYSTEM:
             yield f"{path}.name", f"{SYSTEM!r} is the pool of the controllers"
-        yield from _purchase(path, pool, _mapping(pool.get("purchase")))
+        yield from _purchase(path, pool, mapping(pool.get("purchase")))
         yield from _sizes(path, pool)
         yield from _labels(path, pool)
 
@@ -241,7 +223,7 @@ def _purchase(path: str, pool: Raw, purchase: Raw) -> Iterator[Problem]:
         yield from _block(path, pool, purchase)
     elif isinstance(kind, str) and instance_type in aws.CAPACITY_BLOCK_ONLY:
         yield f"{path}.purchase.kind", f"{instance_type!r} comes by 'capacity-block' only"
-    group = _mapping(pool.get("placement_group"))
+    group = mapping(pool.get("placement_group"))
     if kind == "on-demand" and group.get("kind") == "existing":
         yield (
             f"{path}.placement_group.kind",
@@ -256,7 +238,7 @@ def _block(path: str, pool: Raw, block: Raw) -> Iterator[Problem]:
             "a capacity block is placed by EC2, and a group of ours finds no capacity in it; "
             "remove it",
         )
-    nodes = _count(pool.get("nodes"))
+    nodes = integer(pool.get("nodes"))
     if nodes is not None and nodes > aws.CAPACITY_BLOCK_NODES:
         yield f"{path}.nodes", f"{nodes} is more than the {aws.CAPACITY_BLOCK_NODES} of a block"
     starts, ends = _time(block.get("starts")), _time(block.get("ends"))
@@ -282,23 +264,23 @@ def _time(value: Any) -> datetime | None:
 
 
 def _sizes(path: str, pool: Raw) -> Iterator[Problem]:
-    nodes = _count(pool.get("nodes"))
+    nodes = integer(pool.get("nodes"))
     if nodes is None:
         return
     for key in ("initial_nodes", "min_nodes"):
-        value = _count(pool.get(key))
+        value = integer(pool.get(key))
         if value is not None and value > nodes:
             yield f"{path}.{key}", f"{value} is more than nodes, {nodes}"
-    block = _mapping(pool.get("purchase")).get("kind") == "capacity-block"
-    first = _count(pool.get("initial_nodes"))
+    block = mapping(pool.get("purchase")).get("kind") == "capacity-block"
+    first = integer(pool.get("initial_nodes"))
     first = (0 if block else nodes) if first is None else first
-    least = _count(pool.get("min_nodes")) or 0
+    least = integer(pool.get("min_nodes")) or 0
     if least > first:
         yield f"{path}.min_nodes", f"{least} is more than the {first} that the group starts with"
 
 
 def _labels(path: str, pool: Raw) -> Iterator[Problem]:
-    selector, labels = _mapping(pool.get("node_selector")), _mapping(pool.get("labels"))
+    selector, labels = mapping(pool.get("node_selector")), mapping(pool.get("labels"))
     for key, value in labels.items():
         if reserved_label(str(key)):
             yield f"{path}.labels.{key}", "nodes get it by themselves, or not at all; remove it"
@@ -307,8 +289,8 @@ def _labels(path: str, pool: Raw) -> Iterator[Problem]:
                 f"{path}.labels.{key}",
                 f"{value!r} is not the {selector[key]!r} of node_selector",
             )
-    tolerations = [row for _, row in _rows(pool, "tolerations")]
-    for taint_path, taint in _rows(pool, "taints", f"{path}."):
+    tolerations = [row for _, row in rows(pool.get("tolerations"), "tolerations")]
+    for taint_path, taint in rows(pool.get("taints"), f"{path}.taints"):
         effect = taint.get("effect")
         if effect == "PreferNoSchedule" or not isinstance(taint.get("key"), str):
             continue
@@ -334,16 +316,16 @@ def _tolerates(toleration: Raw, taint: Raw) -> bool:
 def _storage(cluster: Raw, platform: Raw) -> Iterator[Problem]:
     names: dict[str, str] = {}
     capacity: dict[str, int] = {}
-    for path, row in _rows(platform, "storage", "platform."):
+    for path, row in rows(platform.get("storage"), "platform.storage"):
         name = row.get("name")
         if isinstance(name, str) and names.setdefault(name, path) != path:
             yield f"{path}.name", f"{name!r} is taken by {names[name]}"
         if row.get("kind") == "lustre":
             yield from _lustre(path, row, cluster)
-            size = _count(row.get("capacity_gib"))
+            size = integer(row.get("capacity_gib"))
             if size is not None:
                 capacity[str(name)] = size
-    for path, claim in _rows(cluster, "checkpoints"):
+    for path, claim in rows(cluster.get("checkpoints"), "checkpoints"):
         wanted = claim.get("storage_class")
         if isinstance(wanted, str) and wanted not in names:
             listed = did_you_mean(wanted, names) or f"; there are: {', '.join(names) or 'none'}"
@@ -368,7 +350,7 @@ def _gib(quantity: Any) -> float | None:
 
 
 def _lustre(path: str, row: Raw, cluster: Raw) -> Iterator[Problem]:
-    size, throughput = _count(row.get("capacity_gib")), _count(row.get("throughput"))
+    size, throughput = integer(row.get("capacity_gib")), integer(row.get("throughput"))
     efa = row.get("efa") is True
     if size is not None:
         step = aws.LUSTRE_EFA_STEP_GIB.get(throughput or 0) if efa else None
@@ -384,7 +366,7 @@ def _lustre(path: str, row: Raw, cluster: Raw) -> Iterator[Problem]:
                 f"{size} is neither {aws.LUSTRE_SMALLEST_GIB} nor a multiple of "
                 f"{aws.LUSTRE_STEP_GIB}",
             )
-    iops = _count(_mapping(row.get("metadata")).get("iops"))
+    iops = integer(mapping(row.get("metadata")).get("iops"))
     if iops is not None and not _metadata_iops(iops):
         allowed = ", ".join(map(str, aws.LUSTRE_METADATA_IOPS))
         yield (
@@ -403,7 +385,7 @@ def _metadata_iops(iops: int) -> bool:
 
 
 def _efa_clients(path: str, row: Raw, cluster: Raw) -> Iterator[Problem]:
-    pools = [pool for _, pool in _rows(cluster, "pools")]
+    pools = [pool for _, pool in rows(cluster.get("pools"), "pools")]
     can = [p for p in pools if p.get("instance_type") in lustre_efa_types()]
     if not can:
         types = ", ".join(lustre_efa_types())
@@ -436,9 +418,9 @@ def _gpu_operator(cluster: Raw, _: Raw) -> Iterator[Problem]:
 
 
 def _hugepages(cluster: Raw, _: Raw) -> Iterator[Problem]:
-    mode = MODES.get(str(_mapping(cluster.get("fabric")).get("mode")))
-    for path, pool in _rows(cluster, "pools"):
-        pages = _count(pool.get("hugepages_2mib"))
+    mode = MODES.get(str(mapping(cluster.get("fabric")).get("mode")))
+    for path, pool in rows(cluster.get("pools"), "pools"):
+        pages = integer(pool.get("hugepages_2mib"))
         machine = MACHINES.get(str(pool.get("instance_type")))
         if pages is None or mode is None or machine is None:
             continue
@@ -452,8 +434,8 @@ def _hugepages(cluster: Raw, _: Raw) -> Iterator[Problem]:
 
 
 def _system_pool(_: Raw, platform: Raw) -> Iterator[Problem]:
-    pool = _mapping(platform.get("system_pool"))
-    nodes, most = _count(pool.get("nodes")), _count(pool.get("max_nodes"))
+    pool = mapping(platform.get("system_pool"))
+    nodes, most = integer(pool.get("nodes")), integer(pool.get("max_nodes"))
     if nodes is not None and most is not None and nodes > most:
         yield "platform.system_pool.nodes", f"{nodes} is more than max_nodes, {most}"
 

@@ -19,9 +19,8 @@ from railhead.catalog.fabrics import (
 )
 from railhead.catalog.machines import MACHINES, Machine
 from railhead.catalog.versions import ADDONS
+from railhead.config.raw import Problem, Raw, mapping, positive
 
-Raw = Mapping[str, Any]
-Problem = tuple[str, str]
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 # A switch that somebody left behind after debugging, and TCP or half the speed for everybody.
@@ -30,17 +29,9 @@ _NEVER = ("NCCL_IB_DISABLE", "NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE")
 _PER_POD = "NCCL_IB_GID_INDEX"
 
 
-def _mapping(value: Any) -> Raw:
-    return value if isinstance(value, Mapping) else {}
-
-
 def _rows(value: Any) -> list[tuple[int, Raw]]:
     rows = value if isinstance(value, list) else []
     return [(index, row) for index, row in enumerate(rows) if isinstance(row, Mapping)]
-
-
-def _positive(value: Any) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 
 def _network(value: Any) -> Network | None:
@@ -60,12 +51,12 @@ def _address(value: Any) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None
 
 
 def _mode(raw: Raw) -> Mode | None:
-    mode = _mapping(raw.get("fabric")).get("mode")
+    mode = mapping(raw.get("fabric")).get("mode")
     return MODES.get(mode) if isinstance(mode, str) else None
 
 
 def _platform(raw: Raw) -> str | None:
-    kind = _mapping(raw.get("platform")).get("kind")
+    kind = mapping(raw.get("platform")).get("kind")
     return kind if isinstance(kind, str) else None
 
 
@@ -74,13 +65,13 @@ def _machines(raw: Raw) -> Iterator[tuple[int, Machine, int]]:
     for index, pool in _rows(raw.get("pools")):
         machine = MACHINES.get(str(pool.get("instance_type")))
         if machine is not None:
-            yield index, machine, _positive(pool.get("nodes"))
+            yield index, machine, positive(pool.get("nodes"))
 
 
 def _choice(raw: Raw) -> Iterator[Problem]:
     """The mode brings this fabric, on this platform, into pods on these machines."""
     mode, platform = _mode(raw), _platform(raw)
-    kind = _mapping(raw.get("fabric")).get("kind")
+    kind = mapping(raw.get("fabric")).get("kind")
     fabric = FABRICS.get(kind) if isinstance(kind, str) else None
     if mode is None:
         return
@@ -111,18 +102,18 @@ def _choice(raw: Raw) -> Iterator[Problem]:
 
 def _pods_per_node(raw: Raw, mode: Mode) -> int:
     """Training pods that a node may run at once, the largest of the pools."""
-    fabric = _mapping(raw.get("fabric"))
+    fabric = mapping(raw.get("fabric"))
     most = max((machine.gpus for _, machine, _ in _machines(raw)), default=1)
     if "sriov" in mode.operators:
-        most = min(most, _positive(_mapping(fabric.get("sriov")).get("vfs")) or 1)
+        most = min(most, positive(mapping(fabric.get("sriov")).get("vfs")) or 1)
     if mode.name == "host-device":
         most = 1
-    return _positive(fabric.get("pods_per_node")) or most
+    return positive(fabric.get("pods_per_node")) or most
 
 
 def _span(raw: Raw, rail: Raw, network: Network) -> tuple[int, int]:
     """First and last address that pods may get, as integers; empty where last is before first."""
-    blocks = _mapping(_mapping(raw.get("fabric")).get("ipam")).get("kind") == "nv-ipam"
+    blocks = mapping(mapping(raw.get("fabric")).get("ipam")).get("kind") == "nv-ipam"
     first = _address(rail.get("range_start"))
     last = _address(rail.get("range_end"))
     # host-local keeps the first address for a gateway; blocks begin right after the network's own.
@@ -134,8 +125,8 @@ def _span(raw: Raw, rail: Raw, network: Network) -> tuple[int, int]:
 
 def _room(raw: Raw, rail: Raw, network: Network, pods: int) -> tuple[int, int]:
     """Addresses that pods may get, and how many of them one node takes."""
-    ipam = _mapping(_mapping(raw.get("fabric")).get("ipam"))
-    each = _positive(ipam.get("per_node")) or pods
+    ipam = mapping(mapping(raw.get("fabric")).get("ipam"))
+    each = positive(ipam.get("per_node")) or pods
     if ipam.get("kind") == "nv-ipam" and ipam.get("pool") == "prefix":
         # A power of two, with the part's own network address, gateway and broadcast address.
         return network.num_addresses, 1 << (each + 2).bit_length()
@@ -148,10 +139,10 @@ def _room(raw: Raw, rail: Raw, network: Network, pods: int) -> tuple[int, int]:
 
 def _blocks(raw: Raw) -> Iterator[Problem]:
     """What nv-ipam cannot do with a rail's range."""
-    ipam = _mapping(_mapping(raw.get("fabric")).get("ipam"))
+    ipam = mapping(mapping(raw.get("fabric")).get("ipam"))
     if ipam.get("kind") != "nv-ipam":
         return
-    for index, rail in _rows(_mapping(raw.get("fabric")).get("rails")):
+    for index, rail in _rows(mapping(raw.get("fabric")).get("rails")):
         path = f"fabric.rails[{index}]"
         if rail.get("range_start") is not None:
             yield (
@@ -176,7 +167,7 @@ def _addresses(raw: Raw) -> Iterator[Problem]:
         return
     nodes = sum(count for _, _, count in _machines(raw))
     pods = _pods_per_node(raw, mode)
-    for index, rail in _rows(_mapping(raw.get("fabric")).get("rails")):
+    for index, rail in _rows(mapping(raw.get("fabric")).get("rails")):
         path = f"fabric.rails[{index}]"
         network = _network(rail.get("subnet"))
         if network is None:
@@ -217,7 +208,7 @@ def _found(value: Any, path: str) -> Iterator[tuple[str, Network]]:
 def _cluster_ranges(raw: Raw) -> Iterator[tuple[str, Network]]:
     """The cluster's own networks: what the platform says, what the stack says, the lab's."""
     yield from _found(raw.get("platform"), "platform")
-    yield from _found(_mapping(raw.get("fabric")).get("cluster_ranges"), "fabric.cluster_ranges")
+    yield from _found(mapping(raw.get("fabric")).get("cluster_ranges"), "fabric.cluster_ranges")
     if _platform(raw) == "lab":
         from railhead.lab import spec
 
@@ -230,7 +221,7 @@ def _cluster_ranges(raw: Raw) -> Iterator[tuple[str, Network]]:
 
 
 def _overlaps(raw: Raw) -> Iterator[Problem]:
-    fabric = _mapping(raw.get("fabric"))
+    fabric = mapping(raw.get("fabric"))
     taken = list(_cluster_ranges(raw))
     railed = False
     for index, rail in _rows(fabric.get("rails")):
@@ -257,7 +248,7 @@ def _overlaps(raw: Raw) -> Iterator[Problem]:
 
 def _rails(raw: Raw) -> Iterator[Problem]:
     """Rails are there where the mode has them, and each is a NIC of its own."""
-    fabric, mode = _mapping(raw.get("fabric")), _mode(raw)
+    fabric, mode = mapping(raw.get("fabric")), _mode(raw)
     rails = _rows(fabric.get("rails"))
     for field in ("name", "master", "network", "interface"):
         seen: dict[str, int] = {}
@@ -302,7 +293,7 @@ def _rails(raw: Raw) -> Iterator[Problem]:
 
 
 def _bootstrap(raw: Raw) -> Iterator[Problem]:
-    fabric = _mapping(raw.get("fabric"))
+    fabric = mapping(raw.get("fabric"))
     if fabric.get("bootstrap") != "rails":
         return
     for index, rail in _rows(fabric.get("rails")):
@@ -322,7 +313,7 @@ def _bootstrap(raw: Raw) -> Iterator[Problem]:
 
 
 def _hcas(raw: Raw) -> Iterator[Problem]:
-    fabric, mode = _mapping(raw.get("fabric")), _mode(raw)
+    fabric, mode = mapping(raw.get("fabric")), _mode(raw)
     if mode is None or not mode.hcas:
         return
     given = fabric.get("hcas")
@@ -351,8 +342,8 @@ def _hcas(raw: Raw) -> Iterator[Problem]:
 
 
 def _environment(raw: Raw) -> Iterator[Problem]:
-    fabric, mode = _mapping(raw.get("fabric")), _mode(raw)
-    kind, own = fabric.get("kind"), _mapping(fabric.get("environment"))
+    fabric, mode = mapping(raw.get("fabric")), _mode(raw)
+    kind, own = fabric.get("kind"), mapping(fabric.get("environment"))
     if not isinstance(kind, str) or kind not in FABRICS:
         return
     machines = [machine.name for _, machine, _ in _machines(raw)] or [""]
@@ -367,12 +358,12 @@ def _environment(raw: Raw) -> Iterator[Problem]:
 
 def _capacity(raw: Raw) -> Iterator[Problem]:
     """A node does not promise more pods than its mode has devices for."""
-    fabric, mode = _mapping(raw.get("fabric")), _mode(raw)
-    pods = _positive(fabric.get("pods_per_node"))
+    fabric, mode = mapping(raw.get("fabric")), _mode(raw)
+    pods = positive(fabric.get("pods_per_node"))
     if mode is None or not pods:
         return
     if "sriov" in mode.operators:
-        vfs = _positive(_mapping(fabric.get("sriov")).get("vfs")) or 1
+        vfs = positive(mapping(fabric.get("sriov")).get("vfs")) or 1
         if pods > vfs:
             yield (
                 "fabric.pods_per_node",
@@ -381,7 +372,7 @@ def _capacity(raw: Raw) -> Iterator[Problem]:
     if mode.name == "host-device" and pods > 1:
         yield "fabric.pods_per_node", f"{pods}: a whole NIC is in one pod at a time"
     if mode.name in ("rdma-shared", "ipoib"):
-        shares = _positive(fabric.get("shares")) or mode.devices[0].per_node
+        shares = positive(fabric.get("shares")) or mode.devices[0].per_node
         if pods > shares:
             yield "fabric.pods_per_node", f"{pods} is more than the {shares} of fabric.shares"
     if mode.name == "host-device" and _platform(raw) == "lab" and fabric.get("resources", True):
@@ -395,9 +386,9 @@ def _whole_nodes(raw: Raw) -> Iterator[Problem]:
         return
     pools = {str(pool.get("name")): pool for _, pool in _rows(raw.get("pools"))}
     for index, runtime in _rows(raw.get("runtimes")):
-        pool = _mapping(pools.get(str(runtime.get("pool"))))
+        pool = mapping(pools.get(str(runtime.get("pool"))))
         machine = MACHINES.get(str(pool.get("instance_type")))
-        gpus = _positive(runtime.get("gpus_per_node"))
+        gpus = positive(runtime.get("gpus_per_node"))
         if machine is not None and gpus and gpus < machine.gpus:
             yield (
                 f"runtimes[{index}].gpus_per_node",
@@ -408,9 +399,9 @@ def _whole_nodes(raw: Raw) -> Iterator[Problem]:
 
 def _dra(raw: Raw) -> Iterator[Problem]:
     """DRA for EFA needs a Kubernetes that its driver serves."""
-    version = _mapping(raw.get("platform")).get("kubernetes")
+    version = mapping(raw.get("platform")).get("kubernetes")
     served = ADDONS["aws-dranet"].kubernetes
-    if _mapping(raw.get("fabric")).get("allocation") != "dra" or served is None:
+    if mapping(raw.get("fabric")).get("allocation") != "dra" or served is None:
         return
     if not isinstance(version, str) or not re.fullmatch(r"\d+\.\d+", version):
         return

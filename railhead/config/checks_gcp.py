@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
 from railhead.catalog.gke import GkeMachine, NodeNetwork, node_networks
 from railhead.catalog.machines import GKE_MACHINES, MACHINES
+from railhead.config.raw import Problem, Raw, integer, mapping, rows
 from railhead.errors import did_you_mean
-
-Raw = Mapping[str, Any]
-Problem = tuple[str, str]
 
 # The name of the node pool for controllers, in every cluster.
 SYSTEM_POOL = "system"
@@ -48,23 +46,8 @@ _UNITS = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40, "Pi": 1 <<
 _UNITS |= {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15, "E": 10**18}
 
 
-def _mapping(value: Any) -> Raw:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _rows(value: Any, path: str) -> Iterator[tuple[str, Raw]]:
-    if isinstance(value, list):
-        for index, row in enumerate(value):
-            if isinstance(row, Mapping):
-                yield f"{path}[{index}]", row
-
-
-def _integer(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
 def _pools(raw: Raw) -> Iterator[tuple[str, Raw, GkeMachine]]:
-    for path, pool in _rows(raw.get("pools"), "pools"):
+    for path, pool in rows(raw.get("pools"), "pools"):
         if machine := GKE_MACHINES.get(str(pool.get("instance_type"))):
             yield path, pool, machine
 
@@ -76,28 +59,28 @@ def _interfaces(pool: Raw) -> tuple[NodeNetwork, ...]:
 
 
 def _nodes(raw: Raw) -> int:
-    return sum(max(_integer(p.get("nodes")) or 0, 0) for _, p in _rows(raw.get("pools"), ""))
+    return sum(max(integer(p.get("nodes")) or 0, 0) for _, p in rows(raw.get("pools"), ""))
 
 
 def _places(raw: Raw) -> Iterator[Problem]:
-    platform = _mapping(raw.get("platform"))
+    platform = mapping(raw.get("platform"))
     region, zone = platform.get("region"), platform.get("zone")
     if isinstance(region, str) and isinstance(zone, str) and zone.rpartition("-")[0] != region:
         yield "platform.zone", f"{zone!r} is not in region {region!r}"
-    system = _mapping(platform.get("system_pool"))
+    system = mapping(platform.get("system_pool"))
     zones = system.get("zones")
     for index, other in enumerate(zones if isinstance(zones, list) else []):
         inside = str(other).rpartition("-")[0] == region
         if not inside and isinstance(other, str) and isinstance(region, str):
             path = f"platform.system_pool.zones[{index}]"
             yield path, f"{other!r} is not in region {region!r}"
-    least, most = _integer(system.get("min_nodes")), _integer(system.get("max_nodes"))
+    least, most = integer(system.get("min_nodes")), integer(system.get("max_nodes"))
     if least is not None and most is not None and least > most:
         yield "platform.system_pool.max_nodes", f"{most} is less than min_nodes, {least}"
 
 
 def _endpoint(raw: Raw) -> Iterator[Problem]:
-    endpoint = _mapping(_mapping(raw.get("platform")).get("endpoint"))
+    endpoint = mapping(mapping(raw.get("platform")).get("endpoint"))
     networks = endpoint.get("authorized_networks")
     for index, text in enumerate(networks if isinstance(networks, list) else []):
         found = _network(text)
@@ -110,11 +93,11 @@ def _endpoint(raw: Raw) -> Iterator[Problem]:
 
 
 def _capacity(raw: Raw) -> Iterator[Problem]:
-    for path, pool in _rows(raw.get("pools"), "pools"):
+    for path, pool in rows(raw.get("pools"), "pools"):
         if pool.get("name") == SYSTEM_POOL:
             yield f"{path}.name", f"{SYSTEM_POOL!r} is the pool of the controllers"
-        capacity = _mapping(pool.get("capacity"))
-        least, nodes = _integer(pool.get("min_nodes")), _integer(pool.get("nodes"))
+        capacity = mapping(pool.get("capacity"))
+        least, nodes = integer(pool.get("min_nodes")), integer(pool.get("nodes"))
         if capacity.get("subblock") is not None and capacity.get("block") is None:
             yield f"{path}.capacity.subblock", "names a part of a block; name its block as well"
         if capacity.get("kind") == "flex-start" and least:
@@ -128,7 +111,7 @@ def _capacity(raw: Raw) -> Iterator[Problem]:
 
 def _placement(raw: Raw) -> Iterator[Problem]:
     for path, pool, machine in _pools(raw):
-        placement = _mapping(pool.get("placement"))
+        placement = mapping(pool.get("placement"))
         name = pool.get("instance_type")
         kind = placement.get("kind")
         if kind == "compact":
@@ -154,7 +137,7 @@ def _placement(raw: Raw) -> Iterator[Problem]:
 
 def _compact(path: str, pool: Raw, placement: Raw, machine: GkeMachine) -> Iterator[Problem]:
     name = pool.get("instance_type")
-    distance = _integer(placement.get("max_distance"))
+    distance = integer(placement.get("max_distance"))
     if not machine.compact and not machine.accelerator_topology:
         yield f"{path}.placement.kind", f"'compact' is not to be had for {name!r}"
     if distance is not None and 1 <= distance < machine.least_max_distance:
@@ -163,7 +146,7 @@ def _compact(path: str, pool: Raw, placement: Raw, machine: GkeMachine) -> Itera
             f"{distance} fails on {name!r} ({machine.sources['least_max_distance']}); "
             f"the least is {machine.least_max_distance}",
         )
-    capacity = _mapping(pool.get("capacity"))
+    capacity = mapping(pool.get("capacity"))
     if capacity.get("kind") != "flex-start":
         return
     if capacity.get("queued", True):
@@ -181,7 +164,7 @@ def _compact(path: str, pool: Raw, placement: Raw, machine: GkeMachine) -> Itera
 
 
 def _networking(raw: Raw) -> Iterator[Problem]:
-    platform = _mapping(raw.get("platform"))
+    platform = mapping(raw.get("platform"))
     layout: list[str] = []
     for path, pool, machine in _pools(raw):
         if pool.get("networking") == "dranet":
@@ -201,7 +184,7 @@ def _networking(raw: Raw) -> Iterator[Problem]:
                 f"is missing; nodes of {path} have {len(names)} further interfaces: "
                 f"{', '.join(names)}",
             )
-        have = _mapping(platform.get("gpu_networks")).get("networks")
+        have = mapping(platform.get("gpu_networks")).get("networks")
         if isinstance(have, list) and len(have) != len(names):
             yield (
                 "platform.gpu_networks.networks",
@@ -231,7 +214,7 @@ def _dranet(path: str, pool: Raw, machine: GkeMachine, version: Any) -> Iterator
 
 
 def _fabric(raw: Raw) -> Iterator[Problem]:
-    fabric = _mapping(raw.get("fabric"))
+    fabric = mapping(raw.get("fabric"))
     mode = fabric.get("mode")
     for path, pool, _ in _pools(raw):
         dranet = pool.get("networking") == "dranet"
@@ -245,7 +228,7 @@ def _fabric(raw: Raw) -> Iterator[Problem]:
             )
         elif mode in _GKE_MODES:
             names = [network.name for network in _interfaces(pool)]
-            for where, rail in _rows(fabric.get("rails"), "fabric.rails"):
+            for where, rail in rows(fabric.get("rails"), "fabric.rails"):
                 name = rail.get("network")
                 if isinstance(name, str) and name not in names:
                     listed = did_you_mean(name, names) or f"; there are: {', '.join(names)}"
@@ -262,12 +245,12 @@ def _network(value: Any) -> ipaddress.IPv4Network | None:
 
 
 def _ranges(raw: Raw) -> Iterator[tuple[str, ipaddress.IPv4Network]]:
-    platform = _mapping(raw.get("platform"))
-    network = _mapping(platform.get("network"))
+    platform = mapping(raw.get("platform"))
+    network = mapping(platform.get("network"))
     for field in _FIELDS:
         if found := _network(network.get(field)):
             yield f"platform.network.{field}", found
-    if found := _network(_mapping(platform.get("gpu_networks")).get("cidr")):
+    if found := _network(mapping(platform.get("gpu_networks")).get("cidr")):
         yield "platform.gpu_networks.cidr", found
 
 
@@ -279,15 +262,15 @@ def _addresses(raw: Raw) -> Iterator[Problem]:
                 yield path, f"{str(network)!r} overlaps {str(other)!r} of {other_path}"
         seen.append((path, network))
     for field in _FIELDS:
-        value = _mapping(_mapping(raw.get("platform")).get("network")).get(field)
+        value = mapping(mapping(raw.get("platform")).get("network")).get(field)
         if isinstance(value, str) and ":" in value:
             yield f"platform.network.{field}", f"{value!r} is IPv6; GKE takes IPv4 here"
 
 
 def _sizes(raw: Raw) -> Iterator[Problem]:
-    platform = _mapping(raw.get("platform"))
+    platform = mapping(raw.get("platform"))
     gpu = _nodes(raw)
-    system = _integer(_mapping(platform.get("system_pool")).get("max_nodes"))
+    system = integer(mapping(platform.get("system_pool")).get("max_nodes"))
     # A surge upgrade of the system pool adds one; 6 is the model's default.
     nodes = gpu + (6 if system is None else system) + 1
     ranges = dict(_ranges(raw))
@@ -323,9 +306,9 @@ def _subnets(
 
 
 def _storage(raw: Raw) -> Iterator[Problem]:
-    platform = _mapping(raw.get("platform"))
+    platform = mapping(raw.get("platform"))
     seen: dict[str, str] = {}
-    for path, row in _rows(platform.get("storage"), "platform.storage"):
+    for path, row in rows(platform.get("storage"), "platform.storage"):
         name, kind = row.get("name"), row.get("kind")
         if isinstance(name, str) and seen.setdefault(name, path) != path:
             yield f"{path}.name", f"{name!r} is taken by {seen[name]}"
@@ -341,7 +324,7 @@ def _storage(raw: Raw) -> Iterator[Problem]:
             yield from _filestore(path, row)
         elif kind == "lustre":
             yield from _lustre(path, row)
-            yield from _service_access(path, _mapping(platform.get("network")))
+            yield from _service_access(path, mapping(platform.get("network")))
 
 
 def _service_access(path: str, network: Raw) -> Iterator[Problem]:
@@ -368,7 +351,7 @@ def _service_access(path: str, network: Raw) -> Iterator[Problem]:
 
 
 def _filestore(path: str, row: Raw) -> Iterator[Problem]:
-    capacity = _integer(row.get("capacity_gib"))
+    capacity = integer(row.get("capacity_gib"))
     limits = _FILESTORE.get(str(row.get("tier", "zonal")))
     if capacity is None or limits is None:
         return
@@ -379,8 +362,8 @@ def _filestore(path: str, row: Raw) -> Iterator[Problem]:
 
 
 def _lustre(path: str, row: Raw) -> Iterator[Problem]:
-    capacity = _integer(row.get("capacity_gib"))
-    throughput = _integer(row.get("throughput"))
+    capacity = integer(row.get("capacity_gib"))
+    throughput = integer(row.get("throughput"))
     if capacity is None or throughput not in _LUSTRE:
         return
     least, most, steps = _LUSTRE[throughput]
@@ -401,9 +384,9 @@ def _bytes(quantity: Any) -> float | None:
 
 
 def _claims(raw: Raw) -> Iterator[Problem]:
-    platform = _mapping(raw.get("platform"))
-    known = {str(r.get("name")): r for _, r in _rows(platform.get("storage"), "")}
-    for path, claim in _rows(raw.get("checkpoints"), "checkpoints"):
+    platform = mapping(raw.get("platform"))
+    known = {str(r.get("name")): r for _, r in rows(platform.get("storage"), "")}
+    for path, claim in rows(raw.get("checkpoints"), "checkpoints"):
         name = claim.get("storage_class")
         if not isinstance(name, str) or name in _GKE_CLASSES:
             continue
@@ -412,7 +395,7 @@ def _claims(raw: Raw) -> Iterator[Problem]:
             listed = did_you_mean(name, names) or f"; there are: {', '.join(names)}"
             yield f"{path}.storage_class", f"{name!r} is not one of platform.storage{listed}"
             continue
-        capacity, size = _integer(known[name].get("capacity_gib")), _bytes(claim.get("size"))
+        capacity, size = integer(known[name].get("capacity_gib")), _bytes(claim.get("size"))
         if capacity is not None and size is not None and size > capacity << 30:
             yield (
                 f"{path}.size",
@@ -421,8 +404,8 @@ def _claims(raw: Raw) -> Iterator[Problem]:
 
 
 def _labels(raw: Raw) -> Iterator[Problem]:
-    zone = _mapping(raw.get("platform")).get("zone")
-    region = _mapping(raw.get("platform")).get("region")
+    zone = mapping(raw.get("platform")).get("zone")
+    region = mapping(raw.get("platform")).get("region")
     for path, pool, machine in _pools(raw):
         given = {
             "cloud.google.com/gke-nodepool": pool.get("name"),
@@ -431,7 +414,7 @@ def _labels(raw: Raw) -> Iterator[Problem]:
             "topology.kubernetes.io/zone": zone,
             "topology.kubernetes.io/region": region,
         }
-        for key, value in _mapping(pool.get("node_selector")).items():
+        for key, value in mapping(pool.get("node_selector")).items():
             if not given_by_gke(str(key)):
                 continue
             if key not in given:
@@ -445,7 +428,7 @@ def _labels(raw: Raw) -> Iterator[Problem]:
                     f"{path}.node_selector.{key}",
                     f"{value!r}: GKE gives the pool's nodes {given[key]!r}",
                 )
-        for key in _mapping(pool.get("labels")):
+        for key in mapping(pool.get("labels")):
             if given_by_gke(str(key)):
                 yield f"{path}.labels.{key}", "is in a domain where only GKE gives labels"
 
@@ -459,9 +442,9 @@ def given_by_gke(key: str) -> bool:
 
 def _taints(raw: Raw) -> Iterator[Problem]:
     gpu = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
-    for path, pool in _rows(raw.get("pools"), "pools"):
-        tolerations = [row for _, row in _rows(pool.get("tolerations"), "")]
-        taints = [*_rows(pool.get("taints"), f"{path}.taints"), (f"{path}.tolerations", gpu)]
+    for path, pool in rows(raw.get("pools"), "pools"):
+        tolerations = [row for _, row in rows(pool.get("tolerations"), "")]
+        taints = [*rows(pool.get("taints"), f"{path}.taints"), (f"{path}.tolerations", gpu)]
         for where, taint in taints:
             if taint.get("effect") == "PreferNoSchedule":
                 continue
@@ -486,7 +469,7 @@ def _tolerates(toleration: Raw, taint: Raw) -> bool:
 
 def _people(raw: Raw) -> Iterator[Problem]:
     researchers = raw.get("researchers")
-    groups = _mapping(raw.get("platform")).get("groups")
+    groups = mapping(raw.get("platform")).get("groups")
     if isinstance(researchers, str) and "@" in researchers and groups is None:
         yield (
             "platform.groups",
@@ -496,7 +479,7 @@ def _people(raw: Raw) -> Iterator[Problem]:
 
 
 def _maintenance(raw: Raw) -> Iterator[Problem]:
-    window = _mapping(_mapping(raw.get("platform")).get("maintenance"))
+    window = mapping(mapping(raw.get("platform")).get("maintenance"))
     start, end = _time(window.get("start")), _time(window.get("end"))
     if start is None or end is None or (start.tzinfo is None) != (end.tzinfo is None):
         return
@@ -533,6 +516,6 @@ _CHECKS: tuple[Callable[[Raw], Iterator[Problem]], ...] = (
 
 def problems(raw: Raw) -> Iterator[Problem]:
     """Every (path, message) of a cluster on GCP; nothing for one on another platform."""
-    if _mapping(raw.get("platform")).get("kind") == "gcp":
+    if mapping(raw.get("platform")).get("kind") == "gcp":
         for check in _CHECKS:
             yield from check(raw)

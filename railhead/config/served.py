@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from railhead.catalog.versions import COMBINATIONS
+from railhead.config.raw import Raw, mapping
 
 if TYPE_CHECKING:
     from railhead.config.model import Cluster
 
-Raw = Mapping[str, Any]
-
 
 def addons(raw: Raw) -> list[str]:
     """Names of the catalogue's add-ons that a stack installs, from its raw mapping."""
-    fabric = _mapping(raw.get("fabric"))
+    fabric = mapping(raw.get("fabric"))
     mode, found = fabric.get("mode"), []
     # An empty section is an operator with everything as it comes.
     if isinstance(raw.get("gpu_operator"), Mapping):
@@ -54,7 +53,7 @@ def unserved(raw: Raw, minor: str) -> str:
 
 def problems(raw: Raw) -> Iterator[tuple[str, str]]:
     """What a stack that chooses its own Kubernetes chose wrongly."""
-    minor = _mapping(raw.get("platform")).get("kubernetes")
+    minor = mapping(raw.get("platform")).get("kubernetes")
     combination = COMBINATIONS.get(str(raw.get("versions")))
     if combination is None or not isinstance(minor, str):
         return
@@ -72,7 +71,3 @@ def problems(raw: Raw) -> Iterator[tuple[str, str]]:
 def unserved_by(cluster: Cluster, minor: str) -> str:
     """:func:`unserved` for a parsed cluster."""
     return unserved(cluster.model_dump(mode="json", exclude_none=True), minor)
-
-
-def _mapping(value: Any) -> Raw:
-    return value if isinstance(value, Mapping) else {}
