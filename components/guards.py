@@ -5,7 +5,6 @@ ValidatingAdmissionPolicies, so no pod of ours stands in the way. Every message 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as kubernetes
 
+from components import cel
 from components.names import (
     PODSET_LABEL,
     PUBLISHED_LABEL,
@@ -66,11 +66,6 @@ class GuardsArgs:
 
     cluster: Cluster
     after: Sequence[pulumi.Resource] = ()
-
-
-def _cel(values: Sequence[str]) -> str:
-    """A CEL list of strings; JSON's escapes are CEL's."""
-    return json.dumps(list(values))
 
 
 def _devices(cluster: Cluster) -> list[str]:
@@ -155,14 +150,14 @@ def train_job_policy(cluster: Cluster) -> dict[str, Any]:
                 "charged and its pods were made for it; delete the TrainJob and submit another",
             },
             {
-                "expression": f"!variables.env.exists(e, e.name in {_cel(RENDEZVOUS)})",
+                "expression": f"!variables.env.exists(e, e.name in {cel.strings(RENDEZVOUS)})",
                 "message": "spec.trainer.env sets the rendezvous by hand "
                 f"({', '.join(RENDEZVOUS)}): remove it and set spec.trainer.numNodes and "
                 "spec.trainer.numProcPerNode, from which the controllers set it",
             },
             {
                 "expression": "!variables.replaced"
-                f" || ({_cel(devices)}.all(r, r in variables.limits"
+                f" || ({cel.strings(devices)}.all(r, r in variables.limits"
                 " && quantity(string(variables.limits[r])).isGreaterThan(quantity('0')))"
                 " && ['cpu', 'memory'].all(r, r in variables.requests || r in variables.limits))",
                 "message": "spec.trainer.resourcesPerNode replaces the runtime's resources as a "
@@ -204,9 +199,9 @@ def device_pod_policy(cluster: Cluster) -> dict[str, Any]:
                 "name": "takesDevices",
                 "expression": "variables.containers.exists(c, has(c.resources)"
                 " && ((has(c.resources.limits)"
-                f" && {_cel(_devices(cluster))}.exists(r, r in c.resources.limits))"
+                f" && {cel.strings(_devices(cluster))}.exists(r, r in c.resources.limits))"
                 " || (has(c.resources.requests)"
-                f" && {_cel(_devices(cluster))}.exists(r, r in c.resources.requests))))",
+                f" && {cel.strings(_devices(cluster))}.exists(r, r in c.resources.requests))))",
             },
             {
                 "name": "admitted",
@@ -239,7 +234,7 @@ def published_runtime_policy(cluster: Cluster) -> dict[str, Any]:
             {
                 "expression": "(!has(object.spec.runtimeRef.kind)"
                 " || object.spec.runtimeRef.kind == 'ClusterTrainingRuntime')"
-                f" && object.spec.runtimeRef.name in {_cel(names)}",
+                f" && object.spec.runtimeRef.name in {cel.strings(names)}",
                 "message": "this cluster's Kueue charges a gang by its runtime's template, and "
                 "that of any other runtime is not known to say the gang's size: set "
                 f"spec.runtimeRef to a ClusterTrainingRuntime of: {', '.join(names)}",

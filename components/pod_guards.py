@@ -8,13 +8,13 @@ gangs that no single pod of them shows.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal
 
+from components import cel
 from components.daemons import daemon
 from components.names import SINGLE_NODE_LABEL, TRAINING_LABEL
 from components.wiring import GKE_INTERFACES, NETWORKS_ANNOTATION, wiring
@@ -138,16 +138,6 @@ def _claims(cluster: Cluster) -> tuple[str, ...]:
     return tuple(sorted(name for name in found if name is not None))
 
 
-def _cel(values: Sequence[str]) -> str:
-    """A CEL list of strings; JSON's escapes are CEL's."""
-    return json.dumps(list(values))
-
-
-def _text(value: str) -> str:
-    """A CEL string."""
-    return json.dumps(value)
-
-
 def _has(resource: str, container: str = "c") -> str:
     """Whether a container's limits hold more than nought of a resource; ``resource`` is CEL."""
     limits = f"{container}.resources.limits"
@@ -171,16 +161,17 @@ def network_pattern(network: str, attachment: Literal["multus", "gke"]) -> str:
 
 def _variables(pod: str, fabric: FabricDemand) -> list[dict[str, str]]:
     """What the rules speak of; ``pod`` is where the pod, or a pod template, is."""
-    annotation = GKE_INTERFACES if fabric.attachment == "gke" else NETWORKS_ANNOTATION
+    annotation = cel.string(GKE_INTERFACES if fabric.attachment == "gke" else NETWORKS_ANNOTATION)
+    single = cel.string(SINGLE_NODE_LABEL)
     words = (
         "((has(c.command) ? c.command : []) + (has(c.args) ? c.args : [])).join(' ')"
-        f".matches({_text(_NNODES_ARGUMENT)})"
+        f".matches({cel.string(_NNODES_ARGUMENT)})"
     )
     nodes = "has(c.env) && c.env.exists(e, e.name == 'PET_NNODES' && has(e.value)"
-    every = " && ".join(_has(_text(device)) for device in fabric.devices) or "true"
-    gpu = f"{_cel(fabric.gpus)}.exists(r, {_has('r')})"
-    one = f"{nodes} && e.value in {_cel(_ONE_NODE)})"
-    many = f"{nodes} && !(e.value in {_cel(_NOT_SEVERAL)}))"
+    every = " && ".join(_has(cel.string(device)) for device in fabric.devices) or "true"
+    gpu = f"{cel.strings(fabric.gpus)}.exists(r, {_has('r')})"
+    one = f"{nodes} && e.value in {cel.strings(_ONE_NODE)})"
+    many = f"{nodes} && !(e.value in {cel.strings(_NOT_SEVERAL)}))"
     metadata = f"has({pod}.metadata) && has({pod}.metadata"
     return [
         {
@@ -189,8 +180,8 @@ def _variables(pod: str, fabric: FabricDemand) -> list[dict[str, str]]:
         },
         {
             "name": "networks",
-            "expression": f"{metadata}.annotations) && {_text(annotation)} in"
-            f" {pod}.metadata.annotations ? {pod}.metadata.annotations[{_text(annotation)}] : ''",
+            "expression": f"{metadata}.annotations) && {annotation} in"
+            f" {pod}.metadata.annotations ? {pod}.metadata.annotations[{annotation}] : ''",
         },
         {"name": "gpus", "expression": f"{pod}.spec.containers.exists(c, {gpu})"},
         {
@@ -199,8 +190,8 @@ def _variables(pod: str, fabric: FabricDemand) -> list[dict[str, str]]:
         },
         {
             "name": "alone",
-            "expression": f"!variables.several && ({_text(SINGLE_NODE_LABEL)} in variables.labels"
-            f" && variables.labels[{_text(SINGLE_NODE_LABEL)}] == 'true'"
+            "expression": f"!variables.several && ({single} in variables.labels"
+            f" && variables.labels[{single}] == 'true'"
             f" || {pod}.spec.containers.exists(c, {one}))",
         },
         {
@@ -216,9 +207,11 @@ def _variables(pod: str, fabric: FabricDemand) -> list[dict[str, str]]:
 def _joined(pod: str, fabric: FabricDemand) -> str:
     if fabric.attachment == "multus" or fabric.attachment == "gke":
         patterns = [network_pattern(n, fabric.attachment) for n in fabric.networks]
-        return " && ".join(f"variables.networks.matches({_text(p)})" for p in patterns) or "true"
+        return (
+            " && ".join(f"variables.networks.matches({cel.string(p)})" for p in patterns) or "true"
+        )
     if fabric.attachment == "claim":
-        templates = _cel(fabric.networks)
+        templates = cel.strings(fabric.networks)
         return (
             f"has({pod}.spec.resourceClaims) && {pod}.spec.resourceClaims.exists(r,"
             f" has(r.resourceClaimTemplateName) && r.resourceClaimTemplateName in {templates}"
@@ -301,7 +294,7 @@ def fabric_pod_policy(fabric: FabricDemand) -> dict[str, Any] | None:
     rules = _rules(
         fabric,
         "variables.several || variables.gpus"
-        f" && {_cel(tuple(GANG_LABELS))}.exists(l, l in variables.labels)",
+        f" && {cel.strings(tuple(GANG_LABELS))}.exists(l, l in variables.labels)",
         "a pod of a job",
     )
     if not rules:
@@ -419,7 +412,7 @@ def _container_rules(fabric: FabricDemand) -> list[tuple[str, str]]:
         (
             f"variables.containers.all(c, {security} || !has(c.securityContext.capabilities)"
             " || !has(c.securityContext.capabilities.add)"
-            f" || c.securityContext.capabilities.add.all(a, a in {_cel(capabilities)}))",
+            f" || c.securityContext.capabilities.add.all(a, a in {cel.strings(capabilities)}))",
             "a container adds a capability that reaches beyond its pod: remove it from "
             "securityContext.capabilities.add; allowed are those of the baseline Pod Security "
             f"Standard, SYS_PTRACE, and for this fabric ({fabric.title}): {ours}",
@@ -457,12 +450,12 @@ def _mounted(path: MountedPath) -> str:
     """Whether volume ``v`` is this directory, and no container has it otherwise than allowed."""
     wanted = []
     if path.container is not None:
-        wanted.append(f"c.name == {_text(path.container)}")
+        wanted.append(f"c.name == {cel.string(path.container)}")
     if path.read_only:
         wanted.append("has(m.readOnly) && m.readOnly")
     mounts = " && ".join(wanted) or "true"
     return (
-        f"(v.hostPath.path == {_text(path.path)} && variables.containers.all(c,"
+        f"(v.hostPath.path == {cel.string(path.path)} && variables.containers.all(c,"
         f" !has(c.volumeMounts) || c.volumeMounts.all(m, m.name != v.name || ({mounts}))))"
     )
 

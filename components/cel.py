@@ -1,0 +1,16 @@
+"""Values written into CEL expressions; JSON's escapes are CEL's."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+
+def strings(values: Sequence[str]) -> str:
+    """A CEL list of strings."""
+    return json.dumps(list(values))
+
+
+def string(value: str) -> str:
+    """A CEL string."""
+    return json.dumps(value)
