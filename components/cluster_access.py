@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pulumi
 import pulumi_kubernetes as kubernetes
@@ -54,6 +55,29 @@ def cluster_access(platform: PlatformConfig, cluster: str) -> ClusterAccess:
     return ClusterAccess(
         kubeconfig=str(path), context=platform.context, identity=platform.identity or cluster
     )
+
+
+def exec_kubeconfig(
+    name: str, server: Mapping[str, str], command: Mapping[str, Any]
+) -> dict[str, Any]:
+    """A kubeconfig of one cluster in which a command gets a token: no credential is in it.
+
+    ``server`` is the cluster's section, ``command`` what client-go's ``exec`` says beside its
+    version.
+    """
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": name, "cluster": dict(server)}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+        "current-context": name,
+        "users": [
+            {
+                "name": name,
+                "user": {"exec": {"apiVersion": "client.authentication.k8s.io/v1beta1", **command}},
+            }
+        ],
+    }
 
 
 def _lab(name: str) -> ClusterAccess:

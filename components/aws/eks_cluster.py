@@ -11,6 +11,7 @@ from pulumi_aws import cloudwatch, eks, kms, vpc
 
 from components.aws.identity import ServiceRole, ServiceRoleArgs
 from components.aws.network import Nets
+from components.cluster_access import exec_kubeconfig
 from components.names import physical_name
 from railhead.catalog import aws as catalogue
 from railhead.config.aws import AwsCluster, PublicEndpoint
@@ -33,44 +34,25 @@ def kubeconfig(
 
     ``certificate_authority`` is base64, as EKS gives it.
     """
-    return {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [
-            {
-                "name": name,
-                "cluster": {
-                    "server": endpoint,
-                    "certificate-authority-data": certificate_authority,
-                },
-            }
-        ],
-        "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
-        "current-context": name,
-        "users": [
-            {
-                "name": name,
-                "user": {
-                    "exec": {
-                        "apiVersion": "client.authentication.k8s.io/v1beta1",
-                        "command": "aws",
-                        "args": [
-                            "--region",
-                            region,
-                            "eks",
-                            "get-token",
-                            "--cluster-name",
-                            name,
-                            "--output",
-                            "json",
-                        ],
-                        "interactiveMode": "Never",
-                        "provideClusterInfo": False,
-                    }
-                },
-            }
-        ],
-    }
+    return exec_kubeconfig(
+        name,
+        {"server": endpoint, "certificate-authority-data": certificate_authority},
+        {
+            "command": "aws",
+            "args": [
+                "--region",
+                region,
+                "eks",
+                "get-token",
+                "--cluster-name",
+                name,
+                "--output",
+                "json",
+            ],
+            "interactiveMode": "Never",
+            "provideClusterInfo": False,
+        },
+    )
 
 
 class EksCluster(pulumi.ComponentResource):

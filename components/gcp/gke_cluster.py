@@ -10,6 +10,7 @@ from typing import Any
 import pulumi
 from pulumi_gcp import container
 
+from components.cluster_access import exec_kubeconfig
 from components.gcp.outputs import when_made
 from components.gcp.primary_network import NetworkRefs
 from components.names import physical_name
@@ -47,32 +48,21 @@ def kubeconfig(
     name: str, platform: GcpPlatform, endpoint: str, authority: str | None
 ) -> dict[str, Any]:
     """A kubeconfig that asks ``gke-gcloud-auth-plugin`` for a token; no credentials in it."""
-    server: dict[str, Any] = {"server": f"https://{endpoint}"}
+    server = {"server": f"https://{endpoint}"}
     # The DNS endpoint has a certificate that the world trusts.
     if authority is not None:
         server["certificate-authority-data"] = authority
     context = f"gke_{platform.project}_{location(platform)}_{name}"
-    return {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": context, "cluster": server}],
-        "contexts": [{"name": context, "context": {"cluster": context, "user": context}}],
-        "current-context": context,
-        "users": [
-            {
-                "name": context,
-                "user": {
-                    "exec": {
-                        "apiVersion": "client.authentication.k8s.io/v1beta1",
-                        "command": "gke-gcloud-auth-plugin",
-                        "installHint": "install gke-gcloud-auth-plugin, a component of gcloud",
-                        "interactiveMode": "IfAvailable",
-                        "provideClusterInfo": True,
-                    }
-                },
-            }
-        ],
-    }
+    return exec_kubeconfig(
+        context,
+        server,
+        {
+            "command": "gke-gcloud-auth-plugin",
+            "installHint": "install gke-gcloud-auth-plugin, a component of gcloud",
+            "interactiveMode": "IfAvailable",
+            "provideClusterInfo": True,
+        },
+    )
 
 
 class GkeCluster(pulumi.ComponentResource):
