@@ -10,6 +10,7 @@ import json
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +29,12 @@ CHARTS = ("kueue-0.16.2", "jobset-0.10.1", "kubeflow-trainer-2.1.0")
 class Server:
     """kubectl against the control plane."""
 
-    def __init__(self, plane: ControlPlane, kubectl: Path) -> None:
-        self.plane, self.kubectl = plane, kubectl
+    def __init__(self, plane: ControlPlane, binaries: Mapping[str, Path]) -> None:
+        self.plane, self.binaries = plane, binaries
 
     def run(self, *arguments: str, stdin: Any = None) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [str(self.kubectl), "--kubeconfig", str(self.plane.kubeconfig), *arguments],
+            [str(self.binaries["kubectl"]), "--kubeconfig", str(self.plane.kubeconfig), *arguments],
             input=None if stdin is None else json.dumps(stdin),
             capture_output=True,
             text=True,
@@ -59,6 +60,27 @@ class Server:
         return verdict
 
 
+@contextmanager
+def api_server(folder: Path, *programs: str) -> Iterator[Server]:
+    """A control plane of its own; skips where it, kubectl or one of ``programs`` is not built."""
+    found = {name: locate(name) for name in (*PROGRAMS, "kubectl", *programs)}
+    if missing := [name for name, path in found.items() if path is None]:
+        pytest.skip(f"not built here: {', '.join(missing)}; run `railhead lab build`")
+    binaries = {name: path for name, path in found.items() if path}
+    plane = ControlPlane(folder, binaries)
+    try:
+        plane.start()
+        yield Server(plane, binaries)
+    finally:
+        plane.stop()
+
+
+def charts_or_skip() -> None:
+    """Skip where the lab's charts are not unpacked."""
+    if missing := [chart for chart in CHARTS if not (charts_dir() / chart).is_dir()]:
+        pytest.skip(f"not unpacked here: {', '.join(missing)}; run `railhead lab build`")
+
+
 def definitions(helm: Path) -> Iterator[dict[str, Any]]:
     """The CRDs that the lab's own charts install, without their conversion webhooks."""
     for chart in CHARTS:
@@ -81,24 +103,14 @@ def definitions(helm: Path) -> Iterator[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Iterator[Server]:
-    found = {name: locate(name) for name in (*PROGRAMS, "kubectl", "helm")}
-    if missing := [name for name, path in found.items() if path is None]:
-        pytest.skip(f"not built here: {', '.join(missing)}; run `railhead lab build`")
-    binaries = {name: path for name, path in found.items() if path}
-    if missing := [chart for chart in CHARTS if not (charts_dir() / chart).is_dir()]:
-        pytest.skip(f"not unpacked here: {', '.join(missing)}; run `railhead lab build`")
-    plane = ControlPlane(tmp_path_factory.mktemp("plane"), binaries)
-    try:
-        plane.start()
-        server = Server(plane, binaries["kubectl"])
-        for body in definitions(binaries["helm"]):
+    charts_or_skip()
+    with api_server(tmp_path_factory.mktemp("plane"), "helm") as server:
+        for body in definitions(server.binaries["helm"]):
             server.apply(body)
         crd = shared / "crds" / "k8s.cni.cncf.io_networkattachmentdefinitions_crd.yaml"
         server.apply(yaml.safe_load(crd.read_text()))
         server.run("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
         yield server
-    finally:
-        plane.stop()
 
 
 def integers(value: Any) -> Any:

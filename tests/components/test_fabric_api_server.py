@@ -13,11 +13,15 @@ from typing import Any
 import pytest
 import yaml
 
-from railhead.paths import charts_dir
 from tests.components.fabrics import Case, cluster, every
 from tests.components.recording import run_stack
-from tests.components.test_api_server import CHARTS, Server, definitions, manifests
-from tests.engine.controlplane import PROGRAMS, ControlPlane, locate
+from tests.components.test_api_server import (
+    Server,
+    api_server,
+    charts_or_skip,
+    definitions,
+    manifests,
+)
 
 pytestmark = pytest.mark.controlplane
 
@@ -34,16 +38,8 @@ ELSEWHERE = ("networking.gke.io", "storage.k8s.io")
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Iterator[Server]:
-    found = {name: locate(name) for name in (*PROGRAMS, "kubectl", "helm")}
-    if missing := [name for name, path in found.items() if path is None]:
-        pytest.skip(f"not built here: {', '.join(missing)}; run `railhead lab build`")
-    binaries = {name: path for name, path in found.items() if path}
-    if missing := [chart for chart in CHARTS if not (charts_dir() / chart).is_dir()]:
-        pytest.skip(f"not unpacked here: {', '.join(missing)}; run `railhead lab build`")
-    plane = ControlPlane(tmp_path_factory.mktemp("plane"), binaries)
-    try:
-        plane.start()
-        server = Server(plane, binaries["kubectl"])
+    charts_or_skip()
+    with api_server(tmp_path_factory.mktemp("plane"), "helm") as server:
         own = [
             body
             for path in sorted((shared / "crds").glob("*.yaml"))
@@ -51,14 +47,12 @@ def server(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Iterator[S
             for body in yaml.safe_load_all(path.read_text())
             if body
         ]
-        server.apply(listed([*definitions(binaries["helm"]), *own]))
+        server.apply(listed([*definitions(server.binaries["helm"]), *own]))
         server.run("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
         # The releases of operators make it; here nothing is released.
         for namespace in ("nvidia-network-operator",):
             server.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
         yield server
-    finally:
-        plane.stop()
 
 
 def listed(bodies: list[dict[str, Any]]) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from typing import Any
 
 import jsonschema
 import pytest
-import yaml
 
 from components import gpu_operator, network_operator
 from railhead.catalog.versions import NETWORK_OPERATOR
@@ -18,7 +17,7 @@ from railhead.config.gpu import GpuOperatorConfig
 from tests.components.fabrics import cases, cluster, every, recorded
 from tests.components.recording import Recording
 from tests.components.test_api_server import integers
-from tests.components.test_schemas import whole
+from tests.components.test_schemas import published
 
 # Whose objects a mode makes; a kind of theirs without a schema here is a failure.
 GROUPS = (
@@ -32,15 +31,7 @@ GROUPS = (
 
 @pytest.fixture(scope="module")
 def schemas(shared: Path) -> dict[tuple[str, str], Any]:
-    found = {}
-    for path in sorted((shared / "crds").glob("*.yaml")):
-        if not path.name.startswith(GROUPS):
-            continue
-        for crd in yaml.safe_load_all(path.read_text()):
-            for version in crd["spec"]["versions"] if crd else ():
-                key = (f"{crd['spec']['group']}/{version['name']}", crd["spec"]["names"]["kind"])
-                found[key] = whole(version["schema"]["openAPIV3Schema"])
-    return found
+    return published(shared, GROUPS)
 
 
 def errors(body: Mapping[str, Any], schemas: Mapping[tuple[str, str], Any]) -> list[str]:

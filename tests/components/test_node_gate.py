@@ -30,8 +30,7 @@ from railhead.catalog.machines import MACHINES
 from railhead.gate.expectation import Expectation, Interface, Qos
 from railhead.gate.state import ANNOTATION, LABEL
 from tests.components.recording import REPO, lab_cluster
-from tests.components.test_api_server import Server
-from tests.engine.controlplane import PROGRAMS, ControlPlane, locate
+from tests.components.test_api_server import Server, api_server
 from tests.unit.gate import trees
 
 
@@ -150,22 +149,13 @@ class TestPod:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    found = {name: locate(name) for name in (*PROGRAMS, "kubectl")}
-    if missing := [name for name, path in found.items() if path is None]:
-        pytest.skip(f"not built here: {', '.join(missing)}; run `railhead lab build`")
-    binaries = {name: path for name, path in found.items() if path}
-    plane = ControlPlane(tmp_path_factory.mktemp("plane"), binaries)
-    try:
-        plane.start()
-        server = Server(plane, binaries["kubectl"])
+    with api_server(tmp_path_factory.mktemp("plane")) as server:
         for body in objects():
             server.apply(body)
         stranger = token(server, "gate-1")
         # A policy takes effect a moment after it was made.
         eventually(lambda: patch(server, stranger, "node-0", READY) != "", "the policy in force")
         yield server
-    finally:
-        plane.stop()
 
 
 def objects() -> Iterator[dict[str, Any]]:
@@ -244,7 +234,7 @@ def eventually(condition: Callable[[], bool], what: str, seconds: float = 60) ->
 
 def patch(server: Server, credential: str, node: str, change: Any, *more: str) -> str:
     """As the holder of a token: empty when the API server takes it."""
-    bare = [str(server.kubectl), f"--server=https://127.0.0.1:{server.plane.port}"]
+    bare = [str(server.binaries["kubectl"]), f"--server=https://127.0.0.1:{server.plane.port}"]
     bare += [f"--certificate-authority={server.plane.folder / 'certs' / 'apiserver.crt'}"]
     done = subprocess.run(
         [

@@ -22,8 +22,7 @@ from components.wiring import GKE_INTERFACES, NETWORKS_ANNOTATION
 from railhead import config
 from tests.components import fabrics
 from tests.components.fabrics import Case, every, parameters
-from tests.components.test_api_server import Server
-from tests.engine.controlplane import PROGRAMS, ControlPlane, locate
+from tests.components.test_api_server import Server, api_server
 
 GPU = "nvidia.com/gpu"
 RDMA = "rdma/rdma_shared_device_a"
@@ -145,14 +144,7 @@ def changed(body: Pod, change: Callable[[Pod], object]) -> Pod:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    found = {name: locate(name) for name in (*PROGRAMS, "kubectl")}
-    if missing := [name for name, path in found.items() if path is None]:
-        pytest.skip(f"not built here: {', '.join(missing)}; run `railhead lab build`")
-    binaries = {name: path for name, path in found.items() if path}
-    plane = ControlPlane(tmp_path_factory.mktemp("plane"), binaries)
-    try:
-        plane.start()
-        server = Server(plane, binaries["kubectl"])
+    with api_server(tmp_path_factory.mktemp("plane")) as server:
         for case, fabric in CASES.items():
             install(server, case, fabric)
         for name in ("guards-outside",):
@@ -167,8 +159,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         eventually(lambda: server.verdict(pod("outside")) == "")
         eventually(lambda: server.verdict(wired()) == "")
         yield server
-    finally:
-        plane.stop()
 
 
 def eventually(condition: Callable[[], bool], seconds: float = 90) -> None:

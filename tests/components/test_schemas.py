@@ -36,17 +36,22 @@ def whole(schema: Mapping[str, Any]) -> Any:
     return made
 
 
-@pytest.fixture(scope="module")
-def schemas(shared: Path) -> dict[tuple[str, str], Any]:
+def published(shared: Path, groups: tuple[str, ...]) -> dict[tuple[str, str], Any]:
+    """The schemas of the shared CRDs of ``groups``, by apiVersion and kind."""
     found = {}
     for path in sorted((shared / "crds").glob("*.yaml")):
-        if not path.name.startswith(GROUPS):
+        if not path.name.startswith(groups):
             continue
         for crd in yaml.safe_load_all(path.read_text()):
             for version in crd["spec"]["versions"] if crd else ():
                 key = (f"{crd['spec']['group']}/{version['name']}", crd["spec"]["names"]["kind"])
                 found[key] = whole(version["schema"]["openAPIV3Schema"])
     return found
+
+
+@pytest.fixture(scope="module")
+def schemas(shared: Path) -> dict[tuple[str, str], Any]:
+    return published(shared, GROUPS)
 
 
 @pytest.fixture(scope="module")
