@@ -3,9 +3,10 @@
 import pulumi
 
 from components.training_cluster import TrainingCluster, TrainingClusterArgs
-from railhead import config, contract, nodes
-from railhead.config.existing import ExistingCluster
-from railhead.errors import RailheadError
+from railhead import config, contract
+from railhead.base.errors import RailheadError
+from railhead.kube import nodes
+from railhead.platform.existing.model import ExistingCluster
 
 
 def main() -> None:

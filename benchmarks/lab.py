@@ -26,7 +26,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from railhead import paths
+from railhead.base import paths
 
 MIB = 2**20
 

@@ -11,11 +11,11 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from railhead import paths
-from railhead.config.existing import ExistingPlatform
-from railhead.config.lab import LabPlatform
-from railhead.config.model import PlatformConfig
-from railhead.errors import PrerequisiteError
+from railhead.base import paths
+from railhead.base.errors import PrerequisiteError
+from railhead.model.cluster import PlatformConfig
+from railhead.platform.existing.model import ExistingPlatform
+from railhead.platform.lab.model import LabPlatform
 
 # The lab's own environment sets it, so that a second lab takes the same stack.
 LAB_VARIABLE = "RAILHEAD_LAB"

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from components.names import TRAINER_CONTAINER
-from components.queues import cluster_queues
+from components.queueing.queues import cluster_queues
 from components.runtimes import gpus_of
-from components.wiring import NETWORKS_NAMESPACE, Wiring, qualified, quantities, wiring
 from railhead import contract
-from railhead.catalog.fabrics import FABRICS, environment_of
+from railhead.base.names import TRAINER_CONTAINER
 from railhead.catalog.machines import MACHINES
 from railhead.catalog.versions import COMBINATIONS
-from railhead.config.model import Cluster, Pool
+from railhead.fabric.rows import FABRICS, environment_of
+from railhead.model.cluster import Cluster, Pool
+from railhead.resolve.wiring import NETWORKS_NAMESPACE, Wiring, qualified, quantities, wiring
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pulumi
 
-from railhead.errors import InputError
+from railhead.base.errors import InputError
 
 
 class FoundMistakeError(InputError, pulumi.RunError):

@@ -12,14 +12,14 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from components.names import PUBLISHED_LABEL, TRAINER_CONTAINER, TRAINER_JOB
-from components.pods import wire
-from components.wiring import Wiring, shared_memory_gib, wiring
+from railhead.base.names import PUBLISHED_LABEL, TRAINER_CONTAINER, TRAINER_JOB
 from railhead.catalog.images import IMAGES
 from railhead.catalog.machines import MACHINES, Machine
 from railhead.catalog.versions import COMBINATIONS, Combination
-from railhead.config.gcp import GcpCluster
-from railhead.config.model import Cluster, Pool, RuntimeConfig
+from railhead.model.cluster import Cluster, Pool, RuntimeConfig
+from railhead.platform.gcp.model import GcpCluster
+from railhead.resolve.pods import wire
+from railhead.resolve.wiring import Wiring, shared_memory_gib, wiring
 
 API_VERSION = "trainer.kubeflow.org/v1alpha1"
 ANCESTOR_LABEL = "trainer.kubeflow.org/trainjob-ancestor-step"

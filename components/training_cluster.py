@@ -8,23 +8,23 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from components.charts import Resources
 from components.cluster_access import provider
 from components.contract import ContractArgs, PublishedContract, build
-from components.fabric import Fabric, FabricArgs
-from components.guards import Guards, GuardsArgs
-from components.jobset import JobSet, JobSetArgs
-from components.kueue import Kueue, KueueArgs
-from components.node_gate import NodeGate, NodeGateArgs
-from components.platforms import infrastructure
-from components.queues import Queues, QueuesArgs
-from components.researchers import Researchers, ResearchersArgs
+from components.controllers.charts import Resources
+from components.controllers.jobset import JobSet, JobSetArgs
+from components.controllers.kueue import Kueue, KueueArgs
+from components.controllers.trainer import Trainer, TrainerArgs
+from components.fabric.fabric import Fabric, FabricArgs
+from components.guards.guards import Guards, GuardsArgs
+from components.guards.node_gate import NodeGate, NodeGateArgs
+from components.namespaces.researchers import Researchers, ResearchersArgs
+from components.namespaces.training_namespace import TrainingNamespace, TrainingNamespaceArgs
+from components.platform import infrastructure
+from components.queueing.queues import Queues, QueuesArgs
 from components.runtimes import Runtimes, RuntimesArgs
-from components.trainer import Trainer, TrainerArgs
-from components.training_namespace import TrainingNamespace, TrainingNamespaceArgs
 from railhead.catalog.versions import COMBINATIONS
-from railhead.config.model import Cluster
 from railhead.contract import ClusterContract
+from railhead.model.cluster import Cluster
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from policies.plan import UNKNOWN, Planned, Pod, containers
-from railhead.catalog.fabrics import MODES
+from railhead.fabric.rows import MODES
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,8 +9,8 @@ import pulumi
 from components.aws.infrastructure import AwsInfrastructure, AwsInfrastructureArgs
 from components.aws.volumes import Volumes, VolumesArgs
 from components.cluster_access import ClusterAccess
-from components.platforms import Infrastructure
-from railhead.config.aws import AwsCluster
+from components.platform import Infrastructure
+from railhead.platform.aws.model import AwsCluster
 
 
 def build(cluster: AwsCluster, opts: pulumi.ResourceOptions) -> Infrastructure:

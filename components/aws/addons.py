@@ -11,8 +11,8 @@ import pulumi
 from pulumi_aws import eks
 
 from components.aws.identity import PodRole, PodRoleArgs
-from railhead.catalog import aws as catalogue
-from railhead.config.aws import AwsPlatform
+from railhead.platform.aws import facts as catalogue
+from railhead.platform.aws.model import AwsPlatform
 
 _ASK = "default"
 # Where the GPU pools' taints would keep an agent off the very nodes that it is for.

@@ -12,9 +12,9 @@ from pulumi_aws import cloudwatch, eks, kms, vpc
 from components.aws.identity import ServiceRole, ServiceRoleArgs
 from components.aws.network import Nets
 from components.cluster_access import exec_kubeconfig
-from components.names import physical_name
-from railhead.catalog import aws as catalogue
-from railhead.config.aws import AwsCluster, PublicEndpoint
+from railhead.base.names import physical_name
+from railhead.platform.aws import facts as catalogue
+from railhead.platform.aws.model import AwsCluster, PublicEndpoint
 
 LOG_TYPES = ("api", "audit", "authenticator", "controllerManager", "scheduler")
 

@@ -17,9 +17,14 @@ from components.aws.security_groups import (
     StorageSecurityGroup,
     StorageSecurityGroupArgs,
 )
-from components.names import physical_name
-from railhead.catalog import aws as catalogue
-from railhead.config.aws import AwsCluster, ElasticFileSystem, LustreFileSystem, ProvisionedMetadata
+from railhead.base.names import physical_name
+from railhead.platform.aws import facts as catalogue
+from railhead.platform.aws.model import (
+    AwsCluster,
+    ElasticFileSystem,
+    LustreFileSystem,
+    ProvisionedMetadata,
+)
 
 if TYPE_CHECKING:
     from pulumi_aws.fsx import LustreFileSystemMetadataConfigurationArgsDict

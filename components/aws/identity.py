@@ -10,8 +10,8 @@ from typing import Any
 import pulumi
 from pulumi_aws import iam
 
-from components.names import physical_name
-from railhead.catalog import aws as catalogue
+from railhead.base.names import physical_name
+from railhead.platform.aws import facts as catalogue
 
 NAMESPACE = "kube-system"
 

@@ -22,8 +22,8 @@ from components.aws.identity import ServiceRole, ServiceRoleArgs
 from components.aws.network import Nets, Network, NetworkArgs, existing
 from components.aws.node_pools import GpuPool, GpuPoolArgs, NodePoolArgs, SystemPool
 from components.aws.security_groups import EfaSecurityGroup, EfaSecurityGroupArgs
-from railhead.catalog import aws as catalogue
-from railhead.config.aws import (
+from railhead.platform.aws import facts as catalogue
+from railhead.platform.aws.model import (
     AwsCluster,
     ElasticFileSystem,
     LustreFileSystem,

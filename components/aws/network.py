@@ -10,8 +10,8 @@ import pulumi
 from pulumi_aws import ec2, ec2transitgateway
 
 from components.mistakes import FoundMistakeError
-from railhead.catalog import aws as catalogue
-from railhead.config.aws import ExistingNetwork, NewNetwork
+from railhead.platform.aws import facts as catalogue
+from railhead.platform.aws.model import ExistingNetwork, NewNetwork
 
 _PARTS = 8
 

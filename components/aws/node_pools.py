@@ -12,10 +12,11 @@ from pulumi_aws import ec2, eks
 from components.aws.network import Nets
 from components.aws.reservation import checked
 from components.aws.user_data import user_data
-from components.names import physical_name
-from railhead.catalog import aws as catalogue
+from railhead.base.names import physical_name
 from railhead.catalog.machines import MACHINES, Machine
-from railhead.config.aws import (
+from railhead.platform.aws import facts as catalogue
+from railhead.platform.aws.checks import SYSTEM, reserved_label
+from railhead.platform.aws.model import (
     AwsCluster,
     AwsPool,
     CapacityBlock,
@@ -23,7 +24,6 @@ from railhead.config.aws import (
     NewPlacementGroup,
     OnDemand,
 )
-from railhead.config.checks_aws import SYSTEM, reserved_label
 
 if TYPE_CHECKING:
     from pulumi_aws.ec2 import (

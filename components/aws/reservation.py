@@ -10,7 +10,7 @@ import pulumi
 from pulumi_aws import ec2
 
 from components.mistakes import FoundMistakeError
-from railhead.config.aws import (
+from railhead.platform.aws.model import (
     AwsPool,
     CapacityBlock,
     ExistingPlacementGroup,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_aws import ec2, vpc
 
-from railhead.catalog import aws as catalogue
+from railhead.platform.aws import facts as catalogue
 
 
 @dataclass(frozen=True, kw_only=True)

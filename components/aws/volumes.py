@@ -9,8 +9,8 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 
 from components.aws.file_systems import Elastic, Lustre
-from components.names import physical_name
-from railhead.config.model import CheckpointConfig
+from railhead.base.names import physical_name
+from railhead.model.cluster import CheckpointConfig
 
 LUSTRE_DRIVER = "fsx.csi.aws.com"
 EFS_DRIVER = "efs.csi.aws.com"

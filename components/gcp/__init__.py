@@ -7,8 +7,8 @@ import pulumi
 from components.cluster_access import ClusterAccess
 from components.gcp.infrastructure import GcpInfrastructure, GcpInfrastructureArgs
 from components.gcp.inside import InsideGcp
-from components.platforms import Infrastructure
-from railhead.config.gcp import GcpCluster
+from components.platform import Infrastructure
+from railhead.platform.gcp.model import GcpCluster
 
 
 def build(cluster: GcpCluster, opts: pulumi.ResourceOptions) -> Infrastructure:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_gcp import storage
 
-from railhead.config.gcp import BucketStorage, GcpPlatform
+from railhead.platform.gcp.model import BucketStorage, GcpPlatform
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,8 +9,8 @@ from pulumi_gcp import filestore
 
 from components.gcp.outputs import when_made
 from components.gcp.primary_network import NetworkRefs
-from components.names import physical_name
-from railhead.config.gcp import FilestoreStorage, GcpPlatform
+from railhead.base.names import physical_name
+from railhead.platform.gcp.model import FilestoreStorage, GcpPlatform
 
 # The instance's only share; file.v1 takes 1 to 16 characters for any tier.
 SHARE = "share"

@@ -13,8 +13,8 @@ from pulumi_gcp import container
 from components.cluster_access import exec_kubeconfig
 from components.gcp.outputs import when_made
 from components.gcp.primary_network import NetworkRefs
-from components.names import physical_name
-from railhead.config.gcp import (
+from railhead.base.names import physical_name
+from railhead.platform.gcp.model import (
     DnsEndpoint,
     GcpPlatform,
     LustreStorage,

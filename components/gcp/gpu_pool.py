@@ -10,11 +10,11 @@ from pulumi_gcp import compute, container
 
 from components.gcp.gke_cluster import CLOUD_PLATFORM, location
 from components.gcp.node_networks import AttachedNetwork
-from components.names import physical_name
-from railhead.catalog.gke import GkeMachine
+from railhead.base.names import physical_name
+from railhead.catalog.machine import GkeMachine
 from railhead.catalog.machines import GKE_MACHINES, MACHINES
-from railhead.config.checks_gcp import given_by_gke
-from railhead.config.gcp import (
+from railhead.platform.gcp.checks import given_by_gke
+from railhead.platform.gcp.model import (
     CompactPlacement,
     FlexStart,
     GcpPlatform,

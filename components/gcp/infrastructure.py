@@ -20,7 +20,7 @@ from components.gcp.primary_network import NetworkRefs, PrimaryNetwork, PrimaryN
 from components.gcp.service_access import ServiceAccess, ServiceAccessArgs
 from components.gcp.system_pool import SystemPool, SystemPoolArgs
 from components.gcp.volumes import VolumeSource
-from railhead.config.gcp import (
+from railhead.platform.gcp.model import (
     BucketStorage,
     ExistingGpuNetworks,
     FilestoreStorage,

@@ -10,7 +10,7 @@ import pulumi
 from components.gcp.cluster_networks import ClusterNetworks, ClusterNetworksArgs
 from components.gcp.infrastructure import GcpInfrastructure
 from components.gcp.volumes import Volumes, VolumesArgs
-from railhead.config.gcp import GcpCluster
+from railhead.platform.gcp.model import GcpCluster
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,8 +9,8 @@ import pulumi
 from pulumi_gcp import lustre
 
 from components.gcp.primary_network import NetworkRefs
-from components.names import physical_name
-from railhead.config.gcp import GcpPlatform, LustreStorage
+from railhead.base.names import physical_name
+from railhead.platform.gcp.model import GcpPlatform, LustreStorage
 
 
 @dataclass(frozen=True, kw_only=True)

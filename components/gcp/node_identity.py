@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_gcp import projects, serviceaccount
 
-from components.names import physical_name
+from railhead.base.names import physical_name
 
 # What GKE asks of a node's account, and images from the project's own registries.
 ROLES = ("roles/container.defaultNodeServiceAccount", "roles/artifactregistry.reader")

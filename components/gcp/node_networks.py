@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_gcp import compute
 
-from components.names import physical_name
-from railhead.catalog.gke import NodeNetwork, node_networks
+from railhead.base.names import physical_name
 from railhead.catalog.machines import GKE_MACHINES, MACHINES
-from railhead.config.gcp import ExistingGpuNetworks, NewGpuNetworks
+from railhead.platform.gcp.facts import NodeNetwork, node_networks
+from railhead.platform.gcp.model import ExistingGpuNetworks, NewGpuNetworks
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_gcp import compute
 
-from components.names import physical_name
-from railhead.config.gcp import GcpExistingNetwork, GcpNewNetwork, GcpPlatform
+from railhead.base.names import physical_name
+from railhead.platform.gcp.model import GcpExistingNetwork, GcpNewNetwork, GcpPlatform
 
 PODS = "pods"
 SERVICES = "services"

@@ -10,7 +10,7 @@ import pulumi
 from pulumi_gcp import compute, servicenetworking
 
 from components.gcp.primary_network import NetworkRefs
-from components.names import physical_name
+from railhead.base.names import physical_name
 
 # Managed Lustre's own port, and the one that instances with GKE support of the old kind listen on.
 PORTS = ("988", "6988")

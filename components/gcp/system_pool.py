@@ -8,8 +8,8 @@ import pulumi
 from pulumi_gcp import container
 
 from components.gcp.gke_cluster import CLOUD_PLATFORM, location
-from railhead.config.checks_gcp import SYSTEM_POOL
-from railhead.config.gcp import GcpPlatform
+from railhead.platform.gcp.checks import SYSTEM_POOL
+from railhead.platform.gcp.model import GcpPlatform
 
 
 @dataclass(frozen=True, kw_only=True)

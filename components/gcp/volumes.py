@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from components.names import physical_name
-from railhead.config.model import CheckpointConfig
+from railhead.base.names import physical_name
+from railhead.model.cluster import CheckpointConfig
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from railhead.catalog.fabrics import Variable
+from railhead.catalog.parts import Variable
 
 
 @dataclass(frozen=True, kw_only=True)

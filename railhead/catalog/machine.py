@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from railhead.catalog.gke import GkeMachine
-
 Platform = Literal["lab", "existing", "aws", "gcp"]
 Provider = Literal["lab", "aws", "gcp", "azure", "oci", "metal"]
 #: What a network interface is to whoever attaches it: an EC2 `InterfaceType`, a Compute Engine
@@ -58,6 +56,35 @@ class Measurement:
 
 
 @dataclass(frozen=True, kw_only=True)
+class GkeMachine:
+    """How GKE runs a machine type.
+
+    Args:
+        accelerator: ``acceleratorType`` of its GPUs.
+        network_profile: ends the name of the zone's profile that the RDMA VPC needs; None without.
+        mtu: what Google's own blueprint gives the GPU networks, in bytes.
+        local_ssds: NVMe disks that back ephemeral storage; 0 is the machine type's own number.
+        compact: whether a compact placement policy may hold its nodes.
+        least_max_distance: the narrowest ``maxDistance`` that a compact policy may ask for.
+        flex_start_compact: whether flex-start may go with compact placement.
+        dranet: whether the accelerator network profile ``auto`` knows it.
+        accelerator_topology: what a workload policy must say for it; None where it need not.
+        sources: field name -> where it was read.
+    """
+
+    accelerator: str
+    network_profile: Literal["vpc-roce"] | None
+    mtu: int
+    local_ssds: int
+    compact: bool
+    least_max_distance: Literal[1, 2]
+    flex_start_compact: bool
+    dranet: bool
+    accelerator_topology: str | None
+    sources: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Machine:
     """An instance type, or one model of a metal machine.
 
@@ -79,7 +106,7 @@ class Machine:
         schedulable_memory_gib: the same for memory, in GiB.
         nics: interfaces of the training fabric.
         host_nics: all others that the machine's layout names, the primary one first.
-        fabrics: names of rows of :mod:`railhead.catalog.fabrics` that it can be wired to, besides
+        fabrics: names of rows of :mod:`railhead.fabric.rows` that it can be wired to, besides
             plain ethernet.
         nvlink_domain: how many GPUs one NVLink domain has; more than ``gpus`` spans machines.
         limits: what matters for where and how it can be had, one sentence each.

@@ -17,8 +17,15 @@ from railhead.catalog import (
     machines_metal,
     machines_oci,
 )
-from railhead.catalog.gke import GkeMachine
-from railhead.catalog.machine import FIGURES, Interface, Machine, Measurement, Nic, Platform
+from railhead.catalog.machine import (
+    FIGURES,
+    GkeMachine,
+    Interface,
+    Machine,
+    Measurement,
+    Nic,
+    Platform,
+)
 
 __all__ = [
     "FIGURES",

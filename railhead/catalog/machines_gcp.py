@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from railhead.catalog.gke import GkeMachine
-from railhead.catalog.machine import GIB, SCHEDULABLE_ASSUMED, Machine, Measurement, Nic
+from railhead.catalog.machine import GIB, SCHEDULABLE_ASSUMED, GkeMachine, Machine, Measurement, Nic
 
 _FAMILY = (
     "Compute Engine documentation, accelerator-optimized machine family; vCPUs and memory as in "

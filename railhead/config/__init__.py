@@ -17,10 +17,10 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from railhead.base.errors import InputError, did_you_mean
 from railhead.config.checks import problems
-from railhead.config.clusters import CLUSTERS
-from railhead.config.model import Cluster
-from railhead.errors import InputError, did_you_mean
+from railhead.model.cluster import Cluster
+from railhead.platform.registry import CLUSTERS
 
 PROJECT = "railhead"
 KEY = "cluster"

@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from railhead.catalog.fabrics import FABRICS
+from railhead.base.errors import did_you_mean
+from railhead.base.raw import Problem, Raw, mapping, positive, rows, texts
 from railhead.catalog.machines import MACHINES
-from railhead.config import checks_aws, checks_fabric, checks_gcp, served
-from railhead.config.model import HOSTNAME_LEVEL
-from railhead.config.raw import Problem, Raw, mapping, positive, rows, texts
-from railhead.errors import did_you_mean
+from railhead.config import served
+from railhead.fabric import checks as checks_fabric
+from railhead.fabric.rows import FABRICS
+from railhead.model.cluster import HOSTNAME_LEVEL
+from railhead.platform.aws import checks as checks_aws
+from railhead.platform.gcp import checks as checks_gcp
 
 
 def _names(raw: Raw, key: str) -> list[str]:

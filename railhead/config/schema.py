@@ -10,7 +10,7 @@ from typing import Any
 from pydantic.json_schema import models_json_schema
 
 from railhead.config import KEY, PROJECT
-from railhead.config.clusters import CLUSTERS
+from railhead.platform.registry import CLUSTERS
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from railhead.base.raw import Raw, mapping
 from railhead.catalog.versions import COMBINATIONS
-from railhead.config.raw import Raw, mapping
 
 if TYPE_CHECKING:
-    from railhead.config.model import Cluster
+    from railhead.model.cluster import Cluster
 
 
 def addons(raw: Raw) -> list[str]:

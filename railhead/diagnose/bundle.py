@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from railhead import __version__
+from railhead.base.errors import InputError, RefusedError
 from railhead.diagnose import redact
 from railhead.diagnose.model import Finding
 from railhead.diagnose.objects import Objects
-from railhead.errors import InputError, RefusedError
 from railhead.nccl.sources import Source
 
 SUFFIX = ".tar.gz"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from railhead.errors import InputError
+from railhead.base.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -139,8 +139,8 @@ def _live(
     lab: str | None,
 ) -> tuple[list[Source], Objects]:
     """The logs and the objects of a job or a pod; no log is no reason to stop."""
+    from railhead.base.errors import NotFoundError
     from railhead.diagnose import objects
-    from railhead.errors import NotFoundError
     from railhead.nccl import live
 
     cluster = stack.enter_context(live.cluster(kubeconfig, context, lab))

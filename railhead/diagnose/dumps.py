@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from railhead.base.errors import InputError
 from railhead.diagnose.model import Proof
-from railhead.errors import InputError
 
 LARGEST = 256 << 20
 # A pickle of a few bytes can ask for a memo of many gigabytes.

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from railhead.base.errors import InputError
 from railhead.diagnose import dumps, ras
 from railhead.diagnose.model import Proof
-from railhead.errors import InputError
 
 HEAD = 1 << 16
 MAX_FILES = 100_000

@@ -9,8 +9,9 @@ from typing import Any
 from urllib.parse import quote
 
 from railhead import contract as contracts
-from railhead.errors import NotFoundError, PrerequisiteError, RailheadError
-from railhead.launch import kube, state
+from railhead.base.errors import NotFoundError, PrerequisiteError, RailheadError
+from railhead.kube import client as kube
+from railhead.launch import state
 
 Object = dict[str, Any]
 

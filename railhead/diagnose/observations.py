@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
+from railhead.base.quantity import parse
 from railhead.diagnose.model import Proof
 from railhead.diagnose.objects import Object, Objects
 from railhead.launch import state
-from railhead.launch.quantity import parse
 
 Seen = dict[str, tuple[Proof, ...]]
 

@@ -13,8 +13,8 @@ import statistics
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from railhead.base.errors import InputError
 from railhead.diagnose.model import Proof
-from railhead.errors import InputError
 
 LARGEST = 256 << 20
 MAX_PROOFS = 8

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from railhead.errors import ExitCode, InputError, RailheadError
+from railhead.base.errors import ExitCode, InputError, RailheadError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -56,7 +56,7 @@ def up(
 
     Example: railhead lab up --nodes 2 --simulated-nodes 1000
     """
-    from railhead import paths
+    from railhead.base import paths
     from railhead.lab import artifacts as parts
     from railhead.lab import preflight
     from railhead.lab.cluster import Lab, locked
@@ -161,7 +161,7 @@ def kubeconfig(
 
     Example: export KUBECONFIG=$(railhead lab kubeconfig --path)
     """
-    from railhead import paths
+    from railhead.base import paths
     from railhead.lab.cluster import Lab
 
     Lab(name).require()
@@ -182,7 +182,7 @@ def logs(
 
     Example: railhead lab logs node-0/kubelet --follow
     """
-    from railhead.errors import did_you_mean
+    from railhead.base.errors import did_you_mean
     from railhead.lab.cluster import Lab
 
     lab = Lab(name)
@@ -243,7 +243,7 @@ def environment(name: str) -> dict[str, str]:
     The passphrase is empty on purpose: the lab's stack holds no secret, and the state lies in the
     lab's own directory, which only root may enter.
     """
-    from railhead import paths
+    from railhead.base import paths
     from railhead.lab import artifacts as parts
     from railhead.lab.cluster import Lab
     from railhead.lab.engine.install import install
@@ -295,8 +295,8 @@ def _wanted(
     """
     from pydantic import ValidationError
 
-    from railhead.catalog.fabrics import FABRICS
-    from railhead.errors import did_you_mean
+    from railhead.base.errors import did_you_mean
+    from railhead.fabric.rows import FABRICS
     from railhead.lab.spec import LabSpec
 
     existing = lab.spec()

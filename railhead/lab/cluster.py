@@ -26,8 +26,8 @@ import tomli_w
 import yaml
 from pydantic import ValidationError
 
-from railhead import paths
-from railhead.errors import InputError, NotFoundError, RailheadError, TimedOutError
+from railhead.base import paths
+from railhead.base.errors import InputError, NotFoundError, RailheadError, TimedOutError
 from railhead.lab import bootstrap, cgroups, preflight, services
 from railhead.lab import spec as addresses
 from railhead.lab.artifacts import Artifacts, clone_template

@@ -9,7 +9,7 @@ import socket
 import subprocess
 from pathlib import Path
 
-from railhead.errors import PrerequisiteError
+from railhead.base.errors import PrerequisiteError
 from railhead.lab import cgroups
 from railhead.lab.supervisor import SOCKET_PATH_LIMIT
 

@@ -11,9 +11,9 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from railhead import paths
-from railhead.catalog.fabrics import FABRICS
+from railhead.base import paths
 from railhead.catalog.machines import MACHINES
+from railhead.fabric.rows import FABRICS
 
 CONTROL_ADDRESS = "10.210.0.1"
 NODE_NETWORK = "10.210.0.0/24"

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from railhead.errors import RailheadError
+from railhead.base.errors import RailheadError
 
 SOCKET_PATH_LIMIT = 100  # sun_path holds 108 bytes with its end; some room for the names below it
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from railhead.errors import RailheadError
+from railhead.base.errors import RailheadError
 
 if TYPE_CHECKING:
     from railhead.contract import ClusterContract
+    from railhead.kube.client import Cluster
     from railhead.launch.job import JobFile, Payload
-    from railhead.launch.kube import Cluster
     from railhead.launch.logs import Gang, Line
     from railhead.launch.plan import Plan
     from railhead.launch.state import JobState
@@ -90,7 +90,7 @@ def _dump(value: Any) -> None:
 
 @contextmanager
 def _cluster(kubeconfig: Path | None, context: str | None, lab: str | None) -> Iterator[Cluster]:
-    from railhead.launch.kube import Cluster, choose_target
+    from railhead.kube.client import Cluster, choose_target
 
     cluster = Cluster(choose_target(kubeconfig=kubeconfig, context=context, lab=lab))
     try:

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from railhead.errors import InputError, did_you_mean
+from railhead.base.errors import InputError, did_you_mean
 
 # JobSet names a pod `<name>-node-0-<index>-<5 characters>`, at most 63 (jobset_webhook.go).
 MAX_NAME = 45

@@ -13,8 +13,9 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from railhead.errors import InputError, PrerequisiteError, RailheadError, TimedOutError
-from railhead.launch import kube, state
+from railhead.base.errors import InputError, PrerequisiteError, RailheadError, TimedOutError
+from railhead.kube import client as kube
+from railhead.launch import state
 from railhead.launch.state import JobState, Node
 
 # torchrun with --tee puts `[<role><local rank>]:` in front of a process's lines.

@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from railhead.base.errors import InputError, PrerequisiteError, did_you_mean
 from railhead.catalog.versions import COMBINATIONS
 from railhead.contract import ClusterContract, Queue, Runtime
-from railhead.errors import InputError, PrerequisiteError, did_you_mean
 from railhead.launch.job import JobFile, Payload
 
 GPU_RESOURCE = "nvidia.com/gpu"

@@ -8,12 +8,13 @@ from decimal import Decimal
 from typing import Any
 
 from railhead import contract as contracts
-from railhead import nodes
+from railhead.base.errors import PrerequisiteError, RefusedError
+from railhead.base.quantity import parse, show
 from railhead.contract import ClusterContract
-from railhead.errors import PrerequisiteError, RefusedError
-from railhead.launch import kube, render
+from railhead.kube import client as kube
+from railhead.kube import nodes
+from railhead.launch import render
 from railhead.launch.plan import Plan
-from railhead.launch.quantity import parse, show
 
 Object = dict[str, Any]
 

@@ -8,10 +8,11 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-from railhead.errors import NotFoundError, did_you_mean
-from railhead.launch import kube, preflight, render
+from railhead.base.errors import NotFoundError, did_you_mean
+from railhead.base.quantity import parse, show
+from railhead.kube import client as kube
+from railhead.launch import preflight, render
 from railhead.launch.plan import GPU_RESOURCE
-from railhead.launch.quantity import parse, show
 
 Object = dict[str, Any]
 

@@ -6,8 +6,9 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from railhead.errors import PrerequisiteError, TimedOutError
-from railhead.launch import kube, render, state
+from railhead.base.errors import PrerequisiteError, TimedOutError
+from railhead.kube import client as kube
+from railhead.launch import render, state
 from railhead.launch.plan import Plan
 from railhead.launch.state import JobState, Phase
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from railhead.errors import ExitCode
+from railhead.base.errors import ExitCode
 from railhead.nccl.bench.command import register as register_bench
 
 if TYPE_CHECKING:

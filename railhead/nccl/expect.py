@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from railhead.errors import ExitCode, InputError, RailheadError, did_you_mean
+from railhead.base.errors import ExitCode, InputError, RailheadError, did_you_mean
 from railhead.nccl.reading import Reading
 
 # What may be asked for, and the words of the reading that fulfil it.

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from railhead.errors import NotFoundError, TimedOutError
-from railhead.launch import kube, state
+from railhead.base.errors import NotFoundError, TimedOutError
+from railhead.kube import client as kube
+from railhead.launch import state
 from railhead.nccl.sources import Source
 
 QUIET_SECONDS = 60.0

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Protocol, cast
 
-from railhead.errors import InputError, NotFoundError, PrerequisiteError
+from railhead.base.errors import InputError, NotFoundError, PrerequisiteError
 
 FIRST_BLOCK = 1 << 18
 BLOCK = 1 << 22

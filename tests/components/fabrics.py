@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from railhead.catalog.fabrics import MODES
 from railhead.catalog.machines import MACHINES, Machine
+from railhead.fabric.rows import MODES
 from tests.components.recording import Recording, run_stack, stack_cluster
 
 

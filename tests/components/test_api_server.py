@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
-from railhead.paths import charts_dir
+from railhead.base.paths import charts_dir
 from tests.components.recording import Recording, fake_lab, lab_cluster, run_program
 from tests.engine.controlplane import PROGRAMS, ControlPlane, locate
 

@@ -24,10 +24,10 @@ from components.aws.node_pools import network_interfaces
 from components.aws.reservation import mismatch
 from components.aws.user_data import user_data
 from components.cluster_access import provider
-from railhead.catalog import aws as catalogue
 from railhead.catalog.machines import MACHINES
 from railhead.config import parse
-from railhead.config.aws import AwsCluster, AwsPool
+from railhead.platform.aws import facts as catalogue
+from railhead.platform.aws.model import AwsCluster, AwsPool
 from tests.components.recording import (
     Recording,
     Registered,

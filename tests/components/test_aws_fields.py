@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from railhead.config.aws import (
+from railhead.model.cluster import Pool
+from railhead.platform.aws.model import (
     AwsPlatform,
     AwsPool,
     ElasticFileSystem,
@@ -20,7 +21,6 @@ from railhead.config.aws import (
     SystemPool,
     TransitGateway,
 )
-from railhead.config.model import Pool
 from tests.components.recording import stack_cluster
 from tests.components.test_aws import PROD, RESERVATION, below, reservations
 from tests.providers import shapes

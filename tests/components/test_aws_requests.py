@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from railhead.catalog import aws as catalogue
+from railhead.platform.aws import facts as catalogue
 from tests.components.recording import Recording, Registered, recorded
 from tests.providers.aws_requests import (
     DOCUMENTED,

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from railhead.catalog.fabrics import FABRICS, MODES, environment_of
 from railhead.catalog.machines import MACHINES
 from railhead.config import Cluster, parse
+from railhead.fabric.rows import FABRICS, MODES, environment_of
 from tests.components.fabrics import Case, cases, cluster, parameters, recorded
 from tests.components.recording import Recording, Registered, run_stack
 

@@ -7,18 +7,21 @@ from typing import Any
 
 import pytest
 
-from components import claims, cni, gke_fabric, network_operator, rails, sriov
-from components.fleet import BASE_SECONDS, SECONDS_PER_NODE, patience
-from components.nccl_profile import profile
-from components.networks import configurations
-from components.queues import cluster_queue_spec
+from components.fabric import cni, network_operator, rails, sriov
+from components.fabric import gke as gke_fabric
+from components.fabric.fleet import BASE_SECONDS, SECONDS_PER_NODE, patience
+from components.namespaces import claims
+from components.namespaces.nccl_profile import profile
+from components.namespaces.networks import configurations
+from components.queueing.queues import cluster_queue_spec
 from components.runtimes import device_requests, pod_template
-from components.wiring import bootstrap_interfaces, wiring
-from railhead.catalog.fabrics import MODES, ModeName
-from railhead.catalog.gke_plugins import GKE_PLUGINS
 from railhead.catalog.versions import COMBINATIONS, NETWORK_OPERATOR
-from railhead.config import Cluster, checks_fabric, parse
-from railhead.config.fabric import RailedFabric, SriovRoceFabric
+from railhead.config import Cluster, parse
+from railhead.fabric import checks as checks_fabric
+from railhead.fabric.config import RailedFabric, SriovRoceFabric
+from railhead.fabric.gke_plugins import GKE_PLUGINS
+from railhead.fabric.rows import MODES, ModeName
+from railhead.resolve.wiring import bootstrap_interfaces, wiring
 from tests.components.fabrics import Case, cluster, every
 
 

@@ -9,11 +9,12 @@ from typing import Any
 import jsonschema
 import pytest
 
-from components import gpu_operator, network_operator
+from components.controllers import gpu_operator
+from components.fabric import network_operator
 from railhead.catalog.versions import NETWORK_OPERATOR
 from railhead.config import parse
-from railhead.config.fabric import RailedFabric
-from railhead.config.gpu import GpuOperatorConfig
+from railhead.fabric.config import RailedFabric
+from railhead.model.gpu import GpuOperatorConfig
 from tests.components.fabrics import cases, cluster, every, recorded
 from tests.components.recording import Recording
 from tests.components.test_api_server import integers

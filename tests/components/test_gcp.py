@@ -24,10 +24,10 @@ from components.gcp.gke_cluster import kubeconfig
 from components.gcp.gpu_pool import reservation_value
 from components.gcp.node_networks import subnets
 from components.runtimes import pod_template
-from railhead.catalog.gke import node_networks
 from railhead.catalog.machines import GKE_MACHINES, MACHINES
 from railhead.config import parse
-from railhead.config.gcp import GcpCluster, Reservation
+from railhead.platform.gcp.facts import node_networks
+from railhead.platform.gcp.model import GcpCluster, Reservation
 from tests.components import test_schemas
 from tests.components.gcp_requests import KINDS, integral, refused, request
 from tests.components.recording import (

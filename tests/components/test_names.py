@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.names import physical_name
+from railhead.base.names import physical_name
 
 RFC1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 ANY = st.lists(st.text(max_size=80), min_size=1, max_size=4)

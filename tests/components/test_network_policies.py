@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from components.names import PODSET_LABEL
-from components.network_policies import dns_addresses, policies
+from components.namespaces.network_policies import dns_addresses, policies
 from railhead import config
-from railhead.errors import InputError
+from railhead.base.errors import InputError
+from railhead.base.names import PODSET_LABEL
 from railhead.lab.spec import CONTROL_ADDRESS
 from tests.components.recording import lab_cluster
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from components.node_gate import (
+from components.guards.node_gate import (
     ACCOUNT,
     NAMESPACE,
     POLICY,

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from components.pod_guards import (
+from components.runtimes import pod_template
+from railhead import config
+from railhead.resolve.pod_guards import (
     FabricDemand,
     MountedPath,
     demand,
     network_pattern,
     pod_policies,
 )
-from components.runtimes import pod_template
-from components.wiring import GKE_INTERFACES, NETWORKS_ANNOTATION
-from railhead import config
+from railhead.resolve.wiring import GKE_INTERFACES, NETWORKS_ANNOTATION
 from tests.components import fabrics
 from tests.components.fabrics import Case, every, parameters
 from tests.components.test_api_server import Server, api_server

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from railhead.catalog.fabrics import FABRICS, MODES
+from railhead.fabric.rows import FABRICS, MODES
 from tests.components.fabrics import Case, cases
 
 REPO = Path(__file__).resolve().parents[2]

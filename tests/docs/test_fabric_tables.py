@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from railhead.catalog.fabrics import MODES
 from railhead.catalog.lab import KUBERNETES
+from railhead.fabric.rows import MODES
 from tests.components.fabrics import cases
 from tests.docs.fabric_tables import PAGE, REPO, evidence, rendered
 

@@ -31,11 +31,11 @@ ALIVE = "/api/v1/namespaces/nvidia-network-operator/configmaps/network-operator-
 
 PROGRAM = """
 import json
-from components import charts
-from components.claims import Claims, ClaimsArgs
-from components.fabric import Fabric, FabricArgs
-from components.nccl_profile import NcclProfile, NcclProfileArgs
-from components.networks import RailNetworks, RailNetworksArgs
+from components.controllers import charts
+from components.namespaces.claims import Claims, ClaimsArgs
+from components.fabric.fabric import Fabric, FabricArgs
+from components.namespaces.nccl_profile import NcclProfile, NcclProfileArgs
+from components.namespaces.networks import RailNetworks, RailNetworksArgs
 from railhead.catalog.versions import COMBINATIONS
 from railhead.config import parse
 

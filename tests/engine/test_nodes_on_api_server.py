@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 import yaml
 
-from railhead import cli, nodes
+from railhead import cli
+from railhead.base.errors import ExitCode, RefusedError
 from railhead.config import load
-from railhead.config.existing import ExistingCluster
-from railhead.errors import ExitCode, RefusedError
+from railhead.kube import nodes
 from railhead.lab.engine.provider.client import ApiError, KubeClient
+from railhead.platform.existing.model import ExistingCluster
 from tests.engine.controlplane import ControlPlane
 
 pytestmark = pytest.mark.controlplane

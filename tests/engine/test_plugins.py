@@ -24,7 +24,7 @@ from cryptography.x509.oid import NameOID
 from google.protobuf import empty_pb2
 from pulumi.runtime.proto import language_pb2_grpc, provider_pb2, provider_pb2_grpc
 
-from railhead.errors import PrerequisiteError
+from railhead.base.errors import PrerequisiteError
 from railhead.lab.engine import locks, serving
 from railhead.lab.engine.install import PLUGINS, install
 from railhead.lab.engine.interpreter import find_python

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from railhead import paths
+from railhead.base import paths
 from railhead.lab.cli import environment
 
 LAB = os.environ.get("RAILHEAD_TEST_LAB", "test")

@@ -17,8 +17,9 @@ from typing import Any
 
 import yaml
 
-from railhead.launch import kube, state
-from railhead.launch.kube import Cluster
+from railhead.kube import client as kube
+from railhead.kube.client import Cluster
+from railhead.launch import state
 
 NAMESPACE = "training"
 QUEUE = "training"

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from railhead.catalog.fabrics import FABRICS
 from railhead.catalog.machines import MACHINES
+from railhead.fabric.rows import FABRICS
 from railhead.lab.bootstrap import STORAGE_CLASS
 from railhead.lab.cluster import Lab
 from railhead.lab.spec import RAIL_LEASES

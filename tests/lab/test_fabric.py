@@ -17,9 +17,9 @@ import pytest
 import yaml
 
 from railhead.gate.state import ANNOTATION, LABEL
+from railhead.kube.client import Cluster, choose_target
 from railhead.lab import preflight
 from railhead.lab.cluster import Lab
-from railhead.launch.kube import Cluster, choose_target
 from tests.lab.conftest import Run, eventually, succeed
 from tests.lab.jobs import IMAGE, NAMESPACE, Jobs, records, unique, wait
 

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from railhead.errors import ExitCode
-from railhead.launch import kube, preflight
-from railhead.launch.kube import Cluster, choose_target
+from railhead.base.errors import ExitCode
+from railhead.kube import client as kube
+from railhead.kube.client import Cluster, choose_target
+from railhead.launch import preflight
 from tests.lab.jobs import CLUSTER_QUEUE, NAMESPACE, Jobs, records, sleep, unique, wait
 
 pytestmark = pytest.mark.lab

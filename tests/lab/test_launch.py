@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 import yaml
 
-from railhead.errors import ExitCode
-from railhead.launch import kube
-from railhead.launch.kube import Cluster, choose_target
+from railhead.base.errors import ExitCode
+from railhead.kube import client as kube
+from railhead.kube.client import Cluster, choose_target
 from tests.lab.jobs import NAMESPACE, Jobs, records, researcher, unique, wait
 
 pytestmark = pytest.mark.lab

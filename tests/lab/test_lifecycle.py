@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from railhead import paths
-from railhead.errors import ExitCode
+from railhead.base import paths
+from railhead.base.errors import ExitCode
 from railhead.lab.cluster import Lab
 from railhead.lab.processes import descendants
 from tests.lab.conftest import eventually, railhead, succeed

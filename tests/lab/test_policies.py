@@ -20,7 +20,7 @@ from pathlib import Path
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from components.queues import cluster_queue_spec
+from components.queueing.queues import cluster_queue_spec
 from components.runtimes import runtime_spec
 from railhead.catalog.versions import COMBINATIONS
 from railhead.config import load

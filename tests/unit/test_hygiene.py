@@ -17,8 +17,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from railhead.base.errors import ExitCode
 from railhead.catalog.versions import LAB, ModuleChart
-from railhead.errors import ExitCode
 from tests.docs import commands
 
 REPO = Path(__file__).resolve().parents[2]
@@ -198,12 +198,12 @@ def test_the_catalogue_imports_nothing_of_railhead() -> None:
 
 
 def test_the_contract_and_its_ground_import_no_room_of_the_house() -> None:
-    # The contract's reader for Pulumi programs is its own other half, imported when asked for.
-    ground = {"railhead.errors", "railhead.paths", "railhead.contract", "railhead.catalog"}
-    ground.add("railhead.contract_reference")
-    for name in ("errors", "paths", "contract"):
-        for module in imports(Path(f"railhead/{name}.py")):
+    for name in python_sources():
+        if not (name.is_relative_to("railhead/base") or name.is_relative_to("railhead/contract")):
+            continue
+        for module in imports(name):
             if within(module, "railhead") and module != "railhead":
+                ground = ("railhead.base", "railhead.contract")
                 assert any(within(module, allowed) for allowed in ground), (name, module)
 
 
@@ -252,7 +252,8 @@ def test_launch_works_where_pulumi_is_not_installed() -> None:
     modules = [
         ".".join(name.with_suffix("").parts).removesuffix(".__init__")
         for name in python_sources("railhead")
-        if name.is_relative_to("railhead/launch") or name.parts[1] in {"cli.py", "contract.py"}
+        if name.is_relative_to("railhead/launch")
+        or name in {Path("railhead/cli/__init__.py"), Path("railhead/contract/__init__.py")}
     ]
     assert any("launch" in module for module in modules)
     run_python(
@@ -375,7 +376,11 @@ def test_what_is_imported_is_declared() -> None:
             continue  # runs in a training image, with what the image has
         if name.is_relative_to("railhead") and not name.is_relative_to("railhead/lab"):
             # The deploy side of the package; the rest is the researcher's.
-            deploys = {Path("railhead/config"), Path("railhead/contract_reference.py")}
+            deploys = {
+                Path("railhead/config"),
+                Path("railhead/resolve"),
+                Path("railhead/contract/reference.py"),
+            }
             at_deploy = any(name.is_relative_to(path) for path in deploys)
             allowed = declared("deploy") if at_deploy else declared()
             if name.is_relative_to("railhead/nccl"):

@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 import yaml
 
-from railhead import cli, nodes
+from railhead import cli
+from railhead.base.errors import ExitCode, RefusedError
 from railhead.config import parse
-from railhead.config.existing import ExistingCluster
 from railhead.contract import ClusterContract, NodePool, Toleration
-from railhead.errors import ExitCode, RefusedError
+from railhead.kube import nodes
+from railhead.platform.existing.model import ExistingCluster
 from tests.unit.launch.conftest import CONTRACT as LAUNCH_CONTRACT
 from tests.unit.launch.conftest import node, publish
 from tests.unit.launch.fake_api import Api, serve

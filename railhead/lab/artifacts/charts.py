@@ -10,12 +10,12 @@ from typing import Any
 
 import yaml
 
+from railhead.base.errors import RailheadError
+from railhead.base.paths import cache_root, charts_dir
 from railhead.catalog.lab import part
 from railhead.catalog.versions import LAB, Combination, Controller, ModuleChart
-from railhead.errors import RailheadError
 from railhead.lab.artifacts.files import digest, publish, scratch
 from railhead.lab.artifacts.golang import module_dir
-from railhead.paths import cache_root, charts_dir
 
 #: Counts up when what is done to a chart or manifest changes.
 _RECIPE = "1"

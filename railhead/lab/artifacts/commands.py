@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from railhead.errors import RailheadError
-from railhead.paths import cache_root
+from railhead.base.errors import RailheadError
+from railhead.base.paths import cache_root
 
 _TAIL_LINES = 25
 _STOP_S = 5.0

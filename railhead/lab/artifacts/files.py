@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from railhead.errors import PrerequisiteError
-from railhead.paths import cache_root
+from railhead.base.errors import PrerequisiteError
+from railhead.base.paths import cache_root
 
 _POLL_S = 0.5
 

@@ -19,12 +19,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from railhead.base.errors import PrerequisiteError
+from railhead.base.paths import cache_root
 from railhead.catalog.lab import KUBERNETES, part
-from railhead.errors import PrerequisiteError
 from railhead.lab.artifacts.commands import Runner, log_path
 from railhead.lab.artifacts.files import digest, publish, scratch, tree_digest
 from railhead.lab.artifacts.steps import Tell
-from railhead.paths import cache_root
 
 BUILD_ROOT = Path(__file__).resolve().parent.parent / "build"
 CORE = BUILD_ROOT / "core"

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from railhead.errors import PrerequisiteError
+from railhead.base.errors import PrerequisiteError
 from railhead.lab.artifacts.commands import CommandError, Runner, log_path
 from railhead.lab.artifacts.steps import Tell
 

@@ -11,7 +11,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from railhead.errors import PrerequisiteError
+from railhead.base.errors import PrerequisiteError
+from railhead.base.paths import cache_root
 from railhead.lab.artifacts import charts, golang, packages, template, training
 from railhead.lab.artifacts.commands import Runner, log_path
 from railhead.lab.artifacts.files import (
@@ -25,7 +26,6 @@ from railhead.lab.artifacts.files import (
 )
 from railhead.lab.artifacts.progress import Bars, Lines, clock, display
 from railhead.lab.artifacts.steps import Lane, Step, Tell, Timing, run_steps
-from railhead.paths import cache_root
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -15,8 +15,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from railhead.base.errors import PrerequisiteError, RailheadError
+from railhead.base.paths import cache_root
 from railhead.catalog.images import TORCH_CPU
-from railhead.errors import PrerequisiteError, RailheadError
 from railhead.lab.artifacts.commands import Runner, log_path
 from railhead.lab.artifacts.files import digest, publish, remove_tree, scratch, scratch_root
 from railhead.lab.artifacts.golang import core_dir, core_key
@@ -35,7 +36,6 @@ from railhead.lab.artifacts.images import (
 from railhead.lab.artifacts.packages import os_release, require_program
 from railhead.lab.artifacts.steps import Tell
 from railhead.lab.artifacts.training import training_image, training_key
-from railhead.paths import cache_root
 
 #: containerd's namespace of what Kubernetes uses.
 NAMESPACE = "k8s.io"

@@ -18,14 +18,14 @@ from collections.abc import Callable, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 
+from railhead.base.errors import PrerequisiteError, RailheadError
+from railhead.base.paths import cache_root
 from railhead.catalog.images import TORCH_CPU
-from railhead.errors import PrerequisiteError, RailheadError
 from railhead.lab.artifacts.commands import CommandError, Runner, log_path
 from railhead.lab.artifacts.files import digest, publish, remove_tree, scratch
 from railhead.lab.artifacts.images import EPOCH, Blob, HashingFile, Image
 from railhead.lab.artifacts.packages import apt_environment, os_release
 from railhead.lab.artifacts.steps import Tell
-from railhead.paths import cache_root
 
 #: Counts up when what is done here changes the image.
 _RECIPE = "1"

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from railhead.errors import RailheadError
+from railhead.base.errors import RailheadError
 from railhead.lab.engine.interpreter import environment_for, find_python
 
 

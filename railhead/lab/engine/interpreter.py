@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from railhead.errors import PrerequisiteError
+from railhead.base.errors import PrerequisiteError
 
 TOOLCHAINS = ("pip", "poetry", "uv")
 

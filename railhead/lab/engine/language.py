@@ -24,7 +24,7 @@ import pulumi
 from google.protobuf import empty_pb2, json_format
 from pulumi.runtime.proto import language_pb2, language_pb2_grpc, plugin_pb2
 
-from railhead.errors import PrerequisiteError, RailheadError
+from railhead.base.errors import PrerequisiteError, RailheadError
 from railhead.lab.engine import locks, program, serving
 from railhead.lab.engine.interpreter import environment_for, find_python, virtualenv_dir
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from railhead.errors import ExitCode, InputError, did_you_mean
+from railhead.base.errors import ExitCode, InputError, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

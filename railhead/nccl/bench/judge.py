@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from railhead.base.errors import NotFoundError, did_you_mean
 from railhead.catalog import machines
 from railhead.catalog.machines import Machine
-from railhead.errors import NotFoundError, did_you_mean
 from railhead.nccl.bench.collectives import COLLECTIVES, Collective
 from railhead.nccl.bench.curve import GIB, Curve, curve_of
 from railhead.nccl.bench.model import Row, Run

@@ -9,11 +9,11 @@ import sys
 import pytest
 
 from railhead import cli
+from railhead.base.errors import ExitCode
 from railhead.catalog.accelerators import ACCELERATORS
-from railhead.catalog.fabrics import FABRICS, MODES
 from railhead.catalog.machines import MACHINES
 from railhead.catalog.versions import ADDONS, COMBINATIONS, PARTS
-from railhead.errors import ExitCode
+from railhead.fabric.rows import FABRICS, MODES
 
 TABLES = {
     "machines": set(MACHINES),
@@ -115,7 +115,7 @@ def test_help_costs_no_heavy_import() -> None:
         "import sys\n"
         "from railhead import cli\n"
         "cli.run(['catalog', '--help'])\n"
-        "heavy = {'yaml', 'railhead.config.model', 'railhead.catalog.machines'}\n"
+        "heavy = {'yaml', 'railhead.model.cluster', 'railhead.catalog.machines'}\n"
         "print(sorted(heavy & set(sys.modules)))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

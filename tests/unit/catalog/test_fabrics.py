@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from railhead.catalog.fabrics import ADDITIONS, FABRICS, MODES, Fabric, Mode, ModeName, modes_of
-from railhead.catalog.gke_plugins import GKE_PLUGINS
 from railhead.catalog.machines import MACHINES
 from railhead.catalog.versions import COMBINATIONS
+from railhead.fabric.gke_plugins import GKE_PLUGINS
+from railhead.fabric.rows import ADDITIONS, FABRICS, MODES, Fabric, Mode, ModeName, modes_of
 
 #: How ../shared/nccl-logs names the transport that a fabric's proof stands for.
 LABELS = {

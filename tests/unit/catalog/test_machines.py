@@ -54,7 +54,8 @@ def test_one_more_row_is_all_that_a_new_machine_needs() -> None:
         from pathlib import Path
         import yaml
         from components.contract import build
-        from railhead import cli, config, nodes
+        from railhead import cli, config
+        from railhead.kube import nodes
         from railhead.config.schema import stack_schema
 
         raw = yaml.safe_load(Path("stacks/Pulumi.onprem-ib-sriov.yaml").read_text())

@@ -11,7 +11,6 @@ import pytest
 
 from railhead.catalog import accelerators
 from railhead.catalog.accelerators import ACCELERATORS
-from railhead.catalog.fabrics import FABRICS, Fabric
 from railhead.catalog.images import IMAGES
 from railhead.catalog.machines import FIGURES, MACHINES, Machine
 from railhead.catalog.versions import (
@@ -25,6 +24,7 @@ from railhead.catalog.versions import (
     Manifest,
     OciChart,
 )
+from railhead.fabric.rows import FABRICS, Fabric
 
 # Issue 4 names families; these are their types.
 NAMED_BY_THE_ISSUE = {

@@ -11,9 +11,12 @@ from typing import Any
 import pytest
 import yaml
 
-from railhead.catalog import aws
+from railhead.base.errors import InputError
 from railhead.config import load, parse
-from railhead.config.aws import (
+from railhead.model.cluster import Pool
+from railhead.platform.aws import facts as aws
+from railhead.platform.aws.checks import lustre_efa_types, reserved_label
+from railhead.platform.aws.model import (
     AwsCluster,
     AwsPlatform,
     AwsPool,
@@ -26,9 +29,6 @@ from railhead.config.aws import (
     Reservation,
     SystemPool,
 )
-from railhead.config.checks_aws import lustre_efa_types, reserved_label
-from railhead.config.model import Pool
-from railhead.errors import InputError
 
 STACKS = Path(__file__).resolve().parents[3] / "stacks"
 Edit = Callable[[dict[str, Any]], None]

@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from railhead import cli
+from railhead.base.errors import ExitCode, InputError
 from railhead.catalog.machines import MACHINES
 from railhead.config import load
-from railhead.errors import ExitCode, InputError
 
 REPO = Path(__file__).resolve().parents[3]
 STACKS = sorted((REPO / "stacks").glob("Pulumi.*.yaml"))

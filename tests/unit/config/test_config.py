@@ -16,8 +16,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from railhead.base.errors import ExitCode, InputError
 from railhead.config import Cluster, load, parse
-from railhead.errors import ExitCode, InputError
 
 REPO = Path(__file__).resolve().parents[3]
 LAB = REPO / "stacks" / "Pulumi.lab.yaml"

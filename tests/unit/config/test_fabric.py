@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from railhead.catalog.fabrics import FABRICS, MODES
+from railhead.base.errors import InputError
 from railhead.catalog.machines import MACHINES
 from railhead.config import parse
-from railhead.errors import InputError
+from railhead.fabric.rows import FABRICS, MODES
 from tests.components.fabrics import Case, cases, cluster
 
 Raw = dict[str, Any]

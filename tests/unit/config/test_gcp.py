@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from railhead import config
-from railhead.catalog.gke import node_networks
+from railhead.base.errors import InputError
 from railhead.catalog.machines import GKE_MACHINES, MACHINES
-from railhead.config.checks_gcp import given_by_gke, problems
-from railhead.config.gcp import GcpCluster
-from railhead.errors import InputError
+from railhead.platform.gcp.checks import given_by_gke, problems
+from railhead.platform.gcp.facts import node_networks
+from railhead.platform.gcp.model import GcpCluster
 from tests.conftest import REPO
 
 

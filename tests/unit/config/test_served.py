@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
+from railhead.base.errors import InputError
 from railhead.config import parse
 from railhead.config.served import addons, unserved
-from railhead.errors import InputError
 
 REPO = Path(__file__).resolve().parents[3]
 

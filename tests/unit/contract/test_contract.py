@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from railhead.base.errors import ExitCode, InputError, NotFoundError
 from railhead.contract import MIGRATIONS, SCHEMA_VERSION, ClusterContract
-from railhead.errors import ExitCode, InputError, NotFoundError
 
 EXAMPLES = sorted((Path(__file__).parent / "examples").glob("v*.json"))
 

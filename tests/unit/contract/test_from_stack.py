@@ -12,9 +12,9 @@ import pulumi
 import pytest
 from pulumi.runtime import test as pulumi_test
 
+from railhead.base.errors import ExitCode, RailheadError
 from railhead.contract import ClusterContract
-from railhead.contract_reference import MissingOutputError, UnreadableContractError
-from railhead.errors import ExitCode, RailheadError
+from railhead.contract.reference import MissingOutputError, UnreadableContractError
 
 EXAMPLES = Path(__file__).parent / "examples"
 STACK = "organization/railhead/prod"

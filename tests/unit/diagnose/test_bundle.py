@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from railhead.base.errors import InputError, RefusedError
 from railhead.diagnose import bundle, redact
 from railhead.diagnose.objects import Objects
-from railhead.errors import InputError, RefusedError
 from railhead.nccl.sources import Source
 from tests.unit.diagnose.test_live import healthy
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from railhead.base.errors import ExitCode
 from railhead.cli import run
-from railhead.errors import ExitCode
 from tests.unit.diagnose.cases import IB_OK, RETRY
 from tests.unit.diagnose.recorder import entry, pickled
 from tests.unit.diagnose.test_live import event

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from railhead.base.errors import InputError
 from railhead.diagnose import dumps, inputs, ras
-from railhead.errors import InputError
 from tests.unit.diagnose.recorder import as_json, entry, pickled
 
 DONE = [entry(1), entry(2)]

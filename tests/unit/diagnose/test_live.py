@@ -14,7 +14,7 @@ from railhead.diagnose import objects as gathering
 from railhead.diagnose.knowledge import OBSERVATIONS
 from railhead.diagnose.objects import Objects
 from railhead.diagnose.observations import observe
-from railhead.launch.kube import Cluster, choose_target
+from railhead.kube.client import Cluster, choose_target
 from tests.unit.launch import world
 from tests.unit.launch.conftest import CONTRACT, publish
 from tests.unit.launch.fake_api import Api, serve

@@ -15,10 +15,10 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from pydantic import ValidationError
 
-from railhead import paths
-from railhead.catalog.fabrics import FABRICS
+from railhead.base import paths
+from railhead.base.errors import PrerequisiteError
 from railhead.config import load
-from railhead.errors import PrerequisiteError
+from railhead.fabric.rows import FABRICS
 from railhead.lab import bootstrap, preflight, processes, services
 from railhead.lab import spec as addresses
 from railhead.lab.pki import Authority, signing_key

@@ -19,7 +19,7 @@ from railhead.contract import (
     Queue,
     Runtime,
 )
-from railhead.launch.kube import Cluster, choose_target
+from railhead.kube.client import Cluster, choose_target
 from tests.unit.launch.fake_api import Api, serve
 
 CONTRACT = ClusterContract(

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from railhead import cli
-from railhead.errors import ExitCode
+from railhead.base.errors import ExitCode
 from tests.unit.launch import world
 from tests.unit.launch.fake_api import Api
 

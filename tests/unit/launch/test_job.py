@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from railhead.errors import InputError
+from railhead.base.errors import InputError
 from railhead.launch import job as jobs
 from railhead.launch.cli import JOB_FILE_EXAMPLE
 from railhead.launch.job import JobFile, parse_job, read_job

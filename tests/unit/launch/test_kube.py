@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from railhead.errors import InputError, PrerequisiteError
-from railhead.launch import kube
-from railhead.launch.kube import ApiError, Cluster, Target, choose_target
+from railhead.base.errors import InputError, PrerequisiteError
+from railhead.kube import client as kube
+from railhead.kube.client import ApiError, Cluster, Target, choose_target
 from tests.unit.launch.fake_api import Api
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from railhead import cli
-from railhead.errors import ExitCode
+from railhead.base.errors import ExitCode
 from tests.unit.launch.conftest import CONTRACT, publish
 from tests.unit.launch.fake_api import Api
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from railhead.base.errors import InputError, PrerequisiteError
 from railhead.contract import ClusterContract
-from railhead.errors import InputError, PrerequisiteError
 from railhead.launch.job import Payload, parse_job
 from railhead.launch.plan import Plan, complete_resources, make_plan, placement_field
 from tests.unit.launch.conftest import CONTRACT, JOB

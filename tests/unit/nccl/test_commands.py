@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from railhead import cli
-from railhead.errors import ExitCode
-from railhead.launch import kube
+from railhead.base.errors import ExitCode
+from railhead.kube import client as kube
 from railhead.nccl import live
 from railhead.nccl.sources import Source
 from tests.unit.nccl import logs

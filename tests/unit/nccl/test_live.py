@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from railhead import cli
-from railhead.errors import ExitCode
-from railhead.launch import kube
+from railhead.base.errors import ExitCode
+from railhead.kube import client as kube
 from tests.unit.launch.fake_api import Api, serve
 from tests.unit.nccl import logs
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from railhead.errors import InputError, NotFoundError, PrerequisiteError
+from railhead.base.errors import InputError, NotFoundError, PrerequisiteError
 from railhead.nccl import engines, lines, scan, sources
 from railhead.nccl.build import build
 from railhead.nccl.scan import Scanner

@@ -9,7 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from railhead.errors import InputError, NotFoundError
+from railhead.base.errors import InputError, NotFoundError
 from railhead.nccl.bench.command import register
 from tests.unit.nccl_bench import tables
 from tests.unit.nccl_bench.tables import GIB, MIB, Point

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from railhead.base.errors import NotFoundError
 from railhead.catalog import machines
 from railhead.catalog.machines import Measurement
-from railhead.errors import NotFoundError
 from railhead.nccl.bench import judge as judging
 from railhead.nccl.bench.collectives import COLLECTIVES
 from railhead.nccl.bench.judge import Judged, judge

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from railhead.base.errors import PrerequisiteError
+from railhead.base.paths import cache_root
 from railhead.catalog.images import TORCH_CPU
 from railhead.catalog.lab import KUBERNETES, part
-from railhead.errors import PrerequisiteError
 from railhead.lab import artifacts
 from railhead.lab.artifacts import files, images, template
 from railhead.lab.artifacts.commands import Runner
-from railhead.paths import cache_root
 
 pytestmark = pytest.mark.slow
 

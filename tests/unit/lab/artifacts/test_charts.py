@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
+from railhead.base.errors import PrerequisiteError, RailheadError
 from railhead.catalog.lab import part
 from railhead.catalog.versions import LAB, Controller, ModuleChart
-from railhead.errors import PrerequisiteError, RailheadError
 from railhead.lab.artifacts import charts, golang
 
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from railhead.errors import PrerequisiteError
+from railhead.base.errors import PrerequisiteError
 from railhead.lab.artifacts import files
 
 texts = st.lists(st.text(max_size=5), max_size=4)

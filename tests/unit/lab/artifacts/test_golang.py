@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from railhead.base.errors import PrerequisiteError
 from railhead.catalog.lab import KUBERNETES, PARTS, part
 from railhead.catalog.versions import LAB, ModuleChart
-from railhead.errors import PrerequisiteError
 from railhead.lab.artifacts import golang
 from railhead.lab.artifacts.commands import CommandError, Runner
 from railhead.lab.artifacts.golang import Program

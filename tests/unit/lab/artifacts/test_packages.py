@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from railhead.errors import PrerequisiteError
+from railhead.base.errors import PrerequisiteError
 from railhead.lab.artifacts import packages
 from railhead.lab.artifacts.commands import Runner
 

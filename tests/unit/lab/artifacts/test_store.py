@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from railhead.errors import PrerequisiteError
+from railhead.base.errors import PrerequisiteError
 from railhead.lab import artifacts
 from railhead.lab.artifacts import charts, files, golang, packages, store, template, training
 from railhead.lab.artifacts.commands import Runner

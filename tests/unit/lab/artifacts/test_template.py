@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from railhead.errors import PrerequisiteError, RailheadError
+from railhead.base.errors import PrerequisiteError, RailheadError
 from railhead.lab.artifacts import files, template
 
 DATABASE = "io.containerd.metadata.v1.bolt/meta.db"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from railhead.errors import RailheadError
+from railhead.base.errors import RailheadError
 from railhead.lab.artifacts import training
 from railhead.lab.artifacts.commands import CommandError, Runner
 from railhead.lab.artifacts.images import EPOCH

@@ -1,0 +1,143 @@
+"""Controllers as Helm releases, from the chart source that the catalogue names.
+
+A release rather than rendered objects: hooks run, the namespaces' resources are what the chart's
+own documentation says, and a preview needs no cluster-side templates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+
+from railhead.base import paths
+from railhead.base.errors import PrerequisiteError
+from railhead.catalog.versions import Controller, HttpChart, OciChart
+
+# Image pulls and certificate rotation included; Helm's own 300 s is short on a slow machine.
+RELEASE_SECONDS = 600
+WEBHOOK_SECONDS = 120
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resources:
+    """What a controller requests, and its memory limit; quantities."""
+
+    cpu: str
+    memory: str
+    memory_limit: str
+
+    def rendered(self) -> dict[str, dict[str, str]]:
+        """As a container's ``resources``."""
+        return {
+            "requests": {"cpu": self.cpu, "memory": self.memory},
+            "limits": {"memory": self.memory_limit},
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChartSource:
+    """``chart``, ``version`` and ``repository`` of a Release.
+
+    A directory's Chart.yaml says its own version; only a chart of an HTTP repository names one.
+    """
+
+    chart: str
+    version: str | None
+    repository: str | None = None
+
+
+def chart_source(controller: Controller) -> ChartSource:
+    """Where Helm finds a controller's chart.
+
+    Raises:
+        PrerequisiteError: the chart of a Go module is not in the cache.
+    """
+    if isinstance(controller.chart, OciChart):
+        return ChartSource(chart=controller.chart.url, version=controller.version)
+    if isinstance(controller.chart, HttpChart):
+        return ChartSource(
+            chart=controller.chart.chart,
+            version=controller.version,
+            repository=controller.chart.repository,
+        )
+    directory = paths.charts_dir() / f"{controller.name}-{controller.version}"
+    if not (directory / "Chart.yaml").is_file():
+        raise PrerequisiteError(
+            f"chart {controller.name} {controller.version} is not in the cache: {directory}",
+            remedy="run `railhead lab build`; it takes the chart from module "
+            f"{controller.chart.module} {controller.chart.module_version}",
+        )
+    return ChartSource(chart=str(directory), version=None)
+
+
+def namespace(
+    name: str, metadata_name: str, opts: pulumi.ResourceOptions, *, privileged: bool = False
+) -> kubernetes.core.v1.Namespace:
+    """A namespace of its own for a controller, so that destroying takes it away as well.
+
+    ``privileged``: whether pods in it load drivers or place CNI plugins, which they do with the
+    node's own rights whatever the cluster's default Pod Security Standard is.
+    """
+    labels = {"railhead.dev/managed": "true"}
+    if privileged:
+        labels["pod-security.kubernetes.io/enforce"] = "privileged"
+    return kubernetes.core.v1.Namespace(
+        name, metadata={"name": metadata_name, "labels": labels}, opts=opts
+    )
+
+
+def release(
+    name: str,
+    controller: Controller,
+    values: Mapping[str, Any],
+    opts: pulumi.ResourceOptions,
+    *,
+    timeout: int = RELEASE_SECONDS,
+) -> kubernetes.helm.v3.Release:
+    """Install a controller and wait until its pods are ready.
+
+    The readiness checks of Kueue, JobSet and Trainer hold until certificates are in place and the
+    webhook server listens.
+    """
+    source = chart_source(controller)
+    return kubernetes.helm.v3.Release(
+        name,
+        name=controller.name,
+        namespace=controller.namespace,
+        values=dict(values),
+        timeout=timeout,
+        # Not atomic: a first install that fails for lack of an image would be rolled back and
+        # installed again for ever; left in place, the next `up` upgrades it.
+        atomic=False,
+        opts=opts,
+        chart=source.chart,
+        version=source.version,
+        repository_opts={"repo": source.repository} if source.repository else None,
+    )
+
+
+def webhooks_answer(
+    name: str, service: str, in_namespace: str, opts: pulumi.ResourceOptions
+) -> kubernetes.core.v1.ServicePatch:
+    """Hold what depends on it until the webhook's Service has an endpoint that is ready.
+
+    A ready Deployment is not enough: the API server calls the Service, whose endpoints follow a
+    moment later, and a custom resource created in between is refused (kueue #3794). The provider
+    waits for a Service's endpoints whenever it writes one, so one annotation of our own does it.
+    """
+    return kubernetes.core.v1.ServicePatch(
+        name,
+        metadata={
+            "name": service,
+            "namespace": in_namespace,
+            "annotations": {
+                "railhead.dev/webhook": "ready",
+                "pulumi.com/timeoutSeconds": str(WEBHOOK_SECONDS),
+            },
+        },
+        opts=opts,
+    )

@@ -1,0 +1,137 @@
+"""Kueue: gangs are admitted whole against real capacity, or wait."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+import yaml
+
+from components.controllers import charts
+from railhead.base.names import TRAINING_LABEL
+from railhead.catalog.versions import Controller
+
+# Frameworks without their CRD are skipped by Kueue until it appears. The pod family is left out:
+# its webhooks would stand in the way of every pod; guards.py refuses unqueued device pods instead.
+FRAMEWORKS = (
+    "batch/job",
+    "jobset.x-k8s.io/jobset",
+    "trainer.kubeflow.org/trainjob",
+    "kubeflow.org/jaxjob",
+    "kubeflow.org/mpijob",
+    "kubeflow.org/paddlejob",
+    "kubeflow.org/pytorchjob",
+    "kubeflow.org/tfjob",
+    "kubeflow.org/xgboostjob",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KueueArgs:
+    """Arguments of :class:`Kueue`.
+
+    ``ready_timeout_seconds``: how long an admitted gang may take until all of its pods run.
+    """
+
+    controller: Controller
+    resources: charts.Resources | None
+    ready_timeout_seconds: int
+
+
+def configuration(ready_timeout_seconds: int) -> dict[str, Any]:
+    """Kueue's own configuration file, ``config.kueue.x-k8s.io/v1beta2``."""
+    patience = f"{ready_timeout_seconds}s"
+    return {
+        "apiVersion": "config.kueue.x-k8s.io/v1beta2",
+        "kind": "Configuration",
+        "health": {"healthProbeBindAddress": ":8081"},
+        "metrics": {"bindAddress": ":8443"},
+        "webhook": {"port": 9443},
+        "leaderElection": {"leaderElect": True, "resourceName": "c1f6bfd2.kueue.x-k8s.io"},
+        "controller": {
+            "groupKindConcurrency": {
+                "Job.batch": 5,
+                "Workload.kueue.x-k8s.io": 5,
+                "LocalQueue.kueue.x-k8s.io": 1,
+                "ClusterQueue.kueue.x-k8s.io": 1,
+                "ResourceFlavor.kueue.x-k8s.io": 1,
+            }
+        },
+        "clientConnection": {"qps": 50, "burst": 100},
+        # A job without a queue in a training namespace stays suspended: nothing there runs unpaid.
+        "manageJobsWithoutQueueName": True,
+        "managedJobsNamespaceSelector": {"matchLabels": {TRAINING_LABEL: "true"}},
+        # A gang that cannot get all of its pods to run gives back what it holds.
+        "waitForPodsReady": {
+            "timeout": patience,
+            "recoveryTimeout": patience,
+            "blockAdmission": False,
+            "requeuingStrategy": {"timestamp": "Eviction", "backoffBaseSeconds": 60},
+        },
+        "integrations": {"frameworks": list(FRAMEWORKS)},
+    }
+
+
+class Kueue(pulumi.ComponentResource):
+    """Kueue's release; depend on it to have its webhooks and its aggregated API answer."""
+
+    namespace: kubernetes.core.v1.Namespace
+    release: kubernetes.helm.v3.Release
+
+    def __init__(
+        self, name: str, args: KueueArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("railhead:index:Kueue", name, None, opts)
+        controller = args.controller
+        self.namespace = charts.namespace(
+            f"{name}-namespace", controller.namespace, pulumi.ResourceOptions(parent=self)
+        )
+        manager: dict[str, Any] = {
+            "image": {
+                "repository": controller.image,
+                "tag": controller.tag,
+                "pullPolicy": "IfNotPresent",
+            }
+        }
+        if args.resources is not None:
+            manager["resources"] = args.resources.rendered()
+        self.release = charts.release(
+            f"{name}-release",
+            controller,
+            {
+                "controllerManager": {
+                    "manager": manager,
+                    # The chart takes this for the period as well.
+                    "readinessProbe": {"initialDelaySeconds": 2},
+                },
+                "managerConfig": {
+                    "controllerManagerConfigYaml": yaml.safe_dump(
+                        configuration(args.ready_timeout_seconds), sort_keys=True
+                    )
+                },
+            },
+            pulumi.ResourceOptions(parent=self, depends_on=[self.namespace]),
+        )
+        charts.webhooks_answer(
+            f"{name}-webhooks",
+            f"{controller.name}-webhook-service",
+            controller.namespace,
+            pulumi.ResourceOptions(parent=self, depends_on=[self.release]),
+        )
+        # While this API is unavailable no namespace can be deleted, ours included, so an `up` that
+        # cannot reach it must say so rather than leave a cluster that cannot be destroyed.
+        kubernetes.apiregistration.v1.APIServicePatch(
+            f"{name}-visibility",
+            metadata={
+                "name": "v1beta2.visibility.kueue.x-k8s.io",
+                "annotations": {
+                    "railhead.dev/aggregated-api": "available",
+                    "pulumi.com/waitFor": "condition=Available",
+                    "pulumi.com/timeoutSeconds": str(charts.WEBHOOK_SECONDS),
+                },
+            },
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[self.release]),
+        )
+        self.register_outputs({"version": controller.version})

@@ -1,0 +1,1 @@
+"""What nodes need before a training pod can have the fabric."""

@@ -1,0 +1,364 @@
+"""The node gate: nodes prove their fabric, and jobs are placed on those that have.
+
+A DaemonSet a pool runs `railhead.gate` on each of its nodes, which labels its own node. The pool's
+ResourceFlavor demands the label (components/queues.py), so a node that has not passed, or no longer
+does, is none to Kueue and to the scheduler. Nothing has to be taken away from a node that fails.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+
+from components.fabric.cni import mtu_of
+from railhead import gate
+from railhead.catalog.machines import MACHINES, Machine
+from railhead.fabric.config import AnyFabric, IpoibFabric, RailedFabric, RdmaSharedFabric, rails_of
+from railhead.fabric.gate import DRIVERS, GATE_IMAGE, MOVING_MODES
+from railhead.fabric.rows import FABRICS
+from railhead.gate.expectation import Expectation, Interface, Qos
+from railhead.gate.state import ANNOTATION, LABEL, READY
+from railhead.model.cluster import Cluster, Pool
+from railhead.resolve.wiring import wiring
+
+NAMESPACE = "railhead-gate"
+ACCOUNT = "railhead-gate"
+POLICY = "railhead-gate-own-node"
+_PROGRAM = "/opt/railhead-gate"
+_STATE = "/run/gate"
+# Nobody: everything that is looked at may be read by all.
+_NOBODY = 65534
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeGateArgs:
+    """Arguments of :class:`NodeGate`."""
+
+    cluster: Cluster
+    after: Sequence[pulumi.Resource] = ()
+
+
+def gated(cluster: Cluster) -> bool:
+    """Whether nodes must prove anything: where there is a fabric beside the pod network."""
+    return cluster.gate.enabled and cluster.fabric.mode != "none"
+
+
+def gate_labels(cluster: Cluster) -> dict[str, str]:
+    """What a node's labels must say for jobs to be placed on it, besides its pool's."""
+    return {LABEL: READY} if gated(cluster) else {}
+
+
+def expectation(cluster: Cluster, pool: Pool) -> Expectation:
+    """What a pool's nodes must prove, from instance type, fabric and the site's own settings.
+
+    A machine whose GPUs have no memory is a stand-in, such as the lab's: its rails and resources
+    are real, its RDMA is not there.
+    """
+    fabric, machine = cluster.fabric, MACHINES[pool.instance_type]
+    row = FABRICS[fabric.kind]
+    verbs = row.rdma and machine.gpu_memory_gib > 0
+    wanted = cluster.gate.gpudirect
+    rate = min((nic.rate_gbps for nic in machine.nics), default=0)
+    moving = fabric.mode in MOVING_MODES
+    return Expectation(
+        fabric=f"{fabric.kind} in mode {fabric.mode}",
+        nics=len(machine.nics) if verbs else 0,
+        devices=_hcas(fabric, machine) if verbs else (),
+        interfaces=_interfaces(fabric),
+        driver=DRIVERS.get(fabric.kind),
+        link_layer=row.link_layer if verbs else None,
+        rate_gbps=rate if verbs and row.link_layer else 0,
+        verbs=verbs,
+        gpudirect=wanted if verbs and wanted != "none" else None,
+        qos=_qos(cluster) if verbs and row.qos and not moving else None,
+        resources=dict(wiring(cluster, pool).devices),
+        movable=moving,
+    )
+
+
+def _hcas(fabric: AnyFabric, machine: Machine) -> tuple[str, ...]:
+    """The RDMA devices by name, in modes in which pods share the nodes' own."""
+    if isinstance(fabric, (RdmaSharedFabric, IpoibFabric)):
+        return fabric.hcas or machine.hcas
+    return ()
+
+
+def _interfaces(fabric: AnyFabric) -> tuple[Interface, ...]:
+    """The nodes' interfaces that rails hang on."""
+    found: dict[str, None] = {}
+    for rail in rails_of(fabric):
+        for name in getattr(rail, "pf_names", None) or (getattr(rail, "master", None),):
+            if name is not None:
+                found[name] = None
+    mtu = (mtu_of(fabric) or 0) if isinstance(fabric, RailedFabric) else 0
+    return tuple(Interface(name=name, mtu=mtu) for name in found)
+
+
+def _qos(cluster: Cluster) -> Qos | None:
+    site = cluster.gate
+    if not site.lossless:
+        return None
+    return Qos(priority=site.priority, trust_dscp=site.trust_dscp, ecn=site.ecn)
+
+
+def program() -> dict[str, str]:
+    """The gate's files: name -> text."""
+    directory = Path(gate.__file__).parent
+    return {p.name: p.read_text(encoding="utf-8") for p in sorted(directory.glob("*.py"))}
+
+
+def own_node_policy() -> dict[str, Any]:
+    """The gate's account may write to the node it runs on, and of that only label and report.
+
+    RBAC knows no such thing as one's own node. The token of a pod says which node it is on, and
+    nobody can give another: the API server signs it.
+    """
+    node = "'authentication.kubernetes.io/node-name'"
+    same = (
+        "(has(object.metadata.{0}) ? object.metadata.{0} : {{}}).all(k, k == '{1}'"
+        " || (has(oldObject.metadata.{0}) && k in oldObject.metadata.{0}"
+        " && oldObject.metadata.{0}[k] == object.metadata.{0}[k]))"
+        " && (has(oldObject.metadata.{0}) ? oldObject.metadata.{0} : {{}}).all(k, k == '{1}'"
+        " || (has(object.metadata.{0}) && k in object.metadata.{0}))"
+    )
+    return {
+        "failurePolicy": "Fail",
+        "matchConstraints": {
+            "resourceRules": [
+                {
+                    "apiGroups": [""],
+                    "apiVersions": ["v1"],
+                    "operations": ["CREATE", "UPDATE", "DELETE"],
+                    "resources": ["nodes", "nodes/*"],
+                }
+            ]
+        },
+        "matchConditions": [
+            {
+                "name": "the-gate",
+                "expression": "request.userInfo.username =="
+                f" 'system:serviceaccount:{NAMESPACE}:{ACCOUNT}'",
+            }
+        ],
+        "validations": [
+            {
+                "expression": "request.operation == 'UPDATE'"
+                " && (!has(request.subResource) || request.subResource == '')"
+                f" && has(request.userInfo.extra) && {node} in request.userInfo.extra"
+                f" && request.userInfo.extra[{node}] == [object.metadata.name]",
+                "message": "a node gate writes to the node that its own pod runs on, and to no "
+                "other: use a token of that pod",
+                "reason": "Forbidden",
+            },
+            {
+                "expression": "request.operation != 'UPDATE' || (object.spec == oldObject.spec"
+                f" && {same.format('labels', LABEL)} && {same.format('annotations', ANNOTATION)})",
+                "message": f"a node gate sets the label {LABEL} and the annotation {ANNOTATION}, "
+                "and nothing else of a node",
+                "reason": "Forbidden",
+            },
+        ],
+    }
+
+
+def daemon_set(cluster: Cluster, pool: Pool, digest: str) -> Any:
+    """The spec of a pool's DaemonSet; ``digest`` of its files makes a changed one roll."""
+    labels = {"app.kubernetes.io/name": "railhead-gate", "railhead.dev/gate": pool.name}
+    asks_ports = expectation(cluster, pool).qos is not None
+    module = ["python3", "-m", "railhead.gate", f"--state={_STATE}"]
+    module.append(f"--period={cluster.gate.period_seconds}")
+    container = {
+        "name": "gate",
+        "image": cluster.gate.image or GATE_IMAGE,
+        "imagePullPolicy": "IfNotPresent",
+        "command": [
+            *module,
+            f"--expectation={_PROGRAM}/expectation.json",
+            "--sys=/host/sys",
+            "--dev=/host/dev",
+        ],
+        "env": [
+            {"name": "PYTHONPATH", "value": _PROGRAM},
+            {"name": "PYTHONDONTWRITEBYTECODE", "value": "1"},
+            {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+        ],
+        "resources": {
+            "requests": {"cpu": "10m", "memory": "32Mi"},
+            "limits": {"memory": "128Mi"},
+        },
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": _NOBODY,
+            "runAsGroup": _NOBODY,
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        # Ready is who has spoken, whatever was said: a failed node must not hold up the stack.
+        "readinessProbe": {
+            "exec": {"command": ["test", "-e", f"{_STATE}/spoken"]},
+            "periodSeconds": 2,
+        },
+        "livenessProbe": {
+            "exec": {"command": [*module, "--alive"]},
+            "initialDelaySeconds": 60,
+            "periodSeconds": 60,
+            "timeoutSeconds": 20,
+        },
+        "volumeMounts": [
+            {"name": "program", "mountPath": _PROGRAM, "readOnly": True},
+            {"name": "sys", "mountPath": "/host/sys", "readOnly": True},
+            {"name": "dev", "mountPath": "/host/dev", "readOnly": True},
+            {"name": "state", "mountPath": _STATE},
+        ],
+    }
+    spec: dict[str, Any] = {
+        "serviceAccountName": ACCOUNT,
+        "nodeSelector": dict(pool.node_selector),
+        # It runs on nodes that nobody else may be on yet.
+        "tolerations": [{"operator": "Exists"}],
+        "terminationGracePeriodSeconds": 15,
+        "enableServiceLinks": False,
+        "containers": [container],
+        "volumes": [
+            {"name": "program", "projected": {"sources": _sources(pool)}},
+            {"name": "sys", "hostPath": {"path": "/sys", "type": "Directory"}},
+            {"name": "dev", "hostPath": {"path": "/dev", "type": "Directory"}},
+            {"name": "state", "emptyDir": {}},
+        ],
+    }
+    if asks_ports:
+        # A port answers in its own network namespace only. The gate listens on nothing there.
+        spec |= {"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"}
+    return {
+        "selector": {"matchLabels": labels},
+        "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "10%"}},
+        "template": {
+            "metadata": {"labels": labels, "annotations": {"railhead.dev/digest": digest}},
+            "spec": spec,
+        },
+    }
+
+
+def _sources(pool: Pool) -> list[dict[str, Any]]:
+    items = [{"key": name, "path": f"railhead/gate/{name}"} for name in program()]
+    expected = [{"key": "expectation.json", "path": "expectation.json"}]
+    return [
+        {"configMap": {"name": "program", "items": items}},
+        {"configMap": {"name": _expectation_name(pool), "items": expected}},
+    ]
+
+
+def _expectation_name(pool: Pool) -> str:
+    return f"expectation-{pool.name}"
+
+
+def _digest(files: Mapping[str, str]) -> str:
+    return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()[:16]
+
+
+class NodeGate(pulumi.ComponentResource):
+    """Everything of the gate; make what places jobs depend on it."""
+
+    def __init__(
+        self, name: str, args: NodeGateArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("railhead:index:NodeGate", name, None, opts)
+        cluster = args.cluster
+        if gated(cluster):
+            self._inside(name, cluster, args.after)
+        self.register_outputs({"pools": [p.name for p in cluster.pools] if gated(cluster) else []})
+
+    def _inside(self, name: str, cluster: Cluster, after: Sequence[pulumi.Resource]) -> None:
+        namespace = kubernetes.core.v1.Namespace(
+            f"{name}-namespace",
+            metadata={
+                "name": NAMESPACE,
+                "labels": {
+                    "railhead.dev/managed": "true",
+                    # It mounts /sys and /dev of its node, read-only; nothing below lets it.
+                    "pod-security.kubernetes.io/enforce": "privileged",
+                },
+            },
+            opts=pulumi.ResourceOptions(parent=self, depends_on=list(after)),
+        )
+        inside = pulumi.ResourceOptions(parent=self, depends_on=[namespace], deleted_with=namespace)
+        access = self._access(name, namespace, inside)
+        files = program()
+        maps = [
+            kubernetes.core.v1.ConfigMap(
+                f"{name}-program",
+                metadata={"name": "program", "namespace": NAMESPACE},
+                data=files,
+                opts=inside,
+            )
+        ]
+        for pool in cluster.pools:
+            text = expectation(cluster, pool).to_json()
+            mine = kubernetes.core.v1.ConfigMap(
+                f"{name}-expectation-{pool.name}",
+                metadata={"name": _expectation_name(pool), "namespace": NAMESPACE},
+                data={"expectation.json": text},
+                opts=inside,
+            )
+            kubernetes.apps.v1.DaemonSet(
+                f"{name}-pool-{pool.name}",
+                metadata={"name": f"gate-{pool.name}", "namespace": NAMESPACE},
+                spec=daemon_set(cluster, pool, _digest(files | {"expectation.json": text})),
+                # Not with the namespace: as it ends it takes the label off its node, and must still
+                # be allowed to.
+                opts=pulumi.ResourceOptions(parent=self, depends_on=[*access, *maps, mine]),
+            )
+
+    def _access(
+        self,
+        name: str,
+        namespace: kubernetes.core.v1.Namespace,
+        inside: pulumi.ResourceOptions,
+    ) -> list[pulumi.Resource]:
+        """The account, what it may, and the policy that holds it to its own node."""
+        spec: Any = own_node_policy()
+        bind: Any = {"policyName": POLICY, "validationActions": ["Deny"]}
+        policy = kubernetes.admissionregistration.v1.ValidatingAdmissionPolicy(
+            f"{name}-own-node",
+            metadata={"name": POLICY},
+            spec=spec,
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[namespace]),
+        )
+        bound = kubernetes.admissionregistration.v1.ValidatingAdmissionPolicyBinding(
+            f"{name}-own-node-binding",
+            metadata={"name": POLICY},
+            spec=bind,
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[policy]),
+        )
+        account = kubernetes.core.v1.ServiceAccount(
+            f"{name}-account",
+            metadata={"name": ACCOUNT, "namespace": NAMESPACE},
+            opts=inside,
+        )
+        role = kubernetes.rbac.v1.ClusterRole(
+            f"{name}-role",
+            metadata={"name": ACCOUNT},
+            rules=[{"api_groups": [""], "resources": ["nodes"], "verbs": ["get", "patch"]}],
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[bound]),
+        )
+        binding = kubernetes.rbac.v1.ClusterRoleBinding(
+            f"{name}-role-binding",
+            metadata={"name": ACCOUNT},
+            role_ref={
+                "api_group": "rbac.authorization.k8s.io",
+                "kind": "ClusterRole",
+                "name": ACCOUNT,
+            },
+            subjects=[{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}],
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[role, account]),
+        )
+        return [bound, account, binding]

@@ -1,0 +1,154 @@
+"""A namespace that training runs in, with everything a job in it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+
+from components.namespaces.checkpoints import Checkpoints, CheckpointsArgs
+from components.namespaces.claims import Claims, ClaimsArgs, templates
+from components.namespaces.nccl_profile import NcclProfile, NcclProfileArgs
+from components.namespaces.network_policies import NetworkPolicies, NetworkPoliciesArgs
+from components.namespaces.networks import RailNetworks, RailNetworksArgs
+from components.queueing.queues import API_VERSION
+from railhead.base.names import TRAINING_LABEL
+from railhead.model.cluster import Cluster
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingNamespaceArgs:
+    """Arguments of :class:`TrainingNamespace`; ``namespace`` is one of the cluster's."""
+
+    cluster: Cluster
+    namespace: str
+    after: Sequence[pulumi.Resource] = ()
+
+
+class TrainingNamespace(pulumi.ComponentResource):
+    """Namespace, networks, policies, NCCL profile, queues, claims and the researchers' role.
+
+    Make it depend on the controllers, the queues, the runtimes and the guards: it opens last, and
+    when destroyed it takes every job away while the controllers that hold finalizers still run.
+    """
+
+    namespace: kubernetes.core.v1.Namespace
+
+    def __init__(
+        self, name: str, args: TrainingNamespaceArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("railhead:index:TrainingNamespace", name, None, opts)
+        cluster = args.cluster
+        self.namespace = kubernetes.core.v1.Namespace(
+            f"{name}-namespace",
+            metadata={
+                "name": args.namespace,
+                "labels": {TRAINING_LABEL: "true", "railhead.dev/managed": "true"},
+            },
+            opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
+        )
+        # What is in the namespace goes with it: one by one, a claim would wait for ever for the
+        # jobs that still use it, which nobody but the namespace takes away.
+        inside = pulumi.ResourceOptions(
+            parent=self, depends_on=[self.namespace], deleted_with=self.namespace
+        )
+        RailNetworks(
+            f"{name}-networks",
+            RailNetworksArgs(namespace=args.namespace, cluster=cluster, after=[self.namespace]),
+            opts=pulumi.ResourceOptions(parent=self, deleted_with=self.namespace),
+        )
+        NcclProfile(
+            f"{name}-nccl",
+            NcclProfileArgs(namespace=args.namespace, cluster=cluster, after=[self.namespace]),
+            opts=pulumi.ResourceOptions(parent=self, deleted_with=self.namespace),
+        )
+        if templates(cluster):
+            Claims(
+                f"{name}-claims",
+                ClaimsArgs(namespace=args.namespace, cluster=cluster, after=[self.namespace]),
+                opts=pulumi.ResourceOptions(parent=self, deleted_with=self.namespace),
+            )
+        NetworkPolicies(
+            f"{name}-network-policies",
+            NetworkPoliciesArgs(cluster=cluster, namespace=args.namespace, after=[self.namespace]),
+            opts=pulumi.ResourceOptions(parent=self, deleted_with=self.namespace),
+        )
+        Checkpoints(
+            f"{name}-checkpoints",
+            CheckpointsArgs(
+                namespace=args.namespace,
+                checkpoints=[c for c in cluster.checkpoints if c.namespace == args.namespace],
+                after=[self.namespace],
+            ),
+            opts=pulumi.ResourceOptions(parent=self, deleted_with=self.namespace),
+        )
+        for queue in cluster.queues:
+            if queue.namespace == args.namespace:
+                kubernetes.apiextensions.CustomResource(
+                    f"{name}-queue-{queue.name}",
+                    api_version=API_VERSION,
+                    kind="LocalQueue",
+                    metadata={"name": queue.name, "namespace": args.namespace},
+                    spec={"clusterQueue": queue.cluster_queue},
+                    opts=inside,
+                )
+        self._researchers(name, args, inside)
+        self.register_outputs({"namespace": args.namespace})
+
+    def _researchers(
+        self, name: str, args: TrainingNamespaceArgs, inside: pulumi.ResourceOptions
+    ) -> None:
+        read = ["get", "list", "watch"]
+        role = kubernetes.rbac.v1.Role(
+            f"{name}-researchers",
+            metadata={"name": "railhead-researchers", "namespace": args.namespace},
+            rules=[
+                {
+                    "api_groups": ["trainer.kubeflow.org"],
+                    "resources": ["trainjobs"],
+                    "verbs": [*read, "create", "patch", "delete"],
+                },
+                # What a job became, and why it waits.
+                {"api_groups": ["jobset.x-k8s.io"], "resources": ["jobsets"], "verbs": read},
+                {"api_groups": ["batch"], "resources": ["jobs"], "verbs": read},
+                {
+                    "api_groups": ["kueue.x-k8s.io"],
+                    "resources": ["workloads", "localqueues"],
+                    "verbs": read,
+                },
+                {
+                    "api_groups": [""],
+                    "resources": ["pods", "events", "persistentvolumeclaims"],
+                    "verbs": read,
+                },
+                {"api_groups": [""], "resources": ["pods/log"], "verbs": ["get"]},
+                # A job's small files travel in one that the job owns.
+                {
+                    "api_groups": [""],
+                    "resources": ["configmaps"],
+                    "verbs": ["get", "create", "patch", "delete"],
+                },
+            ],
+            opts=inside,
+        )
+        kubernetes.rbac.v1.RoleBinding(
+            f"{name}-researchers-binding",
+            metadata={"name": "railhead-researchers", "namespace": args.namespace},
+            role_ref={
+                "api_group": "rbac.authorization.k8s.io",
+                "kind": "Role",
+                "name": "railhead-researchers",
+            },
+            subjects=[
+                {
+                    "api_group": "rbac.authorization.k8s.io",
+                    "kind": "Group",
+                    "name": args.cluster.researchers,
+                }
+            ],
+            opts=pulumi.ResourceOptions(
+                parent=self, depends_on=[role], deleted_with=self.namespace
+            ),
+        )

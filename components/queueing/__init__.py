@@ -1,0 +1,1 @@
+"""Queues, and the nodes that come for them."""

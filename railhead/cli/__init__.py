@@ -1,0 +1,79 @@
+"""The root of the command line. Errors end here: a sentence and a remedy, never a traceback."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from railhead import __version__
+from railhead.base.errors import ExitCode, RailheadError
+from railhead.cli.catalog import app as catalog_app
+from railhead.cli.config import app as config_app
+from railhead.diagnose import cli as diagnose_cli
+from railhead.lab.cli import app as lab_app
+from railhead.launch import cli as launch_cli
+from railhead.nccl.cli import app as nccl_app
+
+app = typer.Typer(
+    name="railhead",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(value: bool) -> None:
+    if value:
+        typer.echo(f"railhead {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    """Multi-node GPU training on Kubernetes, from fabric to launcher.
+
+    Example: [bold]railhead launch examples/torch-ddp.yaml --follow[/bold]
+    """
+
+
+launch_cli.register(app)
+diagnose_cli.register(app)
+app.add_typer(lab_app, name="lab")
+app.add_typer(catalog_app, name="catalog")
+app.add_typer(config_app, name="config")
+app.add_typer(nccl_app, name="nccl")
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line and return its exit code.
+
+    Args:
+        arguments: without the program's name; the process's own when None.
+    """
+    try:
+        app(args=None if arguments is None else list(arguments), prog_name="railhead")
+    except RailheadError as error:
+        typer.echo(f"error: {error.problem}", err=True)
+        if error.remedy:
+            typer.echo(f"  fix: {error.remedy}", err=True)
+        return int(error.exit_code)
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else int(ExitCode.OK)
+    except KeyboardInterrupt:
+        return int(ExitCode.INTERRUPTED)
+    return int(ExitCode.OK)
+
+
+def main() -> None:
+    """The console script."""
+    sys.exit(run())

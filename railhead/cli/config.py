@@ -1,0 +1,198 @@
+"""`railhead config ...`: a stack's configuration without Pulumi. Heavy imports are made inside."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from railhead.kube.client import Target
+    from railhead.model.cluster import Cluster
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Stack files: check them, and their JSON Schema for editors.\n\n"
+    "Example: railhead config check lab",
+)
+
+Stack = Annotated[
+    str, typer.Argument(metavar="STACK", help="A stack's name, such as lab, or its file.")
+]
+
+
+@app.callback()
+def group() -> None:
+    """Stack files."""
+
+
+@app.command()
+def check(
+    stack: Stack,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Check a stack's file as `pulumi up` would, without Pulumi and without a cluster.
+
+    Every mistake is named at once. Exits 0 for a correct file, 3 for mistakes, 5 where there is no
+    such stack.
+
+    Example: [bold]railhead config check lab[/bold]
+    """
+    from railhead import config
+    from railhead.base.errors import ExitCode, InputError
+
+    path = _file(stack)
+    try:
+        cluster = config.load(path)
+    except InputError as error:
+        if not as_json:
+            raise
+        typer.echo(json.dumps({"file": str(path), "mistakes": error.problem.splitlines()}))
+        raise typer.Exit(ExitCode.BAD_INPUT) from None
+    if as_json:
+        typer.echo(
+            json.dumps(
+                {"file": str(path), "mistakes": [], "cluster": cluster.model_dump(mode="json")}
+            )
+        )
+        return
+    nodes = ", ".join(f"{p.nodes} x {p.instance_type}" for p in cluster.pools)
+    typer.echo(
+        f"{path}: correct: cluster {cluster.name} on {cluster.platform.kind}, {nodes}, "
+        f"fabric {cluster.fabric.kind} by {cluster.fabric.mode}"
+    )
+
+
+@app.command()
+def verify(
+    stack: Stack,
+    kubeconfig: Annotated[
+        Path | None,
+        typer.Option(
+            "--kubeconfig",
+            metavar="FILE",
+            help="The cluster's kubeconfig. Else the one that the stack's file or its lab names.",
+        ),
+    ] = None,
+    context: Annotated[
+        str | None, typer.Option("--context", metavar="NAME", help="A context of the kubeconfig.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Hold the live nodes against what the stack promises of them, node by node.
+
+    Against the contract that is published in the cluster; before the first `pulumi up`, against the
+    stack's file, which does not ask for devices yet. Exits 0 when every pool has all of it, 6 when
+    not, and names each node with what it lacks.
+
+    Example: [bold]railhead config verify lab[/bold]
+    """
+    from railhead import config
+    from railhead.base.errors import ExitCode, PrerequisiteError
+    from railhead.config.served import unserved_by
+    from railhead.kube import client as kube
+    from railhead.kube import nodes
+    from railhead.launch import preflight
+
+    cluster = config.load(_file(stack))
+    client = kube.Cluster(_target(cluster, kubeconfig, context))
+    try:
+        promises = nodes.promised(preflight.read_contract(client))
+        against = "the contract in the cluster"
+    except PrerequisiteError as error:
+        if "is not in the cluster" not in error.problem:
+            raise
+        promises = nodes.described(cluster)
+        against = "the stack's file; no contract is published yet, so devices were not asked for"
+    verdicts = nodes.verify(promises, nodes.live(client))
+    unserved = unserved_by(cluster, nodes.live_minor(client))
+    failed = bool(unserved) or any(verdict.lines() for verdict in verdicts)
+    if as_json:
+        rows = {
+            v.promise.pool: {
+                "promised": v.promise.nodes,
+                "good": list(v.good),
+                "missing": v.missing,
+                "lacks": {node: list(lacks) for node, lacks in v.lacks.items()},
+            }
+            for v in verdicts
+        }
+        found = {"cluster": cluster.name, "against": against, "versions": unserved, "pools": rows}
+        typer.echo(json.dumps(found))
+        raise typer.Exit(ExitCode.REFUSED if failed else ExitCode.OK)
+    typer.echo(f"against {against}:")
+    for verdict in verdicts:
+        promise = verdict.promise
+        typer.echo(
+            f"pool {promise.pool}: {len(verdict.good)} of {promise.nodes} nodes have what is "
+            "promised"
+        )
+    nodes.require(cluster.name, verdicts, also=unserved)
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of a stack's file, for completion and checks in editors.
+
+    In an editor with the YAML language server, a first line
+    `# yaml-language-server: $schema=stack.schema.json` in the stack's file names it.
+
+    Example: [bold]railhead config schema[/bold]
+    """
+    from railhead.config.schema import stack_schema
+
+    typer.echo(json.dumps(stack_schema(), indent=1))
+
+
+def _target(cluster: Cluster, kubeconfig: Path | None, context: str | None) -> Target:
+    """The cluster that a stack's file means; clouds' kubeconfigs are secrets of their stacks."""
+    from railhead.kube.client import choose_target
+    from railhead.platform.existing.model import ExistingPlatform
+    from railhead.platform.lab.model import LabPlatform
+
+    platform = cluster.platform
+    if kubeconfig is None and isinstance(platform, LabPlatform):
+        # The lab's own environment names it, so that a second lab takes the same stack.
+        return choose_target(lab=os.environ.get("RAILHEAD_LAB") or platform.lab)
+    if kubeconfig is None and isinstance(platform, ExistingPlatform):
+        kubeconfig = Path(platform.kubeconfig).expanduser()
+        context = context or platform.context
+    return choose_target(kubeconfig=kubeconfig, context=context)
+
+
+def _file(stack: str) -> Path:
+    """The file of a stack that is named, or is itself a file.
+
+    Raises:
+        NotFoundError: no such stack; lists those there are.
+    """
+    from railhead.base.errors import NotFoundError, did_you_mean
+
+    given = Path(stack)
+    if given.is_file() or given.suffix in (".yaml", ".yml") or len(given.parts) > 1:
+        return given
+    folder = _folder()
+    path = folder / f"Pulumi.{stack}.yaml"
+    if path.is_file():
+        return path
+    names = sorted(
+        p.name.removeprefix("Pulumi.").removesuffix(".yaml") for p in folder.glob("Pulumi.*.yaml")
+    )
+    listed = did_you_mean(stack, names) or f"; there are: {', '.join(names) or 'none'}"
+    raise NotFoundError(
+        f"no stack {stack!r} in {folder}{listed}",
+        remedy="name one of them, or a stack's file",
+    )
+
+
+def _folder() -> Path:
+    """Where stack files are: ``stacks`` of the project that holds the current folder."""
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        if (folder / "Pulumi.yaml").is_file():
+            stacks = folder / "stacks"
+            return stacks.relative_to(here) if folder == here else stacks
+    return Path("stacks")

@@ -1,0 +1,86 @@
+"""Another stack's contract inside a Pulumi program. Imports Pulumi; nothing else of Railhead does.
+
+>>> from railhead.contract import ClusterContract
+>>> training = ClusterContract.from_stack("organization/railhead/lab")  # doctest: +SKIP
+>>> training.contract.apply(lambda contract: contract.queue().name)  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pulumi
+
+from railhead.base.errors import NotFoundError, RailheadError
+from railhead.contract import KUBECONFIG_OUTPUT, ClusterContract
+
+
+class MissingOutputError(NotFoundError, pulumi.RunError):
+    """The other stack has no such output; lists those it has.
+
+    A ``RunError`` as well, so that the engine prints its message without a traceback.
+    """
+
+
+class UnreadableContractError(RailheadError, pulumi.RunError):
+    """The other stack's output is no contract that this Railhead reads."""
+
+
+class StackContract:
+    """What another stack tells of its cluster, as outputs.
+
+    It works at preview: the engine reads the other stack's last deployment. Secrets stay secrets,
+    and the contract, which is none, does not become one.
+
+    Args:
+        stack: ``organization/project/stack``.
+        key: the output that holds the contract.
+    """
+
+    #: The contract, parsed.
+    contract: pulumi.Output[ClusterContract]
+
+    def __init__(self, stack: str, *, key: str, opts: pulumi.ResourceOptions | None = None) -> None:
+        self.stack = stack
+        self.reference = pulumi.StackReference(stack, opts=opts)
+        self.contract = self.output(key).apply(self._parsed)
+
+    @property
+    def kubeconfig(self) -> pulumi.Output[str]:
+        """The kubeconfig, a secret; stacks on clusters that were there before have none."""
+        return self.output(KUBECONFIG_OUTPUT)
+
+    @property
+    def details(self) -> pulumi.Output[Mapping[str, str]]:
+        """What the platform has that other projects refer to, such as ``vpc_id``."""
+        return self.contract.apply(lambda contract: contract.details)
+
+    def detail(self, name: str) -> pulumi.Output[str]:
+        """One of ``details``; looking at one that is not there names those there are."""
+        return self.details.apply(lambda details: self._of(details, name, "detail"))
+
+    def output(self, name: str) -> pulumi.Output[Any]:
+        """An output of the stack; looking at one that is not there names those there are."""
+        # By name: the outputs as a whole are a secret as soon as one of them is.
+        return self.reference.get_output(name).apply(
+            lambda value: value if value is not None else self._missing(name)
+        )
+
+    def _missing(self, name: str) -> pulumi.Output[Any]:
+        return self.reference.outputs.apply(lambda outputs: self._of(outputs, name, "output"))
+
+    def _of(self, there: Mapping[str, Any], name: str, kind: str) -> Any:
+        if name in there:
+            return there[name]
+        listed = ", ".join(sorted(there)) or "none; it was never deployed, or destroyed"
+        raise MissingOutputError(
+            f"stack {self.stack!r} has no {kind} {name!r}; there are: {listed}",
+            remedy="run `pulumi up` on that stack, or name another output",
+        )
+
+    def _parsed(self, data: Any) -> ClusterContract:
+        try:
+            return ClusterContract.from_data(data, where=f"stack {self.stack!r}")
+        except RailheadError as error:
+            raise UnreadableContractError(error.problem, remedy=error.remedy) from None

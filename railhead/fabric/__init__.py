@@ -1,0 +1,1 @@
+"""Training fabrics, and the modes that bring them into pods."""

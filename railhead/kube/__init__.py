@@ -1,0 +1,1 @@
+"""The one Kubernetes client, which cluster is meant, and its nodes."""

@@ -1,0 +1,297 @@
+"""What a cluster's nodes were promised to be, held against what they are.
+
+On a cluster that was there before, nobody but its owner makes nodes: a pool is described (labels,
+instance type, count), and whatever the description promises and the nodes lack is named here, node
+by node.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from railhead.base.errors import RailheadError, RefusedError
+from railhead.base.quantity import parse, show
+from railhead.catalog.machines import MACHINES
+from railhead.contract import ClusterContract, Toleration
+
+if TYPE_CHECKING:
+    from railhead.kube.client import Cluster as ClusterClient
+    from railhead.model.cluster import Cluster as ClusterConfig
+    from railhead.platform.existing.model import ExistingCluster
+
+Object = Mapping[str, Any]
+
+INSTANCE_TYPE_LABEL = "node.kubernetes.io/instance-type"
+ARCHITECTURE_LABEL = "kubernetes.io/arch"
+NODES = "/api/v1/nodes"
+_MEMORY = frozenset({"memory", "ephemeral-storage"})
+_KEEPS_PODS_OUT = frozenset({"NoSchedule", "NoExecute"})
+# The node controller's own, beside conditions that say the same in words.
+_TAINTS_OF_CONDITIONS = "node.kubernetes.io/"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Promise:
+    """What each node of a pool must be.
+
+    Args:
+        pool: its name.
+        nodes: how many there must be.
+        selector: labels that each carries.
+        capacity: what pods can request on each, as quantities by resource.
+        labels: keys that each must carry with any value, such as those of the topology.
+        tolerations: taints that the pool's pods tolerate.
+        architecture: of the CPU.
+        instance_type: a cloud's own name of the machine, None where nodes carry no such label.
+    """
+
+    pool: str
+    nodes: int
+    selector: Mapping[str, str]
+    capacity: Mapping[str, str]
+    labels: tuple[str, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    architecture: str = "amd64"
+    instance_type: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """A pool's nodes after they were looked at.
+
+    Args:
+        good: names of the nodes that have all that was promised.
+        lacks: node name -> what it lacks, one sentence part each.
+        missing: what is wrong with the pool as a whole, such as too few nodes; empty for nothing.
+    """
+
+    promise: Promise
+    good: tuple[str, ...]
+    lacks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    missing: str = ""
+
+    def lines(self) -> list[str]:
+        """One line for the pool as a whole and for each node that lacks something."""
+        head = [f"pool {self.promise.pool!r}: {self.missing}"] if self.missing else []
+        return head + [f"node {node}: {'; '.join(lacks)}" for node, lacks in self.lacks.items()]
+
+
+def promised(contract: ClusterContract) -> tuple[Promise, ...]:
+    """What the contract says of the nodes, device resources included."""
+    return tuple(
+        Promise(
+            pool=pool.name,
+            nodes=pool.nodes,
+            selector=pool.node_selector,
+            capacity=pool.capacity,
+            labels=contract.topology_levels,
+            tolerations=pool.tolerations,
+            architecture=pool.architecture,
+            instance_type=_cloud_name(pool.instance_type),
+        )
+        for pool in contract.node_pools
+    )
+
+
+def described(cluster: ClusterConfig) -> tuple[Promise, ...]:
+    """What a stack's file says of the nodes before anything was installed on them.
+
+    Device resources come with the operators that the stack installs, and GPUs may: neither is asked
+    for yet.
+    """
+    return tuple(
+        Promise(
+            pool=pool.name,
+            nodes=pool.nodes,
+            selector=pool.node_selector,
+            capacity=_schedulable(*pool.schedulable_resources),
+            labels=cluster.topology,
+            tolerations=tuple(Toleration(**t.model_dump()) for t in pool.tolerations),
+            architecture=MACHINES[pool.instance_type].architecture,
+            instance_type=_cloud_name(pool.instance_type),
+        )
+        for pool in cluster.pools
+    )
+
+
+def _schedulable(cpus: int, memory_gib: int) -> dict[str, str]:
+    return {"cpu": str(cpus), "memory": f"{memory_gib}Gi"}
+
+
+def _cloud_name(instance_type: str) -> str | None:
+    """The label's value that a cloud sets by itself; nobody sets one on metal."""
+    machine = MACHINES.get(instance_type)
+    if machine is None or machine.provider in ("lab", "metal"):
+        return None
+    return machine.name
+
+
+def verify(promises: Iterable[Promise], nodes: Sequence[Object]) -> tuple[Verdict, ...]:
+    """Hold the live nodes, objects of the Kubernetes API, against what was promised."""
+    return tuple(_pool(promise, nodes) for promise in promises)
+
+
+def _pool(promise: Promise, nodes: Sequence[Object]) -> Verdict:
+    mine = [node for node in nodes if promise.selector.items() <= _labels(node).items()]
+    lacks = {_name(node): found for node in mine if (found := tuple(_lacks(promise, node)))}
+    return Verdict(
+        promise=promise,
+        good=tuple(_name(node) for node in mine if _name(node) not in lacks),
+        lacks=lacks,
+        missing=_too_few(promise, mine, nodes) if len(mine) < promise.nodes else "",
+    )
+
+
+def _too_few(promise: Promise, mine: Sequence[Object], nodes: Sequence[Object]) -> str:
+    selector = ",".join(f"{key}={value}" for key, value in promise.selector.items())
+    names = ", ".join(_name(node) for node in mine) or "none"
+    text = f"{promise.nodes} nodes promised, {len(mine)} carry {selector}: {names}"
+    near = [
+        f"{_name(node)} has {key}={_labels(node)[key]}"
+        for node in nodes
+        if node not in mine
+        for key in promise.selector
+        if key in _labels(node) and _labels(node)[key] != promise.selector[key]
+    ]
+    return f"{text} ({'; '.join(near[:5])})" if near else text
+
+
+def _lacks(promise: Promise, node: Object) -> Iterable[str]:
+    status, spec = node.get("status") or {}, node.get("spec") or {}
+    conditions = {c.get("type"): c for c in status.get("conditions") or ()}
+    ready = conditions.get("Ready") or {}
+    if ready.get("status") != "True":
+        why = ready.get("message") or ready.get("reason")
+        yield "is not ready" + (f": {why}" if why else "")
+    if spec.get("unschedulable"):
+        yield "is cordoned"
+    for taint in spec.get("taints") or ():
+        if _keeps_out(taint, promise.tolerations):
+            yield (
+                f"has the taint {_taint(taint)}, which no toleration of pool {promise.pool!r} takes"
+            )
+    labels = _labels(node)
+    yield from (f"has no label {key}" for key in promise.labels if key not in labels)
+    architecture = labels.get(ARCHITECTURE_LABEL)
+    if architecture not in (None, promise.architecture):
+        yield f"is {architecture}, the pool is {promise.architecture}"
+    kind = labels.get(INSTANCE_TYPE_LABEL)
+    if promise.instance_type is not None and kind not in (None, promise.instance_type):
+        yield f"is a {kind}, the pool is of {promise.instance_type}"
+    yield from _short_of(promise.capacity, status.get("allocatable") or {})
+
+
+def _short_of(capacity: Mapping[str, str], allocatable: Mapping[str, Any]) -> Iterable[str]:
+    for resource, wanted in capacity.items():
+        has = allocatable.get(resource)
+        if has is None:
+            yield f"has no {resource}, {wanted} promised"
+        elif _number(has) < _number(wanted):
+            yield f"{resource} is {_shown(resource, has)}, {wanted} promised"
+
+
+def _number(quantity: Any) -> Decimal:
+    try:
+        return parse(quantity)
+    except ValueError:
+        return Decimal(0)
+
+
+def _shown(resource: str, quantity: Any) -> str:
+    """A quantity as a person says it: nodes report memory in Ki."""
+    if resource not in _MEMORY:
+        return str(quantity)
+    return f"{show(round(_number(quantity) / Decimal(1024) ** 3, 1))}Gi"
+
+
+def _keeps_out(taint: Object, tolerations: Sequence[Toleration]) -> bool:
+    if taint.get("effect") not in _KEEPS_PODS_OUT:
+        return False
+    if str(taint.get("key", "")).startswith(_TAINTS_OF_CONDITIONS):
+        return False
+    return not any(_tolerates(toleration, taint) for toleration in tolerations)
+
+
+def _tolerates(toleration: Toleration, taint: Object) -> bool:
+    if toleration.effect not in (None, "", taint.get("effect")):
+        return False
+    if toleration.key in (None, ""):
+        return toleration.operator == "Exists"
+    if toleration.key != taint.get("key"):
+        return False
+    return toleration.operator == "Exists" or (toleration.value or "") == (taint.get("value") or "")
+
+
+def _taint(taint: Object) -> str:
+    value = f"={taint['value']}" if taint.get("value") else ""
+    return f"{taint.get('key')}{value}:{taint.get('effect')}"
+
+
+def _labels(node: Object) -> Mapping[str, str]:
+    labels: Mapping[str, str] = (node.get("metadata") or {}).get("labels") or {}
+    return labels
+
+
+def _name(node: Object) -> str:
+    return str((node.get("metadata") or {}).get("name"))
+
+
+def live(client: ClusterClient) -> list[Object]:
+    """Every node of a cluster."""
+    return list(client.list(NODES))
+
+
+def live_minor(client: ClusterClient) -> str:
+    """The Kubernetes minor that the API server runs, such as ``"1.35"``."""
+    version = client.get("/version")
+    # Clouds write `35+`.
+    minor = re.sub(r"\D.*", "", str(version.get("minor", "")))
+    return f"{version.get('major')}.{minor}"
+
+
+def before_up(cluster: ExistingCluster) -> str:
+    """Hold a stack's pools against the live nodes before anything is registered.
+
+    Returns why that could not be done, such as that the cluster does not answer; empty when it was.
+
+    Raises:
+        RefusedError: nodes are missing or lack what the stack says of them.
+    """
+    from railhead.config.served import unserved_by
+    from railhead.kube import client as kube
+
+    platform = cluster.platform
+    if not platform.verify_nodes:
+        return ""
+    target = kube.Target(
+        kubeconfig=Path(platform.kubeconfig).expanduser(),
+        context=platform.context,
+        why="platform.kubeconfig",
+    )
+    try:
+        client = kube.Cluster(target)
+        nodes, minor = live(client), live_minor(client)
+    except RailheadError as error:
+        return f"the nodes were not checked: {error.problem}"
+    require(cluster.name, verify(described(cluster), nodes), also=unserved_by(cluster, minor))
+    return ""
+
+
+def require(cluster: str, verdicts: Sequence[Verdict], *, also: str = "") -> None:
+    """Raise unless every pool has all that was promised, and ``also`` names nothing wrong.
+
+    Raises:
+        RefusedError: names each pool that is short of nodes, and each node with what it lacks.
+    """
+    lines = [also] if also else []
+    lines += [line for verdict in verdicts for line in verdict.lines()]
+    if lines:
+        raise RefusedError(
+            "\n".join([f"cluster {cluster!r} lacks what its stack promises:", *lines]),
+            remedy="mend or relabel the nodes, or correct `pools` and `versions` of the stack",
+        )

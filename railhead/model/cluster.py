@@ -1,0 +1,179 @@
+"""What a stack's file may say about its cluster: frozen models, nothing of Pulumi.
+
+Fields that name a row of the catalogue are checked against it here; what spans several fields is
+checked in :mod:`railhead.config.checks`. No secret belongs in any of it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from railhead.base.fields import (
+    AbsolutePath,
+    Interface,
+    IpAddress,
+    IpNetwork,
+    LabelKey,
+    Model,
+    Name,
+    Positive,
+    Quantity,
+    Variable,
+    catalogue,
+    problem,
+)
+from railhead.catalog.machines import MACHINES
+from railhead.catalog.versions import COMBINATIONS
+from railhead.fabric.config import FabricConfig
+from railhead.model.gate import GateConfig
+from railhead.model.gpu import GpuOperatorConfig
+from railhead.model.network_policy import NetworkPolicyConfig
+
+__all__ = [
+    "HOSTNAME_LEVEL",
+    "AbsolutePath",
+    "CheckpointConfig",
+    "Cluster",
+    "ControllerResources",
+    "FabricConfig",
+    "Interface",
+    "IpAddress",
+    "IpNetwork",
+    "LabelKey",
+    "Model",
+    "Name",
+    "PlatformConfig",
+    "Pool",
+    "Positive",
+    "Quantity",
+    "QueueConfig",
+    "RuntimeConfig",
+    "Toleration",
+    "Variable",
+    "catalogue",
+    "problem",
+]
+
+HOSTNAME_LEVEL = "kubernetes.io/hostname"
+
+
+class PlatformConfig(Model):
+    """Where a cluster lives; each platform has a model of its own, told apart by ``kind``."""
+
+    kind: str
+
+
+class Toleration(Model):
+    """A Kubernetes toleration."""
+
+    key: LabelKey | None = None
+    operator: Literal["Exists", "Equal"] = "Exists"
+    value: str | None = None
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
+
+
+class Pool(Model):
+    """A set of equal GPU nodes. Quotas are derived from ``nodes`` and the instance type.
+
+    Each platform extends it; what is common is what Kubernetes sees. ``node_selector`` are the
+    labels that the pool's nodes carry, ``tolerations`` what its pods must tolerate.
+    """
+
+    name: Name
+    instance_type: Annotated[str, catalogue(MACHINES, "")]
+    nodes: Positive
+    node_selector: dict[LabelKey, str] = Field(min_length=1)
+    tolerations: tuple[Toleration, ...] = ()
+
+    @property
+    def schedulable_resources(self) -> tuple[int, int]:
+        """CPUs and GiB of memory that pods can request on a node; quotas count on them."""
+        machine = MACHINES[self.instance_type]
+        return machine.schedulable_vcpus, machine.schedulable_memory_gib
+
+
+class QueueConfig(Model):
+    """A LocalQueue that researchers name, and the ClusterQueue over ``pools`` behind it."""
+
+    name: Name
+    namespace: Name
+    cluster_queue: Name
+    pools: tuple[Name, ...] = Field(min_length=1)
+
+
+class CheckpointConfig(Model):
+    """A ReadWriteMany claim; ``size`` is a Kubernetes quantity."""
+
+    name: Name
+    namespace: Name
+    storage_class: Name
+    size: Quantity
+    mount_path: AbsolutePath
+
+
+class RuntimeConfig(Model):
+    """A ClusterTrainingRuntime.
+
+    ``nodes`` is what a job that names no count would get; every job must name one, and where Kueue
+    charges by template it must be this one. ``gpus_per_node`` is what each pod requests and the
+    number of processes a pod starts unless the job says otherwise; None takes the instance type's.
+    ``cpu`` and ``memory`` are requested so that queues charge them. ``shared_memory`` sizes
+    ``/dev/shm`` and counts as memory; None takes half of the node memory that goes with its GPUs.
+    ``checkpoint`` names a claim that every training namespace of the runtime has.
+    """
+
+    name: Name
+    framework: Literal["torch"]
+    image: str = Field(min_length=1)
+    pool: Name
+    nodes: Positive = 1
+    gpus_per_node: Positive | None = None
+    cpu: Quantity
+    memory: Quantity
+    shared_memory: Quantity | None = None
+    checkpoint: Name | None = None
+    grace_seconds: Annotated[int, Field(strict=True, ge=0, le=3600)] = 30
+    environment: dict[Variable, str] = Field(default_factory=dict)
+
+
+class ControllerResources(Model):
+    """What each controller requests, and its memory limit; None leaves the chart's own."""
+
+    cpu: Quantity
+    memory: Quantity
+    memory_limit: Quantity
+
+
+class Cluster(Model):
+    """One cluster, the value of ``railhead:cluster`` in its stack's file.
+
+    Each platform has a subclass with its own ``platform`` and ``pools``
+    (:data:`railhead.platform.registry.CLUSTERS`); this is what they share.
+
+    ``researchers`` is the group that may submit and inspect jobs in ``namespaces``. ``topology``
+    lists node labels from the widest to the host. ``gpu_operator`` is absent where nodes have the
+    driver, the toolkit and the device plugin already. ``ready_timeout_seconds`` is how long an
+    admitted gang may take until all of its pods run; then it is put back whole.
+
+    ``gate`` is what nodes prove before jobs are placed on them, ``network_policy`` whom the pods of
+    jobs reach besides each other.
+    """
+
+    name: Name
+    versions: Annotated[str, catalogue(COMBINATIONS, " of version combinations")]
+    platform: PlatformConfig
+    namespaces: tuple[Name, ...] = Field(min_length=1)
+    researchers: str = Field(min_length=1)
+    topology: tuple[LabelKey, ...] = Field(min_length=1)
+    pools: tuple[Pool, ...] = Field(min_length=1)
+    fabric: FabricConfig
+    gpu_operator: GpuOperatorConfig | None = None
+    queues: tuple[QueueConfig, ...] = Field(min_length=1)
+    checkpoints: tuple[CheckpointConfig, ...] = ()
+    runtimes: tuple[RuntimeConfig, ...] = Field(min_length=1)
+    controllers: ControllerResources | None = None
+    ready_timeout_seconds: Annotated[int, Field(strict=True, ge=30, le=86400)] = 600
+    gate: GateConfig = GateConfig()
+    network_policy: NetworkPolicyConfig = NetworkPolicyConfig()

@@ -1,0 +1,299 @@
+"""A stack on AWS: everything from the network up is its own."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, AwareDatetime, Field
+
+from railhead.base.fields import IpNetwork, LabelKey, Model, Name, Positive, problem
+from railhead.model.cluster import Cluster, PlatformConfig, Pool
+from railhead.platform.aws.facts import EFA_HUGEPAGES_2MIB, LUSTRE_THROUGHPUT
+
+
+def _text(pattern: str, rule: str) -> Any:
+    compiled = re.compile(pattern)
+
+    def check(value: str) -> str:
+        if not compiled.fullmatch(value):
+            raise problem(f"{value!r} is not {rule}")
+        return value
+
+    return AfterValidator(check)
+
+
+def _throughput(value: int) -> int:
+    if value not in LUSTRE_THROUGHPUT:
+        allowed = ", ".join(map(str, LUSTRE_THROUGHPUT))
+        raise problem(f"{value} is not allowed; allowed: {allowed}")
+    return value
+
+
+Region = Annotated[str, _text(r"[a-z]{2}(-[a-z]+)+-\d", "a region, such as 'us-east-2'")]
+Zone = Annotated[
+    str, _text(r"[a-z]{2}(-[a-z]+)+-\d[a-z]", "an availability zone, such as 'us-east-2a'")
+]
+# Local Zones as well, in which there may be nodes and nothing else.
+NodeZone = Annotated[
+    str,
+    _text(
+        r"[a-z]{2}(-[a-z]+)+-\d([a-z]|-[a-z]{3}-\d[a-z])",
+        "an availability zone, such as 'us-east-2a', or a Local Zone, such as 'us-east-1-dfw-2a'",
+    ),
+]
+AccountId = Annotated[str, _text(r"\d{12}", "an account's id, twelve digits in quotes")]
+VpcId = Annotated[str, _text(r"vpc-[0-9a-f]{8,17}", "a VPC's id, such as 'vpc-0a1b2c3d4e5f60718'")]
+SubnetId = Annotated[
+    str, _text(r"subnet-[0-9a-f]{8,17}", "a subnet's id, such as 'subnet-0a1b2c3d4e5f60718'")
+]
+TransitGatewayId = Annotated[
+    str, _text(r"tgw-[0-9a-f]{8,17}", "a transit gateway's id, such as 'tgw-0a1b2c3d4e5f60718'")
+]
+ReservationId = Annotated[
+    str, _text(r"cr-[0-9a-f]{8,17}", "a reservation's id, such as 'cr-0a1b2c3d4e5f60718'")
+]
+Principal = Annotated[
+    str,
+    _text(
+        r"arn:aws[-a-z]*:iam::\d{12}:(role|user)/[\w+=,.@/-]{1,512}",
+        "the ARN of an IAM role or user, such as 'arn:aws:iam::123456789012:role/platform'",
+    ),
+]
+KubernetesVersion = Annotated[str, _text(r"1\.\d{2}", "a Kubernetes minor in quotes, like '1.35'")]
+InstanceType = Annotated[str, _text(r"[a-z][a-z0-9-]*\.[a-z0-9-]+", "an instance type")]
+AddonVersion = Annotated[
+    str, _text(r"v\d+\.\d+\.\d+-eksbuild\.\d+|default", "an add-on's version, or 'default'")
+]
+AmiRelease = Annotated[
+    str, _text(r"1\.\d{2}\.\d+-\d{8}", "an image's release, such as '1.35.3-20261015'")
+]
+Count = Annotated[int, Field(strict=True, ge=0)]
+NodeLabelValue = Annotated[
+    str, _text(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?", "a Kubernetes label's value")
+]
+
+
+class TransitGateway(Model):
+    """A transit gateway that the VPC is attached to, and what lies behind it.
+
+    The way from where `pulumi up` runs to an API server that has a private address only.
+    """
+
+    id: TransitGatewayId
+    cidrs: tuple[IpNetwork, ...] = Field(min_length=1)
+
+
+class NewNetwork(Model):
+    """A VPC of the stack's own: a private and a public subnet in each zone.
+
+    Subnets are cut from ``cidr`` in the order of ``availability_zones``: append to it, never
+    reorder. ``nat``: one NAT gateway a zone, or one for all, which is cheaper and goes down with
+    its zone. ``interface_endpoints``: private addresses for the services that nodes call, so that
+    joining the cluster and pulling from ECR do not pass the NAT gateways.
+    """
+
+    kind: Literal["new"]
+    cidr: IpNetwork
+    availability_zones: tuple[Zone, ...] = Field(min_length=2, max_length=6)
+    nat: Literal["per-zone", "single"] = "per-zone"
+    interface_endpoints: bool = True
+    transit_gateway: TransitGateway | None = None
+
+
+class ExistingNetwork(Model):
+    """A VPC that is there already; ``private_subnets`` by zone, each with a way out.
+
+    A subnet in a Local Zone is for the pool there alone.
+    """
+
+    kind: Literal["existing"]
+    vpc_id: VpcId
+    private_subnets: dict[NodeZone, SubnetId] = Field(min_length=2)
+
+
+class PrivateEndpoint(Model):
+    """The API server has an address in the VPC only; ``from_cidrs`` beside the VPC may reach it."""
+
+    kind: Literal["private"]
+    from_cidrs: tuple[IpNetwork, ...] = ()
+
+
+class PublicEndpoint(Model):
+    """The API server has a public address too, for ``from_cidrs`` alone; nodes use the private."""
+
+    kind: Literal["public"]
+    from_cidrs: tuple[IpNetwork, ...] = Field(min_length=1)
+
+
+class SystemPool(Model):
+    """Nodes without GPUs, in every zone, for the controllers; ``nodes`` is what it starts with."""
+
+    instance_type: InstanceType = "m7i.2xlarge"
+    architecture: Literal["amd64", "arm64"] = "amd64"
+    nodes: Positive = 3
+    max_nodes: Positive = 6
+    root_volume_gib: Annotated[int, Field(strict=True, ge=30, le=16384)] = 100
+
+
+class AutomaticMetadata(Model):
+    """Metadata IOPS that follow the file system's size."""
+
+    kind: Literal["automatic"]
+
+
+class ProvisionedMetadata(Model):
+    """Metadata IOPS that are paid for."""
+
+    kind: Literal["provisioned"]
+    iops: Positive
+
+
+class LustreFileSystem(Model):
+    """An FSx for Lustre file system, persistent and on SSD, in one zone.
+
+    Its name is its storage class. ``throughput`` is MB/s for each TiB. ``efa``: servers speak EFA
+    too; it can only be said at creation, and fixes ``throughput``. All claims see the whole file
+    system: their ``size`` is what Kubernetes is told, not a quota.
+    """
+
+    kind: Literal["lustre"]
+    name: Name
+    availability_zone: Zone
+    capacity_gib: Positive
+    throughput: Annotated[int, Field(strict=True), AfterValidator(_throughput)]
+    metadata: Annotated[AutomaticMetadata | ProvisionedMetadata, Field(discriminator="kind")] = (
+        AutomaticMetadata(kind="automatic")
+    )
+    efa: bool = False
+    compression: bool = True
+    backup_days: Annotated[int, Field(strict=True, ge=0, le=90)] = 0
+
+
+class ElasticFileSystem(Model):
+    """An EFS file system with a mount target in every zone; each claim gets a directory of its own.
+
+    Its name is its storage class. It grows by itself, so that a claim's ``size`` is a form.
+    """
+
+    kind: Literal["efs"]
+    name: Name
+    throughput: Literal["elastic", "bursting"] = "elastic"
+    backups: bool = False
+
+
+class AwsPlatform(PlatformConfig):
+    """AWS.
+
+    ``account`` is the only one that the stack may touch. ``administrators`` administer the cluster:
+    the role that runs `pulumi up` must be among them. ``researchers`` are put into the cluster's
+    researchers group. ``addon_versions`` overrides the catalogue's; ``default`` asks EKS.
+    ``deletion_protection`` keeps the cluster, GPU pools, keys and file systems from being deleted.
+    """
+
+    kind: Literal["aws"]
+    region: Region
+    account: AccountId
+    kubernetes: KubernetesVersion
+    network: Annotated[NewNetwork | ExistingNetwork, Field(discriminator="kind")]
+    endpoint: Annotated[PrivateEndpoint | PublicEndpoint, Field(discriminator="kind")] = (
+        PrivateEndpoint(kind="private")
+    )
+    administrators: tuple[Principal, ...] = Field(min_length=1)
+    researchers: tuple[Principal, ...] = ()
+    system_pool: SystemPool = SystemPool()
+    storage: tuple[
+        Annotated[LustreFileSystem | ElasticFileSystem, Field(discriminator="kind")], ...
+    ] = ()
+    addon_versions: dict[str, AddonVersion] = Field(default_factory=dict)
+    log_retention_days: Positive = 90
+    deletion_protection: bool = True
+    tags: dict[str, str] = Field(default_factory=dict)
+
+
+class OnDemand(Model):
+    """Whatever the zone has when it is asked."""
+
+    kind: Literal["on-demand"]
+
+
+class Reservation(Model):
+    """An on-demand capacity reservation that is there already, in ``availability_zone``."""
+
+    kind: Literal["reservation"]
+    id: ReservationId
+    availability_zone: NodeZone
+
+
+class CapacityBlock(Model):
+    """A capacity block for ML that was bought already; nothing here buys one.
+
+    ``starts`` and ``ends`` are as the block's own, with their time zone: no node starts before, and
+    EKS scales the pool to none before the end.
+    """
+
+    kind: Literal["capacity-block"]
+    id: ReservationId
+    availability_zone: NodeZone
+    starts: AwareDatetime
+    ends: AwareDatetime
+
+
+class NewPlacementGroup(Model):
+    """A cluster placement group of the pool's own."""
+
+    kind: Literal["new"]
+
+
+class ExistingPlacementGroup(Model):
+    """The cluster placement group that a reservation was made in."""
+
+    kind: Literal["existing"]
+    name: Annotated[str, Field(min_length=1, max_length=255)]
+
+
+class Taint(Model):
+    """A taint of every node of a pool."""
+
+    key: LabelKey
+    value: NodeLabelValue = ""
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
+
+
+class AwsPool(Pool):
+    """A GPU node pool on AWS: one managed node group in one zone, which EFA does not leave.
+
+    ``nodes`` is the most there may be; ``initial_nodes`` what the group starts with (all of them,
+    and none in a capacity block), after which the size is the autoscaler's. ``labels`` are put on
+    nodes beside ``node_selector``. ``local_storage``: instance store as one RAID 0 for containers'
+    data. ``hugepages_2mib``: huge pages of 2 MiB that each node sets aside for EFA.
+    """
+
+    availability_zone: NodeZone
+    purchase: Annotated[OnDemand | Reservation | CapacityBlock, Field(discriminator="kind")]
+    placement_group: (
+        Annotated[NewPlacementGroup | ExistingPlacementGroup, Field(discriminator="kind")] | None
+    ) = None
+    initial_nodes: Count | None = None
+    min_nodes: Count = 0
+    labels: dict[LabelKey, NodeLabelValue] = Field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    root_volume_gib: Annotated[int, Field(strict=True, ge=50, le=16384)] = 200
+    local_storage: Literal["raid0", "none"] = "raid0"
+    hugepages_2mib: Count = EFA_HUGEPAGES_2MIB
+    repair: bool = True
+    ami_release: AmiRelease | None = None
+
+    @property
+    def first_nodes(self) -> int:
+        """How many nodes the group is made with."""
+        if self.initial_nodes is not None:
+            return self.initial_nodes
+        return 0 if isinstance(self.purchase, CapacityBlock) else self.nodes
+
+
+class AwsCluster(Cluster):
+    """A cluster on AWS."""
+
+    platform: AwsPlatform
+    pools: tuple[AwsPool, ...] = Field(min_length=1)

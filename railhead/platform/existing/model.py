@@ -1,0 +1,52 @@
+"""A stack on a cluster that is there already: metal, OCI, Azure, CoreWeave or any other."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from railhead.model.cluster import Cluster, Model, Name, PlatformConfig, Pool, Positive
+
+
+class ExistingPlatform(PlatformConfig):
+    """A cluster that is there already; nothing below Kubernetes is created.
+
+    ``kubeconfig`` is a path (``~`` allowed); its content never enters the state. ``identity`` names
+    the cluster for good: resources are replaced when it changes, and only then. ``verify_nodes``
+    holds the pools against the live nodes before anything is changed, wherever the cluster answers;
+    false for a cluster whose nodes are yet to join.
+    """
+
+    kind: Literal["existing"]
+    kubeconfig: str = Field(min_length=1)
+    context: str | None = Field(default=None, min_length=1)
+    identity: Name | None = None
+    verify_nodes: bool = True
+
+
+class Schedulable(Model):
+    """What pods can request on each node of a pool: whole CPUs, and memory in GiB."""
+
+    cpu: Positive
+    memory_gib: Positive
+
+
+class ExistingPool(Pool):
+    """Nodes that are there. ``schedulable`` where the catalogue cannot know or knows less."""
+
+    schedulable: Schedulable | None = None
+
+    @property
+    def schedulable_resources(self) -> tuple[int, int]:
+        """CPUs and GiB of memory that pods can request on a node; quotas count on them."""
+        if self.schedulable is None:
+            return super().schedulable_resources
+        return self.schedulable.cpu, self.schedulable.memory_gib
+
+
+class ExistingCluster(Cluster):
+    """A cluster on Kubernetes that somebody else runs."""
+
+    platform: ExistingPlatform
+    pools: tuple[ExistingPool, ...] = Field(min_length=1)

@@ -1,0 +1,400 @@
+"""A stack on GCP: everything from the network up is its own."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator
+
+from railhead.base.fields import matching, problem
+from railhead.model.cluster import (
+    CheckpointConfig,
+    Cluster,
+    IpNetwork,
+    LabelKey,
+    Model,
+    Name,
+    PlatformConfig,
+    Pool,
+    Positive,
+)
+
+Project = Annotated[
+    str,
+    matching(
+        r"^([a-z0-9.-]+:)?[a-z][-a-z0-9]{4,28}[a-z0-9]$",
+        "a project's id, such as 'my-project-123'",
+        longest=127,
+    ),
+]
+ProjectNumber = Annotated[
+    str, matching(r"^[0-9]{6,20}$", "a project's number, digits in quotes", longest=20)
+]
+ResourceName = Annotated[
+    str,
+    matching(
+        r"^[a-z]([-a-z0-9]*[a-z0-9])?$",
+        "a resource's name: a lower-case letter, then a-z, 0-9 and '-', a letter or digit at ends",
+    ),
+]
+Region = Annotated[str, matching(r"^[a-z]+-[a-z]+[0-9]+$", "a region, such as 'europe-west1'")]
+Zone = Annotated[str, matching(r"^[a-z]+-[a-z]+[0-9]+-[a-z]$", "a zone, such as 'europe-west1-b'")]
+BucketName = Annotated[
+    str,
+    matching(
+        r"^[a-z0-9][-_a-z0-9]+[a-z0-9]$",
+        "a bucket's name: 3 or more of a-z, 0-9, '-' and '_', a letter or digit at ends",
+    ),
+]
+FileSystem = Annotated[
+    str, matching(r"^[A-Za-z0-9]+$", "a file system's name: letters and digits", longest=8)
+]
+SecurityGroup = Annotated[
+    str,
+    matching(
+        r"^gke-security-groups@[a-z0-9.-]+\.[a-z]+$",
+        "of the form 'gke-security-groups@your-domain.com'",
+        longest=254,
+    ),
+]
+Version = Annotated[
+    str,
+    matching(
+        r"^1\.[0-9]{2}(\.[0-9]+(-gke\.[0-9]+)?)?$",
+        "a GKE version, such as '1.34' or '1.34.1-gke.1829001'",
+    ),
+]
+Topology = Annotated[
+    str, matching(r"^[0-9]+x[0-9]+$", "an accelerator topology, such as '1x72'", longest=15)
+]
+LabelName = Annotated[
+    str,
+    matching(
+        r"^[a-z][-_a-z0-9]*$", "a resource label: a lower-case letter, then a-z, 0-9, '-' and '_'"
+    ),
+]
+LabelValue = Annotated[
+    str, matching(r"^[-_a-z0-9]*$", "a resource label's value: of a-z, 0-9, '-' and '_'")
+]
+Mtu = Annotated[int, Field(strict=True, ge=1300, le=8896)]
+Count = Annotated[int, Field(strict=True, ge=0)]
+
+
+class GcpNewNetwork(Model):
+    """A VPC of the cluster's own, with Cloud NAT: its nodes have no addresses of the internet.
+
+    ``nodes``, ``pods`` and ``services`` are its subnet's primary and secondary ranges. GKE takes a
+    /24 of ``pods`` for every node. ``google_services`` is where Google puts what it manages for the
+    VPC, such as Lustre (private services access). ``mtu`` is in bytes.
+    """
+
+    kind: Literal["new"]
+    nodes: IpNetwork
+    pods: IpNetwork
+    services: IpNetwork
+    google_services: IpNetwork | None = None
+    mtu: Mtu = 8896
+
+
+class GcpExistingNetwork(Model):
+    """A VPC that is there already, in the cluster's project: the names of its parts.
+
+    It needs a way out for nodes without addresses of the internet (Cloud NAT), and Private Google
+    Access on the subnet. A Lustre instance also needs its private services access.
+    """
+
+    kind: Literal["existing"]
+    network: ResourceName
+    subnetwork: ResourceName
+    pods_range: ResourceName
+    services_range: ResourceName
+    service_connection: bool = False
+
+
+GcpNetwork = Annotated[GcpNewNetwork | GcpExistingNetwork, Field(discriminator="kind")]
+
+
+class NewGpuNetworks(Model):
+    """Networks for the nodes' further interfaces, cut from ``cidr`` into equal subnets.
+
+    One subnet an interface; each must hold every GPU node. ``mtu`` in bytes; None takes what the
+    catalogue has for the machine type.
+    """
+
+    kind: Literal["new"]
+    cidr: IpNetwork
+    mtu: Mtu | None = None
+
+
+class NodeNetworkRef(Model):
+    """A VPC and its subnet, by name."""
+
+    network: ResourceName
+    subnetwork: ResourceName
+
+
+class ExistingGpuNetworks(Model):
+    """Networks that are there already, in the order of ``railhead catalog show``'s interfaces."""
+
+    kind: Literal["existing"]
+    networks: tuple[NodeNetworkRef, ...] = Field(min_length=1)
+
+
+GpuNetworks = Annotated[NewGpuNetworks | ExistingGpuNetworks, Field(discriminator="kind")]
+
+
+class DnsEndpoint(Model):
+    """The control plane by name, open to whom IAM lets in, from anywhere; no IP endpoint."""
+
+    kind: Literal["dns"]
+
+
+class PublicEndpoint(Model):
+    """The control plane by a public address, for ``authorized_networks`` and nobody else.
+
+    The whole internet is not one of them.
+    """
+
+    kind: Literal["public"]
+    authorized_networks: tuple[IpNetwork, ...] = Field(min_length=1)
+
+
+class PrivateEndpoint(Model):
+    """The control plane by a private address: Pulumi must run where it is routed.
+
+    ``authorized_networks`` beside the cluster's own nodes, such as the runner's.
+    """
+
+    kind: Literal["private"]
+    authorized_networks: tuple[IpNetwork, ...] = ()
+
+
+GcpEndpoint = Annotated[DnsEndpoint | PublicEndpoint | PrivateEndpoint, Field(discriminator="kind")]
+
+
+class Maintenance(Model):
+    """When GKE may touch the cluster: ``start`` and ``end`` of a window that recurs.
+
+    ``recurrence`` is an RFC 5545 rule. From ``no_upgrades_from`` on no minor version and no node is
+    upgraded until the version's end of support: an upgrade drains nodes under running jobs.
+    """
+
+    start: datetime
+    end: datetime
+    recurrence: str = Field(default="FREQ=WEEKLY;BYDAY=SA,SU", min_length=5)
+    no_upgrades_from: datetime | None = None
+
+    @field_validator("start", "end", "no_upgrades_from")
+    @classmethod
+    def _zoned(cls, value: datetime | None) -> datetime | None:
+        if value is not None and value.tzinfo is None:
+            raise problem(
+                f"{value.isoformat()!r} has no time zone; end it with 'Z', and quote it in YAML"
+            )
+        return value
+
+
+class SystemPool(Model):
+    """Nodes for controllers: no GPUs. Counts are for all ``zones`` together."""
+
+    machine_type: str = Field(default="e2-standard-16", min_length=3)
+    min_nodes: Positive = 2
+    max_nodes: Positive = 6
+    disk_size_gb: Annotated[int, Field(strict=True, ge=50, le=65536)] = 200
+    zones: tuple[Zone, ...] = ()
+
+
+class FilestoreStorage(Model):
+    """An NFS file system of Filestore; checkpoint claims name it as their ``storage_class``.
+
+    Zonal is the faster, in the cluster's zone; regional outlives a zone.
+    """
+
+    kind: Literal["filestore"]
+    name: Name
+    tier: Literal["zonal", "regional"] = "zonal"
+    capacity_gib: Positive
+
+
+class LustreStorage(Model):
+    """A Managed Lustre file system in the cluster's zone, for ``storage_class`` of claims.
+
+    ``throughput`` is MB/s a TiB; it decides which capacities there are. ``gke_support`` is only
+    for nodes older than 1.33.2-gke.4655000, whose metadata server has Lustre's port.
+    """
+
+    kind: Literal["lustre"]
+    name: Name
+    capacity_gib: Positive
+    throughput: Literal[125, 250, 500, 1000]
+    filesystem: FileSystem = "lustrefs"
+    gke_support: bool = False
+
+
+class BucketStorage(Model):
+    """A bucket, mounted by GCS FUSE, for ``storage_class`` of claims.
+
+    ``bucket`` is unique in the world. Every pod of a training namespace may read and write it,
+    by workload identity; nothing else may but who has rights in the project.
+    """
+
+    kind: Literal["bucket"]
+    name: Name
+    bucket: BucketName
+
+
+GcpStorage = Annotated[
+    FilestoreStorage | LustreStorage | BucketStorage, Field(discriminator="kind")
+]
+
+
+class GcpPlatform(PlatformConfig):
+    """GCP.
+
+    Args:
+        project: its id. ``project_number`` is needed for buckets, whose rights name it.
+        region: of the control plane and the networks; ``zone``: of the GPU nodes and storage.
+        kubernetes: the least version of the control plane; None is the channel's default.
+        availability: whether the control plane is in all of the region's zones or in one.
+        deletion_protection: what holds data or GPU nodes can be neither deleted nor replaced.
+        groups: Google Groups for RBAC, so that ``researchers`` may be a group's address.
+        labels: of every resource that takes labels, for the bill.
+    """
+
+    kind: Literal["gcp"]
+    project: Project
+    project_number: ProjectNumber | None = None
+    region: Region
+    zone: Zone
+    kubernetes: Version | None = None
+    release_channel: Literal["rapid", "regular", "stable", "extended"] = "regular"
+    availability: Literal["regional", "zonal"] = "regional"
+    deletion_protection: bool = True
+    endpoint: GcpEndpoint
+    network: GcpNetwork
+    gpu_networks: GpuNetworks | None = None
+    maintenance: Maintenance | None = None
+    system_pool: SystemPool = SystemPool()
+    storage: tuple[GcpStorage, ...] = ()
+    groups: SecurityGroup | None = None
+    labels: dict[LabelName, LabelValue] = Field(default_factory=dict)
+
+
+class OnDemand(Model):
+    """Nodes as GCP has them, at list price."""
+
+    kind: Literal["on-demand"]
+
+
+class Reservation(Model):
+    """Nodes of a reservation that must be named to be used.
+
+    ``project`` owns a shared one; ``block`` and ``subblock`` pick a part of a dense one.
+    """
+
+    kind: Literal["reservation"]
+    name: ResourceName
+    project: Project | None = None
+    block: ResourceName | None = None
+    subblock: ResourceName | None = None
+
+
+class FlexStart(Model):
+    """Nodes of the Dynamic Workload Scheduler, each for up to seven days.
+
+    ``queued``: only whole gangs get nodes, through Kueue's provisioning requests.
+    """
+
+    kind: Literal["flex-start"]
+    queued: bool = True
+    max_run_seconds: Annotated[int, Field(strict=True, ge=600, le=604800)] = 604800
+
+
+class Spot(Model):
+    """Nodes that GCP may take back at any time."""
+
+    kind: Literal["spot"]
+
+
+Capacity = Annotated[OnDemand | Reservation | FlexStart | Spot, Field(discriminator="kind")]
+
+
+class CompactPlacement(Model):
+    """Nodes close together, by a policy of the pool's own, or by ``policy``, which is there.
+
+    A reservation that was made with a policy is used only by a pool with that same policy.
+    ``max_distance`` is how many switches may lie between two nodes; None leaves it to GCP.
+    """
+
+    kind: Literal["compact"]
+    policy: ResourceName | None = None
+    max_distance: Annotated[int, Field(strict=True, ge=1, le=3)] | None = None
+
+
+class WorkloadPolicy(Model):
+    """A workload policy of high throughput, for what compact placement does not know.
+
+    It is the pool's own, or ``policy``, which is there.
+    """
+
+    kind: Literal["workload-policy"]
+    policy: ResourceName | None = None
+    max_topology_distance: Literal["block", "cluster", "subblock"] | None = None
+    accelerator_topology: Topology | None = None
+
+
+class NoPlacement(Model):
+    """Nodes wherever; a reservation may place them densely by itself."""
+
+    kind: Literal["none"]
+
+
+Placement = Annotated[CompactPlacement | WorkloadPolicy | NoPlacement, Field(discriminator="kind")]
+
+
+class Taint(Model):
+    """A taint of a pool's nodes."""
+
+    key: LabelKey
+    value: str = Field(default="", max_length=63)
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
+
+
+class GcpPool(Pool):
+    """A GPU node pool in the platform's zone.
+
+    Args:
+        capacity: where its nodes come from.
+        placement: how close they are.
+        networking: a network interface a NIC (``additional-networks``), or GKE's own networks and
+            dynamic resource allocation (``dranet``).
+        min_nodes: lets the pool shrink to so many when idle; None keeps ``nodes`` at all times.
+        disk_type: of the boot disk; None leaves it to GKE.
+        driver: what GKE installs for the GPUs.
+        labels: of the nodes, beside those of ``node_selector`` that GKE does not give itself.
+        taints: beside ``nvidia.com/gpu``, which every GPU node has.
+    """
+
+    capacity: Capacity
+    placement: Placement = NoPlacement(kind="none")
+    networking: Literal["additional-networks", "dranet"] = "additional-networks"
+    min_nodes: Count | None = None
+    disk_size_gb: Annotated[int, Field(strict=True, ge=50, le=65536)] = 200
+    disk_type: Literal["pd-balanced", "pd-ssd", "hyperdisk-balanced"] | None = None
+    driver: Literal["default", "latest", "disabled"] = "default"
+    labels: dict[LabelKey, str] = Field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+
+
+class GcpCluster(Cluster):
+    """A cluster on GCP."""
+
+    platform: GcpPlatform
+    pools: tuple[GcpPool, ...] = Field(min_length=1)
+
+    def mount_annotations(self, claim: CheckpointConfig) -> dict[str, str]:
+        """What a pod's annotations must say for it to mount ``claim``."""
+        buckets = {s.name for s in self.platform.storage if isinstance(s, BucketStorage)}
+        # Without it no sidecar comes into the pod, and the mount waits for one.
+        return {"gke-gcsfuse/volumes": "true"} if claim.storage_class in buckets else {}

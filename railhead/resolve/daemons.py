@@ -1,0 +1,58 @@
+"""The daemons that GPUDirect-TCPX and -TCPXO need beside the trainer in every pod."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from railhead.fabric.gke_plugins import GKE_PLUGINS
+from railhead.fabric.rows import ModeName
+from railhead.resolve.wiring import Wiring
+
+# GKE's device injector gives a container the devices that this annotation of its pod lists.
+DEVICES_ANNOTATION = "devices.gke.io/container.{}"
+_LIBRARIES = "/usr/local/nvidia/lib64"
+_CONTROL = ("/dev/nvidiactl", "/dev/nvidia-uvm")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Daemon:
+    """A sidecar.
+
+    Args:
+        container: without its mounts of the node's file system.
+        annotations: of the pod.
+        shared: mounts of directories that it shares with the trainer.
+    """
+
+    container: Mapping[str, Any]
+    annotations: Mapping[str, str]
+    shared: tuple[Mapping[str, Any], ...]
+
+
+def daemon(wired: Wiring) -> Daemon | None:
+    """The sidecar of a pod; None where the mode has none."""
+    plugin = GKE_PLUGINS.get(wired.mode)
+    if plugin is None or plugin.daemon is None:
+        return None
+    name = plugin.daemon.name
+    # YAML reads JSON, and a list of our own objects needs no template.
+    devices = [{"path": f"/dev/nvidia{i}"} for i in range(wired.gpus)]
+    devices += [{"path": path} for path in (*_CONTROL, *plugin.daemon.devices)]
+    shared: tuple[Mapping[str, Any], ...] = ()
+    if wired.mode == ModeName.TCPX:
+        shared = ({"name": "tcpx-socket", "mountPath": "/run/tcpx"},)
+    return Daemon(
+        container={
+            "name": name,
+            "image": plugin.daemon.image.reference,
+            "imagePullPolicy": "IfNotPresent",
+            "command": list(plugin.daemon.command),
+            "env": [{"name": "LD_LIBRARY_PATH", "value": _LIBRARIES}],
+            "securityContext": {"capabilities": {"add": list(plugin.daemon.capabilities)}},
+        },
+        annotations={DEVICES_ANNOTATION.format(name): json.dumps(devices)},
+        shared=shared,
+    )

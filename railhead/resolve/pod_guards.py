@@ -1,0 +1,470 @@
+"""What the API server refuses of pods in training namespaces, whatever made them.
+
+Two rules, each a ValidatingAdmissionPolicy: a pod of a job of several nodes has the fabric, or it
+does not start; and no pod reaches into its node. They look at pods, because every job controller
+(JobSet, Job, MPIJob, PyTorchJob, and whatever comes next) ends in pods; a third looks at Jobs, for
+gangs that no single pod of them shows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Literal
+
+from railhead.base.names import SINGLE_NODE_LABEL, TRAINING_LABEL
+from railhead.catalog.machines import MACHINES
+from railhead.fabric.rows import MODES
+from railhead.model.cluster import Cluster
+from railhead.resolve import cel
+from railhead.resolve.daemons import daemon
+from railhead.resolve.wiring import GKE_INTERFACES, NETWORKS_ANNOTATION, wiring
+
+# Labels by which controllers mark the pods of one job among several.
+GANG_LABELS: Mapping[str, str] = MappingProxyType(
+    {
+        "jobset.sigs.k8s.io/jobset-name": "JobSet, and so Trainer",
+        "batch.kubernetes.io/job-completion-index": "Indexed Job",
+        "training.kubeflow.org/job-name": "MPIJob, PyTorchJob and the training operator's others",
+        "kueue.x-k8s.io/pod-group-name": "a pod group of Kueue",
+        "leaderworkerset.sigs.k8s.io/name": "LeaderWorkerSet",
+        "ray.io/cluster": "RayCluster and RayJob",
+        "volcano.sh/job-name": "Volcano's Job",
+        "apps.kubernetes.io/pod-index": "StatefulSet",
+    }
+)
+
+# What the baseline Pod Security Standard lets a container add; all of it is a runtime's default.
+# And what debuggers need (py-spy on a hanging rank, `kubectl debug --profile=general`): without the
+# node's processes, which hostPID would bring, it reaches the pod's own only.
+HARMLESS_CAPABILITIES = (
+    "AUDIT_WRITE",
+    "CHOWN",
+    "DAC_OVERRIDE",
+    "FOWNER",
+    "FSETID",
+    "KILL",
+    "MKNOD",
+    "NET_BIND_SERVICE",
+    "SETFCAP",
+    "SETGID",
+    "SETPCAP",
+    "SETUID",
+    "SYS_CHROOT",
+    "SYS_PTRACE",
+)
+
+# torchrun's own argument; the value may be a range of an elastic job.
+_NNODES_ARGUMENT = r"(^|\s)--nnodes[= ](0*[2-9]|0*[1-9][0-9]+|[0-9]+:)"
+# Runtimes set 0 for what Trainer does not wire: it says neither one node nor several.
+_ONE_NODE = ("1", "1:1")
+_NOT_SEVERAL = ("", "0", *_ONE_NODE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MountedPath:
+    """A directory of the node that pods may have; ``container`` None is any of the pod's."""
+
+    path: str
+    container: str | None
+    read_only: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class FabricDemand:
+    """What a pod of a job of several nodes must have, and what it may have, on a fabric.
+
+    Args:
+        title: the fabric and its mode, for messages.
+        gpus: resources that are GPUs.
+        devices: extended resources that each container with GPUs must ask for.
+        attachment: how networks come: an annotation of Multus or of GKE, a claim, or not at all.
+        networks: names that the annotation, or the claim, must have.
+        annotations: what the annotation is in full, for messages.
+        capabilities: what containers may add beside the baseline.
+        host_network: why pods must be in the node's network namespace, or None.
+        host_paths: what of the node's file system they may have.
+    """
+
+    title: str
+    gpus: tuple[str, ...]
+    devices: tuple[str, ...]
+    attachment: Literal["multus", "gke", "claim", "none"]
+    networks: tuple[str, ...] = ()
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    capabilities: tuple[str, ...] = ()
+    host_network: str | None = None
+    host_paths: tuple[MountedPath, ...] = ()
+    runtimes: tuple[str, ...] = ()
+
+
+def demand(cluster: Cluster) -> FabricDemand:
+    """What the stack's fabric asks of pods, from the same wiring that its runtimes carry."""
+    wired = wiring(cluster)
+    mode = MODES[wired.mode]
+    sidecar = daemon(wired)
+    added = sidecar.container["securityContext"]["capabilities"]["add"] if sidecar else []
+    claims = _claims(cluster)
+    return FabricDemand(
+        title=f"{cluster.fabric.kind} in mode {cluster.fabric.mode}",
+        gpus=tuple(dict.fromkeys(MACHINES[p.instance_type].gpu_resource for p in cluster.pools)),
+        devices=tuple(wired.devices),
+        attachment="claim" if claims else mode.attachment,
+        networks=claims or tuple(rail.network for rail in wired.rails),
+        annotations=wired.annotations,
+        capabilities=(*wired.capabilities, *added),
+        host_network=mode.host_network,
+        host_paths=tuple(
+            MountedPath(
+                path=path.host,
+                container=None if path.container == "trainer" else path.container,
+                read_only=path.read_only,
+            )
+            for path in wired.host_paths
+        ),
+        runtimes=tuple(runtime.name for runtime in cluster.runtimes),
+    )
+
+
+def _claims(cluster: Cluster) -> tuple[str, ...]:
+    """Every claim template of the stack: one for each number of NICs that a pod may get."""
+    found = {
+        wiring(cluster, pool, gpus).claim
+        for pool in cluster.pools
+        for gpus in range(1, MACHINES[pool.instance_type].gpus + 1)
+    }
+    return tuple(sorted(name for name in found if name is not None))
+
+
+def _has(resource: str, container: str = "c") -> str:
+    """Whether a container's limits hold more than nought of a resource; ``resource`` is CEL."""
+    limits = f"{container}.resources.limits"
+    return (
+        f"(has({container}.resources) && has({limits}) && {resource} in {limits}"
+        f" && quantity(string({limits}[{resource}])).isGreaterThan(quantity('0')))"
+    )
+
+
+def network_pattern(network: str, attachment: Literal["multus", "gke"]) -> str:
+    """A regular expression (RE2) that finds a network in an annotation, and no longer name.
+
+    Multus takes a JSON list or ``namespace/name@interface`` separated by commas; GKE takes JSON.
+    """
+    name = re.escape(network)
+    if attachment == "gke":
+        return rf'"network"\s*:\s*"{name}"'
+    short = rf"(^|,)\s*([a-z0-9.-]+/)?{name}(@[^,\s]+)?\s*(,|$)"
+    return rf'"name"\s*:\s*"{name}"|{short}'
+
+
+def _variables(pod: str, fabric: FabricDemand) -> list[dict[str, str]]:
+    """What the rules speak of; ``pod`` is where the pod, or a pod template, is."""
+    annotation = cel.string(GKE_INTERFACES if fabric.attachment == "gke" else NETWORKS_ANNOTATION)
+    single = cel.string(SINGLE_NODE_LABEL)
+    words = (
+        "((has(c.command) ? c.command : []) + (has(c.args) ? c.args : [])).join(' ')"
+        f".matches({cel.string(_NNODES_ARGUMENT)})"
+    )
+    nodes = "has(c.env) && c.env.exists(e, e.name == 'PET_NNODES' && has(e.value)"
+    every = " && ".join(_has(cel.string(device)) for device in fabric.devices) or "true"
+    gpu = f"{cel.strings(fabric.gpus)}.exists(r, {_has('r')})"
+    one = f"{nodes} && e.value in {cel.strings(_ONE_NODE)})"
+    many = f"{nodes} && !(e.value in {cel.strings(_NOT_SEVERAL)}))"
+    metadata = f"has({pod}.metadata) && has({pod}.metadata"
+    return [
+        {
+            "name": "labels",
+            "expression": f"{metadata}.labels) ? {pod}.metadata.labels : {{}}",
+        },
+        {
+            "name": "networks",
+            "expression": f"{metadata}.annotations) && {annotation} in"
+            f" {pod}.metadata.annotations ? {pod}.metadata.annotations[{annotation}] : ''",
+        },
+        {"name": "gpus", "expression": f"{pod}.spec.containers.exists(c, {gpu})"},
+        {
+            "name": "several",
+            "expression": f"{pod}.spec.containers.exists(c, ({many}) || {words})",
+        },
+        {
+            "name": "alone",
+            "expression": f"!variables.several && ({single} in variables.labels"
+            f" && variables.labels[{single}] == 'true'"
+            f" || {pod}.spec.containers.exists(c, {one}))",
+        },
+        {
+            # A pod that says it is one of several nodes needs the fabric without GPUs, too.
+            "name": "wired",
+            "expression": f"variables.gpus ? {pod}.spec.containers.all(c, !{gpu} || ({every}))"
+            f" : {pod}.spec.containers.exists(c, {every})",
+        },
+        {"name": "joined", "expression": _joined(pod, fabric)},
+    ]
+
+
+def _joined(pod: str, fabric: FabricDemand) -> str:
+    if fabric.attachment == "multus" or fabric.attachment == "gke":
+        patterns = [network_pattern(n, fabric.attachment) for n in fabric.networks]
+        return (
+            " && ".join(f"variables.networks.matches({cel.string(p)})" for p in patterns) or "true"
+        )
+    if fabric.attachment == "claim":
+        templates = cel.strings(fabric.networks)
+        return (
+            f"has({pod}.spec.resourceClaims) && {pod}.spec.resourceClaims.exists(r,"
+            f" has(r.resourceClaimTemplateName) && r.resourceClaimTemplateName in {templates}"
+            f" && {pod}.spec.containers.exists(c, has(c.resources) && has(c.resources.claims)"
+            " && c.resources.claims.exists(u, u.name == r.name)))"
+        )
+    return "true"
+
+
+def _attach(fabric: FabricDemand) -> str:
+    """How a pod joins the fabric's networks, as an instruction; empty where it need not."""
+    if fabric.attachment == "claim":
+        return (
+            "claim the NICs by spec.resourceClaims with a resourceClaimTemplateName of: "
+            f"{', '.join(fabric.networks)}, and name the claim in the container's resources.claims"
+        )
+    if fabric.annotations:
+        return "set the annotation " + ", ".join(f"{k}: {v}" for k, v in fabric.annotations.items())
+    return ""
+
+
+def _messages(fabric: FabricDemand, what: str) -> tuple[str, str]:
+    devices = ", ".join(f"{device}: 1" for device in fabric.devices)
+    start = f"{what} of several nodes without the fabric ({fabric.title}) would fall back to TCP: "
+    end = (
+        f"; a TrainJob with a runtime of the stack ({', '.join(fabric.runtimes)}) has all of it. "
+        f"If each pod trains by itself, label the pods {SINGLE_NODE_LABEL}=true"
+    )
+    attach = _attach(fabric)
+    # Only the first rule that fails is shown, so its message says all of it.
+    also = f", and {attach}" if attach else ""
+    return (
+        f"{start}add to resources.limits of each container with GPUs {devices}{also}{end}",
+        f"{start}{attach}{end}",
+    )
+
+
+def _rules(fabric: FabricDemand, condition: str, what: str) -> list[dict[str, str]]:
+    device_message, network_message = _messages(fabric, what)
+    found = []
+    for needed, variable, message in (
+        (fabric.devices, "wired", device_message),
+        (fabric.networks, "joined", network_message),
+    ):
+        if needed:
+            found.append(
+                {
+                    "expression": f"!({condition}) || variables.alone || variables.{variable}",
+                    "message": message,
+                    "reason": "Forbidden",
+                }
+            )
+    return found
+
+
+_IN_TRAINING = {"namespaceSelector": {"matchLabels": {TRAINING_LABEL: "true"}}}
+
+
+def _matching(group: str, resources: Sequence[str], operations: Sequence[str]) -> dict[str, Any]:
+    return {
+        **_IN_TRAINING,
+        "resourceRules": [
+            {
+                "apiGroups": [group],
+                "apiVersions": ["v1"],
+                "operations": list(operations),
+                "resources": list(resources),
+            }
+        ],
+    }
+
+
+def fabric_pod_policy(fabric: FabricDemand) -> dict[str, Any] | None:
+    """A pod of a job of several nodes has the fabric's devices and networks.
+
+    None where the fabric asks nothing of pods. That a pod is one of several is read from the labels
+    of what made it and from torchrun's settings; ``railhead.dev/single-node`` says otherwise for
+    pods that each train by themselves, such as a sweep's.
+    """
+    rules = _rules(
+        fabric,
+        "variables.several || variables.gpus"
+        f" && {cel.strings(tuple(GANG_LABELS))}.exists(l, l in variables.labels)",
+        "a pod of a job",
+    )
+    if not rules:
+        return None
+    annotations = "(has({0}.metadata.annotations) ? dyn({0}.metadata.annotations) : dyn(null))"
+    labels = "(has({0}.metadata.labels) ? dyn({0}.metadata.labels) : dyn(null))"
+    return {
+        "failurePolicy": "Fail",
+        "matchConstraints": _matching("", ["pods"], ["CREATE", "UPDATE"]),
+        "matchConditions": [
+            {
+                # Controllers write to pods that were there before the guard. What has a node has
+                # its networks; before that, its annotations and labels may still be taken away.
+                "name": "new-or-changed-before-it-has-a-node",
+                "expression": "request.operation == 'CREATE' || (!has(oldObject.spec.nodeName)"
+                f" && ({annotations.format('object')} != {annotations.format('oldObject')}"
+                f" || {labels.format('object')} != {labels.format('oldObject')}))",
+            }
+        ],
+        "variables": _variables("object", fabric),
+        "validations": rules,
+    }
+
+
+def parallel_job_policy(fabric: FabricDemand) -> dict[str, Any] | None:
+    """A Job whose pods run side by side and take GPUs has the fabric in its template.
+
+    A pod of a Job that is not indexed does not show that it is one of several; the Job does.
+    """
+    rules = _rules(
+        fabric,
+        "variables.gpus && has(object.spec.parallelism) && object.spec.parallelism > 1",
+        "a Job",
+    )
+    if not rules:
+        return None
+    return {
+        "failurePolicy": "Fail",
+        "matchConstraints": _matching("batch", ["jobs"], ["CREATE", "UPDATE"]),
+        "matchConditions": [
+            {
+                # The template cannot change; what can is how many pods run at once.
+                "name": "new-or-wider",
+                "expression": "request.operation == 'CREATE' || has(object.spec.parallelism)"
+                " && (!has(oldObject.spec.parallelism)"
+                " || object.spec.parallelism > oldObject.spec.parallelism)",
+            }
+        ],
+        "variables": _variables("object.spec.template", fabric),
+        "validations": rules,
+    }
+
+
+def node_reach_policy(fabric: FabricDemand) -> dict[str, Any]:
+    """No pod of a training namespace is privileged or reaches into its node.
+
+    Ephemeral containers, which `kubectl debug` adds to a running pod, are held to the same. What
+    the fabric's mode cannot do without is let through: its directories, its capabilities.
+    """
+    # An update of a pod itself can add nothing of this; only what is new counts, so that a pod from
+    # before the guard can still be debugged.
+    added = "request.operation == 'UPDATE'"
+    ephemeral = "(has(object.spec.ephemeralContainers) ? dyn(object.spec.ephemeralContainers) : [])"
+    own = (
+        "dyn(object.spec.containers)"
+        " + (has(object.spec.initContainers) ? dyn(object.spec.initContainers) : [])"
+    )
+    validations = [
+        {"expression": expression, "message": message, "reason": "Forbidden"}
+        for expression, message in (
+            *_container_rules(fabric),
+            _volume_rule(fabric, added),
+            *(
+                (
+                    f"{added} || !has(object.spec.{field}) || !object.spec.{field}",
+                    f"spec.{field} gives the pod its node's own: {fix}",
+                )
+                for field, fix in _host_fields(fabric).items()
+            ),
+        )
+    ]
+    return {
+        "failurePolicy": "Fail",
+        "matchConstraints": {
+            **_IN_TRAINING,
+            "resourceRules": [
+                *_matching("", ["pods"], ["CREATE"])["resourceRules"],
+                *_matching("", ["pods/ephemeralcontainers"], ["UPDATE"])["resourceRules"],
+            ],
+        },
+        "variables": [
+            {"name": "containers", "expression": f"{added} ? {ephemeral} : {own}"},
+            {
+                "name": "volumes",
+                "expression": "has(object.spec.volumes) ? object.spec.volumes : []",
+            },
+        ],
+        "validations": validations,
+    }
+
+
+def _container_rules(fabric: FabricDemand) -> list[tuple[str, str]]:
+    capabilities = (*HARMLESS_CAPABILITIES, *fabric.capabilities)
+    ours = ", ".join(fabric.capabilities) or "none"
+    devices = ", ".join(fabric.devices or fabric.gpus)
+    security = "!has(c.securityContext)"
+    return [
+        (
+            f"variables.containers.all(c, {security} || !has(c.securityContext.privileged)"
+            " || !c.securityContext.privileged)",
+            "a privileged container has the whole node: remove securityContext.privileged; devices "
+            f"come by resources.limits ({devices}), memory locking by capabilities.add [IPC_LOCK] "
+            "where the fabric needs it",
+        ),
+        (
+            f"variables.containers.all(c, {security} || !has(c.securityContext.capabilities)"
+            " || !has(c.securityContext.capabilities.add)"
+            f" || c.securityContext.capabilities.add.all(a, a in {cel.strings(capabilities)}))",
+            "a container adds a capability that reaches beyond its pod: remove it from "
+            "securityContext.capabilities.add; allowed are those of the baseline Pod Security "
+            f"Standard, SYS_PTRACE, and for this fabric ({fabric.title}): {ours}",
+        ),
+    ]
+
+
+def _volume_rule(fabric: FabricDemand, added: str) -> tuple[str, str]:
+    unmounted = (
+        f"({added} && variables.containers.all(c,"
+        " !has(c.volumeMounts) || c.volumeMounts.all(m, m.name != v.name)))"
+    )
+    passes = " || ".join(["!has(v.hostPath)", *map(_mounted, fabric.host_paths), unmounted])
+    paths = ", ".join(dict.fromkeys(p.path for p in fabric.host_paths)) or "none"
+    return (
+        f"variables.volumes.all(v, {passes})",
+        "a hostPath volume mounts the node's file system: use a PersistentVolumeClaim for data, "
+        "an emptyDir for scratch and for /dev/shm, resources.limits for devices; directories that "
+        f"this fabric ({fabric.title}) needs, mounted as its runtimes do: {paths}",
+    )
+
+
+def _host_fields(fabric: FabricDemand) -> dict[str, str]:
+    fields = {
+        "hostPID": "remove it; containers of one pod see each other by shareProcessNamespace",
+        "hostIPC": "remove it; for shared memory mount an emptyDir with medium Memory at /dev/shm",
+    }
+    if fabric.host_network is None:
+        instead = _attach(fabric) or "request the fabric's resource instead"
+        fields["hostNetwork"] = f"remove it; to reach the fabric, {instead}"
+    return fields
+
+
+def _mounted(path: MountedPath) -> str:
+    """Whether volume ``v`` is this directory, and no container has it otherwise than allowed."""
+    wanted = []
+    if path.container is not None:
+        wanted.append(f"c.name == {cel.string(path.container)}")
+    if path.read_only:
+        wanted.append("has(m.readOnly) && m.readOnly")
+    mounts = " && ".join(wanted) or "true"
+    return (
+        f"(v.hostPath.path == {cel.string(path.path)} && variables.containers.all(c,"
+        f" !has(c.volumeMounts) || c.volumeMounts.all(m, m.name != v.name || ({mounts}))))"
+    )
+
+
+def pod_policies(fabric: FabricDemand) -> dict[str, dict[str, Any]]:
+    """Policy name -> spec."""
+    found = {
+        "railhead-fabric-pod": fabric_pod_policy(fabric),
+        "railhead-parallel-job": parallel_job_policy(fabric),
+        "railhead-node-reach": node_reach_policy(fabric),
+    }
+    return {name: spec for name, spec in found.items() if spec is not None}
