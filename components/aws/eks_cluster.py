@@ -59,7 +59,8 @@ class EksCluster(pulumi.ComponentResource):
     """An EKS cluster with access entries as the only way in, and none for whoever made it.
 
     ``security_group``: the one that EKS makes and puts on the API server and every node.
-    ``access``: what must exist before anybody enters. ``kubeconfig`` is a secret.
+    ``access``: what must exist before anybody enters, and stay while anybody is inside: the way
+    to the API server as well as the right to use it. ``kubeconfig`` is a secret.
     """
 
     cluster: eks.Cluster
@@ -139,9 +140,8 @@ class EksCluster(pulumi.ComponentResource):
         self.security_group = cast(
             "pulumi.Output[str]", self.cluster.vpc_config.cluster_security_group_id
         )
-        if not public:
-            self._reach(name, platform.endpoint.from_cidrs)
-        self.access = self._entries(name, cluster)
+        reach = [] if public else self._reach(name, platform.endpoint.from_cidrs)
+        self.access = [*reach, *self._entries(name, cluster)]
         self.kubeconfig = pulumi.Output.secret(
             pulumi.Output.json_dumps(
                 pulumi.Output.all(
@@ -159,8 +159,8 @@ class EksCluster(pulumi.ComponentResource):
         )
         self.register_outputs({"cluster": self.cluster.arn})
 
-    def _reach(self, name: str, blocks: Sequence[str]) -> None:
-        for index, block in enumerate(blocks):
+    def _reach(self, name: str, blocks: Sequence[str]) -> list[pulumi.Resource]:
+        return [
             vpc.SecurityGroupIngressRule(
                 f"{name}-reach-{index}",
                 security_group_id=self.security_group,
@@ -171,6 +171,8 @@ class EksCluster(pulumi.ComponentResource):
                 description="The API server, from beside the VPC",
                 opts=pulumi.ResourceOptions(parent=self),
             )
+            for index, block in enumerate(blocks)
+        ]
 
     def _entries(self, name: str, cluster: AwsCluster) -> list[pulumi.Resource]:
         platform = cluster.platform

@@ -14,6 +14,7 @@ from components.aws.network import Nets
 from components.aws.security_groups import (
     LUSTRE_PORTS,
     NFS_PORTS,
+    EfaSecurityGroup,
     StorageSecurityGroup,
     StorageSecurityGroupArgs,
 )
@@ -41,10 +42,10 @@ class FileSystemArgs:
 
 @dataclass(frozen=True, kw_only=True)
 class LustreArgs(FileSystemArgs):
-    """Arguments of :class:`Lustre`; ``efa_group`` is the fabric's."""
+    """Arguments of :class:`Lustre`; ``efa`` is the fabric's group."""
 
     file_system: LustreFileSystem
-    efa_group: pulumi.Input[str]
+    efa: EfaSecurityGroup
 
 
 class Lustre(pulumi.ComponentResource):
@@ -62,7 +63,7 @@ class Lustre(pulumi.ComponentResource):
         super().__init__("railhead:aws:Lustre", name, None, opts)
         self.config = wanted = args.file_system
         protect = args.cluster.platform.deletion_protection
-        group = StorageSecurityGroup(
+        access = StorageSecurityGroup(
             f"{name}-access",
             StorageSecurityGroupArgs(
                 vpc_id=args.nets.vpc_id,
@@ -72,9 +73,9 @@ class Lustre(pulumi.ComponentResource):
                 nodes=args.nodes,
             ),
             opts=pulumi.ResourceOptions(parent=self),
-        ).group
+        )
         # Its servers' EFA interfaces are in the fabric's group, or nothing passes.
-        groups = [group.id, *([args.efa_group] if wanted.efa else [])]
+        groups = [access, *([args.efa] if wanted.efa else [])]
         self.file_system = fsx.LustreFileSystem(
             f"{name}-file-system",
             deployment_type="PERSISTENT_2",
@@ -89,9 +90,15 @@ class Lustre(pulumi.ComponentResource):
             copy_tags_to_backups=True,
             skip_final_backup=not protect,
             subnet_ids=args.nets.private[wanted.availability_zone],
-            security_group_ids=groups,
+            security_group_ids=[group.group.id for group in groups],
             tags={"Name": f"{args.cluster.name}-{wanted.name}"},
-            opts=pulumi.ResourceOptions(parent=self, protect=protect),
+            # FSx judges the groups' rules when it makes the file system (FSx user guide,
+            # cannot-create-fs), and clients mount by them until it is gone.
+            opts=pulumi.ResourceOptions(
+                parent=self,
+                protect=protect,
+                depends_on=[rule for group in groups for rule in group.ready],
+            ),
         )
         self.register_outputs({"file_system": self.file_system.id})
 
@@ -123,7 +130,7 @@ class Elastic(pulumi.ComponentResource):
         super().__init__("railhead:aws:Elastic", name, None, opts)
         self.config = wanted = args.file_system
         inside = pulumi.ResourceOptions(parent=self)
-        group = StorageSecurityGroup(
+        access = StorageSecurityGroup(
             f"{name}-access",
             StorageSecurityGroupArgs(
                 vpc_id=args.nets.vpc_id,
@@ -133,7 +140,7 @@ class Elastic(pulumi.ComponentResource):
                 nodes=args.nodes,
             ),
             opts=inside,
-        ).group
+        )
         self.file_system = efs.FileSystem(
             f"{name}-file-system",
             creation_token=physical_name(
@@ -162,8 +169,9 @@ class Elastic(pulumi.ComponentResource):
                 f"{name}-{zone}",
                 file_system_id=self.file_system.id,
                 subnet_id=subnet,
-                security_groups=[group.id],
-                opts=inside,
+                security_groups=[access.group.id],
+                # Whoever mounts by it is let through, from the first mount to the last.
+                opts=pulumi.ResourceOptions(parent=self, depends_on=list(access.ready)),
             )
             for zone, subnet in args.nets.regional.items()
         }

@@ -104,7 +104,7 @@ class AwsInfrastructure(pulumi.ComponentResource):
             GpuPool(
                 f"{name}-pool-{pool.name}",
                 GpuPoolArgs(
-                    **vars(shared),
+                    **{**vars(shared), "after": [*shared.after, *self.efa.ready]},
                     pool=pool,
                     efa_group=self.efa.group.id,
                 ),
@@ -161,7 +161,7 @@ class AwsInfrastructure(pulumi.ComponentResource):
                     nets=self.nets,
                     nodes=nodes,
                     file_system=wanted,
-                    efa_group=self.efa.group.id,
+                    efa=self.efa,
                 ),
                 opts=self._below,
             )

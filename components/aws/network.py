@@ -130,8 +130,7 @@ class Network(pulumi.ComponentResource):
         blocks = subnet_blocks(network.cidr, network.availability_zones)
         private = {z: self._subnet(z, blocks[z][0], public=False) for z in blocks}
         public = {z: self._subnet(z, blocks[z][1], public=True) for z in blocks}
-        self._public_routes(gateway, public)
-        nats = self._nat(gateway, public)
+        nats = self._nat(gateway, public, self._public_routes(gateway, public))
         tables, routes = self._private_routes(private, nats)
         endpoints = self._endpoints(private, tables)
         if network.transit_gateway is not None:
@@ -162,30 +161,36 @@ class Network(pulumi.ComponentResource):
 
     def _public_routes(
         self, gateway: ec2.InternetGateway, public: Mapping[str, ec2.Subnet]
-    ) -> None:
+    ) -> list[pulumi.Resource]:
         table = ec2.RouteTable(
             f"{self._name}-public",
             vpc_id=self._vpc.id,
             tags={"Name": f"{self._args.cluster}-public"},
             opts=self._inside,
         )
-        ec2.Route(
+        route = ec2.Route(
             f"{self._name}-public-out",
             route_table_id=table.id,
             destination_cidr_block="0.0.0.0/0",
             gateway_id=gateway.id,
             opts=self._inside,
         )
-        for zone, subnet in public.items():
+        associations = [
             ec2.RouteTableAssociation(
                 f"{self._name}-public-{zone}-routes",
                 route_table_id=table.id,
                 subnet_id=subnet.id,
                 opts=self._inside,
             )
+            for zone, subnet in public.items()
+        ]
+        return [route, *associations]
 
     def _nat(
-        self, gateway: ec2.InternetGateway, public: Mapping[str, ec2.Subnet]
+        self,
+        gateway: ec2.InternetGateway,
+        public: Mapping[str, ec2.Subnet],
+        routes: Sequence[pulumi.Resource],
     ) -> dict[str, ec2.NatGateway]:
         """Zone -> its NAT gateway, which may be another zone's."""
         zones = list(public)
@@ -203,8 +208,8 @@ class Network(pulumi.ComponentResource):
                 allocation_id=address.id,
                 subnet_id=public[zone].id,
                 tags={"Name": f"{self._args.cluster}-{zone}"},
-                # It has no way out before the gateway is attached.
-                opts=pulumi.ResourceOptions(parent=self, depends_on=[gateway]),
+                # Its way out is there before it, and stays while nodes use it.
+                opts=pulumi.ResourceOptions(parent=self, depends_on=[gateway, *routes]),
             )
         return {zone: made.get(zone, made[having[0]]) for zone in zones}
 

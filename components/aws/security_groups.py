@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pulumi
@@ -23,9 +24,12 @@ class EfaSecurityGroup(pulumi.ComponentResource):
 
     EFA traffic is let through by rules that name the group alone; a rule for addresses, such as
     the usual "out to anywhere", does not count, and without the second rule ranks time out.
+
+    ``ready``: the rules, which whatever talks through the group needs from its first packet on.
     """
 
     group: ec2.SecurityGroup
+    ready: Sequence[pulumi.Resource]
 
     def __init__(
         self, name: str, args: EfaSecurityGroupArgs, opts: pulumi.ResourceOptions | None = None
@@ -39,22 +43,24 @@ class EfaSecurityGroup(pulumi.ComponentResource):
             tags={"Name": f"{args.cluster}-efa"},
             opts=inside,
         )
-        vpc.SecurityGroupIngressRule(
-            f"{name}-in",
-            security_group_id=self.group.id,
-            referenced_security_group_id=self.group.id,
-            ip_protocol="-1",
-            description="EFA from the group",
-            opts=inside,
-        )
-        vpc.SecurityGroupEgressRule(
-            f"{name}-out",
-            security_group_id=self.group.id,
-            referenced_security_group_id=self.group.id,
-            ip_protocol="-1",
-            description="EFA to the group",
-            opts=inside,
-        )
+        self.ready = [
+            vpc.SecurityGroupIngressRule(
+                f"{name}-in",
+                security_group_id=self.group.id,
+                referenced_security_group_id=self.group.id,
+                ip_protocol="-1",
+                description="EFA from the group",
+                opts=inside,
+            ),
+            vpc.SecurityGroupEgressRule(
+                f"{name}-out",
+                security_group_id=self.group.id,
+                referenced_security_group_id=self.group.id,
+                ip_protocol="-1",
+                description="EFA to the group",
+                opts=inside,
+            ),
+        ]
         self.register_outputs({"group": self.group.id})
 
 
@@ -73,9 +79,13 @@ class StorageSecurityGroupArgs:
 
 
 class StorageSecurityGroup(pulumi.ComponentResource):
-    """A file system's group: its ports, from the nodes and among its own servers."""
+    """A file system's group: its ports, from the nodes and among its own servers.
+
+    ``ready``: the rules. FSx looks at them when it makes a file system, and refuses without.
+    """
 
     group: ec2.SecurityGroup
+    ready: Sequence[pulumi.Resource]
 
     def __init__(
         self, name: str, args: StorageSecurityGroupArgs, opts: pulumi.ResourceOptions | None = None
@@ -90,28 +100,32 @@ class StorageSecurityGroup(pulumi.ComponentResource):
             opts=inside,
         )
         peers = {"nodes": args.nodes, "servers": self.group.id}
+        made: list[pulumi.Resource] = []
         for first, last in args.ports:
             for who, group in peers.items():
-                vpc.SecurityGroupIngressRule(
-                    f"{name}-in-{who}-{first}",
-                    security_group_id=self.group.id,
-                    referenced_security_group_id=group,
-                    ip_protocol="tcp",
-                    from_port=first,
-                    to_port=last,
-                    description=f"{args.what} from the {who}",
-                    opts=inside,
-                )
-                vpc.SecurityGroupEgressRule(
-                    f"{name}-out-{who}-{first}",
-                    security_group_id=self.group.id,
-                    referenced_security_group_id=group,
-                    ip_protocol="tcp",
-                    from_port=first,
-                    to_port=last,
-                    description=f"{args.what} to the {who}",
-                    opts=inside,
-                )
+                made += [
+                    vpc.SecurityGroupIngressRule(
+                        f"{name}-in-{who}-{first}",
+                        security_group_id=self.group.id,
+                        referenced_security_group_id=group,
+                        ip_protocol="tcp",
+                        from_port=first,
+                        to_port=last,
+                        description=f"{args.what} from the {who}",
+                        opts=inside,
+                    ),
+                    vpc.SecurityGroupEgressRule(
+                        f"{name}-out-{who}-{first}",
+                        security_group_id=self.group.id,
+                        referenced_security_group_id=group,
+                        ip_protocol="tcp",
+                        from_port=first,
+                        to_port=last,
+                        description=f"{args.what} to the {who}",
+                        opts=inside,
+                    ),
+                ]
+        self.ready = made
         self.register_outputs({"group": self.group.id})
 
 
