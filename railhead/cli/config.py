@@ -91,20 +91,19 @@ def verify(
     Example: [bold]railhead config verify lab[/bold]
     """
     from railhead import config
-    from railhead.base.errors import ExitCode, PrerequisiteError
+    from railhead.base.errors import ExitCode
     from railhead.config.served import unserved_by
     from railhead.kube import client as kube
     from railhead.kube import nodes
-    from railhead.launch import preflight
+    from railhead.kube.published import find_contract
 
     cluster = config.load(_file(stack))
     client = kube.Cluster(_target(cluster, kubeconfig, context))
-    try:
-        promises = nodes.promised(preflight.read_contract(client))
+    contract = find_contract(client)
+    if contract is not None:
+        promises = nodes.promised(contract)
         against = "the contract in the cluster"
-    except PrerequisiteError as error:
-        if "is not in the cluster" not in error.problem:
-            raise
+    else:
         promises = nodes.described(cluster)
         against = "the stack's file; no contract is published yet, so devices were not asked for"
     verdicts = nodes.verify(promises, nodes.live(client))

@@ -102,7 +102,7 @@ def _cluster(kubeconfig: Path | None, context: str | None, lab: str | None) -> I
 def _namespaces(cluster: Cluster, namespace: str | None) -> tuple[str, ...]:
     if namespace:
         return (namespace,)
-    from railhead.launch.preflight import read_contract
+    from railhead.kube.published import read_contract
 
     contract = read_contract(cluster)
     queues = tuple(queue.namespace for queue in contract.queues)
@@ -179,8 +179,8 @@ def _describe(plan: Plan) -> str:
 def _plan(
     cluster: Cluster, job: JobFile, files: tuple[Payload, ...]
 ) -> tuple[Plan, ClusterContract]:
+    from railhead.kube.published import read_contract, read_runtime
     from railhead.launch.plan import check_job, make_plan
-    from railhead.launch.preflight import read_contract, read_runtime
 
     contract = read_contract(cluster)
     runtime = read_runtime(cluster, check_job(job, contract).name)

@@ -11,7 +11,8 @@ from typing import Any
 from railhead.base.errors import NotFoundError, did_you_mean
 from railhead.base.quantity import parse, show
 from railhead.kube import client as kube
-from railhead.launch import preflight, render
+from railhead.kube.queues import quota
+from railhead.launch import render
 from railhead.launch.plan import GPU_RESOURCE
 
 Object = dict[str, Any]
@@ -263,7 +264,7 @@ def _queue_room(cluster: kube.Cluster, namespace: str, queue: str, gpu: str) -> 
         return f"there is no queue {queue!r} in namespace {namespace}"
     if behind is None:
         return f"there is no ClusterQueue {name!r}"
-    nominal, reserved = preflight.quota(behind).get(gpu, (None, None))
+    nominal, reserved = quota(behind).get(gpu, (None, None))
     if nominal is None or reserved is None:
         return ""
     return f"queue {queue} has {show(nominal - reserved)} of {show(nominal)} free"

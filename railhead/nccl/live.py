@@ -30,7 +30,7 @@ def namespaces(cluster: kube.Cluster, namespace: str | None) -> tuple[str, ...]:
     """The one that is named, else every training namespace."""
     if namespace:
         return (namespace,)
-    from railhead.launch.preflight import read_contract
+    from railhead.kube.published import read_contract
 
     contract = read_contract(cluster)
     queues = tuple(queue.namespace for queue in contract.queues)

@@ -13,7 +13,7 @@ import pytest
 from railhead.base.errors import ExitCode
 from railhead.kube import client as kube
 from railhead.kube.client import Cluster, choose_target
-from railhead.launch import preflight
+from railhead.kube.queues import quota
 from tests.lab.jobs import CLUSTER_QUEUE, NAMESPACE, Jobs, records, sleep, unique, wait
 
 pytestmark = pytest.mark.lab
@@ -34,7 +34,7 @@ def jobs(lab_env: dict[str, str], kubeconfig: Path, tmp_path: Path) -> Iterator[
 def reserved(jobs: Jobs, resource: str) -> int:
     """What the ClusterQueue has promised of a resource."""
     queue = jobs.cluster.get(kube.kueue("", "clusterqueues", CLUSTER_QUEUE))
-    return int(preflight.quota(queue)[resource][1])
+    return int(quota(queue)[resource][1])
 
 
 def counts(workload: dict[str, Any]) -> list[int]:

@@ -1,0 +1,73 @@
+"""What the stack published in the cluster: its contract and its runtimes."""
+
+from __future__ import annotations
+
+from railhead import contract as contracts
+from railhead.base.errors import PrerequisiteError
+from railhead.contract import ClusterContract
+from railhead.kube import client as kube
+
+WHERE = f"ConfigMap {contracts.NAMESPACE}/{contracts.CONFIG_MAP}"
+
+
+def read_contract(cluster: kube.Cluster) -> ClusterContract:
+    """The contract that the cluster's stack published.
+
+    Raises:
+        PrerequisiteError: there is none, or it may not be read.
+        InputError: it is not one that this Railhead reads.
+    """
+    found = find_contract(cluster)
+    if found is None:
+        raise PrerequisiteError(
+            f"{WHERE} is not in the cluster {cluster.server} ({cluster.target.why})",
+            remedy="is this the right cluster? its stack is deployed with `pulumi up`",
+        )
+    return found
+
+
+def find_contract(cluster: kube.Cluster) -> ClusterContract | None:
+    """The contract; None where no stack has published one yet. Raises as read_contract does."""
+    path = kube.core(contracts.NAMESPACE, "configmaps", contracts.CONFIG_MAP)
+    try:
+        found = cluster.find(path)
+    except kube.ApiError as error:
+        if error.status != 403:
+            raise
+        raise PrerequisiteError(
+            f"{WHERE} may not be read: {error.message}",
+            remedy="ask the platform team; the stack lets every authenticated user read it",
+        ) from None
+    if found is None:
+        return None
+    text = (found.get("data") or {}).get(contracts.KEY)
+    if text is None:
+        raise PrerequisiteError(
+            f"{WHERE} has no key {contracts.KEY!r}; it has: {', '.join(found.get('data') or {})}",
+            remedy="run `pulumi up` on the cluster's stack again; it rewrites the contract",
+        )
+    return ClusterContract.from_json(text, where=WHERE)
+
+
+def read_runtime(cluster: kube.Cluster, name: str) -> kube.Object:
+    """The ClusterTrainingRuntime called ``name``.
+
+    Raises:
+        PrerequisiteError: the contract promises it and the cluster does not have it, or it may
+            not be read.
+    """
+    try:
+        found = cluster.find(kube.training_runtime(name))
+    except kube.ApiError as error:
+        if error.status != 403:
+            raise
+        raise PrerequisiteError(
+            f"ClusterTrainingRuntime {name!r} may not be read: {error.message}",
+            remedy="ask the platform team for `get` on clustertrainingruntimes",
+        ) from None
+    if found is None:
+        raise PrerequisiteError(
+            f"ClusterTrainingRuntime {name!r} is in the contract but not in the cluster",
+            remedy="run `pulumi up` on the cluster's stack again",
+        )
+    return found

@@ -1,0 +1,24 @@
+"""What Kueue's queues have."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from railhead.base.quantity import parse
+from railhead.kube.client import Object
+
+
+def quota(queue: Object) -> dict[str, tuple[Decimal, Decimal]]:
+    """A ClusterQueue's nominal quota and reserved amount, by resource, over all its flavors."""
+    nominal: dict[str, Decimal] = {}
+    reserved: dict[str, Decimal] = {}
+    for group in (queue.get("spec") or {}).get("resourceGroups") or []:
+        for flavor in group.get("flavors") or []:
+            for resource in flavor.get("resources") or []:
+                name = str(resource["name"])
+                nominal[name] = nominal.get(name, Decimal(0)) + parse(resource["nominalQuota"])
+    for flavor in (queue.get("status") or {}).get("flavorsReservation") or []:
+        for resource in flavor.get("resources") or []:
+            name = str(resource["name"])
+            reserved[name] = reserved.get(name, Decimal(0)) + parse(resource.get("total", 0))
+    return {name: (amount, reserved.get(name, Decimal(0))) for name, amount in nominal.items()}

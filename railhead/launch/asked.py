@@ -1,0 +1,41 @@
+"""What the checks before a launch are asked about, and what several of them do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from railhead.base.finding import Finding
+from railhead.contract import ClusterContract
+from railhead.kube import client as kube
+from railhead.launch.plan import Plan
+
+Object = kube.Object
+UP_AGAIN = "run `pulumi up` on the cluster's stack again"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """A plan, and the cluster that it is for.
+
+    Args:
+        found: what the checks before this one found.
+    """
+
+    cluster: kube.Cluster
+    plan: Plan
+    contract: ClusterContract
+    found: tuple[Finding, ...] = ()
+
+
+def existing(asked: Asked, name: str, path: str, what: str) -> tuple[Finding, Object | None]:
+    """Whether what the stack should have made is there, and the object."""
+    try:
+        found = asked.cluster.find(path)
+    except kube.ApiError as error:
+        if error.status != 403:
+            raise
+        return Finding(name=name, passed=None, text=f"{what} may not be read"), None
+    if found is None:
+        text = f"{what} is not there"
+        return Finding(name=name, passed=False, text=text, remedy=UP_AGAIN), None
+    return Finding(name=name, passed=True, text=f"{what} is there"), found

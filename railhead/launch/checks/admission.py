@@ -1,0 +1,27 @@
+"""Would the cluster's own admission take the job? Asked as a dry run; nothing is stored."""
+
+from __future__ import annotations
+
+from railhead.base.finding import Finding
+from railhead.kube import client as kube
+from railhead.launch import render
+from railhead.launch.asked import Asked
+
+ORDER = 90
+
+
+def check(asked: Asked) -> list[Finding]:
+    """Asked last, and only of a job that makes sense: its answer is the least readable."""
+    if any(finding.passed is False for finding in asked.found):
+        return []
+    plan = asked.plan
+    try:
+        asked.cluster.create(kube.trainjobs(plan.namespace), render.train_job(plan), dry_run=True)
+    except kube.ApiError as error:
+        if error.status in kube.TRANSIENT:
+            raise
+        text = f"the cluster refuses the job: {error.message}"
+        remedy = error.remedy or "the message above names the field"
+        return [Finding(name="admission", passed=False, text=text, remedy=remedy)]
+    text = "the cluster's admission takes the job"
+    return [Finding(name="admission", passed=True, text=text)]
