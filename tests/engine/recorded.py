@@ -69,6 +69,8 @@ class Project:
             "RAILHEAD_CACHE": str(folder / "cache"),
             "AWS_REGION": "us-east-1",
             JOURNAL: str(self.journal),
+            # This checkout's code, whichever one the virtual environment was made for.
+            "PYTHONPATH": str(REPO),
             "LANG": "C.UTF-8",
         }
         self.run("stack", "init", stack)

@@ -1,0 +1,117 @@
+"""States of the stacks as an earlier version left them, and what the present code would do to them.
+
+``before/<stack>.json.gz.base64`` is what ``pulumi stack export`` gave at commit 203d95d on the
+recording providers. ``before/<stack>.expected.txt`` lists every operation of today's preview on it
+that is not ``same`` or ``read``, below a comment line that says why. Write the lists anew, with
+the comments kept::
+
+    python -m tests.engine.before_states [STACK...]
+
+New lines go below a comment of their own, which the test refuses until it says why. With
+``--record``, run in a checkout of another commit, the states themselves are written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import gzip
+import json
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.components.recording import STACKS
+from tests.engine.recorded import Project
+
+BEFORE = Path(__file__).with_name("before")
+UNEXPLAINED = "# why?"
+_FOLDER = "@FOLDER@"
+# Where and when the engine was told of a resource says nothing of what it is.
+_LEFT_OUT = ("created", "modified", "sourcePosition", "stackTrace")
+# What leaves all as it is, and the parts of a replacement, which is listed as one operation.
+_UNLISTED = ("same", "read", "create-replacement", "delete-replaced")
+
+
+def expected_file(stack: str) -> Path:
+    """The list of a stack's expected operations."""
+    return BEFORE / f"{stack}.expected.txt"
+
+
+def record(stack: str, folder: Path) -> bytes:
+    """Make the stack with the present code; its state, without paths, times and ciphertexts."""
+    project = Project(folder, stack)
+    project.up()
+    state = json.loads(
+        project.run("stack", "export", "--show-secrets").replace(str(folder), _FOLDER)
+    )
+    deployment = state["deployment"]
+    del deployment["manifest"]
+    for resource in deployment["resources"]:
+        for key in _LEFT_OUT:
+            resource.pop(key, None)
+    packed = gzip.compress(json.dumps(state, sort_keys=True).encode(), mtime=0)
+    return base64.encodebytes(packed)
+
+
+def operations(stack: str, folder: Path) -> list[str]:
+    """What the present code would do to the recorded state: ``OPERATION TYPE NAME``, sorted."""
+    project = Project(folder, stack)
+    packed = base64.decodebytes((BEFORE / f"{stack}.json.gz.base64").read_bytes())
+    state = gzip.decompress(packed).decode()
+    file = folder / "before.json"
+    file.write_text(state.replace(_FOLDER, str(folder)))
+    project.run("stack", "import", "--file", str(file))
+    steps = [step for step in project.preview().steps if step[0] not in _UNLISTED]
+    assert not project.entries(), "a preview made something"
+    return sorted(f"{operation} {_type_and_name(urn)}" for operation, urn in steps)
+
+
+def _type_and_name(urn: str) -> str:
+    _, _, types, name = urn.split("::", 3)
+    return f"{types.rsplit('$', 1)[-1]} {name}"
+
+
+def read_expected(text: str) -> dict[str, str]:
+    """Operation -> the comment that it stands below, which is empty where there is none."""
+    why, found = "", {}
+    for line in text.splitlines():
+        if line.startswith("#"):
+            why = line
+        elif line:
+            found[line] = why
+    return found
+
+
+def write_expected(now: Iterable[str], before: dict[str, str]) -> str:
+    """The operations of ``now`` below the comments that they had ``before``."""
+    groups: dict[str, list[str]] = {}
+    for line in sorted(now):
+        groups.setdefault(before.get(line) or UNEXPLAINED, []).append(line)
+    order = [*dict.fromkeys(before.values()), UNEXPLAINED]
+    return "\n".join(
+        "\n".join([why, *groups[why], ""]) for why in dict.fromkeys(order) if why in groups
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Write the lists of the stacks named, else of all."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("stacks", nargs="*", metavar="STACK", help="one that is shipped")
+    parser.add_argument("--record", action="store_true", help="write the states, not the lists")
+    chosen: Any = parser.parse_args(arguments)
+    for stack in chosen.stacks or STACKS:
+        with tempfile.TemporaryDirectory() as folder:
+            if chosen.record:
+                (BEFORE / f"{stack}.json.gz.base64").write_bytes(record(stack, Path(folder)))
+                continue
+            file = expected_file(stack)
+            before = read_expected(file.read_text()) if file.exists() else {}
+            file.write_text(write_expected(operations(stack, Path(folder)), before))
+
+
+if __name__ == "__main__":
+    main()
