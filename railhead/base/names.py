@@ -16,7 +16,8 @@ PUBLISHED_LABEL = "railhead.dev/published"
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 # Kueue puts it on every pod of a workload that it admitted.
 PODSET_LABEL = "kueue.x-k8s.io/podset"
-# The one replicated job of a runtime, and the container that Trainer fills in.
+# The one replicated job of a runtime (Trainer's pkg/constants, Node), and the container that
+# Trainer fills in.
 TRAINER_JOB = "node"
 TRAINER_CONTAINER = "node"
 

@@ -12,10 +12,10 @@ from railhead import __version__
 from railhead.base.errors import ExitCode, RailheadError
 from railhead.cli.catalog import app as catalog_app
 from railhead.cli.config import app as config_app
+from railhead.cli.nccl import app as nccl_app
 from railhead.diagnose import cli as diagnose_cli
 from railhead.lab.cli import app as lab_app
 from railhead.launch import cli as launch_cli
-from railhead.nccl.cli import app as nccl_app
 
 app = typer.Typer(
     name="railhead",

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from railhead.diagnose.model import NAMED, Finding
     from railhead.diagnose.ranking import rank, signs
+    from railhead.diagnose.reading import read
 
-__all__ = ["NAMED", "Finding", "rank", "signs"]
+__all__ = ["NAMED", "Finding", "rank", "read", "signs"]
 
 
 def __getattr__(name: str) -> Any:
@@ -17,6 +18,10 @@ def __getattr__(name: str) -> Any:
         from railhead.diagnose import ranking
 
         return getattr(ranking, name)
+    if name == "read":
+        from railhead.diagnose import reading
+
+        return reading.read
     if name in ("NAMED", "Finding"):
         from railhead.diagnose import model
 

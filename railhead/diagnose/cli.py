@@ -71,7 +71,7 @@ def diagnose(
     from railhead.diagnose import bundle, inputs, report
     from railhead.diagnose.observations import observe
     from railhead.diagnose.ranking import rank
-    from railhead.nccl.build import build
+    from railhead.diagnose.reading import read
 
     with ExitStack() as stack:
         objects: Objects | None = None
@@ -85,7 +85,7 @@ def diagnose(
         if job or pod:
             live, objects = _live(stack, job, pod, namespace, kubeconfig, context, lab)
             sources += live
-        reading = build(sources)
+        reading = read(sources)
         seen = inputs.merge(sorted_out.everything(), observe(objects) if objects else {})
         findings = rank(reading, observed=seen)
         skipped = [*sorted_out.skipped, *(objects.unreadable if objects else [])]
@@ -140,15 +140,16 @@ def _live(
 ) -> tuple[list[Source], Objects]:
     """The logs and the objects of a job or a pod; no log is no reason to stop."""
     from railhead.base.errors import NotFoundError
-    from railhead.diagnose import objects
-    from railhead.nccl import live
+    from railhead.diagnose import live, objects
+    from railhead.kube.client import opened
+    from railhead.kube.published import namespaces
 
-    cluster = stack.enter_context(live.cluster(kubeconfig, context, lab))
-    namespaces = live.namespaces(cluster, namespace)
+    cluster = stack.enter_context(opened(kubeconfig, context, lab))
+    among = namespaces(cluster, namespace)
     if job:
-        found = objects.of_job(cluster, namespaces, job)
+        found = objects.of_job(cluster, among, job)
     else:
-        found = objects.of_pod(cluster, namespaces, pod or "")
+        found = objects.of_pod(cluster, among, pod or "")
     try:
         if job:
             return live.of_job(cluster, (found.namespace,), job), found

@@ -11,7 +11,7 @@ from urllib.parse import quote
 from railhead import contract as contracts
 from railhead.base.errors import NotFoundError, PrerequisiteError, RailheadError
 from railhead.kube import client as kube
-from railhead.launch import state
+from railhead.kube import jobs
 
 Object = dict[str, Any]
 
@@ -96,17 +96,17 @@ def of_job(cluster: kube.Cluster, namespaces: tuple[str, ...], name: str) -> Obj
     Raises:
         NotFoundError: no namespace has such a job.
     """
-    job = state.find_job(cluster, namespaces, name)
+    job = jobs.find_job(cluster, namespaces, name)
     namespace = job["metadata"]["namespace"]
     found = Objects(namespace=namespace, job=job)
     found.pods = _list(
-        cluster, found, kube.core(namespace, "pods"), selector=f"{state.JOBSET_LABEL}={name}"
+        cluster, found, kube.core(namespace, "pods"), selector=f"{jobs.JOBSET_LABEL}={name}"
     )
     found.workloads = _list(
         cluster,
         found,
         kube.kueue(namespace, "workloads"),
-        selector=f"{state.UID_LABEL}={job['metadata']['uid']}",
+        selector=f"{jobs.UID_LABEL}={job['metadata']['uid']}",
     )
     return _around(cluster, found)
 
@@ -122,13 +122,13 @@ def of_pod(cluster: kube.Cluster, namespaces: tuple[str, ...], name: str) -> Obj
         if pod is None:
             continue
         found = Objects(namespace=namespace, pods=[pod])
-        group = (pod["metadata"].get("labels") or {}).get(state.JOBSET_LABEL)
+        group = (pod["metadata"].get("labels") or {}).get(jobs.JOBSET_LABEL)
         if group:
             found.pods = _list(
                 cluster,
                 found,
                 kube.core(namespace, "pods"),
-                selector=f"{state.JOBSET_LABEL}={group}",
+                selector=f"{jobs.JOBSET_LABEL}={group}",
             ) or [pod]
         return _around(cluster, found)
     raise NotFoundError(

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
+from railhead.base.names import TRAINER_CONTAINER
 from railhead.base.quantity import parse
 from railhead.diagnose.model import Proof
 from railhead.diagnose.objects import Object, Objects
-from railhead.launch import state
 
 Seen = dict[str, tuple[Proof, ...]]
 
@@ -99,7 +99,7 @@ def _trainers(pod: Object) -> list[Object]:
     """The containers that train: those with a GPU, else Railhead's own, else the first."""
     containers = _list(pod.get("spec"), "containers")
     with_gpu = [c for c in containers if any(name.endswith("/gpu") for name in _requests(c))]
-    named = [c for c in containers if c.get("name") == state.CONTAINER]
+    named = [c for c in containers if c.get("name") == TRAINER_CONTAINER]
     return with_gpu or named or containers[:1]
 
 

@@ -523,6 +523,16 @@ class Cluster:
             raise TimeoutError(str(error)) from None
 
 
+@contextmanager
+def opened(kubeconfig: Path | None, context: str | None, lab: str | None) -> Iterator[Cluster]:
+    """The cluster that a command's options mean, closed at the end."""
+    cluster = Cluster(choose_target(kubeconfig=kubeconfig, context=context, lab=lab))
+    try:
+        yield cluster
+    finally:
+        cluster.close()
+
+
 def _lines(response: httpx.Response) -> Iterator[str]:
     # httpx's own line splitter breaks lines at every Unicode separator; a log line ends at \n only.
     rest = b""

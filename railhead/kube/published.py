@@ -71,3 +71,12 @@ def read_runtime(cluster: kube.Cluster, name: str) -> kube.Object:
             remedy="run `pulumi up` on the cluster's stack again",
         )
     return found
+
+
+def namespaces(cluster: kube.Cluster, namespace: str | None) -> tuple[str, ...]:
+    """The one that is named, else every training namespace of the contract."""
+    if namespace:
+        return (namespace,)
+    contract = read_contract(cluster)
+    queues = tuple(queue.namespace for queue in contract.queues)
+    return tuple(dict.fromkeys((*queues, *contract.namespaces)))

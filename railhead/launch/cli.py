@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,10 +16,10 @@ from railhead.base.errors import RailheadError
 if TYPE_CHECKING:
     from railhead.contract import ClusterContract
     from railhead.kube.client import Cluster
+    from railhead.kube.jobs import JobState
     from railhead.launch.job import JobFile, Payload
     from railhead.launch.logs import Gang, Line
     from railhead.launch.plan import Plan
-    from railhead.launch.state import JobState
 
 JOB_FILE_EXAMPLE = """\
 name: torch-ddp
@@ -88,25 +87,18 @@ def _dump(value: Any) -> None:
     _out(json.dumps(value, indent=1, sort_keys=True))
 
 
-@contextmanager
-def _cluster(kubeconfig: Path | None, context: str | None, lab: str | None) -> Iterator[Cluster]:
-    from railhead.kube.client import Cluster, choose_target
+def _cluster(
+    kubeconfig: Path | None, context: str | None, lab: str | None
+) -> AbstractContextManager[Cluster]:
+    from railhead.kube.client import opened
 
-    cluster = Cluster(choose_target(kubeconfig=kubeconfig, context=context, lab=lab))
-    try:
-        yield cluster
-    finally:
-        cluster.close()
+    return opened(kubeconfig, context, lab)
 
 
 def _namespaces(cluster: Cluster, namespace: str | None) -> tuple[str, ...]:
-    if namespace:
-        return (namespace,)
-    from railhead.kube.published import read_contract
+    from railhead.kube.published import namespaces
 
-    contract = read_contract(cluster)
-    queues = tuple(queue.namespace for queue in contract.queues)
-    return tuple(dict.fromkeys((*queues, *contract.namespaces)))
+    return namespaces(cluster, namespace)
 
 
 def _since(seconds: int) -> str:
@@ -269,13 +261,14 @@ def _submit(
     timeout: float | None,
     as_json: bool,
 ) -> None:
-    from railhead.launch import state, submit
+    from railhead.kube import jobs
+    from railhead.launch import submit
 
     job = submit.submit(cluster, plan)
     _say(f"created TrainJob {plan.namespace}/{plan.name}")
     if not (follow or wait):
         if as_json:
-            _dump(state.read_state(cluster, job).to_json())
+            _dump(jobs.read_state(cluster, job).to_json())
         _say(f"see it with `railhead status {plan.name}` and `railhead logs {plan.name} --follow`")
         return
     try:
@@ -324,8 +317,8 @@ def _verdict(cluster: Cluster, name: str, last: JobState | None, *, shown: bool)
     Raises:
         RailheadError: it did not complete.
     """
+    from railhead.kube.jobs import Phase
     from railhead.launch import logs
-    from railhead.launch.state import Phase
 
     if last is not None and last.phase is Phase.COMPLETED:
         _say(f"{name} completed in {_since(last.age())}")
@@ -377,11 +370,11 @@ def status(
 
 
 def _read(cluster: Cluster, namespaces: tuple[str, ...], name: str | None) -> list[JobState]:
-    from railhead.launch import state
+    from railhead.kube import jobs
 
     if name is None:
-        return state.read_states(cluster, namespaces)
-    return [state.read_state(cluster, state.find_job(cluster, namespaces, name))]
+        return jobs.read_states(cluster, namespaces)
+    return [jobs.read_state(cluster, jobs.find_job(cluster, namespaces, name))]
 
 
 def _show(states: list[JobState], *, detailed: bool, as_json: bool) -> None:
@@ -469,12 +462,13 @@ def logs(
 
     Exits 0 when the logs were read, whatever became of the job; 5 when there is no such job.
     """
+    from railhead.kube import jobs
     from railhead.launch import logs as reading
-    from railhead.launch import state, submit
+    from railhead.launch import submit
 
     with _cluster(kubeconfig, context, lab) as cluster:
-        job = state.find_job(cluster, _namespaces(cluster, namespace), name)
-        now = state.read_state(cluster, job)
+        job = jobs.find_job(cluster, _namespaces(cluster, namespace), name)
+        now = jobs.read_state(cluster, job)
         selection = reading.select(now, rank=rank, node=node)
         if not follow:
             for line in reading.read(cluster, now, selection, tail=tail):
@@ -516,10 +510,11 @@ def cancel(
 
     Exits 0 when nothing of it is left, 5 when there is no such job, 7 when its pods do not go.
     """
-    from railhead.launch import state, submit
+    from railhead.kube import jobs
+    from railhead.launch import submit
 
     with _cluster(kubeconfig, context, lab) as cluster:
-        job = state.find_job(cluster, _namespaces(cluster, namespace), name)
+        job = jobs.find_job(cluster, _namespaces(cluster, namespace), name)
         done = submit.cancel(cluster, job, timeout_seconds=timeout, progress=_say)
     if as_json:
         _dump(

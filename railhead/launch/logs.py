@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from railhead.base.errors import InputError, PrerequisiteError, RailheadError, TimedOutError
+from railhead.base.names import TRAINER_CONTAINER
 from railhead.kube import client as kube
-from railhead.launch import state
-from railhead.launch.state import JobState, Node
+from railhead.kube import jobs
+from railhead.kube.jobs import JobState, Node
 
 # torchrun with --tee puts `[<role><local rank>]:` in front of a process's lines.
 RANK_PREFIX = re.compile(r"\[[A-Za-z_-]*?(\d+)\]:")
@@ -114,7 +115,7 @@ class _Tail:
         with self._cluster.log_lines(
             self._namespace,
             self._node.pod,
-            container=state.CONTAINER,
+            container=TRAINER_CONTAINER,
             follow=True,
             since_time=_second(self._last) if self._last else None,
             tail=None if self._last else self._tail,
@@ -130,7 +131,7 @@ class _Tail:
         pod = self._cluster.find(kube.core(self._namespace, "pods", self._node.pod))
         if pod is None or pod["metadata"]["uid"] != self._node.uid:
             return True
-        now = state.read_node(pod)
+        now = jobs.read_node(pod)
         return now.ended or now.restarts != self._node.restarts
 
     def _run(self) -> None:
@@ -275,7 +276,7 @@ def read(
             with cluster.log_lines(
                 job.namespace,
                 node.pod,
-                container=state.CONTAINER,
+                container=TRAINER_CONTAINER,
                 follow=False,
                 tail=tail,
                 quiet_seconds=60.0,

@@ -6,17 +6,15 @@ import base64
 import re
 from typing import Any
 
+from railhead.base.names import QUEUE_LABEL, TRAINER_JOB
 from railhead.launch.job import WORKSPACE
 from railhead.launch.plan import Plan
 
 Object = dict[str, Any]
 
-QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 JOB_LABEL = "railhead.dev/job"
 MANAGED_BY = {"app.kubernetes.io/managed-by": "railhead"}
 PATCH_MANAGER = "railhead.dev/launch"
-# The replicated job that Trainer's runtimes give to the trainer (pkg/constants, Node).
-REPLICATED_JOB = "node"
 VOLUME = "railhead-files"
 
 
@@ -94,8 +92,8 @@ def _placement(plan: Plan) -> Object:
         ],
     }
     if plan.placement_field == "podTemplateOverrides":
-        return {"podTemplateOverrides": [{"targetJobs": [{"name": REPLICATED_JOB}], "spec": pod}]}
-    job = {"name": REPLICATED_JOB, "template": {"spec": {"template": {"spec": pod}}}}
+        return {"podTemplateOverrides": [{"targetJobs": [{"name": TRAINER_JOB}], "spec": pod}]}
+    job = {"name": TRAINER_JOB, "template": {"spec": {"template": {"spec": pod}}}}
     return {
         "runtimePatches": [
             {

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from railhead.base.errors import PrerequisiteError, TimedOutError
 from railhead.kube import client as kube
-from railhead.launch import render, state
+from railhead.kube import jobs
+from railhead.kube.jobs import JobState, Phase
+from railhead.launch import render
 from railhead.launch.plan import Plan
-from railhead.launch.state import JobState, Phase
 
 POLL_SECONDS = 1.0
 # Reading a cluster's state fails now and then while its API server restarts; a job outlives that.
@@ -59,7 +60,7 @@ def watch(
             current = cluster.find(kube.trainjobs(namespace, name))
             if current is None or current["metadata"]["uid"] != job["metadata"]["uid"]:
                 return
-            now = state.read_state(cluster, current)
+            now = jobs.read_state(cluster, current)
         except (kube.ApiError, PrerequisiteError):
             if time.monotonic() - last_answer > PATIENCE_SECONDS:
                 raise
@@ -93,7 +94,7 @@ def leftovers(cluster: kube.Cluster, namespace: str, name: str, uid: str) -> lis
     job = cluster.find(kube.trainjobs(namespace, name))
     if job is not None and job["metadata"]["uid"] == uid:
         found.append(f"TrainJob {name}")
-    pods = cluster.list(kube.core(namespace, "pods"), selector=f"{state.JOBSET_LABEL}={name}")
+    pods = cluster.list(kube.core(namespace, "pods"), selector=f"{jobs.JOBSET_LABEL}={name}")
     found += [f"pod {pod['metadata']['name']}" for pod in pods]
     if cluster.find(kube.jobset(namespace, name)) is not None:
         found.append(f"JobSet {name}")
@@ -122,7 +123,7 @@ def cancel(
     """
     metadata = job["metadata"]
     namespace, name, uid = metadata["namespace"], metadata["name"], metadata["uid"]
-    before = state.read_state(cluster, job)
+    before = jobs.read_state(cluster, job)
     begin = time.monotonic()
     cluster.delete(kube.trainjobs(namespace, name), propagation="Foreground")
     files = kube.core(namespace, "configmaps", render.files_name(name))

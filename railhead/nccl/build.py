@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from railhead.nccl import trouble
 from railhead.nccl.details import details, notes
 from railhead.nccl.facts import SIGNS, Facts
-from railhead.nccl.reading import Claim, Note, Reading
+from railhead.nccl.reading import Note, Reading
 from railhead.nccl.scan import Scanner, Sink
 from railhead.nccl.signs import Sign
 from railhead.nccl.sources import Source, resolve
 from railhead.nccl.transport import Judge
-from railhead.nccl.verdict import WEAK, Verdict
+from railhead.nccl.verdict import Verdict
 
 
 def build(
@@ -28,7 +27,7 @@ def build(
     """Read logs; see :func:`railhead.nccl.read`."""
     facts = Facts()
     sinks: dict[str, Sink] = {sign.id: partial(facts.take, sign.id) for sign in SIGNS}
-    known = {sign.id: sign for sign in (*SIGNS, *trouble.SIGNS, *cause_signs(), *signs)}
+    known = {sign.id: sign for sign in (*SIGNS, *trouble.SIGNS, *signs)}
     scanner = Scanner(
         tuple(known.values()),
         sinks=sinks,
@@ -43,7 +42,7 @@ def build(
     transport = judge.transport()
     gdr, finer = judge.gdr(transport)
     verdict = Verdict(facts, scan.hits, judge, transport, gdr, scan.last).claim()
-    reading = Reading(
+    return Reading(
         transport=transport.value,
         gdr=gdr.value,
         verdict=verdict.value,
@@ -69,35 +68,3 @@ def build(
         engine=scan.engine,
         sampled=scan.sampled,
     )
-    return with_causes(reading)
-
-
-# Verdicts that follow from a cause, whatever else the lines show.
-OVERRULING = ("init-failure", "timeout", "other")
-
-
-def cause_signs() -> tuple[Sign, ...]:
-    """The signs of the known causes."""
-    try:
-        from railhead.diagnose import signs
-    except ImportError:
-        return ()
-    return tuple(signs())
-
-
-def with_causes(reading: Reading) -> Reading:
-    """The reading with its likeliest causes."""
-    try:
-        from railhead.diagnose import rank
-    except ImportError:
-        return reading
-    causes = tuple(rank(reading))
-    named = next((one for one in causes if one.named), None)
-    reading = replace(reading, causes=causes, cause=named.cause.id if named else None)
-    verdict = reading.claims["verdict"]
-    implied = named.cause.verdict if named is not None else None
-    if named is None or implied not in OVERRULING or verdict.grade != WEAK:
-        return reading
-    lines = tuple(at for proof in named.evidence for at in reading.hits.evidence(proof.id)[:1])
-    claim = Claim(value=implied, why=f"{named.cause.title}: {named.because}", evidence=lines[:2])
-    return replace(reading, verdict=implied, claims={**reading.claims, "verdict": claim})

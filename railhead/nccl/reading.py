@@ -83,9 +83,9 @@ class Reading:
         communicators: those that were seen.
         ranks: the size of the job where some line tells it.
         nodes: the hosts, pods or addresses that wrote lines.
-        hits: every sign that was seen, of this package and of `railhead.diagnose`.
-        cause: the likeliest cause's id, None when none is likely enough.
-        causes: what `railhead.diagnose` makes of it, best first.
+        hits: every sign that was seen, of this package and of those that were asked for.
+        cause: the likeliest cause's id; None when none is likely enough, or none was looked for.
+        causes: what a diagnosis makes of it, best first; empty where none was made.
         notes: what disagrees, is set and should not be, or was not used.
         files: the inputs' names.
         lines: how many were read; None when they were not all counted.
@@ -117,7 +117,7 @@ def read(inputs: Iterable[Path | str], *, signs: Sequence[Sign] = ()) -> Reading
 
     Args:
         inputs: paths of files or directories, ``-`` for standard input.
-        signs: what to look for besides this package's own and the causes' signs.
+        signs: what to look for besides this package's own signs.
 
     Raises:
         NotFoundError: an input does not exist.

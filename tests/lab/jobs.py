@@ -18,8 +18,8 @@ from typing import Any
 import yaml
 
 from railhead.kube import client as kube
+from railhead.kube import jobs
 from railhead.kube.client import Cluster
-from railhead.launch import state
 
 NAMESPACE = "training"
 QUEUE = "training"
@@ -144,21 +144,21 @@ class Jobs:
         found: dict[str, Any] = json.loads(done.stdout)
         return found
 
-    def state(self, name: str) -> state.JobState:
+    def state(self, name: str) -> jobs.JobState:
         """The job's state, read in this process."""
         found = self.cluster.get(kube.trainjobs(NAMESPACE, name))
-        return state.read_state(self.cluster, found)
+        return jobs.read_state(self.cluster, found)
 
     def pods(self, name: str) -> list[dict[str, Any]]:
         """The job's pods, as the API server has them."""
         return self.cluster.list(
-            kube.core(NAMESPACE, "pods"), selector=f"{state.JOBSET_LABEL}={name}"
+            kube.core(NAMESPACE, "pods"), selector=f"{jobs.JOBSET_LABEL}={name}"
         )
 
     def workload(self, name: str) -> dict[str, Any]:
         """Kueue's Workload of a job, once there is one."""
         uid = self.cluster.get(kube.trainjobs(NAMESPACE, name))["metadata"]["uid"]
-        selector = f"{state.UID_LABEL}={uid}"
+        selector = f"{jobs.UID_LABEL}={uid}"
         path = kube.kueue(NAMESPACE, "workloads")
         wait(lambda: bool(self.cluster.list(path, selector=selector)), 30, f"{name}'s Workload")
         return self.cluster.list(path, selector=selector)[0]

@@ -103,7 +103,7 @@ def load(part: str) -> list[Labelled]:
 
 def read_all(logs: Iterable[Labelled]) -> list[Result]:
     """Read every log as `railhead nccl read --json` does."""
-    from railhead.nccl import read
+    from railhead.diagnose import read
 
     results = []
     for log in logs:

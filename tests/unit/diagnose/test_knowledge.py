@@ -10,13 +10,12 @@ from typing import get_args
 import pytest
 from pydantic import BaseModel
 
-from railhead.diagnose import facts, ranking, table
+from railhead.diagnose import facts, ranking, read, table
 from railhead.diagnose.facts import FACTS
 from railhead.diagnose.knowledge import CAUSES, CLUES, OBSERVATIONS, SHARED
 from railhead.diagnose.model import LISTED, NAMED, VERDICTS, Cause, Clue, Finding, Proof
 from railhead.launch.job import JobFile
 from railhead.model.cluster import Cluster
-from railhead.nccl import read
 from tests.unit.diagnose.cases import CASES, FURTHER, HEALTHY, LOOK_ALIKES, Seen
 
 KNOWN = {*CLUES, *FACTS, *OBSERVATIONS, *SHARED}

@@ -11,8 +11,8 @@ import pytest
 
 from railhead import cli
 from railhead.base.errors import ExitCode
+from railhead.diagnose import live
 from railhead.kube import client as kube
-from railhead.nccl import live
 from railhead.nccl.sources import Source
 from tests.unit.nccl import logs
 

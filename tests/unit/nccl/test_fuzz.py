@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from railhead.diagnose import read, signs
 from railhead.nccl import lines, report, scan, sources
-from railhead.nccl.build import build, cause_signs
 from railhead.nccl.facts import SIGNS
 from railhead.nccl.reading import Reading
 from railhead.nccl.trouble import SIGNS as TROUBLE_SIGNS
@@ -62,7 +62,7 @@ def check(reading: Reading) -> None:
 def test_any_bytes_are_read(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "log"
     path.write_bytes(data)
-    check(build([path]))
+    check(read([path]))
 
 
 @SLOW
@@ -82,7 +82,7 @@ def test_real_lines_cut_spliced_and_spoilt(tmp_path: Path, data: st.DataObject) 
         text[at:end] = piece
     path = tmp_path / "log"
     path.write_bytes(bytes(text))
-    check(build([path]))
+    check(read([path]))
 
 
 @SLOW
@@ -92,7 +92,7 @@ def test_damaged_archives(tmp_path: Path, keep: int, flip: int, value: int) -> N
     packed[flip % len(packed)] = value
     path = tmp_path / "log.gz"
     path.write_bytes(bytes(packed[: len(packed) - keep % len(packed)]))
-    check(build([path]))
+    check(read([path]))
 
 
 @SLOW
@@ -118,7 +118,7 @@ def test_blocks_hold_every_byte_once(tmp_path: Path, data: bytes, size: int, nat
             got += bytes(block.view)
             block.free()
         assert got == path.read_bytes()
-        check(build([path], native=native))
+        check(read([path], native=native))
 
 
 EVIL = (
@@ -144,7 +144,7 @@ def test_no_pattern_backtracks_without_bound(evil: bytes) -> None:
     which is all that a pattern ever sees, must be over at once."""
     import time
 
-    for sign in (*SIGNS, *TROUBLE_SIGNS, *cause_signs()):
+    for sign in (*SIGNS, *TROUBLE_SIGNS, *signs()):
         begin = time.process_time()
         sign.regex.search(evil[: scan.MESSAGE_BYTES])
         assert time.process_time() - begin < 0.5, sign.id

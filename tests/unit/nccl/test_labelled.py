@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from railhead.nccl.build import build
+from railhead.diagnose import read
 
 LOGS = Path(__file__).resolve().parents[4] / "shared" / "nccl-logs"
 # What is right of 46, as measured; and what is claimed and wrong. One of the wrong transports is
@@ -25,7 +25,7 @@ def test_labelled_logs_are_read_as_labelled() -> None:
     with (LOGS / "INDEX.tsv").open() as index:
         rows = list(csv.DictReader(index, delimiter="\t"))
     for row in rows:
-        reading = build([LOGS / row["file"]])
+        reading = read([LOGS / row["file"]])
         for key in RIGHT:
             got = getattr(reading, key)
             right[key] += got == row[key]

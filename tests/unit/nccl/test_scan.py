@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from railhead.base.errors import InputError, NotFoundError, PrerequisiteError
+from railhead.diagnose import read
 from railhead.nccl import engines, lines, scan, sources
-from railhead.nccl.build import build
 from railhead.nccl.scan import Scanner
 from railhead.nccl.signs import Sign
 from tests.unit.nccl import logs
@@ -126,7 +126,7 @@ def test_compression_is_told_by_the_first_bytes(
 ) -> None:
     path = tmp_path / "log"
     path.write_bytes(pack("\n".join(logs.healthy()).encode()))
-    reading = build([path])
+    reading = read([path])
     assert (reading.transport, reading.verdict, reading.notes) == ("ib", "ok", ())
     assert reading.lines == len(logs.healthy()) - 1
 
@@ -135,7 +135,7 @@ def test_compression_is_told_by_the_first_bytes(
 def test_utf16_is_read(tmp_path: Path, coding: str) -> None:
     path = tmp_path / "log"
     path.write_bytes("\r\n".join(logs.healthy()).encode(coding))
-    assert build([path]).transport == "ib"
+    assert read([path]).transport == "ib"
 
 
 def test_a_cut_archive_gives_what_it_holds_and_says_so(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_a_cut_archive_gives_what_it_holds_and_says_so(tmp_path: Path) -> None:
     path = tmp_path / "log.gz"
     packed = gzip.compress(text.encode())
     path.write_bytes(packed[: len(packed) * 2 // 3])
-    reading = build([path])
+    reading = read([path])
     assert reading.transport == "ib"
     assert [note.id for note in reading.notes] == ["input-cut"]
 
@@ -158,7 +158,7 @@ def test_zstd_without_its_library_is_refused(
     path.write_bytes(b"\x28\xb5\x2f\xfd" + b"\0" * 50)
     monkeypatch.setitem(sys.modules, "zstandard", None)
     with pytest.raises(PrerequisiteError, match="zstandard"):
-        build([path])
+        read([path])
 
 
 def test_folders_patterns_and_what_is_not_there(tmp_path: Path) -> None:
@@ -166,15 +166,15 @@ def test_folders_patterns_and_what_is_not_there(tmp_path: Path) -> None:
     inner.mkdir(parents=True)
     logs.write(inner / "a.log", logs.healthy())
     logs.write(tmp_path / "ranks" / "b.log", ["x"])
-    assert len(build([tmp_path / "ranks"]).files) == 2
-    assert build([str(tmp_path / "ranks" / "*" / "*.log")]).transport == "ib"
+    assert len(read([tmp_path / "ranks"]).files) == 2
+    assert read([str(tmp_path / "ranks" / "*" / "*.log")]).transport == "ib"
     with pytest.raises(NotFoundError, match="no such file"):
-        build([tmp_path / "nothing.log"])
+        read([tmp_path / "nothing.log"])
     (tmp_path / "empty").mkdir()
     with pytest.raises(NotFoundError, match="no file is in"):
-        build([tmp_path / "empty"])
+        read([tmp_path / "empty"])
     with pytest.raises((InputError, NotFoundError)):
-        build(["a\0b"])
+        read(["a\0b"])
 
 
 def test_evidence_names_the_line_across_blocks(
@@ -187,7 +187,7 @@ def test_evidence_names_the_line_across_blocks(
     path = logs.write(tmp_path / "log", marked)
     for native in (False, True):
         monkeypatch.setattr(scan, "NATIVE_FROM_BYTES", 0 if native else 1 << 40)
-        reading = build([path], native=native)
+        reading = read([path], native=native)
         assert reading.hits.evidence("trouble.cuda")[0].line == 401
         assert reading.hits.evidence("trouble.peer-gone")[0].line == 802
         assert reading.lines == 802
@@ -200,7 +200,7 @@ def test_lines_of_a_big_file_are_counted_as_far_as_needed(
     monkeypatch.setattr(scan, "COUNTED_BYTES", 2000)
     filler = [f"step {number}" for number in range(2000)]
     path = logs.write(tmp_path / "log", [*filler, "ncclRemoteError here", *filler])
-    reading = build([path])
+    reading = read([path])
     assert reading.hits.evidence("trouble.peer-gone")[0].line == 2001
     assert reading.lines is None
 
@@ -209,7 +209,7 @@ def test_both_engines_find_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     pytest.importorskip("hyperscan", reason="the native engine is an extra")
     monkeypatch.setattr(scan, "NATIVE_FROM_BYTES", 0)
     path = logs.write(tmp_path / "log", [*logs.healthy(), logs.warn("Cuda failure 1")] * 3)
-    native, pure = build([path], native=True), build([path], native=False)
+    native, pure = read([path], native=True), read([path], native=False)
     assert (native.engine, pure.engine) == ("hyperscan", "re")
     assert native.hits == pure.hits
     assert native.claims == pure.claims
@@ -225,7 +225,7 @@ def test_signs_of_nearly_every_line_are_sampled_and_say_so(
     monkeypatch.setattr(sources, "FIRST_BLOCK", 4000)
     many = [logs.net(rank % 16, (rank + 8) % 16, "send") for rank in range(3000)]
     path = logs.write(tmp_path / "log", [*many, logs.warn("Cuda failure 1"), *many])
-    reading = build([path])
+    reading = read([path])
     hit = reading.hits["nccl.channel-net"]
     assert not hit.exact
     assert 50 <= hit.count < 6000
@@ -238,7 +238,7 @@ def test_every_rank_of_a_communicator_counts_though_its_lines_are_many(tmp_path:
     ranks = 700
     began = [logs.init(rank, ranks, "Init START") for rank in range(ranks)]
     ended = [logs.init(rank, ranks, "Init COMPLETE") for rank in range(ranks) if rank != 612]
-    reading = build([logs.write(tmp_path / "log", [*began, *ended])])
+    reading = read([logs.write(tmp_path / "log", [*began, *ended])])
     (found,) = reading.communicators
     assert len(found.started) == ranks
     assert found.started - found.completed == {612}
@@ -253,7 +253,7 @@ def test_the_one_rank_of_a_thousand_that_is_set_otherwise_is_found(tmp_path: Pat
         logs.info(f"NCCL version 2.2{1 - (rank == 777)}.5+cuda12.4", host=f"h{rank}")
         for rank in range(1000)
     ]
-    notes = {note.id: note for note in build([logs.write(tmp_path / "log", lines_of)]).notes}
+    notes = {note.id: note for note in read([logs.write(tmp_path / "log", lines_of)]).notes}
     assert notes["settings-differ"].evidence[1].node == "h941"
     assert notes["versions-differ"].text.endswith("2.20.5, 2.21.5")
 
@@ -284,7 +284,7 @@ def test_work_grows_with_the_input_alone(
     for size in (120_000, 240_000):
         work[0] = 0
         path.write_bytes(piece * (size // len(piece)))
-        build([path], native=native)
+        read([path], native=native)
         done.append(work[0])
     # A window at each end of what is looked at comes on top.
     assert done[1] <= 3 * 240_000 + 4 * engines.WINDOW

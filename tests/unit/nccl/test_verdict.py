@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from railhead.diagnose import read as read_logs
 from railhead.nccl import trouble
-from railhead.nccl.build import build
 from railhead.nccl.reading import Reading
 from tests.unit.nccl import logs
 from tests.unit.nccl.logs import comm, info, init, net, row, warn
@@ -23,7 +23,7 @@ RETRY = (
 @pytest.fixture
 def read(tmp_path: Path) -> Read:
     def reading(lines: Iterable[str]) -> Reading:
-        return build([logs.write(tmp_path / "run.log", lines)])
+        return read_logs([logs.write(tmp_path / "run.log", lines)])
 
     return reading
 

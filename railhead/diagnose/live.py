@@ -3,38 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
+from contextlib import ExitStack
 
 from railhead.base.errors import NotFoundError, TimedOutError
+from railhead.base.names import TRAINER_CONTAINER
 from railhead.kube import client as kube
-from railhead.launch import state
+from railhead.kube import jobs
 from railhead.nccl.sources import Source
 
 QUIET_SECONDS = 60.0
-
-
-@contextmanager
-def cluster(
-    kubeconfig: Path | None, context: str | None, lab: str | None
-) -> Iterator[kube.Cluster]:
-    """The cluster that is meant, as for `railhead logs`."""
-    opened = kube.Cluster(kube.choose_target(kubeconfig=kubeconfig, context=context, lab=lab))
-    try:
-        yield opened
-    finally:
-        opened.close()
-
-
-def namespaces(cluster: kube.Cluster, namespace: str | None) -> tuple[str, ...]:
-    """The one that is named, else every training namespace."""
-    if namespace:
-        return (namespace,)
-    from railhead.kube.published import read_contract
-
-    contract = read_contract(cluster)
-    queues = tuple(queue.namespace for queue in contract.queues)
-    return tuple(dict.fromkeys((*queues, *contract.namespaces)))
 
 
 class _PodLog:
@@ -110,9 +87,9 @@ def of_job(opened: kube.Cluster, among: tuple[str, ...], name: str) -> list[Sour
     Raises:
         NotFoundError: there is no such job, or none of its pods has started.
     """
-    job = state.read_state(opened, state.find_job(opened, among, name))
+    job = jobs.read_state(opened, jobs.find_job(opened, among, name))
     found = [
-        _source(opened, job.namespace, node.pod, state.CONTAINER)
+        _source(opened, job.namespace, node.pod, TRAINER_CONTAINER)
         for node in job.nodes
         if node.started
     ]

@@ -94,15 +94,15 @@ def read(
     ] = None,
 ) -> None:
     """Say which transport a run used (the help text is READ_HELP)."""
+    from railhead.diagnose import read as read_logs
     from railhead.nccl import expect as gates
     from railhead.nccl import report
-    from railhead.nccl.build import build
 
     if expect is not None:
         gates.check_word(expect)
     with ExitStack() as stack:
         sources = _sources(logs, stack, namespace, kubeconfig, context, lab)
-        reading = build(sources, tick=_ticker())
+        reading = read_logs(sources, tick=_ticker())
     if as_json:
         typer.echo(json.dumps(report.to_json(reading), indent=1))
     else:
@@ -137,15 +137,15 @@ def _sources(
         if name == "-" or not in_cluster or Path(name).exists():
             found += resolve([name])
             continue
-        from railhead.nccl import live
+        from railhead.diagnose import live
+        from railhead.kube.client import opened
+        from railhead.kube.published import namespaces
 
         if cluster is None:
-            cluster = stack.enter_context(live.cluster(kubeconfig, context, lab))
-        namespaces = live.namespaces(cluster, namespace)
+            cluster = stack.enter_context(opened(kubeconfig, context, lab))
+        among = namespaces(cluster, namespace)
         found += (
-            live.of_job(cluster, namespaces, job)
-            if pod is None
-            else live.of_pod(cluster, namespaces, pod)
+            live.of_job(cluster, among, job) if pod is None else live.of_pod(cluster, among, pod)
         )
     return found
 

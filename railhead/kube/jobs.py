@@ -9,11 +9,10 @@ from enum import StrEnum
 from typing import Any
 
 from railhead.base.errors import NotFoundError, did_you_mean
+from railhead.base.names import QUEUE_LABEL, TRAINER_CONTAINER, TRAINER_JOB
 from railhead.base.quantity import parse, show
 from railhead.kube import client as kube
 from railhead.kube.queues import quota
-from railhead.launch import render
-from railhead.launch.plan import GPU_RESOURCE
 
 Object = dict[str, Any]
 
@@ -21,7 +20,6 @@ JOBSET_LABEL = "jobset.sigs.k8s.io/jobset-name"
 REPLICATED_LABEL = "jobset.sigs.k8s.io/replicatedjob-name"
 INDEX_LABEL = "batch.kubernetes.io/job-completion-index"
 UID_LABEL = "kueue.x-k8s.io/job-uid"
-CONTAINER = "node"
 
 
 class Phase(StrEnum):
@@ -166,7 +164,7 @@ def read_node(pod: Object) -> Node:
     metadata = pod["metadata"]
     status = pod.get("status") or {}
     statuses = status.get("containerStatuses") or []
-    container = next((c for c in statuses if c.get("name") == CONTAINER), None)
+    container = next((c for c in statuses if c.get("name") == TRAINER_CONTAINER), None)
     labels = metadata.get("labels") or {}
     annotations = metadata.get("annotations") or {}
     index = labels.get(INDEX_LABEL) or annotations.get(INDEX_LABEL) or "0"
@@ -189,7 +187,7 @@ def gang(pods: Iterable[Object]) -> tuple[Node, ...]:
     """The trainer's pods, one an index (the newest where a pod was replaced), by index."""
     newest: dict[int, tuple[str, Node]] = {}
     for pod in pods:
-        if (pod["metadata"].get("labels") or {}).get(REPLICATED_LABEL) != render.REPLICATED_JOB:
+        if (pod["metadata"].get("labels") or {}).get(REPLICATED_LABEL) != TRAINER_JOB:
             continue
         node = read_node(pod)
         born = pod["metadata"].get("creationTimestamp") or ""
@@ -237,7 +235,7 @@ def charged(workload: Object | None) -> int | None:
 
 
 def _gpus(job: Object, workload: Object | None) -> tuple[str, int]:
-    """The GPUs' resource name and the number each pod asks for."""
+    """The GPUs' resource name and the number each pod asks for; empty and 0 for none."""
     trainer = (job.get("spec") or {}).get("trainer") or {}
     found = [((trainer.get("resourcesPerNode") or {}).get("requests")) or {}]
     for pod_set in ((workload or {}).get("spec") or {}).get("podSets") or []:
@@ -247,7 +245,7 @@ def _gpus(job: Object, workload: Object | None) -> tuple[str, int]:
         for name, amount in resources.items():
             if name.endswith("/gpu"):
                 return str(name), int(parse(amount))
-    return GPU_RESOURCE, 0
+    return "", 0
 
 
 def _queue_room(cluster: kube.Cluster, namespace: str, queue: str, gpu: str) -> str:
@@ -274,8 +272,8 @@ def _waiting(
     cluster: kube.Cluster, job: Object, workload: Object | None, *, queue: str, wanted: int
 ) -> str:
     gpu, each = _gpus(job, workload)
-    parts = [f"needs {wanted} x {each} {gpu}"]
-    if room := _queue_room(cluster, job["metadata"]["namespace"], queue, gpu):
+    parts = [f"needs {wanted} x {each} {gpu}" if each else f"needs {wanted} pods"]
+    if each and (room := _queue_room(cluster, job["metadata"]["namespace"], queue, gpu)):
         parts.append(room)
     text = f"waiting in queue {queue}: {', '.join(parts)}"
     reserved = _condition(workload, "QuotaReserved") or {}
@@ -302,7 +300,7 @@ def _phase(job: Object, workload: Object | None, nodes: tuple[Node, ...], wanted
     if _is_true(job, "Failed"):
         return Phase.FAILED
     if spec.get("suspend"):
-        if not (job["metadata"].get("labels") or {}).get(render.QUEUE_LABEL):
+        if not (job["metadata"].get("labels") or {}).get(QUEUE_LABEL):
             return Phase.SUSPENDED
         if _is_true(workload, "Admitted"):
             return Phase.ADMITTED
@@ -348,7 +346,7 @@ def _build(
 ) -> JobState:
     metadata, spec = job["metadata"], job.get("spec") or {}
     trainer = spec.get("trainer") or {}
-    queue = (metadata.get("labels") or {}).get(render.QUEUE_LABEL) or ""
+    queue = (metadata.get("labels") or {}).get(QUEUE_LABEL) or ""
     counted = charged(workload)
     wanted = int(trainer.get("numNodes") or counted or 1)
     phase = _phase(job, workload, nodes, wanted)
