@@ -15,7 +15,8 @@ from railhead.platform.aws import facts as catalogue
 from railhead.platform.aws.model import AwsPlatform
 
 _ASK = "default"
-# Where the GPU pools' taints would keep an agent off the very nodes that it is for.
+# Where the GPU pools' taints would keep an agent off the very nodes that it is for: the agent's own
+# list says so at v1.6.4, that of its DCGM server is empty (charts/eks-node-monitoring-agent).
 _EVERYWHERE = {"tolerations": [{"operator": "Exists"}]}
 
 
@@ -49,6 +50,9 @@ def before_nodes() -> list[Wanted]:
             addon=catalogue.VPC_CNI,
             managed=["AmazonEKS_CNI_Policy"],
             configuration={
+                # Off by default, and NetworkPolicies are then taken and never enforced (EKS user
+                # guide, cni-network-policy-configure).
+                "enableNetworkPolicy": "true",
                 "env": {
                     # Sixteen addresses at a time: a node full of pods asks EC2 far less often.
                     "ENABLE_PREFIX_DELEGATION": "true",
@@ -60,12 +64,16 @@ def before_nodes() -> list[Wanted]:
 
 
 def with_nodes() -> list[Wanted]:
-    """What runs on nodes: names, and the agent that node repair listens to."""
+    """What runs on nodes: names, and the agent that node repair listens to.
+
+    Without its DCGM server the agent sees no XID, and reports each GPU node as broken: `DCGMError`
+    is fatal, and node repair replaces the node (containers-roadmap, issues 2555 and 2567).
+    """
     return [
         Wanted(addon=catalogue.COREDNS),
         Wanted(
             addon=catalogue.NODE_MONITORING_AGENT,
-            configuration={"nodeAgent": _EVERYWHERE},
+            configuration={"nodeAgent": _EVERYWHERE, "dcgmAgent": _EVERYWHERE},
         ),
     ]
 

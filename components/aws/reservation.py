@@ -14,7 +14,6 @@ from railhead.platform.aws.model import (
     AwsPool,
     CapacityBlock,
     ExistingPlacementGroup,
-    NewPlacementGroup,
     OnDemand,
     Reservation,
 )
@@ -97,5 +96,4 @@ def _group(pool: AwsPool, arn: str | None) -> str:
         if pool.placement_group.name == group:
             return ""
         return f"was made in placement group {group!r}, not {pool.placement_group.name!r}"
-    what = "a new one" if isinstance(pool.placement_group, NewPlacementGroup) else "none"
-    return f"was made in placement group {group!r}, and the pool is in {what}: name it"
+    return f"was made in placement group {group!r}, and the pool is in none: name it"

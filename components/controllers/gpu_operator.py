@@ -64,6 +64,9 @@ def values(cluster: Cluster, config: GpuOperatorConfig) -> dict[str, Any]:
             driver["version"] = config.driver_version
     return {
         "nfd": {"enabled": nfd_owner(cluster) == "gpu-operator"},
+        # It labels nodes for the rest: where it does not run, nothing of the operator does, and no
+        # GPU is offered. The chart's own list has nvidia.com/gpu alone.
+        "node-feature-discovery": {"worker": {"tolerations": tolerations(cluster)}},
         "daemonsets": {
             "tolerations": tolerations(cluster),
             "updateStrategy": "RollingUpdate",
@@ -85,7 +88,7 @@ def values(cluster: Cluster, config: GpuOperatorConfig) -> dict[str, Any]:
     }
 
 
-def dra_values(config: GpuOperatorConfig) -> dict[str, Any]:
+def dra_values(cluster: Cluster, config: GpuOperatorConfig) -> dict[str, Any]:
     """Values of the DRA driver's chart."""
     gpus = config.allocation == "dra"
     found: dict[str, Any] = {
@@ -94,6 +97,7 @@ def dra_values(config: GpuOperatorConfig) -> dict[str, Any]:
             "gpus": {"enabled": gpus},
             "computeDomains": {"enabled": config.compute_domains},
         },
+        "kubeletPlugin": {"tolerations": tolerations(cluster)},
     }
     if gpus:
         # The chart's own question whether the device plugin is off; it is, above.
@@ -134,7 +138,7 @@ class GpuOperator(pulumi.ComponentResource):
             charts.release(
                 f"{name}-dra-release",
                 args.dra_driver,
-                dra_values(args.config),
+                dra_values(args.cluster, args.config),
                 pulumi.ResourceOptions(parent=self, depends_on=[self.release, dra_namespace]),
                 timeout=patience(args.cluster),
             )

@@ -80,6 +80,7 @@ def modest(tmp_path_factory: pytest.TempPathFactory) -> Recording:
         ]
         cluster["checkpoints"] = cluster["checkpoints"][:1]
         cluster["pools"][0] |= {"purchase": {"kind": "on-demand"}, "initial_nodes": 2}
+        cluster["pools"][0]["placement_group"] = {"kind": "new"}
         cluster["pools"][0]["min_nodes"] = 0
 
     return variant(tmp_path_factory.mktemp("modest"), edit)
@@ -383,8 +384,13 @@ class TestNodePools:
         assert inputs["nodeRepairConfig"] == {"enabled": True}
         assert "instanceTypes" not in inputs, "the template says it; both are refused"
         template = named(prod, TEMPLATE, "h100-template").inputs
-        assert template["placement"] == {"groupName": "p5-prod-h100"}
         assert "instanceMarketOptions" not in template
+
+    def test_reserved_machines_are_not_asked_to_be_in_one_cluster(self, prod: Recording) -> None:
+        """eksctl, issue 7949: of 16 that were reserved, 11 were found in a group of its own."""
+        assert not prod.of_type("aws:ec2/placementGroup:PlacementGroup")
+        for template in prod.of_type(TEMPLATE):
+            assert "placement" not in template.inputs
 
     def test_a_capacity_block_is_asked_for_in_every_place(self, block: Recording) -> None:
         inputs = named(block, POOL, "h200-nodes").inputs
@@ -406,6 +412,11 @@ class TestNodePools:
         template = named(modest, TEMPLATE, "h100-template").inputs
         assert "capacityReservationSpecification" not in template
         assert template["placement"] == {"groupName": "p5-prod-h100"}
+        (group,) = modest.of_type("aws:ec2/placementGroup:PlacementGroup")
+        for call in calls(group.type, group.inputs):
+            assert not problems(call)
+        (wrong,) = calls(group.type, {**group.inputs, "strategy": "Cluster"})
+        assert problems(wrong)
 
     def test_the_controllers_pool_may_be_made_larger_later(self, prod: Recording) -> None:
         """EKS refuses a least size above the present one, which is not the stack's to say."""
@@ -547,7 +558,7 @@ class TestReservation:
             ({"state": "payment-failed"}, "is payment-failed"),
             (
                 {"placement_group_arn": "arn:aws:ec2:us-east-2:1:placement-group/theirs"},
-                "was made in placement group 'theirs', and the pool is in a new one: name it",
+                "was made in placement group 'theirs', and the pool is in none: name it",
             ),
         ],
     )
@@ -715,6 +726,18 @@ class TestCluster:
         assert sent["coredns"] == "v1.14.6-eksbuild.4"
         assert sent["vpc-cni"] == "asked-vpc-cni"
         assert sent["kube-proxy"] == catalogue.KUBE_PROXY.versions["1.35"]
+
+    def test_network_policies_are_enforced(self, prod: Recording, block: Recording) -> None:
+        """The add-on takes text: a boolean is refused by its schema."""
+        for recording in (prod, block):
+            sent = json.loads(named(recording, ADDON, "vpc-cni").inputs["configurationValues"])
+            assert sent["enableNetworkPolicy"] == "true"
+
+    def test_the_health_of_gpus_is_seen_on_tainted_nodes(self, prod: Recording) -> None:
+        agent = named(prod, ADDON, "eks-node-monitoring-agent").inputs["configurationValues"]
+        assert json.loads(agent) == {
+            part: {"tolerations": [{"operator": "Exists"}]} for part in ("nodeAgent", "dcgmAgent")
+        }
 
     def test_only_drivers_of_file_systems_there_are(self, block: Recording) -> None:
         names = {r.inputs["addonName"] for r in block.of_type(ADDON)}

@@ -112,7 +112,9 @@ FIELDS: tuple[tuple[Any, tuple[Any, ...], dict[str, Any]], ...] = (
 )
 # Those whose value is another model's, or whose change is several at once, as a whole.
 WHOLE: dict[str, Any] = {
-    "placement_group": lambda raw: raw["pools"][0].pop("placement_group"),
+    "placement_group": lambda raw: raw["pools"][0].update(
+        placement_group={"kind": "existing", "name": "theirs"}
+    ),
     "instance_type": lambda raw: raw["pools"][0].update(instance_type="p5e.48xlarge"),
     "nodes": lambda raw: raw["pools"][0].update(nodes=12, min_nodes=0),
     "initial_nodes": lambda raw: raw["pools"][0].update(initial_nodes=4, min_nodes=0),

@@ -30,7 +30,6 @@ POOL = "aws:eks/nodeGroup:NodeGroup"
 CLUSTER = "aws:eks/cluster:Cluster"
 LUSTRE = "aws:fsx/lustreFileSystem:LustreFileSystem"
 EFS = "aws:efs/fileSystem:FileSystem"
-GROUP = "aws:ec2/placementGroup:PlacementGroup"
 ADDON = "aws:eks/addon:Addon"
 ENTRY = "aws:eks/accessEntry:AccessEntry"
 ASSOCIATION = "aws:eks/accessPolicyAssociation:AccessPolicyAssociation"
@@ -75,7 +74,6 @@ def test_production_sends_all_that_matters(recordings: dict[str, Recording]) -> 
     sent = {call.operation for _, call in made(recordings["aws-p5-prod"])}
     assert sent >= {
         "CreateLaunchTemplate",
-        "CreatePlacementGroup",
         "CreateCluster",
         "CreateNodegroup",
         "CreateAddon",
@@ -247,7 +245,6 @@ WRONG: tuple[tuple[str, str, str, tuple[Any, ...], Any], ...] = (
     ("aws-p5-prod", EFS, "", ("throughputMode",), "Elastic"),
     ("aws-p5-prod", EFS, "", ("lifecyclePolicies", 0, "transitionToIa"), "AFTER_31_DAYS"),
     ("aws-p5-prod", EFS, "", ("creationToken",), "t" * 65),
-    ("aws-p5-prod", GROUP, "", ("strategy",), "Cluster"),
     ("aws-p5-prod", ADDON, "vpc-cni", ("resolveConflictsOnCreate",), "overwrite"),
     ("aws-p5-prod", ADDON, "vpc-cni", ("addonName",), None),
     ("aws-p5-prod", ENTRY, "administrator-0", ("type",), "ADMIN"),

@@ -99,7 +99,6 @@ CHANGES: dict[str, list[tuple[Callable[[dict[str, Any]], None], dict[str, int]]]
         (
             _second_pool,
             {
-                "create aws:ec2/placementGroup:PlacementGroup": 1,
                 f"create {_TEMPLATE}": 1,
                 f"create {_AWS_POOL}": 1,
                 f"create {_FLAVOR}": 1,

@@ -224,6 +224,14 @@ def _purchase(path: str, pool: Raw, purchase: Raw) -> Iterator[Problem]:
     elif isinstance(kind, str) and instance_type in aws.CAPACITY_BLOCK_ONLY:
         yield f"{path}.purchase.kind", f"{instance_type!r} comes by 'capacity-block' only"
     group = mapping(pool.get("placement_group"))
+    if kind == "reservation" and group.get("kind") == "new":
+        # eksctl, issue 7949 (11 of 16 reserved instances came) and terraform-aws-eks, issue 3730;
+        # a future-dated reservation takes none at all (EC2 API, CreateCapacityReservation).
+        yield (
+            f"{path}.placement_group.kind",
+            "'new' asks for reserved machines in one cluster, where EC2 may find too few of them: "
+            "remove placement_group, or name the one that the reservation was made in: 'existing'",
+        )
     if kind == "on-demand" and group.get("kind") == "existing":
         yield (
             f"{path}.placement_group.kind",
@@ -415,6 +423,13 @@ def _gpu_operator(cluster: Raw, _: Raw) -> Iterator[Problem]:
                 f"gpu_operator.{part}",
                 "'operator' is a second one beside that of EKS' image; write 'host'",
             )
+    if mapping(operator).get("gdrcopy") is True:
+        # gpu-operator v26.7.0: its installer is a container of the driver's DaemonSet alone.
+        yield (
+            "gpu_operator.gdrcopy",
+            "EKS' image has no gdrdrv, and the operator brings it with its own driver only; "
+            "remove it",
+        )
 
 
 def _hugepages(cluster: Raw, _: Raw) -> Iterator[Problem]:

@@ -184,6 +184,13 @@ MISTAKES: tuple[tuple[str, Edit, str], ...] = (
     ),
     (
         PROD,
+        put(*POOL, "placement_group", value={"kind": "new"}),
+        "pools[0].placement_group.kind: 'new' asks for reserved machines in one cluster, where EC2 "
+        "may find too few of them: remove placement_group, or name the one that the reservation "
+        "was made in: 'existing'",
+    ),
+    (
+        PROD,
         put(*POOL, "instance_type", value="p5.48xlrage"),
         "pools[0].instance_type: 'p5.48xlrage' is not in the catalogue; did you mean "
         "'p5.48xlarge'?",
@@ -192,7 +199,7 @@ MISTAKES: tuple[tuple[str, Edit, str], ...] = (
     (PROD, put(*POOL, "min_nodes", value=17), "pools[0].min_nodes: 17 is more than nodes, 16"),
     (
         PROD,
-        put(*POOL, "initial_nodes", value=8),
+        lambda raw: raw["pools"][0].update(initial_nodes=8, min_nodes=16),
         "pools[0].min_nodes: 16 is more than the 8 that the group starts with",
     ),
     (
@@ -232,6 +239,12 @@ MISTAKES: tuple[tuple[str, Edit, str], ...] = (
         PROD,
         lambda raw: raw["gpu_operator"].pop("toolkit"),
         "gpu_operator.toolkit: 'operator' is a second one beside that of EKS' image; write 'host'",
+    ),
+    (
+        PROD,
+        put("gpu_operator", "gdrcopy", value=True),
+        "gpu_operator.gdrcopy: EKS' image has no gdrdrv, and the operator brings it with its own "
+        "driver only; remove it",
     ),
     # Labels and taints
     (

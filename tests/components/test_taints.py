@@ -1,0 +1,56 @@
+"""Whatever serves a pool's nodes runs on them, however they are tainted."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from components.controllers import gpu_operator
+from components.fabric import efa
+from railhead.config import parse
+from railhead.fabric.config import EfaFabric
+from railhead.model.cluster import Cluster
+from tests.components.recording import stack_cluster
+
+TAINT = {"key": "acme.com/team", "value": "vision", "effect": "NoExecute"}
+TOLERATION = {"key": "acme.com/team", "operator": "Exists", "effect": "NoExecute"}
+
+
+def tainted(allocation: str) -> Cluster:
+    """A stack whose nodes have a taint that no chart has heard of."""
+    raw: dict[str, Any] = copy.deepcopy(stack_cluster("aws-p5-prod"))
+    raw["pools"][0] |= {"taints": [TAINT], "tolerations": [TOLERATION]}
+    raw["gpu_operator"]["allocation"] = allocation
+    return parse(raw, where="a tainted stack")
+
+
+def agents(cluster: Cluster) -> dict[str, Any]:
+    """What runs on each node -> the tolerations that its chart is given.
+
+    The GPU operator's DaemonSets, what labels nodes for it (its chart at v26.7.0 has
+    ``nvidia.com/gpu`` and the control plane alone), the kubelet plugin of the DRA driver (v0.4.0:
+    ``nvidia.com/gpu`` alone), and EFA's.
+    """
+    config, fabric = cluster.gpu_operator, cluster.fabric
+    assert config is not None
+    assert isinstance(fabric, EfaFabric)
+    values = gpu_operator.values(cluster, config)
+    return {
+        "operator": values["daemonsets"]["tolerations"],
+        "features": values["node-feature-discovery"]["worker"]["tolerations"],
+        "dra": gpu_operator.dra_values(cluster, config)["kubeletPlugin"]["tolerations"],
+        "efa": efa.values(cluster, fabric)["tolerations"],
+    }
+
+
+@pytest.mark.parametrize("allocation", ["device-plugin", "dra"])
+def test_every_agent_tolerates_the_pools_own_taint(allocation: str) -> None:
+    found = agents(tainted(allocation))
+    assert len(found) == 4
+    for name, tolerations in found.items():
+        assert any(
+            t.get("key") in (None, TAINT["key"]) and t.get("effect") in (None, TAINT["effect"])
+            for t in tolerations
+        ), f"{name}: {tolerations}"
