@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 from typing import Annotated
 
 import typer
 
 from railhead import __version__
-from railhead.base.errors import ExitCode, RailheadError
+from railhead.base.errors import ExitCode, PrerequisiteError, RailheadError
 from railhead.cli.catalog import app as catalog_app
 from railhead.cli.config import app as config_app
 from railhead.cli.nccl import app as nccl_app
 from railhead.diagnose import cli as diagnose_cli
-from railhead.lab.cli import app as lab_app
 from railhead.launch import cli as launch_cli
 
 app = typer.Typer(
@@ -46,9 +46,27 @@ def root(
     """
 
 
+def _no_lab() -> None:
+    """A whole cluster on this machine; needs railhead-lab, which is not installed."""
+    raise PrerequisiteError(
+        "`railhead lab` is a distribution of its own, railhead-lab, which is not installed",
+        remedy=f"pip install railhead-lab=={__version__}",
+    )
+
+
 launch_cli.register(app)
 diagnose_cli.register(app)
-app.add_typer(lab_app, name="lab")
+if find_spec("railhead.lab"):
+    from railhead.lab.cli import app as lab_app
+
+    app.add_typer(lab_app, name="lab")
+else:
+    # Whatever follows it, `--help` too.
+    app.command(
+        name="lab",
+        add_help_option=False,
+        context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+    )(_no_lab)
 app.add_typer(catalog_app, name="catalog")
 app.add_typer(config_app, name="config")
 app.add_typer(nccl_app, name="nccl")
