@@ -41,7 +41,7 @@ def repo() -> Path:
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """Material beside the checkout (recorded logs, published CRDs); skips where it is absent."""
+    """Material beside the checkout (recorded logs); skips where it is absent."""
     directory = REPO.parent / "shared"
     if not directory.is_dir():
         pytest.skip("../shared is not beside this checkout")

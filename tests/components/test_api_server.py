@@ -18,6 +18,7 @@ import pytest
 import yaml
 
 from railhead.base.paths import charts_dir
+from tests import crds
 from tests.components.recording import Recording, fake_lab, lab_cluster, run_program
 from tests.engine.controlplane import PROGRAMS, ControlPlane, locate
 
@@ -102,13 +103,13 @@ def definitions(helm: Path) -> Iterator[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Iterator[Server]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     charts_or_skip()
     with api_server(tmp_path_factory.mktemp("plane"), "helm") as server:
         for body in definitions(server.binaries["helm"]):
             server.apply(body)
-        crd = shared / "crds" / "k8s.cni.cncf.io_networkattachmentdefinitions_crd.yaml"
-        server.apply(yaml.safe_load(crd.read_text()))
+        for body in crds.operators("k8s.cni.cncf.io"):
+            server.apply(body)
         server.run("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
         yield server
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
+from tests import crds
 from tests.components.fabrics import Case, cluster, every
 from tests.components.recording import run_stack
 from tests.components.test_api_server import (
@@ -37,16 +37,10 @@ ELSEWHERE = ("networking.gke.io", "storage.k8s.io")
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Iterator[Server]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     charts_or_skip()
     with api_server(tmp_path_factory.mktemp("plane"), "helm") as server:
-        own = [
-            body
-            for path in sorted((shared / "crds").glob("*.yaml"))
-            if path.name.startswith(GROUPS)
-            for body in yaml.safe_load_all(path.read_text())
-            if body
-        ]
+        own = crds.operators(*GROUPS)
         server.apply(listed([*definitions(server.binaries["helm"]), *own]))
         server.run("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
         # The releases of operators make it; here nothing is released.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -15,10 +14,10 @@ from railhead.catalog.versions import NETWORK_OPERATOR
 from railhead.config import parse
 from railhead.fabric.config import RailedFabric
 from railhead.model.gpu import GpuOperatorConfig
+from tests import crds
 from tests.components.fabrics import cases, cluster, every, recorded
 from tests.components.recording import Recording
 from tests.components.test_api_server import integers
-from tests.components.test_schemas import published
 
 # Whose objects a mode makes; a kind of theirs without a schema here is a failure.
 GROUPS = (
@@ -31,8 +30,8 @@ GROUPS = (
 
 
 @pytest.fixture(scope="module")
-def schemas(shared: Path) -> dict[tuple[str, str], Any]:
-    return published(shared, GROUPS)
+def schemas() -> dict[tuple[str, str], Any]:
+    return crds.schemas("production")
 
 
 def errors(body: Mapping[str, Any], schemas: Mapping[tuple[str, str], Any]) -> list[str]:
@@ -43,7 +42,22 @@ def errors(body: Mapping[str, Any], schemas: Mapping[tuple[str, str], Any]) -> l
 CASES = [case for case in every() if case.platform in ("lab", "existing")]
 
 
-@pytest.fixture(params=CASES, ids=lambda c: c.id, scope="module")
+# The networks of 26.4.1 have no metaPlugins (network-operator #3028 came after 26.7.0-rc.2).
+META_PLUGINS = (
+    "rdma-shared-roce-existing",
+    "host-device-infiniband-existing",
+    "host-device-roce-existing",
+)
+REFUSED = pytest.mark.xfail(strict=True, reason="metaPlugins is not in the pinned operator")
+
+
+@pytest.fixture(
+    params=[
+        pytest.param(case, marks=[REFUSED] if case.id in META_PLUGINS else []) for case in CASES
+    ],
+    ids=lambda c: c.id,
+    scope="module",
+)
 def recording(request: pytest.FixtureRequest) -> Recording:
     """A cloud's stacks make no object of these operators."""
     return recorded(request.param)

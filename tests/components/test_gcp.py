@@ -14,7 +14,6 @@ from typing import Any
 import jsonschema
 import pulumi
 import pytest
-import yaml
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -28,7 +27,7 @@ from railhead.catalog.machines import GKE_MACHINES, MACHINES
 from railhead.config import parse
 from railhead.platform.gcp.facts import node_networks
 from railhead.platform.gcp.model import GcpCluster, Reservation
-from tests.components import test_schemas
+from tests import crds
 from tests.components.gcp_requests import KINDS, integral, refused, request
 from tests.components.recording import (
     Recording,
@@ -360,7 +359,8 @@ def test_flex_start_takes_nodes_when_gangs_wait() -> None:
     assert pool.ignore_changes == {"initialNodeCount", "nodeCount"}
 
 
-def test_a_gang_asks_for_the_nodes_of_flex_start(shared: Path) -> None:
+def test_a_gang_asks_for_the_nodes_of_flex_start() -> None:
+    schemas = crds.schemas("production")
     recording = whole(ULTRA, lambda c: c["pools"][0].update(capacity={"kind": "flex-start"}))
     config = recording.one("ProvisioningRequestConfig")
     assert config.inputs["spec"]["provisioningClassName"] == "queued-provisioning.gke.io"
@@ -380,12 +380,7 @@ def test_a_gang_asks_for_the_nodes_of_flex_start(shared: Path) -> None:
     # What a node proves once it is there cannot be asked of one that is not.
     assert flavor.inputs["spec"]["nodeLabels"] == {"railhead.dev/pool": "h200"}
     for resource in (config, check, queue):
-        kind = resource.inputs["kind"].lower()
-        text = (shared / "crds" / f"kueue.x-k8s.io_{kind}s.yaml").read_text()
-        # Go takes flags anywhere in an expression, Python at its beginning only.
-        crd = yaml.safe_load(text.replace("^(?i)", "(?i)^"))
-        (version,) = [v for v in crd["spec"]["versions"] if v["name"] == "v1beta2"]
-        schema = test_schemas.whole(version["schema"]["openAPIV3Schema"])
+        schema = schemas[("kueue.x-k8s.io/v1beta2", resource.inputs["kind"])]
         jsonschema.validate(integral(dict(resource.inputs)), schema)
 
 

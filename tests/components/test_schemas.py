@@ -2,56 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
-import yaml
 
+from tests import crds
 from tests.components.recording import Recording, fake_lab, lab_cluster, run_program
 
 GROUPS = ("kueue.x-k8s.io", "trainer.kubeflow.org", "k8s.cni.cncf.io")
 
 
-def strict(schema: Any) -> Any:
-    """An openAPIV3Schema as JSON Schema that refuses what the API server would prune."""
-    if isinstance(schema, list):
-        return [strict(inner) for inner in schema]
-    if not isinstance(schema, Mapping):
-        return schema
-    if schema.get("x-kubernetes-int-or-string"):
-        return {"type": ["integer", "string"]}
-    made = {key: strict(inner) for key, inner in schema.items() if not key.startswith("x-")}
-    if "properties" in schema and not schema.get("x-kubernetes-preserve-unknown-fields"):
-        made.setdefault("additionalProperties", False)
-    return made
-
-
-def whole(schema: Mapping[str, Any]) -> Any:
-    """The schema of a whole object; its metadata is the API server's own business."""
-    made = strict(schema)
-    made["properties"]["metadata"] = {"type": "object"}
-    return made
-
-
-def published(shared: Path, groups: tuple[str, ...]) -> dict[tuple[str, str], Any]:
-    """The schemas of the shared CRDs of ``groups``, by apiVersion and kind."""
-    found = {}
-    for path in sorted((shared / "crds").glob("*.yaml")):
-        if not path.name.startswith(groups):
-            continue
-        for crd in yaml.safe_load_all(path.read_text()):
-            for version in crd["spec"]["versions"] if crd else ():
-                key = (f"{crd['spec']['group']}/{version['name']}", crd["spec"]["names"]["kind"])
-                found[key] = whole(version["schema"]["openAPIV3Schema"])
-    return found
-
-
 @pytest.fixture(scope="module")
-def schemas(shared: Path) -> dict[tuple[str, str], Any]:
-    return published(shared, GROUPS)
+def schemas() -> dict[tuple[str, str], Any]:
+    return crds.schemas("production")
 
 
 @pytest.fixture(scope="module")

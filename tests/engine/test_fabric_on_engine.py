@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from railhead.lab.engine.provider.client import ApiError, KubeClient, UnreachableError
+from tests import crds
 from tests.components.fabrics import Case, cases, cluster
 from tests.engine.conftest import Stack
 from tests.engine.controlplane import locate
@@ -101,24 +101,19 @@ class Operator(threading.Thread):
 
 
 @pytest.fixture(scope="module")
-def served(kube: KubeClient, shared: Path) -> list[str]:
+def served(kube: KubeClient) -> list[str]:
     """URL paths of every kind that the operators serve, whose CRDs are there."""
     paths = []
-    for file in sorted((shared / "crds").glob("*.yaml")):
-        if not file.name.startswith((*GROUPS, "k8s.cni.cncf.io")):
+    for body in crds.operators(*GROUPS, "k8s.cni.cncf.io"):
+        with contextlib.suppress(ApiError):
+            kube.request(
+                "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body=body
+            )
+        spec = body["spec"]
+        if spec["group"] not in GROUPS:
             continue
-        for body in yaml.safe_load_all(file.read_text()):
-            if not body:
-                continue
-            with contextlib.suppress(ApiError):
-                kube.request(
-                    "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body=body
-                )
-            spec = body["spec"]
-            if spec["group"] not in GROUPS:
-                continue
-            version = next(v["name"] for v in spec["versions"] if v["storage"])
-            paths.append(f"/apis/{spec['group']}/{version}/{spec['names']['plural']}")
+        version = next(v["name"] for v in spec["versions"] if v["storage"])
+        paths.append(f"/apis/{spec['group']}/{version}/{spec['names']['plural']}")
     return paths
 
 

@@ -7,7 +7,9 @@ import time
 from pathlib import Path
 
 import pytest
+import yaml
 
+from tests import crds
 from tests.engine.conftest import Stack
 
 pytestmark = pytest.mark.controlplane
@@ -261,7 +263,7 @@ def test_secrets_stay_secret(stack: Stack) -> None:
     stack.up("--expect-no-changes").ok()
 
 
-def test_custom_resources_and_unknowns(stack: Stack, shared: Path) -> None:
+def test_custom_resources_and_unknowns(stack: Stack) -> None:
     """A CRD and its object in one run; previews cope with kinds and values not known yet."""
     stack.program(
         """
@@ -303,11 +305,14 @@ def test_custom_resources_and_unknowns(stack: Stack, shared: Path) -> None:
     assert stack.get("/apis/NS.example.com/v1/namespaces/NS/foos/foo") is None
 
 
-def test_published_custom_resources(stack: Stack, shared: Path) -> None:
+def test_published_custom_resources(stack: Stack, tmp_path: Path) -> None:
     """Kueue's real CRDs: lists with merge keys, defaults of the server, refresh without drift."""
-    files = sorted((shared / "crds").glob("kueue.x-k8s.io_*queues.yaml"))
-    if not files:
-        pytest.skip("../shared/crds has no Kueue CRDs")
+    files = []
+    for body in crds.every():
+        if body["spec"]["names"]["kind"] in ("ClusterQueue", "LocalQueue"):
+            files.append(tmp_path / f"{body['metadata']['name']}.yaml")
+            files[-1].write_text(yaml.safe_dump(body))
+    assert len(files) == 2
     stack.environment["CRDS"] = ":".join(str(path) for path in files)
     stack.program(
         """

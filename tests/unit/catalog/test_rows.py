@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -54,7 +51,6 @@ NAMED_BY_THE_ISSUE = {
     "dgx-gb200",
     "hgx-gb200",
 }
-CRDS = Path(__file__).resolve().parents[3].parent / "shared" / "crds"
 # Add-ons that a combination of an older Kubernetes cannot have, on record.
 NEWER_THAN = {"lab": set[str](), "production": set[str](), "kueue-0.15": {"aws-dranet"}}
 
@@ -209,28 +205,6 @@ def test_custom_resources_are_named_by_kind_group_and_version() -> None:
             assert kind[0].isupper()
             assert "." in group
             assert version.startswith("v")
-
-
-def test_the_custom_resources_of_a_row_are_those_of_the_stored_definitions() -> None:
-    if not CRDS.is_dir():
-        pytest.skip("../shared/crds is not in this checkout")
-    stored = {f"{kind}.{group}/{version}" for kind, group, version in _definitions()}
-    named = {crd for row in (*ADDONS.values(),) for crd in row.crds}
-    named |= {crd for row in PARTS.values() for crd in row.crds}
-    # Two owners of one group: the older operator's MPIJob is stored in its newer version only.
-    assert named - stored == {"MPIJob.kubeflow.org/v1"}
-
-
-def _definitions() -> Iterator[tuple[str, str, str]]:
-    """Kind, group and version of each stored definition, without parsing megabytes of schema."""
-    for path in CRDS.glob("*.yaml"):
-        for text in re.split(r"^---$", path.read_text(), flags=re.MULTILINE):
-            group = re.search(r"^ +group: (\S+)$", text, re.MULTILINE)
-            kind = re.search(r"^ +kind: (\w+)$", text, re.MULTILINE)
-            if group is None or kind is None:
-                continue
-            for version in re.findall(r"^[ -]+name: (v\d\w*)$", text, re.MULTILINE):
-                yield kind[1], group[1], version
 
 
 def test_kubernetes_is_what_every_chosen_part_serves() -> None:

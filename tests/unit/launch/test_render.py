@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from railhead.launch import render
 from railhead.launch.job import Payload, parse_job
 from railhead.launch.plan import Plan, make_plan
-from tests.unit.launch import crds
+from tests import crds
 from tests.unit.launch.conftest import CONTRACT, JOB, RUNTIME
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -36,33 +37,39 @@ def test_golden(trainer: str, name: str) -> None:
     assert render.objects(plan(trainer)) == expected
 
 
-def schema_2_3(shared: Path) -> Any:
-    return crds.schema_of(shared / "crds/trainer.kubeflow.org_trainjobs.yaml", "v1alpha1")
+SCHEMA = ("trainer.kubeflow.org/v1alpha1", "TrainJob")
 
 
+@pytest.fixture(scope="module")
+def schema_2_3() -> Any:
+    return crds.schemas("production")[SCHEMA]
+
+
+@pytest.fixture(scope="module")
 def schema_2_1() -> Any:
-    path = crds.module_file(
-        "github.com/kubeflow/trainer/v2@v2.1.0",
-        "manifests/base/crds/trainer.kubeflow.org_trainjobs.yaml",
-    )
-    return crds.schema_of(path, "v1alpha1")
+    return crds.schemas("lab")[SCHEMA]
+
+
+def check(schema: Any, value: Any) -> list[str]:
+    """What is wrong with an object; empty when nothing is."""
+    validator = jsonschema.Draft7Validator(schema)
+    return [f"{e.json_path}: {e.message}" for e in validator.iter_errors(value)]
 
 
 @pytest.mark.parametrize("files", [FILES, ()])
-def test_trainer_2_3_accepts_it(shared: Path, files: tuple[Payload, ...]) -> None:
-    schema = schema_2_3(shared)
-    assert crds.check(schema, render.train_job(plan("2.3.0", files))) == []
+def test_trainer_2_3_accepts_it(schema_2_3: Any, files: tuple[Payload, ...]) -> None:
+    assert check(schema_2_3, render.train_job(plan("2.3.0", files))) == []
 
 
 @pytest.mark.parametrize("files", [FILES, ()])
-def test_trainer_2_1_accepts_it(files: tuple[Payload, ...]) -> None:
-    assert crds.check(schema_2_1(), render.train_job(plan("2.1.0", files))) == []
+def test_trainer_2_1_accepts_it(schema_2_1: Any, files: tuple[Payload, ...]) -> None:
+    assert check(schema_2_1, render.train_job(plan("2.1.0", files))) == []
 
 
-def test_the_wrong_shape_is_an_unknown_field_to_each(shared: Path) -> None:
+def test_the_wrong_shape_is_an_unknown_field_to_each(schema_2_1: Any, schema_2_3: Any) -> None:
     """Else the API server would prune it, and the job would run without its files."""
-    assert "runtimePatches" in crds.check(schema_2_1(), render.train_job(plan("2.3.0")))[0]
-    problem = crds.check(schema_2_3(shared), render.train_job(plan("2.1.0")))[0]
+    assert "runtimePatches" in check(schema_2_1, render.train_job(plan("2.3.0")))[0]
+    problem = check(schema_2_3, render.train_job(plan("2.1.0")))[0]
     assert "podTemplateOverrides" in problem
 
 

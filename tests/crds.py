@@ -1,0 +1,110 @@
+"""Definitions of custom resources, of exactly the releases that the catalogue pins.
+
+``tests/data/crds`` has a folder a release, named after the catalogue's row; its README says from
+which tag and path each was taken. What a stack sends is held against these, not against a newer
+one that has a field too many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from railhead.catalog.versions import ADDONS, COMBINATIONS, Combination, Controller
+
+DATA = Path(__file__).resolve().parent / "data" / "crds"
+#: Add-ons of whose custom resources a stack makes some.
+ADDONS_HELD = (
+    "network-operator",
+    "gpu-operator",
+    "node-feature-discovery",
+    "dra-driver-nvidia-gpu",
+)
+
+
+def held(combination: Combination) -> tuple[Controller, ...]:
+    """The rows of a combination whose definitions are here."""
+    addons = [combination.addon(name) for name in ADDONS_HELD]
+    return (combination.kueue, combination.trainer, *addons)
+
+
+def folder(row: Controller) -> Path:
+    """Where the definitions of a row's release are."""
+    return DATA / f"{row.name}-{row.version}"
+
+
+def of(row: Controller) -> Iterator[dict[str, Any]]:
+    """Every definition of a row's release.
+
+    Raises:
+        FileNotFoundError: the row's version was changed, and its definitions were not fetched.
+    """
+    files = sorted(folder(row).glob("*.yaml"))
+    if not files:
+        raise FileNotFoundError(
+            f"{folder(row)} is empty: take the definitions of {row.name} {row.version} from its "
+            f"tag, as {DATA / 'README.md'} says"
+        )
+    for path in files:
+        for body in yaml.safe_load_all(path.read_text(encoding="utf-8")):
+            if body:
+                yield body
+
+
+def every(versions: str = "production") -> Iterator[dict[str, Any]]:
+    """Every definition of a combination's releases; of two owners of a kind the first."""
+    seen = set()
+    for row in held(COMBINATIONS[versions]):
+        for body in of(row):
+            name = body["metadata"]["name"]
+            if name not in seen:
+                seen.add(name)
+                yield body
+
+
+def operators(*groups: str) -> Iterator[dict[str, Any]]:
+    """Definitions of the add-ons' releases whose API groups are ``groups``."""
+    seen = set()
+    for name in ADDONS_HELD:
+        for body in of(ADDONS[name]):
+            if body["spec"]["group"] in groups and body["metadata"]["name"] not in seen:
+                seen.add(body["metadata"]["name"])
+                yield body
+
+
+def schemas(versions: str = "production") -> dict[tuple[str, str], Any]:
+    """apiVersion and kind -> strict schema of a whole object."""
+    return {
+        (f"{body['spec']['group']}/{version['name']}", body["spec"]["names"]["kind"]): whole(
+            version["schema"]["openAPIV3Schema"]
+        )
+        for body in every(versions)
+        for version in body["spec"]["versions"]
+    }
+
+
+def strict(schema: Any) -> Any:
+    """An openAPIV3Schema as JSON Schema that refuses what the API server would prune."""
+    if isinstance(schema, list):
+        return [strict(inner) for inner in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    if schema.get("x-kubernetes-int-or-string"):
+        return {"type": ["integer", "string"]}
+    made = {key: strict(inner) for key, inner in schema.items() if not key.startswith("x-")}
+    if isinstance(pattern := made.get("pattern"), str):
+        # Go takes flags anywhere in an expression, Python at its beginning only.
+        made["pattern"] = pattern.replace("^(?i)", "(?i)^")
+    if "properties" in schema and not schema.get("x-kubernetes-preserve-unknown-fields"):
+        made.setdefault("additionalProperties", False)
+    return made
+
+
+def whole(schema: Mapping[str, Any]) -> Any:
+    """The schema of a whole object; its metadata is the API server's own business."""
+    made = strict(schema)
+    made["properties"]["metadata"] = {"type": "object"}
+    return made

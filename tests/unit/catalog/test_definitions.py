@@ -1,0 +1,60 @@
+"""The stored definitions of custom resources are those of the releases that the catalogue pins."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from railhead.catalog.versions import COMBINATIONS, PARTS, Bundled, Controller
+from tests import crds
+
+ROWS = {
+    f"{row.name}-{row.version}": row
+    for combination in COMBINATIONS.values()
+    for row in crds.held(combination)
+}
+# Made from the operator's own manifests once a policy asks for it; no row names it.
+UNNAMED = {"NicConfigurationTemplate.configuration.net.nvidia.com/v1alpha1"}
+
+
+@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
+def test_a_row_has_the_definitions_of_its_version(row: Controller) -> None:
+    """A changed version fails here until its own definitions are fetched."""
+    stored = {
+        f"{body['spec']['names']['kind']}.{body['spec']['group']}/{version['name']}"
+        for body in crds.of(row)
+        for version in body["spec"]["versions"]
+    }
+    bundled = {
+        name
+        for part in PARTS.values()
+        if isinstance(part.delivery, Bundled) and part.delivery.by == row.name
+        for name in part.crds
+    }
+    named = set(row.crds) | bundled
+    assert named <= stored
+    if named:
+        assert stored - named <= UNNAMED
+
+
+def test_no_folder_is_of_a_release_that_no_row_pins() -> None:
+    assert {path.name for path in crds.DATA.iterdir() if path.is_dir()} == set(ROWS)
+
+
+def test_the_readme_says_where_each_was_taken() -> None:
+    told = re.findall(
+        r"^\| `([^`]+)` \| ([\w-]+/[\w-]+) \| (\S+) \| `",
+        (crds.DATA / "README.md").read_text(encoding="utf-8"),
+        re.MULTILINE,
+    )
+    assert [folder for folder, _, _ in told] == list(dict.fromkeys(f for f, _, _ in told))
+    assert {folder for folder, _, _ in told} == set(ROWS)
+    for folder, _, tag in told:
+        assert tag.lstrip("v") == ROWS[folder].version.lstrip("v")
+
+
+def test_a_version_without_its_definitions_is_told() -> None:
+    row = next(iter(ROWS.values()))
+    with pytest.raises(FileNotFoundError, match=r"README\.md"):
+        list(crds.of(Controller(**(row.__dict__ | {"version": "99.0.0"}))))
