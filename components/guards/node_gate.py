@@ -1,8 +1,8 @@
 """The node gate: nodes prove their fabric, and jobs are placed on those that have.
 
 A DaemonSet a pool runs `railhead.gate` on each of its nodes, which labels its own node. The pool's
-ResourceFlavor demands the label (components/queues.py), so a node that has not passed, or no longer
-does, is none to Kueue and to the scheduler. Nothing has to be taken away from a node that fails.
+ResourceFlavor demands the label (components/queueing/queues.py): Kueue and the scheduler use no
+node that has not passed or no longer does. Nothing has to be taken away from a node that fails.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as kubernetes
 
+import railhead
 from components.fabric.cni import mtu_of
-from railhead import gate
 from railhead.catalog.machines import MACHINES, Machine
 from railhead.fabric.config import AnyFabric, IpoibFabric, RailedFabric, RdmaSharedFabric, rails_of
 from railhead.fabric.gate import DRIVERS, GATE_IMAGE, MOVING_MODES
@@ -109,9 +109,15 @@ def _qos(cluster: Cluster) -> Qos | None:
 
 
 def program() -> dict[str, str]:
-    """The gate's files: name -> text."""
-    directory = Path(gate.__file__).parent
-    return {p.name: p.read_text(encoding="utf-8") for p in sorted(directory.glob("*.py"))}
+    """The gate's files and the one file that it needs of the rest: path -> text."""
+    root = Path(railhead.__file__).parent
+    paths = [root / "base" / "finding.py", *sorted((root / "gate").rglob("*.py"))]
+    return {str(p.relative_to(root.parent)): p.read_text(encoding="utf-8") for p in paths}
+
+
+def _key(path: str) -> str:
+    """A file's key in a ConfigMap, which may have no slash."""
+    return path.replace("/", ".")
 
 
 def own_node_policy() -> dict[str, Any]:
@@ -249,7 +255,7 @@ def daemon_set(cluster: Cluster, pool: Pool, digest: str) -> Any:
 
 
 def _sources(pool: Pool) -> list[dict[str, Any]]:
-    items = [{"key": name, "path": f"railhead/gate/{name}"} for name in program()]
+    items = [{"key": _key(path), "path": path} for path in program()]
     expected = [{"key": "expectation.json", "path": "expectation.json"}]
     return [
         {"configMap": {"name": "program", "items": items}},
@@ -297,7 +303,7 @@ class NodeGate(pulumi.ComponentResource):
             kubernetes.core.v1.ConfigMap(
                 f"{name}-program",
                 metadata={"name": "program", "namespace": NAMESPACE},
-                data=files,
+                data={_key(path): text for path, text in files.items()},
                 opts=inside,
             )
         ]

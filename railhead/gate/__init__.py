@@ -1,5 +1,5 @@
 """The node gate: what a node must prove of its fabric before jobs are placed on it.
 
-Runs on the nodes themselves, in whatever image has a Python: standard library only, and nothing of
-the rest of Railhead. `components/node_gate.py` ships these files to the cluster.
+Runs on the nodes themselves, in whatever image has a Python: standard library only, and of the rest
+of Railhead `railhead.base.finding` alone. `components/guards/node_gate.py` ships the files.
 """

@@ -17,11 +17,13 @@ from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 
+from railhead.base.finding import Finding
 from railhead.gate import dcb
 from railhead.gate.api import ApiError, NodeApi
 from railhead.gate.expectation import Expectation
-from railhead.gate.proofs import Finding, Node, evaluate
-from railhead.gate.state import ANNOTATION, LABEL, Gate, report
+from railhead.gate.node import Node
+from railhead.gate.prove import evaluate
+from railhead.gate.state import ANNOTATION, LABEL, Gate, report, verdict
 
 HEARTBEAT = "beat"
 SPOKEN = "spoken"
@@ -94,8 +96,8 @@ def _once(options: argparse.Namespace, expected: Expectation) -> int:
     findings = _look(options, expected, status)
     for finding in findings:
         remedy = f"        {finding.remedy}\n" if finding.remedy else ""
-        sys.stdout.write(f"{finding.verdict:7} {finding.subject}: {finding.detail}\n{remedy}")
-    return int(any(f.verdict == "failed" for f in findings))
+        sys.stdout.write(f"{verdict(finding):7} {finding.name}: {finding.text}\n{remedy}")
+    return int(any(f.passed is False for f in findings))
 
 
 def _run(
@@ -127,12 +129,12 @@ def _turn(options: argparse.Namespace, expected: Expectation, api: NodeApi, gate
     findings = _look(options, expected, node.get("status"))
     labels = node.get("metadata", {}).get("labels", {})
     decision = gate.decide(findings, labels.get(LABEL))
-    said = {finding for finding in findings if finding.verdict != "proven"}
+    said = {finding for finding in findings if not finding.passed}
     if decision != labels.get(LABEL) or said != gate.said:
         api.label({LABEL: decision}, {ANNOTATION: report(findings, _now(), "")})
         _say("info", f"{LABEL}={decision}")
         for finding in findings:
-            _say(finding.verdict, f"{finding.subject}: {finding.detail}", finding.remedy)
+            _say(verdict(finding), f"{finding.name}: {finding.text}", finding.remedy)
         gate.said = said
     (options.state / SPOKEN).touch()
 

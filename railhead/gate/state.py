@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from railhead.gate.proofs import Finding
+from railhead.base.finding import Finding
 
 #: The label that a pool's ResourceFlavor demands, and where the reasons are.
 LABEL = "railhead.dev/fabric"
@@ -35,14 +35,14 @@ class Gate:
     def decide(self, findings: Iterable[Finding], now: str | None) -> State:
         """``ready`` or ``failed``; ``now`` is what the node is labelled already.
 
-        Something that a pod has in use proves nothing and fails nothing: a node that was ready
-        stays so, one that was not is not ready until it is seen.
+        Nothing found is nothing proven. Something that a pod has in use proves nothing and fails
+        nothing: a node that was ready stays so, one that was not is not ready until it is seen.
         """
-        verdicts = {finding.verdict for finding in findings}
-        if "failed" in verdicts:
+        passed = {finding.passed for finding in findings}
+        if False in passed or not passed:
             self._failed, self.good = True, 0
             return FAILED
-        if "held" in verdicts:
+        if None in passed:
             return READY if now == READY else FAILED
         self.good += 1
         if self._failed and self.good < _SETTLE:
@@ -51,13 +51,18 @@ class Gate:
         return READY
 
 
+def verdict(finding: Finding) -> str:
+    """In the gate's words: what is neither proven nor failed is in use by a pod."""
+    return {True: "proven", False: "failed", None: "held"}[finding.passed]
+
+
 def report(findings: Iterable[Finding], at: str, note: str) -> str:
     """The annotation: since when, and everything that is not proven, with its remedy."""
     open_ = [
-        {"subject": f.subject, "verdict": f.verdict, "detail": f.detail}
+        {"name": f.name, "verdict": verdict(f), "text": f.text}
         | ({"remedy": f.remedy} if f.remedy else {})
         for f in findings
-        if f.verdict != "proven"
+        if not f.passed
     ]
     told: dict[str, object] = {"since": at, "open": open_}
     return json.dumps(told | ({"note": note} if note else {}))

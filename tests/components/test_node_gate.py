@@ -118,10 +118,10 @@ class TestPod:
 
     def test_the_files_run_alone_and_need_nothing_but_python(self, tmp_path: Path) -> None:
         """As the pod has them: below a directory that is no package of ours."""
-        target = tmp_path / "program" / "railhead" / "gate"
-        target.mkdir(parents=True)
-        for name, text in program().items():
-            (target / name).write_text(text)
+        for path, text in program().items():
+            target = tmp_path / "program" / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text)
         tree = trees.lab(tmp_path / "node")
         cluster = parsed()
         (tmp_path / "expectation.json").write_text(expectation(cluster, cluster.pools[0]).to_json())
@@ -364,7 +364,7 @@ class TestProgram:
             trees.write(tree.sys / "class/net/rail0/operstate", "down")
             eventually(lambda: self.label(server) == "failed", "a rail that is down")
             (finding,) = self.open(server)
-            assert finding["subject"] == "interface rail0"
+            assert finding["name"] == "interface rail0"
             assert "ip link set rail0 up" in finding["remedy"]
             trees.write(tree.sys / "class/net/rail0/operstate", "up")
             eventually(lambda: self.label(server) == "ready", "a rail that is mended")
@@ -375,7 +375,7 @@ class TestProgram:
             gone = {"status": {"allocatable": {"rdma/rdma_shared_device_a": "0"}}}
             assert server.run(*arguments, json.dumps(gone)).returncode == 0
             eventually(lambda: self.label(server) == "failed", "no devices")
-            assert self.open(server)[0]["subject"] == "resource rdma/rdma_shared_device_a"
+            assert self.open(server)[0]["name"] == "resource rdma/rdma_shared_device_a"
             # What nobody watches is not proven.
             running.send_signal(signal.SIGTERM)
             output, _ = running.communicate(timeout=30)

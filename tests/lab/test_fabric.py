@@ -477,7 +477,7 @@ def test_a_node_whose_rail_is_down_gets_no_job(
         text = kubectl("get", "node", broken, "-o", "json").stdout
         report = json.loads(json.loads(text)["metadata"]["annotations"][ANNOTATION])
         (finding,) = report["open"]
-        assert finding["subject"] == "interface rail0"
+        assert finding["name"] == "interface rail0"
         assert "ip link set rail0 up" in finding["remedy"]
         # A gang of two has no second node: it waits whole, with no pod anywhere.
         both, one = unique("both"), unique("one")

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from railhead.base.finding import Finding
 from railhead.gate.dcb import Dcb
 from railhead.gate.expectation import Expectation, Interface, Qos
-from railhead.gate.proofs import Finding, evaluate
+from railhead.gate.prove import evaluate
 from tests.unit.gate import trees
 from tests.unit.gate.trees import Tree, write
 
@@ -59,22 +60,22 @@ NODES: dict[str, tuple[Callable[[Path], Tree], Expectation]] = {
 
 
 def failed(tree: Tree, expected: Expectation) -> list[Finding]:
-    return [f for f in evaluate(tree.node(), expected) if f.verdict == "failed"]
+    return [f for f in evaluate(tree.node(), expected) if f.passed is False]
 
 
 @pytest.mark.parametrize("name", NODES)
 def test_a_node_as_it_should_be_is_proven(tmp_path: Path, name: str) -> None:
     make, expected = NODES[name]
     findings = evaluate(make(tmp_path).node(), expected)
-    assert [f for f in findings if f.verdict != "proven"] == []
-    subjects = [f.subject for f in findings]
+    assert [f for f in findings if not f.passed] == []
+    subjects = [f.name for f in findings]
     assert len(subjects) == len(set(subjects))
     if expected.verbs:
         assert sum(s.startswith("RDMA device ") for s in subjects) == expected.nics
 
 
 def test_everything_that_is_expected_has_a_proof(tmp_path: Path) -> None:
-    subjects = {f.subject for f in evaluate(trees.roce(tmp_path).node(), ROCE)}
+    subjects = {f.name for f in evaluate(trees.roce(tmp_path).node(), ROCE)}
     for wanted in (
         "interface rail7",
         "RDMA device mlx5_7",
@@ -366,8 +367,8 @@ def test_a_broken_node_fails_for_that_reason_alone(tmp_path: Path, case: str) ->
     tree = make(tmp_path)
     spoil(tree)
     (finding,) = failed(tree, expected)
-    assert finding.subject == subject
-    assert detail in finding.detail
+    assert finding.name == subject
+    assert detail in finding.text
     assert remedy in finding.remedy
 
 
@@ -378,7 +379,7 @@ def test_a_foreign_nic_decides_nothing(tmp_path: Path) -> None:
     assert failed(tree, by_count) == []
     # It does not stand in for one of the fabric's, either.
     write(port(tree, "mlx5_3") / "state", "1: DOWN")
-    subjects = [f.subject for f in failed(tree, by_count)]
+    subjects = [f.name for f in failed(tree, by_count)]
     assert subjects == ["RDMA device mlx5_3", "RDMA device mlx5_storage", "RDMA devices"]
 
 
@@ -393,7 +394,7 @@ def test_virtual_functions_are_not_the_nodes(tmp_path: Path) -> None:
 def test_names_are_in_their_own_order(tmp_path: Path) -> None:
     tree = trees.infiniband(tmp_path, nics=12)
     by_count = replace(IB, devices=(), nics=12)
-    names = [f.subject.split()[-1] for f in evaluate(tree.node(), by_count)][:12]
+    names = [f.name.split()[-1] for f in evaluate(tree.node(), by_count)][:12]
     assert names == [f"mlx5_{i}" for i in range(12)]
 
 
@@ -404,9 +405,9 @@ class TestMovable:
         tree = trees.lab(tmp_path)
         (tree.sys / "class" / "net" / "rail0").unlink()
         (finding, resource) = evaluate(tree.node(), replace(LAB, movable=True))
-        assert finding.verdict == "held"
-        assert "a pod may have it" in finding.detail
-        assert resource.verdict == "proven"
+        assert finding.passed is None
+        assert "a pod may have it" in finding.text
+        assert resource.passed
 
     def test_what_is_there_is_still_judged(self, tmp_path: Path) -> None:
         tree = trees.lab(tmp_path)
@@ -417,7 +418,7 @@ class TestMovable:
         tree = trees.lab(tmp_path)
         write(tree.sys / "class/net/rail0/operstate", "down")
         write(tree.sys / "class/net/rail0/flags", "0x1002")
-        assert evaluate(tree.node(), replace(LAB, movable=True))[0].verdict == "held"
+        assert evaluate(tree.node(), replace(LAB, movable=True))[0].passed is None
         assert failed(tree, LAB)
         # Switched on and still without a link, it is broken.
         write(tree.sys / "class/net/rail0/flags", "0x1003")
@@ -426,7 +427,7 @@ class TestMovable:
     def test_devices_by_count_too(self, tmp_path: Path) -> None:
         tree = trees.infiniband(tmp_path, nics=5)
         findings = evaluate(tree.node(), replace(IB, devices=(), movable=True))
-        assert {f.verdict for f in findings} == {"proven", "held"}
+        assert {f.passed for f in findings} == {True, None}
 
 
 @pytest.mark.parametrize(
@@ -448,9 +449,8 @@ def test_gpudirect_by_either_way_or_by_the_one_that_is_wanted(
     if peermem:
         (tree.sys / "module" / "nvidia_peermem").mkdir()
     (finding,) = evaluate(tree.node(), Expectation(fabric="roce", gpudirect=wanted))
-    assert (finding.verdict, finding.detail if proof else None) == (
-        ("proven", proof) if proof else ("failed", None)
-    )
+    assert finding.passed is (proof is not None)
+    assert proof in (None, finding.text)
 
 
 def test_an_expectation_survives_its_json() -> None:
@@ -459,3 +459,9 @@ def test_an_expectation_survives_its_json() -> None:
     for text in ("{}", '{"fabric": "x", "more": 1}', "[]"):
         with pytest.raises(ValueError, match="not a gate's expectation"):
             Expectation.from_json(text)
+
+
+def test_a_node_of_which_nothing_is_expected_has_proven_nothing(tmp_path: Path) -> None:
+    (finding,) = evaluate(trees.roce(tmp_path).node(), Expectation(fabric="roce in mode none"))
+    assert finding.passed is False
+    assert "nothing is expected" in finding.text

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 
-from railhead.gate.proofs import Finding
+from railhead.base.finding import Finding
 from railhead.gate.state import FAILED, READY, Gate, report
 
-GOOD = Finding(subject="a", verdict="proven", detail="up")
-BAD = Finding(subject="b", verdict="failed", detail="down", remedy="mend it")
-HELD = Finding(subject="c", verdict="held", detail="absent: a pod may have it")
+GOOD = Finding(name="a", passed=True, text="up")
+BAD = Finding(name="b", passed=False, text="down", remedy="mend it")
+HELD = Finding(name="c", passed=None, text="absent: a pod may have it")
 
 
 def test_a_new_node_is_ready_at_the_first_good_look() -> None:
     assert Gate().decide([GOOD], None) == READY
-    assert Gate().decide([], None) == READY
+
+
+def test_nothing_looked_at_is_nothing_proven() -> None:
+    for label in (None, READY, FAILED):
+        assert Gate().decide((), label) == FAILED
 
 
 def test_it_fails_at_once_and_settles_before_it_is_ready_again() -> None:
@@ -39,7 +43,7 @@ def test_the_report_says_what_is_open_and_how_to_mend_it() -> None:
     assert told == {
         "since": "2026-11-21T09:00:00Z",
         "open": [
-            {"subject": "b", "verdict": "failed", "detail": "down", "remedy": "mend it"},
-            {"subject": "c", "verdict": "held", "detail": "absent: a pod may have it"},
+            {"name": "b", "verdict": "failed", "text": "down", "remedy": "mend it"},
+            {"name": "c", "verdict": "held", "text": "absent: a pod may have it"},
         ],
     }

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from railhead.gate.dcb import Dcb, DcbError
-from railhead.gate.proofs import Node
+from railhead.gate.node import Node
 
 LINK_LOCAL = "fe80:0000:0000:0000:a288:c2ff:fe12:34{:02x}"
 IPV4 = "0000:0000:0000:0000:0000:ffff:0a00:00{:02x}"
