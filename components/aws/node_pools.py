@@ -11,7 +11,7 @@ from pulumi_aws import ec2, eks
 
 from components.aws.network import Nets
 from components.aws.reservation import checked
-from components.aws.user_data import user_data
+from components.aws.user_data import NodeSetup, user_data
 from railhead.base.names import physical_name
 from railhead.catalog.machines import MACHINES, Machine
 from railhead.platform.aws import facts as catalogue
@@ -262,9 +262,7 @@ class GpuPool(pulumi.ComponentResource):
             else {"capacity_reservation_target": {"capacity_reservation_id": reservation}},
             block_device_mappings=_root_volume(pool.root_volume_gib),
             metadata_options=_metadata_options(),
-            user_data=user_data(
-                raid=pool.local_storage == "raid0", hugepages_2mib=pool.hugepages_2mib
-            ),
+            user_data=user_data(node_setup(cluster, pool)),
             tag_specifications=_tag_specifications(cluster, pool.name),
             opts=inside,
         )
@@ -281,6 +279,17 @@ class GpuPool(pulumi.ComponentResource):
             strategy="cluster",
             opts=pulumi.ResourceOptions(parent=self),
         ).name
+
+
+def node_setup(cluster: AwsCluster, pool: AwsPool) -> NodeSetup:
+    """What a pool's nodes are told before they join."""
+    return NodeSetup(
+        raid=pool.local_storage == "raid0",
+        hugepages_2mib=pool.hugepages_2mib,
+        # Whatever has EFA registers memory with it.
+        lock_memory="efa" in MACHINES[pool.instance_type].fabrics,
+        lustre_efa=pool.lustre_devices if cluster.lustre_over_efa(pool) else 0,
+    )
 
 
 def node_labels(pool: AwsPool) -> Mapping[str, str]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
+from dataclasses import dataclass
 from email.mime.multipart import MIMEMultipart
 from email.mime.nonmultipart import MIMENonMultipart
 from typing import Any
@@ -11,47 +13,136 @@ import yaml
 
 _BOUNDARY = "==railhead=="
 _SYSCTL_FILE = "/etc/sysctl.d/60-railhead-hugepages.conf"
+_LUSTRE_SCRIPT = "/usr/local/sbin/railhead-lustre-efa"
+_LUSTRE_UNIT = "railhead-lustre-efa.service"
+# Bytes, and more than any machine has. Not RLIM_INFINITY: nodeadm reads the numbers as floats and
+# writes 2**64 - 1 as one that containerd's 64 bits do not hold; this one it writes as it is.
+_MEMLOCK = 2**53
+# A list replaces nodeadm's own, so what that has is said again.
+_NOFILE = {"type": "RLIMIT_NOFILE", "soft": 65536, "hard": 1048576}
+
+# The commands of FSx' user guide (configure-efa-clients) and EKS' (fsx-csi-tuning-efa). $1: how
+# many of the node's EFA devices Lustre takes, spread over all that there are.
+_LUSTRE = """\
+#!/bin/bash
+set -euo pipefail
+wanted=$1
+command -v lnetctl >/dev/null || dnf install -y lustre-client
+primary=$(ip -o -4 route show default | awk '{print $5; exit}')
+devices=()
+for path in /sys/class/infiniband/*; do
+  if [ "$(basename "$(realpath "$path/device/driver")")" = efa ]; then
+    devices+=("$(basename "$path")")
+  fi
+done
+step=$((${#devices[@]} / wanted))
+if [ "$step" -lt 1 ]; then step=1; fi
+modprobe lnet
+modprobe kefalnd ipif_name="$primary"
+modprobe ksocklnd
+lnetctl lnet configure
+lnetctl net del --net tcp || true
+lnetctl net add --net tcp --if "$primary"
+for ((i = 0; i < ${#devices[@]} && i / step < wanted; i += step)); do
+  lnetctl net add --net efa --if "${devices[i]}" --peer-credits 32
+done
+lnetctl set discovery 1
+lnetctl udsp add --src efa --priority 0
+modprobe lustre
+lnetctl net show
+"""
 
 
-def node_config(*, raid: bool) -> dict[str, Any]:
-    """What nodeadm reads; EKS adds the cluster's own part.
+@dataclass(frozen=True, kw_only=True)
+class NodeSetup:
+    """What a node is told before it joins.
 
-    ``raid``: the instance store's disks as one RAID 0, with the data of containers and pods on it.
+    Args:
+        raid: the instance store's disks as one RAID 0, with the data of containers and pods on it.
+        hugepages_2mib: huge pages of 2 MiB to set aside; 0 for none.
+        lock_memory: whether containers may lock all their memory, as registering it with a NIC
+            does. nodeadm's own runtime spec limits files alone, and memory is then whatever
+            systemd gives containerd (amazon-eks-ami, nodeadm/internal/containerd).
+        lustre_efa: EFA devices that Lustre takes; 0 for Lustre over TCP.
+    """
+
+    raid: bool = False
+    hugepages_2mib: int = 0
+    lock_memory: bool = False
+    lustre_efa: int = 0
+
+
+def node_config(setup: NodeSetup) -> dict[str, Any]:
+    """The `spec` that nodeadm reads; EKS adds the cluster's own part. Empty where none is needed.
+
+    amazon-eks-ami, nodeadm/doc/examples.md: `localStorage`, and `baseRuntimeSpec` for limits.
     """
     spec: dict[str, Any] = {}
-    if raid:
+    if setup.raid:
         spec["instance"] = {"localStorage": {"strategy": "RAID0"}}
-    return {"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": spec}
+    if setup.lock_memory:
+        memory = {"type": "RLIMIT_MEMLOCK", "soft": _MEMLOCK, "hard": _MEMLOCK}
+        spec["containerd"] = {"baseRuntimeSpec": {"process": {"rlimits": [_NOFILE, memory]}}}
+    return spec
 
 
-def hugepages(count: int) -> dict[str, Any]:
-    """What cloud-init does: reserve huge pages of 2 MiB before kubelet starts and counts them.
+def cloud_config(setup: NodeSetup) -> dict[str, Any]:
+    """What cloud-init does, all of it before kubelet starts: nodeadm waits for its last stage.
 
-    nodeadm starts kubelet after cloud-init's last stage. The file is for the next boot.
+    Huge pages are there before kubelet counts them, and by the file at the next boot. Lustre's
+    network is set up by a unit, at each boot; where that fails, the node joins all the same and
+    mounts over TCP.
     """
-    setting = f"vm.nr_hugepages={count}"
-    return {
-        "write_files": [
-            {"path": _SYSCTL_FILE, "content": f"{setting}\n", "permissions": "0644"},
-        ],
-        "bootcmd": [["sysctl", "-w", setting]],
-    }
+    files: list[dict[str, str]] = []
+    found: dict[str, Any] = {}
+    if setup.hugepages_2mib:
+        setting = f"vm.nr_hugepages={setup.hugepages_2mib}"
+        files.append(_file(_SYSCTL_FILE, f"{setting}\n", "0644"))
+        found["bootcmd"] = [["sysctl", "-w", setting]]
+    if setup.lustre_efa:
+        files.append(_file(_LUSTRE_SCRIPT, _LUSTRE, "0755"))
+        files.append(_file(f"/etc/systemd/system/{_LUSTRE_UNIT}", _unit(setup.lustre_efa), "0644"))
+        found["runcmd"] = [
+            ["systemctl", "daemon-reload"],
+            ["systemctl", "enable", "--now", _LUSTRE_UNIT],
+        ]
+    return {**found, "write_files": files} if files else {}
 
 
-def user_data(*, raid: bool, hugepages_2mib: int) -> str | None:
+def _unit(interfaces: int) -> str:
+    return (
+        "[Unit]\n"
+        "Description=Lustre over EFA\n"
+        "Wants=network-online.target\n"
+        "After=network-online.target\n"
+        "Before=kubelet.service\n\n"
+        "[Service]\n"
+        "Type=oneshot\n"
+        "RemainAfterExit=yes\n"
+        f"ExecStart={_LUSTRE_SCRIPT} {interfaces}\n\n"
+        "[Install]\n"
+        "WantedBy=multi-user.target\n"
+    )
+
+
+def _file(path: str, content: str, permissions: str) -> dict[str, str]:
+    return {"path": path, "content": content, "permissions": permissions}
+
+
+def user_data(setup: NodeSetup) -> str | None:
     """The document in base64, as a launch template takes it; None where there is nothing to say."""
     document = MIMEMultipart("mixed", boundary=_BOUNDARY)
-    if raid:
-        document.attach(_part("application", "node.eks.aws", _dump(node_config(raid=raid))))
-    if hugepages_2mib:
-        text = f"#cloud-config\n{_dump(hugepages(hugepages_2mib))}"
-        document.attach(_part("text", "cloud-config", text))
+    if spec := node_config(setup):
+        config = {"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": spec}
+        document.attach(_part("application", "node.eks.aws", _dump(config)))
+    if config := cloud_config(setup):
+        document.attach(_part("text", "cloud-config", f"#cloud-config\n{_dump(config)}"))
     if not document.get_payload():
         return None
     return base64.b64encode(document.as_bytes()).decode()
 
 
-def _dump(value: dict[str, Any]) -> str:
+def _dump(value: Mapping[str, Any]) -> str:
     return yaml.safe_dump(value, sort_keys=True)
 
 

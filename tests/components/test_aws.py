@@ -6,6 +6,7 @@ import base64
 import copy
 import email
 import json
+import subprocess
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,7 +23,7 @@ from components.aws.eks_cluster import kubeconfig
 from components.aws.network import subnet_blocks
 from components.aws.node_pools import network_interfaces
 from components.aws.reservation import mismatch
-from components.aws.user_data import user_data
+from components.aws.user_data import NodeSetup, user_data
 from components.cluster_access import provider
 from railhead.catalog.machines import MACHINES
 from railhead.config import parse
@@ -308,7 +309,7 @@ class TestUserData:
         return {part.get_content_type(): str(part.get_payload()) for part in found}
 
     def test_the_instance_store_is_one_array(self) -> None:
-        parts = self.parts(user_data(raid=True, hugepages_2mib=0))
+        parts = self.parts(user_data(NodeSetup(raid=True)))
         assert set(parts) == {"application/node.eks.aws"}
         config = yaml.safe_load(parts["application/node.eks.aws"])
         assert config == {
@@ -317,8 +318,23 @@ class TestUserData:
             "spec": {"instance": {"localStorage": {"strategy": "RAID0"}}},
         }
 
+    def test_containers_may_lock_their_memory_and_open_as_many_files_as_before(self) -> None:
+        """nodeadm's list is replaced, not added to, and its numbers pass through floats."""
+        parts = self.parts(user_data(NodeSetup(lock_memory=True)))
+        spec = yaml.safe_load(parts["application/node.eks.aws"])["spec"]
+        limits = {
+            limit["type"]: (limit["soft"], limit["hard"])
+            for limit in spec["containerd"]["baseRuntimeSpec"]["process"]["rlimits"]
+        }
+        # As amazon-eks-ami's nodeadm/internal/containerd/base-runtime-spec.json has it.
+        assert limits["RLIMIT_NOFILE"] == (65536, 1048576)
+        soft, hard = limits["RLIMIT_MEMLOCK"]
+        assert soft == hard
+        assert 2**50 < hard < 2**63, "more than any machine's memory, and 64 bits hold it"
+        assert int(f"{float(hard):.0f}") == hard == int(repr(float(hard)).removesuffix(".0"))
+
     def test_huge_pages_are_there_before_kubelet_counts_them(self) -> None:
-        parts = self.parts(user_data(raid=True, hugepages_2mib=5128))
+        parts = self.parts(user_data(NodeSetup(raid=True, hugepages_2mib=5128)))
         assert set(parts) == {"application/node.eks.aws", "text/cloud-config"}
         text = parts["text/cloud-config"]
         assert text.startswith("#cloud-config\n")
@@ -327,12 +343,75 @@ class TestUserData:
         assert config["write_files"][0]["content"] == "vm.nr_hugepages=5128\n"
 
     def test_nothing_is_said_where_nothing_is_wanted(self) -> None:
-        assert user_data(raid=False, hugepages_2mib=0) is None
+        assert user_data(NodeSetup()) is None
 
-    def test_every_gpu_node_gets_both(self, prod: Recording, block: Recording) -> None:
+    def test_every_gpu_node_gets_all(self, prod: Recording, block: Recording) -> None:
+        everything = NodeSetup(
+            raid=True,
+            hugepages_2mib=catalogue.EFA_HUGEPAGES_2MIB,
+            lock_memory=True,
+            lustre_efa=8,
+        )
         for recording, end in ((prod, "h100-template"), (block, "h200-template")):
             sent = named(recording, TEMPLATE, end).inputs["userData"]
-            assert sent == user_data(raid=True, hugepages_2mib=catalogue.EFA_HUGEPAGES_2MIB)
+            assert sent == user_data(everything)
+
+    def test_lustre_is_left_alone_where_it_does_not_speak_efa(self, modest: Recording) -> None:
+        sent = named(modest, TEMPLATE, "h100-template").inputs["userData"]
+        assert "lustre" not in "".join(self.parts(sent).values())
+
+    @pytest.mark.parametrize(
+        ("there", "wanted", "taken"),
+        [
+            (32, 8, [0, 4, 8, 12, 16, 20, 24, 28]),
+            (16, 8, [0, 2, 4, 6, 8, 10, 12, 14]),
+            (8, 8, [0, 1, 2, 3, 4, 5, 6, 7]),
+            (4, 8, [0, 1, 2, 3]),
+            (16, 2, [0, 8]),
+        ],
+    )
+    def test_lustre_takes_devices_from_all_over_the_node(
+        self, there: int, wanted: int, taken: list[int], tmp_path: Path
+    ) -> None:
+        """The script itself, with commands that note what they are asked."""
+        config = yaml.safe_load(
+            self.parts(user_data(NodeSetup(lustre_efa=wanted)))["text/cloud-config"]
+        )
+        script, unit = config["write_files"]
+        assert f"ExecStart={script['path']} {wanted}\n" in unit["content"]
+        assert script["permissions"] == "0755"
+        assert ["systemctl", "enable", "--now", Path(unit["path"]).name] in config["runcmd"]
+        drivers, devices, commands = (tmp_path / name for name in ("drivers", "ib", "bin"))
+        for folder in (drivers / "efa", drivers / "mlx5", devices, commands):
+            folder.mkdir(parents=True)
+        for index in range(there):
+            device = devices / f"rdmap{index:03}s0" / "device"
+            device.mkdir(parents=True)
+            (device / "driver").symlink_to(drivers / "efa")
+        other = devices / "mlx5_0" / "device"
+        other.mkdir(parents=True)
+        (other / "driver").symlink_to(drivers / "mlx5")
+        asked = tmp_path / "asked"
+        for name in ("dnf", "modprobe", "lnetctl"):
+            (commands / name).write_text(f'#!/bin/sh\necho {name} "$@" >> {asked}\n')
+        (commands / "ip").write_text("#!/bin/sh\necho default via 10.0.0.1 dev ens32 proto dhcp\n")
+        for command in commands.iterdir():
+            command.chmod(0o755)
+        program = tmp_path / "program"
+        program.write_text(script["content"].replace("/sys/class/infiniband", str(devices)))
+        subprocess.run(
+            ["/bin/bash", str(program), str(wanted)],
+            check=True,
+            env={"PATH": f"{commands}:/usr/bin:/bin"},
+            stdout=subprocess.DEVNULL,
+        )
+        lines = asked.read_text().splitlines()
+        added = [line for line in lines if "net add --net efa" in line]
+        assert added == [
+            f"lnetctl net add --net efa --if rdmap{index:03}s0 --peer-credits 32" for index in taken
+        ]
+        assert "modprobe kefalnd ipif_name=ens32" in lines
+        assert lines.index("modprobe lustre") > lines.index(added[-1])
 
 
 class TestSecurityGroups:

@@ -105,6 +105,7 @@ FIELDS: tuple[tuple[Any, tuple[Any, ...], dict[str, Any]], ...] = (
             "root_volume_gib": 900,
             "local_storage": "none",
             "hugepages_2mib": 4096,
+            "lustre_efa_devices": 4,
             "repair": False,
             "ami_release": "1.35.3-20261015",
         },

@@ -407,6 +407,32 @@ def _efa_clients(path: str, row: Raw, cluster: Raw) -> Iterator[Problem]:
             f"{path}.availability_zone",
             f"EFA does not leave a zone, and the pools that mount over it are in: {zones}",
         )
+    taken = [
+        (integer(p.get("nodes")) or 0, _lustre_devices(p))
+        for p in can
+        if p.get("availability_zone") == row.get("availability_zone")
+    ]
+    connections = sum(nodes * devices for nodes, devices in taken)
+    if connections > aws.LUSTRE_EFA_CONNECTIONS:
+        nodes = sum(nodes for nodes, _ in taken)
+        most = aws.LUSTRE_EFA_CONNECTIONS // nodes
+        yield (
+            f"{path}.efa",
+            f"{connections} EFA devices of {nodes} nodes would connect, and FSx takes "
+            f"{aws.LUSTRE_EFA_CONNECTIONS}: "
+            + (
+                f"write `lustre_efa_devices: {most}` in the pools"
+                if most
+                else "split the pools over file systems, or write `efa: false`"
+            ),
+        )
+
+
+def _lustre_devices(pool: Raw) -> int:
+    default = aws.LUSTRE_EFA_DEVICES.get(
+        str(pool.get("instance_type")), aws.LUSTRE_EFA_DEVICES_OTHER
+    )
+    return integer(pool.get("lustre_efa_devices")) or default
 
 
 def _gpu_operator(cluster: Raw, _: Raw) -> Iterator[Problem]:

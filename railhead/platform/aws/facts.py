@@ -157,6 +157,17 @@ LUSTRE_PORTS = ((988, 988), (1018, 1023))
 # "Nitro v4 (or higher) EC2 instances that support EFA, excluding the trn2 instance family" (FSx
 # user guide, EFA-enabled file systems): all of our types with EFA but these, which are Nitro v3.
 LUSTRE_WITHOUT_EFA = frozenset({"p4d.24xlarge", "p4de.24xlarge"})
+# FSx user guide, configure-efa-clients: how many of its EFA devices a client takes by itself, other
+# types of several network cards 2; and how many all clients of a file system may take together.
+LUSTRE_EFA_DEVICES: Mapping[str, int] = MappingProxyType(
+    dict.fromkeys(
+        ("p5.48xlarge", "p5e.48xlarge", "p5en.48xlarge", "p6-b200.48xlarge", "p6e-gb200.36xlarge"),
+        8,
+    )
+    | {"p5.4xlarge": 1}
+)
+LUSTRE_EFA_DEVICES_OTHER = 2
+LUSTRE_EFA_CONNECTIONS = 1024
 # EFS user guide, mount targets.
 NFS_PORT = 2049
 

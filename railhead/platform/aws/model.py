@@ -9,7 +9,13 @@ from pydantic import AfterValidator, AwareDatetime, Field
 
 from railhead.base.fields import IpNetwork, LabelKey, Model, Name, Positive, problem
 from railhead.model.cluster import Cluster, PlatformConfig, Pool
-from railhead.platform.aws.facts import EFA_HUGEPAGES_2MIB, LUSTRE_THROUGHPUT
+from railhead.platform.aws.facts import (
+    EFA_HUGEPAGES_2MIB,
+    LUSTRE_EFA_DEVICES,
+    LUSTRE_EFA_DEVICES_OTHER,
+    LUSTRE_THROUGHPUT,
+    LUSTRE_WITHOUT_EFA,
+)
 
 
 def _text(pattern: str, rule: str) -> Any:
@@ -267,6 +273,8 @@ class AwsPool(Pool):
     and none in a capacity block), after which the size is the autoscaler's. ``labels`` are put on
     nodes beside ``node_selector``. ``local_storage``: instance store as one RAID 0 for containers'
     data. ``hugepages_2mib``: huge pages of 2 MiB that each node sets aside for EFA.
+    ``lustre_efa_devices``: how many of a node's EFA devices Lustre takes, AWS' number without it;
+    each is one of a file system's connections.
     """
 
     availability_zone: NodeZone
@@ -281,6 +289,7 @@ class AwsPool(Pool):
     root_volume_gib: Annotated[int, Field(strict=True, ge=50, le=16384)] = 200
     local_storage: Literal["raid0", "none"] = "raid0"
     hugepages_2mib: Count = EFA_HUGEPAGES_2MIB
+    lustre_efa_devices: Annotated[int, Field(strict=True, ge=1, le=32)] | None = None
     repair: bool = True
     ami_release: AmiRelease | None = None
 
@@ -291,9 +300,25 @@ class AwsPool(Pool):
             return self.initial_nodes
         return 0 if isinstance(self.purchase, CapacityBlock) else self.nodes
 
+    @property
+    def lustre_devices(self) -> int:
+        """How many of a node's EFA devices Lustre takes, where there is one to mount over EFA."""
+        if self.lustre_efa_devices is not None:
+            return self.lustre_efa_devices
+        return LUSTRE_EFA_DEVICES.get(self.instance_type, LUSTRE_EFA_DEVICES_OTHER)
+
 
 class AwsCluster(Cluster):
     """A cluster on AWS."""
 
     platform: AwsPlatform
     pools: tuple[AwsPool, ...] = Field(min_length=1)
+
+    def lustre_over_efa(self, pool: AwsPool) -> bool:
+        """Whether a pool's nodes mount a Lustre file system over EFA: one of their zone has it."""
+        return pool.instance_type not in LUSTRE_WITHOUT_EFA and any(
+            isinstance(system, LustreFileSystem)
+            and system.efa
+            and system.availability_zone == pool.availability_zone
+            for system in self.platform.storage
+        )

@@ -363,6 +363,18 @@ MISTAKES: tuple[tuple[str, Edit, str], ...] = (
     ),
     (
         PROD,
+        lambda raw: raw["pools"][0].update(nodes=129, purchase={"kind": "on-demand"}),
+        "platform.storage[0].efa: 1032 EFA devices of 129 nodes would connect, and FSx takes 1024: "
+        "write `lustre_efa_devices: 7` in the pools",
+    ),
+    (
+        PROD,
+        lambda raw: raw["pools"][0].update(nodes=1025, purchase={"kind": "on-demand"}),
+        "platform.storage[0].efa: 8200 EFA devices of 1025 nodes would connect, and FSx takes "
+        "1024: split the pools over file systems, or write `efa: false`",
+    ),
+    (
+        PROD,
         put(PLATFORM, "storage", 1, "name", value="lustre"),
         "platform.storage[1].name: 'lustre' is taken by platform.storage[0]",
     ),
