@@ -6,7 +6,7 @@ import ipaddress
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
@@ -21,6 +21,10 @@ _LABEL_KEY = re.compile(
 _QUANTITY = re.compile(r"^[0-9]+(\.[0-9]+)?(m|[kMGTPE]|[KMGTPE]i)?$")
 _INTERFACE = re.compile(r"^[A-Za-z0-9_.-]{1,15}$")
 _VARIABLE = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
+
+
+class MalformedError(Exception):
+    """What was read of a model is malformed in the file, or missing: see :mod:`.sections`."""
 
 
 def problem(message: str) -> PydanticCustomError:
@@ -105,3 +109,11 @@ class Model(BaseModel):
     """A frozen model that refuses fields it does not know."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Of a field: it was malformed in what :func:`railhead.base.sections.read` read."""
+            if name in type(self).model_fields:
+                raise MalformedError(name)
+            return super().__getattr__(name)

@@ -92,7 +92,7 @@ def verify(
     """
     from railhead import config
     from railhead.base.errors import ExitCode
-    from railhead.config.served import unserved_by
+    from railhead.config.served import unserved
     from railhead.kube import client as kube
     from railhead.kube import nodes
     from railhead.kube.published import find_contract
@@ -107,8 +107,8 @@ def verify(
         promises = nodes.described(cluster)
         against = "the stack's file; no contract is published yet, so devices were not asked for"
     verdicts = nodes.verify(promises, nodes.live(client))
-    unserved = unserved_by(cluster, nodes.live_minor(client))
-    failed = bool(unserved) or any(verdict.lines() for verdict in verdicts)
+    not_served = unserved(cluster, nodes.live_minor(client))
+    failed = bool(not_served) or any(verdict.lines() for verdict in verdicts)
     if as_json:
         rows = {
             v.promise.pool: {
@@ -119,7 +119,7 @@ def verify(
             }
             for v in verdicts
         }
-        found = {"cluster": cluster.name, "against": against, "versions": unserved, "pools": rows}
+        found = {"cluster": cluster.name, "against": against, "versions": not_served, "pools": rows}
         typer.echo(json.dumps(found))
         raise typer.Exit(ExitCode.REFUSED if failed else ExitCode.OK)
     typer.echo(f"against {against}:")
@@ -129,7 +129,7 @@ def verify(
             f"pool {promise.pool}: {len(verdict.good)} of {promise.nodes} nodes have what is "
             "promised"
         )
-    nodes.require(cluster.name, verdicts, also=unserved)
+    nodes.require(cluster.name, verdicts, also=not_served)
 
 
 @app.command()

@@ -18,7 +18,9 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from railhead.base.errors import InputError, did_you_mean
+from railhead.base.sections import read
 from railhead.config.checks import problems
+from railhead.fabric.checks import problems as fabric_problems
 from railhead.model.cluster import Cluster
 from railhead.platform.registry import CLUSTERS
 
@@ -81,7 +83,8 @@ def parse(raw: Any, *, where: str) -> Cluster:
             # Which fields a platform and its pools have cannot be told while its kind is not known.
             and not (model is Cluster and details["loc"][0] in ("platform", "pools"))
         )
-    found.extend(problems(raw))
+    found.extend(problems(read(model, raw) if cluster is None else cluster))
+    found.extend(fabric_problems(raw if isinstance(raw, dict) else {}))
     if cluster is None or found:
         lines = dict.fromkeys(
             f"{where}: {path}: {text}" if path else f"{where}: {text}" for path, text in found

@@ -1,117 +1,88 @@
 """Checks that span several fields of a stack's configuration.
 
-They read the raw mapping and skip whatever is malformed (the models report that), so that one run
-shows every mistake, of either kind.
+They read the cluster as far as it is well-formed (:mod:`railhead.base.sections`; the models report
+the rest), so that one run shows every mistake, of either kind.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import Any
 
 from railhead.base.errors import did_you_mean
-from railhead.base.raw import Problem, Raw, mapping, positive, rows, texts
+from railhead.base.sections import Problem, knowing, taken, told, twice
 from railhead.catalog.machines import MACHINES
 from railhead.config import served
-from railhead.fabric import checks as checks_fabric
-from railhead.fabric.rows import FABRICS
-from railhead.model.cluster import HOSTNAME_LEVEL
+from railhead.model.cluster import HOSTNAME_LEVEL, Cluster, Pool, RuntimeConfig
 from railhead.platform.aws import checks as checks_aws
+from railhead.platform.aws.model import AwsCluster
 from railhead.platform.gcp import checks as checks_gcp
+from railhead.platform.gcp.model import GcpCluster
 
 
-def _names(raw: Raw, key: str) -> list[str]:
-    return [r["name"] for _, r in rows(raw.get(key), key) if isinstance(r.get("name"), str)]
-
-
-def _unknown(value: Any, known: Iterable[str], field: str) -> str | None:
-    names = list(known)
-    if not isinstance(value, str) or value in names:
+def _unknown(value: str, known: Sequence[str], field: str) -> str | None:
+    if value in known:
         return None
-    listed = did_you_mean(value, names) or f"; there are: {', '.join(names) or 'none'}"
+    listed = did_you_mean(value, known) or f"; there are: {', '.join(known) or 'none'}"
     return f"{value!r} is not one of {field}{listed}"
 
 
-def _unique(raw: Raw) -> Iterator[Problem]:
-    scopes = {
-        "pools": ("name",),
-        "runtimes": ("name",),
-        "queues": ("namespace", "name"),
-        "checkpoints": ("namespace", "name"),
-    }
-    for key, fields in scopes.items():
-        seen: dict[tuple[str, ...], str] = {}
-        for path, row in rows(raw.get(key), key):
-            # What is no text is the model's to complain about.
-            this = tuple(value for f in fields if isinstance(value := row.get(f), str))
-            if len(this) < len(fields):
-                continue
-            if this in seen:
-                yield f"{path}.name", f"{row['name']!r} is taken by {seen[this]}"
-            seen.setdefault(this, path)
-    for key in ("namespaces", "topology"):
-        given = texts(raw.get(key))
-        for index, text in enumerate(given):
-            if text in given[:index]:
-                yield f"{key}[{index}]", f"{text!r} is there twice"
+def _reference(
+    rows: Iterable[Any], path: str, field: str, known: Sequence[str], what: str
+) -> Iterator[Problem]:
+    for where, _, value in knowing(rows, path, attrgetter(field)):
+        if value is not None and (problem := _unknown(value, known, what)):
+            yield f"{where}.{field}", problem
 
 
-def _references(raw: Raw) -> Iterator[Problem]:
-    namespaces = texts(raw.get("namespaces"))
-    pools = _names(raw, "pools")
-    for key in ("queues", "checkpoints"):
-        for path, row in rows(raw.get(key), key):
-            if problem := _unknown(row.get("namespace"), namespaces, "namespaces"):
-                yield f"{path}.namespace", problem
-    for path, row in rows(raw.get("queues"), "queues"):
-        for index, pool in enumerate(texts(row.get("pools"))):
-            if problem := _unknown(pool, pools, "pools"):
-                yield f"{path}.pools[{index}]", problem
-    queued = {
-        pool for _, row in rows(raw.get("queues"), "queues") for pool in texts(row.get("pools"))
-    }
-    for path, row in rows(raw.get("runtimes"), "runtimes"):
-        wanted = row.get("pool")
-        if problem := _unknown(wanted, pools, "pools"):
-            yield f"{path}.pool", problem
-        elif isinstance(wanted, str) and wanted not in queued:
-            yield f"{path}.pool", f"no queue covers pool {wanted!r}; add it to a queue's pools"
-        checkpoint = row.get("checkpoint")
-        if problem := _unknown(checkpoint, _names(raw, "checkpoints"), "checkpoints"):
-            yield f"{path}.checkpoint", problem
-        elif isinstance(checkpoint, str):
-            have: list[Any] = [
-                c.get("namespace")
-                for _, c in rows(raw.get("checkpoints"), "checkpoints")
-                if c.get("name") == checkpoint
-            ]
-            for missing in (n for n in namespaces if n not in have):
-                yield (
-                    f"{path}.checkpoint",
-                    f"namespace {missing!r} has no checkpoint claim {checkpoint!r}, and jobs there "
-                    "would never start; add it to checkpoints",
-                )
+def _names(rows: Iterable[Any]) -> list[str]:
+    return [row.name for row in rows]
 
 
-def _cluster_queues(raw: Raw) -> Iterator[Problem]:
-    pools_of: dict[str, tuple[str, list[str]]] = {}
-    for path, row in rows(raw.get("queues"), "queues"):
-        name, pools = row.get("cluster_queue"), texts(row.get("pools"))
-        if not isinstance(name, str):
-            continue
-        first, first_pools = pools_of.setdefault(name, (path, pools))
+def _queue_pools(cluster: Cluster) -> Iterator[Problem]:
+    known = _names(cluster.pools)
+    for path, _, pools in knowing(cluster.queues, "queues", lambda queue: queue.pools):
+        for where, _, pool in knowing(pools, f"{path}.pools", str):
+            if problem := _unknown(pool, known, "pools"):
+                yield where, problem
+
+
+def _queued(cluster: Cluster) -> Iterator[Problem]:
+    known = _names(cluster.pools)
+    queued = {pool for queue in cluster.queues for pool in queue.pools}
+    for path, _, pool in knowing(cluster.runtimes, "runtimes", lambda runtime: runtime.pool):
+        if pool in known and pool not in queued:
+            yield f"{path}.pool", f"no queue covers pool {pool!r}; add it to a queue's pools"
+
+
+def _claimed(cluster: Cluster) -> Iterator[Problem]:
+    claims = [(claim.name, claim.namespace) for claim in cluster.checkpoints]
+    for path, _, name in knowing(cluster.runtimes, "runtimes", lambda row: row.checkpoint):
+        have = [namespace for claim, namespace in claims if claim == name]
+        for missing in (n for n in cluster.namespaces if have and n not in have):
+            yield (
+                f"{path}.checkpoint",
+                f"namespace {missing!r} has no checkpoint claim {name!r}, and jobs there "
+                "would never start; add it to checkpoints",
+            )
+
+
+def _cluster_queues(cluster: Cluster) -> Iterator[Problem]:
+    firsts: dict[str, tuple[str, list[str]]] = {}
+    # Two cluster queues over one pool would each hand out the whole of it.
+    owner: dict[str, str] = {}
+    queues = knowing(cluster.queues, "queues", lambda row: (row.cluster_queue, _texts(row.pools)))
+    for path, _, (name, pools) in queues:
+        first, first_pools = firsts.setdefault(name, (path, pools))
         if pools != first_pools:
             yield (
                 f"{path}.pools",
                 f"cluster queue {name!r} has pools {first_pools} in {first} and {pools} here; "
                 "a cluster queue has one list of pools",
             )
-    # Two cluster queues over one pool would each hand out the whole of it.
-    owner: dict[str, str] = {}
-    for path, row in rows(raw.get("queues"), "queues"):
-        for index, pool in enumerate(texts(row.get("pools"))):
-            queue = row.get("cluster_queue")
-            if isinstance(queue, str) and owner.setdefault(pool, queue) != queue:
+        for index, pool in enumerate(pools):
+            if owner.setdefault(pool, name) != name:
                 yield (
                     f"{path}.pools[{index}]",
                     f"pool {pool!r} belongs to cluster queue {owner[pool]!r} already; two queues "
@@ -119,65 +90,97 @@ def _cluster_queues(raw: Raw) -> Iterator[Problem]:
                 )
 
 
-def _machines(raw: Raw) -> Iterator[Problem]:
-    kind = mapping(raw.get("fabric")).get("kind")
-    platform = mapping(raw.get("platform")).get("kind")
-    for path, row in rows(raw.get("pools"), "pools"):
-        machine = MACHINES.get(str(row.get("instance_type")))
-        if machine is None:
-            continue
+def _texts(given: Iterable[str]) -> list[str]:
+    return [str(text) for text in given]
+
+
+def _machines(cluster: Cluster) -> Iterator[Problem]:
+    platform = cluster.platform.kind
+    for path, _, machine in knowing(cluster.pools, "pools", lambda p: MACHINES[p.instance_type]):
+        if platform not in machine.platforms:
+            yield (
+                f"{path}.instance_type",
+                f"{machine.name!r} is not on platform {platform!r}; it is on: "
+                f"{', '.join(sorted(machine.platforms))}",
+            )
+
+
+def _machines_fabric(cluster: Cluster) -> Iterator[Problem]:
+    kind = cluster.fabric.kind
+    for path, _, machine in knowing(cluster.pools, "pools", lambda p: MACHINES[p.instance_type]):
         fabrics = machine.fabrics | {"ethernet"}
-        if isinstance(kind, str) and kind in FABRICS and kind not in fabrics:
-            can = ", ".join(sorted(fabrics))
+        if kind not in fabrics:
             yield (
                 f"{path}.instance_type",
-                f"{machine.name!r} cannot do fabric {kind!r}; it can: {can}",
+                f"{machine.name!r} cannot do fabric {kind!r}; it can: {', '.join(sorted(fabrics))}",
             )
-        if isinstance(platform, str) and platform not in machine.platforms:
-            can = ", ".join(sorted(machine.platforms))
-            yield (
-                f"{path}.instance_type",
-                f"{machine.name!r} is not on platform {platform!r}; it is on: {can}",
-            )
-    by_name = {str(row.get("name")): row for _, row in rows(raw.get("pools"), "pools")}
-    for path, row in rows(raw.get("runtimes"), "runtimes"):
-        pool = mapping(by_name.get(str(row.get("pool"))))
-        machine = MACHINES.get(str(pool.get("instance_type")))
-        gpus = positive(row.get("gpus_per_node"))
-        if machine and gpus > machine.gpus:
-            yield (
-                f"{path}.gpus_per_node",
-                f"{gpus} is more than the {machine.gpus} of a {machine.name!r}",
-            )
-        nodes, has = positive(row.get("nodes")), positive(pool.get("nodes"))
-        if has and nodes > has:
-            yield f"{path}.nodes", f"{nodes} is more than the {has} of pool {row.get('pool')!r}"
 
 
-def _topology(raw: Raw) -> Iterator[Problem]:
-    levels = texts(raw.get("topology"))
-    if levels and levels[-1] != HOSTNAME_LEVEL:
+def _runtimes(cluster: Cluster) -> Iterator[Problem]:
+    pools = {name: pool for _, pool, name in knowing(cluster.pools, "pools", lambda p: p.name)}
+    for path, runtime, pool in knowing(cluster.runtimes, "runtimes", lambda r: pools.get(r.pool)):
+        if pool is not None:
+            yield from told(_gpus, path, runtime, pool)
+            yield from told(_nodes, path, runtime, pool)
+
+
+def _gpus(path: str, runtime: RuntimeConfig, pool: Pool) -> Iterator[Problem]:
+    machine, gpus = MACHINES[pool.instance_type], runtime.gpus_per_node or 0
+    if gpus > machine.gpus:
         yield (
-            f"topology[{len(levels) - 1}]",
-            f"the last level is {levels[-1]!r}; it must be {HOSTNAME_LEVEL!r}, or the pods of a "
+            f"{path}.gpus_per_node",
+            f"{gpus} is more than the {machine.gpus} of a {machine.name!r}",
+        )
+
+
+def _nodes(path: str, runtime: RuntimeConfig, pool: Pool) -> Iterator[Problem]:
+    if runtime.nodes > pool.nodes:
+        yield (
+            f"{path}.nodes",
+            f"{runtime.nodes} is more than the {pool.nodes} of pool {runtime.pool!r}",
+        )
+
+
+def _topology(cluster: Cluster) -> Iterator[Problem]:
+    *_, last = cluster.topology or (HOSTNAME_LEVEL,)
+    if last != HOSTNAME_LEVEL:
+        yield (
+            f"topology[{len(cluster.topology) - 1}]",
+            f"the last level is {last!r}; it must be {HOSTNAME_LEVEL!r}, or the pods of a "
             "gang are counted into a level without being bound to nodes",
         )
 
 
-_CHECKS: tuple[Callable[[Raw], Iterator[Problem]], ...] = (
-    _unique,
-    _references,
+_CHECKS: tuple[Callable[[Cluster], Iterator[Problem]], ...] = (
+    lambda c: taken(c.pools, "pools", lambda row: (row.name,)),
+    lambda c: taken(c.runtimes, "runtimes", lambda row: (row.name,)),
+    lambda c: taken(c.queues, "queues", lambda row: (row.namespace, row.name)),
+    lambda c: taken(c.checkpoints, "checkpoints", lambda row: (row.namespace, row.name)),
+    lambda c: twice(c.namespaces, "namespaces"),
+    lambda c: twice(c.topology, "topology"),
+    lambda c: _reference(c.queues, "queues", "namespace", c.namespaces, "namespaces"),
+    lambda c: _reference(c.checkpoints, "checkpoints", "namespace", c.namespaces, "namespaces"),
+    lambda c: _reference(c.runtimes, "runtimes", "pool", _names(c.pools), "pools"),
+    lambda c: _reference(
+        c.runtimes, "runtimes", "checkpoint", _names(c.checkpoints), "checkpoints"
+    ),
+    _queue_pools,
+    _queued,
+    _claimed,
     _cluster_queues,
     _machines,
+    _machines_fabric,
+    _runtimes,
     _topology,
-    checks_fabric.problems,
-    checks_aws.problems,
-    checks_gcp.problems,
     served.problems,
 )
 
 
-def problems(raw: Any) -> list[Problem]:
-    """Every (path, message) that spans several fields; empty for a consistent cluster."""
-    cluster = mapping(raw)
-    return [problem for check in _CHECKS for problem in check(cluster)]
+def problems(cluster: Cluster) -> Iterator[Problem]:
+    """Every (path, message) that spans several fields; none of a consistent cluster."""
+    for check in _CHECKS:
+        yield from told(check, cluster)
+    if isinstance(cluster, AwsCluster):
+        yield from checks_aws.problems(cluster)
+    if isinstance(cluster, GcpCluster):
+        yield from checks_gcp.problems(cluster)

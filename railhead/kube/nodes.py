@@ -262,7 +262,7 @@ def before_up(cluster: ExistingCluster) -> str:
     Raises:
         RefusedError: nodes are missing or lack what the stack says of them.
     """
-    from railhead.config.served import unserved_by
+    from railhead.config.served import unserved
     from railhead.kube import client as kube
 
     platform = cluster.platform
@@ -278,7 +278,7 @@ def before_up(cluster: ExistingCluster) -> str:
         nodes, minor = live(client), live_minor(client)
     except RailheadError as error:
         return f"the nodes were not checked: {error.problem}"
-    require(cluster.name, verify(described(cluster), nodes), also=unserved_by(cluster, minor))
+    require(cluster.name, verify(described(cluster), nodes), also=unserved(cluster, minor))
     return ""
 
 

@@ -64,6 +64,11 @@ class PlatformConfig(Model):
 
     kind: str
 
+    @property
+    def kubernetes_minor(self) -> str | None:
+        """The Kubernetes that the stack chose, such as ``"1.35"``; None where it does not."""
+        return None
+
 
 class Toleration(Model):
     """A Kubernetes toleration."""
@@ -72,6 +77,12 @@ class Toleration(Model):
     operator: Literal["Exists", "Equal"] = "Exists"
     value: str | None = None
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
+
+    def tolerates(self, key: str, value: str, effect: str) -> bool:
+        """Whether it bears a taint (core/v1, ``Toleration.ToleratesTaint``)."""
+        if self.effect not in (None, effect) or self.key not in (None, key):
+            return False
+        return self.operator == "Exists" or (self.key == key and (self.value or "") == value)
 
 
 class Pool(Model):

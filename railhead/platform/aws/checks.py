@@ -1,23 +1,35 @@
 """Mistakes on AWS that span several fields, found before anything is registered.
 
-Like :mod:`railhead.config.checks` it reads the raw mapping and skips what is malformed.
+Like :mod:`railhead.config.checks` it reads the cluster as far as it is well-formed.
 """
 
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime, timedelta
-from typing import Any
+from collections.abc import Callable, Iterator
+from datetime import timedelta
 
+from railhead.base import quantity
 from railhead.base.errors import did_you_mean
-from railhead.base.raw import Problem, Raw, integer, mapping, rows, texts
+from railhead.base.sections import Problem, knowing, taken, told, told_each, twice
 from railhead.catalog.machines import MACHINES
 from railhead.catalog.versions import COMBINATIONS
 from railhead.fabric.rows import MODES
+from railhead.model.gpu import GpuOperatorConfig
 from railhead.platform.aws import facts as aws
-
-Check = Callable[[Raw, Raw], Iterator[Problem]]
+from railhead.platform.aws.model import (
+    AwsCluster,
+    AwsPool,
+    CapacityBlock,
+    ExistingNetwork,
+    ExistingPlacementGroup,
+    LustreFileSystem,
+    NewNetwork,
+    NewPlacementGroup,
+    OnDemand,
+    ProvisionedMetadata,
+    Reservation,
+)
 
 SYSTEM = "system"
 
@@ -31,14 +43,10 @@ _RESERVED_LABELS = (
 )
 
 
-def problems(raw: Any) -> Iterator[Problem]:
-    """Every (path, message) of a cluster on AWS; nothing for any other."""
-    cluster = mapping(raw)
-    platform = mapping(cluster.get("platform"))
-    if platform.get("kind") != "aws":
-        return
+def problems(cluster: AwsCluster) -> Iterator[Problem]:
+    """Every (path, message) of a cluster on AWS, as far as it is well-formed."""
     for check in _CHECKS:
-        yield from check(cluster, platform)
+        yield from told(check, cluster)
 
 
 def reserved_label(key: str) -> bool:
@@ -60,64 +68,79 @@ def lustre_efa_types() -> list[str]:
     )
 
 
-def _zones(platform: Raw) -> list[str]:
-    """The zones in which nodes can live; empty where that cannot be told."""
-    network = mapping(platform.get("network"))
-    if network.get("kind") == "new":
-        return texts(network.get("availability_zones"))
-    return [str(zone) for zone in mapping(network.get("private_subnets"))]
+def _own_zones(cluster: AwsCluster) -> Iterator[Problem]:
+    network, path = cluster.platform.network, "platform.network"
+    if isinstance(network, NewNetwork):
+        zones = f"{path}.availability_zones"
+        for where, _, zone in knowing(network.availability_zones, zones, str):
+            yield from told(_region, where, zone, cluster)
+        yield from twice(network.availability_zones, zones)
+    else:
+        for zone in network.private_subnets:
+            yield from _region(f"{path}.private_subnets.{zone}", zone, cluster)
 
 
-def _named_zones(cluster: Raw, platform: Raw) -> Iterator[tuple[str, str]]:
-    network = mapping(platform.get("network"))
-    for index, zone in enumerate(texts(network.get("availability_zones"))):
-        yield f"platform.network.availability_zones[{index}]", zone
-    for key in mapping(network.get("private_subnets")):
-        yield f"platform.network.private_subnets.{key}", str(key)
-    for path, row in (
-        *rows(cluster.get("pools"), "pools"),
-        *rows(platform.get("storage"), "platform.storage"),
-    ):
-        if isinstance(named := row.get("availability_zone"), str):
-            yield f"{path}.availability_zone", named
-    for path, row in rows(cluster.get("pools"), "pools"):
-        if isinstance(named := mapping(row.get("purchase")).get("availability_zone"), str):
-            yield f"{path}.purchase.availability_zone", named
+def _pool_zones(cluster: AwsCluster) -> Iterator[Problem]:
+    for path, _, zone in knowing(cluster.pools, "pools", lambda pool: pool.availability_zone):
+        yield from _zone(f"{path}.availability_zone", zone, cluster)
 
 
-def _regions(cluster: Raw, platform: Raw) -> Iterator[Problem]:
-    region, zones = platform.get("region"), _zones(platform)
-    for path, zone in _named_zones(cluster, platform):
-        if isinstance(region, str) and not _within(zone, region):
-            yield path, f"{zone!r} is not a zone of region {region!r}"
-        elif zones and zone not in zones and not path.endswith("purchase.availability_zone"):
-            yield path, f"{zone!r} has no subnet; platform.network has: {', '.join(zones)}"
-    for index, zone in enumerate(zones):
-        if zone in zones[:index]:
-            yield f"platform.network.availability_zones[{index}]", f"{zone!r} is there twice"
+def _storage_zones(cluster: AwsCluster) -> Iterator[Problem]:
+    for path, row in _lustres(cluster):
+        yield from told(_storage_zone, path, row, cluster)
 
 
-def _within(zone: str, region: str) -> bool:
-    return zone[:-1] == region or zone.startswith(f"{region}-")
+def _storage_zone(path: str, row: LustreFileSystem, cluster: AwsCluster) -> Iterator[Problem]:
+    yield from _zone(f"{path}.availability_zone", row.availability_zone, cluster)
 
 
-def _control_plane(_: Raw, platform: Raw) -> Iterator[Problem]:
-    network = mapping(platform.get("network"))
-    subnets = mapping(network.get("private_subnets"))
-    regional = [zone for zone in subnets if not aws.is_local_zone(str(zone))]
-    if len(subnets) >= 2 > len(regional):
+def _purchase_zones(cluster: AwsCluster) -> Iterator[Problem]:
+    for path, _, zone in knowing(cluster.pools, "pools", _reserved_zone):
+        if zone is not None:
+            yield from _region(f"{path}.purchase.availability_zone", zone, cluster)
+
+
+def _reserved_zone(pool: AwsPool) -> str | None:
+    """Where a pool's capacity is; None where it is wherever the pool is."""
+    return None if isinstance(pool.purchase, OnDemand) else pool.purchase.availability_zone
+
+
+def _region(path: str, zone: str, cluster: AwsCluster) -> Iterator[Problem]:
+    region = cluster.platform.region
+    if not (zone[:-1] == region or zone.startswith(f"{region}-")):
+        yield path, f"{zone!r} is not a zone of region {region!r}"
+
+
+def _zone(path: str, zone: str, cluster: AwsCluster) -> Iterator[Problem]:
+    elsewhere = list(told(_region, path, zone, cluster))
+    yield from elsewhere or told(_subnet, path, zone, cluster)
+
+
+def _subnet(path: str, zone: str, cluster: AwsCluster) -> Iterator[Problem]:
+    network = cluster.platform.network
+    if isinstance(network, NewNetwork):
+        zones = list(network.availability_zones)
+    else:
+        zones = list(network.private_subnets)
+    if zones and zone not in zones:
+        yield path, f"{zone!r} has no subnet; platform.network has: {', '.join(zones)}"
+
+
+def _control_plane(cluster: AwsCluster) -> Iterator[Problem]:
+    network = cluster.platform.network
+    subnets = network.private_subnets if isinstance(network, ExistingNetwork) else {}
+    if len(subnets) >= 2 > sum(not aws.is_local_zone(zone) for zone in subnets):
         yield (
             "platform.network.private_subnets",
             "EKS' control plane needs two zones that are not Local Zones",
         )
 
 
-def _network(_: Raw, platform: Raw) -> Iterator[Problem]:
-    network = mapping(platform.get("network"))
-    try:
-        block = ipaddress.ip_network(str(network.get("cidr")))
-    except ValueError:
+def _network(cluster: AwsCluster) -> Iterator[Problem]:
+    network = cluster.platform.network
+    if not isinstance(network, NewNetwork):
         return
+    block = ipaddress.ip_network(network.cidr)
     # Room for a private subnet in each of eight parts, and a public one that AWS still takes.
     narrowest = aws.VPC_NARROWEST - 6
     if block.version != 4 or not aws.VPC_WIDEST <= block.prefixlen <= narrowest:
@@ -126,105 +149,122 @@ def _network(_: Raw, platform: Raw) -> Iterator[Problem]:
             f"{str(block)!r} is not an IPv4 block from /{aws.VPC_WIDEST} to /{narrowest}",
         )
         return
-    behind = mapping(network.get("transit_gateway")).get("cidrs")
-    for index, text in enumerate(texts(behind)):
-        try:
-            other = ipaddress.ip_network(text)
-        except ValueError:
-            continue
+    behind = network.transit_gateway.cidrs if network.transit_gateway else ()
+    for path, _, text in knowing(behind, "platform.network.transit_gateway.cidrs", str):
+        other = ipaddress.ip_network(text)
         if other.version == 4 and other.overlaps(block):
             yield (
-                f"platform.network.transit_gateway.cidrs[{index}]",
+                path,
                 f"{text!r} overlaps the VPC's own {str(block)!r}; it could not be reached",
             )
 
 
-def _access(cluster: Raw, platform: Raw) -> Iterator[Problem]:
-    endpoint = mapping(platform.get("endpoint"))
-    for index, text in enumerate(texts(endpoint.get("from_cidrs"))):
+def _endpoint(cluster: AwsCluster) -> Iterator[Problem]:
+    open_to = cluster.platform.endpoint.from_cidrs
+    for path, _, text in knowing(open_to, "platform.endpoint.from_cidrs", str):
         if text in ("0.0.0.0/0", "::/0"):
             yield (
-                f"platform.endpoint.from_cidrs[{index}]",
+                path,
                 f"{text!r} is the whole internet; name the networks that may reach the API server",
             )
+
+
+def _principals(cluster: AwsCluster) -> Iterator[Problem]:
     seen: dict[str, str] = {}
     for key in ("administrators", "researchers"):
-        for index, principal in enumerate(texts(platform.get(key))):
-            path = f"platform.{key}[{index}]"
+        for path, _, principal in knowing(getattr(cluster.platform, key), f"platform.{key}", str):
             if principal in seen:
                 yield path, f"{principal!r} is {seen[principal]} already; EKS takes it once"
             seen.setdefault(principal, path)
-    group = cluster.get("researchers")
-    if isinstance(group, str) and texts(platform.get("researchers")):
-        for prefix in aws.RESERVED_GROUPS:
-            if group.startswith(prefix):
-                yield "researchers", f"{group!r}: EKS gives nobody a group that starts {prefix!r}"
 
 
-def _versions(cluster: Raw, platform: Raw) -> Iterator[Problem]:
-    minor, combination = platform.get("kubernetes"), COMBINATIONS.get(str(cluster.get("versions")))
-    if combination and isinstance(minor, str) and minor.startswith("1."):
-        oldest, newest = combination.kubernetes
-        try:
-            inside = _minor(oldest) <= _minor(minor) <= _minor(newest)
-        except ValueError:
-            return
-        if not inside:
-            yield (
-                "platform.kubernetes",
-                f"{minor!r} is not served by versions {combination.name!r}: {oldest} to {newest}",
-            )
-    for name in mapping(platform.get("addon_versions")):
-        if name not in aws.ADDONS:
-            listed = did_you_mean(str(name), aws.ADDONS) or f"; there are: {', '.join(aws.ADDONS)}"
-            yield f"platform.addon_versions.{name}", f"{name!r} is not an add-on here{listed}"
-    days = integer(platform.get("log_retention_days"))
-    if days is not None and days > 0 and days not in aws.LOG_RETENTION_DAYS:
-        allowed = ", ".join(map(str, aws.LOG_RETENTION_DAYS))
-        yield "platform.log_retention_days", f"{days} is not allowed; allowed: {allowed}"
+def _group(cluster: AwsCluster) -> Iterator[Problem]:
+    group = cluster.researchers
+    for prefix in aws.RESERVED_GROUPS if cluster.platform.researchers else ():
+        if group.startswith(prefix):
+            yield "researchers", f"{group!r}: EKS gives nobody a group that starts {prefix!r}"
+
+
+def _version(cluster: AwsCluster) -> Iterator[Problem]:
+    minor, combination = cluster.platform.kubernetes, COMBINATIONS[cluster.versions]
+    oldest, newest = combination.kubernetes
+    if not _minor(oldest) <= _minor(minor) <= _minor(newest):
+        yield (
+            "platform.kubernetes",
+            f"{minor!r} is not served by versions {combination.name!r}: {oldest} to {newest}",
+        )
 
 
 def _minor(version: str) -> int:
     return int(version.partition(".")[2])
 
 
-def _tags(_: Raw, platform: Raw) -> Iterator[Problem]:
-    tags = mapping(platform.get("tags"))
+def _addons(cluster: AwsCluster) -> Iterator[Problem]:
+    for name in cluster.platform.addon_versions:
+        if name not in aws.ADDONS:
+            listed = did_you_mean(name, aws.ADDONS) or f"; there are: {', '.join(aws.ADDONS)}"
+            yield f"platform.addon_versions.{name}", f"{name!r} is not an add-on here{listed}"
+
+
+def _logs(cluster: AwsCluster) -> Iterator[Problem]:
+    days = cluster.platform.log_retention_days
+    if days not in aws.LOG_RETENTION_DAYS:
+        allowed = ", ".join(map(str, aws.LOG_RETENTION_DAYS))
+        yield "platform.log_retention_days", f"{days} is not allowed; allowed: {allowed}"
+
+
+def _tags(cluster: AwsCluster) -> Iterator[Problem]:
+    tags = cluster.platform.tags
     # The stack adds a few of its own to each resource.
     most = aws.TAGS - 10
     if len(tags) > most:
         yield "platform.tags", f"{len(tags)} are more than {most}"
-    for key, value in tags.items():
-        path = f"platform.tags.{key}"
-        if str(key).lower().startswith("aws:"):
-            yield path, "keys that start 'aws:' are Amazon's own"
-        if len(str(key)) > aws.TAG_KEY or len(str(value)) > aws.TAG_VALUE:
-            yield path, f"longer than {aws.TAG_KEY} characters, or its value than {aws.TAG_VALUE}"
+    for key in tags:
+        yield from told(_tag, key, cluster)
 
 
-def _pools(cluster: Raw, _: Raw) -> Iterator[Problem]:
-    for path, pool in rows(cluster.get("pools"), "pools"):
-        if pool.get("name") == SYSTEM:
-            yield f"{path}.name", f"{SYSTEM!r} is the pool of the controllers"
-        yield from _purchase(path, pool, mapping(pool.get("purchase")))
-        yield from _sizes(path, pool)
-        yield from _labels(path, pool)
+def _tag(key: str, cluster: AwsCluster) -> Iterator[Problem]:
+    path = f"platform.tags.{key}"
+    if key.lower().startswith("aws:"):
+        yield path, "keys that start 'aws:' are Amazon's own"
+    if len(key) > aws.TAG_KEY or len(cluster.platform.tags[key]) > aws.TAG_VALUE:
+        yield path, f"longer than {aws.TAG_KEY} characters, or its value than {aws.TAG_VALUE}"
 
 
-def _purchase(path: str, pool: Raw, purchase: Raw) -> Iterator[Problem]:
-    kind, instance_type = purchase.get("kind"), pool.get("instance_type")
-    zone, reserved = pool.get("availability_zone"), purchase.get("availability_zone")
-    if isinstance(zone, str) and isinstance(reserved, str) and zone != reserved:
+def _system_pool(cluster: AwsCluster) -> Iterator[Problem]:
+    pool = cluster.platform.system_pool
+    if pool.nodes > pool.max_nodes:
+        yield "platform.system_pool.nodes", f"{pool.nodes} is more than max_nodes, {pool.max_nodes}"
+
+
+def _pools(cluster: AwsCluster) -> Iterator[Problem]:
+    yield from told_each(_POOL_CHECKS, cluster.pools, "pools")
+
+
+def _pool_name(path: str, pool: AwsPool) -> Iterator[Problem]:
+    if pool.name == SYSTEM:
+        yield f"{path}.name", f"{SYSTEM!r} is the pool of the controllers"
+
+
+def _pool_place(path: str, pool: AwsPool) -> Iterator[Problem]:
+    zone, purchase = pool.availability_zone, pool.purchase
+    if not isinstance(purchase, OnDemand) and zone != purchase.availability_zone:
         yield (
             f"{path}.availability_zone",
-            f"{zone!r} is not where {purchase.get('id')!r} has its capacity, which is {reserved!r}",
+            f"{zone!r} is not where {purchase.id!r} has its capacity, which is "
+            f"{purchase.availability_zone!r}",
         )
-    if kind == "capacity-block":
-        yield from _block(path, pool, purchase)
-    elif isinstance(kind, str) and instance_type in aws.CAPACITY_BLOCK_ONLY:
-        yield f"{path}.purchase.kind", f"{instance_type!r} comes by 'capacity-block' only"
-    group = mapping(pool.get("placement_group"))
-    if kind == "reservation" and group.get("kind") == "new":
+
+
+def _purchase(path: str, pool: AwsPool) -> Iterator[Problem]:
+    block = isinstance(pool.purchase, CapacityBlock)
+    if not block and pool.instance_type in aws.CAPACITY_BLOCK_ONLY:
+        yield f"{path}.purchase.kind", f"{pool.instance_type!r} comes by 'capacity-block' only"
+
+
+def _placement(path: str, pool: AwsPool) -> Iterator[Problem]:
+    group = pool.placement_group
+    if isinstance(pool.purchase, Reservation) and isinstance(group, NewPlacementGroup):
         # eksctl, issue 7949 (11 of 16 reserved instances came) and terraform-aws-eks, issue 3730;
         # a future-dated reservation takes none at all (EC2 API, CreateCapacityReservation).
         yield (
@@ -232,189 +272,160 @@ def _purchase(path: str, pool: Raw, purchase: Raw) -> Iterator[Problem]:
             "'new' asks for reserved machines in one cluster, where EC2 may find too few of them: "
             "remove placement_group, or name the one that the reservation was made in: 'existing'",
         )
-    if kind == "on-demand" and group.get("kind") == "existing":
+    if isinstance(pool.purchase, OnDemand) and isinstance(group, ExistingPlacementGroup):
         yield (
             f"{path}.placement_group.kind",
             "an on-demand pool makes its own group: 'new'; 'existing' is a reservation's",
         )
-
-
-def _block(path: str, pool: Raw, block: Raw) -> Iterator[Problem]:
-    if pool.get("placement_group") is not None:
+    if isinstance(pool.purchase, CapacityBlock) and group is not None:
         yield (
             f"{path}.placement_group",
             "a capacity block is placed by EC2, and a group of ours finds no capacity in it; "
             "remove it",
         )
-    nodes = integer(pool.get("nodes"))
-    if nodes is not None and nodes > aws.CAPACITY_BLOCK_NODES:
-        yield f"{path}.nodes", f"{nodes} is more than the {aws.CAPACITY_BLOCK_NODES} of a block"
-    starts, ends = _time(block.get("starts")), _time(block.get("ends"))
-    if starts is None or ends is None:
+
+
+def _block_nodes(path: str, pool: AwsPool) -> Iterator[Problem]:
+    if isinstance(pool.purchase, CapacityBlock) and pool.nodes > aws.CAPACITY_BLOCK_NODES:
+        yield (
+            f"{path}.nodes",
+            f"{pool.nodes} is more than the {aws.CAPACITY_BLOCK_NODES} of a block",
+        )
+
+
+def _block_days(path: str, pool: AwsPool) -> Iterator[Problem]:
+    block = pool.purchase
+    if not isinstance(block, CapacityBlock):
         return
-    if ends <= starts:
+    if block.ends <= block.starts:
         yield f"{path}.purchase.ends", "is not after starts"
-    elif ends - starts > timedelta(days=aws.CAPACITY_BLOCK_DAYS):
+    elif block.ends - block.starts > timedelta(days=aws.CAPACITY_BLOCK_DAYS):
         yield (
             f"{path}.purchase.ends",
             f"is more than {aws.CAPACITY_BLOCK_DAYS} days after starts, the longest block there is",
         )
 
 
-def _time(value: Any) -> datetime | None:
-    """A moment with its zone; YAML reads one as such, JSON gives text."""
-    if isinstance(value, str):
-        try:
-            value = datetime.fromisoformat(value)
-        except ValueError:
-            return None
-    return value if isinstance(value, datetime) and value.tzinfo is not None else None
+def _initial_nodes(path: str, pool: AwsPool) -> Iterator[Problem]:
+    if pool.initial_nodes is not None and pool.initial_nodes > pool.nodes:
+        yield f"{path}.initial_nodes", f"{pool.initial_nodes} is more than nodes, {pool.nodes}"
 
 
-def _sizes(path: str, pool: Raw) -> Iterator[Problem]:
-    nodes = integer(pool.get("nodes"))
-    if nodes is None:
-        return
-    for key in ("initial_nodes", "min_nodes"):
-        value = integer(pool.get(key))
-        if value is not None and value > nodes:
-            yield f"{path}.{key}", f"{value} is more than nodes, {nodes}"
-    block = mapping(pool.get("purchase")).get("kind") == "capacity-block"
-    first = integer(pool.get("initial_nodes"))
-    first = (0 if block else nodes) if first is None else first
-    least = integer(pool.get("min_nodes")) or 0
-    if least > first:
-        yield f"{path}.min_nodes", f"{least} is more than the {first} that the group starts with"
+def _min_nodes(path: str, pool: AwsPool) -> Iterator[Problem]:
+    least = pool.min_nodes
+    if least > pool.nodes:
+        yield f"{path}.min_nodes", f"{least} is more than nodes, {pool.nodes}"
+    if least > pool.first_nodes:
+        yield (
+            f"{path}.min_nodes",
+            f"{least} is more than the {pool.first_nodes} that the group starts with",
+        )
 
 
-def _labels(path: str, pool: Raw) -> Iterator[Problem]:
-    selector, labels = mapping(pool.get("node_selector")), mapping(pool.get("labels"))
-    for key, value in labels.items():
-        if reserved_label(str(key)):
+def _labels(path: str, pool: AwsPool) -> Iterator[Problem]:
+    for key in pool.labels:
+        if reserved_label(key):
             yield f"{path}.labels.{key}", "nodes get it by themselves, or not at all; remove it"
-        if key in selector and selector[key] != value:
-            yield (
-                f"{path}.labels.{key}",
-                f"{value!r} is not the {selector[key]!r} of node_selector",
-            )
-    tolerations = [row for _, row in rows(pool.get("tolerations"), "tolerations")]
-    for taint_path, taint in rows(pool.get("taints"), f"{path}.taints"):
-        effect = taint.get("effect")
-        if effect == "PreferNoSchedule" or not isinstance(taint.get("key"), str):
+        yield from told(_label, path, key, pool)
+
+
+def _label(path: str, key: str, pool: AwsPool) -> Iterator[Problem]:
+    value, selected = pool.labels[key], pool.node_selector.get(key)
+    if selected is not None and value != selected:
+        yield f"{path}.labels.{key}", f"{value!r} is not the {selected!r} of node_selector"
+
+
+def _taints(path: str, pool: AwsPool) -> Iterator[Problem]:
+    for where, taint, effect in knowing(pool.taints, f"{path}.taints", lambda t: t.effect):
+        if effect == "PreferNoSchedule":
             continue
-        if not any(_tolerates(toleration, taint) for toleration in tolerations):
+        if not any(t.tolerates(taint.key, taint.value, effect) for t in pool.tolerations):
             yield (
-                taint_path,
-                f"no toleration of the pool bears {taint['key']!r} {effect}; its jobs would never "
+                where,
+                f"no toleration of the pool bears {taint.key!r} {effect}; its jobs would never "
                 "start: add it to tolerations",
             )
 
 
-def _tolerates(toleration: Raw, taint: Raw) -> bool:
-    operator = toleration.get("operator", "Exists")
-    if toleration.get("effect") not in (None, taint.get("effect")):
-        return False
-    if toleration.get("key") is None:
-        return bool(operator == "Exists")
-    if toleration.get("key") != taint.get("key"):
-        return False
-    return bool(operator == "Exists" or toleration.get("value", "") == taint.get("value", ""))
+def _storage(cluster: AwsCluster) -> Iterator[Problem]:
+    yield from taken(cluster.platform.storage, "platform.storage", lambda row: (row.name,))
+    for path, row in _lustres(cluster):
+        yield from told(_capacity, path, row)
+        yield from told(_metadata, path, row)
+        yield from told(_efa_clients, path, row, cluster)
 
 
-def _storage(cluster: Raw, platform: Raw) -> Iterator[Problem]:
-    names: dict[str, str] = {}
-    capacity: dict[str, int] = {}
-    for path, row in rows(platform.get("storage"), "platform.storage"):
-        name = row.get("name")
-        if isinstance(name, str) and names.setdefault(name, path) != path:
-            yield f"{path}.name", f"{name!r} is taken by {names[name]}"
-        if row.get("kind") == "lustre":
-            yield from _lustre(path, row, cluster)
-            size = integer(row.get("capacity_gib"))
-            if size is not None:
-                capacity[str(name)] = size
-    for path, claim in rows(cluster.get("checkpoints"), "checkpoints"):
-        wanted = claim.get("storage_class")
-        if isinstance(wanted, str) and wanted not in names:
+def _lustres(cluster: AwsCluster) -> Iterator[tuple[str, LustreFileSystem]]:
+    rows = knowing(cluster.platform.storage, "platform.storage", lambda row: row.kind)
+    return ((path, row) for path, row, _ in rows if isinstance(row, LustreFileSystem))
+
+
+def _claims(cluster: AwsCluster) -> Iterator[Problem]:
+    names = [row.name for row in cluster.platform.storage]
+    for path, _, wanted in knowing(cluster.checkpoints, "checkpoints", lambda c: c.storage_class):
+        if wanted not in names:
             listed = did_you_mean(wanted, names) or f"; there are: {', '.join(names) or 'none'}"
             yield f"{path}.storage_class", f"{wanted!r} is no name of platform.storage{listed}"
-        asked, most = _gib(claim.get("size")), capacity.get(str(wanted))
-        if asked is not None and most is not None and asked > most:
-            yield (
-                f"{path}.size",
-                f"{claim['size']!r} is more than the {most} GiB of the file system",
-            )
 
 
-def _gib(quantity: Any) -> float | None:
-    units = {"Gi": 1.0, "Ti": 1024.0, "Pi": 1024.0**2, "Mi": 1 / 1024}
-    text = str(quantity)
-    if text[-2:] not in units:
-        return None
-    try:
-        return float(text[:-2]) * units[text[-2:]]
-    except ValueError:
-        return None
+def _claim_sizes(cluster: AwsCluster) -> Iterator[Problem]:
+    systems = knowing(
+        [row for _, row in _lustres(cluster)], "", lambda row: (row.name, row.capacity_gib)
+    )
+    capacity = dict(known for _, _, known in systems)
+    claims = knowing(cluster.checkpoints, "checkpoints", lambda c: (c.storage_class, c.size))
+    for path, _, (wanted, size) in claims:
+        most = capacity.get(wanted)
+        if most is not None and quantity.parse(size) > most << 30:
+            yield f"{path}.size", f"{size!r} is more than the {most} GiB of the file system"
 
 
-def _lustre(path: str, row: Raw, cluster: Raw) -> Iterator[Problem]:
-    size, throughput = integer(row.get("capacity_gib")), integer(row.get("throughput"))
-    efa = row.get("efa") is True
-    if size is not None:
-        step = aws.LUSTRE_EFA_STEP_GIB.get(throughput or 0) if efa else None
-        if step is not None and (size <= 0 or size % step):
-            yield (
-                f"{path}.capacity_gib",
-                f"{size} is not a multiple of {step}, the step of an EFA-enabled file system at "
-                f"{throughput} MB/s for each TiB",
-            )
-        elif not efa and size != aws.LUSTRE_SMALLEST_GIB and (size % aws.LUSTRE_STEP_GIB):
-            yield (
-                f"{path}.capacity_gib",
-                f"{size} is neither {aws.LUSTRE_SMALLEST_GIB} nor a multiple of "
-                f"{aws.LUSTRE_STEP_GIB}",
-            )
-    iops = integer(mapping(row.get("metadata")).get("iops"))
-    if iops is not None and not _metadata_iops(iops):
+def _capacity(path: str, row: LustreFileSystem) -> Iterator[Problem]:
+    size, step = row.capacity_gib, aws.LUSTRE_EFA_STEP_GIB.get(row.throughput)
+    if row.efa and step is not None and size % step:
+        yield (
+            f"{path}.capacity_gib",
+            f"{size} is not a multiple of {step}, the step of an EFA-enabled file system at "
+            f"{row.throughput} MB/s for each TiB",
+        )
+    elif not row.efa and size != aws.LUSTRE_SMALLEST_GIB and size % aws.LUSTRE_STEP_GIB:
+        yield (
+            f"{path}.capacity_gib",
+            f"{size} is neither {aws.LUSTRE_SMALLEST_GIB} nor a multiple of {aws.LUSTRE_STEP_GIB}",
+        )
+
+
+def _metadata(path: str, row: LustreFileSystem) -> Iterator[Problem]:
+    if not isinstance(row.metadata, ProvisionedMetadata):
+        return
+    iops, step, most = row.metadata.iops, aws.LUSTRE_METADATA_STEP, aws.LUSTRE_METADATA_MOST
+    if iops not in aws.LUSTRE_METADATA_IOPS and (iops > most or iops % step):
         allowed = ", ".join(map(str, aws.LUSTRE_METADATA_IOPS))
         yield (
             f"{path}.metadata.iops",
-            f"{iops} is not allowed; allowed: {allowed}, or a multiple of "
-            f"{aws.LUSTRE_METADATA_STEP} up to {aws.LUSTRE_METADATA_MOST}",
+            f"{iops} is not allowed; allowed: {allowed}, or a multiple of {step} up to {most}",
         )
-    if efa:
-        yield from _efa_clients(path, row, cluster)
 
 
-def _metadata_iops(iops: int) -> bool:
-    return iops in aws.LUSTRE_METADATA_IOPS or (
-        0 < iops <= aws.LUSTRE_METADATA_MOST and iops % aws.LUSTRE_METADATA_STEP == 0
-    )
-
-
-def _efa_clients(path: str, row: Raw, cluster: Raw) -> Iterator[Problem]:
-    pools = [pool for _, pool in rows(cluster.get("pools"), "pools")]
-    can = [p for p in pools if p.get("instance_type") in lustre_efa_types()]
-    if not can:
+def _efa_clients(path: str, row: LustreFileSystem, cluster: AwsCluster) -> Iterator[Problem]:
+    can = [pool for pool in cluster.pools if row.efa and pool.instance_type in lustre_efa_types()]
+    zones = {pool.availability_zone for pool in can}
+    if row.efa and not can:
         types = ", ".join(lustre_efa_types())
         yield (
             f"{path}.efa",
             f"no pool's instance type mounts Lustre over EFA; those that do: {types}",
         )
-    elif row.get("availability_zone") not in [p.get("availability_zone") for p in can]:
-        zones = ", ".join(sorted({str(p.get("availability_zone")) for p in can}))
+    elif row.efa and row.availability_zone not in zones:
         yield (
             f"{path}.availability_zone",
-            f"EFA does not leave a zone, and the pools that mount over it are in: {zones}",
+            "EFA does not leave a zone, and the pools that mount over it are in: "
+            f"{', '.join(sorted(zones))}",
         )
-    taken = [
-        (integer(p.get("nodes")) or 0, _lustre_devices(p))
-        for p in can
-        if p.get("availability_zone") == row.get("availability_zone")
-    ]
-    connections = sum(nodes * devices for nodes, devices in taken)
+    near = [pool for pool in can if pool.availability_zone == row.availability_zone]
+    connections = sum(pool.nodes * pool.lustre_devices for pool in near)
     if connections > aws.LUSTRE_EFA_CONNECTIONS:
-        nodes = sum(nodes for nodes, _ in taken)
+        nodes = sum(pool.nodes for pool in near)
         most = aws.LUSTRE_EFA_CONNECTIONS // nodes
         yield (
             f"{path}.efa",
@@ -428,28 +439,18 @@ def _efa_clients(path: str, row: Raw, cluster: Raw) -> Iterator[Problem]:
         )
 
 
-def _lustre_devices(pool: Raw) -> int:
-    default = aws.LUSTRE_EFA_DEVICES.get(
-        str(pool.get("instance_type")), aws.LUSTRE_EFA_DEVICES_OTHER
-    )
-    return integer(pool.get("lustre_efa_devices")) or default
-
-
-def _gpu_operator(cluster: Raw, _: Raw) -> Iterator[Problem]:
-    operator = cluster.get("gpu_operator")
+def _gpu_operator(cluster: AwsCluster) -> Iterator[Problem]:
+    operator = cluster.gpu_operator
     if operator is None:
         yield (
             "gpu_operator",
             "is missing: EKS' images have driver and toolkit, and nothing that tells Kubernetes of "
             "the GPUs; write `gpu_operator: {driver: host, toolkit: host}`",
         )
+        return
     for part in ("driver", "toolkit"):
-        if isinstance(operator, Mapping) and operator.get(part, "operator") == "operator":
-            yield (
-                f"gpu_operator.{part}",
-                "'operator' is a second one beside that of EKS' image; write 'host'",
-            )
-    if mapping(operator).get("gdrcopy") is True:
+        yield from told(_second, part, operator)
+    if operator.gdrcopy:
         # gpu-operator v26.7.0: its installer is a container of the driver's DaemonSet alone.
         yield (
             "gpu_operator.gdrcopy",
@@ -458,13 +459,18 @@ def _gpu_operator(cluster: Raw, _: Raw) -> Iterator[Problem]:
         )
 
 
-def _hugepages(cluster: Raw, _: Raw) -> Iterator[Problem]:
-    mode = MODES.get(str(mapping(cluster.get("fabric")).get("mode")))
-    for path, pool in rows(cluster.get("pools"), "pools"):
-        pages = integer(pool.get("hugepages_2mib"))
-        machine = MACHINES.get(str(pool.get("instance_type")))
-        if pages is None or mode is None or machine is None:
-            continue
+def _second(part: str, operator: GpuOperatorConfig) -> Iterator[Problem]:
+    if getattr(operator, part) == "operator":
+        yield (
+            f"gpu_operator.{part}",
+            "'operator' is a second one beside that of EKS' image; write 'host'",
+        )
+
+
+def _hugepages(cluster: AwsCluster) -> Iterator[Problem]:
+    mode = MODES[cluster.fabric.mode]
+    pools = knowing(cluster.pools, "pools", lambda p: (p.hugepages_2mib, MACHINES[p.instance_type]))
+    for path, _, (pages, machine) in pools:
         asked = mode.hugepages_mib * len(machine.nics)
         if 2 * pages < asked:
             yield (
@@ -474,23 +480,37 @@ def _hugepages(cluster: Raw, _: Raw) -> Iterator[Problem]:
             )
 
 
-def _system_pool(_: Raw, platform: Raw) -> Iterator[Problem]:
-    pool = mapping(platform.get("system_pool"))
-    nodes, most = integer(pool.get("nodes")), integer(pool.get("max_nodes"))
-    if nodes is not None and most is not None and nodes > most:
-        yield "platform.system_pool.nodes", f"{nodes} is more than max_nodes, {most}"
-
-
-_CHECKS: tuple[Check, ...] = (
-    _regions,
+_CHECKS: tuple[Callable[[AwsCluster], Iterator[Problem]], ...] = (
+    _own_zones,
+    _pool_zones,
+    _storage_zones,
+    _purchase_zones,
     _control_plane,
     _network,
-    _access,
-    _versions,
+    _endpoint,
+    _principals,
+    _group,
+    _version,
+    _addons,
+    _logs,
     _tags,
-    _pools,
     _system_pool,
     _gpu_operator,
     _hugepages,
     _storage,
+    _claims,
+    _claim_sizes,
+    _pools,
+)
+_POOL_CHECKS: tuple[Callable[[str, AwsPool], Iterator[Problem]], ...] = (
+    _pool_name,
+    _pool_place,
+    _purchase,
+    _placement,
+    _block_nodes,
+    _block_days,
+    _initial_nodes,
+    _min_nodes,
+    _labels,
+    _taints,
 )

@@ -216,6 +216,11 @@ class AwsPlatform(PlatformConfig):
     deletion_protection: bool = True
     tags: dict[str, str] = Field(default_factory=dict)
 
+    @property
+    def kubernetes_minor(self) -> str | None:
+        """The Kubernetes that the stack chose."""
+        return self.kubernetes
+
 
 class OnDemand(Model):
     """Whatever the zone has when it is asked."""

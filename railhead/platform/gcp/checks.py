@@ -1,6 +1,6 @@
 """Mistakes in a stack on GCP that span several fields, found before anything is registered.
 
-Like :mod:`railhead.config.checks`, they read the raw mapping and skip what is malformed.
+Like :mod:`railhead.config.checks`, they read the cluster as far as it is well-formed.
 """
 
 from __future__ import annotations
@@ -8,14 +8,33 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Callable, Iterator
-from datetime import datetime, timedelta
-from typing import Any
+from datetime import timedelta
 
+from railhead.base import quantity
 from railhead.base.errors import did_you_mean
-from railhead.base.raw import Problem, Raw, integer, mapping, rows
+from railhead.base.sections import Problem, knowing, taken, told, told_each
 from railhead.catalog.machine import GkeMachine
 from railhead.catalog.machines import GKE_MACHINES, MACHINES
-from railhead.platform.gcp.facts import NodeNetwork, node_networks
+from railhead.fabric.rows import MODES
+from railhead.platform.gcp.facts import node_networks
+from railhead.platform.gcp.model import (
+    BucketStorage,
+    CompactPlacement,
+    ExistingGpuNetworks,
+    FilestoreStorage,
+    FlexStart,
+    GcpCluster,
+    GcpExistingNetwork,
+    GcpNewNetwork,
+    GcpPool,
+    GcpStorage,
+    LustreStorage,
+    NewGpuNetworks,
+    NoPlacement,
+    Reservation,
+    Taint,
+    WorkloadPolicy,
+)
 
 # The name of the node pool for controllers, in every cluster.
 SYSTEM_POOL = "system"
@@ -39,118 +58,134 @@ _LUSTRE = {
 _FIELDS = ("nodes", "pods", "services", "google_services")
 # VPC documentation, private services access: the least that a service of Google's takes.
 _SERVICES_PREFIX = 24
-# Fabric modes whose pods name the networks of the nodes' interfaces.
-_GKE_MODES = ("gcp-rdma", "tcpxo", "tcpx")
 # Storage classes that GKE's Filestore driver brings.
 _GKE_CLASSES = ("standard-rwx", "premium-rwx", "zonal-rwx", "enterprise-rwx")
-_UNITS = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40, "Pi": 1 << 50, "Ei": 1 << 60}
-_UNITS |= {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15, "E": 10**18}
+# What GKE puts on every GPU node.
+_GPU_TAINT = Taint(key="nvidia.com/gpu", value="present", effect="NoSchedule")
 
 
-def _pools(raw: Raw) -> Iterator[tuple[str, Raw, GkeMachine]]:
-    for path, pool in rows(raw.get("pools"), "pools"):
-        if machine := GKE_MACHINES.get(str(pool.get("instance_type"))):
+def _pools(cluster: GcpCluster) -> Iterator[tuple[str, GcpPool, GkeMachine]]:
+    """The pools whose machine type is known and GKE's."""
+    for path, pool, name in knowing(cluster.pools, "pools", lambda pool: pool.instance_type):
+        if machine := GKE_MACHINES.get(name):
             yield path, pool, machine
 
 
-def _interfaces(pool: Raw) -> tuple[NodeNetwork, ...]:
-    """The further networks of a pool's nodes; none while its machine type is not known."""
-    machine = MACHINES.get(str(pool.get("instance_type")))
-    return node_networks(machine) if machine else ()
+def _interfaces(pool: GcpPool) -> list[str]:
+    """Names of the further networks of a pool's nodes."""
+    return [network.name for network in node_networks(MACHINES[pool.instance_type])]
 
 
-def _nodes(raw: Raw) -> int:
-    return sum(max(integer(p.get("nodes")) or 0, 0) for _, p in rows(raw.get("pools"), ""))
-
-
-def _places(raw: Raw) -> Iterator[Problem]:
-    platform = mapping(raw.get("platform"))
-    region, zone = platform.get("region"), platform.get("zone")
-    if isinstance(region, str) and isinstance(zone, str) and zone.rpartition("-")[0] != region:
+def _zone(cluster: GcpCluster) -> Iterator[Problem]:
+    region, zone = cluster.platform.region, cluster.platform.zone
+    if zone.rpartition("-")[0] != region:
         yield "platform.zone", f"{zone!r} is not in region {region!r}"
-    system = mapping(platform.get("system_pool"))
-    zones = system.get("zones")
-    for index, other in enumerate(zones if isinstance(zones, list) else []):
-        inside = str(other).rpartition("-")[0] == region
-        if not inside and isinstance(other, str) and isinstance(region, str):
-            path = f"platform.system_pool.zones[{index}]"
-            yield path, f"{other!r} is not in region {region!r}"
-    least, most = integer(system.get("min_nodes")), integer(system.get("max_nodes"))
-    if least is not None and most is not None and least > most:
-        yield "platform.system_pool.max_nodes", f"{most} is less than min_nodes, {least}"
 
 
-def _endpoint(raw: Raw) -> Iterator[Problem]:
-    endpoint = mapping(mapping(raw.get("platform")).get("endpoint"))
-    networks = endpoint.get("authorized_networks")
-    for index, text in enumerate(networks if isinstance(networks, list) else []):
-        found = _network(text)
-        if found is not None and found.prefixlen == 0:
+def _system_zones(cluster: GcpCluster) -> Iterator[Problem]:
+    region, zones = cluster.platform.region, cluster.platform.system_pool.zones
+    for path, _, zone in knowing(zones, "platform.system_pool.zones", str):
+        if zone.rpartition("-")[0] != region:
+            yield path, f"{zone!r} is not in region {region!r}"
+
+
+def _system_nodes(cluster: GcpCluster) -> Iterator[Problem]:
+    pool = cluster.platform.system_pool
+    if pool.min_nodes > pool.max_nodes:
+        yield (
+            "platform.system_pool.max_nodes",
+            f"{pool.max_nodes} is less than min_nodes, {pool.min_nodes}",
+        )
+
+
+def _endpoint(cluster: GcpCluster) -> Iterator[Problem]:
+    networks = getattr(cluster.platform.endpoint, "authorized_networks", ())
+    for path, _, text in knowing(networks, "platform.endpoint.authorized_networks", str):
+        if ipaddress.ip_network(text).prefixlen == 0:
             yield (
-                f"platform.endpoint.authorized_networks[{index}]",
+                path,
                 f"{text!r} is the whole internet; name networks, or take the endpoint 'dns', "
                 "which IAM guards",
             )
 
 
-def _capacity(raw: Raw) -> Iterator[Problem]:
-    for path, pool in rows(raw.get("pools"), "pools"):
-        if pool.get("name") == SYSTEM_POOL:
-            yield f"{path}.name", f"{SYSTEM_POOL!r} is the pool of the controllers"
-        capacity = mapping(pool.get("capacity"))
-        least, nodes = integer(pool.get("min_nodes")), integer(pool.get("nodes"))
-        if capacity.get("subblock") is not None and capacity.get("block") is None:
-            yield f"{path}.capacity.subblock", "names a part of a block; name its block as well"
-        if capacity.get("kind") == "flex-start" and least:
-            yield (
-                f"{path}.min_nodes",
-                f"{least}: flex-start gives nodes to waiting jobs only; leave it out or set 0",
-            )
-        elif least is not None and nodes is not None and least > nodes:
-            yield f"{path}.min_nodes", f"{least} is more than nodes, {nodes}"
+def _of_pools(cluster: GcpCluster) -> Iterator[Problem]:
+    yield from told_each(_POOL_CHECKS, cluster.pools, "pools")
+    for path, pool, machine in _pools(cluster):
+        for check in _MACHINE_CHECKS:
+            yield from told(check, path, pool, machine)
 
 
-def _placement(raw: Raw) -> Iterator[Problem]:
-    for path, pool, machine in _pools(raw):
-        placement = mapping(pool.get("placement"))
-        name = pool.get("instance_type")
-        kind = placement.get("kind")
-        if kind == "compact":
-            yield from _compact(path, pool, placement, machine)
-        topology = placement.get("accelerator_topology")
-        for field in ("max_distance", "max_topology_distance", "accelerator_topology"):
-            if placement.get("policy") is not None and placement.get(field) is not None:
-                yield f"{path}.placement.{field}", "is the policy's own; leave it or policy out"
-        named = kind == "workload-policy" and placement.get("policy") is not None
-        wanted = kind == "workload-policy" and topology == machine.accelerator_topology
-        if machine.accelerator_topology and not (named or wanted):
-            yield (
-                f"{path}.placement",
-                f"{name!r} needs a workload-policy with accelerator_topology "
-                f"{machine.accelerator_topology!r}, which makes its NVLink domain one",
-            )
-        elif kind == "workload-policy" and topology and not machine.accelerator_topology:
-            yield (
-                f"{path}.placement.accelerator_topology",
-                f"{topology!r}: {name!r} has no accelerator topology; leave it out",
-            )
+def _pool_name(path: str, pool: GcpPool) -> Iterator[Problem]:
+    if pool.name == SYSTEM_POOL:
+        yield f"{path}.name", f"{SYSTEM_POOL!r} is the pool of the controllers"
 
 
-def _compact(path: str, pool: Raw, placement: Raw, machine: GkeMachine) -> Iterator[Problem]:
-    name = pool.get("instance_type")
-    distance = integer(placement.get("max_distance"))
+def _capacity(path: str, pool: GcpPool) -> Iterator[Problem]:
+    capacity, least = pool.capacity, pool.min_nodes
+    if isinstance(capacity, FlexStart) and least:
+        yield (
+            f"{path}.min_nodes",
+            f"{least}: flex-start gives nodes to waiting jobs only; leave it out or set 0",
+        )
+    elif least is not None and least > pool.nodes:
+        yield f"{path}.min_nodes", f"{least} is more than nodes, {pool.nodes}"
+
+
+def _reservation(path: str, pool: GcpPool) -> Iterator[Problem]:
+    reservation = pool.capacity
+    if isinstance(reservation, Reservation) and reservation.subblock and not reservation.block:
+        yield f"{path}.capacity.subblock", "names a part of a block; name its block as well"
+
+
+def _policy(path: str, pool: GcpPool) -> Iterator[Problem]:
+    placement = pool.placement
+    if isinstance(placement, NoPlacement) or placement.policy is None:
+        return
+    for field in ("max_distance", "max_topology_distance", "accelerator_topology"):
+        if getattr(placement, field, None) is not None:
+            yield f"{path}.placement.{field}", "is the policy's own; leave it or policy out"
+
+
+def _accelerator_topology(path: str, pool: GcpPool, machine: GkeMachine) -> Iterator[Problem]:
+    name, placement = pool.instance_type, pool.placement
+    workload = placement if isinstance(placement, WorkloadPolicy) else None
+    topology = workload.accelerator_topology if workload else None
+    named = workload is not None and workload.policy is not None
+    wanted = machine.accelerator_topology
+    if wanted and not named and topology != wanted:
+        yield (
+            f"{path}.placement",
+            f"{name!r} needs a workload-policy with accelerator_topology {wanted!r}, which makes "
+            "its NVLink domain one",
+        )
+    elif topology and not wanted:
+        yield (
+            f"{path}.placement.accelerator_topology",
+            f"{topology!r}: {name!r} has no accelerator topology; leave it out",
+        )
+
+
+def _compact(path: str, pool: GcpPool, machine: GkeMachine) -> Iterator[Problem]:
+    name, placement = pool.instance_type, pool.placement
+    if not isinstance(placement, CompactPlacement):
+        return
     if not machine.compact and not machine.accelerator_topology:
         yield f"{path}.placement.kind", f"'compact' is not to be had for {name!r}"
-    if distance is not None and 1 <= distance < machine.least_max_distance:
+    distance = placement.max_distance
+    if distance is not None and distance < machine.least_max_distance:
         yield (
             f"{path}.placement.max_distance",
             f"{distance} fails on {name!r} ({machine.sources['least_max_distance']}); "
             f"the least is {machine.least_max_distance}",
         )
-    capacity = mapping(pool.get("capacity"))
-    if capacity.get("kind") != "flex-start":
+
+
+def _compact_flex_start(path: str, pool: GcpPool, machine: GkeMachine) -> Iterator[Problem]:
+    compact = isinstance(pool.placement, CompactPlacement)
+    if not compact or not isinstance(pool.capacity, FlexStart):
         return
-    if capacity.get("queued", True):
+    if pool.capacity.queued:
         yield (
             f"{path}.placement.kind",
             "'compact' does not go with queued flex-start; set capacity.queued to false, or "
@@ -160,121 +195,143 @@ def _compact(path: str, pool: Raw, placement: Raw, machine: GkeMachine) -> Itera
         can = ", ".join(sorted(m for m, row in GKE_MACHINES.items() if row.flex_start_compact))
         yield (
             f"{path}.placement.kind",
-            f"'compact' does not go with flex-start on {name!r}; it does on: {can}",
+            f"'compact' does not go with flex-start on {pool.instance_type!r}; it does on: {can}",
         )
 
 
-def _networking(raw: Raw) -> Iterator[Problem]:
-    platform = mapping(raw.get("platform"))
+def _with_nics(cluster: GcpCluster) -> list[tuple[str, GcpPool]]:
+    """The pools whose nodes have a network interface a NIC."""
+    pools = knowing(cluster.pools, "pools", lambda p: (p.instance_type, p.networking))
+    return [
+        (path, pool)
+        for path, pool, (name, networking) in pools
+        if name in GKE_MACHINES and networking == "additional-networks"
+    ]
+
+
+def _layout(cluster: GcpCluster) -> Iterator[Problem]:
     layout: list[str] = []
-    for path, pool, machine in _pools(raw):
-        if pool.get("networking") == "dranet":
-            yield from _dranet(path, pool, machine, platform.get("kubernetes"))
-            continue
-        names = [network.name for network in _interfaces(pool)]
+    for path, pool in _with_nics(cluster):
+        names = _interfaces(pool)
         layout = layout or names
         if layout != names:
             yield (
                 f"{path}.instance_type",
-                f"{pool.get('instance_type')!r} has other network interfaces than the pools "
+                f"{pool.instance_type!r} has other network interfaces than the pools "
                 "before it; give it a cluster of its own",
             )
-        elif "gpu_networks" not in platform:
+
+
+def _gpu_networks(cluster: GcpCluster) -> Iterator[Problem]:
+    networks, pools = cluster.platform.gpu_networks, _with_nics(cluster)
+    for path, pool in pools:
+        names = _interfaces(pool)
+        if networks is None:
             yield (
                 "platform.gpu_networks",
                 f"is missing; nodes of {path} have {len(names)} further interfaces: "
                 f"{', '.join(names)}",
             )
-        have = mapping(platform.get("gpu_networks")).get("networks")
-        if isinstance(have, list) and len(have) != len(names):
+        if isinstance(networks, ExistingGpuNetworks) and len(networks.networks) != len(names):
             yield (
                 "platform.gpu_networks.networks",
-                f"{len(have)} networks for the {len(names)} further interfaces of a "
-                f"{pool.get('instance_type')!r}: {', '.join(names)}",
+                f"{len(networks.networks)} networks for the {len(names)} further interfaces of a "
+                f"{pool.instance_type!r}: {', '.join(names)}",
             )
-    if "gpu_networks" in platform and not layout and list(_pools(raw)):
+    used = any(p.networking != "dranet" and _interfaces(p) for p in cluster.pools)
+    if networks is not None and cluster.pools and not used:
         yield "platform.gpu_networks", "no pool uses it: with dranet GKE makes the networks itself"
 
 
-def _dranet(path: str, pool: Raw, machine: GkeMachine, version: Any) -> Iterator[Problem]:
-    if not machine.dranet:
+def _dranet(path: str, pool: GcpPool, machine: GkeMachine) -> Iterator[Problem]:
+    if pool.networking == "dranet" and not machine.dranet:
         can = ", ".join(sorted(m for m, row in GKE_MACHINES.items() if row.dranet))
         yield (
             f"{path}.networking",
-            f"'dranet' is not to be had for {pool.get('instance_type')!r}; it is for: {can}",
+            f"'dranet' is not to be had for {pool.instance_type!r}; it is for: {can}",
         )
-    if not isinstance(version, str):
+
+
+def _dranet_version(cluster: GcpCluster) -> Iterator[Problem]:
+    version = cluster.platform.kubernetes
+    if version is None:
         return
     given = tuple(int(n) for n in re.findall(r"[0-9]+", version.partition("-")[0]))
-    if given < _DRANET_VERSION[: len(given)]:
-        wanted = ".".join(str(n) for n in _DRANET_VERSION)
-        yield (
-            "platform.kubernetes",
-            f"{version!r} is too old for the dranet of {path}; it needs {wanted}",
-        )
+    if given >= _DRANET_VERSION[: len(given)]:
+        return
+    wanted = ".".join(str(n) for n in _DRANET_VERSION)
+    for path, _, networking in knowing(cluster.pools, "pools", lambda pool: pool.networking):
+        if networking == "dranet":
+            yield (
+                "platform.kubernetes",
+                f"{version!r} is too old for the dranet of {path}; it needs {wanted}",
+            )
 
 
-def _fabric(raw: Raw) -> Iterator[Problem]:
-    fabric = mapping(raw.get("fabric"))
-    mode = fabric.get("mode")
-    for path, pool, _ in _pools(raw):
-        dranet = pool.get("networking") == "dranet"
-        if mode == "dranet" and not dranet:
-            yield f"{path}.networking", "must be 'dranet' for fabric.mode 'dranet'"
-        elif mode in _GKE_MODES and dranet:
+def _fabric(cluster: GcpCluster) -> Iterator[Problem]:
+    mode = MODES[cluster.fabric.mode]
+    for path, pool, networking in knowing(cluster.pools, "pools", lambda pool: pool.networking):
+        if mode.attachment == "claim" and networking != "dranet":
+            yield f"{path}.networking", f"must be 'dranet' for fabric.mode {cluster.fabric.mode!r}"
+        elif mode.attachment == "gke" and networking == "dranet":
             yield (
                 f"{path}.networking",
-                f"'dranet' gives pods no networks by name, which fabric.mode {mode!r} asks for; "
-                "set it to 'additional-networks', or fabric.mode to 'dranet'",
+                f"'dranet' gives pods no networks by name, which fabric.mode "
+                f"{cluster.fabric.mode!r} asks for; set it to 'additional-networks', or "
+                "fabric.mode to 'dranet'",
             )
-        elif mode in _GKE_MODES:
-            names = [network.name for network in _interfaces(pool)]
-            for where, rail in rows(fabric.get("rails"), "fabric.rails"):
-                name = rail.get("network")
-                if isinstance(name, str) and name not in names:
-                    listed = did_you_mean(name, names) or f"; there are: {', '.join(names)}"
-                    what = f"{name!r} is no network of a {pool.get('instance_type')!r}"
-                    yield f"{where}.network", f"{what}{listed}"
+        elif mode.attachment == "gke":
+            yield from told(_rails, pool, cluster)
 
 
-def _network(value: Any) -> ipaddress.IPv4Network | None:
-    try:
-        network = ipaddress.ip_network(str(value))
-    except ValueError:
-        return None
-    return network if isinstance(network, ipaddress.IPv4Network) else None
+def _rails(pool: GcpPool, cluster: GcpCluster) -> Iterator[Problem]:
+    names, rails = _interfaces(pool), getattr(cluster.fabric, "rails", ())
+    for path, _, name in knowing(rails, "fabric.rails", lambda rail: rail.network):
+        if name not in names:
+            listed = did_you_mean(name, names) or f"; there are: {', '.join(names)}"
+            yield f"{path}.network", f"{name!r} is no network of a {pool.instance_type!r}{listed}"
 
 
-def _ranges(raw: Raw) -> Iterator[tuple[str, ipaddress.IPv4Network]]:
-    platform = mapping(raw.get("platform"))
-    network = mapping(platform.get("network"))
-    for field in _FIELDS:
-        if found := _network(network.get(field)):
-            yield f"platform.network.{field}", found
-    if found := _network(mapping(platform.get("gpu_networks")).get("cidr")):
-        yield "platform.gpu_networks.cidr", found
+def _network_fields(cluster: GcpCluster) -> Iterator[tuple[str, str]]:
+    """The addresses of the network that the stack makes, as far as they are well-formed."""
+    network = cluster.platform.network
+    if isinstance(network, GcpNewNetwork):
+        for _, field, text in knowing(_FIELDS, "", lambda field: getattr(network, field)):
+            if text is not None:
+                yield f"platform.network.{field}", text
 
 
-def _addresses(raw: Raw) -> Iterator[Problem]:
+def _gpu_range(cluster: GcpCluster) -> Iterator[tuple[str, str]]:
+    if isinstance(networks := cluster.platform.gpu_networks, NewGpuNetworks):
+        yield "platform.gpu_networks.cidr", networks.cidr
+
+
+def _ranges(cluster: GcpCluster) -> Iterator[tuple[str, ipaddress.IPv4Network]]:
+    for path, text in (*told(_network_fields, cluster), *told(_gpu_range, cluster)):
+        network = ipaddress.ip_network(text)
+        if isinstance(network, ipaddress.IPv4Network):
+            yield path, network
+
+
+def _ipv6(cluster: GcpCluster) -> Iterator[Problem]:
+    for path, text in _network_fields(cluster):
+        if ":" in text:
+            yield path, f"{text!r} is IPv6; GKE takes IPv4 here"
+
+
+def _overlaps(cluster: GcpCluster) -> Iterator[Problem]:
     seen: list[tuple[str, ipaddress.IPv4Network]] = []
-    for path, network in _ranges(raw):
+    for path, network in _ranges(cluster):
         for other_path, other in seen:
             if network.overlaps(other):
                 yield path, f"{str(network)!r} overlaps {str(other)!r} of {other_path}"
         seen.append((path, network))
-    for field in _FIELDS:
-        value = mapping(mapping(raw.get("platform")).get("network")).get(field)
-        if isinstance(value, str) and ":" in value:
-            yield f"platform.network.{field}", f"{value!r} is IPv6; GKE takes IPv4 here"
 
 
-def _sizes(raw: Raw) -> Iterator[Problem]:
-    platform = mapping(raw.get("platform"))
-    gpu = _nodes(raw)
-    system = integer(mapping(platform.get("system_pool")).get("max_nodes"))
-    # A surge upgrade of the system pool adds one; 6 is the model's default.
-    nodes = gpu + (6 if system is None else system) + 1
-    ranges = dict(_ranges(raw))
+def _nodes_fit(cluster: GcpCluster) -> Iterator[Problem]:
+    # A surge upgrade of the system pool adds one.
+    nodes = _gpu_nodes(cluster) + cluster.platform.system_pool.max_nodes + 1
+    ranges = dict(_ranges(cluster))
     if network := ranges.get("platform.network.nodes"):
         have = network.num_addresses - _RESERVED_ADDRESSES
         if have < nodes:
@@ -287,151 +344,147 @@ def _sizes(raw: Raw) -> Iterator[Problem]:
                 f"room for {have} nodes of a /{_POD_PREFIX} each, but there may be {nodes}; "
                 "widen it",
             )
-    if network := ranges.get("platform.gpu_networks.cidr"):
-        for path, pool, _ in _pools(raw):
-            if pool.get("networking") != "dranet":
-                yield from _subnets(path, network, len(_interfaces(pool)), gpu)
 
 
-def _subnets(
-    path: str, network: ipaddress.IPv4Network, subnets: int, nodes: int
-) -> Iterator[Problem]:
-    each = network.num_addresses >> (max(subnets, 1) - 1).bit_length()
-    have = each - _RESERVED_ADDRESSES
-    if have < nodes:
-        yield (
-            "platform.gpu_networks.cidr",
-            f"{str(network)!r} in {subnets} subnets leaves {max(have, 0)} addresses in each for "
-            f"{nodes} GPU nodes ({path}); widen it",
-        )
+def _gpu_nodes(cluster: GcpCluster) -> int:
+    """GPU nodes that there are at least: those of the pools whose count is known."""
+    return sum(nodes for _, _, nodes in knowing(cluster.pools, "", lambda pool: pool.nodes))
 
 
-def _storage(raw: Raw) -> Iterator[Problem]:
-    platform = mapping(raw.get("platform"))
-    seen: dict[str, str] = {}
-    for path, row in rows(platform.get("storage"), "platform.storage"):
-        name, kind = row.get("name"), row.get("kind")
-        if isinstance(name, str) and seen.setdefault(name, path) != path:
-            yield f"{path}.name", f"{name!r} is taken by {seen[name]}"
-        elif name in _GKE_CLASSES:
+def _gpu_nodes_fit(cluster: GcpCluster) -> Iterator[Problem]:
+    network = dict(_ranges(cluster)).get("platform.gpu_networks.cidr")
+    nodes = _gpu_nodes(cluster)
+    if network is None:
+        return
+    for path, pool in _with_nics(cluster):
+        subnets = len(_interfaces(pool))
+        have = (network.num_addresses >> (max(subnets, 1) - 1).bit_length()) - _RESERVED_ADDRESSES
+        if have < nodes:
+            yield (
+                "platform.gpu_networks.cidr",
+                f"{str(network)!r} in {subnets} subnets leaves {max(have, 0)} addresses in each "
+                f"for {nodes} GPU nodes ({path}); widen it",
+            )
+
+
+def _storage(cluster: GcpCluster) -> Iterator[Problem]:
+    rows = cluster.platform.storage
+    yield from taken(rows, "platform.storage", lambda row: (row.name,))
+    for path, _, name in knowing(rows, "platform.storage", lambda row: row.name):
+        if name in _GKE_CLASSES:
             yield f"{path}.name", f"{name!r} is a storage class of GKE's own; choose another"
-        if kind == "bucket" and "project_number" not in platform:
+
+
+def _storage_sizes(cluster: GcpCluster) -> Iterator[Problem]:
+    yield from told_each((_size,), cluster.platform.storage, "platform.storage")
+
+
+def _size(path: str, row: GcpStorage) -> Iterator[Problem]:
+    if isinstance(row, FilestoreStorage):
+        least, most, step = _FILESTORE[row.tier]
+        steps = f", in steps of {step}" if step > 1 else ""
+        wrong = f"{row.capacity_gib} is not from {least} to {most} GiB{steps}"
+    elif isinstance(row, LustreStorage):
+        least, most, ranges = _LUSTRE[row.throughput]
+        step = next((step for limit, step in ranges if row.capacity_gib <= limit), least)
+        wrong = (
+            f"{row.capacity_gib} is not to be had at {row.throughput} MB/s a TiB: from {least} to "
+            f"{most} GiB, in steps of {step}"
+        )
+    else:
+        return
+    if not least <= row.capacity_gib <= most or row.capacity_gib % step:
+        yield f"{path}.capacity_gib", wrong
+
+
+def _bucket_rights(cluster: GcpCluster) -> Iterator[Problem]:
+    number = cluster.platform.project_number
+    for path, row, _ in knowing(cluster.platform.storage, "platform.storage", lambda r: r.kind):
+        if isinstance(row, BucketStorage) and number is None:
             yield (
                 "platform.project_number",
                 f"is missing; the rights on the bucket of {path} name it "
                 "(`gcloud projects describe` shows it)",
             )
-        elif kind == "filestore":
-            yield from _filestore(path, row)
-        elif kind == "lustre":
-            yield from _lustre(path, row)
-            yield from _service_access(path, mapping(platform.get("network")))
 
 
-def _service_access(path: str, network: Raw) -> Iterator[Problem]:
-    kind = network.get("kind")
-    if kind == "existing" and network.get("service_connection") is not True:
-        yield (
-            "platform.network.service_connection",
-            f"is not true, but {path} is reached through the network's private services access; "
-            "set that up (docs/gcp.md), then say so here",
-        )
-    if kind != "new":
-        return
-    if network.get("google_services") is None:
-        yield (
-            "platform.network.google_services",
-            f"is missing; {path} gets its addresses from it, such as '10.8.0.0/20'",
-        )
-    found = _network(network.get("google_services"))
-    if found and found.prefixlen > _SERVICES_PREFIX:
+def _service_access(cluster: GcpCluster) -> Iterator[Problem]:
+    network = cluster.platform.network
+    for path, row, _ in knowing(cluster.platform.storage, "platform.storage", lambda r: r.kind):
+        if not isinstance(row, LustreStorage):
+            continue
+        if isinstance(network, GcpExistingNetwork) and not network.service_connection:
+            yield (
+                "platform.network.service_connection",
+                f"is not true, but {path} is reached through the network's private services "
+                "access; set that up (docs/gcp.md), then say so here",
+            )
+        if isinstance(network, GcpNewNetwork) and network.google_services is None:
+            yield (
+                "platform.network.google_services",
+                f"is missing; {path} gets its addresses from it, such as '10.8.0.0/20'",
+            )
+
+
+def _service_addresses(cluster: GcpCluster) -> Iterator[Problem]:
+    lustre = any(isinstance(row, LustreStorage) for row in cluster.platform.storage)
+    found = dict(_ranges(cluster)).get("platform.network.google_services")
+    if lustre and found and found.prefixlen > _SERVICES_PREFIX:
         yield (
             "platform.network.google_services",
             f"{str(found)!r} is less than the /{_SERVICES_PREFIX} that Google takes; widen it",
         )
 
 
-def _filestore(path: str, row: Raw) -> Iterator[Problem]:
-    capacity = integer(row.get("capacity_gib"))
-    limits = _FILESTORE.get(str(row.get("tier", "zonal")))
-    if capacity is None or limits is None:
-        return
-    least, most, step = limits
-    if not least <= capacity <= most or capacity % step:
-        steps = f", in steps of {step}" if step > 1 else ""
-        yield f"{path}.capacity_gib", f"{capacity} is not from {least} to {most} GiB{steps}"
-
-
-def _lustre(path: str, row: Raw) -> Iterator[Problem]:
-    capacity = integer(row.get("capacity_gib"))
-    throughput = integer(row.get("throughput"))
-    if capacity is None or throughput not in _LUSTRE:
-        return
-    least, most, steps = _LUSTRE[throughput]
-    step = next((step for limit, step in steps if capacity <= limit), least)
-    if not least <= capacity <= most or capacity % step:
-        yield (
-            f"{path}.capacity_gib",
-            f"{capacity} is not to be had at {throughput} MB/s a TiB: from {least} to {most} GiB, "
-            f"in steps of {step}",
-        )
-
-
-def _bytes(quantity: Any) -> float | None:
-    found = re.match(r"^([0-9]+(?:\.[0-9]+)?)([A-Za-z]*)$", str(quantity))
-    if not found or found[2] not in _UNITS:
-        return None
-    return float(found[1]) * _UNITS[found[2]]
-
-
-def _claims(raw: Raw) -> Iterator[Problem]:
-    platform = mapping(raw.get("platform"))
-    known = {str(r.get("name")): r for _, r in rows(platform.get("storage"), "")}
-    for path, claim in rows(raw.get("checkpoints"), "checkpoints"):
-        name = claim.get("storage_class")
-        if not isinstance(name, str) or name in _GKE_CLASSES:
-            continue
-        if name not in known:
-            names = [*known, *_GKE_CLASSES]
+def _claims(cluster: GcpCluster) -> Iterator[Problem]:
+    names = [*(row.name for row in cluster.platform.storage), *_GKE_CLASSES]
+    for path, _, name in knowing(cluster.checkpoints, "checkpoints", lambda c: c.storage_class):
+        if name not in names:
             listed = did_you_mean(name, names) or f"; there are: {', '.join(names)}"
             yield f"{path}.storage_class", f"{name!r} is not one of platform.storage{listed}"
-            continue
-        capacity, size = integer(known[name].get("capacity_gib")), _bytes(claim.get("size"))
-        if capacity is not None and size is not None and size > capacity << 30:
-            yield (
-                f"{path}.size",
-                f"{claim.get('size')!r} is more than the {capacity} GiB of storage {name!r}",
-            )
 
 
-def _labels(raw: Raw) -> Iterator[Problem]:
-    zone = mapping(raw.get("platform")).get("zone")
-    region = mapping(raw.get("platform")).get("region")
-    for path, pool, machine in _pools(raw):
-        given = {
-            "cloud.google.com/gke-nodepool": pool.get("name"),
-            "cloud.google.com/gke-accelerator": machine.accelerator,
-            "node.kubernetes.io/instance-type": pool.get("instance_type"),
-            "topology.kubernetes.io/zone": zone,
-            "topology.kubernetes.io/region": region,
-        }
-        for key, value in mapping(pool.get("node_selector")).items():
-            if not given_by_gke(str(key)):
-                continue
-            if key not in given:
-                yield (
-                    f"{path}.node_selector.{key}",
-                    f"is in a domain where GKE gives labels, and it gives none that can be told "
-                    f"beforehand but: {', '.join(given)}; use a label of your own",
-                )
-            elif given[key] != value:
-                yield (
-                    f"{path}.node_selector.{key}",
-                    f"{value!r}: GKE gives the pool's nodes {given[key]!r}",
-                )
-        for key in mapping(pool.get("labels")):
-            if given_by_gke(str(key)):
-                yield f"{path}.labels.{key}", "is in a domain where only GKE gives labels"
+def _claim_sizes(cluster: GcpCluster) -> Iterator[Problem]:
+    rows = knowing(
+        cluster.platform.storage, "", lambda r: (r.name, getattr(r, "capacity_gib", None))
+    )
+    capacities = dict(known for _, _, known in rows)
+    claims = knowing(cluster.checkpoints, "checkpoints", lambda c: (c.storage_class, c.size))
+    for path, _, (name, size) in claims:
+        capacity = capacities.get(name)
+        if capacity is not None and quantity.parse(size) > capacity << 30:
+            yield f"{path}.size", f"{size!r} is more than the {capacity} GiB of storage {name!r}"
+
+
+def _selector(cluster: GcpCluster) -> Iterator[Problem]:
+    for path, pool, _ in _pools(cluster):
+        for key in pool.node_selector:
+            if given_by_gke(key):
+                yield from told(_given, f"{path}.node_selector.{key}", key, pool, cluster)
+
+
+def _given(path: str, key: str, pool: GcpPool, cluster: GcpCluster) -> Iterator[Problem]:
+    given: dict[str, Callable[[], str]] = {
+        "cloud.google.com/gke-nodepool": lambda: pool.name,
+        "cloud.google.com/gke-accelerator": lambda: GKE_MACHINES[pool.instance_type].accelerator,
+        "node.kubernetes.io/instance-type": lambda: pool.instance_type,
+        "topology.kubernetes.io/zone": lambda: cluster.platform.zone,
+        "topology.kubernetes.io/region": lambda: cluster.platform.region,
+    }
+    if key not in given:
+        yield (
+            path,
+            "is in a domain where GKE gives labels, and it gives none that can be told beforehand "
+            f"but: {', '.join(given)}; use a label of your own",
+        )
+    elif pool.node_selector[key] != (value := given[key]()):
+        yield path, f"{pool.node_selector[key]!r}: GKE gives the pool's nodes {value!r}"
+
+
+def _labels(path: str, pool: GcpPool) -> Iterator[Problem]:
+    for key in pool.labels:
+        if given_by_gke(key):
+            yield f"{path}.labels.{key}", "is in a domain where only GKE gives labels"
 
 
 def given_by_gke(key: str) -> bool:
@@ -441,82 +494,85 @@ def given_by_gke(key: str) -> bool:
     return bool(slash) and any(domain == d or domain.endswith(f".{d}") for d in own)
 
 
-def _taints(raw: Raw) -> Iterator[Problem]:
-    gpu = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
-    for path, pool in rows(raw.get("pools"), "pools"):
-        tolerations = [row for _, row in rows(pool.get("tolerations"), "")]
-        taints = [*rows(pool.get("taints"), f"{path}.taints"), (f"{path}.tolerations", gpu)]
-        for where, taint in taints:
-            if taint.get("effect") == "PreferNoSchedule":
-                continue
-            if not any(_tolerates(t, taint) for t in tolerations):
-                yield (
-                    where,
-                    f"nothing in {path}.tolerations tolerates {taint.get('key')!r}="
-                    f"{taint.get('value', '')!r}:{taint.get('effect')}, so no job would ever run "
-                    f"there; add {{key: {taint.get('key')}, operator: Exists}}",
-                )
+def _taints(path: str, pool: GcpPool) -> Iterator[Problem]:
+    for where, taint, effect in knowing(pool.taints, f"{path}.taints", lambda t: t.effect):
+        if effect != "PreferNoSchedule":
+            yield from told(_taint, where, path, taint, pool)
 
 
-def _tolerates(toleration: Raw, taint: Raw) -> bool:
-    if toleration.get("effect") not in (None, taint.get("effect")):
-        return False
-    exists = toleration.get("operator", "Exists") == "Exists"
-    key = toleration.get("key")
-    if key is None or key != taint.get("key"):
-        return key is None and exists
-    return exists or str(toleration.get("value") or "") == str(taint.get("value", ""))
+def _gpu_taint(path: str, pool: GcpPool) -> Iterator[Problem]:
+    yield from _taint(f"{path}.tolerations", path, _GPU_TAINT, pool)
 
 
-def _people(raw: Raw) -> Iterator[Problem]:
-    researchers = raw.get("researchers")
-    groups = mapping(raw.get("platform")).get("groups")
-    if isinstance(researchers, str) and "@" in researchers and groups is None:
+def _taint(where: str, path: str, taint: Taint, pool: GcpPool) -> Iterator[Problem]:
+    if not any(t.tolerates(taint.key, taint.value, taint.effect) for t in pool.tolerations):
         yield (
-            "platform.groups",
-            f"is missing; GKE knows the group {researchers!r} of researchers only through Google "
-            "Groups for RBAC, a 'gke-security-groups@your-domain.com' that it is a member of",
+            where,
+            f"nothing in {path}.tolerations tolerates {taint.key!r}={taint.value!r}:"
+            f"{taint.effect}, so no job would ever run there; add {{key: {taint.key}, operator: "
+            "Exists}",
         )
 
 
-def _maintenance(raw: Raw) -> Iterator[Problem]:
-    window = mapping(mapping(raw.get("platform")).get("maintenance"))
-    start, end = _time(window.get("start")), _time(window.get("end"))
-    if start is None or end is None or (start.tzinfo is None) != (end.tzinfo is None):
-        return
-    if end - start < timedelta(hours=4):
+def _people(cluster: GcpCluster) -> Iterator[Problem]:
+    if "@" in cluster.researchers and cluster.platform.groups is None:
+        yield (
+            "platform.groups",
+            f"is missing; GKE knows the group {cluster.researchers!r} of researchers only through "
+            "Google Groups for RBAC, a 'gke-security-groups@your-domain.com' that it is a member "
+            "of",
+        )
+
+
+def _maintenance(cluster: GcpCluster) -> Iterator[Problem]:
+    window = cluster.platform.maintenance
+    if window is not None and window.end - window.start < timedelta(hours=4):
         yield "platform.maintenance.end", "is less than 4 hours after start, GKE's least window"
 
 
-def _time(value: Any) -> datetime | None:
-    if isinstance(value, datetime):
-        return value
-    try:
-        return datetime.fromisoformat(str(value))
-    except ValueError:
-        return None
-
-
-_CHECKS: tuple[Callable[[Raw], Iterator[Problem]], ...] = (
-    _places,
+_CHECKS: tuple[Callable[[GcpCluster], Iterator[Problem]], ...] = (
+    _zone,
+    _system_zones,
+    _system_nodes,
     _endpoint,
-    _capacity,
-    _placement,
-    _networking,
+    _of_pools,
+    _layout,
+    _gpu_networks,
+    _dranet_version,
     _fabric,
-    _addresses,
-    _sizes,
+    _ipv6,
+    _overlaps,
+    _nodes_fit,
+    _gpu_nodes_fit,
     _storage,
+    _storage_sizes,
+    _bucket_rights,
+    _service_access,
+    _service_addresses,
     _claims,
-    _labels,
-    _taints,
+    _claim_sizes,
+    _selector,
     _people,
     _maintenance,
 )
+_POOL_CHECKS: tuple[Callable[[str, GcpPool], Iterator[Problem]], ...] = (
+    _pool_name,
+    _capacity,
+    _reservation,
+    _policy,
+    _labels,
+    _taints,
+    _gpu_taint,
+)
+_MACHINE_CHECKS: tuple[Callable[[str, GcpPool, GkeMachine], Iterator[Problem]], ...] = (
+    _accelerator_topology,
+    _compact,
+    _compact_flex_start,
+    _dranet,
+)
 
 
-def problems(raw: Raw) -> Iterator[Problem]:
-    """Every (path, message) of a cluster on GCP; nothing for one on another platform."""
-    if mapping(raw.get("platform")).get("kind") == "gcp":
-        for check in _CHECKS:
-            yield from check(raw)
+def problems(cluster: GcpCluster) -> Iterator[Problem]:
+    """Every (path, message) of a cluster on GCP, as far as it is well-formed."""
+    for check in _CHECKS:
+        yield from told(check, cluster)

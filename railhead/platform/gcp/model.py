@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field
 
 from railhead.base.fields import matching, problem
 from railhead.model.cluster import (
@@ -173,6 +173,17 @@ class PrivateEndpoint(Model):
 GcpEndpoint = Annotated[DnsEndpoint | PublicEndpoint | PrivateEndpoint, Field(discriminator="kind")]
 
 
+def _zoned(value: datetime) -> datetime:
+    if value.tzinfo is None:
+        raise problem(
+            f"{value.isoformat()!r} has no time zone; end it with 'Z', and quote it in YAML"
+        )
+    return value
+
+
+Moment = Annotated[datetime, AfterValidator(_zoned)]
+
+
 class Maintenance(Model):
     """When GKE may touch the cluster: ``start`` and ``end`` of a window that recurs.
 
@@ -180,19 +191,10 @@ class Maintenance(Model):
     upgraded until the version's end of support: an upgrade drains nodes under running jobs.
     """
 
-    start: datetime
-    end: datetime
+    start: Moment
+    end: Moment
     recurrence: str = Field(default="FREQ=WEEKLY;BYDAY=SA,SU", min_length=5)
-    no_upgrades_from: datetime | None = None
-
-    @field_validator("start", "end", "no_upgrades_from")
-    @classmethod
-    def _zoned(cls, value: datetime | None) -> datetime | None:
-        if value is not None and value.tzinfo is None:
-            raise problem(
-                f"{value.isoformat()!r} has no time zone; end it with 'Z', and quote it in YAML"
-            )
-        return value
+    no_upgrades_from: Moment | None = None
 
 
 class SystemPool(Model):
@@ -279,6 +281,11 @@ class GcpPlatform(PlatformConfig):
     storage: tuple[GcpStorage, ...] = ()
     groups: SecurityGroup | None = None
     labels: dict[LabelName, LabelValue] = Field(default_factory=dict)
+
+    @property
+    def kubernetes_minor(self) -> str | None:
+        """The Kubernetes that the stack chose; None where the channel does."""
+        return ".".join(self.kubernetes.split(".")[:2]) if self.kubernetes else None
 
 
 class OnDemand(Model):

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from railhead import config
 from railhead.base.errors import InputError
+from railhead.base.sections import read
 from railhead.catalog.machines import GKE_MACHINES, MACHINES
 from railhead.platform.gcp.checks import given_by_gke, problems
 from railhead.platform.gcp.facts import node_networks
@@ -487,7 +488,7 @@ PLACES = [
 @given(st.sampled_from(PLACES), ANYTHING)
 def test_any_value_anywhere_is_taken_or_named(place: str, value: Any) -> None:
     raw = changed(ULTRA, ("fabric.rails", []), (place, value))
-    list(problems(raw))
+    list(problems(read(GcpCluster, raw)))
     mistakes(raw)
 
 

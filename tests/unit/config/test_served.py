@@ -9,7 +9,8 @@ import pytest
 import yaml
 
 from railhead.base.errors import InputError
-from railhead.config import parse
+from railhead.base.sections import read
+from railhead.config import Cluster, parse
 from railhead.config.served import addons, unserved
 
 REPO = Path(__file__).resolve().parents[3]
@@ -30,14 +31,12 @@ def stack(name: str) -> dict[str, Any]:
     ],
 )
 def test_what_a_stack_installs(name: str, installed: list[str]) -> None:
-    assert addons(stack(name)) == installed
+    assert addons(parse(stack(name), where="x")) == installed
 
 
 def test_an_empty_section_is_an_operator_as_it_comes() -> None:
-    assert addons({"gpu_operator": {}, "fabric": {"network_operator": {}}}) == [
-        "gpu-operator",
-        "network-operator",
-    ]
+    raw = {"gpu_operator": {}, "fabric": {"mode": "rdma-shared", "network_operator": {}}}
+    assert addons(read(Cluster, raw)) == ["gpu-operator", "network-operator"]
 
 
 @pytest.mark.parametrize(
@@ -51,16 +50,17 @@ def test_an_empty_section_is_an_operator_as_it_comes() -> None:
     ],
 )
 def test_what_a_mode_installs(fabric: dict[str, Any], installed: list[str]) -> None:
-    assert addons({"fabric": fabric}) == installed
+    assert addons(read(Cluster, {"fabric": fabric})) == installed
 
 
 def test_an_addon_narrows_what_is_served_and_is_named() -> None:
-    metal = stack("onprem-ib-sriov")
+    metal = parse(stack("onprem-ib-sriov"), where="x")
     assert unserved(metal, "1.35") == ""
     why = unserved(metal, "1.36")
     assert "Kubernetes 1.36 is not served by versions 'production': it is for 1.33 to 1.35" in why
     assert "network-operator 26.4.1 serves 1.31 to 1.35" in why
-    assert unserved(stack("lab") | {"versions": "production"}, "1.36") == ""
+    lab = parse(stack("lab") | {"versions": "production"}, where="x")
+    assert unserved(lab, "1.36") == ""
 
 
 def test_a_cloud_stack_that_chooses_an_unserved_kubernetes_is_refused() -> None:

@@ -1,0 +1,181 @@
+"""One reader of typed sections: what is well-formed of a stack's file, as the models' own types.
+
+The models report what is malformed. The checks that span several fields read the same models, made
+of all that is well-formed (:func:`read`), so that one run tells mistakes of both kinds. Reading
+what is malformed raises :class:`MalformedError`, and :func:`told` then leaves that one check at
+what it has found: nothing is ever said of a value that is not known.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NoReturn,
+    ParamSpec,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+)
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from railhead.base.fields import MalformedError
+
+Problem = tuple[str, str]
+M = TypeVar("M", bound=BaseModel)
+T = TypeVar("T")
+K = TypeVar("K")
+P = ParamSpec("P")
+
+
+class _Malformed:
+    """In a list or a mapping, in the place of what is malformed: whatever is asked of it raises."""
+
+    def _raise(self, *_: object) -> NoReturn:
+        raise MalformedError("it is malformed")
+
+    __getattr__ = __eq__ = __hash__ = __bool__ = __len__ = __iter__ = _raise
+    __str__ = __repr__ = __format__ = __lt__ = __le__ = __gt__ = __ge__ = _raise
+    # What asks whether it is of a class.
+    __class__ = property(_raise)
+
+
+def told(
+    check: Callable[P, Iterator[Problem]], *args: P.args, **kwargs: P.kwargs
+) -> Iterator[Problem]:
+    """Every (path, message) of a check, up to where it reads something malformed."""
+    with contextlib.suppress(MalformedError):
+        yield from check(*args, **kwargs)
+
+
+def each(rows: Iterable[T], path: str) -> Iterator[tuple[str, T]]:
+    """The rows of a list, each with its own path, such as ``pools[1]``."""
+    return ((f"{path}[{index}]", row) for index, row in enumerate(rows))
+
+
+def knowing(rows: Iterable[T], path: str, value: Callable[[T], K]) -> Iterator[tuple[str, T, K]]:
+    """The rows of which ``value`` can be read, each with its path and that value."""
+    for where, row in each(rows, path):
+        try:
+            known = value(row)
+        except MalformedError:
+            continue
+        yield where, row, known
+
+
+def told_each(
+    checks: Iterable[Callable[[str, T], Iterator[Problem]]], rows: Iterable[T], path: str
+) -> Iterator[Problem]:
+    """The same of checks of each row of a list, which get the row's path as well."""
+    for where, row in each(rows, path):
+        for check in checks:
+            yield from told(check, where, row)
+
+
+def taken(rows: Iterable[T], path: str, name: Callable[[T], tuple[str, ...]]) -> Iterator[Problem]:
+    """The rows whose name, with its scope before it, an earlier one has."""
+    seen: dict[tuple[str, ...], str] = {}
+    for where, _, this in knowing(rows, path, name):
+        if seen.setdefault(this, where) != where:
+            yield f"{where}.name", f"{this[-1]!r} is taken by {seen[this]}"
+
+
+def twice(given: Iterable[str], path: str) -> Iterator[Problem]:
+    """The texts of a list that are there already."""
+    seen: dict[str, str] = {}
+    for where, _, text in knowing(given, path, str):
+        if seen.setdefault(text, where) != where:
+            yield where, f"{text!r} is there twice"
+
+
+def read(model: type[M], raw: Any) -> M:
+    """A section's model made of what is well-formed in ``raw``, which may be anything at all."""
+    try:
+        return model.model_validate(raw)
+    except ValidationError:
+        return _section(model, raw if isinstance(raw, Mapping) else None)
+
+
+def _section(model: type[M], raw: Mapping[str, Any] | None) -> M:
+    known, malformed = {}, set(model.model_fields if raw is None else ())
+    for name in model.model_fields:
+        if raw is not None and name in raw:
+            annotation, adapter = _field(model, name)
+            value = _value(annotation, adapter, raw[name])
+            if isinstance(value, _Malformed):
+                malformed.add(name)
+            else:
+                known[name] = value
+    section = model.model_construct(**known)
+    for name in malformed:
+        # Not its default either, which is not what the file says.
+        section.__dict__.pop(name, None)
+    return section
+
+
+@functools.cache
+def _field(model: type[BaseModel], name: str) -> tuple[Any, TypeAdapter[Any]]:
+    field = model.model_fields[name]
+    annotation = Annotated[field.annotation, field]  # type: ignore[name-defined]
+    return annotation, TypeAdapter(annotation)
+
+
+def _value(annotation: Any, adapter: TypeAdapter[Any] | None, raw: Any) -> Any:
+    try:
+        return (adapter or TypeAdapter(annotation)).validate_python(raw)
+    except ValidationError:
+        return _parts(bare(annotation), raw)
+
+
+def _parts(annotation: Any, raw: Any) -> Any:
+    """What is well-formed below a value that as a whole is not."""
+    if members := union(annotation):
+        annotation = member(members, raw)
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if isinstance(raw, Mapping) and isinstance(annotation, type):
+        if issubclass(annotation, BaseModel):
+            return _section(annotation, raw)
+    elif isinstance(raw, Mapping) and origin is dict and all(isinstance(key, str) for key in raw):
+        return {key: _value(arguments[1], None, value) for key, value in raw.items()}
+    elif isinstance(raw, list) and origin is tuple:
+        return tuple(_value(arguments[0], None, value) for value in raw)
+    return _Malformed()
+
+
+def bare(annotation: Any) -> Any:
+    """An annotation without what is said beside the type, and without None."""
+    while get_origin(annotation) is Annotated:
+        annotation = get_args(annotation)[0]
+    members = [a for a in union(annotation) if a is not types.NoneType]
+    return bare(members[0]) if len(members) == 1 else annotation
+
+
+def union(annotation: Any) -> tuple[Any, ...]:
+    """The members of a union; none of anything else."""
+    return get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else ()
+
+
+def tags(model: Any) -> dict[str, tuple[Any, ...]]:
+    """The fields of a model that tell it from others of its union, each with its values."""
+    return {
+        name: get_args(field.annotation)
+        for name, field in getattr(model, "model_fields", {}).items()
+        if field.is_required() and get_origin(field.annotation) is Literal
+    }
+
+
+def member(members: Iterable[Any], raw: Any) -> Any:
+    """The member of a discriminated union that ``raw`` says it is; None where it says none."""
+    listed = [m for m in members if m is not types.NoneType]
+    shared = set.intersection(*(set(tags(m)) for m in listed))
+    for one in listed:
+        if isinstance(raw, Mapping) and any(raw.get(t) in tags(one)[t] for t in shared):
+            return one
+    return None
