@@ -75,7 +75,9 @@ class Lustre(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(parent=self),
         )
         # Its servers' EFA interfaces are in the fabric's group, or nothing passes.
-        groups = [access, *([args.efa] if wanted.efa else [])]
+        groups: list[StorageSecurityGroup | EfaSecurityGroup] = [access]
+        if wanted.efa:
+            groups.append(args.efa)
         self.file_system = fsx.LustreFileSystem(
             f"{name}-file-system",
             deployment_type="PERSISTENT_2",

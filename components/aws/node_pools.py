@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pulumi
-from pulumi_aws import ec2, eks
+from pulumi_aws import autoscaling, ec2, eks
 
 from components.aws.network import Nets
 from components.aws.reservation import checked
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         LaunchTemplateNetworkInterfaceArgsDict,
         LaunchTemplateTagSpecificationArgsDict,
     )
+    from pulumi_aws.eks.outputs import NodeGroupResource
 
 # The root device of EKS's Amazon Linux images.
 ROOT_DEVICE = "/dev/xvda"
@@ -120,9 +121,12 @@ def _metadata_options() -> LaunchTemplateMetadataOptionsArgsDict:
 def _tag_specifications(
     cluster: AwsCluster, pool: str
 ) -> list[LaunchTemplateTagSpecificationArgsDict]:
-    """The provider's default tags stop at the template; what it launches is tagged here."""
+    """The provider's default tags stop at the template; what it launches is tagged here.
+
+    Only with what never changes: another tag is another version of the template, for which EKS
+    replaces every node. The stack's own tags come by :func:`_tag_instances`.
+    """
     tags = {
-        **cluster.platform.tags,
         "Name": f"{cluster.name}-{pool}",
         "railhead.dev/cluster": cluster.name,
         POOL_LABEL: pool,
@@ -131,6 +135,31 @@ def _tag_specifications(
         {"resource_type": kind, "tags": tags}
         for kind in ("instance", "volume", "network-interface")
     ]
+
+
+def _tag_instances(
+    name: str, node_group: eks.NodeGroup, tags: Mapping[str, str], parent: pulumi.Resource
+) -> None:
+    """The stack's tags on each instance that the group launches from now on; none is replaced.
+
+    EKS puts a node group's own tags on nothing but the group, and the Auto Scaling group's reach
+    instances, not their volumes (Amazon EC2 Auto Scaling user guide, tagging).
+    """
+    group = node_group.resources.apply(_group_name)
+    for key, value in tags.items():
+        autoscaling.Tag(
+            # A name's parts are parted by colons.
+            f"{name}-tag-{key.replace(':', '-')}",
+            autoscaling_group_name=group,
+            tag={"key": key, "value": value, "propagate_at_launch": True},
+            opts=pulumi.ResourceOptions(parent=parent),
+        )
+
+
+def _group_name(resources: Sequence[NodeGroupResource]) -> str:
+    # A managed node group has exactly one (EKS API, NodegroupResources).
+    groups = resources[0].autoscaling_groups or []
+    return str(groups[0].name)
 
 
 class SystemPool(pulumi.ComponentResource):
@@ -180,6 +209,7 @@ class SystemPool(pulumi.ComponentResource):
                 delete_before_replace=True,
             ),
         )
+        _tag_instances(name, self.node_group, cluster.platform.tags, self)
         self.register_outputs({"node_group": self.node_group.arn})
 
 
@@ -236,6 +266,7 @@ class GpuPool(pulumi.ComponentResource):
                 protect=cluster.platform.deletion_protection,
             ),
         )
+        _tag_instances(name, self.node_group, cluster.platform.tags, self)
         self.register_outputs({"node_group": self.node_group.arn})
 
     def _template(self) -> ec2.LaunchTemplate:

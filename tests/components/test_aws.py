@@ -574,6 +574,29 @@ class TestNodePools:
         else:
             assert set(touched) == {POOL, TEMPLATE}
 
+    def test_the_stacks_tags_reach_instances_and_roll_no_node(
+        self, prod: Recording, tmp_path: Path
+    ) -> None:
+        """What changes a template rolls every node of the group; tags of the group do not."""
+
+        def edit(cluster: dict[str, Any]) -> None:
+            cluster["platform"]["tags"] = {"cost-center": "research", "acme:owner": "ml"}
+
+        changed = variant(tmp_path, edit)
+        for template in (*prod.of_type(TEMPLATE), *prod.of_type(POOL)):
+            after = same(changed, template)
+            assert not list(changed_paths(template.inputs, after.inputs)), template.urn
+            assert after.ignore_changes == template.ignore_changes
+        tags = [tag.inputs for tag in changed.of_type("aws:autoscaling/tag:Tag")]
+        assert len(tags) == 4, "each of two groups has two"
+        assert {(tag["tag"]["key"], tag["tag"]["value"]) for tag in tags} == {
+            ("cost-center", "research"),
+            ("acme:owner", "ml"),
+        }
+        for tag in tags:
+            assert tag["tag"]["propagateAtLaunch"] is True
+            assert tag["autoscalingGroupName"] == "eks-nodes-id"
+
     def test_another_zone_does_replace_and_so_is_refused_while_protected(
         self, prod: Recording, tmp_path: Path
     ) -> None:

@@ -162,6 +162,15 @@ def _node_group(t: Taken) -> Iterator[tuple[str, str, Json]]:
     )
 
 
+def _group_tag(t: Taken) -> Iterator[tuple[str, str, Json]]:
+    tag = {
+        "ResourceType": "auto-scaling-group",
+        "ResourceId": t.take("autoscalingGroupName"),
+        **(t.take("tag") or {}),
+    }
+    yield "autoscaling", "CreateOrUpdateTags", {"Tags": [tag]}
+
+
 def _addon(t: Taken) -> Iterator[tuple[str, str, Json]]:
     named = t.under(addonName="addonName", clusterName="clusterName")
     update = t.take("resolveConflictsOnUpdate")
@@ -433,6 +442,7 @@ def _read(t: Taken) -> Iterator[tuple[str, str, Json]]:
 
 
 TYPES: Mapping[str, Callable[[Taken], Iterator[tuple[str, str, Json]]]] = {
+    "aws:autoscaling/tag:Tag": _group_tag,
     "aws:cloudwatch/logGroup:LogGroup": _log_group,
     "aws:ec2/capacityReservation:CapacityReservation": _read,
     "aws:ec2/defaultSecurityGroup:DefaultSecurityGroup": _default_group,
@@ -603,7 +613,8 @@ def _text(shape: Any, value: str, path: str) -> Iterator[str]:
 
 
 def _python(pattern: str) -> str:
-    """A Java pattern as Python takes it: classes of Unicode have no names there."""
+    """A Java pattern as Python takes it: no names for classes of Unicode, and no surrogates."""
+    pattern = pattern.replace(r"\uD800\uDC00-\uDBFF\uDFFF", r"\U00010000-\U0010FFFF")
     return re.sub(r"\\p\{\w+\}", r"\\w", re.sub(r"\\p\{Z\w?\}", r"\\s", pattern))
 
 

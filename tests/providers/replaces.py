@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 REPLACES: Mapping[str, tuple[str, ...]] = {
     # terraform-provider-aws, internal/service/<service>/<resource>.go
+    "aws:autoscaling/tag:Tag": ("autoscalingGroupName", "tag.key"),
     "aws:ec2/vpc:Vpc": ("cidrBlock",),
     "aws:ec2/subnet:Subnet": ("vpcId", "availabilityZone", "cidrBlock"),
     "aws:ec2/securityGroup:SecurityGroup": ("vpcId", "name", "description"),

@@ -44,6 +44,9 @@ _ALWAYS: Mapping[str, Mapping[str, Any]] = {
         "certificateAuthority": {"data": _CERTIFICATE},
         "vpcConfig": {"clusterSecurityGroupId": "sg-0c1c1c1c1c1c1c1c1", "vpcId": "vpc-0a1a1a1a1"},
     },
+    "aws:eks/nodeGroup:NodeGroup": {
+        "resources": [{"autoscalingGroups": [{"name": "eks-nodes-id"}]}],
+    },
     "gcp:container/cluster:Cluster": {
         "masterAuth": {"clusterCaCertificate": _CERTIFICATE},
         "controlPlaneEndpointsConfig": {
