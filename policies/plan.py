@@ -155,7 +155,7 @@ def is_device(resource: str) -> bool:
 
 
 def is_zero(quantity: Any) -> bool:
-    """Whether a quantity is nought; UNKNOWN is not."""
+    """Whether a quantity is zero; UNKNOWN is not."""
     if isinstance(quantity, (int, float)):
         return quantity == 0
     return isinstance(quantity, str) and quantity.strip("0.") in ("", "m", "k", "Ki", "Mi", "Gi")

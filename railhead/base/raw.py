@@ -37,5 +37,5 @@ def integer(value: Any) -> int | None:
 
 
 def positive(value: Any) -> int:
-    """The number above nought; 0 in place of anything else."""
+    """The number above zero; 0 in place of anything else."""
     return max(integer(value) or 0, 0)

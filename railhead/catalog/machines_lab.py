@@ -25,8 +25,8 @@ MACHINES = (
             {
                 "gpus": "the lab's stand-in device plugin advertises 8 a node (railhead/lab)",
                 "gpu_memory_gib": "a stand-in has no memory",
-                "vcpus": "the smallest machine the lab is built for has 2 (issue 3); each of its "
-                "nodes reports the whole machine",
+                "vcpus": "the smallest machine the lab is built for has 2; each of its nodes "
+                "reports the whole machine",
                 "memory_gib": "the least that the lab's smallest machine leaves beside 2 GiB of "
                 "control plane; each of its nodes reports the whole machine",
                 "schedulable": "all of it: the lab's nodes reserve nothing",

@@ -92,6 +92,7 @@ def verify(
     """
     from railhead import config
     from railhead.base.errors import ExitCode
+    from railhead.config.live import described
     from railhead.config.served import unserved
     from railhead.kube import client as kube
     from railhead.kube import nodes
@@ -104,32 +105,31 @@ def verify(
         promises = nodes.promised(contract)
         against = "the contract in the cluster"
     else:
-        promises = nodes.described(cluster)
+        promises = described(cluster)
         against = "the stack's file; no contract is published yet, so devices were not asked for"
-    verdicts = nodes.verify(promises, nodes.live(client))
+    checked = nodes.verify(promises, nodes.live(client))
     not_served = unserved(cluster, nodes.live_minor(client))
-    failed = bool(not_served) or any(verdict.lines() for verdict in verdicts)
+    failed = bool(not_served) or any(pool.lines() for pool in checked)
     if as_json:
         rows = {
             v.promise.pool: {
                 "promised": v.promise.nodes,
                 "good": list(v.good),
-                "missing": v.missing,
-                "lacks": {node: list(lacks) for node, lacks in v.lacks.items()},
+                "missing": "" if v.pool.passed else v.pool.text,
+                "lacks": {name: list(f.evidence) for name, f in v.nodes.items() if not f.passed},
             }
-            for v in verdicts
+            for v in checked
         }
         found = {"cluster": cluster.name, "against": against, "versions": not_served, "pools": rows}
         typer.echo(json.dumps(found))
         raise typer.Exit(ExitCode.REFUSED if failed else ExitCode.OK)
     typer.echo(f"against {against}:")
-    for verdict in verdicts:
-        promise = verdict.promise
+    for pool in checked:
+        promise = pool.promise
         typer.echo(
-            f"pool {promise.pool}: {len(verdict.good)} of {promise.nodes} nodes have what is "
-            "promised"
+            f"pool {promise.pool}: {len(pool.good)} of {promise.nodes} nodes have what is promised"
         )
-    nodes.require(cluster.name, verdicts, also=not_served)
+    nodes.require(cluster.name, checked, also=not_served)
 
 
 @app.command()

@@ -9,20 +9,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from railhead.base.errors import RailheadError, RefusedError
+from railhead.base.errors import RefusedError
+from railhead.base.finding import Finding
 from railhead.base.quantity import parse, show
 from railhead.catalog.machines import MACHINES
 from railhead.contract import ClusterContract, Toleration
-
-if TYPE_CHECKING:
-    from railhead.kube.client import Cluster as ClusterClient
-    from railhead.model.cluster import Cluster as ClusterConfig
-    from railhead.platform.existing.model import ExistingCluster
+from railhead.kube import client as kube
 
 Object = Mapping[str, Any]
 
@@ -61,24 +57,26 @@ class Promise:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Verdict:
+class PoolFindings:
     """A pool's nodes after they were looked at.
 
     Args:
-        good: names of the nodes that have all that was promised.
-        lacks: node name -> what it lacks, one sentence part each.
-        missing: what is wrong with the pool as a whole, such as too few nodes; empty for nothing.
+        pool: of the pool as a whole, such as that it has too few nodes.
+        nodes: node name -> whether it has all that was promised; the evidence is what it lacks.
     """
 
     promise: Promise
-    good: tuple[str, ...]
-    lacks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    missing: str = ""
+    pool: Finding
+    nodes: Mapping[str, Finding]
+
+    @property
+    def good(self) -> tuple[str, ...]:
+        """Names of the nodes that have all that was promised."""
+        return tuple(name for name, finding in self.nodes.items() if finding.passed)
 
     def lines(self) -> list[str]:
         """One line for the pool as a whole and for each node that lacks something."""
-        head = [f"pool {self.promise.pool!r}: {self.missing}"] if self.missing else []
-        return head + [f"node {node}: {'; '.join(lacks)}" for node, lacks in self.lacks.items()]
+        return [f"{f.name}: {f.text}" for f in (self.pool, *self.nodes.values()) if not f.passed]
 
 
 def promised(contract: ClusterContract) -> tuple[Promise, ...]:
@@ -92,38 +90,13 @@ def promised(contract: ClusterContract) -> tuple[Promise, ...]:
             labels=contract.topology_levels,
             tolerations=pool.tolerations,
             architecture=pool.architecture,
-            instance_type=_cloud_name(pool.instance_type),
+            instance_type=cloud_name(pool.instance_type),
         )
         for pool in contract.node_pools
     )
 
 
-def described(cluster: ClusterConfig) -> tuple[Promise, ...]:
-    """What a stack's file says of the nodes before anything was installed on them.
-
-    Device resources come with the operators that the stack installs, and GPUs may: neither is asked
-    for yet.
-    """
-    return tuple(
-        Promise(
-            pool=pool.name,
-            nodes=pool.nodes,
-            selector=pool.node_selector,
-            capacity=_schedulable(*pool.schedulable_resources),
-            labels=cluster.topology,
-            tolerations=tuple(Toleration(**t.model_dump()) for t in pool.tolerations),
-            architecture=MACHINES[pool.instance_type].architecture,
-            instance_type=_cloud_name(pool.instance_type),
-        )
-        for pool in cluster.pools
-    )
-
-
-def _schedulable(cpus: int, memory_gib: int) -> dict[str, str]:
-    return {"cpu": str(cpus), "memory": f"{memory_gib}Gi"}
-
-
-def _cloud_name(instance_type: str) -> str | None:
+def cloud_name(instance_type: str) -> str | None:
     """The label's value that a cloud sets by itself; nobody sets one on metal."""
     machine = MACHINES.get(instance_type)
     if machine is None or machine.provider in ("lab", "metal"):
@@ -131,20 +104,29 @@ def _cloud_name(instance_type: str) -> str | None:
     return machine.name
 
 
-def verify(promises: Iterable[Promise], nodes: Sequence[Object]) -> tuple[Verdict, ...]:
+def verify(promises: Iterable[Promise], nodes: Sequence[Object]) -> tuple[PoolFindings, ...]:
     """Hold the live nodes, objects of the Kubernetes API, against what was promised."""
     return tuple(_pool(promise, nodes) for promise in promises)
 
 
-def _pool(promise: Promise, nodes: Sequence[Object]) -> Verdict:
+def _pool(promise: Promise, nodes: Sequence[Object]) -> PoolFindings:
     mine = [node for node in nodes if promise.selector.items() <= _labels(node).items()]
-    lacks = {_name(node): found for node in mine if (found := tuple(_lacks(promise, node)))}
-    return Verdict(
+    short = len(mine) < promise.nodes
+    return PoolFindings(
         promise=promise,
-        good=tuple(_name(node) for node in mine if _name(node) not in lacks),
-        lacks=lacks,
-        missing=_too_few(promise, mine, nodes) if len(mine) < promise.nodes else "",
+        pool=Finding(
+            name=f"pool {promise.pool!r}",
+            passed=not short,
+            text=_too_few(promise, mine, nodes) if short else f"has {len(mine)} nodes",
+        ),
+        nodes={_name(node): _node(promise, node) for node in mine},
     )
+
+
+def _node(promise: Promise, node: Object) -> Finding:
+    lacks = tuple(_lacks(promise, node))
+    text = "; ".join(lacks) or "has all that was promised"
+    return Finding(name=f"node {_name(node)}", passed=not lacks, text=text, evidence=lacks)
 
 
 def _too_few(promise: Promise, mine: Sequence[Object], nodes: Sequence[Object]) -> str:
@@ -241,12 +223,12 @@ def _name(node: Object) -> str:
     return str((node.get("metadata") or {}).get("name"))
 
 
-def live(client: ClusterClient) -> list[Object]:
+def live(client: kube.Cluster) -> list[Object]:
     """Every node of a cluster."""
     return list(client.list(NODES))
 
 
-def live_minor(client: ClusterClient) -> str:
+def live_minor(client: kube.Cluster) -> str:
     """The Kubernetes minor that the API server runs, such as ``"1.35"``."""
     version = client.get("/version")
     # Clouds write `35+`.
@@ -254,42 +236,14 @@ def live_minor(client: ClusterClient) -> str:
     return f"{version.get('major')}.{minor}"
 
 
-def before_up(cluster: ExistingCluster) -> str:
-    """Hold a stack's pools against the live nodes before anything is registered.
-
-    Returns why that could not be done, such as that the cluster does not answer; empty when it was.
-
-    Raises:
-        RefusedError: nodes are missing or lack what the stack says of them.
-    """
-    from railhead.config.served import unserved
-    from railhead.kube import client as kube
-
-    platform = cluster.platform
-    if not platform.verify_nodes:
-        return ""
-    target = kube.Target(
-        kubeconfig=Path(platform.kubeconfig).expanduser(),
-        context=platform.context,
-        why="platform.kubeconfig",
-    )
-    try:
-        client = kube.Cluster(target)
-        nodes, minor = live(client), live_minor(client)
-    except RailheadError as error:
-        return f"the nodes were not checked: {error.problem}"
-    require(cluster.name, verify(described(cluster), nodes), also=unserved(cluster, minor))
-    return ""
-
-
-def require(cluster: str, verdicts: Sequence[Verdict], *, also: str = "") -> None:
+def require(cluster: str, checked: Sequence[PoolFindings], *, also: str = "") -> None:
     """Raise unless every pool has all that was promised, and ``also`` names nothing wrong.
 
     Raises:
         RefusedError: names each pool that is short of nodes, and each node with what it lacks.
     """
     lines = [also] if also else []
-    lines += [line for verdict in verdicts for line in verdict.lines()]
+    lines += [line for pool in checked for line in pool.lines()]
     if lines:
         raise RefusedError(
             "\n".join([f"cluster {cluster!r} lacks what its stack promises:", *lines]),

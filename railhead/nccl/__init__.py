@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from railhead.nccl.reading import Claim, Communicator, Note, Reading, read
+    from railhead.nccl.build import build as read
+    from railhead.nccl.reading import Claim, Communicator, Note, Reading
     from railhead.nccl.signs import Evidence, Hit, Hits, Sign
 
 __all__ = [
@@ -25,7 +26,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("Claim", "Communicator", "Note", "Reading", "read"):
+    if name == "read":
+        from railhead.nccl.build import build
+
+        return build
+    if name in ("Claim", "Communicator", "Note", "Reading"):
         from railhead.nccl import reading
 
         return getattr(reading, name)

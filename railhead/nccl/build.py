@@ -24,7 +24,19 @@ def build(
     native: bool = True,
     tick: Callable[[int, str], None] | None = None,
 ) -> Reading:
-    """Read logs; see :func:`railhead.nccl.read`."""
+    """Read logs in one streaming pass; it is :func:`railhead.nccl.read`.
+
+    Args:
+        inputs: paths of files or directories, ``-`` for standard input, or open sources.
+        signs: what to look for besides this package's own signs.
+        native: False to go without hyperscan where it is installed.
+        tick: told of the bytes read and the input's name.
+
+    Raises:
+        NotFoundError: an input does not exist.
+        InputError: an input cannot be read.
+        PrerequisiteError: a compressed input needs a library that is not installed.
+    """
     facts = Facts()
     sinks: dict[str, Sink] = {sign.id: partial(facts.take, sign.id) for sign in SIGNS}
     known = {sign.id: sign for sign in (*SIGNS, *trouble.SIGNS, *signs)}

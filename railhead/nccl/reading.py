@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from railhead.nccl.signs import Evidence, Hits, Sign
+from railhead.nccl.signs import Evidence, Hits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,20 +108,3 @@ class Reading:
     bytes: int = 0
     engine: str = "re"
     sampled: frozenset[str] = frozenset()
-
-
-def read(inputs: Iterable[Path | str], *, signs: Sequence[Sign] = ()) -> Reading:
-    """Read logs in one streaming pass.
-
-    Args:
-        inputs: paths of files or directories, ``-`` for standard input.
-        signs: what to look for besides this package's own signs.
-
-    Raises:
-        NotFoundError: an input does not exist.
-        InputError: an input cannot be read.
-        PrerequisiteError: a compressed input needs a library that is not installed.
-    """
-    from railhead.nccl.build import build
-
-    return build(inputs, signs=signs)

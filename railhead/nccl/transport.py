@@ -139,7 +139,7 @@ class Judge:
     # Transport.
 
     def transport(self) -> Claim:
-        """One of the issue's words, with the lines that it rests on."""
+        """One of the words of :class:`Reading`, with the lines that it rests on."""
         facts = self.facts
         if facts.channels:
             return self._of_channels()

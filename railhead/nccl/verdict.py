@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from railhead.nccl.facts import Facts
 from railhead.nccl.reading import Claim
-from railhead.nccl.signs import Evidence, Hits
+from railhead.nccl.signs import Hits
 from railhead.nccl.transport import RDMA, Judge, net_kind
 from railhead.nccl.trouble import VERDICT_OF
 
@@ -305,8 +305,3 @@ class Verdict:
                 grade=WEAK,
             )
         return None
-
-
-def first_evidence(*claims: Claim) -> Evidence | None:
-    """The first line of any of them."""
-    return next((at for claim in claims for at in claim.evidence), None)

@@ -139,7 +139,7 @@ def _claims(cluster: Cluster) -> tuple[str, ...]:
 
 
 def _has(resource: str, container: str = "c") -> str:
-    """Whether a container's limits hold more than nought of a resource; ``resource`` is CEL."""
+    """Whether a container's limits hold any of a resource; ``resource`` is CEL."""
     limits = f"{container}.resources.limits"
     return (
         f"(has({container}.resources) && has({limits}) && {resource} in {limits}"

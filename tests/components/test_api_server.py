@@ -266,7 +266,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
         train_job(resourcesPerNode={"requests": {"cpu": "1", "memory": "1Gi"}}),
         "replaces the runtime's resources",
     ),
-    "nought devices": (
+    "zero devices": (
         train_job(
             resourcesPerNode={
                 "limits": {"nvidia.com/gpu": 8, "rdma/rdma_shared_device_a": 0},

@@ -238,7 +238,7 @@ UNWIRED: dict[str, tuple[Pod, str]] = {
     **{f"made by {kind}": (pod(labels=labels), RDMA) for kind, labels in BY.items()},
     "the networks alone": (pod(annotations=JOINED), f"{RDMA}: 1"),
     "the device alone": (pod(limits={GPU: 8, RDMA: 1}), "set the annotation k8s.v1.cni.cncf.io"),
-    "nought devices": (pod(limits={GPU: 8, RDMA: 0}, annotations=JOINED), f"{RDMA}: 1"),
+    "zero devices": (pod(limits={GPU: 8, RDMA: 0}, annotations=JOINED), f"{RDMA}: 1"),
     "one rail of two": (
         pod(limits={GPU: 8, RDMA: 1}, annotations={NETWORKS_ANNOTATION: "rail-0"}),
         "set the annotation",

@@ -13,6 +13,7 @@ import yaml
 from railhead import cli
 from railhead.base.errors import ExitCode, RefusedError
 from railhead.config import load
+from railhead.config.live import before_up, described
 from railhead.kube import nodes
 from railhead.lab.engine.provider.client import ApiError, KubeClient
 from railhead.platform.existing.model import ExistingCluster
@@ -40,7 +41,7 @@ def stack(tmp_path: Path, control_plane: ControlPlane) -> Path:
 def node(kube: KubeClient, stack: Path) -> Iterator[Any]:
     """Makes a node as the stack describes it, less what the test says."""
     made: list[str] = []
-    [promise] = nodes.described(load(stack))
+    [promise] = described(load(stack))
 
     def make(
         name: str, *, labels: dict[str, str | None] | None = None, **allocatable: str | None
@@ -101,7 +102,7 @@ def existing(stack: Path) -> ExistingCluster:
 def test_nodes_as_promised_let_up_begin(stack: Path, node: Any) -> None:
     for index in range(4):
         node(f"dgx-{index}")
-    assert nodes.before_up(existing(stack)) == ""
+    assert before_up(existing(stack)) == ""
 
 
 def test_every_node_that_lacks_something_is_named(
@@ -112,7 +113,7 @@ def test_every_node_that_lacks_something_is_named(
     node("dgx-2", labels={"network.topology.nvidia.com/leaf": None})
     node("dgx-3", labels={"railhead.dev/pool": "h200"})
     with pytest.raises(RefusedError) as caught:
-        nodes.before_up(existing(stack))
+        before_up(existing(stack))
     text = caught.value.problem
     assert "node dgx-1: memory is 512Gi, 1792Gi promised" in text
     assert "node dgx-2: has no label network.topology.nvidia.com/leaf" in text

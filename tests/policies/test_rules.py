@@ -275,7 +275,7 @@ class TestSharedMemory:
         assert judge(SHM, wrapped("Job", spec)) == []
         assert "is the trainer" in judge(SHM, wrapped("ClusterTrainingRuntime", spec))[0]
 
-    def test_nought_devices_are_none(self) -> None:
+    def test_zero_devices_are_none(self) -> None:
         spec = pod()
         spec["containers"][0] |= {"resources": {"limits": {"nvidia.com/gpu": 0}}}
         spec["containers"][0]["volumeMounts"] = []

@@ -14,6 +14,7 @@ import yaml
 from railhead import cli
 from railhead.base.errors import ExitCode, RefusedError
 from railhead.config import parse
+from railhead.config.live import before_up, described
 from railhead.contract import ClusterContract, NodePool, Toleration
 from railhead.kube import nodes
 from railhead.platform.existing.model import ExistingCluster
@@ -183,7 +184,7 @@ def kubeconfig(api: Api, tmp_path: Path) -> Path:
 
 
 def described_nodes(cluster: ExistingCluster) -> list[Node]:
-    [promise] = nodes.described(cluster)
+    [promise] = described(cluster)
     labels = dict.fromkeys(promise.labels, "a") | dict(promise.selector)
     return [
         {
@@ -202,7 +203,7 @@ def test_before_up_devices_are_not_asked_for(api: Api, kubeconfig: Path) -> None
     cluster = existing(kubeconfig)
     for live in described_nodes(cluster):
         api.put(nodes.NODES, live)
-    assert nodes.before_up(cluster) == ""
+    assert before_up(cluster) == ""
 
 
 def test_before_up_a_lack_stops_it_and_names_the_node(api: Api, kubeconfig: Path) -> None:
@@ -212,7 +213,7 @@ def test_before_up_a_lack_stops_it_and_names_the_node(api: Api, kubeconfig: Path
     for each in live:
         api.put(nodes.NODES, each)
     with pytest.raises(RefusedError) as caught:
-        nodes.before_up(cluster)
+        before_up(cluster)
     assert "node gpu-1: cpu is 1, 2 promised" in caught.value.problem
     assert "pools" in caught.value.remedy
 
@@ -223,7 +224,7 @@ def test_before_up_a_kubernetes_that_the_versions_do_not_serve(api: Api, kubecon
         api.put(nodes.NODES, live)
     api.objects["/version"] = {"major": "1", "minor": "29"}
     with pytest.raises(RefusedError) as caught:
-        nodes.before_up(cluster)
+        before_up(cluster)
     assert (
         "Kubernetes 1.29 is not served by versions 'lab': it is for 1.33 to 1.35"
         in caught.value.problem
@@ -231,13 +232,13 @@ def test_before_up_a_kubernetes_that_the_versions_do_not_serve(api: Api, kubecon
 
 
 def test_before_up_can_be_turned_off(kubeconfig: Path) -> None:
-    assert nodes.before_up(existing(kubeconfig, verify_nodes=False)) == ""
+    assert before_up(existing(kubeconfig, verify_nodes=False)) == ""
 
 
 def test_before_up_a_cluster_that_does_not_answer_is_said(tmp_path: Path) -> None:
     dead = tmp_path / "kubeconfig"
     dead.write_text("apiVersion: v1\nkind: Config\n")
-    said = nodes.before_up(existing(dead))
+    said = before_up(existing(dead))
     assert said.startswith("the nodes were not checked: ")
     assert str(dead) in said
 
@@ -247,7 +248,7 @@ def test_schedulable_of_a_pool_replaces_the_catalogues_figure(kubeconfig: Path) 
     raw = cluster.model_dump(mode="json", exclude_none=True)
     raw["pools"][0]["schedulable"] = {"cpu": 1, "memory_gib": 3}
     smaller = parse(raw, where="x")
-    [promise] = nodes.described(smaller)
+    [promise] = described(smaller)
     assert promise.capacity == {"cpu": "1", "memory": "3Gi"}
 
 

@@ -31,15 +31,15 @@ def check(asked: Asked) -> list[Finding]:
         if pool.gpus_per_node >= plan.gpus_per_node and pool.nodes >= plan.nodes
     ]
     promises = [p for p in nodes.promised(contract) if p.pool in pools]
-    verdicts = nodes.verify(promises, live)
-    if not verdicts:
+    checked = nodes.verify(promises, live)
+    if not checked:
         return []
-    fitting = [verdict for verdict in verdicts if len(verdict.good) >= plan.nodes]
+    fitting = [pool for pool in checked if len(pool.good) >= plan.nodes]
     if fitting:
         good, promise = fitting[0].good, fitting[0].promise
         text = f"pool {promise.pool}: {len(good)} nodes have what the contract promises"
         return [Finding(name="nodes", passed=True, text=text)]
-    lines = [line for verdict in verdicts for line in verdict.lines()]
+    lines = [line for pool in checked for line in pool.lines()]
     return [
         Finding(
             name="nodes",

@@ -55,7 +55,7 @@ def test_one_more_row_is_all_that_a_new_machine_needs() -> None:
         import yaml
         from components.contract import build
         from railhead import cli, config
-        from railhead.kube import nodes
+        from railhead.config.live import described
         from railhead.config.schema import stack_schema
 
         raw = yaml.safe_load(Path("stacks/Pulumi.onprem-ib-sriov.yaml").read_text())
@@ -66,7 +66,7 @@ def test_one_more_row_is_all_that_a_new_machine_needs() -> None:
         cluster = config.parse(raw, where="x")
         contract = build(cluster, {"h100": "h100"})
         [pool] = contract.node_pools
-        [promise] = nodes.described(cluster)
+        [promise] = described(cluster)
         names = stack_schema()["$defs"]["ExistingPool"]["properties"]["instance_type"]["enum"]
         cli.run(["catalog", "show", "acme-x1", "--json"])
         print(json.dumps({

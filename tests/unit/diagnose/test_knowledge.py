@@ -19,7 +19,7 @@ from railhead.model.cluster import Cluster
 from tests.unit.diagnose.cases import CASES, FURTHER, HEALTHY, LOOK_ALIKES, Seen
 
 KNOWN = {*CLUES, *FACTS, *OBSERVATIONS, *SHARED}
-# What the issue asks for by name, with the cause that answers it.
+# What people report, in their words, with the cause that answers it.
 ASKED = {
     "RDMA device not in the container": "rdma-device-not-in-container",
     "wrong HCA": "wrong-hca-selected",

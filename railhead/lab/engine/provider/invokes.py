@@ -10,12 +10,10 @@ from railhead.lab.engine.provider import manifests
 from railhead.lab.engine.provider.client import UnreachableError
 
 if TYPE_CHECKING:
-    from railhead.lab.engine.provider.servicer import KubernetesProvider
+    from railhead.lab.engine.provider.plugin import KubernetesPlugin
 
 
-def call(
-    function: str, arguments: Mapping[str, Any], provider: KubernetesProvider
-) -> dict[str, Any]:
+def call(function: str, arguments: Mapping[str, Any], provider: KubernetesPlugin) -> dict[str, Any]:
     """The result of the function called ``function``.
 
     Raises:
@@ -44,7 +42,7 @@ def call(
 
 
 def place(
-    objects: list[dict[str, Any]], namespace: str, provider: KubernetesProvider
+    objects: list[dict[str, Any]], namespace: str, provider: KubernetesPlugin
 ) -> list[dict[str, Any]]:
     """The objects, those of namespaced kinds without a namespace put into ``namespace``."""
     if not namespace:
