@@ -9,13 +9,13 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 
 from components.queueing.queues import cluster_queues
-from components.runtimes import gpus_of
+from components.runtimes import claims_of, gpus_of, shares
 from railhead import contract
 from railhead.base.names import TRAINER_CONTAINER
 from railhead.catalog.machines import MACHINES
 from railhead.catalog.versions import COMBINATIONS
 from railhead.fabric.rows import FABRICS, environment_of
-from railhead.model.cluster import Cluster, Pool
+from railhead.model.cluster import Cluster, Pool, RuntimeConfig
 from railhead.resolve.wiring import NETWORKS_NAMESPACE, Wiring, qualified, quantities, wiring
 
 
@@ -62,19 +62,11 @@ def build(cluster: Cluster, flavors: Mapping[str, str]) -> contract.ClusterContr
                 namespace=queue.namespace,
                 cluster_queue=queue.cluster_queue,
                 flavors=tuple(flavors[pool] for pool in pools_of[queue.cluster_queue]),
+                pools=pools_of[queue.cluster_queue],
             )
             for queue in cluster.queues
         ),
-        runtimes=tuple(
-            contract.Runtime(
-                name=runtime.name,
-                framework=runtime.framework,
-                image=runtime.image,
-                container=TRAINER_CONTAINER,
-                gpus_per_node=gpus_of(cluster, runtime),
-            )
-            for runtime in cluster.runtimes
-        ),
+        runtimes=tuple(_runtime(cluster, runtime) for runtime in cluster.runtimes),
         checkpoints=tuple(
             contract.Checkpoint(
                 claim=checkpoint.name,
@@ -94,6 +86,25 @@ def build(cluster: Cluster, flavors: Mapping[str, str]) -> contract.ClusterContr
             "trainer": combination.trainer.version,
         },
         researchers=cluster.researchers,
+    )
+
+
+def _runtime(cluster: Cluster, runtime: RuntimeConfig) -> contract.Runtime:
+    claims = claims_of(cluster, runtime)
+    return contract.Runtime(
+        name=runtime.name,
+        framework=runtime.framework,
+        image=runtime.image,
+        container=TRAINER_CONTAINER,
+        gpus_per_node=gpus_of(cluster, runtime),
+        pool=runtime.pool,
+        shares=tuple(
+            contract.Share(gpus=gpus, requests=requests)
+            for gpus, requests in shares(cluster, runtime).items()
+        ),
+        checkpoint=contract.Mount(claim=claims[0].name, path=claims[0].mount_path)
+        if claims
+        else None,
     )
 
 

@@ -16,7 +16,7 @@ from railhead.base.names import PUBLISHED_LABEL, TRAINER_CONTAINER, TRAINER_JOB
 from railhead.catalog.images import IMAGES
 from railhead.catalog.machines import MACHINES, Machine
 from railhead.catalog.versions import COMBINATIONS, Combination
-from railhead.model.cluster import Cluster, Pool, RuntimeConfig
+from railhead.model.cluster import CheckpointConfig, Cluster, Pool, RuntimeConfig
 from railhead.platform.gcp.model import GcpCluster
 from railhead.resolve.pods import wire
 from railhead.resolve.wiring import Wiring, shared_memory_gib, wiring
@@ -76,8 +76,8 @@ def container(cluster: Cluster, runtime: RuntimeConfig) -> dict[str, Any]:
     """The container that Trainer fills in with the job's command and the rendezvous."""
     devices = device_requests(cluster, runtime)
     mounts = [{"name": "shared-memory", "mountPath": "/dev/shm"}]  # noqa: S108 - not a temporary file
-    if claim := _claim(cluster, runtime):
-        mounts.append({"name": "checkpoints", "mountPath": claim.mount_path})
+    if claims := claims_of(cluster, runtime):
+        mounts.append({"name": "checkpoints", "mountPath": claims[0].mount_path})
     return {
         "name": TRAINER_CONTAINER,
         "image": runtime.image,
@@ -92,12 +92,34 @@ def container(cluster: Cluster, runtime: RuntimeConfig) -> dict[str, Any]:
     }
 
 
-def _claim(cluster: Cluster, runtime: RuntimeConfig) -> Any:
-    return next((c for c in cluster.checkpoints if c.name == runtime.checkpoint), None)
+def claims_of(cluster: Cluster, runtime: RuntimeConfig) -> tuple[CheckpointConfig, ...]:
+    """The claims that the runtime's pods mount: one a namespace, all at one path."""
+    return tuple(c for c in cluster.checkpoints if c.name == runtime.checkpoint)
+
+
+def shares(cluster: Cluster, runtime: RuntimeConfig) -> dict[int, dict[str, str]]:
+    """GPUs of a pod -> what it requests with so many; only for numbers that the runtime serves.
+
+    A job may change what its container requests and nothing else of the fabric: a number of GPUs
+    that needs another claim or other devices of a sidecar needs another runtime.
+    """
+    pool, machine = pool_of(cluster, runtime), machine_of(cluster, runtime)
+    own = _wired(wiring_of(cluster, runtime))
+    found = {gpus: wiring(cluster, pool, gpus) for gpus in range(1, machine.gpus + 1)}
+    return {
+        gpus: {machine.gpu_resource: str(gpus)} | wired.requests()
+        for gpus, wired in found.items()
+        if _wired(wired) == own
+    }
+
+
+def _wired(wired: Wiring) -> dict[str, Any]:
+    template = {"spec": {"containers": [{"name": TRAINER_CONTAINER}]}}
+    return wire(template, wired, container=TRAINER_CONTAINER)
 
 
 def pod_template(cluster: Cluster, runtime: RuntimeConfig) -> dict[str, Any]:
-    """The gang's pod; nodes and tolerations come from the queue's flavor."""
+    """The gang's pod; tolerations, and what its nodes must have proven, come from the flavor."""
     volumes: list[dict[str, Any]] = [
         {
             "name": "shared-memory",
@@ -106,15 +128,21 @@ def pod_template(cluster: Cluster, runtime: RuntimeConfig) -> dict[str, Any]:
         }
     ]
     annotations: dict[str, str] = {}
-    if claim := _claim(cluster, runtime):
-        volumes.append({"name": "checkpoints", "persistentVolumeClaim": {"claimName": claim.name}})
+    if claims := claims_of(cluster, runtime):
+        volumes.append(
+            {"name": "checkpoints", "persistentVolumeClaim": {"claimName": runtime.checkpoint}}
+        )
         if isinstance(cluster, GcpCluster):
-            annotations = cluster.mount_annotations(claim)
+            for claim in claims:
+                annotations |= cluster.mount_annotations(claim)
     # As close together as free capacity allows: within one of these, else within the next wider.
     level = cluster.topology[-2] if len(cluster.topology) > 1 else cluster.topology[0]
     template: dict[str, Any] = {
         "metadata": {"annotations": {TOPOLOGY_ANNOTATION: level} | annotations},
         "spec": {
+            # Of a queue's flavors Kueue takes one whose labels say the same (pkg/scheduler/
+            # flavorassigner, 0.15 to 0.19: of the group's label keys, since 0.19 of the flavor's).
+            "nodeSelector": dict(pool_of(cluster, runtime).node_selector),
             "restartPolicy": "Never",
             # On purpose: a pod that is deleted before it finds its master takes all of it to go.
             "terminationGracePeriodSeconds": runtime.grace_seconds,

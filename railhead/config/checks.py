@@ -6,7 +6,7 @@ the rest), so that one run shows every mistake, of either kind.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -94,6 +94,40 @@ def _texts(given: Iterable[str]) -> list[str]:
     return [str(text) for text in given]
 
 
+def _told_apart(cluster: Cluster) -> Iterator[Problem]:
+    """Pods find their pool by its labels, so some label has another value on every other pool.
+
+    Kueue passes over a flavor only for a label that both have (since 0.19 it looks at a flavor's
+    own labels alone, pkg/scheduler/flavorassigner), and a node may carry labels of two pools.
+    """
+    seen: list[tuple[str, Mapping[str, str]]] = []
+    for path, pool, labels in knowing(cluster.pools, "pools", lambda p: dict(p.node_selector)):
+        for name, others in seen:
+            if not any(labels[key] != others[key] for key in labels.keys() & others.keys()):
+                yield (
+                    f"{path}.node_selector",
+                    f"{labels} may be nodes of pool {name!r} as well, which has {others}; give "
+                    "both a label of one name with different values",
+                )
+        if labels:
+            seen.append((pool.name, labels))
+
+
+def _mounts(cluster: Cluster) -> Iterator[Problem]:
+    """A runtime is one for all namespaces: its claim is mounted at one path in all of them."""
+    mounted = {name for *_, name in knowing(cluster.runtimes, "runtimes", lambda r: r.checkpoint)}
+    firsts: dict[str, tuple[str, str]] = {}
+    claims = knowing(cluster.checkpoints, "checkpoints", lambda row: (row.name, row.mount_path))
+    for path, _, (name, at) in claims:
+        where, first = firsts.setdefault(name, (path, at))
+        if at != first and name in mounted:
+            yield (
+                f"{path}.mount_path",
+                f"{at!r} differs from {first!r} of {where}; a runtime mounts claim {name!r} at one "
+                "path in every namespace",
+            )
+
+
 def _machines(cluster: Cluster) -> Iterator[Problem]:
     platform = cluster.platform.kind
     for path, _, machine in knowing(cluster.pools, "pools", lambda p: MACHINES[p.instance_type]):
@@ -168,6 +202,8 @@ _CHECKS: tuple[Callable[[Cluster], Iterator[Problem]], ...] = (
     _queued,
     _claimed,
     _cluster_queues,
+    _told_apart,
+    _mounts,
     _machines,
     _machines_fabric,
     _runtimes,

@@ -128,18 +128,39 @@ class NodePool(_Model):
 
 
 class Queue(_Model):
-    """A LocalQueue that researchers submit to, and the ClusterQueue behind it."""
+    """A LocalQueue that researchers submit to, and the ClusterQueue behind it.
+
+    ``pools`` are those whose nodes it hands out, ``flavors`` their ResourceFlavors in that order.
+    """
 
     name: str
     namespace: str
     cluster_queue: str
     flavors: tuple[str, ...]
+    pools: tuple[str, ...] = ()
+
+
+class Share(_Model):
+    """What a pod with ``gpus`` GPUs requests: devices and huge pages as quantities, by resource."""
+
+    gpus: Positive
+    requests: dict[str, str]
+
+
+class Mount(_Model):
+    """A claim of one name in every training namespace, and where a runtime's pods mount it."""
+
+    claim: str
+    path: str
 
 
 class Runtime(_Model):
     """A ClusterTrainingRuntime that already carries the fabric's wiring.
 
     ``container`` is the trainer container's name, ``gpus_per_node`` what each of its pods requests.
+    ``pool`` is where its pods run, None where an older stack did not say. ``shares`` has every
+    number of GPUs that a job may ask for instead. ``checkpoint`` is what its pods mount for
+    checkpoints, None for nothing.
     """
 
     name: str
@@ -147,6 +168,9 @@ class Runtime(_Model):
     image: str
     container: str
     gpus_per_node: Count
+    pool: str | None = None
+    shares: tuple[Share, ...] = ()
+    checkpoint: Mount | None = None
 
 
 class Checkpoint(_Model):
@@ -246,6 +270,17 @@ class ClusterContract(_Model):
         raise NotFoundError(
             f"runtime {name!r} is not published by cluster {self.cluster!r}; there are: {known}",
             remedy="name one of them, or add it under `runtimes` in the cluster's stack",
+        )
+
+    def pool(self, runtime: Runtime) -> NodePool:
+        """The pool that a runtime's pods run on; raises NotFoundError where none is said."""
+        for pool in self.node_pools:
+            if pool.name == runtime.pool:
+                return pool
+        raise NotFoundError(
+            f"the contract of cluster {self.cluster!r} has no pool {runtime.pool!r}, on which pods "
+            f"of runtime {runtime.name!r} run",
+            remedy="run `pulumi up` on the cluster's stack again; it rewrites the contract",
         )
 
     def queue(self, name: str | None = None) -> Queue:

@@ -8,17 +8,21 @@ from railhead.base.quantity import parse
 from railhead.kube.client import Object
 
 
-def quota(queue: Object) -> dict[str, tuple[Decimal, Decimal]]:
-    """A ClusterQueue's nominal quota and reserved amount, by resource, over all its flavors."""
+def quota(queue: Object, only: str | None = None) -> dict[str, tuple[Decimal, Decimal]]:
+    """A ClusterQueue's nominal quota and reserved amount, by resource; of one flavor, or of all."""
     nominal: dict[str, Decimal] = {}
     reserved: dict[str, Decimal] = {}
     for group in (queue.get("spec") or {}).get("resourceGroups") or []:
-        for flavor in group.get("flavors") or []:
+        for flavor in _of(group.get("flavors"), only):
             for resource in flavor.get("resources") or []:
                 name = str(resource["name"])
                 nominal[name] = nominal.get(name, Decimal(0)) + parse(resource["nominalQuota"])
-    for flavor in (queue.get("status") or {}).get("flavorsReservation") or []:
+    for flavor in _of((queue.get("status") or {}).get("flavorsReservation"), only):
         for resource in flavor.get("resources") or []:
             name = str(resource["name"])
             reserved[name] = reserved.get(name, Decimal(0)) + parse(resource.get("total", 0))
     return {name: (amount, reserved.get(name, Decimal(0))) for name, amount in nominal.items()}
+
+
+def _of(flavors: list[Object] | None, only: str | None) -> list[Object]:
+    return [flavor for flavor in flavors or [] if only in (None, flavor["name"])]

@@ -175,7 +175,7 @@ def _plan(
     from railhead.launch.plan import check_job, make_plan
 
     contract = read_contract(cluster)
-    runtime = read_runtime(cluster, check_job(job, contract).name)
+    runtime = read_runtime(cluster, check_job(job, contract).runtime.name)
     return make_plan(job, files, contract, runtime), contract
 
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import partial
+from typing import Any, Literal, TypeVar
 
 from railhead.base.errors import InputError, PrerequisiteError, did_you_mean
 from railhead.catalog.versions import COMBINATIONS
-from railhead.contract import ClusterContract, Queue, Runtime
+from railhead.contract import ClusterContract, NodePool, Queue, Runtime, Share
 from railhead.launch.job import JobFile, Payload
 
 GPU_RESOURCE = "nvidia.com/gpu"
+# What of a runtime's resources is no device; the rest goes with a job's GPUs.
+_PLAIN = frozenset({"cpu", "memory", "ephemeral-storage"})
+_T = TypeVar("_T")
 PlacementField = Literal["podTemplateOverrides", "runtimePatches"]
 # A user may ask NCCL to talk more; what it talks over is the cluster's to say.
 FREE_FABRIC_ENV = frozenset({"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"})
@@ -22,8 +27,10 @@ class Plan:
     """A job with every choice made.
 
     Attributes:
-        resources: the trainer container's complete ``requests`` and ``limits``. Complete because
-            Trainer replaces the runtime's by them (its pkg/runtime/framework/plugins/jobset).
+        pool: where the runtime's pods run.
+        flavor: that pool's in the queue.
+        resources: the trainer container's complete ``requests`` and ``limits``.
+        resized: whether they are others than the runtime's own.
         env: what launch adds first, then the user's.
         notes: what the user should know and nothing refuses.
     """
@@ -37,12 +44,14 @@ class Plan:
     nodes: int
     processes_per_node: int
     gpus_per_node: int
-    gpu_resource: str
+    pool: NodePool
+    flavor: str
     image: str | None
     command: tuple[str, ...]
     env: dict[str, str]
     files: tuple[Payload, ...]
     resources: dict[str, dict[str, str]]
+    resized: bool
     placement_field: PlacementField
     checkpoint_claim: str | None
     notes: tuple[str, ...]
@@ -51,6 +60,20 @@ class Plan:
     def world_size(self) -> int:
         """Processes in the whole job."""
         return self.nodes * self.processes_per_node
+
+    @property
+    def gpu_resource(self) -> str:
+        """The GPUs' resource name, such as ``nvidia.com/gpu``."""
+        return self.pool.gpu_resource
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """What of a cluster a job uses."""
+
+    runtime: Runtime
+    queue: Queue
+    share: Share
 
 
 def placement_field(versions: dict[str, str]) -> PlacementField:
@@ -73,15 +96,6 @@ def placement_field(versions: dict[str, str]) -> PlacementField:
         )
     newer = (int(match[1]), int(match[2])) >= (2, 2)
     return "runtimePatches" if newer else "podTemplateOverrides"
-
-
-def gpu_resource(contract: ClusterContract) -> str:
-    """The GPUs' resource name in the pools' capacity, such as ``nvidia.com/gpu``."""
-    for pool in contract.node_pools:
-        for name in sorted(pool.capacity):
-            if name.endswith("/gpu"):
-                return name
-    return GPU_RESOURCE
 
 
 def choose_runtime(job: JobFile, contract: ClusterContract) -> Runtime:
@@ -107,16 +121,23 @@ def choose_runtime(job: JobFile, contract: ClusterContract) -> Runtime:
     )
 
 
-def choose_queue(job: JobFile, contract: ClusterContract) -> Queue:
-    """The job's queue, or the cluster's first.
+def choose_queue(job: JobFile, contract: ClusterContract, runtime: Runtime | None) -> Queue:
+    """The job's queue, or the first one over its runtime's pool; over any where that is unknown.
 
     Raises:
-        InputError: the cluster has none, or not the one that is named.
+        InputError: the cluster has none, or the one that is named is not there or over other pools.
     """
-    for queue in contract.queues:
+    covering = [q for q in contract.queues if runtime is None or runtime.pool in q.pools]
+    for queue in covering:
         if job.queue in (None, queue.name):
             return queue
     names = [queue.name for queue in contract.queues]
+    if runtime is not None and job.queue in names:
+        raise InputError(
+            f"queue: {job.queue!r} does not cover pool {runtime.pool!r}, where the pods of runtime "
+            f"{runtime.name!r} run; these do: {', '.join(q.name for q in covering) or 'none'}",
+            remedy="name one of them, in the job file or with --queue, or leave it out",
+        )
     raise InputError(
         f"queue: {job.queue!r} is not in cluster {contract.cluster!r}; "
         f"there are: {', '.join(names) or 'none'}" + did_you_mean(job.queue or "", names),
@@ -142,28 +163,36 @@ def _container(template: dict[str, Any], runtime: Runtime) -> dict[str, Any]:
     )
 
 
-def complete_resources(
-    base: dict[str, Any], *, gpus: int, gpu: str, devices: dict[str, int]
-) -> dict[str, dict[str, str]]:
-    """The runtime's own resources with this job's GPUs and the fabric's devices.
+def choose_share(job: JobFile, runtime: Runtime) -> Share:
+    """What a pod requests with the job's GPUs, or with the runtime's own number of them.
+
+    Raises:
+        InputError: the runtime serves no pods of that many.
+    """
+    wanted = runtime.gpus_per_node if job.gpus_per_node is None else job.gpus_per_node
+    for share in runtime.shares:
+        if share.gpus == wanted:
+            return share
+    allowed = ", ".join(str(share.gpus) for share in runtime.shares)
+    raise InputError(
+        f"gpus_per_node: {wanted} is not allowed with runtime {runtime.name!r}; allowed: {allowed}",
+        remedy="ask for one of them, or name another runtime; any other number needs a runtime of "
+        "its own in the cluster's stack",
+    )
+
+
+def complete_resources(base: dict[str, Any], share: Share) -> dict[str, dict[str, str]]:
+    """The runtime's own resources with this job's devices in place of the runtime's.
 
     Args:
         base: the runtime container's ``resources``.
-        gpus: GPUs a pod; 0 asks for none.
-        gpu: the GPUs' resource name.
-        devices: the fabric's device resources a pod, by name.
+        share: the devices.
     """
     result: dict[str, dict[str, str]] = {}
     for side in ("requests", "limits"):
-        values = {str(k): str(v) for k, v in (base.get(side) or {}).items()}
+        values = {str(k): str(v) for k, v in (base.get(side) or {}).items() if k in _PLAIN}
         # Extended resources must be equal on both sides (core validation).
-        values.pop(gpu, None)
-        if gpus:
-            values[gpu] = str(gpus)
-        for name, count in devices.items():
-            values[name] = str(count)
-        if values:
-            result[side] = dict(sorted(values.items()))
+        result[side] = dict(sorted((values | share.requests).items()))
     return result
 
 
@@ -181,26 +210,40 @@ def _check_environment(job: JobFile, contract: ClusterContract) -> None:
         )
 
 
-def check_job(job: JobFile, contract: ClusterContract) -> Runtime:
-    """Compare what a job names with what the cluster has; returns the job's runtime.
+def check_job(job: JobFile, contract: ClusterContract) -> Choice:
+    """Compare what a job names with what the cluster has.
 
     Raises:
         InputError: with everything that the cluster does not have, or does not leave to a job.
+        PrerequisiteError: the contract is too old to tell what the job's pods need.
     """
     problems: list[InputError] = []
-    for check in (choose_runtime, choose_queue, _check_environment):
+
+    def tried(check: Callable[[], _T]) -> _T | None:
         try:
-            check(job, contract)
+            return check()
         except InputError as error:
             problems.append(error)
+            return None
+
+    runtime = tried(lambda: choose_runtime(job, contract))
+    if runtime is not None and runtime.pool is None:
+        raise PrerequisiteError(
+            f"the contract of cluster {contract.cluster!r} does not say what pods of runtime "
+            f"{runtime.name!r} request and mount: an older Railhead wrote it",
+            remedy="run `pulumi up` on the cluster's stack again; it rewrites the contract",
+        )
+    queue = tried(lambda: choose_queue(job, contract, runtime))
+    share = tried(partial(choose_share, job, runtime)) if runtime else None
+    tried(lambda: _check_environment(job, contract))
+    if runtime and queue and share and not problems:
+        return Choice(runtime=runtime, queue=queue, share=share)
     if len(problems) == 1:
         raise problems[0]
-    if problems:
-        raise InputError(
-            "\n  ".join([f"{len(problems)} mistakes", *(p.problem for p in problems)]),
-            remedy="; ".join(dict.fromkeys(p.remedy for p in problems)),
-        )
-    return choose_runtime(job, contract)
+    raise InputError(
+        "\n  ".join([f"{len(problems)} mistakes", *(p.problem for p in problems)]),
+        remedy="; ".join(dict.fromkeys(p.remedy for p in problems)),
+    )
 
 
 def _environment(
@@ -235,31 +278,23 @@ def make_plan(
         InputError: the job asks for what this cluster does not have.
         PrerequisiteError: contract and cluster do not agree.
     """
-    runtime = check_job(job, contract)
-    queue = choose_queue(job, contract)
+    choice = check_job(job, contract)
+    runtime, queue, share = choice.runtime, choice.queue, choice.share
     container = _container(runtime_object, runtime)
-    gpus = runtime.gpus_per_node if job.gpus_per_node is None else job.gpus_per_node
+    gpus = share.gpus
     processes = job.processes_per_node if job.processes_per_node is not None else gpus
-    if processes < 1:
-        raise InputError(
-            "processes_per_node: missing, and without GPUs there is no number to take",
-            remedy="say how many processes each node runs",
-        )
     if len(job.command) == 1 and container.get("args"):
         raise InputError(
             f"command: {job.command[0]!r} alone would be given the runtime's own arguments "
             f"{container['args']!r}",
             remedy="write at least one argument, such as --",
         )
-    claims = [c for c in contract.checkpoints if c.namespace == queue.namespace]
-    claim = claims[0] if claims else None
-    gpu = gpu_resource(contract)
-    largest = max((p.gpus_per_node for p in contract.node_pools), default=0)
+    mount, pool = runtime.checkpoint, contract.pool(runtime)
     notes = []
-    if job.nodes > 1 and 0 < gpus < largest:
+    if job.nodes > 1 and gpus < pool.gpus_per_node:
         notes.append(
-            f"{gpus} of a machine's {largest} GPUs a node: several of this job's nodes may share "
-            "one machine; ask for all of them to have each machine whole"
+            f"{gpus} of a machine's {pool.gpus_per_node} GPUs a node: several of this job's nodes "
+            "may share one machine; ask for all of them to have each machine whole"
         )
     return Plan(
         name=job.name,
@@ -271,23 +306,20 @@ def make_plan(
         nodes=job.nodes,
         processes_per_node=processes,
         gpus_per_node=gpus,
-        gpu_resource=gpu,
+        pool=pool,
+        flavor=queue.flavors[queue.pools.index(pool.name)],
         image=job.image,
         command=job.command,
         env=_environment(
             job,
             nodes=job.nodes,
             processes=processes,
-            directory=f"{claim.mount_path.rstrip('/')}/{job.name}" if claim else None,
+            directory=f"{mount.path.rstrip('/')}/{job.name}" if mount else None,
         ),
         files=files,
-        resources=complete_resources(
-            container.get("resources") or {},
-            gpus=gpus,
-            gpu=gpu,
-            devices=dict(contract.fabric.device_resources),
-        ),
+        resources=complete_resources(container.get("resources") or {}, share),
+        resized=gpus != runtime.gpus_per_node,
         placement_field=placement_field(contract.versions),
-        checkpoint_claim=claim.claim if claim else None,
+        checkpoint_claim=mount.claim if mount else None,
         notes=tuple(notes),
     )

@@ -110,11 +110,15 @@ def train_job(plan: Plan) -> Object:
         "command": [literal(plan.command[0])],
         "numNodes": plan.nodes,
         "numProcPerNode": plan.processes_per_node,
-        "resourcesPerNode": plan.resources,
         "env": [{"name": name, "value": literal(value)} for name, value in plan.env.items()],
     }
     if len(plan.command) > 1:
         trainer["args"] = [literal(word) for word in plan.command[1:]]
+    if plan.resized:
+        # Complete, and only where the job differs: Trainer builds the container's resources anew
+        # from them, without the runtime's claims (pkg/runtime/framework/plugins/jobset of 2.1,
+        # pkg/runtime/core of 2.3).
+        trainer["resourcesPerNode"] = plan.resources
     if plan.image is not None:
         trainer["image"] = plan.image
     return {

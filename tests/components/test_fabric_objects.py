@@ -276,7 +276,9 @@ class TestGoogle:
 
 def test_the_profile_says_why_and_leaves_out_what_differs_between_machines() -> None:
     mixed = raw("gcp-rdma-gcp-rdma-existing")
-    mixed["pools"].append(mixed["pools"][0] | {"name": "b200", "instance_type": "a4-highgpu-8g"})
+    other = {"name": "b200", "instance_type": "a4-highgpu-8g", "node_selector": {"gpu": "b200"}}
+    mixed["pools"][0]["node_selector"] = {"gpu": "h200"}
+    mixed["pools"].append(mixed["pools"][0] | other)
     mixed["queues"][0]["pools"].append("b200")
     of = parse(mixed, where="a case")
     files = profile(of)

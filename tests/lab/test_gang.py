@@ -123,7 +123,7 @@ def test_launch_refuses_what_kubectl_would_let_wait_for_ever(jobs: Jobs) -> None
     name = unique("toolarge")
     done = jobs.run("launch", jobs.job_file(name, nodes=4))
     assert done.returncode == ExitCode.REFUSED
-    assert "nodes: 4 is more than any pool has; allowed: at most 2" in done.stderr
+    assert "nodes: 4 is more than runtime torch can have; allowed: at most 2" in done.stderr
 
 
 def test_of_two_that_cannot_both_fit_one_waits_whole_and_then_runs(jobs: Jobs) -> None:

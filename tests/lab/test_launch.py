@@ -331,8 +331,8 @@ def test_files_land_in_the_workspace_byte_for_byte(jobs: Jobs) -> None:
 @pytest.mark.parametrize(
     ("fields", "code", "says"),
     [
-        ({"nodes": 3}, ExitCode.REFUSED, "nodes: 3 is more than any pool has"),
-        ({"gpus_per_node": 9}, ExitCode.REFUSED, "gpus_per_node: 9 is more than any machine has"),
+        ({"nodes": 3}, ExitCode.REFUSED, "nodes: 3 is more than runtime torch can have"),
+        ({"gpus_per_node": 9}, ExitCode.BAD_INPUT, "gpus_per_node: 9 is not allowed with runtime"),
         ({"runtime": "torhc"}, ExitCode.BAD_INPUT, "did you mean 'torch'"),
         ({"queue": "trainig"}, ExitCode.BAD_INPUT, "did you mean 'training'"),
         (

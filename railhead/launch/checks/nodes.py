@@ -1,4 +1,4 @@
-"""Do enough live nodes have what the contract promises? Names those that do not."""
+"""Are enough live nodes of the runtime's pool as promised? Names those that are not."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ STANDING = frozenset({"existing", "lab"})
 
 
 def check(asked: Asked) -> list[Finding]:
-    """Only where nodes are there all the time, and in pools that are large enough."""
+    """Only where nodes are there all the time, and where the pool is large enough."""
     plan, contract = asked.plan, asked.contract
     if contract.platform not in STANDING:
         return []
@@ -24,28 +24,22 @@ def check(asked: Asked) -> list[Finding]:
             raise
         text = f"nodes may not be listed here: {error.message}"
         return [Finding(name="nodes", passed=None, text=text)]
-    # Pools that are too small by the contract itself are `capacity`'s to name.
-    pools = [
-        pool.name
-        for pool in contract.node_pools
-        if pool.gpus_per_node >= plan.gpus_per_node and pool.nodes >= plan.nodes
-    ]
-    promises = [p for p in nodes.promised(contract) if p.pool in pools]
-    checked = nodes.verify(promises, live)
-    if not checked:
+    pool = plan.pool
+    # A pool that is too small by the contract itself is `capacity`'s to name.
+    if plan.nodes > pool.nodes:
         return []
-    fitting = [pool for pool in checked if len(pool.good) >= plan.nodes]
-    if fitting:
-        good, promise = fitting[0].good, fitting[0].promise
-        text = f"pool {promise.pool}: {len(good)} nodes have what the contract promises"
+    promises = [promise for promise in nodes.promised(contract) if promise.pool == pool.name]
+    (found,) = nodes.verify(promises, live)
+    good = len(found.good)
+    if good >= plan.nodes:
+        text = f"pool {pool.name}: {good} nodes have what the contract promises"
         return [Finding(name="nodes", passed=True, text=text)]
-    lines = [line for pool in checked for line in pool.lines()]
     return [
         Finding(
             name="nodes",
             passed=False,
-            text=f"{plan.nodes} nodes are needed and no pool has as many that are as the contract "
-            f"promises: {'; '.join(lines)}",
+            text=f"{plan.nodes} nodes are needed and {good} of pool {pool.name} are as the "
+            f"contract promises: {'; '.join(found.lines())}",
             remedy="ask the platform team to mend those nodes (`railhead config verify` lists "
             "them), or take fewer nodes",
         )

@@ -26,8 +26,8 @@ def check(asked: Asked) -> list[Finding]:
         return [found, second]
     if short := _short(asked, behind):
         text = (
-            f"{plan.nodes} nodes need {', '.join(short)} that ClusterQueue {name} has in all; "
-            "the job would wait for ever"
+            f"{plan.nodes} nodes need {', '.join(short)} that ClusterQueue {name} has in all of "
+            f"pool {plan.pool.name}; the job would wait for ever"
         )
         remedy = "ask for fewer nodes or GPUs, or name another queue"
         return [found, Finding(name="quota", passed=False, text=text, remedy=remedy)]
@@ -37,7 +37,7 @@ def check(asked: Asked) -> list[Finding]:
 
 def _short(asked: Asked, queue: Object) -> list[str]:
     """What the job needs and the queue can never give."""
-    plan, amounts = asked.plan, quota(queue)
+    plan, amounts = asked.plan, quota(queue, asked.plan.flavor)
     # A queue in a cohort may borrow; only Kueue can say.
     borrows = bool((queue.get("spec") or {}).get("cohortName"))
     short = []

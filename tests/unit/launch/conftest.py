@@ -14,10 +14,12 @@ from railhead.contract import (
     Checkpoint,
     ClusterContract,
     Fabric,
+    Mount,
     Network,
     NodePool,
     Queue,
     Runtime,
+    Share,
 )
 from railhead.kube.client import Cluster, choose_target
 from tests.unit.launch.fake_api import Api, serve
@@ -45,7 +47,13 @@ CONTRACT = ClusterContract(
         ),
     ),
     queues=(
-        Queue(name="training", namespace="training", cluster_queue="training", flavors=("gpu",)),
+        Queue(
+            name="training",
+            namespace="training",
+            cluster_queue="training",
+            flavors=("gpu",),
+            pools=("gpu",),
+        ),
     ),
     runtimes=(
         Runtime(
@@ -54,6 +62,15 @@ CONTRACT = ClusterContract(
             image="railhead.local/torch-cpu:lab",
             container="node",
             gpus_per_node=8,
+            pool="gpu",
+            shares=tuple(
+                Share(
+                    gpus=gpus,
+                    requests={"nvidia.com/gpu": str(gpus), "rdma/rdma_shared_device_a": "1"},
+                )
+                for gpus in range(1, 9)
+            ),
+            checkpoint=Mount(claim="checkpoints", path="/checkpoints"),
         ),
     ),
     checkpoints=(

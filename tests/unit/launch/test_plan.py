@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from railhead.base.errors import InputError, PrerequisiteError
-from railhead.contract import ClusterContract
+from railhead.contract import ClusterContract, Share
 from railhead.launch.job import Payload, parse_job
 from railhead.launch.plan import Plan, complete_resources, make_plan, placement_field
 from tests.unit.launch.conftest import CONTRACT, JOB
@@ -38,6 +38,13 @@ def test_everything_is_decided(runtime_object: dict[str, Any]) -> None:
     assert made.notes == ()
 
 
+def test_a_job_that_takes_what_its_runtime_gives_resizes_nothing(
+    runtime_object: dict[str, Any],
+) -> None:
+    assert not plan(runtime_object).resized
+    assert plan(runtime_object, sets=("gpus_per_node=2",)).resized
+
+
 def test_resources_are_complete_because_trainer_replaces_the_runtimes(
     runtime_object: dict[str, Any],
 ) -> None:
@@ -55,7 +62,7 @@ def test_resources_are_complete_because_trainer_replaces_the_runtimes(
 
 
 def test_fabric_devices_come_along_even_where_the_runtime_forgot_them() -> None:
-    assert complete_resources({}, gpus=0, gpu="nvidia.com/gpu", devices={"rdma/a": 2}) == {
+    assert complete_resources({}, Share(gpus=1, requests={"rdma/a": "2"})) == {
         "requests": {"rdma/a": "2"},
         "limits": {"rdma/a": "2"},
     }
@@ -99,13 +106,26 @@ def test_nccl_may_be_asked_to_say_more(runtime_object: dict[str, Any]) -> None:
     assert plan(runtime_object, sets=("env.NCCL_DEBUG=INFO",)).env["NCCL_DEBUG"] == "INFO"
 
 
-def test_no_gpus_means_the_processes_must_be_said(runtime_object: dict[str, Any]) -> None:
-    text = "name: a\nnodes: 1\ngpus_per_node: 0\ncommand: [x, y]\n"
-    with pytest.raises(InputError, match="processes_per_node: missing"):
-        plan(runtime_object, text)
-    made = plan(runtime_object, text + "processes_per_node: 3\n")
-    assert made.world_size == 3
-    assert "nvidia.com/gpu" not in made.resources["requests"]
+@pytest.mark.parametrize("gpus", [0, 9])
+def test_gpus_are_as_many_as_the_runtime_has_pods_of(
+    runtime_object: dict[str, Any], gpus: int
+) -> None:
+    """Not nought either: no pod takes a place in a training namespace without its devices."""
+    with pytest.raises(InputError) as caught:
+        plan(runtime_object, sets=(f"gpus_per_node={gpus}",))
+    assert caught.value.problem == (
+        f"gpus_per_node: {gpus} is not allowed with runtime 'torch'; allowed: "
+        "1, 2, 3, 4, 5, 6, 7, 8"
+    )
+
+
+def test_a_contract_that_does_not_say_what_pods_need_is_not_guessed_at(
+    runtime_object: dict[str, Any],
+) -> None:
+    old = CONTRACT.runtimes[0].model_copy(update={"pool": None, "shares": (), "checkpoint": None})
+    contract = CONTRACT.model_copy(update={"runtimes": (old,)})
+    with pytest.raises(PrerequisiteError, match="an older Railhead wrote it"):
+        plan(runtime_object, contract=contract)
 
 
 def test_several_runtimes_need_a_name(runtime_object: dict[str, Any]) -> None:

@@ -1,0 +1,196 @@
+"""A stack of several pools: a job gets what its own runtime's pool has, and lands there alone."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from components.contract import build
+from components.runtimes import pod_template, runtime_spec
+from railhead import config
+from railhead.base.errors import InputError
+from railhead.catalog.versions import COMBINATIONS
+from railhead.contract import ClusterContract
+from railhead.launch import render
+from railhead.launch.job import parse_job
+from railhead.launch.plan import Plan, make_plan
+from railhead.model.cluster import Cluster
+
+EFA = "vpc.amazonaws.com/efa"
+GPU = "nvidia.com/gpu"
+
+
+def pool(name: str, instance_type: str, nodes: int = 4) -> dict[str, Any]:
+    return {
+        "name": name,
+        "instance_type": instance_type,
+        "nodes": nodes,
+        "node_selector": {"railhead.dev/pool": name},
+    }
+
+
+def runtime(name: str, of: str, **more: Any) -> dict[str, Any]:
+    return {
+        "name": name,
+        "framework": "torch",
+        "image": "registry.example.com/train:1",
+        "pool": of,
+        "cpu": "32",
+        "memory": "256Gi",
+    } | more
+
+
+def claim(name: str, namespace: str = "training", path: str = "") -> dict[str, Any]:
+    return {
+        "name": name,
+        "namespace": namespace,
+        "storage_class": "nfs",
+        "size": "1Ti",
+        "mount_path": path or f"/{name}",
+    }
+
+
+#: Two machines of one fabric with unlike numbers of NICs, behind one queue.
+STACK: dict[str, Any] = {
+    "name": "two",
+    "versions": "production",
+    "platform": {"kind": "existing", "kubeconfig": "~/.kube/two"},
+    "namespaces": ["training"],
+    "researchers": "researchers",
+    "topology": ["kubernetes.io/hostname"],
+    "pools": [pool("h100", "p5.48xlarge"), pool("h200", "p5en.48xlarge", nodes=2)],
+    "fabric": {"kind": "efa", "mode": "efa"},
+    "queues": [
+        {
+            "name": "training",
+            "namespace": "training",
+            "cluster_queue": "training",
+            "pools": ["h100", "h200"],
+        }
+    ],
+    "checkpoints": [claim("scratch"), claim("checkpoints")],
+    "runtimes": [
+        runtime("on-h100", "h100"),
+        runtime("on-h200", "h200", checkpoint="checkpoints"),
+        runtime("half-h100", "h100", gpus_per_node=4),
+    ],
+}
+
+
+def parsed(**parts: Any) -> Cluster:
+    return config.parse(copy.deepcopy(STACK) | parts, where="test")
+
+
+def contract(cluster: Cluster) -> ClusterContract:
+    return build(cluster, {pool.name: pool.name for pool in cluster.pools})
+
+
+def planned(cluster: Cluster, runtime: str, **sets: Any) -> Plan:
+    text = f"name: a\nnodes: 1\nruntime: {runtime}\ncommand: [x, y]\n"
+    job = parse_job(text, where="job", sets=[f"{k}={v}" for k, v in sets.items()])
+    (chosen,) = (r for r in cluster.runtimes if r.name == runtime)
+    spec = runtime_spec(cluster, chosen, COMBINATIONS[cluster.versions])
+    return make_plan(job, (), contract(cluster), {"spec": spec})
+
+
+@pytest.mark.parametrize(
+    ("runtime", "gpus", "efa", "pages"),
+    [
+        ("on-h100", None, 32, 5120),
+        ("on-h200", None, 16, 2560),
+        ("half-h100", None, 16, 2560),
+        ("on-h100", 2, 8, 1280),
+        ("on-h200", 4, 8, 1280),
+        ("half-h100", 8, 32, 5120),
+    ],
+)
+def test_a_job_asks_for_its_own_pools_devices(
+    runtime: str, gpus: int | None, efa: int, pages: int
+) -> None:
+    plan = planned(parsed(), runtime, **({} if gpus is None else {"gpus_per_node": gpus}))
+    for side in ("requests", "limits"):
+        assert plan.resources[side][EFA] == str(efa)
+        assert plan.resources[side]["hugepages-2Mi"] == f"{pages}Mi"
+        assert plan.resources[side][GPU] == str(plan.gpus_per_node)
+    assert plan.resources["requests"]["cpu"] == "32"
+
+
+def test_a_job_writes_its_checkpoints_where_its_runtime_mounts_them() -> None:
+    plan = planned(parsed(), "on-h200")
+    assert plan.env["CHECKPOINT_DIR"] == "/checkpoints/a"
+    assert plan.checkpoint_claim == "checkpoints"
+
+
+def test_a_runtime_without_a_claim_has_no_directory_for_checkpoints() -> None:
+    """One below no mount would be the pod's own disk, and gone with it."""
+    plan = planned(parsed(), "on-h100")
+    assert "CHECKPOINT_DIR" not in plan.env
+    assert plan.checkpoint_claim is None
+
+
+def test_pods_go_to_their_runtimes_pool_alone() -> None:
+    cluster = parsed()
+    for runtime in cluster.runtimes:
+        spec = pod_template(cluster, runtime)["spec"]
+        assert spec["nodeSelector"] == {"railhead.dev/pool": runtime.pool}
+
+
+def test_the_claims_of_one_name_are_mounted_in_one_place() -> None:
+    """A runtime is one for all namespaces, and so is the path at which its pods mount."""
+    claims = [claim("checkpoints", n) for n in ("training", "research")]
+    runtimes = [runtime("on-h100", "h100", checkpoint="checkpoints")]
+    parts: dict[str, Any] = {"namespaces": ["training", "research"], "runtimes": runtimes}
+    assert parsed(**parts, checkpoints=claims).checkpoints[1].mount_path == "/checkpoints"
+    claims[1]["mount_path"] = "/elsewhere"
+    with pytest.raises(InputError, match=r"checkpoints\[1\]\.mount_path: '/elsewhere' differs"):
+        parsed(**parts, checkpoints=claims)
+    # Nobody mounts it: two claims that happen to share a name.
+    parsed(**parts | {"runtimes": [runtime("on-h100", "h100")]}, checkpoints=claims)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"a": "1"}, {"a": "1"}),
+        ({"a": "1"}, {"a": "1", "b": "2"}),
+        ({"a": "1", "b": "2"}, {"b": "2"}),
+        # A node may have both labels, and newer Kueue looks at each flavor's own labels only.
+        ({"a": "1"}, {"b": "1"}),
+    ],
+)
+def test_pools_that_their_labels_do_not_tell_apart_are_refused(
+    one: dict[str, str], other: dict[str, str]
+) -> None:
+    pools = copy.deepcopy(STACK["pools"])
+    pools[0]["node_selector"], pools[1]["node_selector"] = one, other
+    with pytest.raises(InputError, match=r"pools\[1\]\.node_selector: .* pool 'h100'"):
+        parsed(pools=pools)
+
+
+def test_pools_that_differ_in_one_label_of_several_are_told_apart() -> None:
+    pools = copy.deepcopy(STACK["pools"])
+    pools[0]["node_selector"] = {"zone": "z", "kind": "a"}
+    pools[1]["node_selector"] = {"zone": "z", "kind": "b", "more": "c"}
+    assert len(parsed(pools=pools).pools) == 2
+
+
+QUEUES = [
+    {"name": q, "namespace": "training", "cluster_queue": q, "pools": [q]} for q in ("h100", "h200")
+]
+
+
+def test_a_job_takes_a_queue_that_covers_its_pool() -> None:
+    assert planned(parsed(queues=QUEUES), "on-h200").queue == "h200"
+    with pytest.raises(InputError, match=r"queue: 'h100' does not cover pool 'h200'.*: h200"):
+        planned(parsed(queues=QUEUES), "on-h200", queue="h100")
+
+
+def test_nics_by_claim_stay_with_the_pod() -> None:
+    """Trainer builds the container's resources anew from a job's, without their claims."""
+    cluster = parsed(fabric={"kind": "efa", "mode": "efa", "allocation": "dra"})
+    trainer = render.train_job(planned(cluster, "on-h200"))["spec"]["trainer"]
+    assert "resourcesPerNode" not in trainer
+    with pytest.raises(InputError, match=r"gpus_per_node: 4 .* 'on-h200'; allowed: 8\n"):
+        planned(cluster, "on-h200", gpus_per_node=4)
