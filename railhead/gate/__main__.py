@@ -23,7 +23,7 @@ from railhead.gate.api import ApiError, NodeApi
 from railhead.gate.expectation import Expectation
 from railhead.gate.node import Node
 from railhead.gate.prove import evaluate
-from railhead.gate.state import ANNOTATION, LABEL, Gate, report, verdict
+from railhead.gate.state import ANNOTATION, LABEL, Gate, label_before, report, verdict
 
 HEARTBEAT = "beat"
 SPOKEN = "spoken"
@@ -72,7 +72,10 @@ def _alive(options: argparse.Namespace) -> int:
 
 
 def _look(
-    options: argparse.Namespace, expected: Expectation, status: object
+    options: argparse.Namespace,
+    expected: Expectation,
+    status: object,
+    counted: dict[str, tuple[float, int]],
 ) -> tuple[Finding, ...]:
     allocatable = status.get("allocatable", {}) if isinstance(status, dict) else {}
     node = Node(
@@ -82,6 +85,8 @@ def _look(
         kernel=os.uname().release,
         allocatable=allocatable,
         dcb=dcb.read,
+        now=time.monotonic(),
+        counted=counted,
     )
     return evaluate(node, expected)
 
@@ -93,7 +98,7 @@ def _once(options: argparse.Namespace, expected: Expectation) -> int:
             status = NodeApi.in_cluster(options.node).read().get("status", {})
         except ApiError as error:
             sys.stderr.write(f"the node's own status is not known: {error}\n")
-    findings = _look(options, expected, status)
+    findings = _look(options, expected, status, {})
     for finding in findings:
         remedy = f"        {finding.remedy}\n" if finding.remedy else ""
         sys.stdout.write(f"{verdict(finding):7} {finding.name}: {finding.text}\n{remedy}")
@@ -117,7 +122,8 @@ def _run(
         stop.wait(options.period)
     # What nobody watches is not proven.
     try:
-        api.label({LABEL: None}, {ANNOTATION: report((), _now(), "the gate has ended")})
+        note = report((), _now(), "the gate has ended", gate.label)
+        api.label({LABEL: None}, {ANNOTATION: note})
         _say("info", "label withdrawn")
     except ApiError as error:
         _say("warning", str(error))
@@ -126,9 +132,11 @@ def _run(
 
 def _turn(options: argparse.Namespace, expected: Expectation, api: NodeApi, gate: Gate) -> None:
     node = api.read()
-    findings = _look(options, expected, node.get("status"))
-    labels = node.get("metadata", {}).get("labels", {})
-    decision = gate.decide(findings, labels.get(LABEL))
+    findings = _look(options, expected, node.get("status"), gate.counted)
+    metadata = node.get("metadata", {})
+    labels = metadata.get("labels", {})
+    before = label_before(labels, metadata.get("annotations", {}))
+    decision = gate.label = gate.decide(findings, before)
     said = {finding for finding in findings if not finding.passed}
     if decision != labels.get(LABEL) or said != gate.said:
         api.label({LABEL: decision}, {ANNOTATION: report(findings, _now(), "")})

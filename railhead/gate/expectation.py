@@ -20,11 +20,13 @@ class Interface:
 class Qos:
     """Lossless Ethernet: the priority that carries RoCE has PFC and, where asked, ECN.
 
-    ``trust_dscp``: packets are sorted by their DSCP, as routed RoCE v2 needs.
+    ``trust_dscp``: packets are sorted by their DSCP, as routed RoCE v2 needs. ``dscp`` is what
+    NCCL's packets carry, which must be sorted into this priority; None takes any that is.
     """
 
     priority: int
     trust_dscp: bool = True
+    dscp: int | None = None
     ecn: bool = True
 
 
@@ -45,6 +47,10 @@ class Expectation:
         qos: what lossless Ethernet needs, or None.
         resources: extended resources that the node must offer, with the least count of each.
         movable: whether NICs move into pods, so that an absent one may just be in use.
+        rdma_netns: whether RDMA devices are ``shared`` among network namespaces or ``exclusive``
+            to one; None is not looked at.
+        pcie: whether PCIe links are looked at: a hypervisor's guest does not see the machine's own.
+        iommu: whether NICs must not be behind an IOMMU that translates.
     """
 
     fabric: str
@@ -59,6 +65,9 @@ class Expectation:
     qos: Qos | None = None
     resources: Mapping[str, int] = field(default_factory=dict)
     movable: bool = False
+    rdma_netns: str | None = None
+    pcie: bool = False
+    iommu: bool = False
 
     def to_json(self) -> str:
         """The canonical text: an unchanged expectation is an unchanged object."""

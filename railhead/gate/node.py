@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from railhead.base.finding import Finding
@@ -27,6 +27,8 @@ class Node:
         kernel: its release, such as ``6.8.0-45-generic``.
         allocatable: extended resources of the node's status.
         dcb: reads a port's lossless settings.
+        now: seconds of a clock that only goes forward.
+        counted: counter -> since when, and from what value, it is watched; kept between looks.
     """
 
     sys: Path
@@ -35,6 +37,8 @@ class Node:
     kernel: str
     allocatable: Mapping[str, str]
     dcb: Callable[[str], Dcb]
+    now: float = 0.0
+    counted: dict[str, tuple[float, int]] = field(default_factory=dict)
 
 
 def text_of(path: Path) -> str:
@@ -73,3 +77,15 @@ def absent(subject: str, expected: Expectation, text: str, remedy: str) -> Findi
     if expected.movable:
         return Finding(name=subject, passed=None, text=f"{text}: a pod may have it")
     return Finding(name=subject, passed=False, text=text, remedy=remedy)
+
+
+def named_devices(node: Node, expected: Expectation) -> list[str]:
+    """The fabric's RDMA devices that are in the node's sight, where it is known which they are."""
+    base = node.sys / "class" / "infiniband"
+    if expected.devices:
+        return [name for name in expected.devices if (base / name).exists()]
+    return [
+        name
+        for one in expected.interfaces
+        for name in entries(node.sys / "class" / "net" / one.name / "device" / "infiniband")
+    ]

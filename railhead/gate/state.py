@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -25,11 +25,14 @@ _SETTLE = 3
 class Gate:
     """Remembers what decides whether a node that failed has settled.
 
-    ``said``: what was last published besides the label.
+    ``said``: what was last published besides the label. ``label``: what was decided last.
+    ``counted``: what the node's counters were (:class:`railhead.gate.node.Node`).
     """
 
     good: int = _SETTLE
     said: set[Finding] | None = None
+    label: State | None = None
+    counted: dict[str, tuple[float, int]] = field(default_factory=dict)
     _failed: bool = field(default=False, repr=False)
 
     def decide(self, findings: Iterable[Finding], now: str | None) -> State:
@@ -56,8 +59,26 @@ def verdict(finding: Finding) -> str:
     return {True: "proven", False: "failed", None: "held"}[finding.passed]
 
 
-def report(findings: Iterable[Finding], at: str, note: str) -> str:
-    """The annotation: since when, and everything that is not proven, with its remedy."""
+def label_before(labels: Mapping[str, str], annotations: Mapping[str, str]) -> str | None:
+    """What the node was labelled, or was when the gate before this one withdrew its label.
+
+    Without it a node whose NICs are switched off, as a pod of mode host-device gives them back,
+    would be failed for good by every rollout of the gate: nothing can be proven until the next pod.
+    """
+    if LABEL in labels:
+        return labels[LABEL]
+    try:
+        was = json.loads(annotations.get(ANNOTATION, "{}"))["was"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    return was if was in (READY, FAILED) else None
+
+
+def report(findings: Iterable[Finding], at: str, note: str, was: str | None = None) -> str:
+    """The annotation: since when, and everything that is not proven, with its remedy.
+
+    ``was``: what the node was labelled, where the label is withdrawn.
+    """
     open_ = [
         {"name": f.name, "verdict": verdict(f), "text": f.text}
         | ({"remedy": f.remedy} if f.remedy else {})
@@ -65,4 +86,5 @@ def report(findings: Iterable[Finding], at: str, note: str) -> str:
         if not f.passed
     ]
     told: dict[str, object] = {"since": at, "open": open_}
-    return json.dumps(told | ({"note": note} if note else {}))
+    told |= {key: value for key, value in (("note", note), ("was", was)) if value}
+    return json.dumps(told)

@@ -35,7 +35,7 @@ def _qos(node: Node, qos: Qos, interface: str) -> list[Finding]:
     else:
         found.append(_pfc(dcb, qos.priority, interface))
         if qos.trust_dscp:
-            found.append(_trust(dcb, qos.priority, interface))
+            found.append(_trust(dcb, qos, interface))
     if qos.ecn:
         found.append(_ecn(node, qos.priority, interface))
     return found
@@ -55,18 +55,29 @@ def _pfc(dcb: Dcb, priority: int, interface: str) -> Finding:
     )
 
 
-def _trust(dcb: Dcb, priority: int, interface: str) -> Finding:
-    subject = f"DSCP trust of {interface}"
-    if any(p == priority for p in dcb.dscp.values()):
-        return Finding(name=subject, passed=True, text=f"sorts into priority {priority}")
-    detail = "no DSCP is sorted into it" if dcb.dscp else "the port trusts PCP, not DSCP"
-    return Finding(
-        name=subject,
-        passed=False,
-        text=f"priority {priority}: {detail}",
-        remedy=f"`mlnx_qos -i {interface} --trust dscp` on the node; "
-        f"`mlnx_qos -i {interface} --dscp2prio set,DSCP,{priority}` for a DSCP of your own",
+def _trust(dcb: Dcb, qos: Qos, interface: str) -> Finding:
+    """What NCCL's packets carry is sorted into the priority that pauses, and not beside it."""
+    subject, priority = f"DSCP trust of {interface}", qos.priority
+    remedy = (
+        f"`mlnx_qos -i {interface} --trust dscp` on the node; `mlnx_qos -i {interface} --dscp2prio "
+        f"set,{'DSCP' if qos.dscp is None else qos.dscp},{priority}`"
     )
+    if not dcb.dscp:
+        detail = "the port trusts PCP, not DSCP"
+    elif qos.dscp is not None and dcb.dscp.get(qos.dscp) == priority:
+        return Finding(
+            name=subject, passed=True, text=f"sorts DSCP {qos.dscp} into priority {priority}"
+        )
+    elif qos.dscp is not None:
+        other = dcb.dscp.get(qos.dscp)
+        into = "no priority that is told" if other is None else f"priority {other}"
+        detail = f"DSCP {qos.dscp}, which NCCL sends with, is sorted into {into}"
+        remedy += ", and the same on the switch; or gate.dscp is another"
+    elif priority in dcb.dscp.values():
+        return Finding(name=subject, passed=True, text=f"sorts into priority {priority}")
+    else:
+        detail = "no DSCP is sorted into it"
+    return Finding(name=subject, passed=False, text=f"priority {priority}: {detail}", remedy=remedy)
 
 
 def _ecn(node: Node, priority: int, interface: str) -> Finding:

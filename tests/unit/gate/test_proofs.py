@@ -25,8 +25,11 @@ ROCE = Expectation(
     rate_gbps=400,
     verbs=True,
     gpudirect="any",
-    qos=Qos(priority=3),
+    qos=Qos(priority=3, dscp=26),
     resources={"rdma/rdma_shared_device_a": 1},
+    rdma_netns="shared",
+    pcie=True,
+    iommu=True,
 )
 IB = Expectation(
     fabric="infiniband",
@@ -84,6 +87,11 @@ def test_everything_that_is_expected_has_a_proof(tmp_path: Path) -> None:
         "DSCP trust of rail7",
         "ECN of rail7",
         "resource rdma/rdma_shared_device_a",
+        "RDMA network namespaces",
+        "PCIe of mlx5_7",
+        "IOMMU",
+        "symbol_error of mlx5_7",
+        "carrier_down_count of rail7",
     ):
         assert wanted in subjects
 
@@ -312,8 +320,8 @@ BROKEN: dict[str, Broken] = {
         "roce",
         lambda t: t.ports.update(rail1=Dcb(pfc=frozenset({3}), dscp={46: 5})),
         "DSCP trust of rail1",
-        "no DSCP is sorted into it",
-        "--dscp2prio set,DSCP,3",
+        "DSCP 26, which NCCL sends with, is sorted into no priority that is told",
+        "--dscp2prio set,26,3",
     ),
     "no DCB": (
         "roce",
@@ -335,6 +343,55 @@ BROKEN: dict[str, Broken] = {
         "ECN of rail1",
         "roce_np and roce_rp of priority 3 is off",
         "ECN marking on the switch",
+    ),
+    "NCCL's packets in another priority": (
+        "roce",
+        lambda t: t.ports.update(rail4=Dcb(pfc=frozenset({3}), dscp={24: 3, 26: 0})),
+        "DSCP trust of rail4",
+        "priority 3: DSCP 26, which NCCL sends with, is sorted into priority 0",
+        "--dscp2prio set,26,3",
+    ),
+    "devices of one network namespace": (
+        "roce",
+        lambda t: write(t.sys / "module/ib_core/parameters/netns_mode", "N"),
+        "RDMA network namespaces",
+        "devices are exclusive, not shared",
+        "options ib_core netns_mode=1",
+    ),
+    "a kernel that does not say whose devices are": (
+        "roce",
+        lambda t: shutil.rmtree(t.sys / "module/ib_core"),
+        "RDMA network namespaces",
+        "cannot be read",
+        "ib_core.conf",
+    ),
+    "the mode on the kernel's command line": (
+        "roce",
+        lambda t: write(t.root / "proc/cmdline", "quiet ib_core.netns_mode=1"),
+        "RDMA network namespaces",
+        "reboots the node",
+        "in its place",
+    ),
+    "a NIC that sits loose": (
+        "roce",
+        lambda t: write(t.pci("0000:12:00.0") / "current_link_width", 8),
+        "PCIe of mlx5_2",
+        "the link is x8 at 32 GT/s, the NIC can x16 at 32 GT/s",
+        "LnkSta",
+    ),
+    "a slow PCIe link": (
+        "roce",
+        lambda t: write(t.pci("0000:12:00.0") / "current_link_speed", "16.0 GT/s PCIe"),
+        "PCIe of mlx5_2",
+        "x16 at 16 GT/s",
+        "reseat",
+    ),
+    "an IOMMU that translates": (
+        "roce",
+        lambda t: write(t.sys / "kernel/iommu_groups/5/type", "DMA-FQ"),
+        "IOMMU",
+        "translates the addresses of mlx5_5",
+        "iommu=pt",
     ),
     "a driver without ECN settings": (
         "roce",
@@ -465,3 +522,42 @@ def test_a_node_of_which_nothing_is_expected_has_proven_nothing(tmp_path: Path) 
     (finding,) = evaluate(trees.roce(tmp_path).node(), Expectation(fabric="roce in mode none"))
     assert finding.passed is False
     assert "nothing is expected" in finding.text
+
+
+class TestCounters:
+    """A second look, with what the first one counted."""
+
+    def looks(self, tree: Tree, path: str, values: list[tuple[float, int]]) -> list[list[str]]:
+        counted: dict[str, tuple[float, int]] = {}
+        told = []
+        for now, value in values:
+            write(tree.sys / path, value)
+            node = replace(tree.node(), now=now, counted=counted)
+            told.append([f.name for f in evaluate(node, ROCE) if not f.passed])
+        return told
+
+    def test_a_link_that_fell_and_came_back(self, tmp_path: Path) -> None:
+        path = "class/infiniband/mlx5_3/ports/1/counters/link_downed"
+        told = self.looks(trees.roce(tmp_path), path, [(0, 7), (30, 8), (60, 8), (900, 8)])
+        assert told == [[], ["link_downed of mlx5_3"], ["link_downed of mlx5_3"], []]
+
+    def test_damage_is_a_matter_of_how_much(self, tmp_path: Path) -> None:
+        path = "class/net/rail3/statistics/rx_crc_errors"
+        told = self.looks(trees.roce(tmp_path), path, [(0, 7), (30, 37), (60, 38), (90, 2)])
+        assert told == [[], [], ["rx_crc_errors of rail3"], []]
+
+    def test_what_a_pod_switched_off_is_no_fault(self, tmp_path: Path) -> None:
+        tree, counted = trees.roce(tmp_path), dict[str, tuple[float, int]]()
+        moving = replace(ROCE, movable=True)
+        for value in (7, 9):
+            write(tree.sys / "class/net/rail3/carrier_down_count", value)
+            findings = evaluate(replace(tree.node(), counted=counted), moving)
+            assert [f for f in findings if not f.passed] == []
+
+
+def test_a_guest_of_a_hypervisor_shows_no_links(tmp_path: Path) -> None:
+    tree = trees.roce(tmp_path)
+    write(tree.pci("0000:12:00.0") / "max_link_width", 255)
+    subjects = {f.name for f in evaluate(tree.node(), ROCE)}
+    assert "PCIe of mlx5_2" not in subjects
+    assert "PCIe of mlx5_3" in subjects

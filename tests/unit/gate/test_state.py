@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from railhead.base.finding import Finding
-from railhead.gate.state import FAILED, READY, Gate, report
+from railhead.gate.state import ANNOTATION, FAILED, LABEL, READY, Gate, label_before, report
 
 GOOD = Finding(name="a", passed=True, text="up")
 BAD = Finding(name="b", passed=False, text="down", remedy="mend it")
@@ -47,3 +47,15 @@ def test_the_report_says_what_is_open_and_how_to_mend_it() -> None:
             {"name": "c", "verdict": "held", "text": "absent: a pod may have it"},
         ],
     }
+
+
+def test_a_rollout_does_not_fail_a_node_whose_nics_are_switched_off() -> None:
+    """Mode host-device gives NICs back switched off: nothing can be proven until the next pod."""
+    ended = {ANNOTATION: report((), "2026-11-21T09:00:00Z", "the gate has ended", READY)}
+    assert Gate().decide([HELD], label_before({}, ended)) == READY
+    assert Gate().decide([BAD], label_before({}, ended)) == FAILED
+    failed = {ANNOTATION: report((), "2026-11-21T09:00:00Z", "the gate has ended", FAILED)}
+    assert Gate().decide([HELD], label_before({}, failed)) == FAILED
+    assert Gate().decide([HELD], label_before({LABEL: FAILED}, ended)) == FAILED
+    for told in ({}, {ANNOTATION: "not JSON"}, {ANNOTATION: '{"was": "proven"}'}):
+        assert Gate().decide([HELD], label_before({}, told)) == FAILED

@@ -113,6 +113,25 @@ class Tree:
         write(self.root / "dev" / "infiniband" / f"uverbs{number}", "")
         return port
 
+    def bare(self, number: int) -> None:
+        """What a machine without a hypervisor shows of a device of :meth:`rdma`."""
+        address = f"0000:{number + 16:02x}:00.0"
+        for which in ("current", "max"):
+            write(self.pci(address) / f"{which}_link_width", 16)
+            write(self.pci(address) / f"{which}_link_speed", "32.0 GT/s PCIe")
+        group = self.sys / "kernel" / "iommu_groups" / str(number)
+        write(group / "type", "identity")
+        link(self.pci(address) / "iommu_group", group)
+
+    def count(self, interface: str, device: str) -> None:
+        """The counters of a rail's interface and of its RDMA port."""
+        port = self.sys / "class" / "infiniband" / device / "ports" / "1" / "counters"
+        for counter in ("link_downed", "symbol_error", "port_rcv_errors"):
+            write(port / counter, 7)
+        base = self.sys / "class" / "net" / interface
+        write(base / "statistics" / "rx_crc_errors", 7)
+        write(base / "carrier_down_count", 7)
+
     def virtual_function(self, name: str, number: int, of: int) -> Path:
         port = self.rdma(name, number, state="1: DOWN")
         link(
@@ -139,6 +158,10 @@ def roce(root: Path, nics: int = 8) -> Tree:
         tree.interface(f"rail{i}", f"0000:{i + 16:02x}:00.0")
         tree.ports[f"rail{i}"] = Dcb(pfc=frozenset({3}), dscp={26: 3, 24: 3})
         tree.ecn(f"rail{i}", 3)
+        tree.bare(i)
+        tree.count(f"rail{i}", f"mlx5_{i}")
+    write(tree.sys / "module" / "ib_core" / "parameters" / "netns_mode", "Y")
+    write(tree.root / "proc" / "cmdline", "BOOT_IMAGE=/vmlinuz root=/dev/nvme0n1p2 iommu=pt")
     tree.rdma("mlx5_storage", 40, rate="100 Gb/sec (4X EDR)", state="1: DOWN")
     tree.gpu_driver()
     return tree

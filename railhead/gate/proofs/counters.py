@@ -1,0 +1,76 @@
+"""Links that fall and come back between two looks, or that carry damaged packets.
+
+The counters only grow, so what counts is how much they grew since the watch began, which begins
+anew every quarter of an hour.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from railhead.base.finding import Finding
+from railhead.gate.expectation import Expectation
+from railhead.gate.node import Node, named_devices, text_of
+
+ORDER = 27
+_WATCH_SECONDS = 900.0
+# InfiniBand's bit error rate of 1e-12 is 120 symbol errors an hour; a link must not fall at all.
+_DAMAGED = 30
+_MAY_GROW = {
+    "link_downed": 0,
+    "symbol_error": _DAMAGED,
+    "port_rcv_errors": _DAMAGED,
+    "rx_crc_errors": _DAMAGED,
+    "carrier_down_count": 0,
+}
+
+
+def prove(node: Node, expected: Expectation) -> list[Finding]:
+    """Of RDMA ports, and of interfaces that stay on the node."""
+    found = []
+    for name in named_devices(node, expected) if expected.verbs else ():
+        found += _watched(
+            node,
+            name,
+            node.sys / "class" / "infiniband" / name / "ports" / "1" / "counters",
+            ("link_downed", "symbol_error", "port_rcv_errors"),
+        )
+    # A pod that gives an interface back gives it back switched off: that is no fault of the link.
+    for one in () if expected.movable else expected.interfaces:
+        base = node.sys / "class" / "net" / one.name
+        found += _watched(node, one.name, base / "statistics", ("rx_crc_errors",))
+        found += _watched(node, one.name, base, ("carrier_down_count",))
+    return found
+
+
+def _watched(node: Node, name: str, directory: Path, counters: tuple[str, ...]) -> list[Finding]:
+    found = []
+    for counter in counters:
+        text = text_of(directory / counter)
+        if not text.isdigit():
+            continue
+        subject, most = f"{counter} of {name}", _MAY_GROW[counter]
+        if _grown(node, f"{name} {counter}", int(text)) <= most:
+            found.append(Finding(name=subject, passed=True, text=f"grew by {most} at most"))
+            continue
+        # No number: what is published is published anew whenever it changes.
+        found.append(
+            Finding(
+                name=subject,
+                passed=False,
+                text=f"it grew by more than {most} within a quarter of an hour",
+                remedy="look at cable, transceiver and the switch's port (`mlxlink -d DEVICE`, "
+                "`ethtool -S`); the watch begins anew every quarter of an hour",
+            )
+        )
+    return found
+
+
+def _grown(node: Node, key: str, value: int) -> int:
+    """By how much a counter grew since its watch began."""
+    since, first = node.counted.get(key, (node.now, value))
+    # Below its first value it was reset, with the driver or by hand.
+    if value < first or node.now - since >= _WATCH_SECONDS:
+        since, first = node.now, value
+    node.counted[key] = (since, first)
+    return value - first

@@ -1,0 +1,40 @@
+"""Whether the IOMMU translates what NICs send: then it goes by the root complex, not to the GPU.
+
+ACS of the switches between them is in the extended configuration space, which the kernel shows to
+root alone; the gate is nobody and cannot tell.
+"""
+
+from __future__ import annotations
+
+from railhead.base.finding import Finding
+from railhead.gate.expectation import Expectation
+from railhead.gate.node import Node, named_devices, text_of
+
+ORDER = 26
+
+
+def prove(node: Node, expected: Expectation) -> list[Finding]:
+    """One finding for all, where NICs are to reach GPU memory."""
+    if not expected.iommu or expected.gpudirect is None:
+        return []
+    devices = named_devices(node, expected)
+    translated = [name for name in devices if _type(node, name).startswith("DMA")]
+    if not devices:
+        return []
+    if not translated:
+        return [Finding(name="IOMMU", passed=True, text="off, or passes the NICs through")]
+    return [
+        Finding(
+            name="IOMMU",
+            passed=False,
+            text=f"it translates the addresses of {', '.join(translated)}: what they send to a GPU "
+            "goes by the root complex",
+            remedy="`iommu=pt` on the kernel's command line, or the IOMMU off in the firmware; and "
+            "ACS off on the switches between GPU and NIC, which only root can see (`lspci -vv`)",
+        )
+    ]
+
+
+def _type(node: Node, name: str) -> str:
+    """Of the device's IOMMU group, ``DMA`` or ``identity``; empty without an IOMMU."""
+    return text_of(node.sys / "class" / "infiniband" / name / "device" / "iommu_group" / "type")
