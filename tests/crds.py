@@ -49,7 +49,7 @@ def of(row: Controller) -> Iterator[dict[str, Any]]:
             f"tag, as {DATA / 'README.md'} says"
         )
     for path in files:
-        for body in yaml.safe_load_all(path.read_text(encoding="utf-8")):
+        for body in yaml.load_all(path.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader):
             if body:
                 yield body
 

@@ -22,7 +22,8 @@ from railhead.kube.jobs import JobState, Node
 # torchrun with --tee puts `[<role><local rank>]:` in front of a process's lines.
 RANK_PREFIX = re.compile(r"\[[A-Za-z_-]*?(\d+)\]:")
 DRAIN_SECONDS = 10.0
-POLL_SECONDS = 1.0
+# A log that ended or broke is asked for again after this.
+RETRY_SECONDS = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,7 +159,7 @@ class _Tail:
                 if failures > 30:
                     self.error = error
                     break
-            self.stop.wait(0.5)
+            self.stop.wait(RETRY_SECONDS)
         self.ended.set()
 
     def _quiet_over(self) -> bool:

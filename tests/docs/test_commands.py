@@ -36,7 +36,11 @@ def test_quick_commands_run(command: commands.Command) -> None:
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", command.text],
         cwd=REPO,
-        env={"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "HOME": "/nonexistent"},
+        env={
+            "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+            "HOME": "/nonexistent",
+            "PYTHONPATH": str(REPO),
+        },
         capture_output=True,
         text=True,
         timeout=60,

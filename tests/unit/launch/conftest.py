@@ -22,6 +22,7 @@ from railhead.contract import (
     Share,
 )
 from railhead.kube.client import Cluster, choose_target
+from railhead.launch import logs, submit
 from tests.unit.launch.fake_api import Api, serve
 
 CONTRACT = ClusterContract(
@@ -136,6 +137,13 @@ files: [train.py]
 env:
   EPOCHS: 10
 """
+
+
+@pytest.fixture(autouse=True)
+def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cluster of these tests answers at once, so nothing has to wait for it."""
+    monkeypatch.setattr(logs, "RETRY_SECONDS", 0.05)
+    monkeypatch.setattr(submit, "POLL_SECONDS", 0.05)
 
 
 @pytest.fixture

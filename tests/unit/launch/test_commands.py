@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -223,14 +225,34 @@ def test_bad_input_exits_3_and_asks_nobody(api: Api, run: Any, job_file: Path) -
     assert api.asked == []
 
 
+def once_seen(api: Api, *steps: Callable[[], object]) -> None:
+    """Take each step when the job, as it was before it, has been looked at."""
+
+    def looks() -> int:
+        return sum(asked[:2] == ("GET", f"{world.JOBS}/demo") for asked in list(api.asked))
+
+    def take() -> None:
+        for step in steps:
+            before, deadline = looks(), time.monotonic() + 30
+            # The second of two begins when the first is over.
+            while looks() < before + 2 and time.monotonic() < deadline:
+                time.sleep(0.01)
+            step()
+
+    threading.Thread(target=take, daemon=True).start()
+
+
 def play(api: Api, *, failed: bool = False) -> None:
-    """Admit every job half a second after it is made, end it half a second later."""
+    """Admit every job once it was seen in its queue, end it once it was seen running."""
 
     def on_create(path: str, body: dict[str, Any]) -> None:
         if path.startswith(world.JOBS):
             body["spec"]["suspend"] = True
-            threading.Timer(0.5, world.admit, (api, body)).start()
-            threading.Timer(2.0, world.end, (api, body), {"failed": failed}).start()
+            once_seen(
+                api,
+                lambda: world.admit(api, body),
+                lambda: world.end(api, body, failed=failed),
+            )
 
     api.on_create = on_create
 
@@ -269,7 +291,7 @@ def test_timeout_leaves_the_job(api: Api, run: Any, job_file: Path) -> None:
 def test_a_job_deleted_while_waiting_is_no_success(api: Api, run: Any, job_file: Path) -> None:
     def on_create(path: str, body: dict[str, Any]) -> None:
         if path.startswith(world.JOBS):
-            threading.Timer(0.7, api.remove, (path,)).start()
+            threading.Timer(0.3, api.remove, (path,)).start()
 
     api.on_create = on_create
     code, _, err = run("launch", job_file, "--wait")
@@ -375,8 +397,7 @@ def test_logs_of_one_rank_and_one_node(api: Api, run: Any) -> None:
 
 def test_logs_follow_starts_in_the_queue_and_ends_with_the_job(api: Api, run: Any) -> None:
     owner = world.job(api, "demo")
-    threading.Timer(1.5, world.admit, (api, owner)).start()
-    threading.Timer(3.0, world.end, (api, owner)).start()
+    once_seen(api, lambda: world.admit(api, owner), lambda: world.end(api, owner))
     code, out, err = run("logs", "demo", "--follow")
     assert code == 0
     assert len(out.splitlines()) == 4
@@ -390,8 +411,8 @@ def test_a_line_is_printed_once_though_the_stream_breaks(api: Api, run: Any) -> 
     name = "demo-node-0-0-abcde"
     api.open_logs.clear()
     later = "2026-01-02T03:04:06.500000000Z later in the same second"
-    threading.Timer(1.0, api.logs[name].append, (later,)).start()
-    threading.Timer(2.0, world.end, (api, owner)).start()
+    threading.Timer(0.4, api.logs[name].append, (later,)).start()
+    threading.Timer(0.8, world.end, (api, owner)).start()
     out = run("logs", "demo", "--follow")[1].splitlines()
     assert out == [
         "[node-0] [default0]:node 0 second 5",
@@ -406,7 +427,7 @@ def test_a_log_that_cannot_be_read_is_said(api: Api, run: Any) -> None:
     path = f"{world.PODS}/demo-node-0-0-abcde/log"
     api.refusals[("GET", path)] = (403, "pods/log is forbidden")
     assert run("logs", "demo")[0] == ExitCode.REFUSED
-    threading.Timer(4.0, world.end, (api, owner)).start()
+    threading.Timer(1.0, world.end, (api, owner)).start()
     code, out, err = run("logs", "demo", "--follow")
     assert (code, out) == (0, "")
     assert "note: part of a log could not be read: pods/log is forbidden" in err
