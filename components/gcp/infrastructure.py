@@ -199,7 +199,6 @@ class GcpInfrastructure(pulumi.ComponentResource):
             driver="lustre.csi.storage.gke.io",
             handle=made.handle,
             attributes={"ip": made.address, "filesystem": storage.filesystem},
-            handle_per_claim=True,
         )
 
     def _bucket(self, name: str, storage: BucketStorage) -> VolumeSource:

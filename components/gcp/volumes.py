@@ -14,16 +14,17 @@ from railhead.model.cluster import CheckpointConfig
 
 @dataclass(frozen=True, kw_only=True)
 class VolumeSource:
-    """A file system as its CSI driver knows it.
+    """A file system as its CSI driver knows it; ``mount_options`` are the driver's.
 
-    ``handle_per_claim`` adds the claim to the handle, where the driver lets several volumes of one
-    file system be told apart by it. ``mount_options`` are the driver's.
+    Volumes of one file system have one handle: the kubelet then mounts it once a node for all of
+    them (kubernetes 1.34, pkg/volume/csi/csi_attacher.go: makeDeviceMountPath hashes the handle),
+    and Lustre's driver refuses a second mount of one name (lustre-csi-driver v0.6.9,
+    pkg/csi_driver/node.go: hasMountWithSameFSName).
     """
 
     driver: str
     handle: pulumi.Input[str]
     attributes: Mapping[str, pulumi.Input[str]] = field(default_factory=dict)
-    handle_per_claim: bool = False
     mount_options: Sequence[str] = ()
 
 
@@ -81,9 +82,6 @@ class Volumes(pulumi.ComponentResource):
         claim: CheckpointConfig,
         storage_class: kubernetes.storage.v1.StorageClass,
     ) -> kubernetes.core.v1.PersistentVolume:
-        handle = source.handle
-        if source.handle_per_claim:
-            handle = pulumi.Output.format("{0}:{1}-{2}", handle, claim.namespace, claim.name)
         return kubernetes.core.v1.PersistentVolume(
             name,
             metadata={"name": physical_name(claim.namespace, claim.name)},
@@ -98,7 +96,7 @@ class Volumes(pulumi.ComponentResource):
                 "mount_options": list(source.mount_options) or None,
                 "csi": {
                     "driver": source.driver,
-                    "volume_handle": handle,
+                    "volume_handle": source.handle,
                     "volume_attributes": dict(source.attributes) or None,
                 },
             },

@@ -384,9 +384,16 @@ def test_a_gang_asks_for_the_nodes_of_flex_start() -> None:
         jsonschema.validate(integral(dict(resource.inputs)), schema)
 
 
-def test_nobody_asks_for_nodes_that_are_always_there(recording: Recording) -> None:
-    assert not recording.kind("AdmissionCheck")
-    assert "admissionChecksStrategy" not in recording.one("ClusterQueue").inputs["spec"]
+def test_nobody_asks_for_nodes_that_are_always_there() -> None:
+    ultra = recorded(ULTRA)
+    assert not ultra.kind("AdmissionCheck")
+    assert "admissionChecksStrategy" not in ultra.one("ClusterQueue").inputs["spec"]
+    (check,) = (
+        recorded(MEGA)
+        .one("ClusterQueue")
+        .inputs["spec"]["admissionChecksStrategy"]["admissionChecks"]
+    )
+    assert ["h100-burst" in name for name in check["onFlavors"]] == [True]
 
 
 def test_spot_that_shrinks() -> None:
@@ -407,6 +414,21 @@ def test_a_workload_policy_of_the_pools_own_and_one_that_is_there() -> None:
     assert not refused(POLICY, request(POLICY, made.inputs))
     pool = pool_with(placement={"kind": "workload-policy", "policy": "mine"})
     assert pool.inputs["placementPolicy"] == {"type": "COMPACT", "policyName": "mine"}
+
+
+def test_a_compact_policy_of_the_pools_own() -> None:
+    def edit(cluster: dict[str, Any]) -> None:
+        cluster["pools"][0]["capacity"] = {"kind": "on-demand"}
+        cluster["pools"][0]["placement"] = {"kind": "compact", "max_distance": 2}
+
+    recording = variant(ULTRA, edit)
+    made = named(recording, POLICY).inputs
+    assert made["groupPlacementPolicy"] == {"collocation": "COLLOCATED", "maxDistance": 2}
+    pool = named(recording, POOL, "h200-pool").inputs
+    assert pool["placementPolicy"] == {"type": "COMPACT", "policyName": made["name"]}
+    assert not refused(POLICY, request(POLICY, made))
+    for wrong in ({"collocation": "COMPACT"}, {"collocation": "COLLOCATED", "maxDistance": "2"}):
+        assert refused(POLICY, request(POLICY, {**made, "groupPlacementPolicy": wrong}))
 
 
 @pytest.mark.parametrize("instance_type", GKE_MACHINES)
@@ -524,7 +546,7 @@ def test_each_claim_has_a_volume_of_its_own() -> None:
         "claimRef": {"namespace": "training", "name": "checkpoints"},
         "csi": {
             "driver": "lustre.csi.storage.gke.io",
-            "volumeHandle": "railhead-training/europe-west1-b/a3-ultra-lustre:training-checkpoints",
+            "volumeHandle": "railhead-training/europe-west1-b/a3-ultra-lustre",
             "volumeAttributes": {"ip": "10.8.0.2", "filesystem": "lustrefs"},
         },
     }
@@ -540,6 +562,19 @@ def test_each_claim_has_a_volume_of_its_own() -> None:
         "volumeHandle": "modeInstance/us-central1-c/a3-mega-filestore/share",
         "volumeAttributes": {"ip": "10.255.0.2", "volume": "share"},
     }
+
+
+def test_claims_of_one_file_system_are_one_mount_of_a_node() -> None:
+    """Lustre's driver refuses a second mount of a name; one handle is one mount to the kubelet."""
+
+    def edit(cluster: dict[str, Any]) -> None:
+        other = {**cluster["checkpoints"][0], "name": "scratch"}
+        cluster["checkpoints"].append(other)
+
+    volumes = variant(ULTRA, edit).kind("PersistentVolume")
+    lustre = [v.inputs["spec"] for v in volumes if v.inputs["spec"]["storageClassName"] == "lustre"]
+    assert len({spec["claimRef"]["name"] for spec in lustre}) == 2
+    assert len({spec["csi"]["volumeHandle"] for spec in lustre}) == 1
 
 
 def test_claims_wait_for_their_volumes(recording: Recording) -> None:

@@ -16,6 +16,7 @@ from railhead.base.sections import Problem, knowing, taken, told, told_each
 from railhead.catalog.machine import GkeMachine
 from railhead.catalog.machines import GKE_MACHINES, MACHINES
 from railhead.fabric.rows import MODES
+from railhead.platform.gcp import maintenance
 from railhead.platform.gcp.facts import node_networks
 from railhead.platform.gcp.model import (
     BucketStorage,
@@ -44,8 +45,12 @@ _POD_PREFIX = 24
 _RESERVED_ADDRESSES = 4
 # GKE documentation, Allocate network resources by using GKE managed DRANET.
 _DRANET_VERSION = (1, 34, 1)
-# Filestore documentation, service tiers: GiB of the smallest, the largest, and between sizes.
-_FILESTORE = {"zonal": (1024, 102400, 256), "regional": (100, 102400, 1)}
+# Filestore documentation, the zonal and the regional tier's two ranges each: GiB of the smallest,
+# the largest, and between sizes. From 10 TiB on the steps are 2.5 TiB.
+_FILESTORE = {
+    "zonal": ((1024, 9984, 256), (10240, 102400, 2560)),
+    "regional": ((100, 10239, 1), (10240, 102400, 2560)),
+}
 # Managed Lustre documentation, performance tiers: MB/s a TiB -> GiB of the smallest and the
 # largest, and steps up to a size.
 _LUSTRE = {
@@ -381,20 +386,38 @@ def _storage_sizes(cluster: GcpCluster) -> Iterator[Problem]:
 
 def _size(path: str, row: GcpStorage) -> Iterator[Problem]:
     if isinstance(row, FilestoreStorage):
-        least, most, step = _FILESTORE[row.tier]
-        steps = f", in steps of {step}" if step > 1 else ""
-        wrong = f"{row.capacity_gib} is not from {least} to {most} GiB{steps}"
+        ranges = _FILESTORE[row.tier]
+        at = ""
     elif isinstance(row, LustreStorage):
-        least, most, ranges = _LUSTRE[row.throughput]
-        step = next((step for limit, step in ranges if row.capacity_gib <= limit), least)
-        wrong = (
-            f"{row.capacity_gib} is not to be had at {row.throughput} MB/s a TiB: from {least} to "
-            f"{most} GiB, in steps of {step}"
-        )
+        least, most, steps = _LUSTRE[row.throughput]
+        step = next((step for limit, step in steps if row.capacity_gib <= limit), least)
+        ranges = ((least, most, step),)
+        at = f" at {row.throughput} MB/s a TiB"
     else:
         return
-    if not least <= row.capacity_gib <= most or row.capacity_gib % step:
-        yield f"{path}.capacity_gib", wrong
+    size = row.capacity_gib
+    if not any(least <= size <= most and not size % step for least, most, step in ranges):
+        listed = " or ".join(
+            f"from {least} to {most} GiB" + (f" in steps of {step}" if step > 1 else "")
+            for least, most, step in ranges
+        )
+        yield f"{path}.capacity_gib", f"{size} is not to be had{at}, but {listed}"
+
+
+def _file_systems(cluster: GcpCluster) -> Iterator[Problem]:
+    # lustre-csi-driver v0.6.9, pkg/csi_driver/node.go: NodeStageVolume refuses a second mount of
+    # a name.
+    seen: dict[str, str] = {}
+    rows = knowing(
+        cluster.platform.storage, "platform.storage", lambda r: getattr(r, "filesystem", None)
+    )
+    for path, _, name in rows:
+        if name is not None and seen.setdefault(name, path) != path:
+            yield (
+                f"{path}.filesystem",
+                f"{name!r} is {seen[name]}'s as well, and a node mounts no two Lustre file systems "
+                "of one name; give each its own",
+            )
 
 
 def _bucket_rights(cluster: GcpCluster) -> Iterator[Problem]:
@@ -526,8 +549,30 @@ def _people(cluster: GcpCluster) -> Iterator[Problem]:
 
 def _maintenance(cluster: GcpCluster) -> Iterator[Problem]:
     window = cluster.platform.maintenance
-    if window is not None and window.end - window.start < timedelta(hours=4):
+    if window is None:
+        return
+    length, rule = window.end - window.start, window.recurrence
+    if length < maintenance.CONTIGUOUS:
         yield "platform.maintenance.end", "is less than 4 hours after start, GKE's least window"
+        return
+    if maintenance.frequency(rule) in ("", *maintenance.NOT_FREQUENCIES):
+        yield (
+            "platform.maintenance.recurrence",
+            f"{rule!r} has no frequency that GKE takes; write a rule such as "
+            "'FREQ=WEEKLY;BYDAY=SA,SU'",
+        )
+        return
+    room = maintenance.availability(window.start, window.end, rule)
+    if room is not None and room < maintenance.LEAST:
+        yield (
+            "platform.maintenance.recurrence",
+            f"{rule!r} with {_hours(length)} a window leaves {_hours(room)} in 32 days and GKE "
+            f"wants {_hours(maintenance.LEAST)} at least; add days, or move end",
+        )
+
+
+def _hours(time: timedelta) -> str:
+    return f"{time / timedelta(hours=1):g} hours"
 
 
 _CHECKS: tuple[Callable[[GcpCluster], Iterator[Problem]], ...] = (
@@ -546,6 +591,7 @@ _CHECKS: tuple[Callable[[GcpCluster], Iterator[Problem]], ...] = (
     _gpu_nodes_fit,
     _storage,
     _storage_sizes,
+    _file_systems,
     _bucket_rights,
     _service_access,
     _service_addresses,

@@ -306,7 +306,7 @@ WRONG: list[tuple[Mapping[str, Any], list[tuple[str, Any]], str, str]] = [
         ULTRA,
         [("platform.storage.0.capacity_gib", 20000)],
         "platform.storage[0].capacity_gib",
-        "from 18000 to 20016000 GiB, in steps of 18000",
+        "not to be had at 500 MB/s a TiB, but from 18000 to 20016000 GiB in steps of 18000",
     ),
     (
         ULTRA,
@@ -318,7 +318,25 @@ WRONG: list[tuple[Mapping[str, Any], list[tuple[str, Any]], str, str]] = [
         MEGA,
         [("platform.storage.0.capacity_gib", 1000)],
         "platform.storage[0].capacity_gib",
-        "from 1024 to 102400 GiB, in steps of 256",
+        "1000 is not to be had, but from 1024 to 9984 GiB in steps of 256",
+    ),
+    # A step of the smaller range in the larger one.
+    (
+        MEGA,
+        [("platform.storage.0.capacity_gib", 10496)],
+        "platform.storage[0].capacity_gib",
+        "from 10240 to 102400 GiB in steps of 2560",
+    ),
+    (
+        ULTRA,
+        [
+            (
+                "platform.storage.1",
+                {"kind": "lustre", "name": "b", "capacity_gib": 36000, "throughput": 500},
+            )
+        ],
+        "platform.storage[1].filesystem",
+        "'lustrefs' is platform.storage[0]'s as well",
     ),
     (
         ULTRA,
@@ -397,6 +415,18 @@ WRONG: list[tuple[Mapping[str, Any], list[tuple[str, Any]], str, str]] = [
         [("platform.maintenance.end", "2026-11-28T04:00:00Z")],
         "platform.maintenance.end",
         "less than 4 hours",
+    ),
+    (
+        ULTRA,
+        [("platform.maintenance.recurrence", "FREQ=WEEKLY;BYDAY=SA")],
+        "platform.maintenance.recurrence",
+        "with 8 hours a window leaves 32 hours in 32 days and GKE wants 48 hours",
+    ),
+    (
+        ULTRA,
+        [("platform.maintenance.recurrence", "FREQ=HOURLY")],
+        "platform.maintenance.recurrence",
+        "has no frequency that GKE takes",
     ),
     (
         ULTRA,
