@@ -14,9 +14,9 @@ from railhead import contract
 from railhead.base.names import TRAINER_CONTAINER
 from railhead.catalog.machines import MACHINES
 from railhead.catalog.versions import COMBINATIONS
-from railhead.fabric.rows import FABRICS, environment_of
+from railhead.fabric.kinds import FABRICS
 from railhead.model.cluster import Cluster, Pool, RuntimeConfig
-from railhead.resolve.wiring import NETWORKS_NAMESPACE, Wiring, qualified, quantities, wiring
+from railhead.resolve.wiring import Wiring, quantities, wiring
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +115,9 @@ def _networks(cluster: Cluster, wired: Wiring) -> tuple[contract.Network, ...]:
             name=rail.network, namespace=namespace, rail=rail.rail, interface=rail.interface
         )
         for namespace in (
-            (NETWORKS_NAMESPACE,) if qualified(cluster.fabric) else cluster.namespaces
+            (cluster.fabric.networks_namespace,)
+            if cluster.fabric.networks_namespace is not None
+            else cluster.namespaces
         )
         for rail in wired.rails
     )
@@ -136,7 +138,7 @@ def _node_pool(cluster: Cluster, pool: Pool) -> contract.NodePool:
         architecture=machine.architecture,
         nics=len(machine.nics),
         line_rate_gbps=machine.line_rate_gbps,
-        hcas=tuple(getattr(cluster.fabric, "hcas", None) or machine.hcas),
+        hcas=cluster.fabric.nccl_hcas(machine) or machine.hcas,
         nvlink_domain=machine.nvlink_domain,
     )
 
@@ -144,7 +146,7 @@ def _node_pool(cluster: Cluster, pool: Pool) -> contract.NodePool:
 def _reasons(cluster: Cluster, environment: Mapping[str, str]) -> dict[str, str]:
     """Why each variable is set: the catalogue's words, or that the stack says so."""
     machine = cluster.pools[0].instance_type
-    known = {v.name: v.reason for v in environment_of(cluster.fabric.kind, machine)}
+    known = {v.name: v.reason for v in FABRICS[cluster.fabric.kind].environment_on(machine)}
     own = "set by the stack's own `fabric`"
     return {
         name: own if name in cluster.fabric.environment else known.get(name, own)

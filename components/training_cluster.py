@@ -14,7 +14,8 @@ from components.controllers.charts import Resources
 from components.controllers.jobset import JobSet, JobSetArgs
 from components.controllers.kueue import Kueue, KueueArgs
 from components.controllers.trainer import Trainer, TrainerArgs
-from components.fabric.fabric import Fabric, FabricArgs
+from components.fabric.fabric import Fabric
+from components.fabric.objects import FabricArgs
 from components.guards.guards import Guards, GuardsArgs
 from components.guards.node_gate import NodeGate, NodeGateArgs
 from components.namespaces.researchers import Researchers, ResearchersArgs

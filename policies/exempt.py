@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from policies.plan import UNKNOWN, Planned, Pod, containers
-from railhead.fabric.rows import MODES
+from railhead.fabric.kinds import FABRICS
+from railhead.fabric.modes import MODES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +46,9 @@ class Exemption:
     reason: str
 
 
+# Fabrics whose vendor puts a plugin on nodes.
+_PLUGINS = "|".join(sorted(f.name for f in FABRICS.values() if f.plugin))
+
 EXEMPTIONS: tuple[Exemption, ...] = (
     Exemption(
         kind="DaemonSet",
@@ -58,7 +62,7 @@ EXEMPTIONS: tuple[Exemption, ...] = (
     Exemption(
         kind="DaemonSet",
         namespace="kube-system",
-        name=r"railhead-(tcpx|tcpxo|gcp-rdma)-installer|railhead-device-injector",
+        name=f"railhead-({_PLUGINS})-installer|railhead-device-injector",
         flags=frozenset({"hostNetwork", "hostPID", "privileged"}),
         paths=None,
         reason="Google's own installers load modules and put the plugin on the node",

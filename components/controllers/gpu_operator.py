@@ -12,7 +12,6 @@ import pulumi_kubernetes as kubernetes
 from components.controllers import charts
 from components.fabric.fleet import patience, tolerations
 from railhead.catalog.versions import Controller
-from railhead.fabric.config import RailedFabric
 from railhead.model.cluster import Cluster
 from railhead.model.gpu import GpuOperatorConfig
 
@@ -33,7 +32,7 @@ class GpuOperatorArgs:
 
 def nfd_owner(cluster: Cluster) -> str:
     """Who runs Node Feature Discovery: exactly one of the operators, or the cluster itself."""
-    network = cluster.fabric.network_operator if isinstance(cluster.fabric, RailedFabric) else None
+    network = cluster.fabric.nic_operator
     if network is not None:
         return "network-operator" if network.nfd == "operator" else "existing"
     if cluster.gpu_operator is not None and cluster.gpu_operator.nfd == "operator":
@@ -43,9 +42,8 @@ def nfd_owner(cluster: Cluster) -> str:
 
 def values(cluster: Cluster, config: GpuOperatorConfig) -> dict[str, Any]:
     """Values of the chart; what is not said is the chart's."""
-    fabric = cluster.fabric
-    network = fabric.network_operator if isinstance(fabric, RailedFabric) else None
-    operator_ofed = network is not None and network.ofed is not None
+    network = cluster.fabric.nic_operator
+    operator_ofed = network is not None and network.loads_driver
     driver: dict[str, Any] = {"enabled": config.driver == "operator"}
     if config.driver == "operator":
         driver |= {

@@ -14,20 +14,25 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 
 from components.fabric.fleet import patience
-from railhead.fabric.gke_plugins import DEVICE_INJECTOR, GKE_PLUGINS, PAUSE, GkePlugin
-from railhead.fabric.rows import ModeName
+from components.fabric.objects import FabricArgs, Objects
+from railhead.catalog.versions import PARTS
+from railhead.fabric.gke import GkeFabric as Section
+from railhead.fabric.kinds import FABRICS
+from railhead.fabric.plugin import NodePlugin
 from railhead.model.cluster import Cluster
 
 NAMESPACE = "kube-system"
 _PRIVILEGED = {"privileged": True}
+#: Gives containers the devices that an annotation of their pod lists.
+DEVICE_INJECTOR, PAUSE = PARTS["nri-device-injector"].images
 
 
 @dataclass(frozen=True, kw_only=True)
 class GkeFabricArgs:
-    """Arguments of :class:`GkeFabric`; ``mode`` has a row in the catalogue's plugins."""
+    """Arguments of :class:`GkeFabric`."""
 
     cluster: Cluster
-    mode: ModeName
+    plugin: NodePlugin
     after: Sequence[pulumi.Resource] = ()
 
 
@@ -56,7 +61,7 @@ def _daemon_set(name: str, pod: dict[str, Any], affinity: list[dict[str, Any]]) 
     }
 
 
-def installer(mode: ModeName, plugin: GkePlugin) -> dict[str, Any]:
+def installer(plugin: NodePlugin) -> dict[str, Any]:
     """The DaemonSet's spec that puts a plugin on its nodes."""
     volumes = [
         {"name": f"host-{index}", "hostPath": {"path": host, "type": "DirectoryOrCreate"}}
@@ -101,7 +106,7 @@ def installer(mode: ModeName, plugin: GkePlugin) -> dict[str, Any]:
             "values": list(plugin.accelerators),
         }
     ]
-    return _daemon_set(f"railhead-{mode.value}-installer", pod, on)
+    return _daemon_set(f"railhead-{plugin.name}-installer", pod, on)
 
 
 def injector() -> dict[str, Any]:
@@ -131,17 +136,14 @@ def injector() -> dict[str, Any]:
 
 
 class GkeFabric(pulumi.ComponentResource):
-    """The DaemonSets of a mode."""
+    """The DaemonSets of a fabric's plugin."""
 
     def __init__(
         self, name: str, args: GkeFabricArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("railhead:index:GkeFabric", name, None, opts)
-        plugin = GKE_PLUGINS[args.mode]
-        found: dict[str, Any] = {
-            f"railhead-{args.mode.value}-installer": installer(args.mode, plugin)
-        }
-        if plugin.injector:
+        found: dict[str, Any] = {f"railhead-{args.plugin.name}-installer": installer(args.plugin)}
+        if args.plugin.injector:
             found["railhead-device-injector"] = injector()
         for daemon_set, spec in found.items():
             kubernetes.apps.v1.DaemonSet(
@@ -155,3 +157,34 @@ class GkeFabric(pulumi.ComponentResource):
                 opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
             )
         self.register_outputs({"daemon_sets": list(found)})
+
+
+def installed(
+    name: str,
+    cluster: Cluster,
+    install: bool,
+    after: Sequence[pulumi.Resource],
+    opts: pulumi.ResourceOptions,
+) -> list[pulumi.Resource]:
+    """The plugin of the cluster's fabric, where it has one and the stack installs it."""
+    plugin = FABRICS[cluster.fabric.kind].plugin
+    if plugin is None or not install:
+        return []
+    args = GkeFabricArgs(cluster=cluster, plugin=plugin, after=after)
+    return [GkeFabric(f"{name}-gke", args, opts=opts)]
+
+
+class GkeObjects(Objects):
+    """Google's plugin; the platform makes the networks."""
+
+    def after_gpus(
+        self,
+        name: str,
+        args: FabricArgs,
+        after: Sequence[pulumi.Resource],
+        opts: pulumi.ResourceOptions,
+    ) -> list[pulumi.Resource]:
+        """The installer, and the injector where its daemon needs one."""
+        fabric = args.cluster.fabric
+        install = isinstance(fabric, Section) and fabric.install
+        return installed(name, args.cluster, install, after, opts)

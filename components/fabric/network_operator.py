@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,20 +13,8 @@ from components.controllers import charts
 from components.controllers.gpu_operator import nfd_owner
 from components.fabric.fleet import affinity, patience, tolerations
 from railhead.catalog.versions import Controller
-from railhead.fabric.config import (
-    HostDeviceFabric,
-    IpoibFabric,
-    NetworkOperatorConfig,
-    NvIpam,
-    OfedConfig,
-    RailedFabric,
-    RdmaSharedFabric,
-    SriovIbFabric,
-    SriovRoceFabric,
-)
-from railhead.fabric.rows import MODES
+from railhead.fabric.railed import NetworkOperatorConfig, NvIpam, OfedConfig, RailedFabric
 from railhead.model.cluster import Cluster
-from railhead.resolve.wiring import DEVICE_PREFIX, resource_of
 
 API_VERSION = "mellanox.com/v1alpha1"
 # The operator takes one policy of this name and ignores any other.
@@ -39,78 +26,65 @@ TRAINING_PODS = "kueue.x-k8s.io/podset"
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkOperatorArgs:
-    """Arguments of :class:`NetworkOperator`."""
+    """Arguments of :class:`NetworkOperator`; ``values`` and ``policy`` are what the mode adds."""
 
     cluster: Cluster
     fabric: RailedFabric
     config: NetworkOperatorConfig
     operator: Controller
+    values: Mapping[str, Any]
+    policy: Mapping[str, Any]
     after: Sequence[pulumi.Resource] = ()
 
 
-def values(cluster: Cluster, fabric: RailedFabric, operator: Controller) -> dict[str, Any]:
+def values(cluster: Cluster, of_mode: Mapping[str, Any]) -> dict[str, Any]:
     """Values of the chart; what is not said is the chart's."""
-    found: dict[str, Any] = {
+    common: dict[str, Any] = {
         "upgradeCRDs": True,
         "nfd": {
             "enabled": nfd_owner(cluster) == "network-operator",
             "deployNodeFeatureRules": True,
         },
-        "sriovNetworkOperator": {"enabled": "sriov" in MODES[fabric.mode].operators},
+        "sriovNetworkOperator": {"enabled": False},
         "node-feature-discovery": {"worker": {"tolerations": tolerations(cluster)}},
     }
-    if "sriov" in MODES[fabric.mode].operators:
-        found["sriov-network-operator"] = {
-            "operator": {"resourcePrefix": DEVICE_PREFIX},
-            # The stack writes it, so that what it says and when it goes are the stack's.
-            "sriovOperatorConfig": {"deploy": False},
-        }
-    if isinstance(fabric, (SriovRoceFabric, SriovIbFabric)) and (
-        fabric.sriov.rdma_mode == "exclusive"
-    ):
-        # The one plugin that the chart leaves out: without it no RDMA device follows its interface.
-        rdma_cni = operator.operands["rdma-cni"].reference
-        found["sriov-network-operator"]["images"] = {"rdmaCni": rdma_cni}
-    return found
+    return common | dict(of_mode)
 
 
 def policy(
-    cluster: Cluster, fabric: RailedFabric, config: NetworkOperatorConfig, operator: Controller
+    cluster: Cluster,
+    fabric: RailedFabric,
+    config: NetworkOperatorConfig,
+    operator: Controller,
+    of_mode: Mapping[str, Any],
 ) -> dict[str, Any]:
     """The NicClusterPolicy's spec."""
+    own = dict(of_mode)
+    networks = {
+        "multus": image(operator, "multus-cni"),
+        "cniPlugins": image(operator, "plugins"),
+    } | own.pop("secondaryNetwork", {})
     spec: dict[str, Any] = {
         "nodeAffinity": affinity(cluster),
         "tolerations": tolerations(cluster),
-        "secondaryNetwork": {
-            "multus": _image(operator, "multus-cni"),
-            "cniPlugins": _image(operator, "plugins"),
-        },
+        "secondaryNetwork": networks,
     }
-    if isinstance(fabric, IpoibFabric):
-        spec["secondaryNetwork"]["ipoib"] = _image(operator, "ipoib-cni")
     if isinstance(fabric.ipam, NvIpam):
-        spec["nvIpam"] = _image(operator, "nvidia-k8s-ipam") | {"enableWebhook": False}
+        spec["nvIpam"] = image(operator, "nvidia-k8s-ipam") | {"enableWebhook": False}
     if config.ofed is not None:
         spec["ofedDriver"] = _ofed(config.ofed, operator)
-    if isinstance(fabric, (RdmaSharedFabric, IpoibFabric)):
-        spec["rdmaSharedDevicePlugin"] = _image(operator, "k8s-rdma-shared-dev-plugin") | {
-            "config": json.dumps(shared_devices(fabric), sort_keys=True)
-        }
-    if isinstance(fabric, HostDeviceFabric) and fabric.resources:
-        spec["sriovDevicePlugin"] = _image(operator, "sriov-network-device-plugin") | {
-            "config": json.dumps(host_devices(fabric), sort_keys=True)
-        }
-    return spec
+    return spec | own
 
 
-def _image(operator: Controller, operand: str) -> dict[str, Any]:
+def image(operator: Controller, operand: str) -> dict[str, Any]:
+    """An operand as the policy names images."""
     image = operator.operands[operand]
     repository, _, name = image.repository.rpartition("/")
     return {"image": name, "repository": repository, "version": image.tag}
 
 
 def _ofed(config: OfedConfig, operator: Controller) -> dict[str, Any]:
-    driver = _image(operator, "doca-driver")
+    driver = image(operator, "doca-driver")
     if config.version is not None:
         driver["version"] = config.version
     rolling = config.upgrade == "rolling"
@@ -137,40 +111,6 @@ def _ofed(config: OfedConfig, operator: Controller) -> dict[str, Any]:
     }
 
 
-def shared_devices(fabric: RdmaSharedFabric | IpoibFabric) -> dict[str, Any]:
-    """The RDMA shared device plugin's own configuration: one resource over every rail's HCA."""
-    prefix, _, name = fabric.resource.partition("/")
-    selectors: dict[str, Any] = (
-        {"ifNames": [rail.master for rail in fabric.rails]}
-        if fabric.rails
-        else {"vendors": [MELLANOX], "linkTypes": ["infiniband"]}
-    )
-    return {
-        "configList": [
-            {
-                "resourcePrefix": prefix,
-                "resourceName": name,
-                "rdmaHcaMax": fabric.shares,
-                "selectors": selectors,
-            }
-        ]
-    }
-
-
-def host_devices(fabric: HostDeviceFabric) -> dict[str, Any]:
-    """The SR-IOV device plugin's own configuration: one resource a rail, the NIC itself."""
-    return {
-        "resourceList": [
-            {
-                "resourcePrefix": DEVICE_PREFIX,
-                "resourceName": resource_of(rail),
-                "selectors": {"pfNames": list(rail.pf_names), "isRdma": True},
-            }
-            for rail in fabric.rails
-        ]
-    }
-
-
 class NetworkOperator(pulumi.ComponentResource):
     """The operator's release and its policy; depend on it to have drivers and CNI on nodes."""
 
@@ -191,7 +131,7 @@ class NetworkOperator(pulumi.ComponentResource):
         self.release = charts.release(
             f"{name}-release",
             args.operator,
-            values(args.cluster, args.fabric, args.operator),
+            values(args.cluster, args.values),
             pulumi.ResourceOptions(parent=self, depends_on=[*args.after, namespace]),
             timeout=seconds,
         )
@@ -207,7 +147,7 @@ class NetworkOperator(pulumi.ComponentResource):
                     "pulumi.com/timeoutSeconds": str(seconds),
                 },
             },
-            spec=policy(args.cluster, args.fabric, args.config, args.operator),
+            spec=policy(args.cluster, args.fabric, args.config, args.operator, args.policy),
             opts=pulumi.ResourceOptions(
                 parent=self,
                 depends_on=[self.release],

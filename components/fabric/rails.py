@@ -7,8 +7,7 @@ pods of every training namespace name them with it.
 from __future__ import annotations
 
 import ipaddress
-import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,47 +15,36 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 
 from components.controllers import charts
-from components.fabric import cni, network_operator, sriov
 from railhead.catalog.machines import MACHINES
-from railhead.fabric.config import (
-    AnyRail,
-    DeviceRail,
-    HostDeviceFabric,
-    IpoibFabric,
-    NvIpam,
-    Rail,
-    RailedFabric,
-    SriovIbFabric,
-    SriovRoceFabric,
-)
-from railhead.fabric.rows import MODES
+from railhead.fabric.mode import NETWORKS_NAMESPACE
+from railhead.fabric.railed import Addresses, NvIpam, RailedFabric
 from railhead.model.cluster import Cluster
-from railhead.resolve.wiring import NETWORKS_NAMESPACE, resource_of
 
 IPAM_API_VERSION = "nv-ipam.nvidia.com/v1alpha1"
 
 
 @dataclass(frozen=True, kw_only=True)
 class RailsArgs:
-    """Arguments of :class:`Rails`; ``operator_namespace`` is where nv-ipam looks for pools."""
+    """Arguments of :class:`Rails`.
+
+    ``operator_namespace`` is where nv-ipam looks for pools, ``networks`` the object that makes each
+    rail's network: API version, kind, metadata and spec.
+    """
 
     cluster: Cluster
     fabric: RailedFabric
     operator_namespace: str
+    networks: Mapping[str, Mapping[str, Any]]
     after: Sequence[pulumi.Resource] = ()
 
 
-def pods_per_node(cluster: Cluster, fabric: RailedFabric) -> int:
+def pods_per_node(cluster: Cluster) -> int:
     """Training pods that a node may run at once, the largest of the pools."""
     most = max(MACHINES[pool.instance_type].gpus for pool in cluster.pools)
-    if isinstance(fabric, (SriovRoceFabric, SriovIbFabric)):
-        most = min(most, fabric.sriov.vfs)
-    if isinstance(fabric, HostDeviceFabric):
-        most = 1
-    return fabric.pods_per_node or most
+    return cluster.fabric.pods_at_once(most)
 
 
-def address_pool(rail: AnyRail, fabric: RailedFabric, pods: int) -> tuple[str, dict[str, Any]]:
+def address_pool(rail: Addresses, fabric: RailedFabric, pods: int) -> tuple[str, dict[str, Any]]:
     """(kind, spec) of a rail's pool for nv-ipam; each node gets room for ``pods`` pods.
 
     Raises:
@@ -84,44 +72,13 @@ def address_pool(rail: AnyRail, fabric: RailedFabric, pods: int) -> tuple[str, d
     return "IPPool", spec | {"subnet": rail.subnet, "perNodeBlockSize": each}
 
 
-def _outside(rail: AnyRail) -> list[dict[str, str]]:
+def _outside(rail: Addresses) -> list[dict[str, str]]:
     """The end of the subnet that is the nodes', as exclusions; blocks are cut from its start."""
     if rail.range_end is None:
         return []
     after = ipaddress.ip_address(rail.range_end) + 1
     last = ipaddress.ip_network(str(rail.subnet)).broadcast_address - 1
     return [{"startIP": str(after), "endIP": str(last)}] if int(after) <= int(last) else []
-
-
-def network(rail: AnyRail, fabric: RailedFabric, operator_namespace: str) -> dict[str, Any]:
-    """The object that makes a rail's network: API version, kind, metadata and spec."""
-    spec: dict[str, Any] = {"networkNamespace": NETWORKS_NAMESPACE}
-    addresses = cni.ipam(rail, fabric)
-    chained = cni.meta_plugins(rail, fabric)
-    if chained and not isinstance(fabric, IpoibFabric):
-        spec["metaPlugins"] = chained
-    if addresses:
-        spec["ipam"] = json.dumps(addresses, sort_keys=True)
-    mellanox = {"apiVersion": network_operator.API_VERSION, "metadata": {"name": rail.name}}
-    if isinstance(fabric, (SriovRoceFabric, SriovIbFabric)):
-        kind = "SriovIBNetwork" if isinstance(fabric, SriovIbFabric) else "SriovNetwork"
-        return {
-            "apiVersion": sriov.API_VERSION,
-            "kind": kind,
-            # These are the operator's own namespace's.
-            "metadata": {"name": rail.name, "namespace": operator_namespace},
-            "spec": spec | {"resourceName": resource_of(rail), "linkState": "enable"},
-        }
-    if isinstance(rail, Rail) and isinstance(fabric, IpoibFabric):
-        return mellanox | {"kind": "IPoIBNetwork", "spec": spec | {"master": rail.master}}
-    if isinstance(rail, Rail):
-        mtu = cni.mtu_of(fabric)
-        macvlan = spec | {"master": rail.master, "mode": "bridge"} | ({"mtu": mtu} if mtu else {})
-        return mellanox | {"kind": "MacvlanNetwork", "spec": macvlan}
-    if isinstance(rail, DeviceRail):
-        device = spec | {"resourceName": resource_of(rail)}
-        return mellanox | {"kind": "HostDeviceNetwork", "spec": device}
-    raise TypeError(f"no network object for {fabric.mode!r}")
 
 
 class Rails(pulumi.ComponentResource):
@@ -137,8 +94,8 @@ class Rails(pulumi.ComponentResource):
             NETWORKS_NAMESPACE,
             pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
         )
-        pods = pods_per_node(args.cluster, fabric)
-        for rail in fabric.rails:
+        pods = pods_per_node(args.cluster)
+        for rail in fabric.lanes:
             before: list[pulumi.Resource] = [*args.after, namespace]
             if rail.subnet is not None and isinstance(fabric.ipam, NvIpam):
                 kind, spec = address_pool(rail, fabric, pods)
@@ -152,7 +109,7 @@ class Rails(pulumi.ComponentResource):
                         opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
                     )
                 )
-            made = network(rail, fabric, args.operator_namespace)
+            made = args.networks[rail.name]
             kubernetes.apiextensions.CustomResource(
                 f"{name}-{rail.name}",
                 api_version=made["apiVersion"],
@@ -162,5 +119,5 @@ class Rails(pulumi.ComponentResource):
                 opts=pulumi.ResourceOptions(parent=self, depends_on=before),
             )
         self.register_outputs(
-            {"networks": [rail.name for rail in fabric.rails], "mode": MODES[fabric.mode].name}
+            {"networks": [rail.name for rail in fabric.lanes], "mode": fabric.mode}
         )

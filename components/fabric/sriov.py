@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from components.fabric.cni import mtu_of
 from components.fabric.fleet import LABEL_MOFED_WAIT, patience
-from railhead.fabric.config import FunctionRail, IbFunctionRail, SriovIbFabric, SriovRoceFabric
+from components.fabric.objects import FabricArgs
+from components.fabric.railed import RailedObjects, network_spec
+from railhead.catalog.versions import Controller
+from railhead.fabric.railed import DEVICE_PREFIX, NicRail
+from railhead.fabric.sriov import SriovFabric
 from railhead.model.cluster import Cluster, Pool
-from railhead.resolve.wiring import resource_of
 
 API_VERSION = "sriovnetwork.openshift.io/v1"
 # The operator reads one configuration of this name.
@@ -25,12 +27,12 @@ class SriovArgs:
     """Arguments of :class:`Sriov`; ``namespace`` is the operator's."""
 
     cluster: Cluster
-    fabric: SriovRoceFabric | SriovIbFabric
+    fabric: SriovFabric
     namespace: str
     after: Sequence[pulumi.Resource] = ()
 
 
-def operator_config(fabric: SriovRoceFabric | SriovIbFabric) -> dict[str, Any]:
+def operator_config(fabric: SriovFabric) -> dict[str, Any]:
     """SriovOperatorConfig: no webhooks of its own, and no drain of a node that trains."""
     return {
         "enableInjector": False,
@@ -44,13 +46,13 @@ def operator_config(fabric: SriovRoceFabric | SriovIbFabric) -> dict[str, Any]:
     }
 
 
-def _drivers_loaded(fabric: SriovRoceFabric | SriovIbFabric) -> dict[str, str]:
+def _drivers_loaded(fabric: SriovFabric) -> dict[str, str]:
     """The label that nodes get once the operator's own driver is loaded; empty with the host's."""
     operator = fabric.network_operator
     return {LABEL_MOFED_WAIT: "false"} if operator and operator.ofed else {}
 
 
-def pool_config(pool: Pool, fabric: SriovRoceFabric | SriovIbFabric) -> dict[str, Any]:
+def pool_config(pool: Pool, fabric: SriovFabric) -> dict[str, Any]:
     """SriovNetworkPoolConfig: how many nodes change at once, and whose RDMA devices are."""
     return {
         "nodeSelector": {"matchLabels": dict(pool.node_selector)},
@@ -59,22 +61,20 @@ def pool_config(pool: Pool, fabric: SriovRoceFabric | SriovIbFabric) -> dict[str
     }
 
 
-def node_policy(
-    pool: Pool, rail: FunctionRail | IbFunctionRail, fabric: SriovRoceFabric | SriovIbFabric
-) -> dict[str, Any]:
+def node_policy(pool: Pool, rail: NicRail, fabric: SriovFabric) -> dict[str, Any]:
     """SriovNetworkNodePolicy: the virtual functions of one rail's NIC on one pool's nodes."""
     spec: dict[str, Any] = {
-        "resourceName": resource_of(rail),
+        "resourceName": rail.short_resource,
         "nodeSelector": dict(pool.node_selector) | _drivers_loaded(fabric),
         "nicSelector": {"pfNames": list(rail.pf_names)},
         "numVfs": fabric.sriov.vfs,
         "priority": 90,
         "deviceType": "netdevice",
         "isRdma": True,
-        "linkType": "ib" if isinstance(fabric, SriovIbFabric) else "eth",
+        "linkType": fabric.link_type,
     }
-    if isinstance(fabric, SriovRoceFabric) and (mtu := mtu_of(fabric)):
-        spec["mtu"] = mtu
+    if fabric.link_type == "eth" and fabric.node_mtu:
+        spec["mtu"] = fabric.node_mtu
     return spec
 
 
@@ -134,3 +134,52 @@ class Sriov(pulumi.ComponentResource):
             for rail in args.fabric.rails
         ]
         self.register_outputs({"policies": [p.name for p in args.cluster.pools]})
+
+
+class SriovObjects(RailedObjects):
+    """Virtual functions on nodes, then a network a rail over them."""
+
+    def values(self, fabric: SriovFabric, operator: Controller) -> Mapping[str, Any]:
+        """The SR-IOV operator, with the stack's own configuration in place of the chart's."""
+        own: dict[str, Any] = {
+            "operator": {"resourcePrefix": DEVICE_PREFIX},
+            # The stack writes it, so that what it says and when it goes are the stack's.
+            "sriovOperatorConfig": {"deploy": False},
+        }
+        if fabric.sriov.rdma_mode == "exclusive":
+            # Without it no RDMA device follows its interface.
+            own["images"] = {"rdmaCni": operator.operands["rdma-cni"].reference}
+        return {"sriovNetworkOperator": {"enabled": True}, "sriov-network-operator": own}
+
+    def devices(
+        self,
+        name: str,
+        args: FabricArgs,
+        namespace: str,
+        after: list[pulumi.Resource],
+        opts: pulumi.ResourceOptions,
+    ) -> list[pulumi.Resource]:
+        """The operator's policies."""
+        fabric = args.cluster.fabric
+        if not isinstance(fabric, SriovFabric):
+            return []
+        wanted = SriovArgs(cluster=args.cluster, fabric=fabric, namespace=namespace, after=after)
+        return [Sriov(f"{name}-sriov", wanted, opts=opts)]
+
+    def chained(
+        self, rail: NicRail, fabric: SriovFabric, *, shared_wire: bool
+    ) -> list[dict[str, Any]]:
+        """The RDMA device follows its interface into the pod, and leaves the node's sight."""
+        rdma = [{"type": "rdma"}] if fabric.sriov.rdma_mode == "exclusive" else []
+        return [*super().chained(rail, fabric, shared_wire=shared_wire), *rdma]
+
+    def network(self, rail: NicRail, fabric: SriovFabric, namespace: str) -> dict[str, Any]:
+        """SriovNetwork or SriovIBNetwork, which are the operator's own namespace's."""
+        chained = self.chained(rail, fabric, shared_wire=len(fabric.rails) > 1)
+        own = {"resourceName": rail.short_resource, "linkState": "enable"}
+        return {
+            "apiVersion": API_VERSION,
+            "kind": fabric.network_kind,
+            "metadata": {"name": rail.name, "namespace": namespace},
+            "spec": network_spec(rail, fabric, chained) | own,
+        }

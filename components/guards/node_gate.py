@@ -18,15 +18,9 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 
 import railhead
-from components.fabric.cni import mtu_of
-from railhead.catalog.machines import MACHINES, Machine
-from railhead.fabric.config import AnyFabric, IpoibFabric, RailedFabric, RdmaSharedFabric, rails_of
-from railhead.fabric.gate import DRIVERS, GATE_IMAGE, MOVING_MODES
-from railhead.fabric.rows import FABRICS
-from railhead.gate.expectation import Expectation, Interface, Qos
-from railhead.gate.state import ANNOTATION, LABEL, READY
+from railhead.gate.state import ANNOTATION, LABEL
 from railhead.model.cluster import Cluster, Pool
-from railhead.resolve.wiring import wiring
+from railhead.resolve.gate import GATE_IMAGE, expectation, gated
 
 NAMESPACE = "railhead-gate"
 ACCOUNT = "railhead-gate"
@@ -43,69 +37,6 @@ class NodeGateArgs:
 
     cluster: Cluster
     after: Sequence[pulumi.Resource] = ()
-
-
-def gated(cluster: Cluster) -> bool:
-    """Whether nodes must prove anything: where there is a fabric beside the pod network."""
-    return cluster.gate.enabled and cluster.fabric.mode != "none"
-
-
-def gate_labels(cluster: Cluster) -> dict[str, str]:
-    """What a node's labels must say for jobs to be placed on it, besides its pool's."""
-    return {LABEL: READY} if gated(cluster) else {}
-
-
-def expectation(cluster: Cluster, pool: Pool) -> Expectation:
-    """What a pool's nodes must prove, from instance type, fabric and the site's own settings.
-
-    A machine whose GPUs have no memory is a stand-in, such as the lab's: its rails and resources
-    are real, its RDMA is not there.
-    """
-    fabric, machine = cluster.fabric, MACHINES[pool.instance_type]
-    row = FABRICS[fabric.kind]
-    verbs = row.rdma and machine.gpu_memory_gib > 0
-    wanted = cluster.gate.gpudirect
-    rate = min((nic.rate_gbps for nic in machine.nics), default=0)
-    moving = fabric.mode in MOVING_MODES
-    return Expectation(
-        fabric=f"{fabric.kind} in mode {fabric.mode}",
-        nics=len(machine.nics) if verbs else 0,
-        devices=_hcas(fabric, machine) if verbs else (),
-        interfaces=_interfaces(fabric),
-        driver=DRIVERS.get(fabric.kind),
-        link_layer=row.link_layer if verbs else None,
-        rate_gbps=rate if verbs and row.link_layer else 0,
-        verbs=verbs,
-        gpudirect=wanted if verbs and wanted != "none" else None,
-        qos=_qos(cluster) if verbs and row.qos and not moving else None,
-        resources=dict(wiring(cluster, pool).devices),
-        movable=moving,
-    )
-
-
-def _hcas(fabric: AnyFabric, machine: Machine) -> tuple[str, ...]:
-    """The RDMA devices by name, in modes in which pods share the nodes' own."""
-    if isinstance(fabric, (RdmaSharedFabric, IpoibFabric)):
-        return fabric.hcas or machine.hcas
-    return ()
-
-
-def _interfaces(fabric: AnyFabric) -> tuple[Interface, ...]:
-    """The nodes' interfaces that rails hang on."""
-    found: dict[str, None] = {}
-    for rail in rails_of(fabric):
-        for name in getattr(rail, "pf_names", None) or (getattr(rail, "master", None),):
-            if name is not None:
-                found[name] = None
-    mtu = (mtu_of(fabric) or 0) if isinstance(fabric, RailedFabric) else 0
-    return tuple(Interface(name=name, mtu=mtu) for name in found)
-
-
-def _qos(cluster: Cluster) -> Qos | None:
-    site = cluster.gate
-    if not site.lossless:
-        return None
-    return Qos(priority=site.priority, trust_dscp=site.trust_dscp, ecn=site.ecn)
 
 
 def program() -> dict[str, str]:

@@ -9,12 +9,11 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from components.fabric.dranet import device_class
-from components.runtimes import wiring_of
+from components.runtimes import gpus_of
 from railhead.catalog.machines import MACHINES
-from railhead.fabric.config import DranetFabric
+from railhead.fabric.mode import NicClaim
 from railhead.model.cluster import Cluster
-from railhead.resolve.wiring import claim_of, wiring
+from railhead.resolve.wiring import claim_of, share
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,29 +27,27 @@ class ClaimsArgs:
 
 def templates(cluster: Cluster) -> dict[str, dict[str, Any]]:
     """Name -> spec of every ResourceClaimTemplate that a runtime, or a whole node, asks for."""
-    sizes: dict[str, int] = {}
-    for pool in cluster.pools:
-        machine = MACHINES[pool.instance_type]
-        for gpus in range(1, machine.gpus + 1):
-            nics = max(1, len(machine.nics) * gpus // machine.gpus)
-            if (name := claim_of(cluster, nics)) is not None:
-                sizes[name] = nics
-    wanted = {wiring_of(cluster, runtime).claim for runtime in cluster.runtimes}
-    wanted |= {wiring(cluster, pool).claim for pool in cluster.pools}
-    return {
-        name: _template(cluster, nics) for name, nics in sorted(sizes.items()) if name in wanted
-    }
+    asked = cluster.fabric.nic_claim()
+    if asked is None:
+        return {}
+    wanted: list[tuple[str, int | None]] = [
+        (runtime.pool, gpus_of(cluster, runtime)) for runtime in cluster.runtimes
+    ]
+    wanted += [(pool.name, None) for pool in cluster.pools]
+    machines = {pool.name: MACHINES[pool.instance_type] for pool in cluster.pools}
+    sizes = sorted({share(machines[pool], gpus) for pool, gpus in wanted})
+    found = {str(claim_of(cluster, nics)): _template(asked, nics) for nics in sizes}
+    return dict(sorted(found.items()))
 
 
-def _template(cluster: Cluster, nics: int) -> dict[str, Any]:
+def _template(asked: NicClaim, nics: int) -> dict[str, Any]:
     request: dict[str, Any] = {
-        "deviceClassName": device_class(cluster),
+        "deviceClassName": asked.device_class,
         "allocationMode": "ExactCount",
         "count": nics,
     }
-    fabric = cluster.fabric
-    if isinstance(fabric, DranetFabric) and fabric.selector is not None:
-        request["selectors"] = [{"cel": {"expression": fabric.selector}}]
+    if asked.selector is not None:
+        request["selectors"] = [{"cel": {"expression": asked.selector}}]
     return {"spec": {"devices": {"requests": [{"name": "nics", "exactly": request}]}}}
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from railhead.fabric.rows import FABRICS, MODES, environment_of
+from railhead.fabric.kinds import FABRICS
 from railhead.model.cluster import Cluster
 from railhead.resolve.pods import PROFILE
 from railhead.resolve.wiring import wiring
@@ -51,13 +51,13 @@ def profile(cluster: Cluster) -> dict[str, str]:
 
 def _reasons(cluster: Cluster, common: dict[str, str]) -> str:
     fabric = FABRICS[cluster.fabric.kind]
-    mode = MODES[cluster.fabric.mode]
+    mode = cluster.fabric.row
     rows = {
         variable.name: variable
         for pool in cluster.pools
-        for variable in environment_of(fabric.name, pool.instance_type)
+        for variable in fabric.environment_on(pool.instance_type)
     }
-    lines = [f"Fabric {fabric.name}, mode {mode.name.value}: {mode.summary}.", "", "Set:"]
+    lines = [f"Fabric {fabric.name}, mode {mode.name}: {mode.summary}.", "", "Set:"]
     for name, value in sorted(common.items()):
         row = rows.get(name)
         reason = f"{row.reason} [{row.source}]" if row else "the stack's own, fabric.environment"

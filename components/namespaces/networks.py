@@ -9,15 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from components.fabric import cni
-from railhead.fabric.config import RailedFabric
+from components.fabric.objects import objects_of
 from railhead.model.cluster import Cluster
-from railhead.resolve.wiring import qualified
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,18 +26,6 @@ class RailNetworksArgs:
     after: Sequence[pulumi.Resource] = ()
 
 
-def configurations(cluster: Cluster) -> dict[str, dict[str, Any]]:
-    """Rail -> its network's CNI configuration, for networks that the stack writes itself."""
-    fabric = cluster.fabric
-    if not isinstance(fabric, RailedFabric) or qualified(fabric):
-        return {}
-    # The lab's rails are bridges of their own, and a sandbox's sysctls are often read-only.
-    shared_wire = len(fabric.rails) > 1 and cluster.platform.kind != "lab"
-    return {
-        rail.name: cni.configuration(rail, fabric, shared_wire=shared_wire) for rail in fabric.rails
-    }
-
-
 class RailNetworks(pulumi.ComponentResource):
     """The rails' NetworkAttachmentDefinitions in a namespace."""
 
@@ -50,8 +35,7 @@ class RailNetworks(pulumi.ComponentResource):
         self, name: str, args: RailNetworksArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("railhead:index:RailNetworks", name, None, opts)
-        found = configurations(args.cluster)
-        annotated = cni.resource_annotations(args.cluster.fabric)
+        found = objects_of(args.cluster.fabric).attachments(args.cluster)
         self.networks = [
             kubernetes.apiextensions.CustomResource(
                 f"{name}-{rail}",
@@ -60,11 +44,11 @@ class RailNetworks(pulumi.ComponentResource):
                 metadata={
                     "name": rail,
                     "namespace": args.namespace,
-                    **({"annotations": annotated[rail]} if rail in annotated else {}),
+                    **({"annotations": one["annotations"]} if one["annotations"] else {}),
                 },
-                spec={"config": json.dumps(configuration, sort_keys=True)},
+                spec={"config": json.dumps(one["config"], sort_keys=True)},
                 opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
             )
-            for rail, configuration in found.items()
+            for rail, one in found.items()
         ]
         self.register_outputs({"networks": list(found)})

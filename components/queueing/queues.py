@@ -14,7 +14,6 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from components.guards.node_gate import gate_labels
 from components.queueing.provisioning import (
     Provisioning,
     ProvisioningArgs,
@@ -23,6 +22,7 @@ from components.queueing.provisioning import (
 )
 from railhead.base.names import TRAINING_LABEL, versioned
 from railhead.model.cluster import Cluster, Pool
+from railhead.resolve.gate import gate_labels
 from railhead.resolve.wiring import quantities
 
 API_VERSION = "kueue.x-k8s.io/v1beta2"

@@ -106,7 +106,7 @@ class Machine:
         schedulable_memory_gib: the same for memory, in GiB.
         nics: interfaces of the training fabric.
         host_nics: all others that the machine's layout names, the primary one first.
-        fabrics: names of rows of :mod:`railhead.fabric.rows` that it can be wired to, besides
+        fabrics: names of rows of :mod:`railhead.fabric.kinds` that it can be wired to, besides
             plain ethernet.
         nvlink_domain: how many GPUs one NVLink domain has; more than ``gpus`` spans machines.
         limits: what matters for where and how it can be had, one sentence each.
@@ -135,6 +135,11 @@ class Machine:
     published: tuple[Measurement, ...] = ()
     gke: GkeMachine | None = None
     sources: Mapping[str, str]
+
+    @property
+    def stand_in(self) -> bool:
+        """Whether its GPUs are made up, as a lab's are."""
+        return self.gpu_memory_gib == 0
 
     @property
     def line_rate_gbps(self) -> int:

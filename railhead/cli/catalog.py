@@ -90,7 +90,8 @@ def _tables() -> dict[Kind, Mapping[str, Any]]:
     from railhead.catalog.accelerators import ACCELERATORS
     from railhead.catalog.machines import MACHINES
     from railhead.catalog.versions import ADDONS, COMBINATIONS, PARTS, PRODUCTION
-    from railhead.fabric.rows import FABRICS, MODES
+    from railhead.fabric.kinds import FABRICS
+    from railhead.fabric.modes import MODES
 
     controllers = (PRODUCTION.kueue, PRODUCTION.jobset, PRODUCTION.trainer)
     return {
@@ -216,16 +217,24 @@ def _accelerators(rows: Mapping[str, Any]) -> Table:
 
 
 def _fabrics(rows: Mapping[str, Any]) -> Table:
+    from railhead.fabric.modes import MODES
+
     table = _table("Fabrics", "name", "RDMA", "modes that bring it into pods")
     for name, row in rows.items():
-        table.add_row(name, "yes" if row.rdma else "no", ", ".join(sorted(row.modes)))
+        table.add_row(
+            name,
+            "yes" if row.rdma else "no",
+            ", ".join(sorted(m for m in MODES if name in MODES[m].fabrics)),
+        )
     return table
 
 
 def _modes(rows: Mapping[str, Any]) -> Table:
+    from railhead.platform.registry import platforms_of
+
     table = _table("Modes", "name", "fabrics", "platforms", "what it does")
     for name, row in rows.items():
-        fabrics, platforms = sorted(row.fabrics), sorted(row.platforms)
+        fabrics, platforms = sorted(row.fabrics), platforms_of(row)
         table.add_row(name, ", ".join(fabrics), ", ".join(platforms), row.summary)
     return table
 

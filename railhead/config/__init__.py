@@ -19,8 +19,8 @@ from pydantic_core import ErrorDetails
 
 from railhead.base.errors import InputError, did_you_mean
 from railhead.base.sections import read
+from railhead.config import site
 from railhead.config.checks import problems
-from railhead.fabric.checks import problems as fabric_problems
 from railhead.model.cluster import Cluster
 from railhead.platform.registry import CLUSTERS
 
@@ -83,8 +83,9 @@ def parse(raw: Any, *, where: str) -> Cluster:
             # Which fields a platform and its pools have cannot be told while its kind is not known.
             and not (model is Cluster and details["loc"][0] in ("platform", "pools"))
         )
-    found.extend(problems(read(model, raw) if cluster is None else cluster))
-    found.extend(fabric_problems(raw if isinstance(raw, dict) else {}))
+    known = read(model, raw) if cluster is None else cluster
+    found.extend(problems(known))
+    found.extend(site.problems(known))
     if cluster is None or found:
         lines = dict.fromkeys(
             f"{where}: {path}: {text}" if path else f"{where}: {text}" for path, text in found

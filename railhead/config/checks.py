@@ -14,6 +14,7 @@ from railhead.base.errors import did_you_mean
 from railhead.base.sections import Problem, knowing, taken, told, twice
 from railhead.catalog.machines import MACHINES
 from railhead.config import served
+from railhead.fabric.checks import UNIVERSAL
 from railhead.model.cluster import HOSTNAME_LEVEL, Cluster, Pool, RuntimeConfig
 from railhead.platform.aws import checks as checks_aws
 from railhead.platform.aws.model import AwsCluster
@@ -142,7 +143,7 @@ def _machines(cluster: Cluster) -> Iterator[Problem]:
 def _machines_fabric(cluster: Cluster) -> Iterator[Problem]:
     kind = cluster.fabric.kind
     for path, _, machine in knowing(cluster.pools, "pools", lambda p: MACHINES[p.instance_type]):
-        fabrics = machine.fabrics | {"ethernet"}
+        fabrics = machine.fabrics | UNIVERSAL
         if kind not in fabrics:
             yield (
                 f"{path}.instance_type",

@@ -6,23 +6,13 @@ from collections.abc import Iterator
 
 from railhead.base.sections import Problem
 from railhead.catalog.versions import COMBINATIONS
-from railhead.fabric.config import DranetFabric, EfaFabric
 from railhead.model.cluster import Cluster
 
 
 def addons(cluster: Cluster) -> list[str]:
     """Names of the catalogue's add-ons that a stack installs."""
-    fabric, found = cluster.fabric, []
-    if cluster.gpu_operator is not None:
-        found.append("gpu-operator")
-    if getattr(fabric, "network_operator", None) is not None:
-        found.append("network-operator")
-    if isinstance(fabric, EfaFabric) and fabric.install:
-        by_claim = fabric.allocation == "dra"
-        found.append("aws-dranet" if by_claim else "aws-efa-k8s-device-plugin")
-    if isinstance(fabric, DranetFabric) and fabric.driver == "install":
-        found.append("dranet")
-    return found
+    own = ["gpu-operator"] if cluster.gpu_operator is not None else []
+    return [*own, *cluster.fabric.addons()]
 
 
 def unserved(cluster: Cluster, minor: str) -> str:

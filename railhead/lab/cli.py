@@ -296,7 +296,7 @@ def _wanted(
     from pydantic import ValidationError
 
     from railhead.base.errors import did_you_mean
-    from railhead.fabric.rows import FABRICS
+    from railhead.fabric.kinds import FABRICS
     from railhead.lab.spec import LabSpec
 
     existing = lab.spec()

@@ -13,12 +13,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from railhead.base import paths
 from railhead.catalog.machines import MACHINES
-from railhead.fabric.rows import FABRICS
+from railhead.fabric.kinds import FABRICS
+from railhead.platform.lab.networks import NODE_NETWORK, POD_NETWORK, SERVICE_NETWORK
+
+__all__ = ["NODE_NETWORK", "POD_NETWORK", "SERVICE_NETWORK", "LabSpec"]
 
 CONTROL_ADDRESS = "10.210.0.1"
-NODE_NETWORK = "10.210.0.0/24"
-POD_NETWORK = "10.244.0.0/16"
-SERVICE_NETWORK = "10.96.0.0/16"
 API_SERVICE_ADDRESS = "10.96.0.1"
 DNS_SERVICE_ADDRESS = "10.96.0.10"
 CLUSTER_DOMAIN = "cluster.local"

@@ -26,7 +26,7 @@ from railhead.base.fields import (
 )
 from railhead.catalog.machines import MACHINES
 from railhead.catalog.versions import COMBINATIONS
-from railhead.fabric.config import FabricConfig
+from railhead.fabric.modes import FabricConfig
 from railhead.model.gate import GateConfig
 from railhead.model.gpu import GpuOperatorConfig
 from railhead.model.network_policy import NetworkPolicyConfig

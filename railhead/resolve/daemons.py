@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from railhead.fabric.gke_plugins import GKE_PLUGINS
-from railhead.fabric.rows import ModeName
 from railhead.resolve.wiring import Wiring
 
 # GKE's device injector gives a container the devices that this annotation of its pod lists.
@@ -33,26 +31,22 @@ class Daemon:
 
 
 def daemon(wired: Wiring) -> Daemon | None:
-    """The sidecar of a pod; None where the mode has none."""
-    plugin = GKE_PLUGINS.get(wired.mode)
-    if plugin is None or plugin.daemon is None:
+    """The sidecar of a pod; None where the fabric has none."""
+    row = wired.sidecar
+    if row is None:
         return None
-    name = plugin.daemon.name
     # YAML reads JSON, and a list of our own objects needs no template.
     devices = [{"path": f"/dev/nvidia{i}"} for i in range(wired.gpus)]
-    devices += [{"path": path} for path in (*_CONTROL, *plugin.daemon.devices)]
-    shared: tuple[Mapping[str, Any], ...] = ()
-    if wired.mode == ModeName.TCPX:
-        shared = ({"name": "tcpx-socket", "mountPath": "/run/tcpx"},)
+    devices += [{"path": path} for path in (*_CONTROL, *row.devices)]
     return Daemon(
         container={
-            "name": name,
-            "image": plugin.daemon.image.reference,
+            "name": row.name,
+            "image": row.image.reference,
             "imagePullPolicy": "IfNotPresent",
-            "command": list(plugin.daemon.command),
+            "command": list(row.command),
             "env": [{"name": "LD_LIBRARY_PATH", "value": _LIBRARIES}],
-            "securityContext": {"capabilities": {"add": list(plugin.daemon.capabilities)}},
+            "securityContext": {"capabilities": {"add": list(row.capabilities)}},
         },
-        annotations={DEVICES_ANNOTATION.format(name): json.dumps(devices)},
-        shared=shared,
+        annotations={DEVICES_ANNOTATION.format(row.name): json.dumps(devices)},
+        shared=tuple({"name": name, "mountPath": path} for name, path in row.shared),
     )

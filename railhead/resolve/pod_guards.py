@@ -16,11 +16,11 @@ from typing import Any, Literal
 
 from railhead.base.names import SINGLE_NODE_LABEL, TRAINING_LABEL
 from railhead.catalog.machines import MACHINES
-from railhead.fabric.rows import MODES
+from railhead.fabric.mode import GKE_INTERFACES, NETWORKS_ANNOTATION
 from railhead.model.cluster import Cluster
 from railhead.resolve import cel
 from railhead.resolve.daemons import daemon
-from railhead.resolve.wiring import GKE_INTERFACES, NETWORKS_ANNOTATION, wiring
+from railhead.resolve.wiring import wiring
 
 # Labels by which controllers mark the pods of one job among several.
 GANG_LABELS: Mapping[str, str] = MappingProxyType(
@@ -103,7 +103,7 @@ class FabricDemand:
 def demand(cluster: Cluster) -> FabricDemand:
     """What the stack's fabric asks of pods, from the same wiring that its runtimes carry."""
     wired = wiring(cluster)
-    mode = MODES[wired.mode]
+    mode = cluster.fabric.row
     sidecar = daemon(wired)
     added = sidecar.container["securityContext"]["capabilities"]["add"] if sidecar else []
     claims = _claims(cluster)

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from railhead.catalog.machines import MACHINES, Machine
-from railhead.fabric.rows import MODES
+from railhead.fabric.modes import MODES
+from railhead.platform.registry import platforms_of
 from tests.components.recording import Recording, run_stack, stack_cluster
 
 
@@ -54,11 +55,11 @@ def cases() -> list[Case]:
         for platform in ("lab", "existing", "aws", "gcp"):
             for fabric in sorted(mode.fabrics):
                 machine = _machine(fabric, platform)
-                if platform in mode.platforms and machine is not None:
+                if platform in platforms_of(mode) and machine is not None:
                     found.append(
                         Case(
                             fabric=fabric,
-                            mode=mode.name.value,
+                            mode=mode.name,
                             platform=platform,
                             machine=machine.name,
                         )

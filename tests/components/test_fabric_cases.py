@@ -10,7 +10,9 @@ import pytest
 
 from railhead.catalog.machines import MACHINES
 from railhead.config import Cluster, parse
-from railhead.fabric.rows import FABRICS, MODES, environment_of
+from railhead.fabric.kinds import FABRICS
+from railhead.fabric.modes import MODES
+from railhead.platform.registry import platforms_of
 from tests.components.fabrics import Case, cases, cluster, parameters, recorded
 from tests.components.recording import Recording, Registered, run_stack
 
@@ -35,7 +37,7 @@ def recording(case: Case) -> Recording:
 
 def test_every_mode_and_every_platform_of_it_has_a_case() -> None:
     have = {(case.mode, case.platform) for case in CASES}
-    want = {(mode.name.value, platform) for mode in MODES.values() for platform in mode.platforms}
+    want = {(mode.name, platform) for mode in MODES.values() for platform in platforms_of(mode)}
     # No machine of the catalogue is an existing cluster's lab stand-in with InfiniBand, say: what
     # the catalogue promises without a machine to do it on would be an empty promise.
     assert have == want
@@ -68,7 +70,7 @@ def test_every_variable_of_the_row_is_set_or_has_nothing_to_say(
     case: Case, recording: Recording
 ) -> None:
     env = {e["name"] for e in trainer(recording)["env"]}
-    row = {v.name for v in environment_of(case.fabric, case.machine)}
+    row = {v.name for v in FABRICS[case.fabric].environment_on(case.machine)}
     # What may be left out: devices that are a pod's own, or a lab's none, need no list.
     listed = MODES[case.mode].hcas and case.platform != "lab"
     assert row - env <= (set() if listed else {"NCCL_IB_HCA"})

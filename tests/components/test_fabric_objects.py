@@ -7,22 +7,25 @@ from typing import Any
 
 import pytest
 
-from components.fabric import cni, network_operator, rails, sriov
 from components.fabric import gke as gke_fabric
+from components.fabric import network_operator, rails, sriov
 from components.fabric.fleet import BASE_SECONDS, SECONDS_PER_NODE, patience
+from components.fabric.objects import objects_of
+from components.fabric.railed import RailedObjects
 from components.namespaces import claims
 from components.namespaces.nccl_profile import profile
-from components.namespaces.networks import configurations
 from components.queueing.queues import cluster_queue_spec
 from components.runtimes import device_requests, pod_template
 from railhead.catalog.versions import COMBINATIONS, NETWORK_OPERATOR
 from railhead.config import Cluster, parse
-from railhead.fabric import checks as checks_fabric
-from railhead.fabric.config import RailedFabric, SriovRoceFabric
-from railhead.fabric.gke_plugins import GKE_PLUGINS
-from railhead.fabric.rows import MODES, ModeName
-from railhead.resolve.wiring import bootstrap_interfaces, wiring
-from tests.components.fabrics import Case, cluster, every
+from railhead.fabric.kinds import FABRICS
+from railhead.fabric.modes.sriov_roce import SriovRoceFabric
+from railhead.fabric.plugin import NodePlugin
+from railhead.fabric.railed import RailedFabric
+from railhead.resolve.wiring import wiring
+from tests.components.fabrics import cluster, every
+
+PLUGINS = [row.plugin for row in FABRICS.values() if row.plugin]
 
 
 def raw(identity: str) -> dict[str, Any]:
@@ -38,7 +41,27 @@ def policy(of: Cluster) -> dict[str, Any]:
     assert isinstance(fabric, RailedFabric)
     assert fabric.network_operator is not None
     operator = COMBINATIONS[of.versions].addon("network-operator")
-    return network_operator.policy(of, fabric, fabric.network_operator, operator)
+    own = railed(of).policy(fabric, operator)
+    return network_operator.policy(of, fabric, fabric.network_operator, operator, own)
+
+
+def railed(of: Cluster) -> RailedObjects:
+    objects = objects_of(of.fabric)
+    assert isinstance(objects, RailedObjects)
+    return objects
+
+
+def meta_plugins(of: Cluster) -> str:
+    """What the operator's network of the first rail chains."""
+    assert isinstance(of.fabric, RailedFabric)
+    made = railed(of).network(of.fabric.rails[0], of.fabric, "nvidia-network-operator")
+    found: str = made["spec"]["metaPlugins"]
+    return found
+
+
+def networks(of: Cluster) -> dict[str, Any]:
+    """Rail -> CNI configuration, where the stack writes the networks."""
+    return {name: one["config"] for name, one in objects_of(of.fabric).attachments(of).items()}
 
 
 class TestDrivers:
@@ -166,22 +189,22 @@ class TestRails:
         assert 2 ** (32 - prefix) - 3 >= pods > 2 ** (31 - prefix) - 3
 
     def test_flat_rails_carry_the_bootstrap_and_routed_ones_do_not(self) -> None:
-        flat = bootstrap_interfaces(stack("sriov-roce-roce-existing").fabric)
+        flat = stack("sriov-roce-roce-existing").fabric.bootstrap_interfaces()
         assert flat == tuple(f"net{i + 1}" for i in range(8))
-        assert bootstrap_interfaces(stack("sriov-roce-roce-existing-routed").fabric) == ("eth0",)
-        assert bootstrap_interfaces(stack("sriov-ib-infiniband-existing").fabric) == ("eth0",)
+        for identity in ("sriov-roce-roce-existing-routed", "sriov-ib-infiniband-existing"):
+            assert stack(identity).fabric.bootstrap_interfaces() == ("eth0",)
 
     def test_what_comes_from_a_routed_rail_leaves_by_it(self) -> None:
         of = stack("sriov-roce-roce-existing-routed")
         assert isinstance(of.fabric, SriovRoceFabric)
         types = [
             plugin["type"]
-            for plugin in cni.chained(of.fabric.rails[0], of.fabric, shared_wire=True)
+            for plugin in railed(of).chained(of.fabric.rails[0], of.fabric, shared_wire=True)
         ]
         assert types == ["sbr", "tuning", "rdma"]
         flat = stack("sriov-roce-roce-existing")
         assert isinstance(flat.fabric, SriovRoceFabric)
-        chained = cni.meta_plugins(flat.fabric.rails[0], flat.fabric)
+        chained = meta_plugins(flat)
         assert [p["type"] for p in json.loads(f"[{chained}]")] == ["tuning", "rdma"]
 
     @pytest.mark.parametrize(("variant", "there"), [("", True), ("-shared", False)])
@@ -190,20 +213,13 @@ class TestRails:
     ) -> None:
         of = stack(f"sriov-roce-roce-existing{variant}")
         assert isinstance(of.fabric, SriovRoceFabric)
-        values = network_operator.values(of, of.fabric, NETWORK_OPERATOR)
+        values = network_operator.values(of, railed(of).values(of.fabric, NETWORK_OPERATOR))
         assert ("images" in values["sriov-network-operator"]) is there
-
-    @pytest.mark.parametrize("case", every(), ids=lambda c: c.id)
-    def test_ranges_are_checked_for_as_many_pods_as_blocks_are_cut_for(self, case: Case) -> None:
-        of = parse(cluster(case), where="a case")
-        if isinstance(of.fabric, RailedFabric):
-            checked = checks_fabric._pods_per_node(cluster(case), MODES[case.mode])
-            assert rails.pods_per_node(of, of.fabric) == checked
 
     def test_shared_rdma_namespaces_move_no_rdma_device(self) -> None:
         of = stack("sriov-roce-roce-existing-shared")
         assert isinstance(of.fabric, SriovRoceFabric)
-        chained = cni.meta_plugins(of.fabric.rails[0], of.fabric)
+        chained = meta_plugins(of)
         assert [p["type"] for p in json.loads(f"[{chained}]")] == ["tuning"]
         assert sriov.pool_config(of.pools[0], of.fabric)["rdmaMode"] == "shared"
 
@@ -218,7 +234,7 @@ class TestRails:
     def test_without_an_operator_the_stack_writes_the_networks(
         self, identity: str, plugin: str
     ) -> None:
-        found = configurations(stack(identity))
+        found = networks(stack(identity))
         assert set(found) == {f"rail-{i}" for i in range(8)}
         for configuration in found.values():
             first = configuration.get("plugins", [configuration])[0]
@@ -227,9 +243,9 @@ class TestRails:
             assert first.get("mtu") == (9000 if plugin == "macvlan" else None)
 
     def test_the_labs_network_is_one_plugin(self) -> None:
-        (configuration,) = configurations(stack("rdma-shared-roce-lab")).values()
+        (configuration,) = networks(stack("rdma-shared-roce-lab")).values()
         assert "plugins" not in configuration
-        (moved,) = configurations(stack("host-device-roce-lab")).values()
+        (moved,) = networks(stack("host-device-roce-lab")).values()
         assert (moved["type"], moved["device"]) == ("host-device", "rail0")
 
 
@@ -257,19 +273,21 @@ class TestClaims:
 
 
 class TestGoogle:
-    @pytest.mark.parametrize("mode", list(GKE_PLUGINS))
-    def test_an_installer_goes_to_the_machines_it_is_for_and_no_other(self, mode: str) -> None:
-        spec = gke_fabric.installer(ModeName(mode), GKE_PLUGINS[mode])["template"]["spec"]
+    @pytest.mark.parametrize("plugin", PLUGINS, ids=lambda p: p.name)
+    def test_an_installer_goes_to_the_machines_it_is_for_and_no_other(
+        self, plugin: NodePlugin
+    ) -> None:
+        spec = gke_fabric.installer(plugin)["template"]["spec"]
         (term,) = spec["affinity"]["nodeAffinity"][
             "requiredDuringSchedulingIgnoredDuringExecution"
         ]["nodeSelectorTerms"]
         (expression,) = term["matchExpressions"]
-        assert expression["values"] == list(GKE_PLUGINS[mode].accelerators)
+        assert expression["values"] == list(plugin.accelerators)
         mounted = {m["name"] for c in spec["initContainers"] for m in c.get("volumeMounts", [])}
         assert mounted == {v["name"] for v in spec["volumes"]}
 
     def test_images_are_pinned(self) -> None:
-        for plugin in GKE_PLUGINS.values():
+        for plugin in PLUGINS:
             for image in (plugin.installer, *([plugin.daemon.image] if plugin.daemon else [])):
                 assert image.tag not in ("", "latest")
 

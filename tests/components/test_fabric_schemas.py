@@ -10,9 +10,7 @@ import pytest
 
 from components.controllers import gpu_operator
 from components.fabric import network_operator
-from railhead.catalog.versions import NETWORK_OPERATOR
 from railhead.config import parse
-from railhead.fabric.config import RailedFabric
 from railhead.model.gpu import GpuOperatorConfig
 from tests import crds
 from tests.components.fabrics import cases, cluster, every, recorded
@@ -147,9 +145,8 @@ def test_at_most_one_operator_discovers_features(
     own = []
     if stack.gpu_operator is not None:
         own.append(gpu_operator.values(stack, stack.gpu_operator)["nfd"]["enabled"])
-    assert isinstance(stack.fabric, RailedFabric)
-    if stack.fabric.network_operator is not None:
-        own.append(network_operator.values(stack, stack.fabric, NETWORK_OPERATOR)["nfd"]["enabled"])
+    if stack.fabric.nic_operator is not None:
+        own.append(network_operator.values(stack, {})["nfd"]["enabled"])
     wanted = network == {} or (network is None and gpu == {})
     assert own.count(True) == (1 if wanted else 0)
 

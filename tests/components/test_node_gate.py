@@ -20,8 +20,6 @@ from components.guards.node_gate import (
     NAMESPACE,
     POLICY,
     daemon_set,
-    expectation,
-    gate_labels,
     own_node_policy,
     program,
 )
@@ -29,6 +27,7 @@ from railhead import config
 from railhead.catalog.machines import MACHINES
 from railhead.gate.expectation import Expectation, Interface, Qos
 from railhead.gate.state import ANNOTATION, LABEL
+from railhead.resolve.gate import expectation, gate_labels
 from tests.components.recording import REPO, lab_cluster
 from tests.components.test_api_server import Server, api_server
 from tests.unit.gate import trees

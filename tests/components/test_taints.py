@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from components.controllers import gpu_operator
-from components.fabric import efa
+from components.fabric.modes import efa
 from railhead.config import parse
-from railhead.fabric.config import EfaFabric
+from railhead.fabric.modes.efa import EfaFabric
 from railhead.model.cluster import Cluster
 from tests.components.recording import stack_cluster
 

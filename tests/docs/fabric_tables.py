@@ -8,7 +8,9 @@ from typing import Any
 
 import yaml
 
-from railhead.fabric.rows import FABRICS, MODES
+from railhead.fabric.kinds import FABRICS
+from railhead.fabric.modes import MODES
+from railhead.platform.registry import platforms_of
 from tests.components.fabrics import Case, cases
 
 REPO = Path(__file__).resolve().parents[2]
@@ -81,8 +83,8 @@ def modes() -> str:
             requests.append("a ResourceClaim")
         lines.append(
             _row(
-                f"`{mode.name.value}`",
-                ", ".join(sorted(mode.platforms)),
+                f"`{mode.name}`",
+                ", ".join(platforms_of(mode)),
                 mode.summary,
                 "; ".join(requests) or "nothing",
                 "; ".join(privilege),
@@ -99,7 +101,7 @@ def paths() -> str:
             access = "read only" if path.read_only else "read and write"
             lines.append(
                 _row(
-                    f"`{mode.name.value}`{_only(path.fabrics)}",
+                    f"`{mode.name}`{_only(path.fabrics)}",
                     path.container,
                     f"`{path.host}`",
                     f"`{path.mount}`, {access}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from railhead.catalog.lab import KUBERNETES
-from railhead.fabric.rows import MODES
+from railhead.fabric.modes import MODES
 from tests.components.fabrics import cases
 from tests.docs.fabric_tables import PAGE, REPO, evidence, rendered
 

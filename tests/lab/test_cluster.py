@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from railhead.catalog.machines import MACHINES
-from railhead.fabric.rows import FABRICS
+from railhead.fabric.kinds import FABRICS
 from railhead.lab.bootstrap import STORAGE_CLASS
 from railhead.lab.cluster import Lab
 from railhead.lab.spec import RAIL_LEASES

@@ -186,7 +186,6 @@ KNOWN_CIRCLES = [
     {"components.aws", "components.gcp", "components.platform"},
 ]
 KNOWN_IMPORTS = [
-    "railhead/fabric/checks.py imports railhead.lab.spec",
     "railhead/launch/plan.py imports railhead.catalog.versions",
 ]
 EVERYTHING = ("cli", "__main__")

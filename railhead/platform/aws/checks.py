@@ -14,7 +14,6 @@ from railhead.base.errors import did_you_mean
 from railhead.base.sections import Problem, knowing, taken, told, told_each, twice
 from railhead.catalog.machines import MACHINES
 from railhead.catalog.versions import COMBINATIONS
-from railhead.fabric.rows import MODES
 from railhead.model.gpu import GpuOperatorConfig
 from railhead.platform.aws import facts as aws
 from railhead.platform.aws.model import (
@@ -468,7 +467,7 @@ def _second(part: str, operator: GpuOperatorConfig) -> Iterator[Problem]:
 
 
 def _hugepages(cluster: AwsCluster) -> Iterator[Problem]:
-    mode = MODES[cluster.fabric.mode]
+    mode = cluster.fabric.row
     pools = knowing(cluster.pools, "pools", lambda p: (p.hugepages_2mib, MACHINES[p.instance_type]))
     for path, _, (pages, machine) in pools:
         asked = mode.hugepages_mib * len(machine.nics)

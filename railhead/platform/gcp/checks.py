@@ -15,7 +15,6 @@ from railhead.base.errors import did_you_mean
 from railhead.base.sections import Problem, knowing, taken, told, told_each
 from railhead.catalog.machine import GkeMachine
 from railhead.catalog.machines import GKE_MACHINES, MACHINES
-from railhead.fabric.rows import MODES
 from railhead.platform.gcp import maintenance
 from railhead.platform.gcp.facts import node_networks
 from railhead.platform.gcp.model import (
@@ -274,7 +273,7 @@ def _dranet_version(cluster: GcpCluster) -> Iterator[Problem]:
 
 
 def _fabric(cluster: GcpCluster) -> Iterator[Problem]:
-    mode = MODES[cluster.fabric.mode]
+    mode = cluster.fabric.row
     for path, pool, networking in knowing(cluster.pools, "pools", lambda pool: pool.networking):
         if mode.attachment == "claim" and networking != "dranet":
             yield f"{path}.networking", f"must be 'dranet' for fabric.mode {cluster.fabric.mode!r}"

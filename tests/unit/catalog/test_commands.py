@@ -13,7 +13,8 @@ from railhead.base.errors import ExitCode
 from railhead.catalog.accelerators import ACCELERATORS
 from railhead.catalog.machines import MACHINES
 from railhead.catalog.versions import ADDONS, COMBINATIONS, PARTS
-from railhead.fabric.rows import FABRICS, MODES
+from railhead.fabric.kinds import FABRICS
+from railhead.fabric.modes import MODES
 
 TABLES = {
     "machines": set(MACHINES),

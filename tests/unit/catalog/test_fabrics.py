@@ -5,13 +5,17 @@ from __future__ import annotations
 import csv
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from railhead.catalog.machines import MACHINES
 from railhead.catalog.versions import COMBINATIONS
-from railhead.fabric.gke_plugins import GKE_PLUGINS
-from railhead.fabric.rows import ADDITIONS, FABRICS, MODES, Fabric, Mode, ModeName, modes_of
+from railhead.fabric.kind import Fabric
+from railhead.fabric.kinds import FABRICS
+from railhead.fabric.mode import Mode
+from railhead.fabric.modes import CONFIGS, MODES, modes_of
+from railhead.platform.registry import OFFERS, platforms_of
 
 #: How ../shared/nccl-logs names the transport that a fabric's proof stands for.
 LABELS = {
@@ -25,10 +29,10 @@ LABELS = {
 }
 
 
-@pytest.mark.parametrize("mode", MODES.values(), ids=lambda m: m.name.value)
+@pytest.mark.parametrize("mode", MODES.values(), ids=lambda m: m.name)
 def test_a_mode_says_what_it_takes_and_why(mode: Mode) -> None:
     assert mode.fabrics <= set(FABRICS)
-    assert mode.platforms
+    assert platforms_of(mode)
     assert mode.summary
     assert mode.source
     assert all(c.reason and c.source and c.fabrics <= mode.fabrics for c in mode.capabilities)
@@ -38,8 +42,11 @@ def test_a_mode_says_what_it_takes_and_why(mode: Mode) -> None:
     assert all("{resource}" in d.name or "/" in d.name for d in mode.devices)
 
 
-def test_every_mode_of_the_enum_has_its_row() -> None:
-    assert set(MODES) == {name.value for name in ModeName}
+def test_a_mode_is_found_by_the_name_of_its_file() -> None:
+    """Components look for `components/fabric/modes/<mode>.py`, and people for both."""
+    for name, config in CONFIGS.items():
+        assert config.__module__ == f"railhead.fabric.modes.{name.replace('-', '_')}"
+        assert get_args(config.model_fields["mode"].annotation) == (name,)
 
 
 @pytest.mark.parametrize("fabric", FABRICS.values(), ids=lambda f: f.name)
@@ -54,23 +61,24 @@ def test_a_fabric_pins_its_network_and_its_bootstrap(fabric: Fabric) -> None:
 
 
 def test_additions_are_for_machines_that_the_catalogue_has() -> None:
-    for addition in ADDITIONS:
-        assert addition.fabric in FABRICS
+    additions = [(fabric, row) for fabric in FABRICS.values() for row in fabric.additions]
+    assert additions
+    for fabric, addition in additions:
         assert set(addition.machines) <= set(MACHINES)
-        assert all(addition.fabric in MACHINES[m].fabrics for m in addition.machines)
+        assert all(fabric.name in MACHINES[m].fabrics for m in addition.machines)
         assert all(v.reason and v.source for v in addition.environment)
 
 
 def test_every_machine_can_be_used_somewhere() -> None:
     for machine in MACHINES.values():
         for platform in machine.platforms:
-            assert modes_of(machine.fabrics, platform), (machine.name, platform)
+            assert modes_of(machine.fabrics, OFFERS[platform]), (machine.name, platform)
 
 
-def test_plugins_are_for_fabrics_of_their_mode() -> None:
-    for mode in GKE_PLUGINS:
-        assert mode in MODES
-        assert mode in FABRICS
+def test_plugins_are_called_as_their_fabric() -> None:
+    plugins = {name: row.plugin for name, row in FABRICS.items() if row.plugin}
+    assert plugins
+    assert all(plugin.name == name for name, plugin in plugins.items())
 
 
 def test_every_operator_of_a_mode_has_a_version() -> None:

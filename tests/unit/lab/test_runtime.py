@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from railhead.base import paths
 from railhead.base.errors import PrerequisiteError
 from railhead.config import load
-from railhead.fabric.rows import FABRICS
+from railhead.fabric.kinds import FABRICS
 from railhead.lab import bootstrap, preflight, processes, services
 from railhead.lab import spec as addresses
 from railhead.lab.pki import Authority, signing_key

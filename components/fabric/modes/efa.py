@@ -11,12 +11,10 @@ import pulumi_kubernetes as kubernetes
 
 from components.controllers import charts
 from components.fabric.fleet import patience, tolerations
+from components.fabric.objects import FabricArgs, Objects
 from railhead.catalog.versions import Controller
-from railhead.fabric.config import EfaFabric
+from railhead.fabric.modes.efa import DEVICE_CLASS, EfaFabric
 from railhead.model.cluster import Cluster
-
-# What AWS' DRA chart makes, and what claims ask for.
-DEVICE_CLASS = "efa.networking.k8s.aws"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,8 +23,7 @@ class EfaArgs:
 
     cluster: Cluster
     fabric: EfaFabric
-    device_plugin: Controller
-    dra_driver: Controller
+    driver: Controller
     after: Sequence[pulumi.Resource] = ()
 
 
@@ -53,12 +50,33 @@ class Efa(pulumi.ComponentResource):
         self, name: str, args: EfaArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("railhead:index:Efa", name, None, opts)
-        dra = args.fabric.allocation == "dra"
         self.release = charts.release(
-            f"{name}-{'dra' if dra else 'device-plugin'}",
-            args.dra_driver if dra else args.device_plugin,
+            f"{name}-{args.fabric.allocation}",
+            args.driver,
             values(args.cluster, args.fabric),
             pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
             timeout=patience(args.cluster),
         )
         self.register_outputs({"allocation": args.fabric.allocation})
+
+
+class EfaObjects(Objects):
+    """The chart, where the stack installs it."""
+
+    def after_gpus(
+        self,
+        name: str,
+        args: FabricArgs,
+        after: Sequence[pulumi.Resource],
+        opts: pulumi.ResourceOptions,
+    ) -> list[pulumi.Resource]:
+        """The device plugin or the DRA driver."""
+        fabric = args.cluster.fabric
+        if not isinstance(fabric, EfaFabric) or not fabric.install:
+            return []
+        driver = args.combination.addon(fabric.addon)
+        wanted = EfaArgs(cluster=args.cluster, fabric=fabric, driver=driver, after=after)
+        return [Efa(f"{name}-efa", wanted, opts=opts)]
+
+
+OBJECTS = EfaObjects()

@@ -10,15 +10,13 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 
 from components.controllers import charts
-from components.fabric import efa
 from components.fabric.fleet import patience, tolerations
+from components.fabric.gke import installed
+from components.fabric.objects import FabricArgs, Objects
 from railhead.catalog.versions import Controller
-from railhead.fabric.config import DranetFabric
+from railhead.fabric.modes.dranet import OWN_CLASS, DranetFabric
 from railhead.model.cluster import Cluster
 
-# GKE's managed DRANET brings this class for the RDMA NICs of A3 Ultra and newer.
-MANAGED_CLASS = "mrdma.google.com"
-OWN_CLASS = "railhead-rdma"
 DRIVER = "dra.net"
 
 
@@ -30,13 +28,6 @@ class DranetArgs:
     fabric: DranetFabric
     driver: Controller
     after: Sequence[pulumi.Resource] = ()
-
-
-def device_class(cluster: Cluster) -> str:
-    """The DeviceClass of the training fabric's NICs."""
-    if not isinstance(cluster.fabric, DranetFabric):
-        return efa.DEVICE_CLASS
-    return MANAGED_CLASS if cluster.fabric.driver == "managed" else OWN_CLASS
 
 
 def class_spec() -> dict[str, Any]:
@@ -72,4 +63,31 @@ class Dranet(pulumi.ComponentResource):
                 spec=class_spec(),
                 opts=pulumi.ResourceOptions(parent=self, depends_on=before),
             )
-        self.register_outputs({"device_class": device_class(args.cluster)})
+        self.register_outputs({"device_class": args.fabric.device_class})
+
+
+class DranetObjects(Objects):
+    """Google's plugin where the fabric needs it, and the driver with its class."""
+
+    def after_gpus(
+        self,
+        name: str,
+        args: FabricArgs,
+        after: Sequence[pulumi.Resource],
+        opts: pulumi.ResourceOptions,
+    ) -> list[pulumi.Resource]:
+        """The plugin first, then the NICs."""
+        fabric = args.cluster.fabric
+        if not isinstance(fabric, DranetFabric):
+            return []
+        ready = installed(name, args.cluster, fabric.install, after, opts)
+        wanted = DranetArgs(
+            cluster=args.cluster,
+            fabric=fabric,
+            driver=args.combination.addon("dranet"),
+            after=[*after, *ready],
+        )
+        return [*ready, Dranet(f"{name}-dranet", wanted, opts=opts)]
+
+
+OBJECTS = DranetObjects()

@@ -1,0 +1,64 @@
+"""The whole NIC of each rail: the device plugin that hands it out, and its network."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from components.fabric import cni
+from components.fabric.network_operator import image
+from components.fabric.railed import RailedObjects, mellanox, network_spec
+from railhead.catalog.versions import Controller
+from railhead.fabric.modes.host_device import HostDeviceFabric
+from railhead.fabric.railed import DEVICE_PREFIX, NicRail
+
+
+def host_devices(fabric: HostDeviceFabric) -> dict[str, Any]:
+    """The SR-IOV device plugin's own configuration: one resource a rail, the NIC itself."""
+    return {
+        "resourceList": [
+            {
+                "resourcePrefix": DEVICE_PREFIX,
+                "resourceName": rail.short_resource,
+                "selectors": {"pfNames": list(rail.pf_names), "isRdma": True},
+            }
+            for rail in fabric.rails
+        ]
+    }
+
+
+class HostDeviceObjects(RailedObjects):
+    """NICs that move into pods."""
+
+    def policy(self, fabric: HostDeviceFabric, operator: Controller) -> Mapping[str, Any]:
+        """The device plugin, where one hands NICs out."""
+        if not fabric.resources:
+            return {}
+        plugin = image(operator, "sriov-network-device-plugin")
+        config = {"config": json.dumps(host_devices(fabric), sort_keys=True)}
+        return {"sriovDevicePlugin": plugin | config}
+
+    def plugin(self, rail: NicRail, fabric: HostDeviceFabric) -> dict[str, Any]:
+        """Multus passes the NIC that the pod was given, where a device plugin gives it."""
+        return {"type": "host-device"} | ({} if fabric.resources else {"device": rail.pf_names[0]})
+
+    def annotations(self, rail: NicRail, fabric: HostDeviceFabric) -> dict[str, str]:
+        """Which device of a pod belongs to the network."""
+        if not fabric.resources:
+            return {}
+        return {cni.RESOURCE_ANNOTATION: f"{DEVICE_PREFIX}/{rail.short_resource}"}
+
+    def network(
+        self,
+        rail: NicRail,
+        fabric: HostDeviceFabric,
+        namespace: str,  # noqa: ARG002 - it has none
+    ) -> dict[str, Any]:
+        """The operator's HostDeviceNetwork."""
+        chained = self.chained(rail, fabric, shared_wire=len(fabric.rails) > 1)
+        spec = network_spec(rail, fabric, chained) | {"resourceName": rail.short_resource}
+        return mellanox(rail, "HostDeviceNetwork", spec)
+
+
+OBJECTS = HostDeviceObjects()

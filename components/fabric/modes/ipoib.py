@@ -1,0 +1,50 @@
+"""The RDMA shared device plugin, and an IPoIB network a rail."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from components.fabric import cni
+from components.fabric.network_operator import image
+from components.fabric.railed import RailedObjects, mellanox, network_spec
+from components.fabric.shared_devices import plugin_policy
+from railhead.catalog.versions import Controller
+from railhead.fabric.modes.ipoib import IpoibFabric
+from railhead.fabric.railed import Rail
+
+
+class IpoibObjects(RailedObjects):
+    """Shares of the node's HCAs, and IPoIB interfaces."""
+
+    def policy(self, fabric: IpoibFabric, operator: Controller) -> Mapping[str, Any]:
+        """The plugin that hands shares out, and the CNI plugin for IPoIB."""
+        networks = {"secondaryNetwork": {"ipoib": image(operator, "ipoib-cni")}}
+        return networks | plugin_policy(fabric, operator)
+
+    def plugin(self, rail: Rail, fabric: IpoibFabric) -> dict[str, Any]:  # noqa: ARG002
+        """A child of the nodes' IPoIB interface."""
+        return {"type": "ipoib", "master": rail.master}
+
+    def chained(
+        self,
+        rail: Rail,
+        fabric: IpoibFabric,  # noqa: ARG002 - nothing of it
+        *,
+        shared_wire: bool,  # noqa: ARG002 - no ARP on InfiniBand
+    ) -> list[dict[str, Any]]:
+        """Source routing alone."""
+        return cni.source_routing(rail)
+
+    def network(
+        self,
+        rail: Rail,
+        fabric: IpoibFabric,
+        namespace: str,  # noqa: ARG002 - it has none
+    ) -> dict[str, Any]:
+        """The operator's IPoIBNetwork, which takes no plugins after it."""
+        spec = network_spec(rail, fabric, [])
+        return mellanox(rail, "IPoIBNetwork", spec | {"master": rail.master})
+
+
+OBJECTS = IpoibObjects()

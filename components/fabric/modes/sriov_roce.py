@@ -1,0 +1,5 @@
+"""Virtual functions of Ethernet NICs: what the SR-IOV operator makes of nodes and networks."""
+
+from components.fabric.sriov import SriovObjects
+
+OBJECTS = SriovObjects()

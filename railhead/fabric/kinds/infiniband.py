@@ -1,0 +1,65 @@
+"""InfiniBand."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+from railhead.catalog.parts import DeviceResource
+from railhead.fabric.kind import Addition, Fabric
+from railhead.fabric.variables import (
+    BOOTSTRAP,
+    GDRDMA,
+    HCAS,
+    ITSELF,
+    pinned,
+    vendor,
+)
+
+_AZURE = "Azure/ai-infrastructure-on-azure, infrastructure_validations: hopper.conf, AKS chart"
+_NDV5 = ("Standard_ND96isr_H100_v5", "Standard_ND96isr_H200_v5")
+
+_ADDITIONS = (
+    Addition(
+        machines=_NDV5,
+        environment=(
+            vendor(
+                "NCCL_TOPO_FILE",
+                "/opt/microsoft/ndv5-topo.xml",
+                "the hypervisor hides which NIC is near which GPU; Azure's images have the file, "
+                "others need it copied in (fabric.topology_file says where)",
+                _AZURE,
+            ),
+            vendor("NCCL_IB_QPS_PER_CONNECTION", "4", "several paths for each connection", _AZURE),
+        ),
+    ),
+)
+
+
+FABRIC = Fabric(
+    name="infiniband",
+    rdma=True,
+    devices=(
+        DeviceResource(
+            name="rdma/ib",
+            per_pod=1,
+            per_node=63,
+            source="the lab's stand-in only; the name is CoreWeave's and Azure's for a share",
+        ),
+    ),
+    environment=(*BOOTSTRAP, pinned("IB"), HCAS),
+    userspace=("rdma-core: libibverbs.so.1 and libmlx5 of a version not older than the driver's",),
+    proofs=(r"NET/IB : Using .*:\d+/IB", r"via NET/IB(?:ext)?[^/ ]*/\d+"),
+    gpudirect=GDRDMA,
+    not_set=MappingProxyType(
+        ITSELF
+        | {
+            "NCCL_IB_GID_INDEX": "InfiniBand routes by LID within a subnet; NCCL needs no GID",
+            "NCCL_COLLNET_ENABLE": "SHARP needs an aggregation manager in the fabric; a site that "
+            "has one sets it in fabric.environment",
+            "NCCL_IB_ADAPTIVE_ROUTING": "on by default on InfiniBand",
+        }
+    ),
+    link_layer="InfiniBand",
+    additions=_ADDITIONS,
+    source="CoreWeave's and Azure's published manifests; NCCL source",
+)

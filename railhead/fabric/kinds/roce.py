@@ -1,0 +1,81 @@
+"""RoCE: RDMA over Ethernet."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+from railhead.catalog.parts import DeviceResource
+from railhead.fabric.kind import Addition, Fabric
+from railhead.fabric.variables import (
+    BOOTSTRAP,
+    GDRDMA,
+    HCAS,
+    ITSELF,
+    pinned,
+    vendor,
+)
+
+_OCI = (
+    "oracle-quickstart/oci-hpc-oke, docs/recommended-nccl-rccl-parameters-by-shape.md, which also "
+    "sets NCCL_IB_GID_INDEX=3, against NVIDIA's advice for NCCL >= 2.21"
+)
+_OCI_SHAPES = (
+    "BM.GPU4.8",
+    "BM.GPU.B4.8",
+    "BM.GPU.A100-v2.8",
+    "BM.GPU.H100.8",
+    "BM.GPU.H200.8",
+    "BM.GPU.B200.8",
+)
+_OCI_A100 = ("BM.GPU4.8", "BM.GPU.B4.8", "BM.GPU.A100-v2.8")
+_ADDITIONS = (
+    Addition(
+        machines=_OCI_SHAPES,
+        environment=(
+            vendor("NCCL_IB_TC", "41", "the class that OCI's switches carry as RDMA", _OCI),
+            vendor("NCCL_IB_SPLIT_DATA_ON_QPS", "0", "whole messages on each queue pair", _OCI),
+        ),
+    ),
+    Addition(
+        machines=_OCI_A100,
+        environment=(
+            vendor("NCCL_IB_QPS_PER_CONNECTION", "4", "several paths for each connection", _OCI),
+        ),
+    ),
+)
+
+
+FABRIC = Fabric(
+    name="roce",
+    rdma=True,
+    devices=(
+        DeviceResource(
+            name="rdma/rdma_shared_device_a",
+            per_pod=1,
+            per_node=63,
+            source="RDMA shared device plugin: name and rdmaHcaMax 63 of NVIDIA network operator's "
+            "sample NicClusterPolicy; one share opens every HCA behind it",
+        ),
+    ),
+    environment=(*BOOTSTRAP, pinned("IB"), HCAS),
+    userspace=(
+        "rdma-core: libibverbs.so.1 and the provider of the NIC, not older than the driver",
+    ),
+    proofs=(r"NET/IB : Using .*:\d+/RoCE", r"via NET/IB(?:ext)?[^/ ]*/\d+"),
+    gpudirect=GDRDMA,
+    not_set=MappingProxyType(
+        ITSELF
+        | {
+            "NCCL_IB_GID_INDEX": "NCCL >= 2.21 finds the RoCE v2 IPv4 GID itself, and under "
+            "macvlan the index differs from pod to pod (nccl #1573)",
+            "NCCL_IB_TC": "the traffic class is the switches' configuration; a site that needs one "
+            "sets it in fabric.environment",
+        }
+    ),
+    qos=True,
+    link_layer="Ethernet",
+    # RDMA packets of 4096 bytes, the largest, need jumbo frames below them.
+    mtu=9000,
+    additions=_ADDITIONS,
+    source="NVIDIA network operator's documentation; NCCL source",
+)

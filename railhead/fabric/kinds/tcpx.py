@@ -1,0 +1,111 @@
+"""Google's GPUDirect-TCPX."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+from railhead.catalog.versions import PARTS
+from railhead.fabric.kind import Fabric
+from railhead.fabric.plugin import NodePlugin, PluginDaemon
+from railhead.fabric.variables import (
+    BOOTSTRAP,
+    pinned,
+    vendor,
+)
+
+_TCPX = "container-engine-accelerators, gpudirect-tcpx/nccl-config-latest.yaml"
+PLUGIN = NodePlugin(
+    name="tcpx",
+    installer=PARTS["nccl-tcpx"].images[0],
+    accelerators=("nvidia-h100-80gb",),
+    script="""set -e
+/scripts/container_entry.sh install --install-nccl
+mkdir -p /usr/local/nvidia/lib64
+cp -r /var/lib/tcpx/lib64/. /usr/local/nvidia/lib64
+""",
+    prepare="",
+    mounts=(("/var/lib", "/var/lib"), ("/home/kubernetes/bin", "/usr/local")),
+    daemon=PluginDaemon(
+        name="tcpx-daemon",
+        image=PARTS["nccl-tcpx"].images[1],
+        command=(
+            "/tcpgpudmarxd/build/app/tcpgpudmarxd",
+            "--gpu_nic_preset",
+            "a3vm",
+            "--gpu_shmem_type",
+            "fd",
+            "--uds_path",
+            "/run/tcpx",
+            "--setup_param",
+            "--verbose 128 2 0 ",
+        ),
+        capabilities=("NET_ADMIN",),
+        devices=(),
+        shared=(("tcpx-socket", "/run/tcpx"),),
+        source="container-engine-accelerators, gpudirect-tcpx/"
+        "nccl-test-unprivileged-without-hostnetwork.yaml",
+    ),
+    injector=True,
+    source="container-engine-accelerators, gpudirect-tcpx/nccl-tcpx-installer.yaml; v3.1.12 and "
+    "not `latest`",
+)
+
+
+FABRIC = Fabric(
+    name="tcpx",
+    rdma=False,
+    environment=(
+        *BOOTSTRAP,
+        vendor(
+            "LD_LIBRARY_PATH",
+            "/usr/local/nvidia/lib64",
+            "the plugin and its NCCL are the node's, mounted",
+            _TCPX,
+        ),
+        pinned(
+            "GPUDirectTCPX_v7",
+            "the network's name as plugin 3.1 reports it (`Using network GPUDirectTCPX_v7`)",
+        ),
+        vendor(
+            "NCCL_GPUDIRECTTCPX_SOCKET_IFNAME", "{rails}", "the four GPU NICs and no other", _TCPX
+        ),
+        vendor("NCCL_GPUDIRECTTCPX_CTRL_DEV", "{bootstrap}", "control stays off the rails", _TCPX),
+        vendor(
+            "NCCL_GPUDIRECTTCPX_UNIX_CLIENT_PREFIX",
+            "/run/tcpx",
+            "where the receive daemon beside the container listens",
+            _TCPX,
+        ),
+        vendor("NCCL_GPUDIRECTTCPX_FORCE_ACK", "0", "what the plugin was tuned with", _TCPX),
+        vendor(
+            "NCCL_GPUDIRECTTCPX_PROGRAM_FLOW_STEERING_WAIT_MICROS",
+            "1000000",
+            "flow steering is programmed before data flows",
+            _TCPX,
+        ),
+        vendor("NCCL_CROSS_NIC", "0", "one VPC a rail: rails do not reach each other", _TCPX),
+        vendor("NCCL_ALGO", "Ring", "the only algorithm that the plugin was validated with", _TCPX),
+        vendor("NCCL_PROTO", "Simple", "the LL protocols need ordering TCPX has not", _TCPX),
+        vendor("NCCL_NSOCKS_PERTHREAD", "4", "what the plugin was tuned with", _TCPX),
+        vendor("NCCL_SOCKET_NTHREADS", "1", "what the plugin was tuned with", _TCPX),
+        vendor("NCCL_DYNAMIC_CHUNK_SIZE", "524288", "what the plugin was tuned with", _TCPX),
+        vendor("NCCL_P2P_NET_CHUNKSIZE", "524288", "what the plugin was tuned with", _TCPX),
+        vendor("NCCL_P2P_PCI_CHUNKSIZE", "524288", "what the plugin was tuned with", _TCPX),
+        vendor("NCCL_P2P_NVL_CHUNKSIZE", "1048576", "what the plugin was tuned with", _TCPX),
+        vendor("NCCL_NET_GDR_LEVEL", "PIX", "a GPU uses the NIC below its own switch", _TCPX),
+        vendor("NCCL_P2P_PXN_LEVEL", "0", "no relay through a neighbour's NIC", _TCPX),
+    ),
+    userspace=("the TCPX plugin, mounted from the node at /usr/local/nvidia/lib64",),
+    proofs=(r"NET/GPUDirectTCPX", r"via NET/GPUDirectTCPX[^/ ]*/\d+"),
+    not_set=MappingProxyType(
+        {
+            "NCCL_GPUDIRECTTCPX_TX_BINDINGS": "core numbers of one VM shape; unverified here, and "
+            "the plugin runs without",
+            "NCCL_GPUDIRECTTCPX_RX_BINDINGS": "core numbers of one VM shape; unverified here, and "
+            "the plugin runs without",
+            "NCCL_MIN_NCHANNELS": "published files disagree (8 and 12); measure on the cluster",
+        }
+    ),
+    plugin=PLUGIN,
+    source="container-engine-accelerators, gpudirect-tcpx",
+)

@@ -1,0 +1,69 @@
+"""NICs by ResourceClaim: GKE's managed DRANET, or the dranet driver."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from railhead.fabric.gke import gib, nvidia_libraries
+from railhead.fabric.mode import BaseFabric, Mode, NicClaim
+from railhead.fabric.railed import IPC_LOCK
+
+_TEST = "container-engine-accelerators, gpudirect-rdma/nccl-test-managed-rdma.yaml"
+_GKE = frozenset({"gcp-rdma"})
+# GKE's managed DRANET brings this class for the RDMA NICs of A3 Ultra and newer.
+MANAGED_CLASS = "mrdma.google.com"
+OWN_CLASS = "railhead-rdma"
+
+
+class DranetFabric(BaseFabric):
+    """NICs by ResourceClaim.
+
+    ``driver``: ``managed`` is GKE's own DRANET; ``install`` brings the dranet driver; ``existing``
+    finds it there. ``selector`` is a CEL expression that picks the NICs among the driver's devices;
+    None takes every RDMA device. ``install``: whether the stack installs Google's plugin on the
+    nodes, on a fabric that needs it.
+    """
+
+    row: ClassVar[Mode] = Mode(
+        name="dranet",
+        fabrics=frozenset({"gcp-rdma", "roce", "infiniband"}),
+        needs="nic-claims",
+        summary="a ResourceClaim moves the NICs into the pod: GKE's managed DRANET, or the dranet "
+        "driver on any other cluster",
+        attachment="claim",
+        bootstrap="pod",
+        # GKE's runtime sets no memlock limit; other clusters' may.
+        capabilities=(replace(IPC_LOCK, fabrics=frozenset({"roce", "infiniband"})),),
+        operators=("dranet",),
+        moves=True,
+        host_paths=(
+            replace(nvidia_libraries("trainer", _TEST), fabrics=_GKE),
+            replace(gib(_TEST), fabrics=_GKE),
+        ),
+        source="container-engine-accelerators, gpudirect-rdma/nccl-test-managed-rdma.yaml; dranet "
+        "1.4, the driver's own documentation",
+    )
+
+    mode: Literal["dranet"]
+    driver: Literal["managed", "install", "existing"]
+    install: bool = True
+    selector: str | None = Field(default=None, min_length=1)
+
+    @property
+    def device_class(self) -> str:
+        """GKE's class, or the stack's own."""
+        return MANAGED_CLASS if self.driver == "managed" else OWN_CLASS
+
+    def nic_claim(self) -> NicClaim | None:
+        """From the class, of what the selector picks."""
+        return NicClaim(device_class=self.device_class, selector=self.selector)
+
+    def addons(self) -> tuple[str, ...]:
+        """The driver, where the stack brings it."""
+        return ("dranet",) if self.driver == "install" else ()
+
+
+CONFIG = DranetFabric

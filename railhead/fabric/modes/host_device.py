@@ -1,0 +1,74 @@
+"""The whole NIC of each rail in the one pod of a node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from railhead.catalog.parts import DeviceResource
+from railhead.fabric.mode import Mode
+from railhead.fabric.railed import IPC_LOCK, OPERATOR, NicRail, RailDevices, one_a_rail
+from railhead.fabric.site import Check, Problem, Site
+
+
+class HostDeviceFabric(RailDevices):
+    """The whole NIC of each rail in the one pod of a node.
+
+    ``resources``: whether a device plugin hands the NICs out, which the network operator
+    configures. False takes the interface by its name, for clusters without one, such as the lab.
+    """
+
+    row: ClassVar[Mode] = Mode(
+        name="host-device",
+        fabrics=frozenset({"roce", "infiniband"}),
+        needs="multus",
+        summary="the whole NIC of each rail moves into the pod: one pod a node, nothing in between",
+        attachment="multus",
+        bootstrap="pod",
+        devices=(
+            one_a_rail(
+                f"{OPERATOR}HostDeviceNetwork: the SR-IOV device plugin advertises "
+                "nvidia.com/<resourceName>, one for each device that its selector matches"
+            ),
+        ),
+        capabilities=(IPC_LOCK,),
+        operators=("network",),
+        moves=True,
+        whole_nodes=True,
+        source=f"{OPERATOR}HostDevice network",
+    )
+
+    mode: Literal["host-device"]
+    rails: tuple[NicRail, ...] = Field(min_length=1)
+    resources: bool = True
+
+    def device_names(self, device: DeviceResource) -> tuple[str, ...]:
+        """One resource a rail, where a device plugin hands NICs out."""
+        return super().device_names(device) if self.resources else ()
+
+    def pods_at_once(self, most: int) -> int:  # noqa: ARG002 - whatever the GPUs would let
+        """A whole NIC is in one pod at a time."""
+        return self.pods_per_node or 1
+
+    def checks(self) -> tuple[Check, ...]:
+        """One pod a node; and somebody hands the NICs out."""
+        return (*super().checks(), self._one_pod, self._handed_out)
+
+    def _one_pod(self, _: Site) -> Iterator[Problem]:
+        if (self.pods_per_node or 1) > 1:
+            yield (
+                "fabric.pods_per_node",
+                f"{self.pods_per_node}: a whole NIC is in one pod at a time",
+            )
+
+    def _handed_out(self, site: Site) -> Iterator[Problem]:
+        if self.resources and "operator" not in site.offers and site.platform is not None:
+            yield (
+                "fabric.resources",
+                f"must be false in the {site.platform}: it has no device plugin for NICs",
+            )
+
+
+CONFIG = HostDeviceFabric

@@ -1,0 +1,480 @@
+"""Modes whose rails are Multus networks: their rails and addresses, and what can be wrong there."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from railhead.base.fields import (
+    AbsolutePath,
+    Interface,
+    IpAddress,
+    IpNetwork,
+    Model,
+    Name,
+    Positive,
+    matching,
+)
+from railhead.catalog.machine import Machine
+from railhead.catalog.parts import Capability, DeviceResource
+from railhead.fabric.kinds import FABRICS
+from railhead.fabric.mode import (
+    NETWORKS_NAMESPACE,
+    BaseFabric,
+    Hca,
+    NicOperator,
+    RailInterface,
+    Resource,
+)
+from railhead.fabric.site import Check, Network, Problem, Site, SitePool
+
+ShortResource = Annotated[
+    str, matching(r"^[a-z0-9_]+$", "a resource's name without prefix, such as 'rail_0'")
+]
+Mtu = Annotated[int, Field(strict=True, ge=576, le=9216)]
+# What the SR-IOV device plugin puts before the resources that policies name.
+DEVICE_PREFIX = "nvidia.com"
+OPERATOR = "NVIDIA network operator documentation, 26.4: "
+
+IPC_LOCK = Capability(
+    name="IPC_LOCK",
+    reason="registering memory with the HCA pins it, and a pod cannot raise its memlock "
+    "limit; not needed where the container runtime's limit is infinite",
+    source="what published RoCE and InfiniBand manifests add, such as Azure's MPIJob chart",
+)
+
+
+def one_a_rail(source: str) -> DeviceResource:
+    """A resource of its own for each rail."""
+    return DeviceResource(name="{resource}", scope="rail", per_pod=1, per_node=0, source=source)
+
+
+class Addresses(Model):
+    """A rail's name and the addresses that pods get on it.
+
+    ``range_start`` and ``range_end`` keep pods off the addresses that nodes use in ``subnet``.
+    ``gateway`` is the rail's router where rails are routed; the pods' routes on the rail then go by
+    it, from the rail's own address only.
+    """
+
+    name: Name
+    subnet: IpNetwork | None
+    range_start: IpAddress | None = None
+    range_end: IpAddress | None = None
+    gateway: IpAddress | None = None
+
+    @property
+    def interfaces(self) -> tuple[str, ...]:
+        """The nodes' interfaces that it hangs on."""
+        return ()
+
+
+class Rail(Addresses):
+    """One rail on the nodes' interface ``master``."""
+
+    subnet: IpNetwork
+    master: Interface
+
+    @property
+    def interfaces(self) -> tuple[str, ...]:
+        """The nodes' interface that it hangs on."""
+        return (self.master,)
+
+
+class NicRail(Addresses):
+    """One rail on the NIC of the nodes' interfaces ``pf_names``, or on its virtual functions.
+
+    ``resource`` is the short name that the SR-IOV device plugin advertises them by; None derives it
+    from the rail's name. Verbs need no address on InfiniBand; ``subnet`` gives the interface one.
+    """
+
+    subnet: IpNetwork | None = None
+    pf_names: tuple[Interface, ...] = Field(min_length=1)
+    resource: ShortResource | None = None
+
+    @property
+    def interfaces(self) -> tuple[str, ...]:
+        """The nodes' interfaces that it hangs on."""
+        return self.pf_names
+
+    @property
+    def short_resource(self) -> str:
+        """What the SR-IOV device plugin advertises it by, without prefix."""
+        return self.resource or self.name.replace("-", "_")
+
+
+class FunctionRail(NicRail):
+    """One rail on virtual functions; Ethernet needs addresses."""
+
+    subnet: IpNetwork
+
+
+class HostLocalIpam(Model):
+    """The host-local CNI plugin. ``data_dir`` must be shared by the nodes, or leases collide."""
+
+    kind: Literal["host-local"]
+    data_dir: AbsolutePath
+
+
+class NvIpam(Model):
+    """NVIDIA's nv-ipam, which the network operator installs: each node gets a block of a rail.
+
+    ``pool`` is ``block`` for rails that are one broadcast domain (IPPool), ``prefix`` for rails
+    that are routed, with a subnet a node (CIDRPool). ``per_node`` is how many addresses a node
+    gets; None takes what the pods of one node can use at once.
+    """
+
+    kind: Literal["nv-ipam"]
+    pool: Literal["block", "prefix"] = "block"
+    per_node: Positive | None = None
+
+
+Ipam = Annotated[HostLocalIpam | NvIpam, Field(discriminator="kind")]
+
+
+class OfedConfig(Model):
+    """The NIC's driver, DOCA-OFED, in a container; absent where the host has its own.
+
+    ``upgrade`` is ``manual``: a new version reaches a node only when somebody says so, since its
+    upgrade unloads the driver below every job there. ``rolling`` upgrades node by node, and waits
+    for training pods to end before it touches a node.
+    """
+
+    version: str | None = Field(default=None, min_length=1)
+    upgrade: Literal["manual", "rolling"] = "manual"
+
+
+class NetworkOperatorConfig(NicOperator):
+    """NVIDIA's network operator, installed by the stack; absent where the cluster has its parts.
+
+    ``nfd``: ``operator`` where it labels the nodes, which its own policy and the GPU operator's
+    both wait for, ``existing`` where the cluster has Node Feature Discovery already. Exactly one
+    does: beside this operator the GPU operator never brings its own.
+    """
+
+    ofed: OfedConfig | None = None
+
+    @property
+    def loads_driver(self) -> bool:
+        """Whether it loads the NICs' driver."""
+        return self.ofed is not None
+
+
+class RailedFabric(BaseFabric):
+    """What every mode with Multus networks has.
+
+    ``mtu`` is in bytes; None takes the catalogue's for the machine. ``cluster_ranges`` are the
+    cluster's own networks, nodes, pods and services, which no rail may overlap; on a cloud they are
+    read from the platform, in the lab they are known. ``pods_per_node`` is how many training pods a
+    node may run at once; None takes one a GPU. ``bootstrap``: whether NCCL's bootstrap and gloo use
+    the rails or the pod network; None takes the mode's, or the pod network where rails are routed.
+    """
+
+    mtu: Mtu | None = None
+    cluster_ranges: tuple[IpNetwork, ...] = ()
+    pods_per_node: Positive | None = None
+    bootstrap: Literal["pod", "rails"] | None = None
+    network_operator: NetworkOperatorConfig | None = None
+
+    # Each mode has its own kind of rail, and says whether it can do without addresses.
+    rails: tuple[Any, ...] = ()
+    ipam: Ipam | None = None
+
+    @property
+    def lanes(self) -> Sequence[Addresses]:
+        """The rails, as what all kinds of them share."""
+        return self.rails
+
+    @property
+    def nic_operator(self) -> NicOperator | None:
+        """NVIDIA's network operator, where the stack installs it."""
+        return self.network_operator
+
+    @property
+    def networks_namespace(self) -> str | None:
+        """Where an operator makes the networks; None where each training namespace has its own."""
+        return NETWORKS_NAMESPACE if self.network_operator is not None else None
+
+    @property
+    def node_mtu(self) -> int | None:
+        """MTU of the rails in bytes: the stack's, or what the fabric's row says."""
+        return self.mtu or FABRICS[self.kind].mtu
+
+    @property
+    def flat(self) -> bool:
+        """Whether every rail has addresses that reach each other without a router."""
+        return bool(self.rails) and all(rail.subnet and not rail.gateway for rail in self.lanes)
+
+    def addons(self) -> tuple[str, ...]:
+        """The network operator, where the stack installs it."""
+        return ("network-operator",) if self.network_operator is not None else ()
+
+    def node_interfaces(self) -> tuple[str, ...]:
+        """The nodes' interfaces that rails hang on."""
+        return tuple(dict.fromkeys(name for rail in self.lanes for name in rail.interfaces))
+
+    def pod_rails(self) -> tuple[RailInterface, ...]:
+        """One interface a rail, ``net1`` and up."""
+        return tuple(
+            RailInterface(
+                network=rail.name,
+                rail=index,
+                interface=f"net{index + 1}",
+                namespace=self.networks_namespace,
+            )
+            for index, rail in enumerate(self.lanes)
+        )
+
+    def bootstrap_interfaces(self) -> tuple[str, ...]:
+        """The rails, or the pod network's interface.
+
+        Sockets that are not bound find no way over a routed rail (its routes are looked up by
+        source address), nor over one without addresses.
+        """
+        if (self.bootstrap or self.row.bootstrap) == "rails" and self.flat:
+            return tuple(rail.interface for rail in self.pod_rails())
+        return (self.pod_interface,)
+
+    def pods_at_once(self, most: int) -> int:
+        """What the stack says, or one a GPU."""
+        return self.pods_per_node or most
+
+    def checks(self) -> tuple[Check, ...]:
+        """What can be wrong with rails and addresses."""
+        return (self._rails, self._addresses, self._blocks, self._overlaps, self._bootstrap)
+
+    def _rails(self, site: Site) -> Iterator[Problem]:
+        """Each rail is a NIC of its own, and has somebody who hands its addresses out."""
+        taken: dict[str, int] = {}
+        for field in ("name", "master"):
+            seen: dict[str, int] = {}
+            for index, rail in enumerate(self.rails):
+                value = getattr(rail, field, None)
+                if value is not None and seen.setdefault(value, index) != index:
+                    yield f"fabric.rails[{index}].{field}", f"{value!r} is there twice"
+        for index, rail in enumerate(self.rails):
+            for name in getattr(rail, "pf_names", ()):
+                if taken.setdefault(name, index) != index:
+                    yield (
+                        f"fabric.rails[{index}].pf_names",
+                        f"{name!r} is of fabric.rails[{taken[name]}] already",
+                    )
+        yield from one_rail_a_nic(len(self.rails), site)
+        if self.ipam is None and any(rail.subnet is not None for rail in self.lanes):
+            yield "fabric.ipam", "is missing: the rails have subnets, and nothing hands them out"
+
+    def _span(self, rail: Addresses, network: Network) -> tuple[int, int]:
+        """First and last address that pods may get; empty where last is before first."""
+        # host-local keeps the first address for a gateway; blocks begin after the network's own.
+        start = int(network.network_address) + (1 if isinstance(self.ipam, NvIpam) else 2)
+        low = int(ipaddress.ip_address(rail.range_start)) if rail.range_start else start
+        last = int(network.broadcast_address) - 1
+        return low, int(ipaddress.ip_address(rail.range_end)) if rail.range_end else last
+
+    def _room(self, rail: Addresses, network: Network, pods: int) -> tuple[int, int]:
+        """Addresses that pods may get, and how many of them one node takes."""
+        low, high = self._span(rail, network)
+        have = max(high - low + 1, 0)
+        if not isinstance(self.ipam, NvIpam):
+            return have, pods
+        each = self.ipam.per_node or pods
+        if self.ipam.pool == "prefix":
+            # A power of two, with the part's own network address, gateway and broadcast address.
+            return network.num_addresses, 1 << (each + 2).bit_length()
+        return have, each + (1 if rail.gateway else 0)
+
+    def _addresses(self, site: Site) -> Iterator[Problem]:
+        """Each rail's range is inside its subnet and large enough for every pod."""
+        pods = self.pods_at_once(site.most_gpus)
+        for index, rail in enumerate(self.lanes):
+            path = f"fabric.rails[{index}]"
+            if rail.subnet is None:
+                continue
+            network = ipaddress.ip_network(rail.subnet)
+            outside = [
+                (field, value)
+                for field in ("range_start", "range_end", "gateway")
+                if (value := getattr(rail, field)) and ipaddress.ip_address(value) not in network
+            ]
+            for field, value in outside:
+                yield f"{path}.{field}", f"{value!r} is not in subnet {rail.subnet!r}"
+            if outside or not site.nodes:
+                continue
+            low, high = self._span(rail, network)
+            have, each = self._room(rail, network, pods)
+            if high < low and rail.range_end:
+                yield f"{path}.range_end", f"{rail.range_end!r} comes before the range's start"
+            elif have < site.nodes * each:
+                yield (
+                    f"{path}.subnet",
+                    f"{have} addresses for pods on {site.nodes} nodes, which need "
+                    f"{site.nodes * each}: {each} a node; widen it or its range, or lower "
+                    "fabric.pods_per_node",
+                )
+
+    def _blocks(self, _: Site) -> Iterator[Problem]:
+        """What nv-ipam cannot do with a rail's range."""
+        if not isinstance(self.ipam, NvIpam):
+            return
+        prefix = self.ipam.pool == "prefix"
+        for index, rail in enumerate(self.lanes):
+            path = f"fabric.rails[{index}]"
+            if rail.range_start is not None:
+                yield (
+                    f"{path}.range_start",
+                    "cannot be with nv-ipam, which cuts the nodes' blocks from the subnet's start: "
+                    "a block before it would be empty; keep the nodes' own addresses at the end, "
+                    "after range_end",
+                )
+            if prefix and rail.range_end is not None:
+                yield (
+                    f"{path}.range_end",
+                    "cannot be with pool 'prefix': every node gets a whole part",
+                )
+            if prefix and rail.gateway is not None:
+                yield (
+                    f"{path}.gateway",
+                    "cannot be with pool 'prefix': each part has its own, its first",
+                )
+
+    def _overlaps(self, site: Site) -> Iterator[Problem]:
+        taken = list(site.networks)
+        taken += [
+            (f"fabric.cluster_ranges[{index}]", ipaddress.ip_network(text))
+            for index, text in enumerate(self.cluster_ranges)
+        ]
+        railed = [(i, rail.subnet) for i, rail in enumerate(self.lanes) if rail.subnet is not None]
+        for index, subnet in railed:
+            network = ipaddress.ip_network(subnet)
+            for where, other in taken:
+                if network.version == other.version and network.overlaps(other):
+                    yield (
+                        f"fabric.rails[{index}].subnet",
+                        f"{str(network)!r} overlaps {str(other)!r} of {where}; packets for one "
+                        "would leave by the other",
+                    )
+            taken.append((f"fabric.rails[{index}]", network))
+        if railed and not site.knows_networks and not self.cluster_ranges:
+            yield (
+                "fabric.cluster_ranges",
+                "is missing: list the networks of the cluster's nodes, pods and services, so that "
+                "no rail is given an address of theirs",
+            )
+
+    def _bootstrap(self, _: Site) -> Iterator[Problem]:
+        if self.bootstrap != "rails":
+            return
+        for index, rail in enumerate(self.lanes):
+            if rail.gateway is not None:
+                yield (
+                    "fabric.bootstrap",
+                    f"'rails' cannot be with fabric.rails[{index}].gateway: NCCL's sockets are not "
+                    "bound to an address, and on a routed rail only those find their way; use "
+                    "'pod'",
+                )
+                return
+            if rail.subnet is None:
+                yield (
+                    "fabric.bootstrap",
+                    f"'rails' needs addresses, and fabric.rails[{index}] has no subnet; use 'pod'",
+                )
+                return
+
+
+def one_rail_a_nic(rails: int, site: Site) -> Iterator[Problem]:
+    """As many rails as NICs; a stand-in's bridges may be any number."""
+    for pool in site.pools:
+        nics = len(pool.machine.nics)
+        if rails and rails != nics and not pool.machine.stand_in:
+            yield (
+                "fabric.rails",
+                f"{rails} rails for the {nics} NICs of {pool.machine.name!r} "
+                f"(pools[{pool.index}]); there is one rail a NIC",
+            )
+
+
+class SharedDevices(RailedFabric):
+    """Pods that open the node's own HCAs, through the RDMA shared device plugin.
+
+    ``resource`` is what the plugin advertises, ``shares`` how many pods of a node may hold one.
+    ``hcas`` are the node's RDMA devices of this fabric, which pods see beside all others; None
+    takes the catalogue's.
+    """
+
+    resource: Resource = "rdma/rdma_shared_device_a"
+    shares: Positive = 63
+    hcas: tuple[Hca, ...] | None = Field(default=None, min_length=1)
+
+    def device_names(self, device: DeviceResource) -> tuple[str, ...]:  # noqa: ARG002 - the one
+        """The plugin's one resource."""
+        return (self.resource,)
+
+    def per_node(self, device: DeviceResource, machine: Machine) -> int:  # noqa: ARG002
+        """As many shares as the stack says."""
+        return self.shares
+
+    def nccl_hcas(self, machine: Machine) -> tuple[str, ...]:
+        """The stack's list, or the catalogue's."""
+        return self.hcas or machine.hcas
+
+    def checks(self) -> tuple[Check, ...]:
+        """HCAs are listed, one a NIC, and there are shares for every pod."""
+        return (*super().checks(), self._listed, self._shares)
+
+    def _listed(self, site: Site) -> Iterator[Problem]:
+        yield from listed_hcas(self.hcas, site)
+
+    def _shares(self, _: Site) -> Iterator[Problem]:
+        if self.pods_per_node is not None and self.pods_per_node > self.shares:
+            yield (
+                "fabric.pods_per_node",
+                f"{self.pods_per_node} is more than the {self.shares} of fabric.shares",
+            )
+
+
+def listed_hcas(given: tuple[str, ...] | None, site: Site) -> Iterator[Problem]:
+    """Where pods see every RDMA device of a node, those of the fabric are known by name."""
+    for index, name in enumerate(given or ()):
+        if name in (given or ())[:index]:
+            yield f"fabric.hcas[{index}]", f"{name!r} is there twice"
+    for pool in site.pools:
+        if given is not None:
+            if len(given) != len(pool.machine.nics):
+                yield "fabric.hcas", _miscounted(given, pool)
+        # A lab's bridge has no rate and no device.
+        elif any(nic.rate_gbps for nic in pool.machine.nics) and not pool.machine.hcas:
+            yield (
+                "fabric.hcas",
+                f"is missing: pods see every RDMA device of the node, and the catalogue has no "
+                f"names for {pool.machine.name!r} (pools[{pool.index}]); list its "
+                f"{len(pool.machine.nics)}, as `ibv_devices` prints them on a node",
+            )
+
+
+def _miscounted(given: tuple[str, ...], pool: SitePool) -> str:
+    return (
+        f"{len(given)} HCAs for the {len(pool.machine.nics)} NICs of {pool.machine.name!r} "
+        f"(pools[{pool.index}]); list each NIC of the training fabric, and no other"
+    )
+
+
+def shared_device() -> DeviceResource:
+    """A share of the RDMA shared device plugin, which opens every HCA behind it."""
+    return DeviceResource(
+        name="{resource}",
+        per_pod=1,
+        per_node=63,
+        source="RDMA shared device plugin: name and rdmaHcaMax 63 of NVIDIA network operator's "
+        "sample NicClusterPolicy; one share opens every HCA behind it",
+    )
+
+
+class RailDevices(RailedFabric):
+    """Pods that get a device of each rail's NIC from the SR-IOV device plugin."""
+
+    def device_names(self, device: DeviceResource) -> tuple[str, ...]:  # noqa: ARG002 - one a rail
+        """One resource a rail."""
+        return tuple(f"{DEVICE_PREFIX}/{rail.short_resource}" for rail in self.rails)

@@ -1,0 +1,57 @@
+"""What a pool's nodes must prove before jobs are placed on them."""
+
+from __future__ import annotations
+
+from railhead.catalog.machines import MACHINES
+from railhead.fabric.kinds import FABRICS
+from railhead.gate.expectation import Expectation, Interface, Qos
+from railhead.gate.state import LABEL, READY
+from railhead.model.cluster import Cluster, Pool
+from railhead.resolve.wiring import wiring
+
+#: What runs the gate where a stack names no image: its program needs Python and nothing else.
+GATE_IMAGE = "docker.io/library/python:3.13-slim"
+
+
+def gated(cluster: Cluster) -> bool:
+    """Whether nodes must prove anything: where there is a fabric beside the pod network."""
+    return cluster.gate.enabled and not FABRICS[cluster.fabric.kind].universal
+
+
+def gate_labels(cluster: Cluster) -> dict[str, str]:
+    """What a node's labels must say for jobs to be placed on it, besides its pool's."""
+    return {LABEL: READY} if gated(cluster) else {}
+
+
+def expectation(cluster: Cluster, pool: Pool) -> Expectation:
+    """What a pool's nodes must prove, from instance type, fabric and the site's own settings.
+
+    A stand-in's rails and resources are real, its RDMA is not there.
+    """
+    fabric, machine = cluster.fabric, MACHINES[pool.instance_type]
+    row = FABRICS[fabric.kind]
+    verbs = row.rdma and not machine.stand_in
+    wanted = cluster.gate.gpudirect
+    rate = min((nic.rate_gbps for nic in machine.nics), default=0)
+    mtu = fabric.node_mtu or 0
+    return Expectation(
+        fabric=f"{fabric.kind} in mode {fabric.mode}",
+        nics=len(machine.nics) if verbs else 0,
+        devices=fabric.nccl_hcas(machine) if verbs else (),
+        interfaces=tuple(Interface(name=name, mtu=mtu) for name in fabric.node_interfaces()),
+        driver=row.driver,
+        link_layer=row.link_layer if verbs else None,
+        rate_gbps=rate if verbs and row.link_layer else 0,
+        verbs=verbs,
+        gpudirect=wanted if verbs and wanted != "none" else None,
+        qos=_qos(cluster) if verbs and row.qos and not fabric.row.moves else None,
+        resources=dict(wiring(cluster, pool).devices),
+        movable=fabric.row.moves,
+    )
+
+
+def _qos(cluster: Cluster) -> Qos | None:
+    site = cluster.gate
+    if not site.lossless:
+        return None
+    return Qos(priority=site.priority, trust_dscp=site.trust_dscp, ecn=site.ecn)
