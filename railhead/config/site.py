@@ -53,9 +53,9 @@ def site_of(cluster: Cluster) -> Site:
 
 def problems(cluster: Cluster) -> Iterator[Problem]:
     """Every (path, message) of the fabric's section that spans several fields."""
-    fabric, site = _known(lambda: cluster.fabric, None), site_of(cluster)
-    for check in checks_fabric.checks(fabric) if fabric is not None else ():
-        yield from told(check, site)
+    with contextlib.suppress(MalformedError):
+        for check in checks_fabric.checks(cluster.fabric):
+            yield from told(check, site_of(cluster))
 
 
 def _known(value: Callable[[], T], other: Any) -> T:

@@ -12,6 +12,7 @@ import pytest
 
 from components.runtimes import pod_template
 from railhead import config
+from railhead.fabric.mode import GKE_INTERFACES, NETWORKS_ANNOTATION
 from railhead.resolve.pod_guards import (
     FabricDemand,
     MountedPath,
@@ -19,7 +20,6 @@ from railhead.resolve.pod_guards import (
     network_pattern,
     pod_policies,
 )
-from railhead.resolve.wiring import GKE_INTERFACES, NETWORKS_ANNOTATION
 from tests.components import fabrics
 from tests.components.fabrics import Case, every, parameters
 from tests.components.test_api_server import Server, api_server
