@@ -177,7 +177,7 @@ MAY_IMPORT = {
     "diagnose": "base contract kube nccl",
     # Runs on the nodes: further held by test_the_gate_needs_nothing_but_python.
     "gate": "base",
-    "lab": "base catalog fabric kube",
+    "lab": "base catalog fabric model platform kube",
 }
 # The two that put the rooms together.
 # What is being mended.

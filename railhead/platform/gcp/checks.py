@@ -385,7 +385,7 @@ def _storage_sizes(cluster: GcpCluster) -> Iterator[Problem]:
 
 def _size(path: str, row: GcpStorage) -> Iterator[Problem]:
     if isinstance(row, FilestoreStorage):
-        ranges = _FILESTORE[row.tier]
+        ranges: tuple[tuple[int, int, int], ...] = _FILESTORE[row.tier]
         at = ""
     elif isinstance(row, LustreStorage):
         least, most, steps = _LUSTRE[row.throughput]
