@@ -115,7 +115,7 @@ class Addons(pulumi.ComponentResource):
                 PodRoleArgs(
                     cluster=args.cluster,
                     service_account=addon.service_account,
-                    partition=catalogue.partition(args.platform.region),
+                    region=args.platform.region,
                     managed=wanted.managed,
                     statements=wanted.statements,
                     description=f"{addon.name} of the EKS cluster {args.cluster}",

@@ -81,7 +81,7 @@ class EksCluster(pulumi.ComponentResource):
                 cluster=cluster.name,
                 what="eks",
                 service="eks.amazonaws.com",
-                partition=catalogue.partition(platform.region),
+                region=platform.region,
                 managed=["AmazonEKSClusterPolicy"],
             ),
             opts=inside,

@@ -13,8 +13,6 @@ from pulumi_aws import iam
 from railhead.base.names import physical_name
 from railhead.platform.aws import facts as catalogue
 
-NAMESPACE = "kube-system"
-
 
 def policy(*statements: Mapping[str, Any]) -> str:
     """A policy document."""
@@ -33,14 +31,24 @@ def trust(service: str, *actions: str, condition: Mapping[str, Any] | None = Non
     return policy(statement)
 
 
+def role_name(cluster: str, region: str, *what: str) -> str:
+    """A role's name: IAM has one set of them for all regions of an account."""
+    return physical_name(cluster, region, *what, limit=catalogue.ROLE_NAME)
+
+
+def managed_policy(region: str, name: str) -> str:
+    """The ARN of one of AWS's own policies."""
+    return f"arn:{catalogue.partition(region)}:iam::aws:policy/{name}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class ServiceRoleArgs:
     """Arguments of :class:`ServiceRole`; ``managed`` are names of AWS's own policies."""
 
     cluster: str
+    region: str
     what: str
     service: str
-    partition: str
     managed: Sequence[str]
 
 
@@ -60,7 +68,7 @@ class ServiceRole(pulumi.ComponentResource):
         inside = pulumi.ResourceOptions(parent=self)
         self.role = iam.Role(
             f"{name}-role",
-            name=physical_name(args.cluster, args.what, limit=catalogue.ROLE_NAME),
+            name=role_name(args.cluster, args.region, args.what),
             assume_role_policy=trust(args.service, "sts:AssumeRole"),
             opts=inside,
         )
@@ -68,7 +76,7 @@ class ServiceRole(pulumi.ComponentResource):
             iam.RolePolicyAttachment(
                 f"{name}-{managed}",
                 role=self.role.name,
-                policy_arn=f"arn:{args.partition}:iam::aws:policy/{managed}",
+                policy_arn=managed_policy(args.region, managed),
                 opts=inside,
             )
             for managed in args.managed
@@ -84,8 +92,9 @@ class PodRoleArgs:
     """
 
     cluster: str
+    region: str
     service_account: str
-    partition: str
+    namespace: str = "kube-system"
     managed: Sequence[str] = ()
     statements: pulumi.Input[str] | None = None
     description: str = ""
@@ -108,7 +117,7 @@ class PodRole(pulumi.ComponentResource):
         inside = pulumi.ResourceOptions(parent=self)
         self.role = iam.Role(
             f"{name}-role",
-            name=physical_name(args.cluster, args.service_account, limit=catalogue.ROLE_NAME),
+            name=role_name(args.cluster, args.region, *_account(args)),
             description=args.description,
             assume_role_policy=trust(
                 "pods.eks.amazonaws.com",
@@ -117,7 +126,7 @@ class PodRole(pulumi.ComponentResource):
                 condition={
                     "StringEquals": {
                         "aws:RequestTag/eks-cluster-name": args.cluster,
-                        "aws:RequestTag/kubernetes-namespace": NAMESPACE,
+                        "aws:RequestTag/kubernetes-namespace": args.namespace,
                         "aws:RequestTag/kubernetes-service-account": args.service_account,
                     }
                 },
@@ -128,7 +137,7 @@ class PodRole(pulumi.ComponentResource):
             iam.RolePolicyAttachment(
                 f"{name}-{managed.rpartition('/')[2]}",
                 role=self.role.name,
-                policy_arn=f"arn:{args.partition}:iam::aws:policy/{managed}",
+                policy_arn=managed_policy(args.region, managed),
                 opts=inside,
             )
             for managed in args.managed
@@ -145,3 +154,10 @@ class PodRole(pulumi.ComponentResource):
             )
         self.attached = attached
         self.register_outputs({"role": self.role.arn})
+
+
+def _account(args: PodRoleArgs) -> tuple[str, ...]:
+    # An add-on's account is the only one of its name.
+    if args.namespace == "kube-system":
+        return (args.service_account,)
+    return (args.namespace, args.service_account)

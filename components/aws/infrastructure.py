@@ -19,6 +19,7 @@ from components.aws.file_systems import (
     lustre_driver_policy,
 )
 from components.aws.identity import ServiceRole, ServiceRoleArgs
+from components.aws.job_access import JobAccess, JobAccessArgs
 from components.aws.network import Nets, Network, NetworkArgs, existing
 from components.aws.node_pools import GpuPool, GpuPoolArgs, NodePoolArgs, SystemPool
 from components.aws.security_groups import EfaSecurityGroup, EfaSecurityGroupArgs
@@ -85,7 +86,7 @@ class AwsInfrastructure(pulumi.ComponentResource):
                 cluster=cluster.name,
                 what="nodes",
                 service="ec2.amazonaws.com",
-                partition=catalogue.partition(platform.region),
+                region=platform.region,
                 # No CNI, no storage, no log: those rights are the add-ons' own.
                 managed=["AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly"],
             ),
@@ -114,8 +115,23 @@ class AwsInfrastructure(pulumi.ComponentResource):
         ]
         self._file_systems()
         late = self._addons("late", [*with_nodes(), *self._drivers()], after=[system.node_group])
+        access = [
+            JobAccess(
+                f"{name}-jobs-{one.namespace}",
+                JobAccessArgs(
+                    cluster=cluster.name,
+                    cluster_name=self.cluster.cluster.name,
+                    platform=platform,
+                    access=one,
+                    after=list(early.addons.values()),
+                ),
+                opts=self._below,
+            )
+            for one in platform.s3_access
+        ]
         # The pools too: what runs on them is let go of while they are there.
         self.ready = [
+            *[one.association for one in access],
             *self.cluster.access,
             system.node_group,
             *[pool.node_group for pool in pools],

@@ -16,6 +16,7 @@ import pulumi_kubernetes as kubernetes
 from railhead.base.names import PODSET_LABEL
 from railhead.model.cluster import Cluster
 from railhead.model.network_policy import Destination
+from railhead.platform.aws.model import AwsCluster
 
 NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 # Kueue admitted it, so it is a job's; nothing else in the namespace is let in or out.
@@ -24,6 +25,9 @@ _DNS_NAMESPACE = "kube-system"
 _DNS_PODS = ("kube-dns", "node-local-dns")
 # NodeLocal DNSCache listens there, in the node's namespace, where no pod selector finds it.
 _NODE_LOCAL_DNS = "169.254.20.10/32"
+# Where EKS' pod identity agent hands out credentials, in the node's own network (EKS user guide,
+# pod-id-agent-setup).
+_POD_IDENTITY = {"ipBlock": {"cidr": "169.254.170.23/32"}}
 # GKE's Cloud DNS answers at the metadata server; its other ports stay shut.
 _PLATFORM_DNS: Mapping[str, tuple[str, ...]] = {"gcp": ("169.254.169.254/32",)}
 
@@ -97,6 +101,21 @@ def policies(cluster: Cluster) -> dict[str, Any]:
     return found
 
 
+def credentials(cluster: Cluster, namespace: str) -> dict[str, Any]:
+    """Name -> spec of the policy by which a namespace's jobs get credentials of AWS; maybe none."""
+    if not isinstance(cluster, AwsCluster):
+        return {}
+    if not any(access.namespace == namespace for access in cluster.platform.s3_access):
+        return {}
+    return {
+        "railhead-credentials": {
+            "podSelector": _JOBS,
+            "policyTypes": ["Egress"],
+            "egress": [{"to": [_POD_IDENTITY], "ports": [{"protocol": "TCP", "port": 80}]}],
+        }
+    }
+
+
 def _namespace(name: str) -> dict[str, Any]:
     # The API server itself keeps this label, so nobody can claim another namespace's name.
     return {"matchLabels": {NAMESPACE_LABEL: name}}
@@ -126,7 +145,9 @@ class NetworkPolicies(pulumi.ComponentResource):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("railhead:index:NetworkPolicies", name, None, opts)
-        specs = policies(args.cluster) if args.cluster.network_policy.enabled else {}
+        specs = {}
+        if args.cluster.network_policy.enabled:
+            specs = policies(args.cluster) | credentials(args.cluster, args.namespace)
         self.policies = [
             kubernetes.networking.v1.NetworkPolicy(
                 f"{name}-{policy.removeprefix('railhead-')}",

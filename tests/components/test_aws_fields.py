@@ -15,9 +15,11 @@ from railhead.model.cluster import Pool
 from railhead.platform.aws.model import (
     AwsPlatform,
     AwsPool,
+    Bucket,
     ElasticFileSystem,
     LustreFileSystem,
     NewNetwork,
+    S3Access,
     SystemPool,
     TransitGateway,
 )
@@ -31,6 +33,7 @@ pytestmark = pytest.mark.slow
 PLATFORM, POOL = ("platform",), ("pools", 0)
 NETWORK, SYSTEM = (*PLATFORM, "network"), (*PLATFORM, "system_pool")
 LUSTRE, EFS = (*PLATFORM, "storage", 0), (*PLATFORM, "storage", 1)
+ACCESS = (*PLATFORM, "s3_access", 0)
 TRANSIT = (*NETWORK, "transit_gateway")
 # What each model is called in a stack's file, and another value for each of its fields.
 FIELDS: tuple[tuple[Any, tuple[Any, ...], dict[str, Any]], ...] = (
@@ -47,6 +50,7 @@ FIELDS: tuple[tuple[Any, tuple[Any, ...], dict[str, Any]], ...] = (
             "researchers": [],
             "system_pool": None,
             "storage": None,
+            "s3_access": [{"namespace": "training", "buckets": [{"name": "acme-others"}]}],
             "addon_versions": {"coredns": "v1.14.6-eksbuild.4"},
             "log_retention_days": 365,
             "deletion_protection": False,
@@ -88,6 +92,17 @@ FIELDS: tuple[tuple[Any, tuple[Any, ...], dict[str, Any]], ...] = (
             "efa": False,
             "compression": False,
             "backup_days": 7,
+        },
+    ),
+    (S3Access, ACCESS, {"namespace": None, "buckets": None}),
+    (
+        Bucket,
+        (*ACCESS, "buckets", 1),
+        {
+            "name": "acme-others",
+            "prefix": "others/",
+            "write": False,
+            "kms_key": "arn:aws:kms:us-east-2:123456789012:key/1234abcd-12ab-34cd",
         },
     ),
     (ElasticFileSystem, EFS, {"name": None, "throughput": "bursting", "backups": False}),

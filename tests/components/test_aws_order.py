@@ -223,6 +223,21 @@ class TestAddons:
         assert_first(stack, [*stack.of_type(ADDON), *stack.of_type(POOL)], namespace)
 
 
+class TestJobs:
+    def test_they_have_their_rights_from_the_first_pod_to_the_last(self) -> None:
+        """EKS user guide, pod identity: a pod gets the credentials of its account when it starts,
+        by the agent of its node, and none that come later.
+        """
+        recording = recorded("aws-p5-prod")
+        (association,) = recording.of_type("aws:eks/podIdentityAssociation:PodIdentityAssociation")
+        (role,) = [r for r in recording.of_type(ROLE) if "-jobs-training-" in r.name]
+        (agent,) = [
+            a for a in recording.of_type(ADDON) if a.inputs["addonName"] == "eks-pod-identity-agent"
+        ]
+        assert_first(recording, [*rights(recording, role), agent], association)
+        assert_first(recording, [association], recording.one("Namespace", "training"))
+
+
 class TestFileSystems:
     def test_fsx_finds_the_rules_of_its_groups(self, stack: Recording) -> None:
         """FSx user guide, cannot-create-fs: creation fails where the groups do not let Lustre's

@@ -36,6 +36,11 @@ ANSWERS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
         "endDate": "2026-12-21T11:30:00Z",
         "state": "scheduled",
     },
+    "aws:eks/getAddonVersion:getAddonVersion": lambda arguments: {
+        **arguments,
+        "id": arguments["addonName"],
+        "version": "v3.5.0-eksbuild.1",
+    },
     # Its subnets.
     "aws:ec2/getSubnet:getSubnet": lambda arguments: {
         "id": arguments["id"],

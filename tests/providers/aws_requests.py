@@ -205,6 +205,20 @@ def _access_entry(t: Taken) -> Iterator[tuple[str, str, Json]]:
     )
 
 
+def _pod_identity(t: Taken) -> Iterator[tuple[str, str, Json]]:
+    yield (
+        "eks",
+        "CreatePodIdentityAssociation",
+        t.under(
+            clusterName="clusterName",
+            namespace="namespace",
+            roleArn="roleArn",
+            serviceAccount="serviceAccount",
+            tags="tags",
+        ),
+    )
+
+
 def _access_policy(t: Taken) -> Iterator[tuple[str, str, Json]]:
     yield (
         "eks",
@@ -467,6 +481,7 @@ TYPES: Mapping[str, Callable[[Taken], Iterator[tuple[str, str, Json]]]] = {
     "aws:eks/addon:Addon": _addon,
     "aws:eks/cluster:Cluster": _cluster,
     "aws:eks/nodeGroup:NodeGroup": _node_group,
+    "aws:eks/podIdentityAssociation:PodIdentityAssociation": _pod_identity,
     "aws:fsx/lustreFileSystem:LustreFileSystem": _lustre,
     "aws:iam/role:Role": _role,
     "aws:iam/rolePolicy:RolePolicy": _role_policy,

@@ -438,6 +438,33 @@ def _efa_clients(path: str, row: LustreFileSystem, cluster: AwsCluster) -> Itera
         )
 
 
+def _s3_access(cluster: AwsCluster) -> Iterator[Problem]:
+    seen: dict[str, str] = {}
+    rows = cluster.platform.s3_access
+    for path, _, name in knowing(rows, "platform.s3_access", lambda row: row.namespace):
+        if name not in cluster.namespaces:
+            listed = did_you_mean(name, cluster.namespaces) or (
+                f"; there are: {', '.join(cluster.namespaces)}"
+            )
+            yield f"{path}.namespace", f"{name!r} is not one of namespaces{listed}"
+        if seen.setdefault(name, path) != path:
+            yield f"{path}.namespace", f"{name!r} is at {seen[name]} already; put its buckets there"
+
+
+def _s3_reached(cluster: AwsCluster) -> Iterator[Problem]:
+    if not cluster.platform.s3_access or not cluster.network_policy.enabled:
+        return
+    for way in cluster.network_policy.egress:
+        if way.cidr is not None and way.protocol == "TCP" and (not way.ports or 443 in way.ports):
+            return
+    # A NetworkPolicy knows no prefix list, which is how a route table names S3's addresses.
+    yield (
+        "network_policy.egress",
+        "lets no job out to S3, whose addresses are Amazon's public ones; write `- {cidr: "
+        "0.0.0.0/0, ports: [443]}`, or Amazon's published ranges of the region",
+    )
+
+
 def _gpu_operator(cluster: AwsCluster) -> Iterator[Problem]:
     operator = cluster.gpu_operator
     if operator is None:
@@ -494,6 +521,8 @@ _CHECKS: tuple[Callable[[AwsCluster], Iterator[Problem]], ...] = (
     _logs,
     _tags,
     _system_pool,
+    _s3_access,
+    _s3_reached,
     _gpu_operator,
     _hugepages,
     _storage,

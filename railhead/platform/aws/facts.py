@@ -94,12 +94,14 @@ FSX_CSI = Addon(
     name="aws-fsx-csi-driver",
     service_account="fsx-csi-controller-sa",
     versions=MappingProxyType({"1.35": "v1.9.0-eksbuild.1"}),
-    source="aws-fsx-csi-driver v1.9.0, newest in its README; the service account is its chart's",
+    source="aws-fsx-csi-driver v1.9.0, newest in its README, with 1.35 in a public infrastructure "
+    "repository; the service account is its chart's",
 )
 EFS_CSI = Addon(
     name="aws-efs-csi-driver",
     service_account="efs-csi-controller-sa",
-    versions=MappingProxyType({"1.34": "v3.4.0-eksbuild.1", "1.35": "v3.4.0-eksbuild.1"}),
+    # Seen with no other: EKS is asked.
+    versions=MappingProxyType({"1.34": "v3.4.0-eksbuild.1"}),
     source="aws-efs-csi-driver v3.4, as public repositories pin it for 1.34; the service account "
     "is its chart's",
 )

@@ -66,6 +66,16 @@ Principal = Annotated[
         "the ARN of an IAM role or user, such as 'arn:aws:iam::123456789012:role/platform'",
     ),
 ]
+BucketName = Annotated[
+    str, _text(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", "a bucket's name, such as 'acme-datasets'")
+]
+KeyArn = Annotated[
+    str,
+    _text(
+        r"arn:aws[-a-z]*:kms:[a-z0-9-]+:\d{12}:key/[a-zA-Z0-9-]+",
+        "the ARN of a key, such as 'arn:aws:kms:us-east-2:123456789012:key/1234abcd-12ab-34cd'",
+    ),
+]
 KubernetesVersion = Annotated[str, _text(r"1\.\d{2}", "a Kubernetes minor in quotes, like '1.35'")]
 InstanceType = Annotated[str, _text(r"[a-z][a-z0-9-]*\.[a-z0-9-]+", "an instance type")]
 AddonVersion = Annotated[
@@ -188,12 +198,36 @@ class ElasticFileSystem(Model):
     backups: bool = False
 
 
+class Bucket(Model):
+    """What jobs may do in one bucket: read it, and with ``write`` write and delete as well.
+
+    ``prefix`` is what the keys start with, all of them without. ``kms_key`` is the key of a bucket
+    that is encrypted with one of its owner's.
+    """
+
+    name: BucketName
+    prefix: Annotated[str, _text(r"([^*?/][^*?]*/)?", "a prefix that ends in '/'")] = ""
+    write: bool = False
+    kms_key: KeyArn | None = None
+
+
+class S3Access(Model):
+    """What the pods of one training namespace may do in S3, with credentials of EKS pod identity.
+
+    Every pod of the namespace has it, and no other.
+    """
+
+    namespace: Name
+    buckets: tuple[Bucket, ...] = Field(min_length=1)
+
+
 class AwsPlatform(PlatformConfig):
     """AWS.
 
     ``account`` is the only one that the stack may touch. ``administrators`` administer the cluster:
     the role that runs `pulumi up` must be among them. ``researchers`` are put into the cluster's
     researchers group. ``addon_versions`` overrides the catalogue's; ``default`` asks EKS.
+    ``s3_access`` is what jobs may do in S3: without, they have no credentials of AWS at all.
     ``deletion_protection`` keeps the cluster, GPU pools, keys and file systems from being deleted.
     """
 
@@ -211,6 +245,7 @@ class AwsPlatform(PlatformConfig):
     storage: tuple[
         Annotated[LustreFileSystem | ElasticFileSystem, Field(discriminator="kind")], ...
     ] = ()
+    s3_access: tuple[S3Access, ...] = ()
     addon_versions: dict[str, AddonVersion] = Field(default_factory=dict)
     log_retention_days: Positive = 90
     deletion_protection: bool = True

@@ -223,6 +223,36 @@ MISTAKES: tuple[tuple[str, Edit, str], ...] = (
         "pools[0].hugepages_2mib: 1024 are 2048 MiB, and a pod with all of a node's NICs asks for "
         "5120: it would never start",
     ),
+    # What jobs may do
+    (
+        PROD,
+        put(PLATFORM, "s3_access", 0, "namespace", value="trainin"),
+        "platform.s3_access[0].namespace: 'trainin' is not one of namespaces; did you mean "
+        "'training'?",
+    ),
+    (
+        PROD,
+        lambda raw: raw["platform"]["s3_access"].append(raw["platform"]["s3_access"][0]),
+        "platform.s3_access[1].namespace: 'training' is at platform.s3_access[0] already; put its "
+        "buckets there",
+    ),
+    (
+        PROD,
+        lambda raw: raw.pop("network_policy"),
+        "network_policy.egress: lets no job out to S3, whose addresses are Amazon's public ones; "
+        "write `- {cidr: 0.0.0.0/0, ports: [443]}`, or Amazon's published ranges of the region",
+    ),
+    (
+        PROD,
+        put(PLATFORM, "s3_access", 0, "buckets", 1, "prefix", value="p5-prod"),
+        "platform.s3_access[0].buckets[1].prefix: 'p5-prod' is not a prefix that ends in '/'",
+    ),
+    (
+        PROD,
+        put(PLATFORM, "s3_access", 0, "buckets", 0, "name", value="*"),
+        "platform.s3_access[0].buckets[0].name: '*' is not a bucket's name, such as "
+        "'acme-datasets'",
+    ),
     # What is in EKS' image
     (
         PROD,

@@ -1,0 +1,104 @@
+"""What training pods may do in S3: a role for each namespace, given by EKS pod identity."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+from pulumi_aws import eks
+
+from components.aws.identity import PodRole, PodRoleArgs, policy
+from railhead.platform.aws import facts as catalogue
+from railhead.platform.aws.model import AwsPlatform, Bucket, S3Access
+
+# What pods run as that say nothing of it, as those of the published runtimes do.
+SERVICE_ACCOUNT = "default"
+_READ = ("s3:GetObject",)
+# A large object goes up in parts, and what was begun is taken back.
+_WRITE = (
+    "s3:PutObject",
+    "s3:DeleteObject",
+    "s3:AbortMultipartUpload",
+    "s3:ListMultipartUploadParts",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobAccessArgs:
+    """Arguments of :class:`JobAccess`; ``after`` is what hands out the credentials."""
+
+    cluster: str
+    cluster_name: pulumi.Input[str]
+    platform: AwsPlatform
+    access: S3Access
+    after: Sequence[pulumi.Resource]
+
+
+def statements(access: S3Access, partition: str) -> list[dict[str, Any]]:
+    """The statements of a namespace's policy: its buckets, below their prefixes, and no more.
+
+    Actions and condition keys as the Service Authorization Reference lists them for S3 and KMS.
+    """
+    return [one for bucket in access.buckets for one in _bucket(bucket, f"arn:{partition}:s3:::")]
+
+
+def _bucket(bucket: Bucket, prefix: str) -> list[dict[str, Any]]:
+    arn = f"{prefix}{bucket.name}"
+    listing: dict[str, Any] = {"Effect": "Allow", "Action": ["s3:ListBucket"], "Resource": arn}
+    if bucket.prefix:
+        listing["Condition"] = {"StringLike": {"s3:prefix": [f"{bucket.prefix}*"]}}
+    found = [
+        listing,
+        {
+            "Effect": "Allow",
+            "Action": [*_READ, *(_WRITE if bucket.write else ())],
+            "Resource": f"{arn}/{bucket.prefix}*",
+        },
+    ]
+    if bucket.kms_key is not None:
+        found.append(
+            {
+                "Effect": "Allow",
+                "Action": ["kms:Decrypt", *(["kms:GenerateDataKey"] if bucket.write else [])],
+                "Resource": bucket.kms_key,
+            }
+        )
+    return found
+
+
+class JobAccess(pulumi.ComponentResource):
+    """One namespace's role, and the association that gives it to the pods of the namespace.
+
+    Pods that are there already get nothing: it exists before the namespace does.
+    """
+
+    association: eks.PodIdentityAssociation
+
+    def __init__(
+        self, name: str, args: JobAccessArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("railhead:aws:JobAccess", name, None, opts)
+        access, region = args.access, args.platform.region
+        role = PodRole(
+            f"{name}-role",
+            PodRoleArgs(
+                cluster=args.cluster,
+                region=region,
+                namespace=access.namespace,
+                service_account=SERVICE_ACCOUNT,
+                statements=policy(*statements(access, catalogue.partition(region))),
+                description=f"Jobs of namespace {access.namespace} of {args.cluster}",
+            ),
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        self.association = eks.PodIdentityAssociation(
+            f"{name}-association",
+            cluster_name=args.cluster_name,
+            namespace=access.namespace,
+            service_account=SERVICE_ACCOUNT,
+            role_arn=role.role.arn,
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[*role.attached, *args.after]),
+        )
+        self.register_outputs({"role": role.role.arn})
