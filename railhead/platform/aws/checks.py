@@ -455,7 +455,10 @@ def _s3_reached(cluster: AwsCluster) -> Iterator[Problem]:
     if not cluster.platform.s3_access or not cluster.network_policy.enabled:
         return
     for way in cluster.network_policy.egress:
-        if way.cidr is not None and way.protocol == "TCP" and (not way.ports or 443 in way.ports):
+        # One of both is there, or the model says so.
+        known = way.cidr is not None or way.namespace is not None
+        tls = way.protocol == "TCP" and (not way.ports or 443 in way.ports)
+        if not known or (way.cidr is not None and tls):
             return
     # A NetworkPolicy knows no prefix list, which is how a route table names S3's addresses.
     yield (
