@@ -9,14 +9,16 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 
 from components.queueing.queues import cluster_queues
-from components.runtimes import claims_of, gpus_of, shares
+from components.runtimes import claims_of, environment, framework_of, gpus_of, shares, wiring_of
 from railhead import contract
-from railhead.base.names import TRAINER_CONTAINER
 from railhead.catalog.machines import MACHINES
 from railhead.catalog.versions import COMBINATIONS
 from railhead.fabric.kinds import FABRICS
 from railhead.model.cluster import Cluster, Pool, RuntimeConfig
 from railhead.resolve.wiring import Wiring, quantities, wiring
+
+# A job may ask NCCL to talk more; what it talks over is the cluster's to say.
+_FREE = frozenset({"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,13 +92,16 @@ def build(cluster: Cluster, flavors: Mapping[str, str]) -> contract.ClusterContr
 
 
 def _runtime(cluster: Cluster, runtime: RuntimeConfig) -> contract.Runtime:
-    claims = claims_of(cluster, runtime)
+    claims, framework = claims_of(cluster, runtime), framework_of(runtime)
     return contract.Runtime(
         name=runtime.name,
         framework=runtime.framework,
         image=runtime.image,
-        container=TRAINER_CONTAINER,
+        container=framework.container,
         gpus_per_node=gpus_of(cluster, runtime),
+        environment=environment(cluster, runtime),
+        reserved=_reserved(cluster, runtime) | framework.reserved,
+        process_prefix=framework.process_prefix,
         pool=runtime.pool,
         shares=tuple(
             contract.Share(gpus=gpus, requests=requests)
@@ -106,6 +111,12 @@ def _runtime(cluster: Cluster, runtime: RuntimeConfig) -> contract.Runtime:
         if claims
         else None,
     )
+
+
+def _reserved(cluster: Cluster, runtime: RuntimeConfig) -> dict[str, str]:
+    """The fabric's variables: a job that sets one takes itself off its network."""
+    pinned = (n for n in wiring_of(cluster, runtime).environment if n not in _FREE)
+    return dict.fromkeys(pinned, "the cluster's fabric")
 
 
 def _networks(cluster: Cluster, wired: Wiring) -> tuple[contract.Network, ...]:

@@ -12,10 +12,12 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from railhead.base.names import PUBLISHED_LABEL, TRAINER_CONTAINER, TRAINER_JOB
+from railhead.base.names import PUBLISHED_LABEL
 from railhead.catalog.images import IMAGES
 from railhead.catalog.machines import MACHINES, Machine
 from railhead.catalog.versions import COMBINATIONS, Combination
+from railhead.framework import FRAMEWORKS
+from railhead.framework.base import Framework
 from railhead.model.cluster import CheckpointConfig, Cluster, Pool, RuntimeConfig
 from railhead.platform.gcp.model import GcpCluster
 from railhead.resolve.pods import wire
@@ -25,10 +27,6 @@ API_VERSION = "trainer.kubeflow.org/v1alpha1"
 ANCESTOR_LABEL = "trainer.kubeflow.org/trainjob-ancestor-step"
 FRAMEWORK_LABEL = "trainer.kubeflow.org/framework"
 TOPOLOGY_ANNOTATION = "kueue.x-k8s.io/podset-preferred-topology"
-
-# torchrun ends at once on it. Trainer replaces it in every job that it wires; a job that it does
-# not wire would otherwise be a world of one in each pod, with a plausible result.
-UNWIRED = {"PET_NNODES": "0"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +52,11 @@ def gpus_of(cluster: Cluster, runtime: RuntimeConfig) -> int:
     return runtime.gpus_per_node or machine_of(cluster, runtime).gpus
 
 
+def framework_of(runtime: RuntimeConfig) -> Framework:
+    """How the runtime's processes find each other."""
+    return FRAMEWORKS[runtime.framework]
+
+
 def wiring_of(cluster: Cluster, runtime: RuntimeConfig) -> Wiring:
     """The fabric as the runtime's pods meet it."""
     return wiring(cluster, pool_of(cluster, runtime), gpus_of(cluster, runtime))
@@ -69,7 +72,8 @@ def environment(cluster: Cluster, runtime: RuntimeConfig) -> dict[str, str]:
     """The container's variables; the stack's own win over the image's, those over the fabric's."""
     image = IMAGES.get(runtime.image)
     own = {v.name: v.value for v in image.environment} if image else {}
-    return dict(wiring_of(cluster, runtime).environment) | UNWIRED | own | dict(runtime.environment)
+    unwired = dict(framework_of(runtime).unwired)
+    return dict(wiring_of(cluster, runtime).environment) | unwired | own | dict(runtime.environment)
 
 
 def container(cluster: Cluster, runtime: RuntimeConfig) -> dict[str, Any]:
@@ -79,7 +83,7 @@ def container(cluster: Cluster, runtime: RuntimeConfig) -> dict[str, Any]:
     if claims := claims_of(cluster, runtime):
         mounts.append({"name": "checkpoints", "mountPath": claims[0].mount_path})
     return {
-        "name": TRAINER_CONTAINER,
+        "name": framework_of(runtime).container,
         "image": runtime.image,
         "imagePullPolicy": "IfNotPresent",
         "env": [{"name": k, "value": v} for k, v in environment(cluster, runtime).items()],
@@ -114,8 +118,8 @@ def shares(cluster: Cluster, runtime: RuntimeConfig) -> dict[int, dict[str, str]
 
 
 def _wired(wired: Wiring) -> dict[str, Any]:
-    template = {"spec": {"containers": [{"name": TRAINER_CONTAINER}]}}
-    return wire(template, wired, container=TRAINER_CONTAINER)
+    template = {"spec": {"containers": [{"name": "trainer"}]}}
+    return wire(template, wired, container="trainer")
 
 
 def pod_template(cluster: Cluster, runtime: RuntimeConfig) -> dict[str, Any]:
@@ -153,7 +157,8 @@ def pod_template(cluster: Cluster, runtime: RuntimeConfig) -> dict[str, Any]:
             "volumes": volumes,
         },
     }
-    return wire(template, wiring_of(cluster, runtime), container=TRAINER_CONTAINER)
+    name = framework_of(runtime).container
+    return wire(template, wiring_of(cluster, runtime), container=name)
 
 
 def shared_memory(cluster: Cluster, runtime: RuntimeConfig) -> str:
@@ -175,18 +180,15 @@ def runtime_spec(
         # Such a Kueue reads the gang's size here and nowhere else; guards.py holds jobs to it.
         job["parallelism"] = runtime.nodes
         job["completions"] = runtime.nodes
-    torch: dict[str, Any] = {}
-    if combination.placement_field == "podTemplateOverrides":
-        # Trainer 2.2 dropped it together with that field, and takes the pod's GPUs instead. A
-        # number, because `auto` is the CPU count wherever CUDA is not.
-        torch["numProcPerNode"] = gpus_of(cluster, runtime)
+    framework = framework_of(runtime)
+    policy = framework.ml_policy(combination, processes=gpus_of(cluster, runtime))
     return {
-        "mlPolicy": {"numNodes": runtime.nodes, "torch": torch},
+        "mlPolicy": {"numNodes": runtime.nodes} | policy,
         "template": {
             "spec": {
                 "replicatedJobs": [
                     {
-                        "name": TRAINER_JOB,
+                        "name": framework.replicated_job,
                         "template": {
                             "metadata": {"labels": {ANCESTOR_LABEL: "trainer"}},
                             "spec": job,

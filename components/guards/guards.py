@@ -5,7 +5,7 @@ ValidatingAdmissionPolicies, so no pod of ours stands in the way. Every message 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,27 +13,17 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 
 from components.runtimes import API_VERSION as TRAINER_API_VERSION
-from components.runtimes import device_requests
+from components.runtimes import device_requests, framework_of
 from railhead.base.names import (
     PODSET_LABEL,
     PUBLISHED_LABEL,
     QUEUE_LABEL,
-    TRAINER_JOB,
     TRAINING_LABEL,
 )
 from railhead.catalog.versions import COMBINATIONS
 from railhead.model.cluster import Cluster
 from railhead.resolve import cel
 from railhead.resolve.pod_guards import demand, pod_policies
-
-# What Trainer sets for torchrun; a job that sets one itself makes a world of its own.
-RENDEZVOUS = (
-    "PET_NNODES",
-    "PET_NPROC_PER_NODE",
-    "PET_NODE_RANK",
-    "PET_MASTER_ADDR",
-    "PET_MASTER_PORT",
-)
 
 _TRAINJOBS: dict[str, Any] = {
     "resourceRules": [
@@ -70,14 +60,24 @@ class GuardsArgs:
 
 def _devices(cluster: Cluster) -> list[str]:
     """Every device resource that a runtime of the stack requests."""
-    return list(
-        dict.fromkeys(name for r in cluster.runtimes for name in device_requests(cluster, r))
-    )
+    return _once(name for r in cluster.runtimes for name in device_requests(cluster, r))
+
+
+def _once(names: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(names))
+
+
+def _training(job: str, cluster: Cluster) -> str:
+    """Whether a replicated job is one whose pods train."""
+    names = _once(framework_of(runtime).replicated_job for runtime in cluster.runtimes)
+    return " || ".join(f"{job}.name == '{name}'" for name in names)
 
 
 def train_job_policy(cluster: Cluster) -> dict[str, Any]:
     """A TrainJob has a queue, a size, and the devices of its runtime; anywhere in the cluster."""
     devices = _devices(cluster)
+    # A job that sets one itself makes a world of its own.
+    rendezvous = _once(name for r in cluster.runtimes for name in framework_of(r).rendezvous)
     queues = ", ".join(sorted({queue.name for queue in cluster.queues}))
     namespaces = ", ".join(cluster.namespaces)
     return {
@@ -150,9 +150,9 @@ def train_job_policy(cluster: Cluster) -> dict[str, Any]:
                 "charged and its pods were made for it; delete the TrainJob and submit another",
             },
             {
-                "expression": f"!variables.env.exists(e, e.name in {cel.strings(RENDEZVOUS)})",
+                "expression": f"!variables.env.exists(e, e.name in {cel.strings(rendezvous)})",
                 "message": "spec.trainer.env sets the rendezvous by hand "
-                f"({', '.join(RENDEZVOUS)}): remove it and set spec.trainer.numNodes and "
+                f"({', '.join(rendezvous)}): remove it and set spec.trainer.numNodes and "
                 "spec.trainer.numProcPerNode, from which the controllers set it",
             },
             {
@@ -243,7 +243,7 @@ def published_runtime_policy(cluster: Cluster) -> dict[str, Any]:
     }
 
 
-def gang_charge_policy() -> dict[str, Any]:
+def gang_charge_policy(cluster: Cluster) -> dict[str, Any]:
     """Where Kueue charges by template: the job asks for exactly what will be charged.
 
     The parameter is each published ClusterTrainingRuntime as it is in the cluster, so an edited
@@ -258,7 +258,7 @@ def gang_charge_policy() -> dict[str, Any]:
             {
                 "name": "charged",
                 "expression": "params.spec.template.spec.replicatedJobs"
-                f".filter(j, j.name == '{TRAINER_JOB}')"
+                f".filter(j, {_training('j', cluster)})"
                 ".map(j, has(j.template.spec.parallelism) ? int(j.template.spec.parallelism) : 1)",
             },
             {
@@ -292,7 +292,7 @@ def policies(cluster: Cluster) -> dict[str, tuple[Any, Any]]:
     if COMBINATIONS[cluster.versions].gang_charge == "template":
         found["railhead-published-runtime"] = (published_runtime_policy(cluster), {})
         found["railhead-gang-charge"] = (
-            gang_charge_policy(),
+            gang_charge_policy(cluster),
             {
                 "paramRef": {
                     "selector": {"matchLabels": {PUBLISHED_LABEL: "true"}},

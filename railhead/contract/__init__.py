@@ -160,7 +160,10 @@ class Runtime(_Model):
     ``container`` is the trainer container's name, ``gpus_per_node`` what each of its pods requests.
     ``pool`` is where its pods run, None where an older stack did not say. ``shares`` has every
     number of GPUs that a job may ask for instead. ``checkpoint`` is what its pods mount for
-    checkpoints, None for nothing.
+    checkpoints, None for nothing. ``environment`` are its container's variables, ``reserved`` those
+    that no job may set, with who sets them. ``process_prefix`` is a regular expression for the
+    start of a process' log lines, its group the process' number on its node; None where they have
+    none.
     """
 
     name: str
@@ -171,6 +174,9 @@ class Runtime(_Model):
     pool: str | None = None
     shares: tuple[Share, ...] = ()
     checkpoint: Mount | None = None
+    environment: dict[str, str] = Field(default_factory=dict)
+    reserved: dict[str, str] = Field(default_factory=dict)
+    process_prefix: str | None = None
 
 
 class Checkpoint(_Model):

@@ -73,6 +73,13 @@ def read_runtime(cluster: kube.Cluster, name: str) -> kube.Object:
     return found
 
 
+def process_prefix(cluster: kube.Cluster, runtime: str) -> str | None:
+    """What a process' log lines start with; None for a runtime that is none of the stack's."""
+    contract = find_contract(cluster)
+    known = {r.name: r.process_prefix for r in contract.runtimes} if contract else {}
+    return known.get(runtime)
+
+
 def namespaces(cluster: kube.Cluster, namespace: str | None) -> tuple[str, ...]:
     """The one that is named, else every training namespace of the contract."""
     if namespace:

@@ -463,13 +463,15 @@ def logs(
     Exits 0 when the logs were read, whatever became of the job; 5 when there is no such job.
     """
     from railhead.kube import jobs
+    from railhead.kube.published import process_prefix
     from railhead.launch import logs as reading
     from railhead.launch import submit
 
     with _cluster(kubeconfig, context, lab) as cluster:
         job = jobs.find_job(cluster, _namespaces(cluster, namespace), name)
         now = jobs.read_state(cluster, job)
-        selection = reading.select(now, rank=rank, node=node)
+        prefix = None if rank is None else process_prefix(cluster, now.runtime)
+        selection = reading.select(now, rank=rank, node=node, prefix=prefix)
         if not follow:
             for line in reading.read(cluster, now, selection, tail=tail):
                 _out(str(line))

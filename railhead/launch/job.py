@@ -39,24 +39,8 @@ IMAGE = re.compile(
     r"(?::[A-Za-z0-9_][-.A-Za-z0-9_]{0,127})?(?:@sha256:[0-9a-f]{64})?"
 )
 
-# Set by the cluster's controllers, by torchrun or by launch; a value of the user's would be a lie.
-RESERVED_ENV = frozenset(
-    {
-        "JOB_COMPLETION_INDEX",
-        "LOCAL_RANK",
-        "LOCAL_WORLD_SIZE",
-        "MASTER_ADDR",
-        "MASTER_PORT",
-        "NODE_RANK",
-        "PET_MASTER_ADDR",
-        "PET_MASTER_PORT",
-        "PET_NNODES",
-        "PET_NODE_RANK",
-        "PET_NPROC_PER_NODE",
-        "RANK",
-        "WORLD_SIZE",
-    }
-)
+# Set by Kubernetes and by launch, whatever the framework; a value of the user's would be a lie.
+RESERVED_ENV = frozenset({"JOB_COMPLETION_INDEX"})
 RESERVED_PREFIX = "RAILHEAD_"
 NUMBER_FIELDS = frozenset({"nodes", "gpus_per_node", "processes_per_node"})
 
@@ -106,8 +90,7 @@ def _env_name(value: str) -> str:
         )
     if value in RESERVED_ENV or value.startswith(RESERVED_PREFIX):
         raise _AllowedError(
-            "a variable that the cluster does not set itself; this one comes from the controllers,"
-            " torchrun or launch"
+            "a variable that is not set already; this one comes from Kubernetes or from launch"
         )
     return value
 
@@ -142,7 +125,7 @@ class JobFile(BaseModel):
         name: the job's name; pods, logs and the checkpoint directory carry it.
         nodes: machines, one pod each.
         gpus_per_node: GPUs that each pod requests; the runtime's own number when absent.
-        processes_per_node: processes that torchrun starts in each pod; one a GPU when absent.
+        processes_per_node: processes that are started in each pod; one a GPU when absent.
         command: the program and its arguments, exactly as they reach the process; no shell.
         env: environment variables, exactly as they reach the process.
         files: small local files, relative to the job file, that appear in /workspace.

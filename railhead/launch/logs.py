@@ -19,8 +19,6 @@ from railhead.kube import client as kube
 from railhead.kube import jobs
 from railhead.kube.jobs import JobState, Node
 
-# torchrun with --tee puts `[<role><local rank>]:` in front of a process's lines.
-RANK_PREFIX = re.compile(r"\[[A-Za-z_-]*?(\d+)\]:")
 DRAIN_SECONDS = 10.0
 # A log that ended or broke is asked for again after this.
 RETRY_SECONDS = 0.5
@@ -39,21 +37,30 @@ class Line:
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """Which lines are wanted. ``local_rank`` picks one process of a node, None all of them."""
+    """Which lines are wanted. ``local_rank`` picks one process of a node, None all of them.
+
+    ``prefix`` is what the framework's launcher puts before each of a process' lines: a regular
+    expression whose group is the local rank, None where it puts nothing.
+    """
 
     node: int | None = None
     local_rank: int | None = None
+    prefix: str | None = None
 
     def takes(self, line: Line) -> bool:
         """True for a line of that node and that process, or of no process in particular."""
         if self.node is not None and line.node != self.node:
             return False
-        prefix = RANK_PREFIX.match(line.text)
-        return self.local_rank is None or prefix is None or int(prefix[1]) == self.local_rank
+        if self.local_rank is None or self.prefix is None:
+            return True
+        started = re.match(self.prefix, line.text)
+        return started is None or int(started[1]) == self.local_rank
 
 
-def select(job: JobState, *, rank: int | None, node: int | None) -> Selection:
-    """Turn ``--rank`` or ``--node`` into a selection.
+def select(
+    job: JobState, *, rank: int | None, node: int | None, prefix: str | None = None
+) -> Selection:
+    """Turn ``--rank`` or ``--node`` into a selection; ``prefix`` as :class:`Selection` has it.
 
     Raises:
         InputError: both are given, or the job has no such rank or node.
@@ -67,7 +74,9 @@ def select(job: JobState, *, rank: int | None, node: int | None) -> Selection:
                 remedy="name one of them",
             )
         return Selection(
-            node=rank // job.processes_per_node, local_rank=rank % job.processes_per_node
+            node=rank // job.processes_per_node,
+            local_rank=rank % job.processes_per_node,
+            prefix=prefix,
         )
     if node is not None and not 0 <= node < job.wanted:
         raise InputError(

@@ -18,8 +18,6 @@ GPU_RESOURCE = "nvidia.com/gpu"
 _PLAIN = frozenset({"cpu", "memory", "ephemeral-storage"})
 _T = TypeVar("_T")
 PlacementField = Literal["podTemplateOverrides", "runtimePatches"]
-# A user may ask NCCL to talk more; what it talks over is the cluster's to say.
-FREE_FABRIC_ENV = frozenset({"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,17 +194,17 @@ def complete_resources(base: dict[str, Any], share: Share) -> dict[str, dict[str
     return result
 
 
-def _check_environment(job: JobFile, contract: ClusterContract) -> None:
-    pinned = [
-        name
+def _check_environment(job: JobFile, runtime: Runtime) -> None:
+    """A value of the job's would be a lie, or take it off its network."""
+    said = {
+        name: f" ({name}={runtime.environment[name]})" if name in runtime.environment else ""
         for name in job.env
-        if name in contract.fabric.environment and name not in FREE_FABRIC_ENV
-    ]
-    if pinned:
+        if name in runtime.reserved
+    }
+    if said:
+        text = "; ".join(f"{n}: set by {runtime.reserved[n]}{value}" for n, value in said.items())
         raise InputError(
-            f"env: {', '.join(pinned)}: set by the cluster's fabric "
-            f"({', '.join(f'{n}={contract.fabric.environment[n]}' for n in pinned)}), not by a job",
-            remedy="leave it out; the runtime carries it",
+            f"env: {text}, not by a job", remedy="leave it out; the runtime carries it"
         )
 
 
@@ -234,8 +232,10 @@ def check_job(job: JobFile, contract: ClusterContract) -> Choice:
             remedy="run `pulumi up` on the cluster's stack again; it rewrites the contract",
         )
     queue = tried(lambda: choose_queue(job, contract, runtime))
-    share = tried(partial(choose_share, job, runtime)) if runtime else None
-    tried(lambda: _check_environment(job, contract))
+    share = None
+    if runtime is not None:
+        share = tried(partial(choose_share, job, runtime))
+        tried(partial(_check_environment, job, runtime))
     if runtime and queue and share and not problems:
         return Choice(runtime=runtime, queue=queue, share=share)
     if len(problems) == 1:

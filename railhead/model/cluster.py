@@ -27,6 +27,7 @@ from railhead.base.fields import (
 from railhead.catalog.machines import MACHINES
 from railhead.catalog.versions import COMBINATIONS
 from railhead.fabric.modes import FabricConfig
+from railhead.framework import FRAMEWORKS
 from railhead.model.gate import GateConfig
 from railhead.model.gpu import GpuOperatorConfig
 from railhead.model.network_policy import NetworkPolicyConfig
@@ -136,7 +137,7 @@ class RuntimeConfig(Model):
     """
 
     name: Name
-    framework: Literal["torch"]
+    framework: Annotated[str, catalogue(FRAMEWORKS, " of frameworks")]
     image: str = Field(min_length=1)
     pool: Name
     nodes: Positive = 1

@@ -17,6 +17,8 @@ from typing import Any, Literal
 from railhead.base.names import SINGLE_NODE_LABEL, TRAINING_LABEL
 from railhead.catalog.machines import MACHINES
 from railhead.fabric.mode import GKE_INTERFACES, NETWORKS_ANNOTATION
+from railhead.framework import FRAMEWORKS
+from railhead.framework.base import Framework
 from railhead.model.cluster import Cluster
 from railhead.resolve import cel
 from railhead.resolve.daemons import daemon
@@ -55,12 +57,6 @@ HARMLESS_CAPABILITIES = (
     "SYS_CHROOT",
     "SYS_PTRACE",
 )
-
-# torchrun's own argument; the value may be a range of an elastic job.
-_NNODES_ARGUMENT = r"(^|\s)--nnodes[= ](0*[2-9]|0*[1-9][0-9]+|[0-9]+:)"
-# Runtimes set 0 for what Trainer does not wire: it says neither one node nor several.
-_ONE_NODE = ("1", "1:1")
-_NOT_SEVERAL = ("", "0", *_ONE_NODE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,19 +155,35 @@ def network_pattern(network: str, attachment: Literal["multus", "gke"]) -> str:
     return rf'"name"\s*:\s*"{name}"|{short}'
 
 
+def _size(framework: Framework) -> str:
+    """That container ``c`` has a variable ``e`` with its job's nodes; opens an ``exists``."""
+    return f"has(c.env) && c.env.exists(e, e.name == '{framework.nodes_variable}' && has(e.value)"
+
+
+def _one_node(framework: Framework) -> str:
+    return f"{_size(framework)} && e.value in {cel.strings(framework.one_node)})"
+
+
+def _several_nodes(framework: Framework) -> str:
+    """Whether container ``c`` is for several nodes, by its variables or by its command."""
+    # The mark of what nobody wired says neither one node nor several.
+    unwired = framework.unwired.get(framework.nodes_variable, "")
+    others = tuple(dict.fromkeys(("", unwired, *framework.one_node)))
+    said = f"({_size(framework)} && !(e.value in {cel.strings(others)})))"
+    if framework.nodes_argument is None:
+        return said
+    words = "((has(c.command) ? c.command : []) + (has(c.args) ? c.args : [])).join(' ')"
+    return f"{said} || {words}.matches({cel.string(framework.nodes_argument)})"
+
+
 def _variables(pod: str, fabric: FabricDemand) -> list[dict[str, str]]:
     """What the rules speak of; ``pod`` is where the pod, or a pod template, is."""
     annotation = cel.string(GKE_INTERFACES if fabric.attachment == "gke" else NETWORKS_ANNOTATION)
     single = cel.string(SINGLE_NODE_LABEL)
-    words = (
-        "((has(c.command) ? c.command : []) + (has(c.args) ? c.args : [])).join(' ')"
-        f".matches({cel.string(_NNODES_ARGUMENT)})"
-    )
-    nodes = "has(c.env) && c.env.exists(e, e.name == 'PET_NNODES' && has(e.value)"
     every = " && ".join(_has(cel.string(device)) for device in fabric.devices) or "true"
     gpu = f"{cel.strings(fabric.gpus)}.exists(r, {_has('r')})"
-    one = f"{nodes} && e.value in {cel.strings(_ONE_NODE)})"
-    many = f"{nodes} && !(e.value in {cel.strings(_NOT_SEVERAL)}))"
+    one = " || ".join(_one_node(framework) for framework in FRAMEWORKS.values())
+    many = " || ".join(_several_nodes(framework) for framework in FRAMEWORKS.values())
     metadata = f"has({pod}.metadata) && has({pod}.metadata"
     return [
         {
@@ -186,7 +198,7 @@ def _variables(pod: str, fabric: FabricDemand) -> list[dict[str, str]]:
         {"name": "gpus", "expression": f"{pod}.spec.containers.exists(c, {gpu})"},
         {
             "name": "several",
-            "expression": f"{pod}.spec.containers.exists(c, ({many}) || {words})",
+            "expression": f"{pod}.spec.containers.exists(c, {many})",
         },
         {
             "name": "alone",
@@ -288,8 +300,8 @@ def fabric_pod_policy(fabric: FabricDemand) -> dict[str, Any] | None:
     """A pod of a job of several nodes has the fabric's devices and networks.
 
     None where the fabric asks nothing of pods. That a pod is one of several is read from the labels
-    of what made it and from torchrun's settings; ``railhead.dev/single-node`` says otherwise for
-    pods that each train by themselves, such as a sweep's.
+    of what made it and from its framework's settings; ``railhead.dev/single-node`` says otherwise
+    for pods that each train by themselves, such as a sweep's.
     """
     rules = _rules(
         fabric,

@@ -162,7 +162,7 @@ MAY_IMPORT = {
     "catalog": "base",
     # A stack: what is written in its file, parsed and checked, then resolved for all who read it.
     "fabric": "base catalog",
-    "model": "base catalog fabric",
+    "model": "base catalog fabric framework",
     "platform": "base catalog fabric model",
     "framework": "base catalog",
     "config": "base catalog fabric model platform framework contract kube",

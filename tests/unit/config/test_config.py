@@ -201,7 +201,9 @@ def test_all_mistakes_come_at_once_whatever_their_kind() -> None:
 def test_what_is_there_is_not_called_absent() -> None:
     raw = lab()
     put(raw, "runtimes[0].framework", "jax")
-    assert mistakes(raw) == ["runtimes[0].framework: 'jax' is not allowed; allowed: torch"]
+    assert mistakes(raw) == [
+        "runtimes[0].framework: 'jax' is not in the catalogue of frameworks; there are: torch"
+    ]
 
 
 @pytest.mark.parametrize("raw", [[], "x", 3, {}, {"pools": None}, {"pools": [None], "queues": 4}])

@@ -21,6 +21,7 @@ from railhead.contract import (
     Runtime,
     Share,
 )
+from railhead.framework import FRAMEWORKS
 from railhead.kube.client import Cluster, choose_target
 from railhead.launch import logs, submit
 from tests.unit.launch.fake_api import Api, serve
@@ -72,6 +73,9 @@ CONTRACT = ClusterContract(
                 for gpus in range(1, 9)
             ),
             checkpoint=Mount(claim="checkpoints", path="/checkpoints"),
+            environment={"NCCL_SOCKET_IFNAME": "net1", "NCCL_DEBUG": "WARN", "PET_NNODES": "0"},
+            reserved={"NCCL_SOCKET_IFNAME": "the cluster's fabric"} | FRAMEWORKS["torch"].reserved,
+            process_prefix=FRAMEWORKS["torch"].process_prefix,
         ),
     ),
     checkpoints=(

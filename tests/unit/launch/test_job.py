@@ -50,7 +50,7 @@ def test_text_is_taken_as_written() -> None:
 def test_every_mistake_is_reported_at_once_with_line_value_and_what_is_allowed() -> None:
     problem = refused(
         "name: Not_A_Name\nnodes: two\ngpu_per_node: 8\ncommand: torchrun x\n"
-        "env:\n  1BAD: x\n  PET_NNODES: 4\n  EMPTY:\nimage: a b\nprocesses_per_node: 0\n"
+        "env:\n  1BAD: x\n  RAILHEAD_X: 4\n  EMPTY:\nimage: a b\nprocesses_per_node: 0\n"
     )
     lines = problem.splitlines()
     assert lines[0] == "job.yaml: 9 mistakes"
@@ -60,7 +60,7 @@ def test_every_mistake_is_reported_at_once_with_line_value_and_what_is_allowed()
         r"line 3: gpu_per_node: no such field; did you mean 'gpus_per_node'\?; fields: name",
         r"line 4: command: 'torchrun x' is not allowed; allowed: a list of 1 to 128 words",
         r"line 6: env\.1BAD: '1BAD' is not allowed; allowed: a name of letters",
-        r"line 7: env\.PET_NNODES: 'PET_NNODES' is not allowed; allowed: a variable that the clus",
+        r"line 7: env\.RAILHEAD_X: 'RAILHEAD_X' is not allowed; allowed: a variable that is not",
         r"line 8: env\.EMPTY: no value \(write \"\" for an empty text\)",
         r"line 9: image: 'a b' is not allowed; allowed: an image reference",
         r"line 10: processes_per_node: 0 is not allowed; allowed: a whole number from 1 to 512",
@@ -96,7 +96,7 @@ def test_missing_fields_are_mistakes_too() -> None:
         ("name: a\nnodes: true\ncommand: [x]\n", "line 2: nodes: 'true' is not allowed"),
         ("name: a\nnodes: 1\ncommand: [x]\nfiles: [a/x.py, b/x.py]\n", "twice: x.py"),
         ("name: a\nnodes: 1\ncommand: [x]\nfiles: ['..']\n", "files[0]: '..' is not allowed"),
-        ("name: a\nnodes: 1\ncommand: [x]\nenv: {RAILHEAD_X: 1}\n", "does not set itself"),
+        ("name: a\nnodes: 1\ncommand: [x]\nenv: {RAILHEAD_X: 1}\n", "is not set already"),
         ("name: " + "a" * 46 + "\nnodes: 1\ncommand: [x]\n", "at most 45"),
         ("name: a\nnodes: 1\ncommand: [[x]]\n", "command[0]: ('x',) is not allowed; allowed: text"),
         ("? [a]\n: b\n", "the file: a key must be text"),

@@ -93,13 +93,28 @@ def test_what_the_cluster_does_not_have(
     assert says in caught.value.problem
 
 
-def test_all_of_it_is_said_at_once(runtime_object: dict[str, Any]) -> None:
+def test_a_mistake_in_the_runtime_leaves_nothing_else_unsaid_but_what_it_decides(
+    runtime_object: dict[str, Any],
+) -> None:
     sets = ("runtime=torhc", "queue=trainign", "env.NCCL_SOCKET_IFNAME=eth0")
     with pytest.raises(InputError) as caught:
         plan(runtime_object, sets=sets)
     lines = caught.value.problem.splitlines()
+    assert lines[0] == "2 mistakes"
+    assert [line.split(":")[0].strip() for line in lines[1:]] == ["runtime", "queue"]
+
+
+def test_all_of_it_is_said_at_once(runtime_object: dict[str, Any]) -> None:
+    sets = ("queue=trainign", "gpus_per_node=9", "env.NCCL_SOCKET_IFNAME=eth0", "env.RANK=3")
+    with pytest.raises(InputError) as caught:
+        plan(runtime_object, sets=sets)
+    lines = caught.value.problem.splitlines()
     assert lines[0] == "3 mistakes"
-    assert [line.split(":")[0].strip() for line in lines[1:]] == ["runtime", "queue", "env"]
+    assert [line.split(":")[0].strip() for line in lines[1:]] == ["queue", "gpus_per_node", "env"]
+    assert lines[3].strip() == (
+        "env: NCCL_SOCKET_IFNAME: set by the cluster's fabric (NCCL_SOCKET_IFNAME=net1); "
+        "RANK: set by torchrun, not by a job"
+    )
 
 
 def test_nccl_may_be_asked_to_say_more(runtime_object: dict[str, Any]) -> None:
