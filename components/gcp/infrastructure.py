@@ -17,11 +17,14 @@ from components.gcp.lustre import Lustre, LustreArgs
 from components.gcp.node_identity import NodeIdentity, NodeIdentityArgs
 from components.gcp.node_networks import AttachedNetwork, NodeNetworks, NodeNetworksArgs
 from components.gcp.primary_network import NetworkRefs, PrimaryNetwork, PrimaryNetworkArgs
+from components.gcp.researchers import ResearcherAccess, ResearcherAccessArgs
 from components.gcp.service_access import ServiceAccess, ServiceAccessArgs
+from components.gcp.storage_names import StorageNames, StorageNamesArgs
 from components.gcp.system_pool import SystemPool, SystemPoolArgs
 from components.gcp.volumes import VolumeSource
 from railhead.platform.gcp.model import (
     BucketStorage,
+    DnsEndpoint,
     ExistingGpuNetworks,
     FilestoreStorage,
     GcpCluster,
@@ -51,6 +54,7 @@ class GcpInfrastructure(pulumi.ComponentResource):
     gpu_pools: Mapping[str, GpuPool]
     network: NetworkRefs
     attached: Sequence[AttachedNetwork]
+    names: Sequence[pulumi.Resource]
     sources: Mapping[str, VolumeSource]
 
     def __init__(
@@ -110,6 +114,10 @@ class GcpInfrastructure(pulumi.ComponentResource):
             )
             for pool in cluster.pools
         }
+        if isinstance(platform.endpoint, DnsEndpoint):
+            access = ResearcherAccessArgs(project=platform.project, researchers=cluster.researchers)
+            ResearcherAccess(f"{name}-researchers", access, opts=self._below)
+        self.names = self._storage_names(f"{name}-storage-names")
         self.sources = self._storage(f"{name}-storage")
         self.register_outputs({"cluster": self.cluster.cluster.id})
 
@@ -142,6 +150,14 @@ class GcpInfrastructure(pulumi.ComponentResource):
             networks=platform.gpu_networks,
         )
         return NodeNetworks(name, args, opts=self._below).attached
+
+    def _storage_names(self, name: str) -> Sequence[pulumi.Resource]:
+        cluster = self._cluster
+        made_here = isinstance(cluster.platform.network, GcpNewNetwork)
+        if not (made_here and cluster.network_policy.enabled and cluster.platform_egress()):
+            return ()
+        args = StorageNamesArgs(cluster=cluster.name, network=self.network)
+        return StorageNames(name, args, opts=self._below).ready
 
     def _storage(self, name: str) -> Mapping[str, VolumeSource]:
         cluster, platform = self._cluster, self._cluster.platform

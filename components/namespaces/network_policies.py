@@ -84,11 +84,11 @@ def policies(cluster: Cluster) -> dict[str, Any]:
         },
     }
     site = cluster.network_policy
-    if site.egress:
+    if egress := (*cluster.platform_egress(), *site.egress):
         found["railhead-egress"] = {
             "podSelector": _JOBS,
             "policyTypes": ["Egress"],
-            "egress": [_egress(destination) for destination in site.egress],
+            "egress": [_egress(destination) for destination in egress],
         }
     if site.ingress_namespaces:
         found["railhead-ingress"] = {

@@ -30,7 +30,7 @@ from railhead.fabric.modes import FabricConfig
 from railhead.framework import FRAMEWORKS
 from railhead.model.gate import GateConfig
 from railhead.model.gpu import GpuOperatorConfig
-from railhead.model.network_policy import NetworkPolicyConfig
+from railhead.model.network_policy import Destination, NetworkPolicyConfig
 
 __all__ = [
     "HOSTNAME_LEVEL",
@@ -189,3 +189,7 @@ class Cluster(Model):
     ready_timeout_seconds: Annotated[int, Field(strict=True, ge=30, le=86400)] = 600
     gate: GateConfig = GateConfig()
     network_policy: NetworkPolicyConfig = NetworkPolicyConfig()
+
+    def platform_egress(self) -> tuple[Destination, ...]:
+        """What the pods of jobs must reach on this platform, beside what the stack's file says."""
+        return ()

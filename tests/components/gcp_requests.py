@@ -259,6 +259,11 @@ BUCKET: Mapping[str, Rule] = {
 }
 
 
+def _visible(value: Value) -> dict[str, Any]:
+    networks = [{"networkUrl": one["networkUrl"]} for one in value["networks"]]
+    return {"privateVisibilityConfig": {"networks": networks}}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Kind:
     """A resource type: the API, the schema of its request, and how inputs become it."""
@@ -315,6 +320,21 @@ KINDS: Mapping[str, Kind] = {
     ),
     "gcp:storage/bucket:Bucket": Kind(
         api="storage.v1", schema="Bucket", rules=BUCKET, method="storage.buckets.insert"
+    ),
+    "gcp:dns/managedZone:ManagedZone": Kind(
+        api="dns.v1",
+        schema="ManagedZone",
+        rules={
+            **_same("name", "dnsName", "description", "visibility"),
+            "privateVisibilityConfig": _visible,
+        },
+        method="dns.managedZones.create",
+    ),
+    "gcp:dns/recordSet:RecordSet": Kind(
+        api="dns.v1",
+        schema="ResourceRecordSet",
+        rules={**_same("name", "type", "ttl", "rrdatas"), "managedZone": None},
+        method="dns.resourceRecordSets.create",
     ),
     "gcp:serviceaccount/account:Account": Kind(
         api="iam.v1",

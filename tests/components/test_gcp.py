@@ -123,9 +123,10 @@ def test_the_bill_says_whose_it_is(recording: Recording) -> None:
 
 def test_the_cluster_waits_for_the_way_out_and_for_the_nodes_rights(recording: Recording) -> None:
     before = recording.before(named(recording, CLUSTER).urn)
-    needed = [*recording.of_type(MEMBER), named(recording, "gcp:compute/routerNat:RouterNat")]
+    nodes = [m for m in recording.of_type(MEMBER) if "-nodes-" in m.name]
+    needed = [*nodes, named(recording, "gcp:compute/routerNat:RouterNat")]
     assert {r.urn for r in needed} <= before
-    roles = {r.inputs["role"] for r in recording.of_type(MEMBER)}
+    roles = {r.inputs["role"] for r in nodes}
     assert roles == {
         "roles/container.defaultNodeServiceAccount",
         "roles/artifactregistry.reader",
@@ -242,6 +243,43 @@ def test_a_kubeconfig_is_one_that_kubectl_reads() -> None:
     assert context["context"]["user"] == content["users"][0]["name"]
 
 
+def test_researchers_get_through_the_door_that_iam_guards() -> None:
+    """GKE documentation, DNS endpoint: container.clusters.connect is asked for before RBAC is."""
+    (grant,) = [m for m in recorded(ULTRA).of_type(MEMBER) if "-researchers-" in m.name]
+    assert grant.inputs["role"] == "roles/container.clusterViewer"
+    assert grant.inputs["member"] == "group:ml-researchers@example.com"
+    assert grant.inputs["project"] == "railhead-training"
+    assert not [m for m in recorded(MEGA).of_type(MEMBER) if "-researchers-" in m.name]
+
+
+def test_pods_that_mount_a_bucket_reach_it_and_their_identity() -> None:
+    """GCS FUSE runs in the pod's own network, behind the namespace's default deny."""
+    recording = recorded(ULTRA)
+    (record,) = recording.of_type("gcp:dns/recordSet:RecordSet")
+    assert record.inputs["name"] == "storage.googleapis.com."
+    policy = recording.one("NetworkPolicy", "railhead-egress").inputs["spec"]["egress"]
+    open_to = {
+        (rule["to"][0]["ipBlock"]["cidr"], port["port"])
+        for rule in policy
+        for port in rule["ports"]
+    }
+    assert open_to == {("169.254.169.254/32", 80), ("199.36.153.8/30", 443)}
+    addresses = [ipaddress.ip_address(one) for one in record.inputs["rrdatas"]]
+    assert len(addresses) == 4
+    assert all(one in ipaddress.ip_network("199.36.153.8/30") for one in addresses)
+    (zone,) = recording.of_type("gcp:dns/managedZone:ManagedZone")
+    vpc = named(recording, NETWORK, "network-vpc")
+    assert {zone.urn, vpc.urn} <= recording.before(record.urn)
+    for volume in recording.kind("PersistentVolume"):
+        assert record.urn in recording.before(volume.urn)
+    assert not recorded(MEGA).of_type("gcp:dns/recordSet:RecordSet")
+    assert not [
+        p
+        for p in recorded(MEGA).kind("NetworkPolicy")
+        if p.inputs["metadata"]["name"] == "railhead-egress"
+    ]
+
+
 def test_public_and_private_endpoints() -> None:
     public = named(recorded(MEGA), CLUSTER).inputs
     assert public["privateClusterConfig"]["enablePrivateEndpoint"] is False
@@ -298,6 +336,7 @@ def test_a_network_that_is_there_is_left_alone() -> None:
             "pods_range": "gke-pods",
             "services_range": "gke-services",
             "service_connection": True,
+            "storage_names": True,
         }
         platform["gpu_networks"] = {
             "kind": "existing",
@@ -305,7 +344,7 @@ def test_a_network_that_is_there_is_left_alone() -> None:
         }
 
     recording = variant(ULTRA, edit)
-    assert not [r.urn for r in clouds(recording) if r.type.startswith("gcp:compute/")]
+    assert not [r.urn for r in clouds(recording) if r.type.startswith(("gcp:compute/", "gcp:dns/"))]
     assert not recording.of_type("gcp:servicenetworking/connection:Connection")
     cluster = named(recording, CLUSTER).inputs
     assert cluster["network"] == "projects/railhead-training/global/networks/shared"

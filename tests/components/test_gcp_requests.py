@@ -10,6 +10,7 @@ import pytest
 
 from tests.components.gcp_requests import KINDS, UNCHECKED, refused, request
 from tests.components.recording import Registered, recorded
+from tests.conftest import REPO
 
 pytest.importorskip("googleapiclient", reason="google-api-python-client is not installed")
 
@@ -39,6 +40,41 @@ def test_every_type_that_the_stacks_use_is_checked() -> None:
     used = {r.type for stack in STACKS for r in ours(stack)}
     # Placement policies of a pool's own are in no shipped stack: variants of them, in test_gcp.
     assert used - UNCHECKED == set(KINDS) - {"gcp:compute/resourcePolicy:ResourcePolicy"}
+
+
+# Resource type -> the predefined role with the permission to create it, from IAM's list of roles
+# and their permissions as of 2026-08.
+ROLES = {
+    "gcp:container/cluster:Cluster": "roles/container.admin",
+    "gcp:container/nodePool:NodePool": "roles/container.admin",
+    "gcp:compute/network:Network": "roles/compute.networkAdmin",
+    "gcp:compute/subnetwork:Subnetwork": "roles/compute.networkAdmin",
+    "gcp:compute/router:Router": "roles/compute.networkAdmin",
+    "gcp:compute/routerNat:RouterNat": "roles/compute.networkAdmin",
+    "gcp:compute/globalAddress:GlobalAddress": "roles/compute.networkAdmin",
+    # Not networkAdmin, which may only look at firewall rules.
+    "gcp:compute/firewall:Firewall": "roles/compute.securityAdmin",
+    # compute.resourcePolicies.create is in neither of the two above.
+    "gcp:compute/resourcePolicy:ResourcePolicy": "roles/compute.instanceAdmin.v1",
+    "gcp:servicenetworking/connection:Connection": "roles/servicenetworking.networksAdmin",
+    "gcp:filestore/instance:Instance": "roles/file.editor",
+    "gcp:lustre/instance:Instance": "roles/lustre.admin",
+    "gcp:storage/bucket:Bucket": "roles/storage.admin",
+    "gcp:storage/bucketIAMMember:BucketIAMMember": "roles/storage.admin",
+    "gcp:serviceaccount/account:Account": "roles/iam.serviceAccountAdmin",
+    "gcp:projects/iAMMember:IAMMember": "roles/resourcemanager.projectIamAdmin",
+    "gcp:dns/managedZone:ManagedZone": "roles/dns.admin",
+    "gcp:dns/recordSet:RecordSet": "roles/dns.admin",
+}
+
+
+def test_whoever_runs_it_is_told_of_every_role_that_it_needs() -> None:
+    assert set(ROLES) == (set(KINDS) | UNCHECKED) - {"pulumi:providers:gcp"}
+    text = (REPO / "docs" / "gcp.md").read_text()
+    prerequisites = text.partition("## Prerequisites")[2].partition("\n## ")[0]
+    # Whoever creates nodes must be allowed to act as their account.
+    for role in {*ROLES.values(), "roles/iam.serviceAccountUser"}:
+        assert f"`{role}`" in prerequisites, role
 
 
 CLUSTER = "gcp:container/cluster:Cluster"

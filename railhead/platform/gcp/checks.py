@@ -20,6 +20,7 @@ from railhead.platform.gcp.facts import node_networks
 from railhead.platform.gcp.model import (
     BucketStorage,
     CompactPlacement,
+    DnsEndpoint,
     ExistingGpuNetworks,
     FilestoreStorage,
     FlexStart,
@@ -384,9 +385,9 @@ def _storage_sizes(cluster: GcpCluster) -> Iterator[Problem]:
 
 
 def _size(path: str, row: GcpStorage) -> Iterator[Problem]:
+    ranges: tuple[tuple[int, int, int], ...]
     if isinstance(row, FilestoreStorage):
-        ranges: tuple[tuple[int, int, int], ...] = _FILESTORE[row.tier]
-        at = ""
+        ranges, at = _FILESTORE[row.tier], ""
     elif isinstance(row, LustreStorage):
         least, most, steps = _LUSTRE[row.throughput]
         step = next((step for limit, step in steps if row.capacity_gib <= limit), least)
@@ -445,6 +446,20 @@ def _service_access(cluster: GcpCluster) -> Iterator[Problem]:
             yield (
                 "platform.network.google_services",
                 f"is missing; {path} gets its addresses from it, such as '10.8.0.0/20'",
+            )
+
+
+def _storage_names(cluster: GcpCluster) -> Iterator[Problem]:
+    network = cluster.platform.network
+    if not isinstance(network, GcpExistingNetwork) or network.storage_names:
+        return
+    for path, row, _ in knowing(cluster.platform.storage, "platform.storage", lambda r: r.kind):
+        if isinstance(row, BucketStorage) and cluster.network_policy.enabled:
+            yield (
+                "platform.network.storage_names",
+                f"is not true, but pods reach the bucket of {path} only at the addresses of "
+                "private.googleapis.com; make a private zone that answers storage.googleapis.com "
+                "with them (docs/gcp.md), then say so here",
             )
 
 
@@ -536,6 +551,15 @@ def _taint(where: str, path: str, taint: Taint, pool: GcpPool) -> Iterator[Probl
         )
 
 
+def _researchers(cluster: GcpCluster) -> Iterator[Problem]:
+    if isinstance(cluster.platform.endpoint, DnsEndpoint) and "@" not in cluster.researchers:
+        yield (
+            "researchers",
+            f"{cluster.researchers!r} is no group's address, and the endpoint 'dns' lets in whom "
+            "IAM knows; name a group such as 'researchers@your-domain.com'",
+        )
+
+
 def _people(cluster: GcpCluster) -> Iterator[Problem]:
     if "@" in cluster.researchers and cluster.platform.groups is None:
         yield (
@@ -593,10 +617,12 @@ _CHECKS: tuple[Callable[[GcpCluster], Iterator[Problem]], ...] = (
     _file_systems,
     _bucket_rights,
     _service_access,
+    _storage_names,
     _service_addresses,
     _claims,
     _claim_sizes,
     _selector,
+    _researchers,
     _people,
     _maintenance,
 )

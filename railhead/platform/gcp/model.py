@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from datetime import datetime
 from typing import Annotated, Literal
 
@@ -19,6 +20,7 @@ from railhead.model.cluster import (
     Pool,
     Positive,
 )
+from railhead.model.network_policy import Destination
 
 Project = Annotated[
     str,
@@ -77,6 +79,14 @@ LabelName = Annotated[
 LabelValue = Annotated[
     str, matching(r"^[-_a-z0-9]*$", "a resource label's value: of a-z, 0-9, '-' and '_'")
 ]
+#: VPC documentation, Configure Private Google Access: what private.googleapis.com answers.
+PRIVATE_GOOGLE_APIS = ipaddress.ip_network("199.36.153.8/30")
+STORAGE_HOST = "storage.googleapis.com."
+# Where a pod gets the token of its own identity. On dataplane V2 the policy judges this address and
+# port, before the translation to the node's own (gke-labs/kube-agents #777, #805: port 80 alone
+# brings tokens, and rules of nodes' addresses match nothing).
+_METADATA = ("169.254.169.254/32", 80)
+
 Mtu = Annotated[int, Field(strict=True, ge=1300, le=8896)]
 Count = Annotated[int, Field(strict=True, ge=0)]
 
@@ -101,7 +111,9 @@ class GcpExistingNetwork(Model):
     """A VPC that is there already, in the cluster's project: the names of its parts.
 
     It needs a way out for nodes without addresses of the internet (Cloud NAT), and Private Google
-    Access on the subnet. A Lustre instance also needs its private services access.
+    Access on the subnet. A Lustre instance also needs its private services access
+    (``service_connection``), and a bucket a zone in which storage.googleapis.com has the addresses
+    of private.googleapis.com (``storage_names``), for pods may reach no others.
     """
 
     kind: Literal["existing"]
@@ -110,6 +122,7 @@ class GcpExistingNetwork(Model):
     pods_range: ResourceName
     services_range: ResourceName
     service_connection: bool = False
+    storage_names: bool = False
 
 
 GcpNetwork = Annotated[GcpNewNetwork | GcpExistingNetwork, Field(discriminator="kind")]
@@ -400,8 +413,24 @@ class GcpCluster(Cluster):
     platform: GcpPlatform
     pools: tuple[GcpPool, ...] = Field(min_length=1)
 
+    @property
+    def _buckets(self) -> set[str]:
+        return {s.name for s in self.platform.storage if isinstance(s, BucketStorage)}
+
+    def platform_egress(self) -> tuple[Destination, ...]:
+        """With a bucket: GCS FUSE runs in the pod, in its network, and fetches token and objects.
+
+        gcs-fuse-csi-driver, docs/istio.md: what its sidecar connects to.
+        """
+        if not self._buckets:
+            return ()
+        address, port = _METADATA
+        return (
+            Destination(cidr=address, ports=(port,)),
+            Destination(cidr=str(PRIVATE_GOOGLE_APIS), ports=(443,)),
+        )
+
     def mount_annotations(self, claim: CheckpointConfig) -> dict[str, str]:
         """What a pod's annotations must say for it to mount ``claim``."""
-        buckets = {s.name for s in self.platform.storage if isinstance(s, BucketStorage)}
         # Without it no sidecar comes into the pod, and the mount waits for one.
-        return {"gke-gcsfuse/volumes": "true"} if claim.storage_class in buckets else {}
+        return {"gke-gcsfuse/volumes": "true"} if claim.storage_class in self._buckets else {}

@@ -93,6 +93,25 @@ WRONG: list[tuple[Mapping[str, Any], list[tuple[str, Any]], str, str]] = [
         "is empty",
     ),
     (ULTRA, [("platform.groups", GONE)], "platform.groups", "ml-researchers@example.com"),
+    (ULTRA, [("researchers", "ml-researchers")], "researchers", "is no group's address"),
+    (
+        ULTRA,
+        [
+            (
+                "platform.network",
+                {
+                    "kind": "existing",
+                    "network": "n",
+                    "subnetwork": "s",
+                    "pods_range": "p",
+                    "services_range": "v",
+                    "service_connection": True,
+                },
+            )
+        ],
+        "platform.network.storage_names",
+        "pods reach the bucket of platform.storage[1] only at the addresses",
+    ),
     (ULTRA, [("platform.groups", "people@example.com")], "platform.groups", "gke-security-groups@"),
     (ULTRA, [("pools.0.name", "system")], "pools[0].name", "is the pool of the controllers"),
     (

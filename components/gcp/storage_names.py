@@ -1,0 +1,58 @@
+"""Cloud Storage at addresses that a network policy can name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pulumi
+from pulumi_gcp import dns
+
+from components.gcp.primary_network import NetworkRefs
+from railhead.base.names import physical_name
+from railhead.platform.gcp.model import PRIVATE_GOOGLE_APIS, STORAGE_HOST
+
+
+@dataclass(frozen=True, kw_only=True)
+class StorageNamesArgs:
+    """Arguments of :class:`StorageNames`; ``cluster`` begins the zone's name."""
+
+    cluster: str
+    network: NetworkRefs
+
+
+class StorageNames(pulumi.ComponentResource):
+    """A private zone in which storage.googleapis.com has the addresses of private.googleapis.com.
+
+    Its addresses on the internet are many and change. These are four, reached from subnets with
+    Private Google Access by the network's own way out (VPC documentation, Configure Private Google
+    Access: domain options, DNS configuration).
+    """
+
+    ready: Sequence[pulumi.Resource]
+
+    def __init__(
+        self, name: str, args: StorageNamesArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("railhead:gcp:StorageNames", name, None, opts)
+        below = pulumi.ResourceOptions(parent=self)
+        zone = dns.ManagedZone(
+            f"{name}-zone",
+            name=physical_name(args.cluster, "storage-names"),
+            dns_name=STORAGE_HOST,
+            description="Cloud Storage at the addresses that training pods may reach",
+            visibility="private",
+            private_visibility_config={"networks": [{"network_url": args.network.network}]},
+            opts=below,
+        )
+        record = dns.RecordSet(
+            f"{name}-record",
+            managed_zone=zone.name,
+            name=STORAGE_HOST,
+            type="A",
+            ttl=300,
+            rrdatas=[str(address) for address in PRIVATE_GOOGLE_APIS],
+            opts=below,
+        )
+        self.ready = [record]
+        self.register_outputs({"zone": zone.name})
