@@ -18,13 +18,20 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 
 import railhead
+from components.fabric.fleet import tolerations
 from railhead.gate.state import ANNOTATION, LABEL
 from railhead.model.cluster import Cluster, Pool
 from railhead.resolve.gate import GATE_IMAGE, expectation, gated
 
 NAMESPACE = "railhead-gate"
 ACCOUNT = "railhead-gate"
-POLICY = "railhead-gate-own-node"
+POLICY = f"{ACCOUNT}-own-node"
+# Withdraws the label of nodes that no gate looks at any more; also its account and its policy.
+KEEPER = "railhead-gate-keeper"
+# A gate must not go before what it watches over: the highest that is not the system's own.
+PRIORITY_CLASS = "railhead-gate"
+PRIORITY = 1_000_000_000
+_NAME = "app.kubernetes.io/name"
 _PROGRAM = "/opt/railhead-gate"
 _STATE = "/run/gate"
 # Nobody: everything that is looked at may be read by all.
@@ -51,20 +58,26 @@ def _key(path: str) -> str:
     return path.replace("/", ".")
 
 
-def own_node_policy() -> dict[str, Any]:
-    """The gate's account may write to the node it runs on, and of that only label and report.
-
-    RBAC knows no such thing as one's own node. The token of a pod says which node it is on, and
-    nobody can give another: the API server signs it.
-    """
-    node = "'authentication.kubernetes.io/node-name'"
-    same = (
-        "(has(object.metadata.{0}) ? object.metadata.{0} : {{}}).all(k, k == '{1}'"
-        " || (has(oldObject.metadata.{0}) && k in oldObject.metadata.{0}"
-        " && oldObject.metadata.{0}[k] == object.metadata.{0}[k]))"
-        " && (has(oldObject.metadata.{0}) ? oldObject.metadata.{0} : {{}}).all(k, k == '{1}'"
-        " || (has(object.metadata.{0}) && k in object.metadata.{0}))"
+def _unchanged(field: str, but: str) -> str:
+    """In CEL: of a node's labels or annotations nothing changes but one key."""
+    new, old = f"object.metadata.{field}", f"oldObject.metadata.{field}"
+    return (
+        f"(has({new}) ? {new} : {{}}).all(k, k == '{but}'"
+        f" || (has({old}) && k in {old} && {old}[k] == {new}[k]))"
+        f" && (has({old}) ? {old} : {{}}).all(k, k == '{but}' || (has({new}) && k in {new}))"
     )
+
+
+def _label_and_report() -> str:
+    """In CEL: of a node nothing changes but the gate's label and report."""
+    return (
+        f"object.spec == oldObject.spec && {_unchanged('labels', LABEL)}"
+        f" && {_unchanged('annotations', ANNOTATION)}"
+    )
+
+
+def _policy_of(account: str, validations: list[dict[str, str]]) -> dict[str, Any]:
+    """What an account of the gate's namespace is held to when it writes to nodes."""
     return {
         "failurePolicy": "Fail",
         "matchConstraints": {
@@ -81,33 +94,62 @@ def own_node_policy() -> dict[str, Any]:
             {
                 "name": "the-gate",
                 "expression": "request.userInfo.username =="
-                f" 'system:serviceaccount:{NAMESPACE}:{ACCOUNT}'",
+                f" 'system:serviceaccount:{NAMESPACE}:{account}'",
             }
         ],
-        "validations": [
+        "validations": [{**one, "reason": "Forbidden"} for one in validations],
+    }
+
+
+_UPDATE = (
+    "request.operation == 'UPDATE' && (!has(request.subResource) || request.subResource == '')"
+)
+
+
+def keeper_policy() -> dict[str, Any]:
+    """The keeper's account takes the label away from nodes, and writes why."""
+    return _policy_of(
+        KEEPER,
+        [
             {
-                "expression": "request.operation == 'UPDATE'"
-                " && (!has(request.subResource) || request.subResource == '')"
-                f" && has(request.userInfo.extra) && {node} in request.userInfo.extra"
+                "expression": f"{_UPDATE} && {_label_and_report()}"
+                f" && !(has(object.metadata.labels) && '{LABEL}' in object.metadata.labels)",
+                "message": f"the gate's keeper takes the label {LABEL} away, writes the annotation "
+                f"{ANNOTATION}, and changes nothing else of a node",
+            }
+        ],
+    )
+
+
+def own_node_policy() -> dict[str, Any]:
+    """The gate's account may write to the node it runs on, and of that only label and report.
+
+    RBAC knows no such thing as one's own node. The token of a pod says which node it is on, and
+    nobody can give another: the API server signs it.
+    """
+    node = "'authentication.kubernetes.io/node-name'"
+    return _policy_of(
+        ACCOUNT,
+        [
+            {
+                "expression": f"{_UPDATE} && has(request.userInfo.extra)"
+                f" && {node} in request.userInfo.extra"
                 f" && request.userInfo.extra[{node}] == [object.metadata.name]",
                 "message": "a node gate writes to the node that its own pod runs on, and to no "
                 "other: use a token of that pod",
-                "reason": "Forbidden",
             },
             {
-                "expression": "request.operation != 'UPDATE' || (object.spec == oldObject.spec"
-                f" && {same.format('labels', LABEL)} && {same.format('annotations', ANNOTATION)})",
+                "expression": f"request.operation != 'UPDATE' || ({_label_and_report()})",
                 "message": f"a node gate sets the label {LABEL} and the annotation {ANNOTATION}, "
                 "and nothing else of a node",
-                "reason": "Forbidden",
             },
         ],
-    }
+    )
 
 
 def daemon_set(cluster: Cluster, pool: Pool, digest: str) -> Any:
     """The spec of a pool's DaemonSet; ``digest`` of its files makes a changed one roll."""
-    labels = {"app.kubernetes.io/name": "railhead-gate", "railhead.dev/gate": pool.name}
+    labels = {_NAME: ACCOUNT, "railhead.dev/gate": pool.name}
     asks_ports = expectation(cluster, pool).qos is not None
     module = ["python3", "-m", "railhead.gate", f"--state={_STATE}"]
     module.append(f"--period={cluster.gate.period_seconds}")
@@ -122,23 +164,14 @@ def daemon_set(cluster: Cluster, pool: Pool, digest: str) -> Any:
             "--dev=/host/dev",
         ],
         "env": [
-            {"name": "PYTHONPATH", "value": _PROGRAM},
-            {"name": "PYTHONDONTWRITEBYTECODE", "value": "1"},
+            *_python(),
             {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
         ],
         "resources": {
             "requests": {"cpu": "10m", "memory": "32Mi"},
             "limits": {"memory": "128Mi"},
         },
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": _NOBODY,
-            "runAsGroup": _NOBODY,
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
+        "securityContext": _unprivileged(),
         # Ready is who has spoken, whatever was said: a failed node must not hold up the stack.
         "readinessProbe": {
             "exec": {"command": ["test", "-e", f"{_STATE}/spoken"]},
@@ -159,6 +192,7 @@ def daemon_set(cluster: Cluster, pool: Pool, digest: str) -> Any:
     }
     spec: dict[str, Any] = {
         "serviceAccountName": ACCOUNT,
+        "priorityClassName": PRIORITY_CLASS,
         "nodeSelector": dict(pool.node_selector),
         # It runs on nodes that nobody else may be on yet.
         "tolerations": [{"operator": "Exists"}],
@@ -185,11 +219,90 @@ def daemon_set(cluster: Cluster, pool: Pool, digest: str) -> Any:
     }
 
 
-def _sources(pool: Pool) -> list[dict[str, Any]]:
+def _unprivileged() -> dict[str, Any]:
+    return {
+        "runAsNonRoot": True,
+        "runAsUser": _NOBODY,
+        "runAsGroup": _NOBODY,
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+
+
+def keeper_deployment(cluster: Cluster, digest: str) -> Any:
+    """The spec of the keeper's Deployment, anywhere in the cluster."""
+    labels = {_NAME: KEEPER}
+    period = 2 * cluster.gate.period_seconds
+    container = {
+        "name": "keeper",
+        "image": cluster.gate.image or GATE_IMAGE,
+        "imagePullPolicy": "IfNotPresent",
+        "command": [
+            *("python3", "-m", "railhead.gate.keeper"),
+            f"--namespace={NAMESPACE}",
+            f"--selector={_NAME}={ACCOUNT}",
+            f"--period={period}",
+            # Longer than a rollout leaves a node without its gate.
+            f"--grace={max(300, 5 * period)}",
+        ],
+        "env": _python(),
+        "resources": {
+            "requests": {"cpu": "10m", "memory": "64Mi"},
+            # The pods of all gates at once, as JSON.
+            "limits": {"memory": "512Mi"},
+        },
+        "securityContext": _unprivileged(),
+        "volumeMounts": [{"name": "program", "mountPath": _PROGRAM, "readOnly": True}],
+    }
+    spec = {
+        "serviceAccountName": KEEPER,
+        "priorityClassName": PRIORITY_CLASS,
+        # A cluster may have no nodes but the pools'.
+        "tolerations": tolerations(cluster),
+        "enableServiceLinks": False,
+        "containers": [container],
+        "volumes": [{"name": "program", "projected": {"sources": [_program_source()]}}],
+    }
+    return {
+        "replicas": 1,
+        "selector": {"matchLabels": labels},
+        "template": {
+            "metadata": {"labels": labels, "annotations": {"railhead.dev/digest": digest}},
+            "spec": spec,
+        },
+    }
+
+
+def awaited(cluster: Cluster) -> dict[str, str]:
+    """What `pulumi up` waits for of the gates' DaemonSets.
+
+    The provider's own rule is a ready pod on every node (pulumi-kubernetes #2953), which one dead
+    node of a thousand never has. Jobs go to nodes that have passed and to no other, so nothing
+    waits for the rest; in the lab, whose nodes are all there, `up` ends with nodes that have.
+    """
+    if cluster.platform.kind == "lab":
+        return {}
+    return {"pulumi.com/waitFor": "jsonpath={.status.observedGeneration}"}
+
+
+def _python() -> list[dict[str, Any]]:
+    return [
+        {"name": "PYTHONPATH", "value": _PROGRAM},
+        {"name": "PYTHONDONTWRITEBYTECODE", "value": "1"},
+    ]
+
+
+def _program_source() -> dict[str, Any]:
     items = [{"key": _key(path), "path": path} for path in program()]
+    return {"configMap": {"name": "program", "items": items}}
+
+
+def _sources(pool: Pool) -> list[dict[str, Any]]:
     expected = [{"key": "expectation.json", "path": "expectation.json"}]
     return [
-        {"configMap": {"name": "program", "items": items}},
+        _program_source(),
         {"configMap": {"name": _expectation_name(pool), "items": expected}},
     ]
 
@@ -228,15 +341,24 @@ class NodeGate(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(parent=self, depends_on=list(after)),
         )
         inside = pulumi.ResourceOptions(parent=self, depends_on=[namespace], deleted_with=namespace)
-        access = self._access(name, namespace, inside)
+        access = self._access(name, ACCOUNT, "own-node", own_node_policy(), ["get"], inside)
+        priority = kubernetes.scheduling.v1.PriorityClass(
+            f"{name}-priority",
+            metadata={"name": PRIORITY_CLASS},
+            value=PRIORITY,
+            description="Node gates: evicted last, placed before what they watch over.",
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[namespace]),
+        )
         files = program()
-        maps = [
+        before = [
+            *access,
+            priority,
             kubernetes.core.v1.ConfigMap(
                 f"{name}-program",
                 metadata={"name": "program", "namespace": NAMESPACE},
                 data={_key(path): text for path, text in files.items()},
                 opts=inside,
-            )
+            ),
         ]
         for pool in cluster.pools:
             text = expectation(cluster, pool).to_json()
@@ -248,54 +370,95 @@ class NodeGate(pulumi.ComponentResource):
             )
             kubernetes.apps.v1.DaemonSet(
                 f"{name}-pool-{pool.name}",
-                metadata={"name": f"gate-{pool.name}", "namespace": NAMESPACE},
+                metadata={
+                    "name": f"gate-{pool.name}",
+                    "namespace": NAMESPACE,
+                    "annotations": awaited(cluster),
+                },
                 spec=daemon_set(cluster, pool, _digest(files | {"expectation.json": text})),
                 # Not with the namespace: as it ends it takes the label off its node, and must still
                 # be allowed to.
-                opts=pulumi.ResourceOptions(parent=self, depends_on=[*access, *maps, mine]),
+                opts=pulumi.ResourceOptions(parent=self, depends_on=[*before, mine]),
             )
+
+        self._keeper(name, keeper_deployment(cluster, _digest(files)), before, inside)
+
+    def _keeper(
+        self,
+        name: str,
+        spec: Any,
+        before: Sequence[pulumi.Resource],
+        inside: pulumi.ResourceOptions,
+    ) -> None:
+        """What takes the label from nodes whose gate is gone: an account of its own, held to it."""
+        access = self._access(
+            f"{name}-keeper", KEEPER, "no-label", keeper_policy(), ["list"], inside
+        )
+        own: Any = {"name": KEEPER, "namespace": NAMESPACE}
+        pods = kubernetes.rbac.v1.Role(
+            f"{name}-keeper-pods",
+            metadata=own,
+            rules=[{"api_groups": [""], "resources": ["pods"], "verbs": ["list"]}],
+            opts=inside,
+        )
+        bound = kubernetes.rbac.v1.RoleBinding(
+            f"{name}-keeper-pods-binding",
+            metadata=own,
+            role_ref={"api_group": "rbac.authorization.k8s.io", "kind": "Role", "name": KEEPER},
+            subjects=[{"kind": "ServiceAccount", "name": KEEPER, "namespace": NAMESPACE}],
+            opts=pulumi.ResourceOptions.merge(inside, pulumi.ResourceOptions(depends_on=[pods])),
+        )
+        kubernetes.apps.v1.Deployment(
+            f"{name}-keeper",
+            metadata=own,
+            spec=spec,
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[*before, *access, bound]),
+        )
 
     def _access(
         self,
         name: str,
-        namespace: kubernetes.core.v1.Namespace,
+        account: str,
+        short: str,
+        spec: Any,
+        verbs: list[str],
         inside: pulumi.ResourceOptions,
     ) -> list[pulumi.Resource]:
-        """The account, what it may, and the policy that holds it to its own node."""
-        spec: Any = own_node_policy()
-        bind: Any = {"policyName": POLICY, "validationActions": ["Deny"]}
+        """An account, what it may do with nodes, and the policy that holds it to less."""
+        policy_name = f"{ACCOUNT}-{short}"
+        bind: Any = {"policyName": policy_name, "validationActions": ["Deny"]}
         policy = kubernetes.admissionregistration.v1.ValidatingAdmissionPolicy(
-            f"{name}-own-node",
-            metadata={"name": POLICY},
+            f"{name}-{short}",
+            metadata={"name": policy_name},
             spec=spec,
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[namespace]),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=inside.depends_on),
         )
         bound = kubernetes.admissionregistration.v1.ValidatingAdmissionPolicyBinding(
-            f"{name}-own-node-binding",
-            metadata={"name": POLICY},
+            f"{name}-{short}-binding",
+            metadata={"name": policy_name},
             spec=bind,
             opts=pulumi.ResourceOptions(parent=self, depends_on=[policy]),
         )
-        account = kubernetes.core.v1.ServiceAccount(
+        made = kubernetes.core.v1.ServiceAccount(
             f"{name}-account",
-            metadata={"name": ACCOUNT, "namespace": NAMESPACE},
+            metadata={"name": account, "namespace": NAMESPACE},
             opts=inside,
         )
         role = kubernetes.rbac.v1.ClusterRole(
             f"{name}-role",
-            metadata={"name": ACCOUNT},
-            rules=[{"api_groups": [""], "resources": ["nodes"], "verbs": ["get", "patch"]}],
+            metadata={"name": account},
+            rules=[{"api_groups": [""], "resources": ["nodes"], "verbs": [*verbs, "patch"]}],
             opts=pulumi.ResourceOptions(parent=self, depends_on=[bound]),
         )
         binding = kubernetes.rbac.v1.ClusterRoleBinding(
             f"{name}-role-binding",
-            metadata={"name": ACCOUNT},
+            metadata={"name": account},
             role_ref={
                 "api_group": "rbac.authorization.k8s.io",
                 "kind": "ClusterRole",
-                "name": ACCOUNT,
+                "name": account,
             },
-            subjects=[{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}],
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[role, account]),
+            subjects=[{"kind": "ServiceAccount", "name": account, "namespace": NAMESPACE}],
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[role, made]),
         )
-        return [bound, account, binding]
+        return [bound, made, binding]

@@ -7,14 +7,12 @@ nothing of the cluster unless ``--node`` is given too.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import signal
 import sys
 import threading
 import time
 from collections.abc import Sequence
-from datetime import datetime, timezone
 from pathlib import Path
 
 from railhead.base.finding import Finding
@@ -24,6 +22,7 @@ from railhead.gate.expectation import Expectation
 from railhead.gate.node import Node
 from railhead.gate.prove import evaluate
 from railhead.gate.state import ANNOTATION, LABEL, Gate, label_before, report, verdict
+from railhead.gate.words import now, say
 
 HEARTBEAT = "beat"
 SPOKEN = "spoken"
@@ -116,17 +115,17 @@ def _run(
             warned = ""
         except ApiError as error:
             if str(error) != warned:
-                _say("warning", str(error))
+                say("warning", str(error))
             warned = str(error)
         (options.state / HEARTBEAT).touch()
         stop.wait(options.period)
     # What nobody watches is not proven.
     try:
-        note = report((), _now(), "the gate has ended", gate.label)
+        note = report((), now(), "the gate has ended", gate.label)
         api.label({LABEL: None}, {ANNOTATION: note})
-        _say("info", "label withdrawn")
+        say("info", "label withdrawn")
     except ApiError as error:
-        _say("warning", str(error))
+        say("warning", str(error))
     return 0
 
 
@@ -135,26 +134,16 @@ def _turn(options: argparse.Namespace, expected: Expectation, api: NodeApi, gate
     findings = _look(options, expected, node.get("status"), gate.counted)
     metadata = node.get("metadata", {})
     labels = metadata.get("labels", {})
-    before = label_before(labels, metadata.get("annotations", {}))
+    before = label_before(labels, metadata.get("annotations", {})) or gate.label
     decision = gate.label = gate.decide(findings, before)
     said = {finding for finding in findings if not finding.passed}
     if decision != labels.get(LABEL) or said != gate.said:
-        api.label({LABEL: decision}, {ANNOTATION: report(findings, _now(), "")})
-        _say("info", f"{LABEL}={decision}")
+        api.label({LABEL: decision}, {ANNOTATION: report(findings, now(), "")})
+        say("info", f"{LABEL}={decision}")
         for finding in findings:
-            _say(verdict(finding), f"{finding.name}: {finding.text}", finding.remedy)
+            say(verdict(finding), f"{finding.name}: {finding.text}", finding.remedy)
         gate.said = said
     (options.state / SPOKEN).touch()
-
-
-def _now() -> str:
-    return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")  # noqa: UP017 - Python 3.9
-
-
-def _say(level: str, text: str, remedy: str = "") -> None:
-    line = {"at": _now(), "level": level, "text": text} | ({"remedy": remedy} if remedy else {})
-    sys.stdout.write(json.dumps(line) + "\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The one thing the gate does in the cluster: read its own node and label it."""
+"""What the gate does in the cluster: read its own node and label it; its keeper reads all."""
 
 from __future__ import annotations
 
@@ -20,55 +20,53 @@ class ApiError(Exception):
     """The API server did not do as asked; the text says why."""
 
 
+def server() -> str:
+    """The API server's address, from the variables that every pod has.
+
+    Raises:
+        ApiError: this is no pod.
+    """
+    host = os.environ.get("KUBERNETES_SERVICE_HOST", "")
+    if not host:
+        raise ApiError("KUBERNETES_SERVICE_HOST is not set: this is not a pod")
+    address = f"[{host}]" if ":" in host else host
+    return f"https://{address}:{os.environ.get('KUBERNETES_SERVICE_PORT', '443')}"
+
+
 @dataclass(frozen=True, kw_only=True)
-class NodeApi:
+class Api:
     """The API server, as the pod's own service account.
 
     Args:
         server: its address, such as ``https://10.96.0.1:443``.
-        node: the node's name.
         account: the directory of the token and the authority's certificate.
     """
 
     server: str
-    node: str
     account: Path = ACCOUNT
 
-    @classmethod
-    def in_cluster(cls, node: str) -> NodeApi:
-        """From the variables that every pod has.
+    def label(
+        self, node: str, labels: Mapping[str, str | None], annotations: Mapping[str, str]
+    ) -> None:
+        """Set labels and annotations of a node; None takes a label away. Raises ApiError."""
+        body = {"metadata": {"labels": labels, "annotations": annotations}}
+        self.call("PATCH", f"/api/v1/nodes/{urllib.parse.quote(node)}", body)
 
-        Raises:
-            ApiError: this is no pod.
-        """
-        host = os.environ.get("KUBERNETES_SERVICE_HOST", "")
-        if not host:
-            raise ApiError("KUBERNETES_SERVICE_HOST is not set: this is not a pod")
-        address = f"[{host}]" if ":" in host else host
-        port = os.environ.get("KUBERNETES_SERVICE_PORT", "443")
-        return cls(server=f"https://{address}:{port}", node=node)
-
-    def read(self) -> Mapping[str, Any]:
-        """The node's object. Raises ApiError."""
-        return self._call("GET", None)
-
-    def label(self, labels: Mapping[str, str | None], annotations: Mapping[str, str]) -> None:
-        """Set labels and annotations of the node; None takes a label away. Raises ApiError."""
-        self._call("PATCH", {"metadata": {"labels": labels, "annotations": annotations}})
-
-    def _call(self, method: str, body: Any) -> Mapping[str, Any]:
-        url = f"{self.server}/api/v1/nodes/{urllib.parse.quote(self.node)}"
+    def call(
+        self, method: str, path: str, body: Any = None, accept: str = "application/json"
+    ) -> Mapping[str, Any]:
+        """One request. Raises ApiError."""
         try:
             # Read each time: the kubelet renews the token.
             token = (self.account / "token").read_text(encoding="ascii").strip()
             context = ssl.create_default_context(cafile=str(self.account / "ca.crt"))
             request = urllib.request.Request(  # noqa: S310 - https, by construction
-                url,
+                f"{self.server}{path}",
                 method=method,
                 data=None if body is None else json.dumps(body).encode(),
                 headers={
                     "Authorization": f"Bearer {token}",
-                    "Accept": "application/json",
+                    "Accept": accept,
                     "Content-Type": "application/merge-patch+json",
                 },
             )
@@ -80,9 +78,30 @@ class NodeApi:
                 return found
         except urllib.error.HTTPError as error:
             said = _message(error.read(65536))
-            raise ApiError(f"{method} of node {self.node}: {error.code} {said}") from None
+            raise ApiError(f"{method} of {path}: {error.code} {said}") from None
         except (OSError, ValueError) as error:
-            raise ApiError(f"{method} of node {self.node}: {error}") from None
+            raise ApiError(f"{method} of {path}: {error}") from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeApi:
+    """One node, by the API server."""
+
+    api: Api
+    node: str
+
+    @classmethod
+    def in_cluster(cls, node: str) -> NodeApi:
+        """As the pod's own account. Raises ApiError."""
+        return cls(api=Api(server=server()), node=node)
+
+    def read(self) -> Mapping[str, Any]:
+        """The node's object. Raises ApiError."""
+        return self.api.call("GET", f"/api/v1/nodes/{urllib.parse.quote(self.node)}")
+
+    def label(self, labels: Mapping[str, str | None], annotations: Mapping[str, str]) -> None:
+        """Set labels and annotations of the node; None takes a label away. Raises ApiError."""
+        self.api.label(self.node, labels, annotations)
 
 
 def _message(body: bytes) -> str:

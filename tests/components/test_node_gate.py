@@ -17,9 +17,14 @@ import pytest
 
 from components.guards.node_gate import (
     ACCOUNT,
+    KEEPER,
     NAMESPACE,
     POLICY,
+    PRIORITY_CLASS,
+    awaited,
     daemon_set,
+    keeper_deployment,
+    keeper_policy,
     own_node_policy,
     program,
 )
@@ -109,6 +114,26 @@ class TestPod:
         assert hosts == {"sys", "dev"}
         assert all(mounts[name]["readOnly"] for name in hosts)
 
+    def test_one_dead_node_of_a_thousand_holds_up_nothing(self) -> None:
+        """The provider waits for a ready pod on every node unless it is told otherwise."""
+        assert awaited(parsed()) == {}
+        (wanted,) = awaited(onprem(roce())).values()
+        assert wanted == "jsonpath={.status.observedGeneration}"
+
+    def test_it_goes_last_and_what_it_left_behind_expires(self) -> None:
+        cluster = onprem(roce())
+        gate = daemon_set(cluster, cluster.pools[0], "x")
+        keeper = keeper_deployment(cluster, "x")
+        labels = gate["template"]["metadata"]["labels"]
+        for spec in (gate, keeper):
+            assert spec["template"]["spec"]["priorityClassName"] == PRIORITY_CLASS
+        command = keeper["template"]["spec"]["containers"][0]["command"]
+        (selector,) = [a.partition("=")[2] for a in command if a.startswith("--selector=")]
+        key, _, value = selector.partition("=")
+        assert labels[key] == value
+        # The keeper's own pod is no gate's.
+        assert keeper["template"]["metadata"]["labels"][key] != value
+
     def test_ports_are_asked_in_the_nodes_network_and_only_then(self) -> None:
         for gate, wanted in (({}, True), ({"lossless": False}, None)):
             cluster = onprem(roce(), gate=gate)
@@ -159,7 +184,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 def objects() -> Iterator[dict[str, Any]]:
     yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
-    for name in (ACCOUNT, "other"):
+    for name in (ACCOUNT, KEEPER, "other"):
         yield {
             "apiVersion": "v1",
             "kind": "ServiceAccount",
@@ -200,26 +225,30 @@ def objects() -> Iterator[dict[str, Any]]:
         "kind": "ClusterRoleBinding",
         "metadata": {"name": ACCOUNT},
         "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": ACCOUNT},
-        "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}],
+        "subjects": [
+            {"kind": "ServiceAccount", "name": name, "namespace": NAMESPACE}
+            for name in (ACCOUNT, KEEPER)
+        ],
     }
     admission = "admissionregistration.k8s.io/v1"
-    yield {
-        "apiVersion": admission,
-        "kind": "ValidatingAdmissionPolicy",
-        "metadata": {"name": POLICY},
-        "spec": own_node_policy(),
-    }
-    yield {
-        "apiVersion": admission,
-        "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": {"name": POLICY},
-        "spec": {"policyName": POLICY, "validationActions": ["Deny"]},
-    }
+    for name, spec in ((POLICY, own_node_policy()), (KEEPER, keeper_policy())):
+        yield {
+            "apiVersion": admission,
+            "kind": "ValidatingAdmissionPolicy",
+            "metadata": {"name": name},
+            "spec": spec,
+        }
+        yield {
+            "apiVersion": admission,
+            "kind": "ValidatingAdmissionPolicyBinding",
+            "metadata": {"name": name},
+            "spec": {"policyName": name, "validationActions": ["Deny"]},
+        }
 
 
-def token(server: Server, pod: str | None) -> str:
+def token(server: Server, pod: str | None, account: str = ACCOUNT) -> str:
     bound = ["--bound-object-kind=Pod", f"--bound-object-name={pod}"] if pod else []
-    made = server.run("create", "token", ACCOUNT, "-n", NAMESPACE, *bound)
+    made = server.run("create", "token", account, "-n", NAMESPACE, *bound)
     assert made.returncode == 0, made.stderr
     return made.stdout.strip()
 
@@ -291,9 +320,25 @@ class TestOwnNode:
         for change in ("a=b", "a-"):
             assert server.run("label", "node", "node-0", change).returncode == 0
 
-    def test_the_policy_is_well_typed(self, server: Server) -> None:
+    def test_the_keeper_takes_the_label_away_and_does_nothing_else(self, server: Server) -> None:
+        mine, keeper = token(server, "gate-0"), token(server, None, KEEPER)
+        withdraw = {"metadata": {"labels": {LABEL: None}, "annotations": {ANNOTATION: "{}"}}}
+        refused = "the gate's keeper takes the label"
+        eventually(lambda: refused in patch(server, keeper, "node-0", READY), "its policy")
+        assert patch(server, mine, "node-0", READY) == ""
+        assert patch(server, keeper, "node-0", withdraw) == ""
+        for change in (
+            {"metadata": {"labels": {LABEL: "failed"}}},
+            {"metadata": {"labels": {LABEL: None, "pool": "other"}}},
+            {"metadata": {"annotations": {"a": "b"}}},
+            {"spec": {"unschedulable": True}},
+        ):
+            assert refused in patch(server, keeper, "node-0", change)
+
+    @pytest.mark.parametrize("policy", [POLICY, KEEPER])
+    def test_the_policy_is_well_typed(self, server: Server, policy: str) -> None:
         item = json.loads(
-            server.run("get", "validatingadmissionpolicy", POLICY, "-o", "json").stdout
+            server.run("get", "validatingadmissionpolicy", policy, "-o", "json").stdout
         )
         warnings = item.get("status", {}).get("typeChecking", {}).get("expressionWarnings")
         assert not warnings, json.dumps(warnings, indent=1)
@@ -333,9 +378,8 @@ class TestProgram:
         state = tmp_path / "state"
         script = (
             "import sys, pathlib; from railhead.gate import api, __main__ as gate;"
-            "make = api.NodeApi.in_cluster;"
-            "gate.NodeApi.in_cluster = classmethod(lambda c, n: api.NodeApi("
-            f"server=make(n).server, node=n, account=pathlib.Path({str(account)!r})));"
+            "gate.NodeApi.in_cluster = classmethod(lambda c, n: api.NodeApi(node=n, api=api.Api("
+            f"server=api.server(), account=pathlib.Path({str(account)!r}))));"
             "sys.exit(gate.main(sys.argv[1:]))"
         )
         status = {"status": {"allocatable": {"rdma/rdma_shared_device_a": "63"}}}
@@ -393,9 +437,9 @@ class TestProgram:
         done = subprocess.run(
             [
                 *(sys.executable, "-c"),
-                "import sys, pathlib; from railhead.gate.api import NodeApi, ApiError\n"
-                f"api = NodeApi(server='https://127.0.0.1:{server.plane.port}', node='node-1',"
-                f" account=pathlib.Path({str(account)!r}))\n"
+                "import sys, pathlib; from railhead.gate.api import Api, NodeApi, ApiError\n"
+                f"api = NodeApi(node='node-1', api=Api(account=pathlib.Path({str(account)!r}),"
+                f" server='https://127.0.0.1:{server.plane.port}'))\n"
                 "try: api.label({'railhead.dev/fabric': 'ready'}, {})\n"
                 "except ApiError as error: print(error)",
             ],
