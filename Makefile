@@ -11,6 +11,11 @@ VENV := .venv/bin
 PYTEST := $(VENV)/python -m pytest
 # A file's tests stay together, because they share what is slow to make.
 PARALLEL := --numprocesses auto --maxprocesses 4 --dist loadfile
+# First in a stage's recipe: however it ends, what it took is noted and shown, and it ends as it would.
+define stage
+@mkdir -p $(REPORTS); rm -f $(REPORTS)/$(1).*
+trap 'status=$$?; $(VENV)/python tools/times.py $(1) $$SECONDS || true; exit $$status' EXIT
+endef
 # A checkout's own commands first, so that nobody needs to activate anything.
 export PATH := $(CURDIR)/$(VENV):$(PATH)
 export PYTHONUNBUFFERED := 1
@@ -33,39 +38,47 @@ down: venv ## Take the demo's lab down; the cache of what was built stays
 	@$(VENV)/railhead lab down
 
 .PHONY: test
-test: venv lint types quick nccl-eval engine-test lab-test ## Everything: style, types, quick tests, tests on a lab of their own
+test: venv forget lint types quick nccl-eval engine-test lab-test ## Everything: style, types, quick tests, tests on a lab of their own
+	@echo; $(VENV)/python tools/times.py
+
+.PHONY: forget
+forget:
+	@rm -rf $(REPORTS)
 
 .PHONY: lint
 lint: venv ## Style of the Python and of the Go sources
-	@$(VENV)/ruff check .
+	$(call stage,lint)
+	$(VENV)/ruff check .
 	$(VENV)/ruff format --check .
 	tools/gofmt.sh
 
 .PHONY: types
 types: venv ## The strict type checker; the first run takes about a minute
-	@echo "railhead: mypy, strict"
+	$(call stage,types)
+	echo "railhead: mypy, strict"
 	$(VENV)/mypy
 
 .PHONY: quick
 quick: venv ## The quick tests alone, under two minutes, no root, no lab
-	@mkdir -p $(REPORTS)
+	$(call stage,quick)
 	$(PYTEST) $(PARALLEL) --junit-xml=$(REPORTS)/quick.xml $(ARGS)
 
 .PHONY: nccl-eval
 nccl-eval: venv ## How well NCCL logs are read, by part and label (WRITE=1: into docs/)
-	@PYTHONPATH=. $(VENV)/python tests/nccl/evaluate.py $(if $(WRITE),--write)
+	$(call stage,nccl-eval)
+	PYTHONPATH=. $(VENV)/python tests/nccl/evaluate.py $(if $(WRITE),--write)
 
 .PHONY: lab-test
 lab-test: venv ## The tests on a real lab: brings up its own and takes it down
-	@mkdir -p $(REPORTS)
+	$(call stage,lab)
 	$(VENV)/railhead lab build
-	$(PYTEST) -m lab -v --durations=10 --junit-xml=$(REPORTS)/lab.xml $(ARGS)
+	$(PYTEST) -m lab -v --junit-xml=$(REPORTS)/lab.xml $(ARGS)
 
 .PHONY: engine-test
 engine-test: venv ## The tests on the real engine and on API servers of their own; no root, no lab
-	@mkdir -p $(REPORTS)
+	$(call stage,engine)
 	$(VENV)/railhead lab build
-	$(PYTEST) -m "(controlplane or slow) and not lab" $(PARALLEL) --durations=10 \
+	$(PYTEST) -m "(controlplane or slow) and not lab" $(PARALLEL) \
 	  --junit-xml=$(REPORTS)/engine.xml $(ARGS)
 
 .PHONY: fmt
