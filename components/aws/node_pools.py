@@ -10,7 +10,7 @@ import pulumi
 from pulumi_aws import autoscaling, ec2, eks
 
 from components.aws.network import Nets
-from components.aws.reservation import checked
+from components.aws.reservation import target
 from components.aws.user_data import NodeSetup, user_data
 from railhead.base.names import physical_name
 from railhead.catalog.machines import MACHINES, Machine
@@ -23,6 +23,7 @@ from railhead.platform.aws.model import (
     ExistingPlacementGroup,
     NewPlacementGroup,
     OnDemand,
+    Spot,
 )
 
 if TYPE_CHECKING:
@@ -43,6 +44,9 @@ _EFFECTS = {
     "PreferNoSchedule": "PREFER_NO_SCHEDULE",
     "NoExecute": "NO_EXECUTE",
 }
+# What EKS calls what a pool is bought as, where that is not on demand. The template says nothing of
+# spot: EKS does (EKS user guide, launch templates).
+_CAPACITY = {"capacity-block": "CAPACITY_BLOCK", "spot": "SPOT"}
 # The autoscaler's, and the scheduled action's that empties a capacity block in time.
 _SIZE = ["scalingConfig.desiredSize"]
 POOL_LABEL = "railhead.dev/pool"
@@ -236,9 +240,7 @@ class GpuPool(pulumi.ComponentResource):
             node_role_arn=args.node_role,
             subnet_ids=[args.nets.private[pool.availability_zone]],
             ami_type=catalogue.NVIDIA_AMI[MACHINES[pool.instance_type].architecture],
-            capacity_type="CAPACITY_BLOCK"
-            if isinstance(pool.purchase, CapacityBlock)
-            else "ON_DEMAND",
+            capacity_type=_CAPACITY.get(pool.purchase.kind, "ON_DEMAND"),
             version=cluster.platform.kubernetes,
             release_version=pool.ami_release,
             scaling_config={
@@ -249,7 +251,9 @@ class GpuPool(pulumi.ComponentResource):
             update_config={
                 "max_unavailable": 1,
                 # Reserved capacity has no room for a new node beside the old one.
-                "update_strategy": "DEFAULT" if isinstance(pool.purchase, OnDemand) else "MINIMAL",
+                "update_strategy": "DEFAULT"
+                if isinstance(pool.purchase, OnDemand | Spot)
+                else "MINIMAL",
             },
             node_repair_config={"enabled": pool.repair},
             labels=node_labels(pool),
@@ -272,7 +276,7 @@ class GpuPool(pulumi.ComponentResource):
     def _template(self) -> ec2.LaunchTemplate:
         args, cluster, pool = self._args, self._args.cluster, self._args.pool
         inside = pulumi.ResourceOptions(parent=self)
-        reservation = checked(self._name, pool, inside)
+        reserved = target(self._name, pool, inside)
         group = self._placement_group()
         return ec2.LaunchTemplate(
             f"{self._name}-template",
@@ -289,8 +293,8 @@ class GpuPool(pulumi.ComponentResource):
             if isinstance(pool.purchase, CapacityBlock)
             else None,
             capacity_reservation_specification=None
-            if reservation is None
-            else {"capacity_reservation_target": {"capacity_reservation_id": reservation}},
+            if reserved is None
+            else {"capacity_reservation_target": reserved},
             block_device_mappings=_root_volume(pool.root_volume_gib),
             metadata_options=_metadata_options(),
             user_data=user_data(node_setup(cluster, pool)),

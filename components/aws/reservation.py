@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pulumi
 from pulumi_aws import ec2
@@ -14,25 +14,41 @@ from railhead.platform.aws.model import (
     AwsPool,
     CapacityBlock,
     ExistingPlacementGroup,
-    OnDemand,
     Reservation,
+    ReservationGroup,
 )
+
+if TYPE_CHECKING:
+    from pulumi_aws.ec2 import (
+        LaunchTemplateCapacityReservationSpecificationCapacityReservationTargetArgsDict,
+    )
 
 # States in which a block will give nothing any more.
 _OVER = frozenset({"expired", "cancelled", "failed", "payment-failed"})
 
 
+def target(
+    name: str, pool: AwsPool, opts: pulumi.ResourceOptions
+) -> LaunchTemplateCapacityReservationSpecificationCapacityReservationTargetArgsDict | None:
+    """What a pool's machines are launched into; None where it has nothing reserved."""
+    purchase = pool.purchase
+    if isinstance(purchase, ReservationGroup):
+        return {"capacity_reservation_resource_group_arn": purchase.arn}
+    reservation = checked(name, pool, opts)
+    return None if reservation is None else {"capacity_reservation_id": reservation}
+
+
 def checked(name: str, pool: AwsPool, opts: pulumi.ResourceOptions) -> pulumi.Output[str] | None:
     """The reservation's id, once the cloud has said that it is what the pool takes it for.
 
-    None for a pool without one. Read at every preview, with the credentials that `pulumi up` has;
-    the id goes into the launch template only through this check.
+    None for a pool without one of its own. Read at every preview, with the credentials that `pulumi
+    up` has; the id goes into the launch template only through this check.
 
     Raises:
         FoundMistakeError: (when read) it is in another zone, of another type, too small, or over.
     """
     purchase = pool.purchase
-    if isinstance(purchase, OnDemand):
+    if not isinstance(purchase, Reservation | CapacityBlock):
         return None
 
     def judge(found: Mapping[str, Any]) -> str:

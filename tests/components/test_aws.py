@@ -485,6 +485,39 @@ class TestNodePools:
         assert "placement" not in template
         assert not block.of_type("aws:ec2/placementGroup:PlacementGroup")
 
+    def test_several_reservations_are_targeted_as_one_group(self, tmp_path: Path) -> None:
+        arn = "arn:aws:resource-groups:us-east-2:123456789012:group/p5"
+
+        def edit(cluster: dict[str, Any]) -> None:
+            cluster["pools"][0]["purchase"] = {
+                "kind": "reservation-group",
+                "arn": arn,
+                "availability_zone": "us-east-2a",
+            }
+
+        recording = variant(tmp_path, edit)
+        template = named(recording, TEMPLATE, "h100-template")
+        assert template.inputs["capacityReservationSpecification"] == {
+            "capacityReservationTarget": {"capacityReservationResourceGroupArn": arn}
+        }
+        assert not recording.of_type(RESERVATION[0]), "a group is no reservation to read"
+        group = named(recording, POOL, "h100-nodes").inputs
+        assert (group["capacityType"], group["updateConfig"]["updateStrategy"]) == (
+            "ON_DEMAND",
+            "MINIMAL",
+        )
+        for call in calls(TEMPLATE, template.inputs, {"p5-prod-aws-efa-group-id": "sg-0a1b2c3d"}):
+            assert not problems(call)
+
+    def test_spare_capacity_is_asked_for_of_eks_alone(self, tmp_path: Path) -> None:
+        """EKS refuses a template with market options for anything but a block."""
+        recording = variant(
+            tmp_path, lambda cluster: cluster["pools"][0].update(purchase={"kind": "spot"})
+        )
+        assert named(recording, POOL, "h100-nodes").inputs["capacityType"] == "SPOT"
+        template = named(recording, TEMPLATE, "h100-template").inputs
+        assert not {"instanceMarketOptions", "capacityReservationSpecification"} & set(template)
+
     def test_on_demand_starts_beside_what_is_there(self, modest: Recording) -> None:
         inputs = named(modest, POOL, "h100-nodes").inputs
         assert inputs["scalingConfig"] == {"minSize": 0, "maxSize": 16, "desiredSize": 2}
@@ -520,7 +553,7 @@ class TestNodePools:
             cluster["checkpoints"] = []
             del cluster["runtimes"][0]["checkpoint"]
             cluster["runtimes"][0] |= {"cpu": "100", "memory": "500Gi", "shared_memory": "64Gi"}
-            cluster["pools"][0]["nodes"] = 2
+            cluster["pools"][0]["nodes"] = 9
 
         with pytest.MonkeyPatch.context() as patch:
             zone = "us-west-2-dfw-2a"

@@ -39,8 +39,10 @@ class EfaFabric(BaseFabric):
                 source="aws-efa-k8s-device-plugin: one for each EFA device of the instance",
             ),
         ),
-        unprivileged="EKS's node images set the container runtime's memlock limit to unlimited, and"
-        " the published EFA manifests add no capability",
+        unprivileged="the published EFA manifests add no capability, and the stack's nodes let "
+        "containers lock their memory, which EKS's AL2023 images do not say (nodeadm's "
+        "base-runtime-spec.json); nodes that are there already need `RLIMIT_MEMLOCK` in "
+        "NodeConfig's `containerd.baseRuntimeSpec`",
         operators=("efa",),
         # libfabric's EFA provider takes 2 MiB pages for the bounce buffers of each device.
         hugepages_mib=160,

@@ -28,6 +28,8 @@ from railhead.platform.aws.model import (
     OnDemand,
     ProvisionedMetadata,
     Reservation,
+    ReservationGroup,
+    Spot,
 )
 
 SYSTEM = "system"
@@ -101,7 +103,7 @@ def _purchase_zones(cluster: AwsCluster) -> Iterator[Problem]:
 
 def _reserved_zone(pool: AwsPool) -> str | None:
     """Where a pool's capacity is; None where it is wherever the pool is."""
-    return None if isinstance(pool.purchase, OnDemand) else pool.purchase.availability_zone
+    return None if isinstance(pool.purchase, OnDemand | Spot) else pool.purchase.availability_zone
 
 
 def _region(path: str, zone: str, cluster: AwsCluster) -> Iterator[Problem]:
@@ -247,12 +249,14 @@ def _pool_name(path: str, pool: AwsPool) -> Iterator[Problem]:
 
 def _pool_place(path: str, pool: AwsPool) -> Iterator[Problem]:
     zone, purchase = pool.availability_zone, pool.purchase
-    if not isinstance(purchase, OnDemand) and zone != purchase.availability_zone:
-        yield (
-            f"{path}.availability_zone",
-            f"{zone!r} is not where {purchase.id!r} has its capacity, which is "
-            f"{purchase.availability_zone!r}",
-        )
+    reserved = _reserved_zone(pool)
+    if reserved is None or reserved == zone or isinstance(purchase, OnDemand | Spot):
+        return
+    what = purchase.arn if isinstance(purchase, ReservationGroup) else purchase.id
+    yield (
+        f"{path}.availability_zone",
+        f"{zone!r} is not where {what!r} has its capacity, which is {reserved!r}",
+    )
 
 
 def _purchase(path: str, pool: AwsPool) -> Iterator[Problem]:
@@ -263,7 +267,8 @@ def _purchase(path: str, pool: AwsPool) -> Iterator[Problem]:
 
 def _placement(path: str, pool: AwsPool) -> Iterator[Problem]:
     group = pool.placement_group
-    if isinstance(pool.purchase, Reservation) and isinstance(group, NewPlacementGroup):
+    reserved = isinstance(pool.purchase, Reservation | ReservationGroup)
+    if reserved and isinstance(group, NewPlacementGroup):
         # eksctl, issue 7949 (11 of 16 reserved instances came) and terraform-aws-eks, issue 3730;
         # a future-dated reservation takes none at all (EC2 API, CreateCapacityReservation).
         yield (
@@ -271,10 +276,12 @@ def _placement(path: str, pool: AwsPool) -> Iterator[Problem]:
             "'new' asks for reserved machines in one cluster, where EC2 may find too few of them: "
             "remove placement_group, or name the one that the reservation was made in: 'existing'",
         )
-    if isinstance(pool.purchase, OnDemand) and isinstance(group, ExistingPlacementGroup):
+    free = isinstance(pool.purchase, OnDemand | Spot)
+    if free and isinstance(group, ExistingPlacementGroup):
         yield (
             f"{path}.placement_group.kind",
-            "an on-demand pool makes its own group: 'new'; 'existing' is a reservation's",
+            f"a pool of kind {pool.purchase.kind!r} makes its own group: 'new'; 'existing' is a "
+            "reservation's",
         )
     if isinstance(pool.purchase, CapacityBlock) and group is not None:
         yield (
@@ -289,6 +296,16 @@ def _block_nodes(path: str, pool: AwsPool) -> Iterator[Problem]:
         yield (
             f"{path}.nodes",
             f"{pool.nodes} is more than the {aws.CAPACITY_BLOCK_NODES} of a block",
+        )
+
+
+def _ultraserver(path: str, pool: AwsPool) -> Iterator[Problem]:
+    sizes = aws.ULTRASERVER_NODES.get(pool.instance_type)
+    if sizes and pool.nodes % sizes[0]:
+        yield (
+            f"{path}.nodes",
+            f"{pool.nodes} is no number of UltraServers, which are {' or '.join(map(str, sizes))} "
+            f"of {pool.instance_type!r} each",
         )
 
 
@@ -539,6 +556,7 @@ _POOL_CHECKS: tuple[Callable[[str, AwsPool], Iterator[Problem]], ...] = (
     _purchase,
     _placement,
     _block_nodes,
+    _ultraserver,
     _block_days,
     _initial_nodes,
     _min_nodes,

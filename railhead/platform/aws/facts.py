@@ -134,6 +134,8 @@ EFA_HUGEPAGES_2MIB = 5128
 
 # Sold in no other way (EC2 user guide, Capacity Blocks for ML; P6e-GB200 UltraServers).
 CAPACITY_BLOCK_ONLY = frozenset({"p6e-gb200.36xlarge"})
+# EKS user guide, ml-eks-nvidia-ultraserver: u-p6e-gb200x36 is 9 machines, u-p6e-gb200x72 is 18.
+ULTRASERVER_NODES: Mapping[str, tuple[int, ...]] = MappingProxyType({"p6e-gb200.36xlarge": (9, 18)})
 # EC2 user guide, Capacity Blocks for ML: up to 182 days, up to 64 instances.
 CAPACITY_BLOCK_DAYS = 182
 CAPACITY_BLOCK_NODES = 64

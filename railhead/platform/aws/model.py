@@ -59,6 +59,14 @@ TransitGatewayId = Annotated[
 ReservationId = Annotated[
     str, _text(r"cr-[0-9a-f]{8,17}", "a reservation's id, such as 'cr-0a1b2c3d4e5f60718'")
 ]
+ReservationGroupArn = Annotated[
+    str,
+    _text(
+        r"arn:aws[-a-z]*:resource-groups:[a-z0-9-]+:\d{12}:group/[\w.-]{1,300}",
+        "the ARN of a resource group, such as "
+        "'arn:aws:resource-groups:us-east-2:123456789012:group/p5'",
+    ),
+]
 Principal = Annotated[
     str,
     _text(
@@ -271,6 +279,23 @@ class Reservation(Model):
     availability_zone: NodeZone
 
 
+class Spot(Model):
+    """Spare capacity, which EC2 takes back with two minutes' notice, whatever runs on it."""
+
+    kind: Literal["spot"]
+
+
+class ReservationGroup(Model):
+    """Several on-demand capacity reservations, as one resource group of theirs.
+
+    ``availability_zone`` is that of all of them; nothing here reads the group.
+    """
+
+    kind: Literal["reservation-group"]
+    arn: ReservationGroupArn
+    availability_zone: NodeZone
+
+
 class CapacityBlock(Model):
     """A capacity block for ML that was bought already; nothing here buys one.
 
@@ -318,7 +343,10 @@ class AwsPool(Pool):
     """
 
     availability_zone: NodeZone
-    purchase: Annotated[OnDemand | Reservation | CapacityBlock, Field(discriminator="kind")]
+    purchase: Annotated[
+        OnDemand | Spot | Reservation | ReservationGroup | CapacityBlock,
+        Field(discriminator="kind"),
+    ]
     placement_group: (
         Annotated[NewPlacementGroup | ExistingPlacementGroup, Field(discriminator="kind")] | None
     ) = None

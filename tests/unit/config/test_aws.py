@@ -175,12 +175,45 @@ MISTAKES: tuple[tuple[str, Edit, str], ...] = (
         "pools[0].purchase.kind: 'p6e-gb200.36xlarge' comes by 'capacity-block' only",
     ),
     (
+        BLOCK,
+        lambda raw: raw["pools"][0].update(instance_type="p6e-gb200.36xlarge"),
+        "pools[0].nodes: 4 is no number of UltraServers, which are 9 or 18 of "
+        "'p6e-gb200.36xlarge' each",
+    ),
+    (
+        PROD,
+        lambda raw: raw["pools"][0].update(
+            purchase={
+                "kind": "reservation-group",
+                "arn": "arn:aws:resource-groups:us-east-2:123456789012:group/p5",
+                "availability_zone": "us-east-2b",
+            },
+        ),
+        "pools[0].availability_zone: 'us-east-2a' is not where "
+        "'arn:aws:resource-groups:us-east-2:123456789012:group/p5' has its capacity, which is "
+        "'us-east-2b'",
+    ),
+    (
+        PROD,
+        put(*POOL, "purchase", value={"kind": "reservation-group", "arn": "p5"}),
+        "pools[0].purchase.arn: 'p5' is not the ARN of a resource group, such as "
+        "'arn:aws:resource-groups:us-east-2:123456789012:group/p5'",
+    ),
+    (
+        PROD,
+        lambda raw: raw["pools"][0].update(
+            purchase={"kind": "spot"}, placement_group={"kind": "existing", "name": "x"}
+        ),
+        "pools[0].placement_group.kind: a pool of kind 'spot' makes its own group: 'new'; "
+        "'existing' is a reservation's",
+    ),
+    (
         PROD,
         lambda raw: raw["pools"][0].update(
             purchase={"kind": "on-demand"}, placement_group={"kind": "existing", "name": "x"}
         ),
-        "pools[0].placement_group.kind: an on-demand pool makes its own group: 'new'; 'existing' "
-        "is a reservation's",
+        "pools[0].placement_group.kind: a pool of kind 'on-demand' makes its own group: 'new'; "
+        "'existing' is a reservation's",
     ),
     (
         PROD,
