@@ -64,7 +64,7 @@ def _environment(fabric: BaseFabric, site: Site) -> Iterator[Problem]:
 
 def _whole_nodes(fabric: BaseFabric, site: Site) -> Iterator[Problem]:
     """Where a pod takes every NIC of its node, it takes every GPU as well."""
-    if not fabric.row.whole_nodes:
+    if not fabric.whole_nodes:
         return
     machines = {pool.name: pool.machine for pool in site.pools}
     for runtime in site.runtimes:

@@ -217,6 +217,16 @@ class BaseFabric(Model):
         """Training pods that a node may run at once, where its GPUs would let it run ``most``."""
         return most
 
+    @property
+    def node_network(self) -> str | None:
+        """Why pods must be in the node's network namespace; None where they have their own."""
+        return self.row.host_network
+
+    @property
+    def whole_nodes(self) -> bool:
+        """Whether a pod takes what its node has once, and so must take every GPU."""
+        return self.row.whole_nodes
+
     # -- what nodes have and prove ----------------------------------------------------------------
 
     def node_interfaces(self) -> tuple[str, ...]:

@@ -111,7 +111,7 @@ def demand(cluster: Cluster) -> FabricDemand:
         networks=claims or tuple(rail.network for rail in wired.rails),
         annotations=wired.annotations,
         capabilities=(*wired.capabilities, *added),
-        host_network=mode.host_network,
+        host_network=cluster.fabric.node_network,
         host_paths=tuple(
             MountedPath(
                 path=path.host,

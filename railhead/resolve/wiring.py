@@ -92,7 +92,7 @@ def wiring(cluster: Cluster, pool: Pool | None = None, gpus: int | None = None) 
         claim=claim_of(cluster, nics),
         host_paths=mode.host_paths_on(fabric.kind),
         hugepages_mib=mode.hugepages_mib * nics,
-        host_network=mode.host_network is not None,
+        host_network=fabric.node_network is not None,
         # The slowest NIC of a collective sets its pace.
         line_rate_gbps=min((nic.rate_gbps for m in machines for nic in m.nics), default=0),
         nics_per_node=min(len(machine.nics) for machine in machines),
