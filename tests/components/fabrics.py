@@ -82,6 +82,10 @@ VARIANTS: dict[tuple[str, str, str], dict[str, dict[str, Any]]] = {
         "manual": {"network_operator": {"ofed": {"upgrade": "manual"}}},
         "shared": {"sriov": {"vfs": 4, "rdma_mode": "shared", "drain": True}},
     },
+    ("provider-native", "roce", "existing"): {
+        "functions": {"resource": "nvidia.com/rdma-vf", "per_pod": None, "hcas": None},
+        "host-network": {"resource": "nvidia.com/rdma", "host_network": True},
+    },
     ("efa", "efa", "aws"): {"dra": {"allocation": "dra"}},
     ("dranet", "roce", "existing"): {
         "selected": {
@@ -198,6 +202,8 @@ def fabric(case: Case) -> dict[str, Any]:
         return raw | railed | {"rails": rails, "sriov": sriov}
     if case.mode == "host-device":
         return raw | railed | {"rails": list(_rails(case, pf_names=("ens{}np0",)))}
+    if case.mode == "provider-native":
+        return raw | {"resource": "rdma/ib", "per_pod": 1, "hcas": hcas}
     if case.mode == "dranet":
         return raw | {"driver": "managed" if case.platform == "gcp" else "install"}
     return raw

@@ -96,6 +96,8 @@ def test_devices_are_requested_as_limits_and_charged(case: Case, recording: Reco
         assert fabric == {f"nvidia.com/rail_{index}": "1" for index in range(nics)}
     elif case.mode in ("rdma-shared", "ipoib"):
         assert fabric == {"rdma/rdma_shared_device_a": "1"}
+    elif case.mode == "provider-native":
+        assert fabric == {"rdma/ib": "1"}
     else:
         assert not fabric
 

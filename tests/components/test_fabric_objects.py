@@ -16,6 +16,8 @@ from components.namespaces import claims
 from components.namespaces.nccl_profile import profile
 from components.queueing.queues import cluster_queue_spec
 from components.runtimes import device_requests, pod_template
+from railhead.base.errors import InputError
+from railhead.catalog.machines import MACHINES
 from railhead.catalog.versions import COMBINATIONS, NETWORK_OPERATOR
 from railhead.config import Cluster, parse
 from railhead.fabric.kinds import FABRICS
@@ -270,6 +272,52 @@ class TestClaims:
         assert "vpc.amazonaws.com/efa" not in device_requests(of, of.runtimes[0])
         claimed = pod_template(of, of.runtimes[0])["spec"]["resourceClaims"]
         assert claimed == [{"name": "rdma", "resourceClaimTemplateName": "railhead-nics-32"}]
+
+
+class TestProvider:
+    def test_one_resource_and_nothing_else(self) -> None:
+        of = stack("provider-native-infiniband-existing")
+        nics = len(MACHINES[of.pools[0].instance_type].nics)
+        wired = wiring(of)
+        assert (wired.devices, wired.annotations, wired.host_network) == ({"rdma/ib": 1}, {}, False)
+        assert wired.environment["NCCL_IB_HCA"].count("mlx5_") == nics
+        assert wired.environment["NCCL_SOCKET_IFNAME"] == "=eth0"
+
+    @pytest.mark.parametrize("gpus", [1, 4, 8])
+    def test_virtual_functions_go_with_the_gpus_and_need_no_list(self, gpus: int) -> None:
+        of = stack("provider-native-roce-existing-functions")
+        machine = MACHINES[of.pools[0].instance_type]
+        wired = wiring(of, gpus=gpus)
+        share = len(machine.nics) * gpus // machine.gpus
+        assert wired.devices == {"nvidia.com/rdma-vf": share}
+        # They are called as the kernel calls them, and there are no others in the pod.
+        assert "NCCL_IB_HCA" not in wired.environment
+
+    def test_the_nodes_network_takes_the_whole_node(self) -> None:
+        of = stack("provider-native-roce-existing-host-network")
+        pod = pod_template(of, of.runtimes[0])["spec"]
+        assert (pod["hostNetwork"], pod["dnsPolicy"]) == (True, "ClusterFirstWithHostNet")
+        assert all(not c["securityContext"].get("privileged") for c in pod["containers"])
+        spoilt = raw("provider-native-roce-existing-host-network")
+        spoilt["runtimes"][0]["gpus_per_node"] = 1
+        with pytest.raises(InputError, match="a pod takes every NIC of its node"):
+            parse(spoilt, where="x")
+
+    @pytest.mark.parametrize(
+        ("fields", "message"),
+        [
+            ({"per_pod": 9, "devices": 8}, "fabric.per_pod: a pod asks for 9 'rdma/ib' of the 8"),
+            ({"per_pod": None, "devices": 4}, "fabric.devices: a pod asks for 8"),
+            ({"hcas": ["mlx5_0"]}, "fabric.hcas: 1 HCAs for the 8 NICs"),
+            ({"resource": "rdma"}, "fabric.resource: 'rdma' is not an extended resource's name"),
+        ],
+    )
+    def test_what_would_never_start_is_refused(self, fields: dict[str, Any], message: str) -> None:
+        spoilt = raw("provider-native-roce-existing")
+        spoilt["fabric"] |= fields
+        with pytest.raises(InputError) as caught:
+            parse(spoilt, where="x")
+        assert message in caught.value.problem
 
 
 class TestGoogle:

@@ -77,7 +77,8 @@ def test_a_mode_that_does_not_carry_the_fabric_is_refused_with_those_that_do() -
     raw["fabric"]["kind"] = "infiniband"
     assert (
         "x: fabric.mode: 'sriov-roce' does not bring fabric 'infiniband' into pods; these do: "
-        "dranet, host-device, ipoib, rdma-shared, sriov-ib" in mistakes(raw)
+        "dranet, host-device, ipoib, provider-native, "
+        "rdma-shared, sriov-ib" in mistakes(raw)
     )
 
 

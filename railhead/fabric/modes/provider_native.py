@@ -1,0 +1,114 @@
+"""Devices that the provider's own cluster hands out: one resource, and no networks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from railhead.base.fields import Positive
+from railhead.catalog.machine import Machine
+from railhead.catalog.parts import DeviceResource
+from railhead.fabric.mode import BaseFabric, Hca, Mode, Resource
+from railhead.fabric.railed import IPC_LOCK, listed_hcas
+from railhead.fabric.site import Check, Problem, Site
+
+_OKE = "oracle-quickstart/oci-hpc-oke, manifests/nccl-tests"
+_COREWEAVE = "SkyPilot's CoreWeave example: network_tier best requests `rdma/ib: 1`"
+
+
+class ProviderFabric(BaseFabric):
+    """One extended resource of the provider's device plugin; the stack makes nothing for it.
+
+    ``resource`` is what its nodes advertise: ``rdma/ib`` on CoreWeave, ``nvidia.com/rdma-vf`` for
+    virtual functions on OKE. ``devices`` is how many a node has, None one for each NIC.
+    ``per_pod`` is what every pod asks for where one device opens all NICs; None gives a pod its
+    share, by its GPUs. ``hcas`` are the node's RDMA devices of this fabric, None the catalogue's,
+    where pods see those of the whole node. ``host_network`` puts pods into the node's network
+    namespace, where the provider has no other way to the NICs' addresses (OKE without virtual
+    functions): ``pod_interface`` is then the node's, and network policies do not hold pods.
+    """
+
+    row: ClassVar[Mode] = Mode(
+        name="provider-native",
+        fabrics=frozenset({"roce", "infiniband"}),
+        needs="provider",
+        summary="the provider's own device plugin gives the pod RDMA devices; no networks of their "
+        "own, or the node's",
+        attachment="none",
+        bootstrap="pod",
+        devices=(
+            DeviceResource(
+                name="{resource}",
+                scope="nic",
+                per_pod=1,
+                per_node=0,
+                source=f"`nvidia.com/rdma-vf: 16` of {_OKE}/virtual-functions/kueue; {_COREWEAVE}",
+            ),
+        ),
+        capabilities=(IPC_LOCK,),
+        hcas=True,
+        source=f"{_OKE}/host-network and virtual-functions; {_COREWEAVE}",
+    )
+
+    mode: Literal["provider-native"]
+    resource: Resource
+    devices: Positive | None = None
+    per_pod: Positive | None = None
+    hcas: tuple[Hca, ...] | None = Field(default=None, min_length=1)
+    host_network: bool = False
+
+    def device_names(self, device: DeviceResource) -> tuple[str, ...]:  # noqa: ARG002 - the one
+        """The provider's one resource."""
+        return (self.resource,)
+
+    def pod_devices(self, nics: int) -> dict[str, int]:
+        """What every pod asks for, or as many as it gets NICs."""
+        return {self.resource: self.per_pod or nics}
+
+    def per_node(self, device: DeviceResource, machine: Machine) -> int:  # noqa: ARG002
+        """What the stack says, or one for each NIC."""
+        return self.devices or len(machine.nics)
+
+    def nccl_hcas(self, machine: Machine) -> tuple[str, ...]:
+        """The list, where a pod sees the devices of its whole node."""
+        return self.hcas or (machine.hcas if self._sees_all else ())
+
+    @property
+    def _sees_all(self) -> bool:
+        return self.host_network or self.per_pod is not None
+
+    @property
+    def node_network(self) -> str | None:
+        """Why pods are in the node's network namespace."""
+        return "the provider's NICs have addresses on the node alone" if self.host_network else None
+
+    @property
+    def whole_nodes(self) -> bool:
+        """Two pods in one network namespace would take each other's ports."""
+        return self.host_network
+
+    def checks(self) -> tuple[Check, ...]:
+        """There are devices for a pod, and names for what it sees."""
+        return (self._devices, self._names)
+
+    def _devices(self, site: Site) -> Iterator[Problem]:
+        for pool in site.pools:
+            have, nics = self.devices or len(pool.machine.nics), len(pool.machine.nics)
+            asked = self.per_pod or nics
+            if asked > have:
+                field = "per_pod" if self.per_pod else "devices"
+                yield (
+                    f"fabric.{field}",
+                    f"a pod asks for {asked} {self.resource!r} of the {have} of a "
+                    f"{pool.machine.name!r} (pools[{pool.index}]): it would never start; "
+                    "allowed: as many as a node has",
+                )
+
+    def _names(self, site: Site) -> Iterator[Problem]:
+        if self._sees_all or self.hcas is not None:
+            yield from listed_hcas(self.hcas, site)
+
+
+CONFIG = ProviderFabric
