@@ -6,7 +6,6 @@ from components.training_cluster import TrainingCluster, TrainingClusterArgs
 from railhead import config, contract
 from railhead.base.errors import RailheadError
 from railhead.config.live import before_up
-from railhead.platform.existing.model import ExistingCluster
 
 
 def main() -> None:
@@ -18,7 +17,7 @@ def main() -> None:
             where=f"stacks/Pulumi.{stack}.yaml",
         )
         # Before anything is registered: a pool that is not there would only show in a job's wait.
-        if isinstance(cluster, ExistingCluster) and (unchecked := before_up(cluster)):
+        if unchecked := before_up(cluster):
             pulumi.log.warn(unchecked)
         built = TrainingCluster(cluster.name, TrainingClusterArgs(cluster=cluster))
     except RailheadError as error:

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from railhead.base import paths
-from railhead.base.errors import PrerequisiteError
-from railhead.model.cluster import PlatformConfig
-from railhead.platform.existing.model import ExistingPlatform
-from railhead.platform.lab.model import LabPlatform
-
-# The lab's own environment sets it, so that a second lab takes the same stack.
-LAB_VARIABLE = "RAILHEAD_LAB"
+from railhead.model.cluster import Cluster
+from railhead.platform.registry import platform_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,24 +28,17 @@ class ClusterAccess:
     after: Sequence[pulumi.Resource] = ()
 
 
-def cluster_access(platform: PlatformConfig, cluster: str) -> ClusterAccess:
-    """Find the kubeconfig that a platform means.
+def standing(cluster: Cluster) -> ClusterAccess:
+    """A cluster that is there already, as its platform finds it.
 
     Raises:
         PrerequisiteError: it is not there; names what to run.
     """
-    if isinstance(platform, LabPlatform):
-        return _lab(os.environ.get(LAB_VARIABLE) or platform.lab)
-    if not isinstance(platform, ExistingPlatform):
-        raise TypeError(f"platform {platform.kind!r} makes its own cluster")
-    path = Path(platform.kubeconfig).expanduser().absolute()
-    if not path.is_file():
-        raise PrerequisiteError(
-            f"platform.kubeconfig: {path} is not there",
-            remedy="write the cluster's kubeconfig there, or correct the path in the stack's file",
-        )
+    found = platform_of(cluster).access(cluster)
+    if found is None:
+        raise TypeError(f"platform {cluster.platform.kind!r} makes its own cluster")
     return ClusterAccess(
-        kubeconfig=str(path), context=platform.context, identity=platform.identity or cluster
+        kubeconfig=str(found.kubeconfig), context=found.context, identity=found.identity
     )
 
 
@@ -78,23 +63,6 @@ def exec_kubeconfig(
             }
         ],
     }
-
-
-def _lab(name: str) -> ClusterAccess:
-    kubeconfig = paths.lab_kubeconfig(name)
-    identity = paths.lab_dir(name) / "identity"
-    suffix = "" if name == "lab" else f" --name {name}"
-    for path in (kubeconfig, identity):
-        if not path.is_file():
-            raise PrerequisiteError(
-                f"the lab {name!r} is not up: {path} is not there",
-                remedy=f"run `railhead lab up{suffix}`",
-            )
-    return ClusterAccess(
-        kubeconfig=str(kubeconfig),
-        context=None,
-        identity=identity.read_text(encoding="utf-8").strip(),
-    )
 
 
 def provider(name: str, access: ClusterAccess, opts: pulumi.ResourceOptions) -> kubernetes.Provider:

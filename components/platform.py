@@ -5,16 +5,15 @@ A cloud's SDK costs seconds to import: only the platform in use is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import importlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import pulumi
 
-from components.cluster_access import ClusterAccess, cluster_access
+from components.cluster_access import ClusterAccess
 from railhead.model.cluster import Cluster
-from railhead.platform.aws.model import AwsCluster
-from railhead.platform.gcp.model import GcpCluster
 
 
 class Inside(Protocol):
@@ -56,18 +55,16 @@ class Infrastructure:
     details: Mapping[str, pulumi.Input[str]] = field(default_factory=dict)
 
 
+Build = Callable[[Any, pulumi.ResourceOptions], Infrastructure]
+
+
 def infrastructure(cluster: Cluster, opts: pulumi.ResourceOptions) -> Infrastructure:
     """Build, or find, what the cluster's platform means; ``opts`` carries the parent.
+
+    Each platform's folder beside this file has a ``build``.
 
     Raises:
         PrerequisiteError: a cluster that should be there is not.
     """
-    if isinstance(cluster, AwsCluster):
-        from components import aws
-
-        return aws.build(cluster, opts)
-    if isinstance(cluster, GcpCluster):
-        from components import gcp
-
-        return gcp.build(cluster, opts)
-    return Infrastructure(access=cluster_access(cluster.platform, cluster.name))
+    build: Build = importlib.import_module(f"components.{cluster.platform.kind}").build
+    return build(cluster, opts)

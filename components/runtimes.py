@@ -19,7 +19,7 @@ from railhead.catalog.versions import COMBINATIONS, Combination
 from railhead.framework import FRAMEWORKS
 from railhead.framework.base import Framework
 from railhead.model.cluster import CheckpointConfig, Cluster, Pool, RuntimeConfig
-from railhead.platform.gcp.model import GcpCluster
+from railhead.platform.registry import platform_of
 from railhead.resolve.pods import wire
 from railhead.resolve.wiring import Wiring, shared_memory_gib, wiring
 
@@ -136,9 +136,8 @@ def pod_template(cluster: Cluster, runtime: RuntimeConfig) -> dict[str, Any]:
         volumes.append(
             {"name": "checkpoints", "persistentVolumeClaim": {"claimName": runtime.checkpoint}}
         )
-        if isinstance(cluster, GcpCluster):
-            for claim in claims:
-                annotations |= cluster.mount_annotations(claim)
+        for claim in claims:
+            annotations |= platform_of(cluster).mount_annotations(cluster, claim)
     # As close together as free capacity allows: within one of these, else within the next wider.
     level = cluster.topology[-2] if len(cluster.topology) > 1 else cluster.topology[0]
     template: dict[str, Any] = {

@@ -19,6 +19,7 @@ from components.fabric.rails import Rails, RailsArgs
 from railhead.catalog.versions import Controller
 from railhead.fabric.railed import Addresses, RailedFabric
 from railhead.model.cluster import Cluster
+from railhead.platform.registry import platform_of
 
 
 class RailedObjects(Objects):
@@ -64,8 +65,7 @@ class RailedObjects(Objects):
         fabric = cluster.fabric
         if not isinstance(fabric, RailedFabric) or fabric.networks_namespace is not None:
             return {}
-        # The lab's rails are bridges of their own, and a sandbox's sysctls are often read-only.
-        shared_wire = len(fabric.rails) > 1 and cluster.platform.kind != "lab"
+        shared_wire = len(fabric.rails) > 1 and not platform_of(cluster).rails_apart
         return {
             rail.name: {
                 "annotations": self.annotations(rail, fabric),

@@ -154,7 +154,7 @@ class GcpInfrastructure(pulumi.ComponentResource):
     def _storage_names(self, name: str) -> Sequence[pulumi.Resource]:
         cluster = self._cluster
         made_here = isinstance(cluster.platform.network, GcpNewNetwork)
-        if not (made_here and cluster.network_policy.enabled and cluster.platform_egress()):
+        if not (made_here and cluster.network_policy.enabled and cluster.buckets):
             return ()
         args = StorageNamesArgs(cluster=cluster.name, network=self.network)
         return StorageNames(name, args, opts=self._below).ready

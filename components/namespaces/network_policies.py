@@ -6,7 +6,7 @@ are not the pod network's to police, nor are pods in their node's own namespace:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ import pulumi_kubernetes as kubernetes
 from railhead.base.names import PODSET_LABEL
 from railhead.model.cluster import Cluster
 from railhead.model.network_policy import Destination
-from railhead.platform.aws.model import AwsCluster
+from railhead.platform.registry import platform_of
 
 NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 # Kueue admitted it, so it is a job's; nothing else in the namespace is let in or out.
@@ -25,11 +25,6 @@ _DNS_NAMESPACE = "kube-system"
 _DNS_PODS = ("kube-dns", "node-local-dns")
 # NodeLocal DNSCache listens there, in the node's namespace, where no pod selector finds it.
 _NODE_LOCAL_DNS = "169.254.20.10/32"
-# Where EKS' pod identity agent hands out credentials, in the node's own network (EKS user guide,
-# pod-id-agent-setup).
-_POD_IDENTITY = {"ipBlock": {"cidr": "169.254.170.23/32"}}
-# GKE's Cloud DNS answers at the metadata server; its other ports stay shut.
-_PLATFORM_DNS: Mapping[str, tuple[str, ...]] = {"gcp": ("169.254.169.254/32",)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,11 +38,11 @@ class NetworkPoliciesArgs:
 
 def dns_addresses(cluster: Cluster) -> tuple[str, ...]:
     """Name servers that are no pods of kube-system."""
-    found = [_NODE_LOCAL_DNS, *_PLATFORM_DNS.get(cluster.platform.kind, ())]
-    return tuple(dict.fromkeys((*found, *cluster.network_policy.dns)))
+    found = (_NODE_LOCAL_DNS, *platform_of(cluster).name_servers, *cluster.network_policy.dns)
+    return tuple(dict.fromkeys(found))
 
 
-def policies(cluster: Cluster) -> dict[str, Any]:
+def policies(cluster: Cluster, namespace: str) -> dict[str, Any]:
     """Name -> spec of each policy of a training namespace.
 
     A job's pods reach each other on every port: NCCL's bootstrap and sockets take ephemeral ones,
@@ -84,7 +79,7 @@ def policies(cluster: Cluster) -> dict[str, Any]:
         },
     }
     site = cluster.network_policy
-    if egress := (*cluster.platform_egress(), *site.egress):
+    if egress := (*platform_of(cluster).egress(cluster, namespace), *site.egress):
         found["railhead-egress"] = {
             "podSelector": _JOBS,
             "policyTypes": ["Egress"],
@@ -99,21 +94,6 @@ def policies(cluster: Cluster) -> dict[str, Any]:
             ],
         }
     return found
-
-
-def credentials(cluster: Cluster, namespace: str) -> dict[str, Any]:
-    """Name -> spec of the policy by which a namespace's jobs get credentials of AWS; maybe none."""
-    if not isinstance(cluster, AwsCluster):
-        return {}
-    if not any(access.namespace == namespace for access in cluster.platform.s3_access):
-        return {}
-    return {
-        "railhead-credentials": {
-            "podSelector": _JOBS,
-            "policyTypes": ["Egress"],
-            "egress": [{"to": [_POD_IDENTITY], "ports": [{"protocol": "TCP", "port": 80}]}],
-        }
-    }
 
 
 def _namespace(name: str) -> dict[str, Any]:
@@ -145,9 +125,8 @@ class NetworkPolicies(pulumi.ComponentResource):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("railhead:index:NetworkPolicies", name, None, opts)
-        specs = {}
-        if args.cluster.network_policy.enabled:
-            specs = policies(args.cluster) | credentials(args.cluster, args.namespace)
+        enabled = args.cluster.network_policy.enabled
+        specs = policies(args.cluster, args.namespace) if enabled else {}
         self.policies = [
             kubernetes.networking.v1.NetworkPolicy(
                 f"{name}-{policy.removeprefix('railhead-')}",

@@ -16,12 +16,10 @@ import pulumi_kubernetes as kubernetes
 
 from railhead.catalog.machines import MACHINES
 from railhead.model.cluster import Cluster
-from railhead.platform.gcp.model import FlexStart, GcpPool
+from railhead.platform.registry import platform_of
 
 API_VERSION = "kueue.x-k8s.io/v1beta2"
 CONTROLLER = "kueue.x-k8s.io/provisioning-request"
-# GKE's class for flex-start with queued provisioning.
-GKE_CLASS = "queued-provisioning.gke.io"
 NAME = "railhead-queued-provisioning"
 
 
@@ -35,13 +33,7 @@ class ProvisioningArgs:
 
 def queued_pools(cluster: Cluster) -> tuple[str, ...]:
     """Names of the pools whose nodes come only when Kueue asks for them."""
-    return tuple(
-        pool.name
-        for pool in cluster.pools
-        if isinstance(pool, GcpPool)
-        and isinstance(pool.capacity, FlexStart)
-        and pool.capacity.queued
-    )
+    return platform_of(cluster).queued_pools(cluster)
 
 
 def checks_spec(
@@ -76,7 +68,7 @@ class Provisioning(pulumi.ComponentResource):
             kind="ProvisioningRequestConfig",
             metadata={"name": NAME},
             spec={
-                "provisioningClassName": GKE_CLASS,
+                "provisioningClassName": platform_of(args.cluster).provisioning_class,
                 "managedResources": gpus,
                 # Nodes of the kind may be hours away: asked for again, and not given up.
                 "retryStrategy": {

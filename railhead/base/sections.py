@@ -47,12 +47,18 @@ class _Malformed:
     __class__ = property(_raise)
 
 
-def told(
-    check: Callable[P, Iterator[Problem]], *args: P.args, **kwargs: P.kwargs
-) -> Iterator[Problem]:
-    """Every (path, message) of a check, up to where it reads something malformed."""
+def told(check: Callable[P, Iterator[T]], *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
+    """All that a check has to say, up to where it reads something malformed."""
     with contextlib.suppress(MalformedError):
         yield from check(*args, **kwargs)
+
+
+def known(value: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
+    """What can be read; None where it is malformed."""
+    try:
+        return value(*args, **kwargs)
+    except MalformedError:
+        return None
 
 
 def each(rows: Iterable[T], path: str) -> Iterator[tuple[str, T]]:
@@ -63,11 +69,8 @@ def each(rows: Iterable[T], path: str) -> Iterator[tuple[str, T]]:
 def knowing(rows: Iterable[T], path: str, value: Callable[[T], K]) -> Iterator[tuple[str, T, K]]:
     """The rows of which ``value`` can be read, each with its path and that value."""
     for where, row in each(rows, path):
-        try:
-            known = value(row)
-        except MalformedError:
-            continue
-        yield where, row, known
+        with contextlib.suppress(MalformedError):
+            yield where, row, value(row)
 
 
 def told_each(

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-
-if TYPE_CHECKING:
-    from railhead.kube.client import Target
-    from railhead.model.cluster import Cluster
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -92,14 +87,14 @@ def verify(
     """
     from railhead import config
     from railhead.base.errors import ExitCode
-    from railhead.config.live import described
+    from railhead.config.live import described, target
     from railhead.config.served import unserved
     from railhead.kube import client as kube
     from railhead.kube import nodes
     from railhead.kube.published import find_contract
 
     cluster = config.load(_file(stack))
-    client = kube.Cluster(_target(cluster, kubeconfig, context))
+    client = kube.Cluster(target(cluster, kubeconfig, context))
     contract = find_contract(client)
     if contract is not None:
         promises = nodes.promised(contract)
@@ -144,22 +139,6 @@ def schema() -> None:
     from railhead.config.schema import stack_schema
 
     typer.echo(json.dumps(stack_schema(), indent=1))
-
-
-def _target(cluster: Cluster, kubeconfig: Path | None, context: str | None) -> Target:
-    """The cluster that a stack's file means; clouds' kubeconfigs are secrets of their stacks."""
-    from railhead.kube.client import choose_target
-    from railhead.platform.existing.model import ExistingPlatform
-    from railhead.platform.lab.model import LabPlatform
-
-    platform = cluster.platform
-    if kubeconfig is None and isinstance(platform, LabPlatform):
-        # The lab's own environment names it, so that a second lab takes the same stack.
-        return choose_target(lab=os.environ.get("RAILHEAD_LAB") or platform.lab)
-    if kubeconfig is None and isinstance(platform, ExistingPlatform):
-        kubeconfig = Path(platform.kubeconfig).expanduser()
-        context = context or platform.context
-    return choose_target(kubeconfig=kubeconfig, context=context)
 
 
 def _file(stack: str) -> Path:

@@ -22,7 +22,7 @@ from railhead.base.sections import read
 from railhead.config import site
 from railhead.config.checks import problems
 from railhead.model.cluster import Cluster
-from railhead.platform.registry import CLUSTERS
+from railhead.platform.registry import PLATFORMS
 
 PROJECT = "railhead"
 KEY = "cluster"
@@ -81,7 +81,7 @@ def parse(raw: Any, *, where: str) -> Cluster:
             # A list whose every element is malformed is called too short as well; it is not.
             if (details["type"] != "too_short" or not details["input"])
             # Which fields a platform and its pools have cannot be told while its kind is not known.
-            and not (model is Cluster and details["loc"][0] in ("platform", "pools"))
+            and not (model is Cluster and _of_platform(details["loc"]))
         )
     known = read(model, raw) if cluster is None else cluster
     found.extend(problems(known))
@@ -94,18 +94,19 @@ def parse(raw: Any, *, where: str) -> Cluster:
     return cluster
 
 
+def _of_platform(loc: tuple[int | str, ...]) -> bool:
+    return len(loc) > 1 and loc[0] in ("platform", "pools")
+
+
 def _model(raw: Any) -> tuple[type[Cluster], list[tuple[str, str]]]:
     """The model of the platform's clusters; what all share, and a mistake, where none is known."""
     platform = raw.get("platform") if isinstance(raw, dict) else None
-    if not isinstance(platform, dict):
-        # Missing or malformed, and any of the models says so.
-        return CLUSTERS["existing"], []
-    kind = platform.get("kind")
-    if isinstance(kind, str) and kind in CLUSTERS:
-        return CLUSTERS[kind], []
+    kind = platform.get("kind") if isinstance(platform, dict) else None
+    if isinstance(kind, str) and kind in PLATFORMS:
+        return PLATFORMS[kind].cluster, []
     if kind is None:
-        return Cluster, [("platform.kind", "is missing")]
-    listed = did_you_mean(str(kind), CLUSTERS) or f"; there are: {', '.join(CLUSTERS)}"
+        return Cluster, [("platform.kind", "is missing")] if isinstance(platform, dict) else []
+    listed = did_you_mean(str(kind), PLATFORMS) or f"; there are: {', '.join(PLATFORMS)}"
     return Cluster, [("platform.kind", f"{kind!r} is not known{listed}")]
 
 

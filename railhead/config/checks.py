@@ -16,10 +16,7 @@ from railhead.catalog.machines import MACHINES
 from railhead.config import served
 from railhead.fabric.checks import UNIVERSAL
 from railhead.model.cluster import HOSTNAME_LEVEL, Cluster, Pool, RuntimeConfig
-from railhead.platform.aws import checks as checks_aws
-from railhead.platform.aws.model import AwsCluster
-from railhead.platform.gcp import checks as checks_gcp
-from railhead.platform.gcp.model import GcpCluster
+from railhead.platform.registry import PLATFORMS
 
 
 def _unknown(value: str, known: Sequence[str], field: str) -> str | None:
@@ -186,6 +183,12 @@ def _topology(cluster: Cluster) -> Iterator[Problem]:
         )
 
 
+def _platforms(cluster: Cluster) -> Iterator[Problem]:
+    for platform in PLATFORMS.values():
+        if isinstance(cluster, platform.cluster):
+            yield from platform.problems(cluster)
+
+
 _CHECKS: tuple[Callable[[Cluster], Iterator[Problem]], ...] = (
     lambda c: taken(c.pools, "pools", lambda row: (row.name,)),
     lambda c: taken(c.runtimes, "runtimes", lambda row: (row.name,)),
@@ -209,6 +212,7 @@ _CHECKS: tuple[Callable[[Cluster], Iterator[Problem]], ...] = (
     _machines_fabric,
     _runtimes,
     _topology,
+    _platforms,
     served.problems,
 )
 
@@ -217,7 +221,3 @@ def problems(cluster: Cluster) -> Iterator[Problem]:
     """Every (path, message) that spans several fields; none of a consistent cluster."""
     for check in _CHECKS:
         yield from told(check, cluster)
-    if isinstance(cluster, AwsCluster):
-        yield from checks_aws.problems(cluster)
-    if isinstance(cluster, GcpCluster):
-        yield from checks_gcp.problems(cluster)

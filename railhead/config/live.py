@@ -11,7 +11,7 @@ from railhead.contract import Toleration
 from railhead.kube import client as kube
 from railhead.kube import nodes
 from railhead.model.cluster import Cluster
-from railhead.platform.existing.model import ExistingCluster
+from railhead.platform.registry import platform_of
 
 
 def described(cluster: Cluster) -> tuple[nodes.Promise, ...]:
@@ -39,7 +39,22 @@ def _capacity(cpus: int, memory_gib: int) -> dict[str, str]:
     return {"cpu": str(cpus), "memory": f"{memory_gib}Gi"}
 
 
-def before_up(cluster: ExistingCluster) -> str:
+def target(
+    cluster: Cluster, kubeconfig: Path | None = None, context: str | None = None
+) -> kube.Target:
+    """The cluster that a stack's file means, unless ``kubeconfig`` or ``context`` name another.
+
+    Raises:
+        PrerequisiteError: it should be there and is not, or nothing names one: the kubeconfigs of
+            clusters that stacks make are secrets of theirs.
+    """
+    found = None if kubeconfig else platform_of(cluster).access(cluster)
+    if found is None:
+        return kube.choose_target(kubeconfig=kubeconfig, context=context)
+    return kube.Target(kubeconfig=found.kubeconfig, context=context or found.context, why=found.why)
+
+
+def before_up(cluster: Cluster) -> str:
     """Hold a stack's pools against the live nodes before anything is registered.
 
     Returns why that could not be done, such as that the cluster does not answer; empty when it was.
@@ -47,16 +62,10 @@ def before_up(cluster: ExistingCluster) -> str:
     Raises:
         RefusedError: nodes are missing or lack what the stack says of them.
     """
-    platform = cluster.platform
-    if not platform.verify_nodes:
+    if not platform_of(cluster).checks_nodes(cluster):
         return ""
-    target = kube.Target(
-        kubeconfig=Path(platform.kubeconfig).expanduser(),
-        context=platform.context,
-        why="platform.kubeconfig",
-    )
     try:
-        client = kube.Cluster(target)
+        client = kube.Cluster(target(cluster))
         live, minor = nodes.live(client), nodes.live_minor(client)
     except RailheadError as error:
         return f"the nodes were not checked: {error.problem}"

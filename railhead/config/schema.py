@@ -10,7 +10,7 @@ from typing import Any
 from pydantic.json_schema import models_json_schema
 
 from railhead.config import KEY, PROJECT
-from railhead.platform.registry import CLUSTERS
+from railhead.platform.registry import PLATFORMS
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -21,19 +21,19 @@ def stack_schema() -> dict[str, Any]:
     Other keys of Pulumi's own are let through; other configuration keys as well.
     """
     references, defined = models_json_schema(
-        [(model, "validation") for model in CLUSTERS.values()],
+        [(platform.cluster, "validation") for platform in PLATFORMS.values()],
         title="A Railhead stack",
         ref_template="#/$defs/{model}",
     )
-    kinds = list(CLUSTERS)
+    kinds = list(PLATFORMS)
     # One branch a platform, chosen by its kind: an editor then complains of the field that is
     # wrong, not of every platform that the file is not.
     branches = [
         {
             "if": _platform({"const": kind}),
-            "then": references[model, "validation"],
+            "then": references[platform.cluster, "validation"],
         }
-        for kind, model in CLUSTERS.items()
+        for kind, platform in PLATFORMS.items()
     ]
     return {
         "$schema": DIALECT,

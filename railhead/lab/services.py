@@ -11,6 +11,7 @@ from typing import Any
 
 from railhead.lab import spec as lab
 from railhead.lab.spec import INSIDE, INSIDE_LAB, LabSpec
+from railhead.platform.lab import networks
 
 PKI = INSIDE_LAB / "pki"
 KUBECONFIGS = INSIDE_LAB / "kubeconfigs"
@@ -79,7 +80,7 @@ def api_server(bin_dir: str) -> Service:
             f"--advertise-address={lab.CONTROL_ADDRESS}",
             "--bind-address=0.0.0.0",
             f"--secure-port={lab.API_PORT}",
-            f"--service-cluster-ip-range={lab.SERVICE_NETWORK}",
+            f"--service-cluster-ip-range={networks.SERVICE_NETWORK}",
             f"--client-ca-file={PKI}/ca.crt",
             f"--tls-cert-file={PKI}/apiserver.crt",
             f"--tls-private-key-file={PKI}/apiserver.key",
@@ -351,7 +352,7 @@ def kube_proxy_config(spec: LabSpec, index: int) -> dict[str, Any]:
         "healthzBindAddress": "127.0.0.1:10256",
         "metricsBindAddress": "127.0.0.1:10249",
         "hostnameOverride": lab.node_name(spec.name, index),
-        "clusterCIDR": lab.POD_NETWORK,
+        "clusterCIDR": networks.POD_NETWORK,
         "mode": "iptables",
         # Zeros leave the sysctls alone, which a sandbox may not let us write.
         "conntrack": {
@@ -380,7 +381,7 @@ def network_policy(bin_dir: str, spec: LabSpec, index: int) -> Service:
             f"{bin_dir}/netpol",
             f"-kubeconfig={KUBECONFIGS}/netpol",
             f"-node={lab.node_name(spec.name, index)}",
-            f"-service-cidr={lab.SERVICE_NETWORK}",
+            f"-service-cidr={networks.SERVICE_NETWORK}",
         ),
     )
 

@@ -14,9 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from railhead.base import paths
 from railhead.catalog.machines import MACHINES
 from railhead.fabric.kinds import FABRICS
-from railhead.platform.lab.networks import NODE_NETWORK, POD_NETWORK, SERVICE_NETWORK
-
-__all__ = ["NODE_NETWORK", "POD_NETWORK", "SERVICE_NETWORK", "LabSpec"]
+from railhead.platform.lab.networks import NODE_NETWORK
 
 CONTROL_ADDRESS = "10.210.0.1"
 API_SERVICE_ADDRESS = "10.96.0.1"

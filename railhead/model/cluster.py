@@ -30,7 +30,7 @@ from railhead.fabric.modes import FabricConfig
 from railhead.framework import FRAMEWORKS
 from railhead.model.gate import GateConfig
 from railhead.model.gpu import GpuOperatorConfig
-from railhead.model.network_policy import Destination, NetworkPolicyConfig
+from railhead.model.network_policy import NetworkPolicyConfig
 
 __all__ = [
     "HOSTNAME_LEVEL",
@@ -162,7 +162,7 @@ class Cluster(Model):
     """One cluster, the value of ``railhead:cluster`` in its stack's file.
 
     Each platform has a subclass with its own ``platform`` and ``pools``
-    (:data:`railhead.platform.registry.CLUSTERS`); this is what they share.
+    (:data:`railhead.platform.registry.PLATFORMS`); this is what they share.
 
     ``researchers`` is the group that may submit and inspect jobs in ``namespaces``. ``topology``
     lists node labels from the widest to the host. ``gpu_operator`` is absent where nodes have the
@@ -189,7 +189,3 @@ class Cluster(Model):
     ready_timeout_seconds: Annotated[int, Field(strict=True, ge=30, le=86400)] = 600
     gate: GateConfig = GateConfig()
     network_policy: NetworkPolicyConfig = NetworkPolicyConfig()
-
-    def platform_egress(self) -> tuple[Destination, ...]:
-        """What the pods of jobs must reach on this platform, beside what the stack's file says."""
-        return ()

@@ -1,37 +1,34 @@
-"""The platforms there are, each with the model of its clusters."""
+"""The platforms there are: a folder beside this file is one, and is listed nowhere."""
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
+from railhead import platform
 from railhead.fabric.mode import Mode
 from railhead.model.cluster import Cluster
-from railhead.platform.aws.model import AwsCluster
-from railhead.platform.existing.model import ExistingCluster
-from railhead.platform.gcp.model import GcpCluster
-from railhead.platform.lab.model import LabCluster
+from railhead.platform.base import Platform
 
-CLUSTERS: Mapping[str, type[Cluster]] = MappingProxyType(
-    {
-        "lab": LabCluster,
-        "existing": ExistingCluster,
-        "aws": AwsCluster,
-        "gcp": GcpCluster,
-    }
-)
 
-#: Platform -> what it offers to modes (:class:`railhead.fabric.mode.Mode`, ``needs``).
-OFFERS: Mapping[str, frozenset[str]] = MappingProxyType(
-    {
-        "lab": frozenset({"multus"}),
-        "existing": frozenset({"multus", "operator", "efa", "gke", "nic-claims", "provider"}),
-        "aws": frozenset({"efa"}),
-        "gcp": frozenset({"gke", "nic-claims"}),
-    }
-)
+def _found() -> Mapping[str, Platform[Any]]:
+    folders = [m.name for m in pkgutil.iter_modules(platform.__path__) if m.ispkg]
+    modules = (importlib.import_module(f"{platform.__name__}.{folder}") for folder in folders)
+    return MappingProxyType({module.PLATFORM.kind: module.PLATFORM for module in modules})
+
+
+#: Kind -> platform, sorted.
+PLATFORMS = _found()
+
+
+def platform_of(cluster: Cluster) -> Platform[Any]:
+    """The platform that a cluster lives on."""
+    return PLATFORMS[cluster.platform.kind]
 
 
 def platforms_of(mode: Mode) -> tuple[str, ...]:
     """The platforms that a mode can be on, sorted."""
-    return tuple(sorted(name for name, offers in OFFERS.items() if mode.on(offers)))
+    return tuple(kind for kind, one in PLATFORMS.items() if mode.on(one.offers))

@@ -19,14 +19,14 @@ def parsed(**network_policy: Any) -> Any:
 
 
 def test_everything_is_denied_both_ways() -> None:
-    assert policies(parsed())["railhead-default-deny"] == {
+    assert policies(parsed(), "training")["railhead-default-deny"] == {
         "podSelector": {},
         "policyTypes": ["Ingress", "Egress"],
     }
 
 
 def test_jobs_pods_reach_each_other_on_every_port_and_nobody_else_does() -> None:
-    rule = policies(parsed())["railhead-jobs"]
+    rule = policies(parsed(), "training")["railhead-jobs"]
     jobs = {"matchExpressions": [{"key": PODSET_LABEL, "operator": "Exists"}]}
     assert rule["podSelector"] == jobs
     # No ports named is every port; no namespace selector is this namespace alone.
@@ -35,7 +35,7 @@ def test_jobs_pods_reach_each_other_on_every_port_and_nobody_else_does() -> None
 
 
 def test_names_are_looked_up_at_name_servers_only() -> None:
-    (rule,) = policies(parsed(dns=["10.9.8.7/32"]))["railhead-names"]["egress"]
+    (rule,) = policies(parsed(dns=["10.9.8.7/32"]), "training")["railhead-names"]["egress"]
     assert {(p["protocol"], p["port"]) for p in rule["ports"]} == {("UDP", 53), ("TCP", 53)}
     pods, *blocks = rule["to"]
     assert pods["namespaceSelector"]["matchLabels"] == {
@@ -65,7 +65,8 @@ def test_what_the_site_adds() -> None:
                 {"cidr": "198.51.100.7/32"},
             ],
             ingress_namespaces=["monitoring"],
-        )
+        ),
+        "training",
     )
     assert found["railhead-egress"]["egress"] == [
         {
@@ -82,7 +83,7 @@ def test_what_the_site_adds() -> None:
     ]
     (source,) = found["railhead-ingress"]["ingress"][0]["from"]
     assert source["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"] == "monitoring"
-    assert {"railhead-egress", "railhead-ingress"} & set(policies(parsed())) == set()
+    assert {"railhead-egress", "railhead-ingress"} & set(policies(parsed(), "training")) == set()
 
 
 @pytest.mark.parametrize(

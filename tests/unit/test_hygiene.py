@@ -183,7 +183,6 @@ MAY_IMPORT = {
 # What is being mended.
 KNOWN_CIRCLES = [
     {"railhead.contract", "railhead.contract.reference"},
-    {"components.aws", "components.gcp", "components.platform"},
 ]
 KNOWN_IMPORTS = [
     "railhead/launch/plan.py imports railhead.catalog.versions",

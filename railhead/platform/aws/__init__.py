@@ -1,1 +1,32 @@
-"""AWS."""
+"""AWS: a cluster on EKS, and all that lies below it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from railhead.base.sections import Problem
+from railhead.model.network_policy import Destination
+from railhead.platform.aws import checks
+from railhead.platform.aws.model import AwsCluster
+from railhead.platform.base import Platform
+
+# In the node's own network (EKS user guide, pod-id-agent-setup).
+_POD_IDENTITY = Destination(cidr="169.254.170.23/32", ports=(80,))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Aws(Platform[AwsCluster]):
+    """AWS."""
+
+    def problems(self, cluster: AwsCluster) -> Iterator[Problem]:
+        """What only AWS minds."""
+        return checks.problems(cluster)
+
+    def egress(self, cluster: AwsCluster, namespace: str) -> tuple[Destination, ...]:
+        """Where EKS' pod identity agent hands out credentials, for what the stack lets jobs do."""
+        asks = any(access.namespace == namespace for access in cluster.platform.s3_access)
+        return (_POD_IDENTITY,) if asks else ()
+
+
+PLATFORM = Aws(kind="aws", cluster=AwsCluster, offers=frozenset({"efa"}))

@@ -1,1 +1,45 @@
 """A cluster that is there already."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from railhead.base.errors import PrerequisiteError
+from railhead.platform.base import Access, Platform
+from railhead.platform.existing.model import ExistingCluster
+
+
+@dataclass(frozen=True, kw_only=True)
+class Existing(Platform[ExistingCluster]):
+    """Kubernetes that somebody else runs; what is below it is not the stack's."""
+
+    def access(self, cluster: ExistingCluster) -> Access:
+        """By the kubeconfig that the stack names."""
+        platform = cluster.platform
+        path = Path(platform.kubeconfig).expanduser().absolute()
+        if not path.is_file():
+            raise PrerequisiteError(
+                f"platform.kubeconfig: {path} is not there",
+                remedy="write the cluster's kubeconfig there, or correct the path in the stack's "
+                "file",
+            )
+        return Access(
+            kubeconfig=path,
+            context=platform.context,
+            identity=platform.identity or cluster.name,
+            why="platform.kubeconfig",
+        )
+
+    def checks_nodes(self, cluster: ExistingCluster) -> bool:
+        """Unless the stack says that its nodes are yet to join."""
+        return cluster.platform.verify_nodes
+
+
+PLATFORM = Existing(
+    kind="existing",
+    cluster=ExistingCluster,
+    offers=frozenset({"multus", "operator", "efa", "gke", "nic-claims", "provider"}),
+    standing=True,
+    knows_networks=False,
+)

@@ -1,1 +1,62 @@
-"""Google Cloud."""
+"""Google Cloud: a cluster on GKE, and all that lies below it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from railhead.base.sections import Problem
+from railhead.model.cluster import CheckpointConfig
+from railhead.model.network_policy import Destination
+from railhead.platform.base import Platform
+from railhead.platform.gcp import checks
+from railhead.platform.gcp.model import PRIVATE_GOOGLE_APIS, FlexStart, GcpCluster
+
+# Where a pod gets the token of its own identity. On dataplane V2 the policy judges this address and
+# port, before the translation to the node's own (gke-labs/kube-agents #777, #805: port 80 alone
+# brings tokens, and rules of nodes' addresses match nothing).
+_METADATA = ("169.254.169.254/32", 80)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gcp(Platform[GcpCluster]):
+    """Google Cloud."""
+
+    def problems(self, cluster: GcpCluster) -> Iterator[Problem]:
+        """What only Google Cloud minds."""
+        return checks.problems(cluster)
+
+    def queued_pools(self, cluster: GcpCluster) -> tuple[str, ...]:
+        """Flex-start pools whose nodes only whole gangs get."""
+        return tuple(
+            pool.name
+            for pool in cluster.pools
+            if isinstance(pool.capacity, FlexStart) and pool.capacity.queued
+        )
+
+    def mount_annotations(self, cluster: GcpCluster, claim: CheckpointConfig) -> Mapping[str, str]:
+        """GCS FUSE: without it no sidecar comes into the pod, and the mount waits for one."""
+        return {"gke-gcsfuse/volumes": "true"} if claim.storage_class in cluster.buckets else {}
+
+    def egress(self, cluster: GcpCluster, namespace: str) -> tuple[Destination, ...]:  # noqa: ARG002
+        """With a bucket: GCS FUSE runs in the pod, in its network, and fetches token and objects.
+
+        gcs-fuse-csi-driver, docs/istio.md: what its sidecar connects to.
+        """
+        address, port = _METADATA
+        wanted = (
+            Destination(cidr=address, ports=(port,)),
+            Destination(cidr=str(PRIVATE_GOOGLE_APIS), ports=(443,)),
+        )
+        return wanted if cluster.buckets else ()
+
+
+PLATFORM = Gcp(
+    kind="gcp",
+    cluster=GcpCluster,
+    offers=frozenset({"gke", "nic-claims"}),
+    # GKE's Cloud DNS answers at the metadata server; policies leave its other ports shut.
+    name_servers=(_METADATA[0],),
+    # GKE's class for flex-start with queued provisioning.
+    provisioning_class="queued-provisioning.gke.io",
+)

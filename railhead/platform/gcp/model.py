@@ -10,7 +10,6 @@ from pydantic import AfterValidator, Field
 
 from railhead.base.fields import matching, problem
 from railhead.model.cluster import (
-    CheckpointConfig,
     Cluster,
     IpNetwork,
     LabelKey,
@@ -20,7 +19,6 @@ from railhead.model.cluster import (
     Pool,
     Positive,
 )
-from railhead.model.network_policy import Destination
 
 Project = Annotated[
     str,
@@ -82,10 +80,6 @@ LabelValue = Annotated[
 #: VPC documentation, Configure Private Google Access: what private.googleapis.com answers.
 PRIVATE_GOOGLE_APIS = ipaddress.ip_network("199.36.153.8/30")
 STORAGE_HOST = "storage.googleapis.com."
-# Where a pod gets the token of its own identity. On dataplane V2 the policy judges this address and
-# port, before the translation to the node's own (gke-labs/kube-agents #777, #805: port 80 alone
-# brings tokens, and rules of nodes' addresses match nothing).
-_METADATA = ("169.254.169.254/32", 80)
 
 Mtu = Annotated[int, Field(strict=True, ge=1300, le=8896)]
 Count = Annotated[int, Field(strict=True, ge=0)]
@@ -414,23 +408,7 @@ class GcpCluster(Cluster):
     pools: tuple[GcpPool, ...] = Field(min_length=1)
 
     @property
-    def _buckets(self) -> set[str]:
-        return {s.name for s in self.platform.storage if isinstance(s, BucketStorage)}
-
-    def platform_egress(self) -> tuple[Destination, ...]:
-        """With a bucket: GCS FUSE runs in the pod, in its network, and fetches token and objects.
-
-        gcs-fuse-csi-driver, docs/istio.md: what its sidecar connects to.
-        """
-        if not self._buckets:
-            return ()
-        address, port = _METADATA
-        return (
-            Destination(cidr=address, ports=(port,)),
-            Destination(cidr=str(PRIVATE_GOOGLE_APIS), ports=(443,)),
-        )
-
-    def mount_annotations(self, claim: CheckpointConfig) -> dict[str, str]:
-        """What a pod's annotations must say for it to mount ``claim``."""
-        # Without it no sidecar comes into the pod, and the mount waits for one.
-        return {"gke-gcsfuse/volumes": "true"} if claim.storage_class in self._buckets else {}
+    def buckets(self) -> frozenset[str]:
+        """The storage classes that are buckets."""
+        storage = self.platform.storage
+        return frozenset(s.name for s in storage if isinstance(s, BucketStorage))

@@ -15,7 +15,7 @@ from railhead.fabric.kind import Fabric
 from railhead.fabric.kinds import FABRICS
 from railhead.fabric.mode import Mode
 from railhead.fabric.modes import CONFIGS, MODES, modes_of
-from railhead.platform.registry import OFFERS, platforms_of
+from railhead.platform.registry import PLATFORMS, platforms_of
 
 #: How ../shared/nccl-logs names the transport that a fabric's proof stands for.
 LABELS = {
@@ -72,7 +72,7 @@ def test_additions_are_for_machines_that_the_catalogue_has() -> None:
 def test_every_machine_can_be_used_somewhere() -> None:
     for machine in MACHINES.values():
         for platform in machine.platforms:
-            assert modes_of(machine.fabrics, OFFERS[platform]), (machine.name, platform)
+            assert modes_of(machine.fabrics, PLATFORMS[platform].offers), (machine.name, platform)
 
 
 def test_plugins_are_called_as_their_fabric() -> None:

@@ -23,6 +23,7 @@ from railhead.lab import bootstrap, preflight, processes, services
 from railhead.lab import spec as addresses
 from railhead.lab.pki import Authority, signing_key
 from railhead.lab.spec import LabSpec, inside
+from railhead.platform.lab import networks
 
 
 def spec(**changes: object) -> LabSpec:
@@ -84,16 +85,16 @@ class TestSpec:
         assert f"{addresses.CONTROL_ADDRESS}/32" in cluster.network_policy.dns
 
     def test_addresses_do_not_overlap(self) -> None:
-        networks = [
+        found = [
             ipaddress.ip_network(n)
-            for n in (addresses.NODE_NETWORK, addresses.POD_NETWORK, addresses.SERVICE_NETWORK)
+            for n in (networks.NODE_NETWORK, networks.POD_NETWORK, networks.SERVICE_NETWORK)
         ]
-        for one in networks:
-            assert not any(one.overlaps(other) for other in networks if other is not one)
+        for one in found:
+            assert not any(one.overlaps(other) for other in found if other is not one)
         nodes = {addresses.node_address(i) for i in range(8)}
         assert len(nodes) == 8
         assert addresses.CONTROL_ADDRESS not in nodes
-        pods = ipaddress.ip_network(addresses.POD_NETWORK)
+        pods = ipaddress.ip_network(networks.POD_NETWORK)
         assert all(
             ipaddress.ip_network(addresses.pod_subnet(i)).subnet_of(pods)  # type: ignore[arg-type]
             for i in range(8)

@@ -1,0 +1,14 @@
+"""The lab on this machine: nothing below Kubernetes is the stack's."""
+
+from __future__ import annotations
+
+import pulumi
+
+from components.cluster_access import standing
+from components.platform import Infrastructure
+from railhead.model.cluster import Cluster
+
+
+def build(cluster: Cluster, opts: pulumi.ResourceOptions) -> Infrastructure:  # noqa: ARG001
+    """Find it; no resource is made."""
+    return Infrastructure(access=standing(cluster))

@@ -1,0 +1,119 @@
+"""What a platform answers: where clusters live is asked of nobody else, and named nowhere else."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from pydantic import BaseModel
+
+from railhead.base.sections import Problem, each, told
+from railhead.fabric.site import Network
+from railhead.model.cluster import CheckpointConfig, Cluster
+from railhead.model.network_policy import Destination
+
+C = TypeVar("C", bound=Cluster)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Access:
+    """A cluster that is there: its kubeconfig's path, and what names it for good.
+
+    Resources are replaced when ``identity`` changes, and only then, however often the cluster's
+    address or its credentials do. ``why`` says in messages which cluster this is.
+    """
+
+    kubeconfig: Path
+    context: str | None = None
+    identity: str
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Platform(Generic[C]):
+    """A platform; each folder of :mod:`railhead.platform` has one, ``PLATFORM``.
+
+    Args:
+        kind: what a stack's ``platform.kind`` says, and the folder's name.
+        cluster: the model of its clusters.
+        offers: what modes of fabrics may need (:class:`railhead.fabric.mode.Mode`, ``needs``).
+        standing: whether nodes are there all the time; elsewhere they may come for the job.
+        rails_apart: whether no rail shares a wire with another, so that no interface can answer for
+            another's address.
+        knows_networks: whether :meth:`networks` are all of a cluster's own.
+        name_servers: addresses that answer for names besides pods of kube-system, as CIDR blocks.
+        provisioning_class: what Kueue's provisioning requests name where nodes come for a gang.
+    """
+
+    kind: str
+    cluster: type[C]
+    offers: frozenset[str] = frozenset()
+    standing: bool = False
+    rails_apart: bool = False
+    knows_networks: bool = True
+    name_servers: tuple[str, ...] = ()
+    provisioning_class: str = ""
+
+    def problems(self, cluster: C) -> Iterator[Problem]:  # noqa: ARG002 - each platform's own
+        """Every (path, message) of what only this platform minds, as far as it is well-formed."""
+        yield from ()
+
+    def networks(self, cluster: C) -> Iterator[tuple[str, Network]]:
+        """A cluster's own networks, each with where it is said, as far as they are well-formed."""
+        yield from told(lambda: _networks("platform", cluster.platform))
+
+    def queued_pools(self, cluster: C) -> tuple[str, ...]:  # noqa: ARG002 - each platform's own
+        """Names of the pools whose nodes come only when Kueue asks for them."""
+        return ()
+
+    def mount_annotations(
+        self,
+        cluster: C,  # noqa: ARG002 - each platform's own
+        claim: CheckpointConfig,  # noqa: ARG002 - each platform's own
+    ) -> Mapping[str, str]:
+        """What a pod's annotations must say for it to mount a claim."""
+        return {}
+
+    def egress(
+        self,
+        cluster: C,  # noqa: ARG002 - each platform's own
+        namespace: str,  # noqa: ARG002 - each platform's own
+    ) -> tuple[Destination, ...]:
+        """What the jobs of a namespace must reach, beside what the stack's file says."""
+        return ()
+
+    def access(self, cluster: C) -> Access | None:  # noqa: ARG002 - each platform's own
+        """How a cluster that is there is reached; None where the stack makes it.
+
+        Raises:
+            PrerequisiteError: it should be there and is not; names what to run.
+        """
+        return None
+
+    def checks_nodes(self, cluster: C) -> bool:  # noqa: ARG002 - each platform's own
+        """Whether pools are held against the live nodes before anything is changed."""
+        return False
+
+
+def _networks(path: str, value: Any) -> Iterator[tuple[str, Network]]:
+    """Every network written anywhere below a value."""
+    if isinstance(value, BaseModel):
+        # What is malformed is not in it.
+        for key, inner in vars(value).items():
+            yield from told(_networks, f"{path}.{key}", inner)
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from told(_networks, f"{path}.{key}", inner)
+    elif isinstance(value, tuple):
+        for where, inner in each(value, path):
+            yield from told(_networks, where, inner)
+    elif isinstance(value, str) and "/" in value:
+        with contextlib.suppress(ValueError):
+            network = ipaddress.ip_network(value)
+            # What is open to everybody is a rule of access, not a range that anything lives in.
+            if network.prefixlen:
+                yield path, network
