@@ -26,8 +26,11 @@ from components.aws.node_pools import network_interfaces
 from components.aws.reservation import mismatch
 from components.aws.user_data import NodeSetup, user_data
 from components.cluster_access import provider
+from components.fabric.modes import efa
 from railhead.catalog.machines import MACHINES
+from railhead.catalog.versions import AWS_DRANET, EFA_DEVICE_PLUGIN
 from railhead.config import parse
+from railhead.fabric.modes.efa import EfaFabric
 from railhead.platform.aws import facts as catalogue
 from railhead.platform.aws.model import AwsCluster, AwsPool, S3Access
 from tests.components.recording import (
@@ -869,6 +872,26 @@ class TestCluster:
         assert sent["coredns"] == "v1.14.6-eksbuild.4"
         assert sent["vpc-cni"] == "asked-vpc-cni"
         assert sent["kube-proxy"] == catalogue.KUBE_PROXY.versions["1.35"]
+
+    @pytest.mark.parametrize(
+        ("region", "registry"),
+        [
+            ("us-east-2", "602401143452.dkr.ecr.us-east-2.amazonaws.com"),
+            ("cn-north-1", "918309763551.dkr.ecr.cn-north-1.amazonaws.com.cn"),
+            ("us-gov-west-1", "013241004608.dkr.ecr.us-gov-west-1.amazonaws.com"),
+        ],
+    )
+    def test_images_of_eks_own_come_from_the_region(self, region: str, registry: str) -> None:
+        raw = json.loads(json.dumps(stack_cluster(PROD)).replace("us-east-2", region))
+        raw["platform"]["s3_access"] = []
+        cluster = parse(raw, where="x")
+        fabric = cluster.fabric
+        assert isinstance(fabric, EfaFabric)
+        for driver in (EFA_DEVICE_PLUGIN, AWS_DRANET):
+            image = efa.values(cluster, fabric, driver)["image"]["repository"]
+            assert image == f"{registry}/{driver.image.partition('/')[2]}"
+            # EKS' DRA driver and device plugin keep the catalogue's tags.
+            assert driver.image.startswith("602401143452.dkr.ecr.us-west-2.amazonaws.com/eks/")
 
     def test_network_policies_are_enforced(self, prod: Recording, block: Recording) -> None:
         """The add-on takes text: a boolean is refused by its schema."""

@@ -9,6 +9,7 @@ import pytest
 
 from components.controllers import gpu_operator
 from components.fabric.modes import efa
+from railhead.catalog.versions import EFA_DEVICE_PLUGIN
 from railhead.config import parse
 from railhead.fabric.modes.efa import EfaFabric
 from railhead.model.cluster import Cluster
@@ -41,7 +42,7 @@ def agents(cluster: Cluster) -> dict[str, Any]:
         "operator": values["daemonsets"]["tolerations"],
         "features": values["node-feature-discovery"]["worker"]["tolerations"],
         "dra": gpu_operator.dra_values(cluster, config)["kubeletPlugin"]["tolerations"],
-        "efa": efa.values(cluster, fabric)["tolerations"],
+        "efa": efa.values(cluster, fabric, EFA_DEVICE_PLUGIN)["tolerations"],
     }
 
 

@@ -15,6 +15,8 @@ from components.fabric.objects import FabricArgs, Objects
 from railhead.catalog.versions import Controller
 from railhead.fabric.modes.efa import DEVICE_CLASS, EfaFabric
 from railhead.model.cluster import Cluster
+from railhead.platform.aws.facts import eks_image
+from railhead.platform.aws.model import AwsCluster
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,8 +29,11 @@ class EfaArgs:
     after: Sequence[pulumi.Resource] = ()
 
 
-def values(cluster: Cluster, fabric: EfaFabric) -> dict[str, Any]:
-    """Values of either chart: the pools' nodes and taints; its own list of types may lag."""
+def values(cluster: Cluster, fabric: EfaFabric, driver: Controller) -> dict[str, Any]:
+    """Values of either chart: the pools' nodes and taints, and on AWS the region's own image.
+
+    The chart's own list of types may lag.
+    """
     found: dict[str, Any] = {
         "tolerations": tolerations(cluster),
         "supportedInstanceLabels": {
@@ -36,6 +41,8 @@ def values(cluster: Cluster, fabric: EfaFabric) -> dict[str, Any]:
             "values": sorted({pool.instance_type for pool in cluster.pools}),
         },
     }
+    if isinstance(cluster, AwsCluster):
+        found["image"] = {"repository": eks_image(driver.image, cluster.platform.region)}
     if fabric.allocation == "dra":
         found["deviceClass"] = {"create": True, "name": DEVICE_CLASS}
     return found
@@ -53,7 +60,7 @@ class Efa(pulumi.ComponentResource):
         self.release = charts.release(
             f"{name}-{args.fabric.allocation}",
             args.driver,
-            values(args.cluster, args.fabric),
+            values(args.cluster, args.fabric, args.driver),
             pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
             timeout=patience(args.cluster),
         )

@@ -175,6 +175,34 @@ LUSTRE_EFA_CONNECTIONS = 1024
 # EFS user guide, mount targets.
 NFS_PORT = 2049
 
+# --- Images of EKS' own ---------------------------------------------------------------------------
+# EKS user guide, add-ons-images: one account for most regions, and these. Not ap-east-2, whose row
+# there names another region's host.
+EKS_REGISTRY = "602401143452"
+EKS_REGISTRIES: Mapping[str, str] = MappingProxyType(
+    {
+        "af-south-1": "877085696533",
+        "ap-east-1": "800184023465",
+        "ap-south-2": "900889452093",
+        "ap-southeast-3": "296578399912",
+        "ap-southeast-4": "491585149902",
+        "ap-southeast-5": "151610086707",
+        "ap-southeast-6": "333609536671",
+        "ap-southeast-7": "121268973566",
+        "ca-west-1": "761377655185",
+        "cn-north-1": "918309763551",
+        "cn-northwest-1": "961992271922",
+        "eu-central-2": "900612956339",
+        "eu-south-1": "590381155156",
+        "eu-south-2": "455263428931",
+        "il-central-1": "066635153087",
+        "me-central-1": "759879836304",
+        "me-south-1": "558608220178",
+        "us-gov-east-1": "151742754352",
+        "us-gov-west-1": "013241004608",
+    }
+)
+
 # --- Network --------------------------------------------------------------------------------------
 # What nodes without a way out call: EKS user guide, private clusters. S3 holds ECR's layers.
 GATEWAY_ENDPOINTS = ("s3",)
@@ -212,6 +240,20 @@ def is_local_zone(zone: str) -> bool:
     (True, False)
     """
     return re.search(r"-\d-[a-z]{3}-\d[a-z]$", zone) is not None
+
+
+def eks_image(image: str, region: str) -> str:
+    """An image of the us-west-2 registry of EKS' add-ons as the region's own has it.
+
+    The charts name us-west-2's: from elsewhere it is pulled by NAT, and in China and GovCloud it is
+    not there at all.
+
+    >>> eks_image("602401143452.dkr.ecr.us-west-2.amazonaws.com/eks/dranet", "cn-north-1")
+    '918309763551.dkr.ecr.cn-north-1.amazonaws.com.cn/eks/dranet'
+    """
+    account = EKS_REGISTRIES.get(region, EKS_REGISTRY)
+    domain = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
+    return f"{account}.dkr.ecr.{region}.{domain}/{image.partition('/')[2]}"
 
 
 def partition(region: str) -> str:
