@@ -319,6 +319,7 @@ MACHINES = (
             "is 18, one NVLink domain each",
             "Kubernetes 1.33 or newer, DRA for its ComputeDomain, AL2023 ARM NVIDIA image; scale "
             "the node group to 0 before an upgrade",
+            "EKS' node monitoring agent does not watch its GPUs: it has no DCGM for arm64 (v1.6.4)",
         ),
         sources=_sources(
             gpus="EKS user guide, ml-eks-nvidia-ultraserver",
@@ -335,7 +336,8 @@ MACHINES = (
             host_nics=f"{_LAYOUT}#efa-for-p6e: card 0 is ENA of 100 Gbit/s; even cards from 2 may "
             "carry more ENA at the cost of EFA",
             nvlink_domain="EKS user guide, ml-eks-nvidia-ultraserver: up to 72 GPUs",
-            limits="EKS user guide, ml-eks-nvidia-ultraserver",
+            limits="EKS user guide, ml-eks-nvidia-ultraserver; eks-node-monitoring-agent v1.6.4, "
+            "monitors/nvidia/monitor.go",
         ),
     ),
 )
