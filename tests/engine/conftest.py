@@ -17,13 +17,9 @@ from typing import Any
 
 import pytest
 
+from railhead.kube.errors import ApiError
 from railhead.lab.engine.install import install
-from railhead.lab.engine.provider.client import (
-    ApiError,
-    ClientSettings,
-    KubeClient,
-    load_kubeconfig,
-)
+from railhead.lab.engine.provider.client import ClientSettings, KubeClient, load_kubeconfig
 from tests.engine.controlplane import PROGRAMS, ControlPlane, locate
 
 HEADER = """

@@ -143,13 +143,8 @@ class ControlPlane:
         )
 
     def _wait(self, limit_s: float = 60.0) -> None:
-        from railhead.lab.engine.provider.client import (
-            ApiError,
-            ClientSettings,
-            KubeClient,
-            UnreachableError,
-            load_kubeconfig,
-        )
+        from railhead.kube.errors import ApiError, UnreachableError
+        from railhead.lab.engine.provider.client import ClientSettings, KubeClient, load_kubeconfig
 
         deadline = time.monotonic() + limit_s
         while True:
@@ -159,8 +154,8 @@ class ControlPlane:
             try:
                 settings = ClientSettings(kubeconfig=str(self.kubeconfig))
                 client = KubeClient(load_kubeconfig(settings), settings)
-                client.request("GET", "/readyz", timeout_s=2)
-                client.request("GET", "/api/v1/namespaces/default", timeout_s=2)
+                client.request("GET", "/readyz", timeout_s=2, attempts=1)
+                client.request("GET", "/api/v1/namespaces/default", timeout_s=2, attempts=1)
                 return
             except (UnreachableError, ApiError, OSError) as error:
                 if time.monotonic() > deadline:

@@ -8,15 +8,11 @@ from typing import Any
 
 import pytest
 
+from railhead.kube.connection import Reply
+from railhead.kube.errors import ApiError
 from railhead.lab.engine.provider import awaiting, readiness
 from railhead.lab.engine.provider.awaiting import Waiter
-from railhead.lab.engine.provider.client import (
-    ApiError,
-    KubeClient,
-    NoMatchError,
-    Reply,
-    ResourceType,
-)
+from railhead.lab.engine.provider.client import KubeClient, NoMatchError, ResourceType
 from railhead.lab.engine.provider.readiness import Look
 
 
@@ -33,7 +29,7 @@ class FakeClient(KubeClient):
         if isinstance(found, list):
             found = found.pop(0) if len(found) > 1 else found[0]
         if found is None:
-            raise ApiError(404, "NotFound", f"{path} not found")
+            raise ApiError(status=404, reason="NotFound", message=f"{path} not found")
         return Reply(body=found)
 
     def resource_type(self, api_version: str, kind: str) -> ResourceType:

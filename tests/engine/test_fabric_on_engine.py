@@ -17,7 +17,8 @@ from typing import Any
 
 import pytest
 
-from railhead.lab.engine.provider.client import ApiError, KubeClient, UnreachableError
+from railhead.kube.errors import ApiError, UnreachableError
+from railhead.lab.engine.provider.client import KubeClient
 from tests import crds
 from tests.components.fabrics import Case, cases, cluster
 from tests.engine.conftest import Stack

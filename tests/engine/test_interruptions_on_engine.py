@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from railhead.lab.engine.provider.client import ApiError
+from railhead.kube.errors import ApiError
 from tests.engine.conftest import Stack
 
 pytestmark = pytest.mark.controlplane

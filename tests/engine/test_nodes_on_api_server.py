@@ -15,7 +15,8 @@ from railhead.base.errors import ExitCode, RefusedError
 from railhead.config import load
 from railhead.config.live import before_up, described
 from railhead.kube import nodes
-from railhead.lab.engine.provider.client import ApiError, KubeClient
+from railhead.kube.errors import ApiError
+from railhead.lab.engine.provider.client import KubeClient
 from railhead.platform.existing.model import ExistingCluster
 from tests.engine.controlplane import ControlPlane
 

@@ -466,7 +466,6 @@ def test_researchers_install_neither_pulumi_nor_grpc() -> None:
 BROUGHT = {
     "pydantic": {"pydantic-core"},
     "pulumi": {"grpcio", "protobuf", "semver"},
-    "kubernetes": {"urllib3"},
     "pytest": {"packaging", "pluggy"},
 }
 

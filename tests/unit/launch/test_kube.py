@@ -117,6 +117,66 @@ def test_an_exec_plugin_gives_the_token(api: Api, tmp_path: Path) -> None:
         Cluster(choose_target(kubeconfig=api.kubeconfig(tmp_path, exec=spec)))
 
 
+def _plugin(api: Api, tmp_path: Path, *, until: str | None = None) -> Cluster:
+    """A cluster whose credential plugin gives token-1, token-2 and so on."""
+    code = (
+        "import json, pathlib; n = pathlib.Path({!r}); i = int(n.read_text() or 0) + 1;"
+        "n.write_text(str(i)); print(json.dumps({{'status': {{'token': f'token-{{i}}',"
+        "'expirationTimestamp': {!r}}}}}))"
+    ).format(str(tmp_path / "asked"), until)
+    (tmp_path / "asked").touch()
+    spec = {"apiVersion": "client.authentication.k8s.io/v1", "command": sys.executable}
+    path = api.kubeconfig(tmp_path, exec=spec | {"args": ["-c", code]})
+    return Cluster(choose_target(kubeconfig=path))
+
+
+def test_a_token_that_has_run_out_is_asked_for_again(api: Api, tmp_path: Path) -> None:
+    """A job is followed for hours, a cloud's token is good for minutes."""
+    sent = []
+    for until in ("2020-01-01T00:00:00Z", "2999-01-01T00:00:00Z", None):
+        cluster = _plugin(api, tmp_path, until=until)
+        for _ in range(2):
+            cluster.find("/api/v1/x/ys")
+        sent.append([h["authorization"].removeprefix("Bearer ") for h in api.headers[-2:]])
+        (tmp_path / "asked").unlink()
+    assert sent == [["token-2", "token-3"], ["token-1"] * 2, ["token-1"] * 2]
+
+
+def test_a_token_that_is_refused_is_renewed_once(api: Api, tmp_path: Path) -> None:
+    cluster = _plugin(api, tmp_path)
+    path = "/api/v1/namespaces/training/configmaps"
+    api.refusals[("POST", path)] = (401, "Unauthorized")
+    with pytest.raises(ApiError, match="does not accept these credentials: Unauthorized"):
+        cluster.create(path, {"metadata": {"name": "x"}})
+    assert [h["authorization"] for h in api.headers] == ["Bearer token-1", "Bearer token-2"]
+
+
+def test_a_token_of_a_file_is_read_again_when_it_is_refused(api: Api, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("old\n")
+    path = api.kubeconfig(tmp_path, tokenFile="token")
+    cluster = Cluster(choose_target(kubeconfig=path))
+    (tmp_path / "token").write_text("new\n")
+    api.refusals[("GET", "/api/v1/x/ys")] = (401, "Unauthorized")
+    with pytest.raises(ApiError):
+        cluster.find("/api/v1/x/ys")
+    assert [h["authorization"] for h in api.headers] == ["Bearer old", "Bearer new"]
+
+
+@pytest.mark.parametrize("gone", ["auth-provider", "username"])
+def test_credentials_of_old_are_told(api: Api, tmp_path: Path, gone: str) -> None:
+    path = api.kubeconfig(tmp_path, **{gone: "x"})
+    with pytest.raises(InputError, match=f"the user has {gone}, which"):
+        Cluster(choose_target(kubeconfig=path))
+
+
+def test_a_kubeconfig_that_is_no_yaml_is_not_quoted(tmp_path: Path) -> None:
+    path = tmp_path / "k"
+    path.write_text("users:\n- token: hush\n  : [")
+    with pytest.raises(InputError, match="no YAML at line 3") as caught:
+        Cluster(choose_target(kubeconfig=path))
+    assert "hush" not in str(caught.value)
+
+
 def test_a_private_key_is_not_left_behind(
     api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -181,6 +241,13 @@ def test_a_server_that_is_busy_is_asked_again(api: Api, cluster: Cluster) -> Non
     api.refusals[("GET", path)] = (503, "leader changed")
     threading.Timer(0.4, api.refusals.clear).start()
     assert cluster.get(path)["metadata"]["name"] == "training"
+
+
+def test_a_write_that_a_busy_server_did_not_take_is_sent_again(api: Api, cluster: Cluster) -> None:
+    path = "/api/v1/namespaces/training/configmaps"
+    api.refusals[("POST", path)] = (429, "try later")
+    threading.Timer(0.5, api.refusals.clear).start()
+    assert cluster.create(path, {"metadata": {"name": "x"}})["metadata"]["name"] == "x"
 
 
 def test_a_write_is_never_sent_twice(api: Api, cluster: Cluster) -> None:

@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from railhead.kube.errors import ApiError, UnreachableError
 from railhead.lab.engine.provider import naming
-from railhead.lab.engine.provider.client import ApiError, KubeClient, NoMatchError, UnreachableError
+from railhead.lab.engine.provider.client import KubeClient, NoMatchError
 from railhead.lab.engine.provider.readiness import (
     DEFAULT_TIMEOUT_S,
     ENDPOINTS_SETTLE_S,

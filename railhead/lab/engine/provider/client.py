@@ -1,34 +1,23 @@
-"""The API server: authentication from a kubeconfig, discovery, requests and readable errors.
-
-The `kubernetes` package reads the kubeconfig and obtains credentials (tokens, certificates, exec
-plugins); requests go through one pooled urllib3 client that all operations share.
-"""
+"""The provider's API server: the client that all of Railhead has, with discovery of kinds."""
 
 from __future__ import annotations
 
-import base64
-import copy
-import json
 import os
-import re
-import ssl
-import tempfile
 import threading
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
+
+from railhead.kube.connection import Connection
+from railhead.kube.errors import ApiError, KubeconfigError
+from railhead.kube.kubeconfig import Kubeconfig, credentials, load, parse
 
 APPLY = "application/apply-patch+yaml"
 JSON_PATCH = "application/json-patch+json"
 METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _DISCOVERY_TTL_S = 300.0
-
-
-class UnreachableError(Exception):
-    """No usable connection to the API server: bad kubeconfig, refused, timed out, no trust."""
+_TIMEOUT_S = 60.0
 
 
 class NoMatchError(Exception):
@@ -40,52 +29,12 @@ class NoMatchError(Exception):
         self.kind = kind
 
 
-class ApiError(Exception):
-    """The API server said no.
-
-    Args:
-        status: HTTP status code.
-        reason: the machine-readable reason, such as ``AlreadyExists`` or ``Conflict``.
-        message: the server's message.
-        details: ``Status.details`` as the server sent it.
-    """
-
-    def __init__(
-        self, status: int, reason: str, message: str, details: Mapping[str, Any] | None = None
-    ) -> None:
-        super().__init__(message)
-        self.status = status
-        self.reason = reason
-        self.message = message
-        self.details = dict(details or {})
-
-    @property
-    def not_found(self) -> bool:
-        """The object, or its namespace, does not exist."""
-        return self.status == 404
-
-    @property
-    def already_exists(self) -> bool:
-        """An object of that name exists."""
-        return self.status == 409 and self.reason == "AlreadyExists"
-
-    @property
-    def conflict(self) -> bool:
-        """Another field manager owns a field, or the resource version moved."""
-        return self.status == 409 and self.reason == "Conflict"
-
-    @property
-    def namespace_missing(self) -> bool:
-        """The object's namespace does not exist."""
-        return self.not_found and self.details.get("kind") == "namespaces"
-
-    @property
-    def dry_run_unsupported(self) -> bool:
-        """A webhook on the way has side effects, so a dry run was refused."""
-        return self.status == 400 and (
-            "does not support dry run" in self.message
-            or ("dryRun" in self.message and "feature is disabled" in self.message)
-        )
+def dry_run_unsupported(error: ApiError) -> bool:
+    """A webhook on the way has side effects, so a dry run was refused."""
+    return error.status == 400 and (
+        "does not support dry run" in error.message
+        or ("dryRun" in error.message and "feature is disabled" in error.message)
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,14 +60,6 @@ class ResourceType:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reply:
-    """A successful reply: the decoded body and the server's warnings."""
-
-    body: Any
-    warnings: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
 class ClientSettings:
     """Provider settings that concern the connection.
 
@@ -136,245 +77,50 @@ class ClientSettings:
     timeout_s: float = 0.0
 
 
-def load_kubeconfig(settings: ClientSettings) -> dict[str, Any]:
-    """The kubeconfig as a dictionary, relative file names made absolute.
+def load_kubeconfig(settings: ClientSettings) -> Kubeconfig:
+    """The kubeconfig that the provider is given, or the one of the environment.
 
     Raises:
-        UnreachableError: no kubeconfig, not readable or not one.
+        KubeconfigError: no kubeconfig, not readable or not one.
     """
-    import yaml
-
-    text = settings.kubeconfig
-    base = Path.cwd()
-    source = "the provider's kubeconfig"
-    if not text or ("\n" not in text and "{" not in text):
+    text, context = settings.kubeconfig, settings.context or None
+    if "\n" in text or "{" in text:
+        found = parse(text, where="the provider's kubeconfig", base=Path.cwd(), context=context)
+    else:
         paths = [text] if text else os.environ.get("KUBECONFIG", "").split(os.pathsep)
         candidates = [Path(path).expanduser() for path in paths if path]
-        if not candidates:
-            candidates = [Path.home() / ".kube" / "config"]
+        candidates = candidates or [Path.home() / ".kube" / "config"]
         existing = [path for path in candidates if path.is_file()]
         if not existing:
             names = ", ".join(str(path) for path in candidates)
-            raise UnreachableError(f"there is no kubeconfig at {names}")
-        base = existing[0].absolute().parent
-        source = str(existing[0])
-        try:
-            text = existing[0].read_text()
-        except OSError as error:
-            raise UnreachableError(f"{source} cannot be read: {error.strerror}") from error
-    try:
-        config = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        # The error quotes the text, which holds credentials.
-        mark = getattr(error, "problem_mark", None)
-        where = f" at line {mark.line + 1}" if mark else ""
-        raise UnreachableError(f"{source} is not valid YAML{where}") from None
-    if not isinstance(config, dict) or not config.get("clusters"):
-        raise UnreachableError(f"{source} names no clusters")
-    _absolute_files(config, base)
-    _select(config, settings)
-    return config
+            raise KubeconfigError(f"there is no kubeconfig at {names}")
+        found = load(existing[0], context=context)
+    return found.on(settings.cluster) if settings.cluster else found
 
 
-def _absolute_files(config: dict[str, Any], base: Path) -> None:
-    for section, keys in (
-        ("clusters", ("certificate-authority",)),
-        ("users", ("client-certificate", "client-key", "tokenFile")),
-    ):
-        for entry in config.get(section) or []:
-            inner = entry.get("cluster" if section == "clusters" else "user") or {}
-            for key in keys:
-                if inner.get(key):
-                    inner[key] = str(base / inner[key])
+class KubeClient(Connection):
+    """Requests to one API server, and where it serves which kind."""
 
-
-def _select(config: dict[str, Any], settings: ClientSettings) -> None:
-    contexts = config.setdefault("contexts", []) or []
-    name = settings.context or config.get("current-context") or ""
-    names = [entry.get("name") for entry in contexts]
-    if name not in names:
-        known = ", ".join(str(item) for item in names) or "none"
-        raise UnreachableError(f"context {name!r} is not in the kubeconfig; it has: {known}")
-    config["current-context"] = name
-    if settings.cluster:
-        for entry in contexts:
-            if entry.get("name") == name:
-                entry["context"]["cluster"] = settings.cluster
-
-
-def active_cluster(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The cluster entry of the current context; empty when there is none."""
-    contexts = {entry.get("name"): entry.get("context") or {} for entry in config["contexts"]}
-    wanted = contexts.get(config.get("current-context"), {}).get("cluster")
-    for entry in config["clusters"]:
-        if entry.get("name") == wanted:
-            cluster: Mapping[str, Any] = entry.get("cluster") or {}
-            return cluster
-    return {}
-
-
-def context_namespace(config: Mapping[str, Any]) -> str:
-    """The namespace of the current context; empty when it names none."""
-    for entry in config["contexts"]:
-        if entry.get("name") == config.get("current-context"):
-            return str((entry.get("context") or {}).get("namespace") or "")
-    return ""
-
-
-def _with_files(config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    # The kubernetes package would keep files of its own for embedded certificates, and remember
-    # them by content for the life of the process.
-    result = copy.deepcopy(dict(config))
-    sections = {
-        "clusters": ("cluster", ("certificate-authority",)),
-        "users": ("user", ("client-certificate", "client-key")),
-    }
-    for section, (inner, keys) in sections.items():
-        for number, entry in enumerate(result.get(section) or []):
-            values = entry.get(inner) or {}
-            for key in keys:
-                data = values.pop(f"{key}-data", None)
-                if data:
-                    path = folder / f"{inner}-{number}-{key}"
-                    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-                    with os.fdopen(handle, "wb") as file:
-                        file.write(base64.b64decode(data))
-                    values[key] = str(path)
-    return result
-
-
-class KubeClient:
-    """Requests to one API server. Safe to use from many threads."""
-
-    def __init__(self, config: dict[str, Any], settings: ClientSettings) -> None:
+    def __init__(self, config: Kubeconfig, settings: ClientSettings) -> None:
         """Read credentials; no request is made.
 
         Raises:
             UnreachableError: the kubeconfig's credentials or certificates are not usable.
         """
-        import urllib3
-        from kubernetes.client import Configuration
-        from kubernetes.config import load_kube_config_from_dict
-
-        self._settings = settings
-        self._configuration = Configuration()
-        # The certificates are read into memory at once, so no file of ours outlives this block.
-        with tempfile.TemporaryDirectory(prefix="railhead-kube-") as folder:
-            try:
-                load: Any = load_kube_config_from_dict
-                load(
-                    _with_files(config, Path(folder)),
-                    client_configuration=self._configuration,
-                    persist_config=False,
-                )
-                tls = self._tls()
-            except Exception as error:
-                raise UnreachableError(f"the kubeconfig is not usable: {error}") from error
-        self._host = str(self._configuration.host).rstrip("/")
-        options: dict[str, Any] = {
-            "maxsize": 64,
-            "block": False,
-            "retries": False,
-            "ssl_context": tls,
-        }
-        server_name = getattr(self._configuration, "tls_server_name", None)
-        if server_name:
-            options["server_hostname"] = server_name
-            options["assert_hostname"] = server_name
-        if not self._configuration.verify_ssl:
-            options["assert_hostname"] = False
-        proxy = self._configuration.proxy
-        self._pool: Any = (
-            urllib3.ProxyManager(proxy, **options) if proxy else urllib3.PoolManager(**options)
+        super().__init__(
+            credentials(config),
+            why=config.where,
+            timeout_s=settings.timeout_s or _TIMEOUT_S,
+            agent="railhead-pulumi-kubernetes",
         )
         self._lock = threading.Lock()
         self._discovered: dict[str, tuple[float, dict[str, ResourceType]]] = {}
 
-    def _tls(self) -> ssl.SSLContext:
-        configuration = self._configuration
-        context = ssl.create_default_context(cafile=configuration.ssl_ca_cert or None)
-        # Kubernetes' own certificate authorities often lack what strict mode asks for.
-        context.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", 0)
-        if not configuration.verify_ssl:
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
-        if configuration.cert_file:
-            context.load_cert_chain(configuration.cert_file, configuration.key_file)
-        return context
-
-    @property
-    def server(self) -> str:
-        """The API server's URL."""
-        return self._host
-
-    def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        body: Any = None,
-        content_type: str = "application/json",
-        accept: str = "application/json",
-        timeout_s: float | None = None,
-    ) -> Reply:
-        """One request; retried when the server asks for it (429) or a read's connection broke.
-
-        Raises:
-            ApiError: the server answered with an error.
-            UnreachableError: there was no answer.
-        """
-        import urllib3
-
-        url = self._host + path
-        if query:
-            url += "?" + urlencode(query)
-        data = None if body is None else json.dumps(body).encode()
-        limit = timeout_s or self._settings.timeout_s or 60.0
-        attempt, attempts = 0, 5
-        while True:
-            attempt += 1
-            try:
-                reply = self._pool.request(
-                    method,
-                    url,
-                    body=data,
-                    headers=self._headers(content_type if data is not None else "", accept),
-                    timeout=urllib3.Timeout(connect=10.0, read=limit),
-                )
-            except urllib3.exceptions.HTTPError as error:
-                fresh = isinstance(
-                    error,
-                    (
-                        urllib3.exceptions.NewConnectionError,
-                        urllib3.exceptions.ConnectTimeoutError,
-                    ),
-                )
-                # A kept-alive connection that the server closed: safe to repeat a read.
-                broken = isinstance(error, urllib3.exceptions.ProtocolError) and method == "GET"
-                if broken and attempt < attempts:
-                    continue
-                verb = "connect to" if fresh else "talk to"
-                cause = _short(error)
-                raise UnreachableError(f"cannot {verb} {self._host}: {cause}") from error
-            if reply.status == 429 and attempt < attempts:
-                time.sleep(min(float(reply.headers.get("Retry-After") or 1), 5.0))
-                continue
-            return _read(reply)
-
-    def _headers(self, content_type: str, accept: str) -> dict[str, str]:
-        headers = {"Accept": accept, "User-Agent": "railhead-pulumi-kubernetes"}
-        if content_type:
-            headers["Content-Type"] = content_type
-        settings: Mapping[str, Any] = self._configuration.auth_settings()
-        for auth in settings.values():
-            if auth.get("in") == "header" and auth.get("value"):
-                headers[auth["key"]] = auth["value"]
-        return headers
-
     def version(self) -> str:
         """The server's version, such as ``v1.35.8``."""
-        return str(self.request("GET", "/version", timeout_s=15.0).body.get("gitVersion", ""))
+        return str(
+            self.request("GET", "/version", timeout_s=15.0, attempts=1).body.get("gitVersion", "")
+        )
 
     def forget_discovery(self) -> None:
         """Look kinds up afresh, for example after a CRD was applied."""
@@ -404,9 +150,11 @@ class KubeClient:
             return types
         prefix = "/apis/" if "/" in api_version else "/api/"
         try:
-            listed = self.request("GET", prefix + quote(api_version, safe="/")).body
+            path = prefix + quote(api_version, safe="/")
+            # An aggregated API that is away must not hold up who asks for another.
+            listed = self.request("GET", path, attempts=1).body
         except ApiError as error:
-            if error.status in (404, 403) or error.status == 503:
+            if error.status in (403, 404, 503):
                 return {}
             raise
         types = {
@@ -433,30 +181,3 @@ class KubeClient:
         except ApiError:
             return ""
         return str((body.get("preferredVersion") or {}).get("version") or "")
-
-
-_QUOTED_POOL = re.compile(r"^HTTPS?ConnectionPool\([^)]*\): ")
-
-
-def _short(error: BaseException) -> str:
-    reason = getattr(error, "reason", None) or error
-    return _QUOTED_POOL.sub("", str(reason))
-
-
-_WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
-
-
-def _read(reply: Any) -> Reply:
-    try:
-        body = json.loads(reply.data) if reply.data else {}
-    except ValueError:
-        body = {"message": reply.data.decode(errors="replace").strip()}
-    if reply.status >= 400:
-        status = body if isinstance(body, dict) else {}
-        message = str(status.get("message") or f"HTTP status {reply.status}")
-        raise ApiError(
-            reply.status, str(status.get("reason") or ""), message, status.get("details")
-        )
-    header = ", ".join(reply.headers.getlist("Warning"))
-    warnings = tuple(text.replace('\\"', '"') for text in _WARNING.findall(header))
-    return Reply(body=body, warnings=warnings)

@@ -8,12 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from railhead.lab.engine.provider.client import (
-    ClientSettings,
-    UnreachableError,
-    active_cluster,
-    load_kubeconfig,
-)
+from railhead.kube.errors import UnreachableError
+from railhead.lab.engine.provider.client import ClientSettings, load_kubeconfig
 from railhead.lab.engine.provider.properties import Unknown, plain
 
 # Options with an environment variable of the official provider; the option wins.
@@ -142,15 +138,12 @@ def replaces(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[list[str],
 
 
 def _cluster_of(values: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    settings = ClientSettings(
+        kubeconfig=_text(values.get("kubeconfig")),
+        context=_text(values.get("context")),
+        cluster=_text(values.get("cluster")),
+    )
     try:
-        return active_cluster(
-            load_kubeconfig(
-                ClientSettings(
-                    kubeconfig=_text(values.get("kubeconfig")),
-                    context=_text(values.get("context")),
-                    cluster=_text(values.get("cluster")),
-                )
-            )
-        )
+        return load_kubeconfig(settings).cluster
     except UnreachableError:
         return None

@@ -23,6 +23,7 @@ from typing import Any
 
 from pulumi.runtime.proto import provider_pb2
 
+from railhead.kube.errors import ApiError, UnreachableError
 from railhead.lab.engine.provider import (
     awaiting,
     diffing,
@@ -31,14 +32,7 @@ from railhead.lab.engine.provider import (
     properties,
     readiness,
 )
-from railhead.lab.engine.provider.client import (
-    METADATA_LIST,
-    ApiError,
-    KubeClient,
-    UnreachableError,
-    context_namespace,
-    load_kubeconfig,
-)
+from railhead.lab.engine.provider.client import METADATA_LIST, KubeClient, load_kubeconfig
 from railhead.lab.engine.provider.config import ProviderConfig
 from railhead.lab.engine.provider.helm_process import (
     HelmError,
@@ -203,7 +197,7 @@ class HelmReleases:
         if self._settings.namespace:
             return self._settings.namespace
         try:
-            return context_namespace(load_kubeconfig(self._settings.client)) or "default"
+            return load_kubeconfig(self._settings.client).namespace or "default"
         except UnreachableError:
             return "default"
 
@@ -656,7 +650,7 @@ class HelmReleases:
 
     def _connection(self, files: PrivateFiles, namespace: str) -> list[str]:
         config = load_kubeconfig(self._settings.client)
-        path = files.add("kubeconfig", json.dumps(config))
+        path = files.add("kubeconfig", json.dumps(config.document))
         return [f"--kubeconfig={path}", f"--namespace={namespace}"]
 
     def _chart_arguments(

@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from railhead.kube.errors import UnreachableError
 from railhead.lab.engine.provider import manifests
-from railhead.lab.engine.provider.client import UnreachableError
 
 if TYPE_CHECKING:
     from railhead.lab.engine.provider.plugin import KubernetesPlugin

@@ -19,15 +19,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from railhead.kube.connection import Reply
+from railhead.kube.errors import ApiError
 from railhead.lab.engine.provider import awaiting, diffing, naming
 from railhead.lab.engine.provider.client import (
     APPLY,
     JSON_PATCH,
-    ApiError,
     KubeClient,
     NoMatchError,
-    Reply,
     ResourceType,
+    dry_run_unsupported,
 )
 
 _RETRIES = 6
@@ -199,7 +200,7 @@ class Objects:
         manager: str,
         known_uids: frozenset[str],
     ) -> None:
-        if error.not_found or error.status == 403 or error.dry_run_unsupported:
+        if error.not_found or error.status == 403 or dry_run_unsupported(error):
             raise PreviewUnavailableError from error
         if _webhook_away(error):
             raise PreviewUnavailableError(
@@ -392,7 +393,7 @@ class Objects:
                 force = any(entry in managers for entry in own[:1] + _TAKEN_OVER[3:])
             return self._apply(urn, path, body, manager, force=force, preview=preview)
         except ApiError as error:
-            if preview and (error.status == 403 or error.dry_run_unsupported):
+            if preview and (error.status == 403 or dry_run_unsupported(error)):
                 raise PreviewUnavailableError from error
             if preview and _webhook_away(error):
                 raise PreviewUnavailableError(

@@ -14,15 +14,9 @@ import grpc
 from google.protobuf import any_pb2, empty_pb2
 from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc, status_pb2
 
+from railhead.kube.errors import ApiError, UnreachableError
 from railhead.lab.engine.provider import config, properties
-from railhead.lab.engine.provider.client import (
-    ApiError,
-    KubeClient,
-    NoMatchError,
-    UnreachableError,
-    context_namespace,
-    load_kubeconfig,
-)
+from railhead.lab.engine.provider.client import KubeClient, NoMatchError, load_kubeconfig
 from railhead.lab.engine.provider.objects import ApplySettings, Objects, OperationError
 from railhead.lab.engine.provider.state import InitFailedError
 from railhead.lab.engine.serving import EngineLog
@@ -285,7 +279,7 @@ class KubernetesPlugin(provider_pb2_grpc.ResourceProviderServicer):
                 raise UnreachableError(self._unreachable)
             try:
                 kubeconfig = load_kubeconfig(self.settings.client)
-                namespace = self.settings.namespace or context_namespace(kubeconfig)
+                namespace = self.settings.namespace or kubeconfig.namespace
                 client = KubeClient(kubeconfig, self.settings.client)
                 client.version()
             except (UnreachableError, ApiError) as error:

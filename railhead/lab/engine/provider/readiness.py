@@ -15,8 +15,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from railhead.kube.errors import ApiError
 from railhead.lab.engine.provider import naming
-from railhead.lab.engine.provider.client import ApiError, KubeClient, NoMatchError
+from railhead.lab.engine.provider.client import KubeClient, NoMatchError
 from railhead.lab.engine.provider.diffing import split_api_version
 
 DEFAULT_TIMEOUT_S = 600.0

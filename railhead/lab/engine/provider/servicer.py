@@ -9,6 +9,7 @@ import grpc
 from google.protobuf import empty_pb2
 from pulumi.runtime.proto import provider_pb2
 
+from railhead.kube.errors import UnreachableError
 from railhead.lab.engine.provider import (
     awaiting,
     diffing,
@@ -17,12 +18,7 @@ from railhead.lab.engine.provider import (
     properties,
     readiness,
 )
-from railhead.lab.engine.provider.client import (
-    NoMatchError,
-    UnreachableError,
-    context_namespace,
-    load_kubeconfig,
-)
+from railhead.lab.engine.provider.client import NoMatchError, load_kubeconfig
 from railhead.lab.engine.provider.objects import Objects, OperationError, PreviewUnavailableError
 from railhead.lab.engine.provider.plugin import VERSION, KubernetesPlugin, reporting
 from railhead.lab.engine.provider.state import (
@@ -151,7 +147,7 @@ class KubernetesProvider(KubernetesPlugin):
         # Read once: a stack checks hundreds of objects.
         if self._context_namespace is None:
             try:
-                found = context_namespace(load_kubeconfig(self.settings.client)) or "default"
+                found = load_kubeconfig(self.settings.client).namespace or "default"
             except UnreachableError:
                 found = ""
             self._context_namespace = self.settings.namespace or found

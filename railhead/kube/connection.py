@@ -1,0 +1,232 @@
+"""Requests to one API server: retried where that is safe, and answered in words where it is not."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+
+from railhead.kube.errors import ApiError, NoAnswerError
+from railhead.kube.kubeconfig import Credentials, Token
+
+CONNECT_SECONDS = 5.0
+READ_SECONDS = 30.0
+# Answers that say "not now" rather than "no".
+TRANSIENT = frozenset({429, 500, 502, 503, 504})
+BUSY = 429
+ATTEMPTS = 4
+MERGE_PATCH = "application/merge-patch+json"
+_WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reply:
+    """A successful answer: the decoded body and the server's warnings."""
+
+    body: Any
+    warnings: tuple[str, ...] = ()
+
+
+class _Bearer(httpx.Auth):
+    """Sends the token; a token that is refused is renewed and sent once more."""
+
+    def __init__(self, token: Token) -> None:
+        self._token = token
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        """Httpx's protocol: requests out, answers in."""
+        sent = self._token.value()
+        request.headers["Authorization"] = f"Bearer {sent}"
+        response = yield request
+        if response.status_code == 401 and (fresh := self._token.value(refused=sent)) != sent:
+            request.headers["Authorization"] = f"Bearer {fresh}"
+            yield request
+
+
+class Connection:
+    """One API server. Safe to use from several threads.
+
+    Args:
+        credentials: where it is and who asks.
+        why: how it was chosen, for messages.
+        timeout_s: without a byte of an answer.
+        agent: the name it is asked under.
+
+    Raises, from every method:
+        ApiError: the server answered with an error (``status`` says which).
+        UnreachableError: there was no answer, or no credentials any more.
+    """
+
+    def __init__(
+        self,
+        credentials: Credentials,
+        *,
+        why: str,
+        timeout_s: float = READ_SECONDS,
+        agent: str = "railhead",
+    ) -> None:
+        self.server = credentials.server
+        self.context = credentials.context
+        self._why = why
+        # A proxy of the environment is for the world outside, never for this machine.
+        loopback = urlsplit(self.server).hostname in ("127.0.0.1", "localhost", "::1")
+        name = credentials.server_name
+        self._extensions: dict[str, Any] = {"sni_hostname": name} if name else {}
+        self._client = httpx.Client(
+            base_url=self.server,
+            headers=[("User-Agent", agent), *credentials.impersonate],
+            auth=_Bearer(credentials.token) if credentials.token else None,
+            verify=credentials.tls,
+            proxy=credentials.proxy,
+            trust_env=not loopback,
+            timeout=httpx.Timeout(timeout_s, connect=CONNECT_SECONDS),
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=64),
+        )
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Any = None,
+        content_type: str = "application/json",
+        accept: str = "application/json",
+        timeout_s: float | None = None,
+        attempts: int = ATTEMPTS,
+    ) -> Reply:
+        """One request, its answer decoded.
+
+        Asked again, ``attempts`` times at most: reads that are answered with "not now" or whose
+        connection breaks, and whatever the server did not take because it is busy (429).
+        """
+        headers = {"Accept": accept}
+        options: dict[str, Any] = {}
+        if timeout_s is not None:
+            options["timeout"] = httpx.Timeout(timeout_s, connect=min(timeout_s, CONNECT_SECONDS))
+        if body is not None:
+            headers["Content-Type"] = content_type
+            options["content"] = json.dumps(body)
+        options |= {"headers": headers, "params": dict(query or {})}
+        return _reply(self._send(method, path, attempts, options))
+
+    def text(self, path: str) -> str:
+        """Read what is no object, such as a page behind the API server's proxy."""
+        return self._send("GET", path, ATTEMPTS, {}).text
+
+    def _send(
+        self, method: str, path: str, attempts: int, options: dict[str, Any]
+    ) -> httpx.Response:
+        for attempt in range(1, attempts + 1):
+            again = attempt < attempts
+            wait = 0.3 * attempt
+            try:
+                response = self._client.request(
+                    method, path, extensions=self._extensions, **options
+                )
+            except (httpx.TransportError, httpx.InvalidURL) as error:
+                if not (again and method == "GET" and _broke(error)):
+                    raise self._unreachable(error) from None
+            else:
+                if response.is_success:
+                    return response
+                busy = response.status_code == BUSY
+                if not again or not (
+                    busy or (method == "GET" and response.status_code in TRANSIENT)
+                ):
+                    raise self._error(response)
+                if busy:
+                    wait = max(wait, _retry_after(response))
+            time.sleep(wait)
+        raise AssertionError("the last attempt returns or raises")
+
+    @contextmanager
+    def lines(
+        self, path: str, *, query: Mapping[str, str], quiet_seconds: float
+    ) -> Iterator[Iterator[str]]:
+        """The lines of an answer as they come.
+
+        Raises:
+            TimeoutError: from the iterator, after ``quiet_seconds`` without a byte.
+        """
+        timeout = httpx.Timeout(quiet_seconds, connect=CONNECT_SECONDS)
+        try:
+            with self._client.stream(
+                "GET", path, params=dict(query), timeout=timeout, extensions=self._extensions
+            ) as response:
+                if not response.is_success:
+                    response.read()
+                    raise self._error(response)
+                yield _lines(response)
+        except httpx.ConnectError as error:
+            raise self._unreachable(error) from None
+        except httpx.TransportError as error:
+            raise TimeoutError(str(error)) from None
+
+    def _unreachable(self, error: Exception) -> NoAnswerError:
+        return NoAnswerError(
+            f"cannot reach the API server {self.server} ({self._why}): {error}",
+            remedy="is it up, and is this its kubeconfig? for a lab: `railhead lab status`",
+        )
+
+    def _error(self, response: httpx.Response) -> ApiError:
+        body = _reply(response).body
+        status = body if isinstance(body, dict) else {}
+        message = str(status.get("message") or response.reason_phrase)
+        remedy = ""
+        if response.status_code == 401:
+            message = f"{self.server} does not accept these credentials: {message}"
+            remedy = "log in again, or name another kubeconfig or context"
+        elif response.status_code == 403 and "forbidden: User" in message:
+            remedy = "ask the platform team for this permission"
+        return ApiError(
+            status=response.status_code,
+            reason=str(status.get("reason") or ""),
+            message=message,
+            details=status.get("details"),
+            remedy=remedy,
+        )
+
+
+def _broke(error: Exception) -> bool:
+    """A connection that breaks is an accident; nobody who listens, or nothing said, an answer."""
+    broke = isinstance(error, httpx.NetworkError | httpx.RemoteProtocolError)
+    return broke and not isinstance(error, httpx.ConnectError)
+
+
+def _reply(response: httpx.Response) -> Reply:
+    try:
+        body = response.json() if response.content else {}
+    except ValueError:
+        body = {"message": response.text.strip()[:400]}
+    header = ", ".join(response.headers.get_list("Warning"))
+    warnings = tuple(text.replace('\\"', '"') for text in _WARNING.findall(header))
+    return Reply(body=body, warnings=warnings)
+
+
+def _retry_after(response: httpx.Response) -> float:
+    """Seconds; at most five, and one where the server does not say."""
+    said = response.headers.get("Retry-After", "")
+    return min(float(said), 5.0) if said.isdigit() else 1.0
+
+
+def _lines(response: httpx.Response) -> Iterator[str]:
+    # httpx's own line splitter breaks lines at every Unicode separator; a log line ends at \n only.
+    rest = b""
+    for chunk in response.iter_bytes():
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            yield line.decode("utf-8", "replace")
+    if rest:
+        yield rest.decode("utf-8", "replace")
