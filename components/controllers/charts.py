@@ -97,8 +97,12 @@ def release(
     opts: pulumi.ResourceOptions,
     *,
     timeout: int = RELEASE_SECONDS,
+    wait: bool = True,
 ) -> kubernetes.helm.v3.Release:
     """Install a controller and wait until its pods are ready.
+
+    ``wait`` is False where some of them are on every node: Helm waits for all but one of a
+    DaemonSet's, and three dead nodes of a thousand would hold it up for good.
 
     The readiness checks of Kueue, JobSet and Trainer hold until certificates are in place and the
     webhook server listens.
@@ -113,6 +117,7 @@ def release(
         # Not atomic: a first install that fails for lack of an image would be rolled back and
         # installed again for ever; left in place, the next `up` upgrades it.
         atomic=False,
+        skip_await=None if wait else True,
         opts=opts,
         chart=source.chart,
         version=source.version,

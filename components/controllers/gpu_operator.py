@@ -125,6 +125,7 @@ class GpuOperator(pulumi.ComponentResource):
             values(args.cluster, args.config),
             pulumi.ResourceOptions(parent=self, depends_on=[*args.after, namespace]),
             timeout=patience(args.cluster),
+            wait=False,
         )
         if args.config.allocation == "dra" or args.config.compute_domains:
             dra_namespace = charts.namespace(
@@ -139,6 +140,7 @@ class GpuOperator(pulumi.ComponentResource):
                 dra_values(args.cluster, args.config),
                 pulumi.ResourceOptions(parent=self, depends_on=[self.release, dra_namespace]),
                 timeout=patience(args.cluster),
+                wait=False,
             )
         if args.config.allocation == "dra":
             # Pods go on asking for nvidia.com/gpu; the scheduler turns it into a claim.

@@ -39,12 +39,13 @@ def tolerations(cluster: Cluster) -> list[dict[str, Any]]:
 
 def affinity(cluster: Cluster) -> dict[str, Any]:
     """Required node affinity: nodes of any of the pools."""
+    return {"requiredDuringSchedulingIgnoredDuringExecution": node_selector(cluster)}
+
+
+def node_selector(cluster: Cluster) -> dict[str, Any]:
+    """A NodeSelector of the nodes of any of the pools."""
     return {
-        "requiredDuringSchedulingIgnoredDuringExecution": {
-            "nodeSelectorTerms": [
-                {"matchExpressions": _expressions(pool)} for pool in cluster.pools
-            ]
-        }
+        "nodeSelectorTerms": [{"matchExpressions": _expressions(pool)} for pool in cluster.pools]
     }
 
 

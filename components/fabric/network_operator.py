@@ -112,7 +112,7 @@ def _ofed(config: OfedConfig, operator: Controller) -> dict[str, Any]:
 
 
 class NetworkOperator(pulumi.ComponentResource):
-    """The operator's release and its policy; depend on it to have drivers and CNI on nodes."""
+    """The operator's release and its policy; depend on it to have its definitions served."""
 
     release: kubernetes.helm.v3.Release
     policy: kubernetes.apiextensions.CustomResource
@@ -134,6 +134,7 @@ class NetworkOperator(pulumi.ComponentResource):
             values(args.cluster, args.values),
             pulumi.ResourceOptions(parent=self, depends_on=[*args.after, namespace]),
             timeout=seconds,
+            wait=False,
         )
         self.policy = kubernetes.apiextensions.CustomResource(
             f"{name}-policy",
@@ -142,8 +143,11 @@ class NetworkOperator(pulumi.ComponentResource):
             metadata={
                 "name": POLICY,
                 "annotations": {
-                    # What depends on it needs drivers and CNI on nodes, not the object.
-                    "pulumi.com/waitFor": "jsonpath={.status.state}=ready",
+                    # That it answered once: what depends on it needs the definitions that it makes.
+                    # `ready` is a driver pod of the wanted version on every node
+                    # (pkg/state/state_skel.go), which one dead node of a thousand never has, nor a
+                    # manual upgrade until a person is through; nodes prove themselves to the gate.
+                    "pulumi.com/waitFor": "jsonpath={.status.state}",
                     "pulumi.com/timeoutSeconds": str(seconds),
                 },
             },

@@ -1,23 +1,23 @@
-"""What modes with Multus networks make: operator, devices and rails, or networks of the stack's."""
+"""What modes with Multus networks make: operator, devices, address pools and networks.
+
+The stack writes the networks itself, in each training namespace, but for SriovNetwork: the network
+operator's MacvlanNetwork, HostDeviceNetwork and IPoIBNetwork chain no plugin in any release up to
+26.7.0-rc.2 (metaPlugins is network-operator #3028), and rails need some.
+"""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 import pulumi
 
 from components.fabric import cni
-from components.fabric.network_operator import (
-    API_VERSION,
-    NetworkOperator,
-    NetworkOperatorArgs,
-)
+from components.fabric.network_operator import NetworkOperator, NetworkOperatorArgs
 from components.fabric.objects import FabricArgs, Objects
 from components.fabric.rails import Rails, RailsArgs
 from railhead.catalog.versions import Controller
-from railhead.fabric.railed import Addresses, RailedFabric
+from railhead.fabric.railed import NvIpam, RailedFabric
 from railhead.model.cluster import Cluster
 from railhead.platform.registry import platform_of
 
@@ -46,14 +46,14 @@ class RailedObjects(Objects):
             )
             ready.append(NetworkOperator(f"{name}-network-operator", wanted, opts=opts))
         ready += self.devices(name, args, controller.namespace, [*args.after, *ready], opts)
-        if fabric.networks_namespace is not None and fabric.rails:
+        theirs = fabric.lanes if fabric.networks_namespace is not None else ()
+        if theirs or (fabric.rails and isinstance(fabric.ipam, NvIpam)):
             rails = RailsArgs(
                 cluster=cluster,
                 fabric=fabric,
                 operator_namespace=controller.namespace,
                 networks={
-                    rail.name: self.network(rail, fabric, controller.namespace)
-                    for rail in fabric.lanes
+                    rail.name: self.network(rail, fabric, controller.namespace) for rail in theirs
                 },
                 after=[*args.after, *ready],
             )
@@ -116,27 +116,10 @@ class RailedObjects(Objects):
         """What the stack's own network says to Multus besides."""
         return {}
 
-    def network(self, rail: Any, fabric: Any, namespace: str) -> dict[str, Any]:
-        """The operator's object that makes a rail's network, or what all of them share."""
-        raise NotImplementedError
+    def network(self, rail: Any, fabric: Any, namespace: str) -> dict[str, Any]:  # noqa: ARG002
+        """The operator's object that makes a rail's network, where an operator does.
 
-
-def network_spec(
-    rail: Addresses, fabric: RailedFabric, chained: list[dict[str, Any]]
-) -> dict[str, Any]:
-    """What every operator's network says: where it is made, its addresses, plugins after it."""
-    spec: dict[str, Any] = {"networkNamespace": str(fabric.networks_namespace)}
-    spec |= cni.meta_plugins(chained)
-    if addresses := cni.ipam(rail, fabric):
-        spec["ipam"] = json.dumps(addresses, sort_keys=True)
-    return spec
-
-
-def mellanox(rail: Addresses, kind: str, spec: dict[str, Any]) -> dict[str, Any]:
-    """A network object of NVIDIA's operator."""
-    return {
-        "apiVersion": API_VERSION,
-        "kind": kind,
-        "metadata": {"name": rail.name},
-        "spec": spec,
-    }
+        Raises:
+            TypeError: in this mode the stack writes it.
+        """
+        raise TypeError(f"networks of mode {fabric.mode!r} are the stack's, {rail.name!r} too")

@@ -1,6 +1,6 @@
-"""Rails that an operator makes: address pools, and one network object a rail.
+"""What operators make of rails: address pools, and one network object a rail where one makes them.
 
-The networks are in a namespace of their own, since each object makes one network in one namespace;
+Such networks are in a namespace of their own, since each object makes one network in one namespace;
 pods of every training namespace name them with it.
 """
 
@@ -15,6 +15,7 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 
 from components.controllers import charts
+from components.fabric.fleet import node_selector
 from railhead.catalog.machines import MACHINES
 from railhead.fabric.mode import NETWORKS_NAMESPACE
 from railhead.fabric.railed import Addresses, NvIpam, RailedFabric
@@ -27,8 +28,8 @@ IPAM_API_VERSION = "nv-ipam.nvidia.com/v1alpha1"
 class RailsArgs:
     """Arguments of :class:`Rails`.
 
-    ``operator_namespace`` is where nv-ipam looks for pools, ``networks`` the object that makes each
-    rail's network: API version, kind, metadata and spec.
+    ``operator_namespace`` is where nv-ipam looks for pools, ``networks`` rail -> the object that
+    makes its network, API version, kind, metadata and spec; none where the stack writes them.
     """
 
     cluster: Cluster
@@ -44,30 +45,43 @@ def pods_per_node(cluster: Cluster) -> int:
     return cluster.fabric.pods_at_once(most)
 
 
-def address_pool(rail: Addresses, fabric: RailedFabric, pods: int) -> tuple[str, dict[str, Any]]:
-    """(kind, spec) of a rail's pool for nv-ipam; each node gets room for ``pods`` pods.
+def address_pool(
+    rail: Addresses, fabric: RailedFabric, pods: int, nodes: Mapping[str, Any]
+) -> tuple[str, dict[str, Any]]:
+    """(kind, spec) of a rail's pool for nv-ipam; each of ``nodes`` gets room for ``pods`` pods.
+
+    Without a selector every node of the cluster gets a block, by sorted name, and GPU nodes may
+    find none left (nvidia-k8s-ipam v0.4.0, pkg/ipam-controller/controllers/ippool).
 
     Raises:
         ValueError: the rail has no subnet, or another ipam hands its addresses out.
     """
     if rail.subnet is None or not isinstance(fabric.ipam, NvIpam):
         raise ValueError(f"rail {rail.name!r} takes no address of nv-ipam")
-    each = fabric.ipam.per_node or pods
+    spec: dict[str, Any] = {"nodeSelector": dict(nodes)}
     if fabric.ipam.pool == "prefix":
-        bits = ipaddress.ip_network(rail.subnet).max_prefixlen
-        return "CIDRPool", {
+        network = ipaddress.ip_network(rail.subnet)
+        fixed = [
+            {"nodeName": node, "prefix": prefix, "gateway": str(ipaddress.ip_network(prefix)[1])}
+            for node, prefix in rail.node_prefixes.items()
+        ]
+        return "CIDRPool", spec | {
             "cidr": rail.subnet,
-            # The part's own network address, its gateway and its broadcast address are no pod's.
-            "perNodeNetworkPrefix": bits - (each + 2).bit_length(),
+            "perNodeNetworkPrefix": fabric.ipam.prefix_length(network, pods),
             "gatewayIndex": 1,
             # All of the rail's other nodes are behind the node's own gateway on it.
             "routes": [{"dst": rail.subnet}],
+            **({"staticAllocations": fixed} if fixed else {}),
         }
-    exclusions = _outside(rail)
-    spec: dict[str, Any] = {"exclusions": exclusions} if exclusions else {}
+    each = fabric.ipam.addresses(pods)
+    if exclusions := _outside(rail):
+        spec["exclusions"] = exclusions
     if rail.gateway is not None:
-        # The gateway lies in one of the blocks, whose node must have room all the same.
-        spec |= {"gateway": rail.gateway, "routes": [{"dst": rail.subnet}]}
+        # No route: the pool's own subnet is on the wire, and by the gateway every packet of the
+        # rail would go to the router and back (netlink prepends it to the connected route). What
+        # leaves the subnet finds the gateway in the table that `sbr` makes. It lies in one of the
+        # blocks, whose node must have room all the same.
+        spec["gateway"] = rail.gateway
         each += 1
     return "IPPool", spec | {"subnet": rail.subnet, "perNodeBlockSize": each}
 
@@ -89,16 +103,20 @@ class Rails(pulumi.ComponentResource):
     ) -> None:
         super().__init__("railhead:index:Rails", name, None, opts)
         fabric = args.fabric
-        namespace = charts.namespace(
-            f"{name}-namespace",
-            NETWORKS_NAMESPACE,
-            pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
-        )
+        namespaces = [
+            charts.namespace(
+                f"{name}-namespace",
+                NETWORKS_NAMESPACE,
+                pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
+            )
+            for _ in range(1 if args.networks else 0)
+        ]
         pods = pods_per_node(args.cluster)
+        nodes = node_selector(args.cluster)
         for rail in fabric.lanes:
-            before: list[pulumi.Resource] = [*args.after, namespace]
+            before: list[pulumi.Resource] = [*args.after, *namespaces]
             if rail.subnet is not None and isinstance(fabric.ipam, NvIpam):
-                kind, spec = address_pool(rail, fabric, pods)
+                kind, spec = address_pool(rail, fabric, pods, nodes)
                 before.append(
                     kubernetes.apiextensions.CustomResource(
                         f"{name}-pool-{rail.name}",
@@ -109,6 +127,8 @@ class Rails(pulumi.ComponentResource):
                         opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
                     )
                 )
+            if rail.name not in args.networks:
+                continue
             made = args.networks[rail.name]
             kubernetes.apiextensions.CustomResource(
                 f"{name}-{rail.name}",

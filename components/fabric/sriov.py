@@ -11,7 +11,7 @@ import pulumi_kubernetes as kubernetes
 
 from components.fabric.fleet import LABEL_MOFED_WAIT, patience
 from components.fabric.objects import FabricArgs
-from components.fabric.railed import RailedObjects, network_spec
+from components.fabric.railed import RailedObjects
 from railhead.catalog.versions import Controller
 from railhead.fabric.railed import DEVICE_PREFIX, NicRail
 from railhead.fabric.sriov import SriovFabric
@@ -33,13 +33,19 @@ class SriovArgs:
 
 
 def operator_config(fabric: SriovFabric) -> dict[str, Any]:
-    """SriovOperatorConfig: no webhooks of its own, and no drain of a node that trains."""
+    """SriovOperatorConfig: no webhooks of its own, and a node is drained before it changes.
+
+    With drain disabled `handleDrain` returns at once, and a pool's maxUnavailable is never asked
+    (sriov-network-operator, pkg/daemon/daemon.go, v1.6.0 and network-operator-v26.4).
+    """
     return {
         "enableInjector": False,
         "enableOperatorWebhook": False,
         "disableDrain": not fabric.sriov.drain,
         "configurationMode": "daemon",
         "logLevel": 2,
+        # Its plugin writes firmware, which fails under the kernel's lockdown (Secure Boot).
+        **({} if fabric.sriov.firmware else {"disablePlugins": ["mellanox"]}),
         **(
             {"configDaemonNodeSelector": _drivers_loaded(fabric)} if _drivers_loaded(fabric) else {}
         ),
@@ -53,11 +59,15 @@ def _drivers_loaded(fabric: SriovFabric) -> dict[str, str]:
 
 
 def pool_config(pool: Pool, fabric: SriovFabric) -> dict[str, Any]:
-    """SriovNetworkPoolConfig: how many nodes change at once, and whose RDMA devices are."""
+    """SriovNetworkPoolConfig: how many nodes change at once.
+
+    No rdmaMode: with it the operator wants ``ib_core.netns_mode`` on the kernel's command line and
+    reboots every node; upstream's kargs.sh cannot add it on Ubuntu, and the reboots never end
+    (pkg/plugins/generic, syncDesiredKernelArgs; sriov-network-operator #959).
+    """
     return {
         "nodeSelector": {"matchLabels": dict(pool.node_selector)},
         "maxUnavailable": fabric.sriov.max_unavailable,
-        "rdmaMode": fabric.sriov.rdma_mode,
     }
 
 
@@ -73,6 +83,8 @@ def node_policy(pool: Pool, rail: NicRail, fabric: SriovFabric) -> dict[str, Any
         "isRdma": True,
         "linkType": fabric.link_type,
     }
+    if fabric.sriov.externally_managed:
+        spec["externallyManaged"] = True
     if fabric.link_type == "eth" and fabric.node_mtu:
         spec["mtu"] = fabric.node_mtu
     return spec
@@ -139,16 +151,13 @@ class Sriov(pulumi.ComponentResource):
 class SriovObjects(RailedObjects):
     """Virtual functions on nodes, then a network a rail over them."""
 
-    def values(self, fabric: SriovFabric, operator: Controller) -> Mapping[str, Any]:
+    def values(self, fabric: SriovFabric, operator: Controller) -> Mapping[str, Any]:  # noqa: ARG002
         """The SR-IOV operator, with the stack's own configuration in place of the chart's."""
         own: dict[str, Any] = {
             "operator": {"resourcePrefix": DEVICE_PREFIX},
             # The stack writes it, so that what it says and when it goes are the stack's.
             "sriovOperatorConfig": {"deploy": False},
         }
-        if fabric.sriov.rdma_mode == "exclusive":
-            # Without it no RDMA device follows its interface.
-            own["images"] = {"rdmaCni": operator.operands["rdma-cni"].reference}
         return {"sriovNetworkOperator": {"enabled": True}, "sriov-network-operator": own}
 
     def devices(
@@ -165,21 +174,3 @@ class SriovObjects(RailedObjects):
             return []
         wanted = SriovArgs(cluster=args.cluster, fabric=fabric, namespace=namespace, after=after)
         return [Sriov(f"{name}-sriov", wanted, opts=opts)]
-
-    def chained(
-        self, rail: NicRail, fabric: SriovFabric, *, shared_wire: bool
-    ) -> list[dict[str, Any]]:
-        """The RDMA device follows its interface into the pod, and leaves the node's sight."""
-        rdma = [{"type": "rdma"}] if fabric.sriov.rdma_mode == "exclusive" else []
-        return [*super().chained(rail, fabric, shared_wire=shared_wire), *rdma]
-
-    def network(self, rail: NicRail, fabric: SriovFabric, namespace: str) -> dict[str, Any]:
-        """SriovNetwork or SriovIBNetwork, which are the operator's own namespace's."""
-        chained = self.chained(rail, fabric, shared_wire=len(fabric.rails) > 1)
-        own = {"resourceName": rail.short_resource, "linkState": "enable"}
-        return {
-            "apiVersion": API_VERSION,
-            "kind": fabric.network_kind,
-            "metadata": {"name": rail.name, "namespace": namespace},
-            "spec": network_spec(rail, fabric, chained) | own,
-        }

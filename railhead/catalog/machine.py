@@ -110,6 +110,7 @@ class Machine:
             plain ethernet.
         nvlink_domain: how many GPUs one NVLink domain has; more than ``gpus`` spans machines.
         limits: what matters for where and how it can be had, one sentence each.
+        rail_mtu: of the provider's own fabric interfaces in bytes; None where the site sets it.
         published: results of nccl-tests that others measured on it.
         gke: what a node pool of GKE needs for it; None where GKE has it not.
         sources: field name -> where its figure was read, or why there is none.
@@ -132,6 +133,7 @@ class Machine:
     fabrics: frozenset[str]
     nvlink_domain: int
     limits: tuple[str, ...] = ()
+    rail_mtu: int | None = None
     published: tuple[Measurement, ...] = ()
     gke: GkeMachine | None = None
     sources: Mapping[str, str]

@@ -239,6 +239,11 @@ class BaseFabric(Model):
         return None
 
     @property
+    def rdma_netns(self) -> str | None:
+        """What RDMA devices of its nodes must be to network namespaces, ``shared`` or not."""
+        return None
+
+    @property
     def networks_namespace(self) -> str | None:
         """Where an operator makes the networks; None where each training namespace has its own."""
         return None

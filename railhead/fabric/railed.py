@@ -22,7 +22,6 @@ from railhead.catalog.machine import Machine
 from railhead.catalog.parts import Capability, DeviceResource
 from railhead.fabric.kinds import FABRICS
 from railhead.fabric.mode import (
-    NETWORKS_NAMESPACE,
     BaseFabric,
     Hca,
     NicOperator,
@@ -33,6 +32,10 @@ from railhead.fabric.site import Check, Network, Problem, Site, SitePool
 
 ShortResource = Annotated[
     str, matching(r"^[a-z0-9_]+$", "a resource's name without prefix, such as 'rail_0'")
+]
+NodeName = Annotated[
+    str,
+    matching(r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", "a node's name, such as 'gpu-12'", longest=253),
 ]
 Mtu = Annotated[int, Field(strict=True, ge=576, le=9216)]
 # What the SR-IOV device plugin puts before the resources that policies name.
@@ -56,8 +59,10 @@ class Addresses(Model):
     """A rail's name and the addresses that pods get on it.
 
     ``range_start`` and ``range_end`` keep pods off the addresses that nodes use in ``subnet``.
-    ``gateway`` is the rail's router where rails are routed; the pods' routes on the rail then go by
-    it, from the rail's own address only.
+    ``gateway`` is the rail's router where rails are routed; what leaves the rail's subnet then goes
+    by it, from the rail's own address only. ``node_prefixes`` is node -> its part of the subnet,
+    with nv-ipam's pool ``prefix``, where the switches' ports have these already; a node that is not
+    listed gets a part that is free.
     """
 
     name: Name
@@ -65,6 +70,7 @@ class Addresses(Model):
     range_start: IpAddress | None = None
     range_end: IpAddress | None = None
     gateway: IpAddress | None = None
+    node_prefixes: dict[NodeName, IpNetwork] = Field(default_factory=dict)
 
     @property
     def interfaces(self) -> tuple[str, ...]:
@@ -124,12 +130,21 @@ class NvIpam(Model):
 
     ``pool`` is ``block`` for rails that are one broadcast domain (IPPool), ``prefix`` for rails
     that are routed, with a subnet a node (CIDRPool). ``per_node`` is how many addresses a node
-    gets; None takes what the pods of one node can use at once.
+    gets; None takes twice what its pods can use at once, since those of a new gang may come before
+    those of the last have given theirs back.
     """
 
     kind: Literal["nv-ipam"]
     pool: Literal["block", "prefix"] = "block"
     per_node: Positive | None = None
+
+    def addresses(self, pods: int) -> int:
+        """How many pods' addresses a node gets that runs ``pods`` at once."""
+        return self.per_node or 2 * pods
+
+    def prefix_length(self, network: Network, pods: int) -> int:
+        """Of a node's part of a rail: a power of two, less network, gateway and broadcast."""
+        return network.max_prefixlen - (self.addresses(pods) + 2).bit_length()
 
 
 Ipam = Annotated[HostLocalIpam | NvIpam, Field(discriminator="kind")]
@@ -194,11 +209,6 @@ class RailedFabric(BaseFabric):
         return self.network_operator
 
     @property
-    def networks_namespace(self) -> str | None:
-        """Where an operator makes the networks; None where each training namespace has its own."""
-        return NETWORKS_NAMESPACE if self.network_operator is not None else None
-
-    @property
     def node_mtu(self) -> int | None:
         """MTU of the rails in bytes: the stack's, or what the fabric's row says."""
         return self.mtu or FABRICS[self.kind].mtu
@@ -244,7 +254,15 @@ class RailedFabric(BaseFabric):
 
     def checks(self) -> tuple[Check, ...]:
         """What can be wrong with rails and addresses."""
-        return (self._rails, self._addresses, self._blocks, self._overlaps, self._bootstrap)
+        return (
+            self._rails,
+            self._addresses,
+            self._blocks,
+            self._parts,
+            self._overlaps,
+            self._bootstrap,
+            self._frames,
+        )
 
     def _rails(self, site: Site) -> Iterator[Problem]:
         """Each rail is a NIC of its own, and has somebody who hands its addresses out."""
@@ -280,10 +298,10 @@ class RailedFabric(BaseFabric):
         have = max(high - low + 1, 0)
         if not isinstance(self.ipam, NvIpam):
             return have, pods
-        each = self.ipam.per_node or pods
+        each = self.ipam.addresses(pods)
         if self.ipam.pool == "prefix":
-            # A power of two, with the part's own network address, gateway and broadcast address.
-            return network.num_addresses, 1 << (each + 2).bit_length()
+            length = self.ipam.prefix_length(network, pods)
+            return network.num_addresses, 1 << (network.max_prefixlen - length)
         return have, each + (1 if rail.gateway else 0)
 
     def _addresses(self, site: Site) -> Iterator[Problem]:
@@ -338,6 +356,42 @@ class RailedFabric(BaseFabric):
                 yield (
                     f"{path}.gateway",
                     "cannot be with pool 'prefix': each part has its own, its first",
+                )
+
+    def _parts(self, site: Site) -> Iterator[Problem]:
+        """Nodes' own parts of a rail are as nv-ipam would cut them."""
+        for index, rail in enumerate(self.lanes):
+            path = f"fabric.rails[{index}].node_prefixes"
+            if not rail.node_prefixes or rail.subnet is None:
+                continue
+            if not isinstance(self.ipam, NvIpam) or self.ipam.pool != "prefix":
+                yield path, "needs ipam {kind: nv-ipam, pool: prefix}: else nodes have no parts"
+                continue
+            subnet, taken = ipaddress.ip_network(rail.subnet), dict[Network, str]()
+            length = self.ipam.prefix_length(subnet, self.pods_at_once(site.most_gpus))
+            for node, text in rail.node_prefixes.items():
+                part = ipaddress.ip_network(text)
+                if part.version != subnet.version or not subnet.supernet_of(part):  # type: ignore[arg-type]
+                    yield f"{path}.{node}", f"{text!r} is not in subnet {rail.subnet!r}"
+                elif part.prefixlen != length:
+                    yield (
+                        f"{path}.{node}",
+                        f"{text!r} is not a /{length}, which is what a node gets; "
+                        "fabric.ipam.per_node says how large that is",
+                    )
+                elif part in taken:
+                    yield f"{path}.{node}", f"{text!r} is {taken[part]!r}'s already"
+                taken[part] = node
+
+    def _frames(self, site: Site) -> Iterator[Problem]:
+        """No larger frames than a provider's own interfaces take."""
+        for pool in site.pools:
+            most = pool.machine.rail_mtu
+            if most is not None and (self.node_mtu or 0) > most:
+                yield (
+                    "fabric.mtu",
+                    f"{self.node_mtu} is more than the {most} of the interfaces of "
+                    f"{pool.machine.name!r} (pools[{pool.index}]); say {most}",
                 )
 
     def _overlaps(self, site: Site) -> Iterator[Problem]:
@@ -411,6 +465,11 @@ class SharedDevices(RailedFabric):
     def device_names(self, device: DeviceResource) -> tuple[str, ...]:  # noqa: ARG002 - the one
         """The plugin's one resource."""
         return (self.resource,)
+
+    @property
+    def rdma_netns(self) -> str | None:
+        """Pods see the node's own devices, which only shared namespaces show them."""
+        return "shared"
 
     def per_node(self, device: DeviceResource, machine: Machine) -> int:  # noqa: ARG002
         """As many shares as the stack says."""

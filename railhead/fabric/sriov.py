@@ -10,7 +10,6 @@ from pydantic import Field
 from railhead.base.fields import Model, Positive
 from railhead.catalog.machine import Machine
 from railhead.catalog.parts import DeviceResource
-from railhead.fabric.mode import NETWORKS_NAMESPACE
 from railhead.fabric.railed import RailDevices
 from railhead.fabric.site import Check, Problem, Site
 
@@ -18,30 +17,36 @@ from railhead.fabric.site import Check, Problem, Site
 class SriovConfig(Model):
     """How the SR-IOV operator prepares nodes.
 
-    ``vfs`` is the number of virtual functions a NIC. ``drain``: whether the operator drains a node
-    to change it; a training fleet is not drained by surprise, so nodes are changed before jobs
-    come. ``max_unavailable`` is how many nodes it may change at once.
+    ``vfs`` is the number of virtual functions a NIC. ``rdma_mode`` is whose the nodes' RDMA devices
+    are, as the nodes' image sets it (``options ib_core netns_mode=0`` in /etc/modprobe.d/
+    ib_core.conf is ``exclusive``); the node gate proves it, and the operator is not asked to set
+    it, since it would reboot every node. ``drain``: whether the operator drains a node before it
+    changes or reboots it, ``max_unavailable`` of them at once; without it all of a pool change at
+    once, below whatever runs there. ``firmware``: whether the operator sets SR-IOV in the NICs'
+    firmware, which Secure Boot forbids; without it the firmware has as many functions already.
+    ``externally_managed``: the functions are there, and the operator only hands them out.
     """
 
     vfs: Annotated[int, Field(strict=True, ge=1, le=127)] = 1
     rdma_mode: Literal["exclusive", "shared"] = "exclusive"
-    drain: bool = False
+    drain: bool = True
     max_unavailable: Positive = 1
+    firmware: bool = True
+    externally_managed: bool = False
 
 
 class SriovFabric(RailDevices):
     """A virtual function of each rail's NIC in every pod."""
 
-    #: What the operator calls the ports, and the kind of its network objects.
+    #: What the operator calls the ports.
     link_type: ClassVar[Literal["eth", "ib"]]
-    network_kind: ClassVar[str]
 
     sriov: SriovConfig = SriovConfig()
 
     @property
-    def networks_namespace(self) -> str | None:
-        """The operator makes the networks, whoever installed it."""
-        return NETWORKS_NAMESPACE
+    def rdma_netns(self) -> str | None:
+        """What the stack says of the nodes' image."""
+        return self.sriov.rdma_mode
 
     def per_node(self, device: DeviceResource, machine: Machine) -> int:  # noqa: ARG002
         """One for each virtual function."""

@@ -18,15 +18,21 @@ from components.queueing.queues import cluster_queue_spec
 from components.runtimes import device_requests, pod_template
 from railhead.base.errors import InputError
 from railhead.catalog.machines import MACHINES
-from railhead.catalog.versions import COMBINATIONS, NETWORK_OPERATOR
+from railhead.catalog.versions import COMBINATIONS
 from railhead.config import Cluster, parse
 from railhead.fabric.kinds import FABRICS
 from railhead.fabric.modes.sriov_roce import SriovRoceFabric
 from railhead.fabric.plugin import NodePlugin
 from railhead.fabric.railed import RailedFabric
+from railhead.fabric.sriov import SriovFabric
 from railhead.resolve.wiring import wiring
-from tests.components.fabrics import cluster, every
+from tests.components.fabrics import cluster, every, recorded
 
+NODES = {
+    "nodeSelectorTerms": [
+        {"matchExpressions": [{"key": "railhead.dev/pool", "operator": "In", "values": ["gpu"]}]}
+    ]
+}
 PLUGINS = [row.plugin for row in FABRICS.values() if row.plugin]
 
 
@@ -99,15 +105,47 @@ class TestDrivers:
             "network.nvidia.com/operator.mofed.wait": "false",
         }
         assert made["mtu"] == 9000
-        assert sriov.operator_config(of.fabric)["disableDrain"] is True
+
+    def test_no_node_is_rebooted_or_changed_below_what_runs_there(self) -> None:
+        """rdmaMode is a reboot of every node at once where drain is off, on Ubuntu for ever."""
+        for identity in ("sriov-roce-roce-existing", "sriov-ib-infiniband-existing"):
+            of = stack(identity)
+            assert isinstance(of.fabric, SriovFabric)
+            assert sriov.operator_config(of.fabric)["disableDrain"] is False
+            made = sriov.pool_config(of.pools[0], of.fabric)
+            assert set(made) == {"nodeSelector", "maxUnavailable"}
+
+    def test_functions_that_are_there_and_firmware_that_is_locked(self) -> None:
+        spoilt = raw("sriov-roce-roce-existing")
+        of = parse(spoilt, where="a case")
+        assert isinstance(of.fabric, SriovRoceFabric)
+        rail = of.fabric.rails[0]
+        assert "disablePlugins" not in sriov.operator_config(of.fabric)
+        assert "externallyManaged" not in sriov.node_policy(of.pools[0], rail, of.fabric)
+        spoilt["fabric"]["sriov"] |= {"firmware": False, "externally_managed": True}
+        of = parse(spoilt, where="a case")
+        assert isinstance(of.fabric, SriovRoceFabric)
+        assert sriov.operator_config(of.fabric)["disablePlugins"] == ["mellanox"]
+        assert sriov.node_policy(of.pools[0], rail, of.fabric)["externallyManaged"] is True
+
+    def test_no_step_waits_for_every_node(self) -> None:
+        """Three dead nodes of a thousand: `ready` never comes, and Helm waits for all but one."""
+        for identity in ("sriov-roce-roce-existing", "dranet-roce-existing"):
+            recording = recorded(next(case for case in every() if case.id == identity))
+            for made in recording.kind("Release"):
+                if made.inputs["name"] in ("network-operator", "gpu-operator", "dranet"):
+                    assert made.inputs["skipAwait"] is True
+            for made in recording.kind("NicClusterPolicy"):
+                waits = made.inputs["metadata"]["annotations"]["pulumi.com/waitFor"]
+                assert waits == "jsonpath={.status.state}"
 
     def test_patience_grows_with_the_fleet(self) -> None:
         small = raw("sriov-roce-roce-existing")
         large = raw("sriov-roce-roce-existing")
-        large["pools"][0]["nodes"] = 256
+        large["pools"][0]["nodes"] = 255
         small_s, large_s = (patience(parse(r, where="x")) for r in (small, large))
         assert small_s == BASE_SECONDS + 2 * SECONDS_PER_NODE
-        assert large_s - small_s == 254 * SECONDS_PER_NODE
+        assert large_s - small_s == 253 * SECONDS_PER_NODE
 
     @pytest.mark.parametrize(
         "identity", [c.id for c in every() if c.platform == "existing" and not c.variant]
@@ -167,15 +205,60 @@ class TestRails:
     def test_a_block_for_each_node_holds_its_pods(self) -> None:
         of = stack("sriov-roce-roce-existing")
         assert isinstance(of.fabric, SriovRoceFabric)
-        kind, spec = rails.address_pool(of.fabric.rails[1], of.fabric, 8)
-        assert (kind, spec) == ("IPPool", {"subnet": "192.168.16.0/20", "perNodeBlockSize": 8})
+        kind, spec = rails.address_pool(of.fabric.rails[1], of.fabric, 8, NODES)
+        # Twice the pods: a new gang's may come before the last one's have gone.
+        assert (kind, spec) == (
+            "IPPool",
+            {"subnet": "192.168.16.0/20", "perNodeBlockSize": 16, "nodeSelector": NODES},
+        )
+
+    def test_pools_are_cut_for_the_pools_nodes_and_no_others(self) -> None:
+        recording = recorded(next(c for c in every() if c.id == "sriov-roce-roce-existing"))
+        (made,) = recording.kind("IPPool")[:1]
+        assert made.inputs["spec"]["nodeSelector"] == NODES
+
+    def test_what_stays_on_a_rail_does_not_go_by_its_router(self) -> None:
+        of = stack("sriov-roce-roce-existing-routed")
+        assert isinstance(of.fabric, SriovRoceFabric)
+        _, spec = rails.address_pool(of.fabric.rails[0], of.fabric, 8, NODES)
+        assert spec["gateway"] == "192.168.0.1"
+        assert spec["perNodeBlockSize"] == 17
+        assert "routes" not in spec
+
+    def test_a_nodes_part_is_the_one_that_its_switch_port_has(self) -> None:
+        spoilt = raw("sriov-roce-roce-existing-prefix")
+        spoilt["fabric"]["rails"][0]["node_prefixes"] = {"gpu-7": "192.168.4.0/28"}
+        of = parse(spoilt, where="a case")
+        assert isinstance(of.fabric, SriovRoceFabric)
+        _, spec = rails.address_pool(of.fabric.rails[0], of.fabric, 8, NODES)
+        assert spec["staticAllocations"] == [
+            {"nodeName": "gpu-7", "prefix": "192.168.4.0/28", "gateway": "192.168.4.1"}
+        ]
+
+    @pytest.mark.parametrize(
+        ("variant", "prefixes", "words"),
+        [
+            ("", {"gpu-7": "192.168.4.0/28"}, "pool: prefix"),
+            ("-prefix", {"gpu-7": "10.1.0.0/28"}, "is not in subnet"),
+            ("-prefix", {"gpu-7": "192.168.4.0/27"}, "is not a /28"),
+            ("-prefix", {"a": "192.168.4.0/28", "b": "192.168.4.0/28"}, "is 'a''s already"),
+        ],
+    )
+    def test_a_part_that_cannot_be_is_refused(
+        self, variant: str, prefixes: dict[str, str], words: str
+    ) -> None:
+        spoilt = raw(f"sriov-roce-roce-existing{variant}")
+        spoilt["fabric"]["rails"][0]["node_prefixes"] = prefixes
+        with pytest.raises(InputError) as refused:
+            parse(spoilt, where="a case")
+        assert words in str(refused.value)
 
     def test_the_nodes_own_addresses_are_kept_at_the_end(self) -> None:
         spoilt = raw("sriov-roce-roce-existing")
         spoilt["fabric"]["rails"][0]["range_end"] = "192.168.15.199"
         of = parse(spoilt, where="a case")
         assert isinstance(of.fabric, SriovRoceFabric)
-        _, spec = rails.address_pool(of.fabric.rails[0], of.fabric, 8)
+        _, spec = rails.address_pool(of.fabric.rails[0], of.fabric, 8, NODES)
         assert spec["exclusions"] == [{"startIP": "192.168.15.200", "endIP": "192.168.15.254"}]
 
     @pytest.mark.parametrize(("pods", "prefix"), [(1, 30), (5, 29), (6, 28), (13, 28), (14, 27)])
@@ -184,7 +267,7 @@ class TestRails:
         spoilt["fabric"]["ipam"]["per_node"] = pods
         of = parse(spoilt, where="a case")
         assert isinstance(of.fabric, SriovRoceFabric)
-        kind, spec = rails.address_pool(of.fabric.rails[0], of.fabric, 8)
+        kind, spec = rails.address_pool(of.fabric.rails[0], of.fabric, 8, NODES)
         assert kind == "CIDRPool"
         assert spec["perNodeNetworkPrefix"] == prefix
         # Its own address, its gateway and its broadcast address are no pod's.
@@ -209,21 +292,28 @@ class TestRails:
         chained = meta_plugins(flat)
         assert [p["type"] for p in json.loads(f"[{chained}]")] == ["tuning", "rdma"]
 
-    @pytest.mark.parametrize(("variant", "there"), [("", True), ("-shared", False)])
-    def test_the_plugin_that_moves_rdma_devices_is_on_nodes_where_it_is_chained(
-        self, variant: str, there: bool
-    ) -> None:
-        of = stack(f"sriov-roce-roce-existing{variant}")
-        assert isinstance(of.fabric, SriovRoceFabric)
-        values = network_operator.values(of, railed(of).values(of.fabric, NETWORK_OPERATOR))
-        assert ("images" in values["sriov-network-operator"]) is there
+    @pytest.mark.parametrize("isolated", [True, False])
+    def test_infiniband_functions_are_isolated_by_their_own_plugin(self, isolated: bool) -> None:
+        """rdma-cni dropped ib-sriov (#21), whose README forbids the two together."""
+        spoilt = raw("sriov-ib-infiniband-existing")
+        if not isolated:
+            spoilt["fabric"]["sriov"] = {"rdma_mode": "shared"}
+        of = parse(spoilt, where="a case")
+        found = objects_of(of.fabric).attachments(of)
+        assert set(found) == {f"rail-{i}" for i in range(8)}
+        for index, one in enumerate(found.values()):
+            assert one["annotations"] == {
+                "k8s.v1.cni.cncf.io/resourceName": f"nvidia.com/rail_{index}"
+            }
+            assert one["config"]["type"] == "ib-sriov"
+            assert one["config"].get("rdmaIsolation", False) is isolated
+            assert "plugins" not in one["config"]
 
     def test_shared_rdma_namespaces_move_no_rdma_device(self) -> None:
         of = stack("sriov-roce-roce-existing-shared")
         assert isinstance(of.fabric, SriovRoceFabric)
         chained = meta_plugins(of)
         assert [p["type"] for p in json.loads(f"[{chained}]")] == ["tuning"]
-        assert sriov.pool_config(of.pools[0], of.fabric)["rdmaMode"] == "shared"
 
     @pytest.mark.parametrize(
         ("identity", "plugin"),
@@ -233,7 +323,7 @@ class TestRails:
             ("host-device-roce-existing-own-networks", "host-device"),
         ],
     )
-    def test_without_an_operator_the_stack_writes_the_networks(
+    def test_without_an_operator_they_are_the_same_networks(
         self, identity: str, plugin: str
     ) -> None:
         found = networks(stack(identity))
@@ -243,6 +333,24 @@ class TestRails:
             assert first["type"] == plugin
             assert first["ipam"]["type"] == "host-local"
             assert first.get("mtu") == (9000 if plugin == "macvlan" else None)
+
+    @pytest.mark.parametrize(
+        "identity",
+        ["rdma-shared-roce-existing", "host-device-roce-existing", "ipoib-infiniband-existing"],
+    )
+    def test_the_operators_networks_chain_nothing_so_the_stack_writes_its_own(
+        self, identity: str
+    ) -> None:
+        recording = recorded(next(case for case in every() if case.id == identity))
+        for kind in ("MacvlanNetwork", "HostDeviceNetwork", "IPoIBNetwork"):
+            assert not recording.kind(kind)
+        written = recording.kind("NetworkAttachmentDefinition")
+        assert len(written) == 8 * len(stack(identity).namespaces)
+        chained = [json.loads(one.inputs["spec"]["config"]).get("plugins", []) for one in written]
+        kept = {"type": "tuning"} if "ipoib" not in identity else None
+        for plugins in chained:
+            assert (kept is None) == (plugins == [])
+            assert kept is None or plugins[1]["type"] == "tuning"
 
     def test_the_labs_network_is_one_plugin(self) -> None:
         (configuration,) = networks(stack("rdma-shared-roce-lab")).values()

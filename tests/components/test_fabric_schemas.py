@@ -40,22 +40,7 @@ def errors(body: Mapping[str, Any], schemas: Mapping[tuple[str, str], Any]) -> l
 CASES = [case for case in every() if case.platform in ("lab", "existing")]
 
 
-# The networks of 26.4.1 have no metaPlugins (network-operator #3028 came after 26.7.0-rc.2).
-META_PLUGINS = (
-    "rdma-shared-roce-existing",
-    "host-device-infiniband-existing",
-    "host-device-roce-existing",
-)
-REFUSED = pytest.mark.xfail(strict=True, reason="metaPlugins is not in the pinned operator")
-
-
-@pytest.fixture(
-    params=[
-        pytest.param(case, marks=[REFUSED] if case.id in META_PLUGINS else []) for case in CASES
-    ],
-    ids=lambda c: c.id,
-    scope="module",
-)
+@pytest.fixture(params=CASES, ids=lambda c: c.id, scope="module")
 def recording(request: pytest.FixtureRequest) -> Recording:
     """A cloud's stacks make no object of these operators."""
     return recorded(request.param)

@@ -52,6 +52,7 @@ class Dranet(pulumi.ComponentResource):
                     {"tolerations": tolerations(args.cluster)},
                     pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
                     timeout=patience(args.cluster),
+                    wait=False,
                 )
             )
         if args.fabric.driver != "managed":

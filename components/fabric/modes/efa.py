@@ -63,6 +63,7 @@ class Efa(pulumi.ComponentResource):
             values(args.cluster, args.fabric, args.driver),
             pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
             timeout=patience(args.cluster),
+            wait=False,
         )
         self.register_outputs({"allocation": args.fabric.allocation})
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from components.fabric import cni
 from components.fabric.network_operator import image
-from components.fabric.railed import RailedObjects, mellanox, network_spec
+from components.fabric.railed import RailedObjects
 from railhead.catalog.versions import Controller
 from railhead.fabric.modes.host_device import HostDeviceFabric
 from railhead.fabric.railed import DEVICE_PREFIX, NicRail
@@ -48,17 +48,6 @@ class HostDeviceObjects(RailedObjects):
         if not fabric.resources:
             return {}
         return {cni.RESOURCE_ANNOTATION: f"{DEVICE_PREFIX}/{rail.short_resource}"}
-
-    def network(
-        self,
-        rail: NicRail,
-        fabric: HostDeviceFabric,
-        namespace: str,  # noqa: ARG002 - it has none
-    ) -> dict[str, Any]:
-        """The operator's HostDeviceNetwork."""
-        chained = self.chained(rail, fabric, shared_wire=len(fabric.rails) > 1)
-        spec = network_spec(rail, fabric, chained) | {"resourceName": rail.short_resource}
-        return mellanox(rail, "HostDeviceNetwork", spec)
 
 
 OBJECTS = HostDeviceObjects()

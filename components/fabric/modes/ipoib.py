@@ -7,7 +7,7 @@ from typing import Any
 
 from components.fabric import cni
 from components.fabric.network_operator import image
-from components.fabric.railed import RailedObjects, mellanox, network_spec
+from components.fabric.railed import RailedObjects
 from components.fabric.shared_devices import plugin_policy
 from railhead.catalog.versions import Controller
 from railhead.fabric.modes.ipoib import IpoibFabric
@@ -35,16 +35,6 @@ class IpoibObjects(RailedObjects):
     ) -> list[dict[str, Any]]:
         """Source routing alone."""
         return cni.source_routing(rail)
-
-    def network(
-        self,
-        rail: Rail,
-        fabric: IpoibFabric,
-        namespace: str,  # noqa: ARG002 - it has none
-    ) -> dict[str, Any]:
-        """The operator's IPoIBNetwork, which takes no plugins after it."""
-        spec = network_spec(rail, fabric, [])
-        return mellanox(rail, "IPoIBNetwork", spec | {"master": rail.master})
 
 
 OBJECTS = IpoibObjects()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from components.fabric.railed import RailedObjects, mellanox, network_spec
+from components.fabric.railed import RailedObjects
 from components.fabric.shared_devices import plugin_policy
 from railhead.catalog.versions import Controller
 from railhead.fabric.modes.rdma_shared import RdmaSharedFabric
@@ -23,18 +23,6 @@ class RdmaSharedObjects(RailedObjects):
         """Macvlan in bridge mode: pods of one node must reach each other on the rail as well."""
         mtu = {"mtu": fabric.node_mtu} if fabric.node_mtu else {}
         return {"type": "macvlan", "master": rail.master, "mode": "bridge", **mtu}
-
-    def network(
-        self,
-        rail: Rail,
-        fabric: RdmaSharedFabric,
-        namespace: str,  # noqa: ARG002 - it has none
-    ) -> dict[str, Any]:
-        """The operator's MacvlanNetwork."""
-        chained = self.chained(rail, fabric, shared_wire=len(fabric.rails) > 1)
-        plugin = self.plugin(rail, fabric)
-        del plugin["type"]
-        return mellanox(rail, "MacvlanNetwork", network_spec(rail, fabric, chained) | plugin)
 
 
 OBJECTS = RdmaSharedObjects()

@@ -1,5 +1,43 @@
-"""Virtual functions of Ethernet NICs: what the SR-IOV operator makes of nodes and networks."""
+"""Virtual functions of Ethernet NICs, and the SR-IOV operator's network a rail."""
 
-from components.fabric.sriov import SriovObjects
+from __future__ import annotations
 
-OBJECTS = SriovObjects()
+import json
+from typing import Any
+
+from components.fabric import cni
+from components.fabric.sriov import API_VERSION, SriovObjects
+from railhead.fabric.modes.sriov_roce import SriovRoceFabric
+from railhead.fabric.railed import FunctionRail
+
+
+class SriovRoceObjects(SriovObjects):
+    """Functions whose RDMA device follows the interface."""
+
+    def chained(
+        self, rail: FunctionRail, fabric: SriovRoceFabric, *, shared_wire: bool
+    ) -> list[dict[str, Any]]:
+        """The RDMA device follows its interface into the pod, and leaves the node's sight."""
+        rdma = [{"type": "rdma"}] if fabric.sriov.rdma_mode == "exclusive" else []
+        return [*super().chained(rail, fabric, shared_wire=shared_wire), *rdma]
+
+    def network(
+        self, rail: FunctionRail, fabric: SriovRoceFabric, namespace: str
+    ) -> dict[str, Any]:
+        """SriovNetwork, which is in the operator's own namespace."""
+        chained = self.chained(rail, fabric, shared_wire=len(fabric.rails) > 1)
+        return {
+            "apiVersion": API_VERSION,
+            "kind": "SriovNetwork",
+            "metadata": {"name": rail.name, "namespace": namespace},
+            "spec": {
+                "networkNamespace": str(fabric.networks_namespace),
+                "resourceName": rail.short_resource,
+                "linkState": "enable",
+                "ipam": json.dumps(cni.ipam(rail, fabric), sort_keys=True),
+                **cni.meta_plugins(chained),
+            },
+        }
+
+
+OBJECTS = SriovRoceObjects()

@@ -31,7 +31,6 @@ class SriovIbFabric(SriovFabric):
         source=f"{OPERATOR}SR-IOV InfiniBand network with RDMA",
     )
     link_type: ClassVar[Literal["eth", "ib"]] = "ib"
-    network_kind: ClassVar[str] = "SriovIBNetwork"
 
     mode: Literal["sriov-ib"]
     rails: tuple[NicRail, ...] = Field(min_length=1)

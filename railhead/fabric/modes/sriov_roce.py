@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from railhead.fabric.mode import Mode
+from railhead.fabric.mode import NETWORKS_NAMESPACE, Mode
 from railhead.fabric.railed import IPC_LOCK, OPERATOR, FunctionRail, Ipam, one_a_rail
 from railhead.fabric.sriov import SriovFabric
 
@@ -32,11 +32,15 @@ class SriovRoceFabric(SriovFabric):
         source=f"{OPERATOR}SR-IOV network with RDMA",
     )
     link_type: ClassVar[Literal["eth", "ib"]] = "eth"
-    network_kind: ClassVar[str] = "SriovNetwork"
 
     mode: Literal["sriov-roce"]
     rails: tuple[FunctionRail, ...] = Field(min_length=1)
     ipam: Ipam
+
+    @property
+    def networks_namespace(self) -> str | None:
+        """The SR-IOV operator makes the networks, whoever installed it."""
+        return NETWORKS_NAMESPACE
 
 
 CONFIG = SriovRoceFabric

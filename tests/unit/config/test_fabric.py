@@ -117,7 +117,7 @@ ONE: list[tuple[str, str, Any, str, str]] = [
         "fabric.rails[0].subnet",
         "192.168.0.0/28",
         "fabric.rails[0].subnet",
-        "14 addresses for pods on 2 nodes, which need 16: 8 a node",
+        "14 addresses for pods on 2 nodes, which need 32: 16 a node",
     ),
     (
         "sriov-roce",
@@ -145,7 +145,7 @@ ONE: list[tuple[str, str, Any, str, str]] = [
         "fabric.rails[0].range_end",
         "192.168.0.10",
         "fabric.rails[0].subnet",
-        "10 addresses for pods on 2 nodes, which need 16",
+        "10 addresses for pods on 2 nodes, which need 32",
     ),
     (
         "sriov-roce",
