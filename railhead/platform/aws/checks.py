@@ -160,6 +160,28 @@ def _network(cluster: AwsCluster) -> Iterator[Problem]:
             )
 
 
+def _addresses(cluster: AwsCluster) -> Iterator[Problem]:
+    network = cluster.platform.network
+    if not isinstance(network, NewNetwork):
+        return
+    block = ipaddress.ip_network(network.cidr)
+    if block.version != 4:
+        return
+    # An eighth of the network is each zone's.
+    room = (block.num_addresses // 8 - aws.ADDRESSES_RESERVED) // aws.ADDRESSES_A_NODE
+    for zone in network.availability_zones:
+        nodes = sum(pool.nodes for pool in cluster.pools if pool.availability_zone == zone)
+        # The controllers' nodes may all be in one zone while another is down.
+        if nodes and nodes + cluster.platform.system_pool.max_nodes > room:
+            yield (
+                "platform.network.cidr",
+                f"the subnet of {zone}, an eighth of {network.cidr}, has addresses for {room} "
+                f"nodes, and {nodes} of the pools and {cluster.platform.system_pool.max_nodes} of "
+                "the system pool may be there: take a wider block, up to /16, or a network of your "
+                "own",
+            )
+
+
 def _endpoint(cluster: AwsCluster) -> Iterator[Problem]:
     open_to = cluster.platform.endpoint.from_cidrs
     for path, _, text in knowing(open_to, "platform.endpoint.from_cidrs", str):
@@ -533,6 +555,7 @@ _CHECKS: tuple[Callable[[AwsCluster], Iterator[Problem]], ...] = (
     _purchase_zones,
     _control_plane,
     _network,
+    _addresses,
     _endpoint,
     _principals,
     _group,

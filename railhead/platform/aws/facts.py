@@ -207,6 +207,10 @@ EKS_REGISTRIES: Mapping[str, str] = MappingProxyType(
 # What nodes without a way out call: EKS user guide, private clusters. S3 holds ECR's layers.
 GATEWAY_ENDPOINTS = ("s3",)
 INTERFACE_ENDPOINTS = ("ec2", "ecr.api", "ecr.dkr", "eks", "eks-auth", "logs", "sts")
+# The VPC CNI with prefixes (its README, ENABLE_PREFIX_DELEGATION and WARM_PREFIX_TARGET): a node's
+# own address, sixteen for its pods, and sixteen at hand. A subnet's first four and last are AWS'.
+ADDRESSES_A_NODE = 33
+ADDRESSES_RESERVED = 5
 # VPC user guide: a VPC's and a subnet's IPv4 block.
 VPC_WIDEST, VPC_NARROWEST = 16, 28
 

@@ -335,6 +335,20 @@ MISTAKES: tuple[tuple[str, Edit, str], ...] = (
     ),
     (
         PROD,
+        put(PLATFORM, "network", "cidr", value="10.20.0.0/20"),
+        "platform.network.cidr: the subnet of us-east-2a, an eighth of 10.20.0.0/20, has addresses "
+        "for 15 nodes, and 16 of the pools and 6 of the system pool may be there: take a wider "
+        "block, up to /16, or a network of your own",
+    ),
+    (
+        PROD,
+        lambda raw: raw["pools"][0].update(nodes=243, purchase={"kind": "on-demand"}),
+        "platform.network.cidr: the subnet of us-east-2a, an eighth of 10.20.0.0/16, has addresses "
+        "for 248 nodes, and 243 of the pools and 6 of the system pool may be there: take a wider "
+        "block, up to /16, or a network of your own",
+    ),
+    (
+        PROD,
         put(PLATFORM, "network", "transit_gateway", "cidrs", value=["10.0.0.0/8"]),
         "platform.network.transit_gateway.cidrs[0]: '10.0.0.0/8' overlaps the VPC's own "
         "'10.20.0.0/16'; it could not be reached",
