@@ -21,6 +21,7 @@ import railhead
 from components.fabric.fleet import tolerations
 from railhead.gate.state import ANNOTATION, LABEL
 from railhead.model.cluster import Cluster, Pool
+from railhead.platform.registry import platform_of
 from railhead.resolve.gate import GATE_IMAGE, expectation, gated
 
 NAMESPACE = "railhead-gate"
@@ -280,9 +281,9 @@ def awaited(cluster: Cluster) -> dict[str, str]:
 
     The provider's own rule is a ready pod on every node (pulumi-kubernetes #2953), which one dead
     node of a thousand never has. Jobs go to nodes that have passed and to no other, so nothing
-    waits for the rest; in the lab, whose nodes are all there, `up` ends with nodes that have.
+    waits for the rest; where the platform's nodes are all there, `up` ends with nodes that have.
     """
-    if cluster.platform.kind == "lab":
+    if platform_of(cluster).waits_for_nodes:
         return {}
     return {"pulumi.com/waitFor": "jsonpath={.status.observedGeneration}"}
 

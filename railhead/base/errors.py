@@ -86,3 +86,9 @@ def did_you_mean(given: str, allowed: Iterable[str]) -> str:
     """``"; did you mean 'x'?"`` for a near miss, else an empty string."""
     near = difflib.get_close_matches(given, list(allowed), n=1, cutoff=0.6)
     return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def choices(given: str, allowed: Iterable[str], what: str = "there are") -> str:
+    """What was probably meant, else all that there is: ``"; there are: a, b"``."""
+    names = list(allowed)
+    return did_you_mean(given, names) or f"; {what}: {', '.join(names) or 'none'}"

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetJsonSchema
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError
 
-from railhead.base.errors import did_you_mean
+from railhead.base.errors import choices
 
 _LABEL = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
 _LABEL_KEY = re.compile(
@@ -50,9 +50,7 @@ def catalogue(rows: Any, what: str) -> Any:
 
     def check(value: str) -> str:
         if value not in rows:
-            near = did_you_mean(value, rows)
-            known = near or f"; there are: {', '.join(sorted(rows))}"
-            raise problem(f"{value!r} is not in the catalogue{what}{known}")
+            raise problem(f"{value!r} is not in the catalogue{what}{choices(value, sorted(rows))}")
         return value
 
     return _Validator(check, {"enum": sorted(rows)})

@@ -10,22 +10,20 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import (
     Annotated,
     Any,
-    Literal,
     NoReturn,
     ParamSpec,
     TypeVar,
-    Union,
     get_args,
     get_origin,
 )
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from railhead.base import shapes
 from railhead.base.fields import MalformedError
 
 Problem = tuple[str, str]
@@ -134,13 +132,13 @@ def _value(annotation: Any, adapter: TypeAdapter[Any] | None, raw: Any) -> Any:
     try:
         return (adapter or TypeAdapter(annotation)).validate_python(raw)
     except ValidationError:
-        return _parts(bare(annotation), raw)
+        return _parts(shapes.bare(annotation), raw)
 
 
 def _parts(annotation: Any, raw: Any) -> Any:
     """What is well-formed below a value that as a whole is not."""
-    if members := union(annotation):
-        annotation = member(members, raw)
+    if members := shapes.union(annotation):
+        annotation = shapes.member(members, raw) if isinstance(raw, Mapping) else None
     origin, arguments = get_origin(annotation), get_args(annotation)
     if isinstance(raw, Mapping) and isinstance(annotation, type):
         if issubclass(annotation, BaseModel):
@@ -150,35 +148,3 @@ def _parts(annotation: Any, raw: Any) -> Any:
     elif isinstance(raw, list) and origin is tuple:
         return tuple(_value(arguments[0], None, value) for value in raw)
     return _Malformed()
-
-
-def bare(annotation: Any) -> Any:
-    """An annotation without what is said beside the type, and without None."""
-    while get_origin(annotation) is Annotated:
-        annotation = get_args(annotation)[0]
-    members = [a for a in union(annotation) if a is not types.NoneType]
-    return bare(members[0]) if len(members) == 1 else annotation
-
-
-def union(annotation: Any) -> tuple[Any, ...]:
-    """The members of a union; none of anything else."""
-    return get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else ()
-
-
-def tags(model: Any) -> dict[str, tuple[Any, ...]]:
-    """The fields of a model that tell it from others of its union, each with its values."""
-    return {
-        name: get_args(field.annotation)
-        for name, field in getattr(model, "model_fields", {}).items()
-        if field.is_required() and get_origin(field.annotation) is Literal
-    }
-
-
-def member(members: Iterable[Any], raw: Any) -> Any:
-    """The member of a discriminated union that ``raw`` says it is; None where it says none."""
-    listed = [m for m in members if m is not types.NoneType]
-    shared = set.intersection(*(set(tags(m)) for m in listed))
-    for one in listed:
-        if isinstance(raw, Mapping) and any(raw.get(t) in tags(one)[t] for t in shared):
-            return one
-    return None

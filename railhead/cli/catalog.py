@@ -109,11 +109,11 @@ def _tables() -> dict[Kind, Mapping[str, Any]]:
 
 
 def _on(machines: Mapping[str, Any], platform: str) -> dict[str, Any]:
-    from railhead.base.errors import InputError, did_you_mean
+    from railhead.base.errors import InputError, choices
 
     known = sorted({p for machine in machines.values() for p in machine.platforms})
     if platform not in known:
-        listed = did_you_mean(platform, known) or f"; there are: {', '.join(known)}"
+        listed = choices(platform, known)
         raise InputError(f"--platform {platform!r} is not known{listed}", remedy="name one of them")
     return {name: row for name, row in machines.items() if platform in row.platforms}
 

@@ -147,7 +147,7 @@ def _file(stack: str) -> Path:
     Raises:
         NotFoundError: no such stack; lists those there are.
     """
-    from railhead.base.errors import NotFoundError, did_you_mean
+    from railhead.base.errors import NotFoundError, choices
 
     given = Path(stack)
     if given.is_file() or given.suffix in (".yaml", ".yml") or len(given.parts) > 1:
@@ -159,9 +159,8 @@ def _file(stack: str) -> Path:
     names = sorted(
         p.name.removeprefix("Pulumi.").removesuffix(".yaml") for p in folder.glob("Pulumi.*.yaml")
     )
-    listed = did_you_mean(stack, names) or f"; there are: {', '.join(names) or 'none'}"
     raise NotFoundError(
-        f"no stack {stack!r} in {folder}{listed}",
+        f"no stack {stack!r} in {folder}{choices(stack, names)}",
         remedy="name one of them, or a stack's file",
     )
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
-from railhead.base.errors import did_you_mean
+from railhead.base.errors import choices
 from railhead.base.sections import Problem, knowing, taken, told, twice
 from railhead.catalog.machines import MACHINES
 from railhead.config import served
@@ -19,19 +19,12 @@ from railhead.model.cluster import HOSTNAME_LEVEL, Cluster, Pool, RuntimeConfig
 from railhead.platform.registry import PLATFORMS
 
 
-def _unknown(value: str, known: Sequence[str], field: str) -> str | None:
-    if value in known:
-        return None
-    listed = did_you_mean(value, known) or f"; there are: {', '.join(known) or 'none'}"
-    return f"{value!r} is not one of {field}{listed}"
-
-
 def _reference(
     rows: Iterable[Any], path: str, field: str, known: Sequence[str], what: str
 ) -> Iterator[Problem]:
     for where, _, value in knowing(rows, path, attrgetter(field)):
-        if value is not None and (problem := _unknown(value, known, what)):
-            yield f"{where}.{field}", problem
+        if value is not None and value not in known:
+            yield f"{where}.{field}", f"{value!r} is not one of {what}{choices(value, known)}"
 
 
 def _names(rows: Iterable[Any]) -> list[str]:
@@ -42,8 +35,8 @@ def _queue_pools(cluster: Cluster) -> Iterator[Problem]:
     known = _names(cluster.pools)
     for path, _, pools in knowing(cluster.queues, "queues", lambda queue: queue.pools):
         for where, _, pool in knowing(pools, f"{path}.pools", str):
-            if problem := _unknown(pool, known, "pools"):
-                yield where, problem
+            if pool not in known:
+                yield where, f"{pool!r} is not one of pools{choices(pool, known)}"
 
 
 def _queued(cluster: Cluster) -> Iterator[Problem]:

@@ -16,6 +16,7 @@ import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from railhead.base.errors import InputError, did_you_mean
+from railhead.base.mistakes import shown, told_by_rule
 
 # JobSet names a pod `<name>-node-0-<index>-<5 characters>`, at most 63 (jobset_webhook.go).
 MAX_NAME = 45
@@ -180,11 +181,6 @@ EXPECTED = {
 }
 
 
-def _show(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
-
-
 class _Reader:
     """From YAML nodes to plain values, noting lines and mistakes on the way."""
 
@@ -282,42 +278,6 @@ def _compose(text: str, where: str) -> yaml.Node:
     return node
 
 
-def _path(location: Sequence[int | str]) -> str:
-    text = ""
-    for part in location:
-        if isinstance(part, int):
-            text += f"[{part}]"
-        elif part != "[key]":
-            text += f".{part}" if text else part
-    return text
-
-
-def _explain(error: Any, values: Any) -> str:
-    """One pydantic error in our words: the field, the value, what is allowed."""
-    path = _path(error["loc"])
-    field = str(error["loc"][0])
-    if error["type"] == "extra_forbidden":
-        fields = list(JobFile.model_fields)
-        return f"{path}: no such field{did_you_mean(path, fields)}; fields: {', '.join(fields)}"
-    if error["type"] == "missing":
-        return f"{path}: missing; allowed: {EXPECTED[field]}"
-    given = values
-    for part in error["loc"]:
-        inside = isinstance(given, dict) and part in given
-        if inside or (isinstance(given, tuple) and isinstance(part, int) and part < len(given)):
-            given = given[part]
-    if given is None and error["loc"][-1] != "[key]":
-        empty = ' (write "" for an empty text)' if field in ("env", "command") else ""
-        return f"{path}: no value{empty}; allowed: {EXPECTED[field]}"
-    if error["loc"][-1] == "[key]":
-        given = error["loc"][-2]
-    cause = (error.get("ctx") or {}).get("error")
-    if isinstance(cause, _AllowedError):
-        return f"{path}: {_show(given)} is not allowed; allowed: {cause}"
-    allowed = "text" if len(error["loc"]) > 1 else EXPECTED[field]
-    return f"{path}: {_show(given)} is not allowed; allowed: {allowed}"
-
-
 def _override(values: dict[str, Any], sets: Iterable[str], lines: dict[str, int]) -> list[Mistake]:
     """Apply ``field=value`` and ``env.NAME=value`` overrides; returns what is wrong with them.
 
@@ -369,9 +329,9 @@ def _read(text: str, *, where: str, sets: Iterable[str]) -> _Read:
         job = JobFile.model_validate(given)
     except ValidationError as error:
         for one in error.errors(include_url=False):
-            path = _path(one["loc"])
+            path, wrong = told_by_rule(JobFile, one, EXPECTED)
             bad_files = bad_files or path.startswith("files")
-            mistakes.append(Mistake(line=reader.lines.get(path, 0), text=_explain(one, given)))
+            mistakes.append(Mistake(line=reader.lines.get(path, 0), text=f"{path}: {wrong}"))
     files = () if bad_files else given.get("files", ())
     return _Read(job=job, files=files, lines=reader.lines, mistakes=mistakes)
 
@@ -464,7 +424,7 @@ def _payloads(read: _Read, path: Path) -> tuple[Payload, ...]:
         if problem:
             field = f"files[{index}]"
             line = read.lines.get(field, 0)
-            read.mistakes.append(Mistake(line=line, text=f"{field}: {_show(entry)}: {problem}"))
+            read.mistakes.append(Mistake(line=line, text=f"{field}: {shown(entry)}: {problem}"))
     if total > MAX_FILES_BYTES:
         read.mistakes.append(
             Mistake(

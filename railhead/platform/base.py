@@ -42,6 +42,8 @@ class Platform(Generic[C]):
         cluster: the model of its clusters.
         offers: what modes of fabrics may need (:class:`railhead.fabric.mode.Mode`, ``needs``).
         standing: whether nodes are there all the time; elsewhere they may come for the job.
+        waits_for_nodes: whether `pulumi up` ends only when every node is as it should be; one dead
+            node of a thousand would stop it.
         rails_apart: whether no rail shares a wire with another, so that no interface can answer for
             another's address.
         knows_networks: whether :meth:`networks` are all of a cluster's own.
@@ -53,6 +55,7 @@ class Platform(Generic[C]):
     cluster: type[C]
     offers: frozenset[str] = frozenset()
     standing: bool = False
+    waits_for_nodes: bool = False
     rails_apart: bool = False
     knows_networks: bool = True
     name_servers: tuple[str, ...] = ()
@@ -85,6 +88,10 @@ class Platform(Generic[C]):
     ) -> tuple[Destination, ...]:
         """What the jobs of a namespace must reach, beside what the stack's file says."""
         return ()
+
+    def image(self, cluster: C, image: str) -> str:  # noqa: ARG002 - each platform's own
+        """Where nodes pull an image of the catalogue from."""
+        return image
 
     def access(self, cluster: C) -> Access | None:  # noqa: ARG002 - each platform's own
         """How a cluster that is there is reached; None where the stack makes it.

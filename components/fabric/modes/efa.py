@@ -15,8 +15,7 @@ from components.fabric.objects import FabricArgs, Objects
 from railhead.catalog.versions import Controller
 from railhead.fabric.modes.efa import DEVICE_CLASS, EfaFabric
 from railhead.model.cluster import Cluster
-from railhead.platform.aws.facts import eks_image
-from railhead.platform.aws.model import AwsCluster
+from railhead.platform.registry import platform_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +29,7 @@ class EfaArgs:
 
 
 def values(cluster: Cluster, fabric: EfaFabric, driver: Controller) -> dict[str, Any]:
-    """Values of either chart: the pools' nodes and taints, and on AWS the region's own image.
+    """Values of either chart: the pools' nodes and taints, and the image that is nearest.
 
     The chart's own list of types may lag.
     """
@@ -41,8 +40,9 @@ def values(cluster: Cluster, fabric: EfaFabric, driver: Controller) -> dict[str,
             "values": sorted({pool.instance_type for pool in cluster.pools}),
         },
     }
-    if isinstance(cluster, AwsCluster):
-        found["image"] = {"repository": eks_image(driver.image, cluster.platform.region)}
+    nearest = platform_of(cluster).image(cluster, driver.image)
+    if nearest != driver.image:
+        found["image"] = {"repository": nearest}
     if fabric.allocation == "dra":
         found["deviceClass"] = {"create": True, "name": DEVICE_CLASS}
     return found

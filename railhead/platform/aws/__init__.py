@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from railhead.base.sections import Problem
 from railhead.model.network_policy import Destination
-from railhead.platform.aws import checks
+from railhead.platform.aws import checks, facts
 from railhead.platform.aws.model import AwsCluster
 from railhead.platform.base import Platform
 
@@ -22,6 +22,11 @@ class Aws(Platform[AwsCluster]):
     def problems(self, cluster: AwsCluster) -> Iterator[Problem]:
         """What only AWS minds."""
         return checks.problems(cluster)
+
+    def image(self, cluster: AwsCluster, image: str) -> str:
+        """EKS' own images from the region's registry."""
+        own = image.startswith(f"{facts.EKS_REGISTRY}.")
+        return facts.eks_image(image, cluster.platform.region) if own else image
 
     def egress(self, cluster: AwsCluster, namespace: str) -> tuple[Destination, ...]:
         """Where EKS' pod identity agent hands out credentials, for what the stack lets jobs do."""

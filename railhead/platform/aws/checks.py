@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 
 from railhead.base import quantity
-from railhead.base.errors import did_you_mean
+from railhead.base.errors import choices
 from railhead.base.sections import Problem, knowing, taken, told, told_each, twice
 from railhead.catalog.machines import MACHINES
 from railhead.catalog.versions import COMBINATIONS
@@ -225,7 +225,7 @@ def _minor(version: str) -> int:
 def _addons(cluster: AwsCluster) -> Iterator[Problem]:
     for name in cluster.platform.addon_versions:
         if name not in aws.ADDONS:
-            listed = did_you_mean(name, aws.ADDONS) or f"; there are: {', '.join(aws.ADDONS)}"
+            listed = choices(name, aws.ADDONS)
             yield f"platform.addon_versions.{name}", f"{name!r} is not an add-on here{listed}"
 
 
@@ -402,7 +402,7 @@ def _claims(cluster: AwsCluster) -> Iterator[Problem]:
     names = [row.name for row in cluster.platform.storage]
     for path, _, wanted in knowing(cluster.checkpoints, "checkpoints", lambda c: c.storage_class):
         if wanted not in names:
-            listed = did_you_mean(wanted, names) or f"; there are: {', '.join(names) or 'none'}"
+            listed = choices(wanted, names)
             yield f"{path}.storage_class", f"{wanted!r} is no name of platform.storage{listed}"
 
 
@@ -482,9 +482,7 @@ def _s3_access(cluster: AwsCluster) -> Iterator[Problem]:
     rows = cluster.platform.s3_access
     for path, _, name in knowing(rows, "platform.s3_access", lambda row: row.namespace):
         if name not in cluster.namespaces:
-            listed = did_you_mean(name, cluster.namespaces) or (
-                f"; there are: {', '.join(cluster.namespaces)}"
-            )
+            listed = choices(name, cluster.namespaces)
             yield f"{path}.namespace", f"{name!r} is not one of namespaces{listed}"
         if seen.setdefault(name, path) != path:
             yield f"{path}.namespace", f"{name!r} is at {seen[name]} already; put its buckets there"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 
 from railhead.base import quantity
-from railhead.base.errors import did_you_mean
+from railhead.base.errors import choices
 from railhead.base.sections import Problem, knowing, taken, told, told_each
 from railhead.catalog.machine import GkeMachine
 from railhead.catalog.machines import GKE_MACHINES, MACHINES
@@ -293,7 +293,7 @@ def _rails(pool: GcpPool, cluster: GcpCluster) -> Iterator[Problem]:
     names, rails = _interfaces(pool), getattr(cluster.fabric, "rails", ())
     for path, _, name in knowing(rails, "fabric.rails", lambda rail: rail.network):
         if name not in names:
-            listed = did_you_mean(name, names) or f"; there are: {', '.join(names)}"
+            listed = choices(name, names)
             yield f"{path}.network", f"{name!r} is no network of a {pool.instance_type!r}{listed}"
 
 
@@ -477,7 +477,7 @@ def _claims(cluster: GcpCluster) -> Iterator[Problem]:
     names = [*(row.name for row in cluster.platform.storage), *_GKE_CLASSES]
     for path, _, name in knowing(cluster.checkpoints, "checkpoints", lambda c: c.storage_class):
         if name not in names:
-            listed = did_you_mean(name, names) or f"; there are: {', '.join(names)}"
+            listed = choices(name, names)
             yield f"{path}.storage_class", f"{name!r} is not one of platform.storage{listed}"
 
 

@@ -51,6 +51,7 @@ PLATFORM = Lab(
     cluster=LabCluster,
     offers=frozenset({"multus"}),
     standing=True,
+    waits_for_nodes=True,
     # Each rail is a bridge of its own, and a sandbox's sysctls are often read-only.
     rails_apart=True,
 )
