@@ -15,7 +15,7 @@ from pulumi_policy import (
     StackValidationPolicy,
 )
 
-from policies import clouds, privilege, queue_coverage, shared_memory
+from policies import clouds, inputs, privilege, queue_coverage, shared_memory
 from policies.plan import planned
 
 
@@ -32,7 +32,10 @@ def _shared_memory(args: ResourceValidationArgs, report: ReportViolation) -> Non
 
 
 def _queue_coverage(args: StackValidationArgs, report: ReportViolation) -> None:
-    plan = (planned(r.resource_type, r.urn, r.name, r.props) for r in args.resources)
+    plan = (
+        planned(r.resource_type, r.urn, r.name, inputs.complete(r.urn, r.props))
+        for r in args.resources
+    )
     for message, urn in queue_coverage.problems(p for p in plan if p is not None):
         report(message, urn)
 
@@ -55,14 +58,42 @@ def _nothing_bought(args: ResourceValidationArgs, report: ReportViolation) -> No
 
 def _protected(args: StackValidationArgs, report: ReportViolation) -> None:
     plan = (
-        clouds.cloud_resource(r.resource_type, r.urn, r.name, r.props, protect=r.opts.protect)
+        clouds.cloud_resource(
+            r.resource_type,
+            r.urn,
+            r.name,
+            inputs.complete(r.urn, r.props),
+            protect=r.opts.protect,
+        )
         for r in args.resources
     )
     for message, urn in clouds.unprotected(r for r in plan if r is not None):
         report(message, urn)
 
 
+def _given(args: ResourceValidationArgs, _report: ReportViolation) -> None:
+    inputs.remember(args.urn, args.props)
+
+
+def _seen(args: StackValidationArgs, report: ReportViolation) -> None:
+    for r in args.resources:
+        for message in inputs.unseen(r.resource_type, r.urn, r.name, r.props):
+            report(message, r.urn)
+
+
 RULES: tuple[Policy, ...] = (
+    ResourceValidationPolicy(
+        name="plan-is-kept",
+        description="What each resource is given is kept for the rules over the whole stack.",
+        enforcement_level=EnforcementLevel.MANDATORY,
+        validate=_given,
+    ),
+    StackValidationPolicy(
+        name="plan-is-seen",
+        description="What no rule can see is a violation, not a pass.",
+        enforcement_level=EnforcementLevel.MANDATORY,
+        validate=_seen,
+    ),
     StackValidationPolicy(
         name="queue-covers-devices",
         description="A ClusterQueue covers every device resource that the stack's workloads "

@@ -17,6 +17,7 @@ PRIVILEGE = "no-reach-into-nodes"
 SHM = "training-has-shared-memory"
 QUEUE = "queue-covers-devices"
 # tests/policies/test_clouds.py
+SEEN = {"plan-is-kept", "plan-is-seen"}
 CLOUDS = {"cloud-is-closed", "no-capacity-bought", "protected-is-protected"}
 
 
@@ -91,7 +92,7 @@ EVERY = (*TRAINING, "Deployment", "DaemonSet", "StatefulSet")
 
 
 def test_every_rule_is_mandatory() -> None:
-    assert {p.name for p in RULES} == {PRIVILEGE, SHM, QUEUE, *CLOUDS}
+    assert {p.name for p in RULES} == {PRIVILEGE, SHM, QUEUE, *SEEN, *CLOUDS}
     assert all(p.enforcement_level is EnforcementLevel.MANDATORY for p in RULES)
 
 

@@ -1,0 +1,71 @@
+"""What the program gave each resource, for the rules that look at a whole stack.
+
+The engine shows a rule over one resource its inputs (`Analyze`), even while the configuration of
+the resource's provider is not known: its `Check` then hands back what the program gave. A rule over
+a stack is shown outputs (`AnalyzeStack`: `Properties: v.Outputs`), and such a provider has none: of
+a cloud stack's first preview, whose kubeconfig comes with its cluster, every Kubernetes object is
+empty there (pulumi/pulumi v3.272.0, sdk/go/common/resource/plugin/provider_plugin.go, `pcfg.known`;
+pkg/resource/deploy/step_generator.go, `AnalyzeResources`). So the inputs are kept as they pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from policies.plan import UNKNOWN, plain
+
+# One process serves one update, and asks about every resource before it asks about the stack.
+_GIVEN: Final[dict[str, Any]] = {}
+# Of what these packages make, every custom resource is asked for something by name.
+_JUDGED = frozenset({"aws", "gcp", "kubernetes"})
+
+
+def remember(urn: str, props: Any) -> None:
+    """Keep what the program gave a resource."""
+    _GIVEN[urn] = plain(props)
+
+
+def forget() -> None:
+    """As at the start of an update."""
+    _GIVEN.clear()
+
+
+def complete(urn: str, props: Any) -> Any:
+    """A resource's outputs, and its inputs wherever those are missing or not known."""
+    return _filled(plain(props), _GIVEN.get(urn))
+
+
+def _filled(value: Any, given: Any) -> Any:
+    if value is UNKNOWN:
+        return UNKNOWN if given is None else given
+    if isinstance(value, Mapping) and isinstance(given, Mapping):
+        return {
+            key: _filled(value[key], given.get(key)) if key in value else given[key]
+            for key in (*value, *(k for k in given if k not in value))
+        }
+    if isinstance(value, list) and isinstance(given, list) and len(value) == len(given):
+        return [_filled(one, other) for one, other in zip(value, given, strict=True)]
+    return value
+
+
+def unseen(resource_type: str, urn: str, name: str, props: Any) -> Iterator[str]:
+    """A message for a resource of which nothing can be judged."""
+    package = resource_type.partition(":")[0]
+    if package not in _JUDGED or (urn not in _GIVEN and not props):
+        if package in _JUDGED:
+            yield _blind(name, resource_type, "neither what it is given nor what it gives is shown")
+        return
+    body = complete(urn, props)
+    if package == "kubernetes" and not resource_type.startswith("kubernetes:helm.sh/"):
+        for key in ("apiVersion", "kind", "metadata"):
+            if body.get(key, UNKNOWN) is UNKNOWN:
+                yield _blind(name, resource_type, f"its {key} is not known before the update")
+                return
+
+
+def _blind(name: str, resource_type: str, why: str) -> str:
+    return (
+        f"{name}: {why}, so no rule can judge this {resource_type}: give it values that the plan "
+        "knows"
+    )
