@@ -13,7 +13,6 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from components.fabric.fleet import patience
 from components.fabric.objects import FabricArgs, Objects
 from railhead.catalog.versions import PARTS
 from railhead.fabric.gke import GkeFabric as Section
@@ -31,16 +30,55 @@ DEVICE_INJECTOR, PAUSE = PARTS["nri-device-injector"].images
 class GkeFabricArgs:
     """Arguments of :class:`GkeFabric`."""
 
-    cluster: Cluster
     plugin: NodePlugin
     after: Sequence[pulumi.Resource] = ()
 
 
-def _daemon_set(name: str, pod: dict[str, Any], affinity: list[dict[str, Any]]) -> dict[str, Any]:
+# The node's own, where plugins' libraries are; the marker is the last thing that is written.
+_NODE, _INSIDE = "/home/kubernetes/bin", "/host/bin"
+_BEFORE = """set -e
+marker="/host/bin/railhead/$PLUGIN"
+complete() {
+  for library in $LIBRARIES; do
+    [ -e "/host/bin/$library" ] || { echo "$library is not there"; return 1; }
+  done
+}
+if [ "$(cat "$marker" 2>/dev/null)" = "$VERSION" ] && complete; then
+  echo "$PLUGIN $VERSION is there"
+  exit 0
+fi
+rm -f "$marker"
+"""
+_AFTER = """complete
+mkdir -p /host/bin/railhead
+printf %s "$VERSION" > "$marker.new"
+mv "$marker.new" "$marker"
+"""
+
+
+def install_script(plugin: NodePlugin) -> str:
+    """What the installer runs: nothing on a node that has this version, whose jobs use its files.
+
+    The plugin's own part copies with ``--remove-destination``: a rank that has a library open keeps
+    the one it has.
+    """
+    return f"{_BEFORE}{plugin.script}{_AFTER}"
+
+
+def _daemon_set(
+    name: str, pod: dict[str, Any], accelerators: Sequence[str], strategy: dict[str, Any]
+) -> dict[str, Any]:
+    on = [
+        {
+            "key": "cloud.google.com/gke-accelerator",
+            "operator": "In",
+            "values": list(accelerators),
+        }
+    ]
     labels = {"app.kubernetes.io/name": name}
     return {
         "selector": {"matchLabels": labels},
-        "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "10%"}},
+        "updateStrategy": strategy,
         "template": {
             "metadata": {"labels": labels},
             "spec": {
@@ -50,7 +88,7 @@ def _daemon_set(name: str, pod: dict[str, Any], affinity: list[dict[str, Any]]) 
                 "affinity": {
                     "nodeAffinity": {
                         "requiredDuringSchedulingIgnoredDuringExecution": {
-                            "nodeSelectorTerms": [{"matchExpressions": affinity}]
+                            "nodeSelectorTerms": [{"matchExpressions": on}]
                         }
                     }
                 },
@@ -71,6 +109,13 @@ def installer(plugin: NodePlugin) -> dict[str, Any]:
         {"name": f"host-{index}", "mountPath": mount}
         for index, (_, mount) in enumerate(plugin.mounts)
     ]
+    volumes.append({"name": "bin", "hostPath": {"path": _NODE, "type": "DirectoryOrCreate"}})
+    mounts.append({"name": "bin", "mountPath": _INSIDE})
+    environment = {
+        "PLUGIN": plugin.name,
+        "VERSION": plugin.qualified.plugin,
+        "LIBRARIES": " ".join(plugin.libraries),
+    }
     steps: list[dict[str, Any]] = []
     if plugin.prepare:
         steps.append(
@@ -86,7 +131,8 @@ def installer(plugin: NodePlugin) -> dict[str, Any]:
         {
             "name": "install",
             "image": plugin.installer.reference,
-            "command": ["sh", "-c", plugin.script],
+            "command": ["sh", "-c", install_script(plugin)],
+            "env": [{"name": name, "value": value} for name, value in environment.items()],
             "resources": {"requests": {"cpu": "150m"}},
             "securityContext": _PRIVILEGED,
             "volumeMounts": mounts,
@@ -99,18 +145,15 @@ def installer(plugin: NodePlugin) -> dict[str, Any]:
         "containers": [{"name": "pause", "image": PAUSE.reference}],
         "volumes": volumes,
     }
-    on = [
-        {
-            "key": "cloud.google.com/gke-accelerator",
-            "operator": "In",
-            "values": list(plugin.accelerators),
-        }
-    ]
-    return _daemon_set(f"railhead-{plugin.name}-installer", pod, on)
+    # A rollout in the middle of jobs would leave the pods of one with two versions: the vendor asks
+    # for none to be running (gpudirect-tcpxo/README.md, How to upgrade). Whoever drains a node
+    # deletes the installer's pod on it; the gate says which nodes have the older one.
+    strategy = {"type": "OnDelete"}
+    return _daemon_set(f"railhead-{plugin.name}-installer", pod, plugin.accelerators, strategy)
 
 
-def injector() -> dict[str, Any]:
-    """The DaemonSet's spec of GKE's device injector."""
+def injector(plugin: NodePlugin) -> dict[str, Any]:
+    """The DaemonSet's spec of GKE's device injector, on the nodes of a plugin's machines."""
     pod = {
         "hostNetwork": True,
         "hostPID": True,
@@ -131,8 +174,8 @@ def injector() -> dict[str, Any]:
             {"name": "nri", "hostPath": {"path": "/var/run/nri"}},
         ],
     }
-    on = [{"key": "cloud.google.com/gke-gpu", "operator": "Exists"}]
-    return _daemon_set("railhead-device-injector", pod, on)
+    strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "10%"}}
+    return _daemon_set("railhead-device-injector", pod, plugin.accelerators, strategy)
 
 
 class GkeFabric(pulumi.ComponentResource):
@@ -144,14 +187,17 @@ class GkeFabric(pulumi.ComponentResource):
         super().__init__("railhead:index:GkeFabric", name, None, opts)
         found: dict[str, Any] = {f"railhead-{args.plugin.name}-installer": installer(args.plugin)}
         if args.plugin.injector:
-            found["railhead-device-injector"] = injector()
+            found["railhead-device-injector"] = injector(args.plugin)
         for daemon_set, spec in found.items():
             kubernetes.apps.v1.DaemonSet(
                 f"{name}-{daemon_set.removeprefix('railhead-')}",
                 metadata={
                     "name": daemon_set,
                     "namespace": NAMESPACE,
-                    "annotations": {"pulumi.com/timeoutSeconds": str(patience(args.cluster))},
+                    # Pods of a DaemonSet that waits for deletions are not new until then, nor do
+                    # a thousand nodes wait for a dead one; the gate holds jobs back from nodes
+                    # without it (pulumi-kubernetes 4.34, provider/pkg/await/daemonset.go).
+                    "annotations": {"pulumi.com/skipAwait": "true"},
                 },
                 spec=spec,
                 opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
@@ -170,7 +216,7 @@ def installed(
     plugin = FABRICS[cluster.fabric.kind].plugin
     if plugin is None or not install:
         return []
-    args = GkeFabricArgs(cluster=cluster, plugin=plugin, after=after)
+    args = GkeFabricArgs(plugin=plugin, after=after)
     return [GkeFabric(f"{name}-gke", args, opts=opts)]
 
 

@@ -33,6 +33,8 @@ KEEPER = "railhead-gate-keeper"
 PRIORITY_CLASS = "railhead-gate"
 PRIORITY = 1_000_000_000
 _NAME = "app.kubernetes.io/name"
+# Where GKE keeps the driver's libraries and NCCL plugins on its nodes.
+PLUGINS = "/home/kubernetes/bin"
 _PROGRAM = "/opt/railhead-gate"
 _STATE = "/run/gate"
 # Nobody: everything that is looked at may be read by all.
@@ -152,6 +154,7 @@ def daemon_set(cluster: Cluster, pool: Pool, digest: str) -> Any:
     """The spec of a pool's DaemonSet; ``digest`` of its files makes a changed one roll."""
     labels = {_NAME: ACCOUNT, "railhead.dev/gate": pool.name}
     asks_ports = expectation(cluster, pool).qos is not None
+    plugins = expectation(cluster, pool).plugin is not None
     module = ["python3", "-m", "railhead.gate", f"--state={_STATE}"]
     module.append(f"--period={cluster.gate.period_seconds}")
     container = {
@@ -163,6 +166,7 @@ def daemon_set(cluster: Cluster, pool: Pool, digest: str) -> Any:
             f"--expectation={_PROGRAM}/expectation.json",
             "--sys=/host/sys",
             "--dev=/host/dev",
+            *(["--plugins=/host/bin"] if plugins else []),
         ],
         "env": [
             *_python(),
@@ -187,7 +191,14 @@ def daemon_set(cluster: Cluster, pool: Pool, digest: str) -> Any:
         "volumeMounts": [
             {"name": "program", "mountPath": _PROGRAM, "readOnly": True},
             {"name": "sys", "mountPath": "/host/sys", "readOnly": True},
-            {"name": "dev", "mountPath": "/host/dev", "readOnly": True},
+            {
+                "name": "dev",
+                "mountPath": "/host/dev",
+                "readOnly": True,
+                # What an installer binds there later on is seen as well.
+                **({"mountPropagation": "HostToContainer"} if plugins else {}),
+            },
+            *([{"name": "plugins", "mountPath": "/host/bin", "readOnly": True}] if plugins else []),
             {"name": "state", "mountPath": _STATE},
         ],
     }
@@ -205,6 +216,7 @@ def daemon_set(cluster: Cluster, pool: Pool, digest: str) -> Any:
             {"name": "sys", "hostPath": {"path": "/sys", "type": "Directory"}},
             {"name": "dev", "hostPath": {"path": "/dev", "type": "Directory"}},
             {"name": "state", "emptyDir": {}},
+            *([{"name": "plugins", "hostPath": {"path": PLUGINS}}] if plugins else []),
         ],
     }
     if asks_ports:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -16,6 +17,7 @@ class Image:
     Args:
         reference: repository and tag, as a runtime's ``image`` says it.
         framework: the framework inside.
+        cuda: the major of the CUDA runtime inside; None where it has none.
         environment: variables that this image needs, each with its reason.
         source: what it is made of.
     """
@@ -23,6 +25,7 @@ class Image:
     reference: str
     framework: str
     environment: tuple[Variable, ...]
+    cuda: int | None = None
     source: str
 
 
@@ -45,3 +48,28 @@ TORCH_CPU = Image(
 )
 
 IMAGES: Mapping[str, Image] = MappingProxyType({i.reference: i for i in (TORCH_CPU,)})
+
+# NVIDIA's PyTorch containers: release notes 25.06 (CUDA 12.9.1, the last of 12) and 25.08 (13.0).
+_NGC = re.compile(r"nvcr\.io/nvidia/pytorch:(\d\d)\.(\d\d)-py3")
+_NGC_CUDA_12, _NGC_CUDA_13 = (23, 1), (25, 8)
+# PyTorch's own images and wheels: 2.8.0-cuda12.8-cudnn9-runtime, 2.9.0-cu130.
+_TAG = re.compile(r":[^/]*\bcu(?:da)?(1[0-9])")
+
+
+def cuda_major(reference: str) -> int | None:
+    """The CUDA major of an image's runtime, where its row or its tag says it.
+
+    >>> cuda_major("nvcr.io/nvidia/pytorch:25.06-py3")
+    12
+    >>> cuda_major("docker.io/pytorch/pytorch:2.9.0-cuda13.0-cudnn9-runtime")
+    13
+    """
+    if row := IMAGES.get(reference):
+        return row.cuda
+    if found := _NGC.match(reference):
+        release = (int(found[1]), int(found[2]))
+        if release >= _NGC_CUDA_13:
+            return 13
+        return 12 if release >= _NGC_CUDA_12 else None
+    tagged = _TAG.search(reference)
+    return int(tagged[1]) if tagged else None

@@ -54,4 +54,5 @@ def _pool(index: int, pool: Pool) -> SitePool:
 
 
 def _runtime(index: int, row: RuntimeConfig) -> SiteRuntime:
-    return SiteRuntime(index=index, pool=row.pool, gpus=row.gpus_per_node)
+    image = known(lambda: row.image) or ""
+    return SiteRuntime(index=index, pool=row.pool, gpus=row.gpus_per_node, image=image)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 
+from railhead.catalog.images import cuda_major
 from railhead.fabric.kinds import FABRICS
 from railhead.fabric.mode import BaseFabric
 from railhead.fabric.modes import MODES, modes_of
@@ -17,7 +18,7 @@ UNIVERSAL = frozenset(fabric.name for fabric in FABRICS.values() if fabric.unive
 
 def checks(fabric: BaseFabric) -> tuple[Check, ...]:
     """Every check of the fabric's section, its mode's own among them."""
-    general = (_choice, _environment, _whole_nodes)
+    general = (_choice, _environment, _whole_nodes, _cuda)
     return (*(functools.partial(check, fabric) for check in general), *fabric.checks())
 
 
@@ -74,4 +75,20 @@ def _whole_nodes(fabric: BaseFabric, site: Site) -> Iterator[Problem]:
                 f"runtimes[{runtime.index}].gpus_per_node",
                 f"{runtime.gpus} of the {machine.gpus} GPUs of {machine.name!r}, but in mode "
                 f"{fabric.row.name!r} a pod takes every NIC of its node; leave it out",
+            )
+
+
+def _cuda(fabric: BaseFabric, site: Site) -> Iterator[Problem]:
+    """A plugin that takes CUDA's runtime from the image gets the one that it was built with."""
+    plugin = FABRICS[fabric.kind].plugin
+    wanted = plugin.qualified.cuda if plugin else None
+    if plugin is None or wanted is None:
+        return
+    for runtime in site.runtimes:
+        major = cuda_major(runtime.image)
+        if major is not None and major != wanted:
+            yield (
+                f"runtimes[{runtime.index}].image",
+                f"{runtime.image!r} has CUDA {major}, but plugin {plugin.qualified.plugin} of "
+                f"fabric {fabric.kind!r} goes with CUDA {wanted}; name an image of that",
             )

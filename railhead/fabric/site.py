@@ -24,11 +24,12 @@ class SitePool:
 
 @dataclass(frozen=True, kw_only=True)
 class SiteRuntime:
-    """A runtime; ``gpus`` is None where it takes all of its machine's."""
+    """A runtime; ``gpus`` is None where it takes all of its machine's, ``image`` the trainer's."""
 
     index: int
     pool: str
     gpus: int | None
+    image: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -54,6 +54,12 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument("--node", default=os.environ.get("NODE_NAME", ""), help="its name")
     parser.add_argument("--sys", type=Path, default=Path("/sys"), help="the node's /sys")
     parser.add_argument("--dev", type=Path, default=Path("/dev"), help="the node's /dev")
+    parser.add_argument(
+        "--plugins",
+        type=Path,
+        default=Path("/home/kubernetes/bin"),
+        help="where a GKE node keeps NCCL plugins",
+    )
     parser.add_argument("--proc", type=Path, default=Path("/proc"))
     parser.add_argument("--state", type=Path, default=Path("/run/gate"), help="for the probes")
     parser.add_argument("--period", type=float, default=30, help="seconds between two looks")
@@ -81,6 +87,7 @@ def _look(
         sys=options.sys,
         dev=options.dev,
         proc=options.proc,
+        plugins=options.plugins,
         kernel=os.uname().release,
         allocatable=allocatable,
         dcb=dcb.read,

@@ -31,6 +31,27 @@ class Qos:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Plugin:
+    """A vendor's NCCL plugin as its installer leaves it on a node.
+
+    Args:
+        name: of the file below ``railhead/`` in which the installer says its version.
+        version: what that file says; None where somebody else installs it.
+        libraries: files that must be there, below the node's directory of plugins.
+        apertures: how many NICs' apertures must be bound below /dev/aperture_devices.
+        devices: files that must be in /dev, for the plugin's daemon.
+        driver: the branch of NVIDIA's driver that belongs to this version; None for any.
+    """
+
+    name: str
+    version: str | None
+    libraries: tuple[str, ...] = ()
+    apertures: int = 0
+    devices: tuple[str, ...] = ()
+    driver: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Expectation:
     """What is proven of a node.
 
@@ -51,6 +72,7 @@ class Expectation:
             to one; None is not looked at.
         pcie: whether PCIe links are looked at: a hypervisor's guest does not see the machine's own.
         iommu: whether NICs must not be behind an IOMMU that translates.
+        plugin: the NCCL plugin that must be on the node, or None.
     """
 
     fabric: str
@@ -68,6 +90,7 @@ class Expectation:
     rdma_netns: str | None = None
     pcie: bool = False
     iommu: bool = False
+    plugin: Plugin | None = None
 
     def to_json(self) -> str:
         """The canonical text: an unchanged expectation is an unchanged object."""
@@ -84,6 +107,9 @@ class Expectation:
             data: dict[str, Any] = json.loads(text)
             data["interfaces"] = tuple(Interface(**i) for i in data.get("interfaces", ()))
             data["devices"] = tuple(data.get("devices", ()))
+            if plugin := data.get("plugin"):
+                lists = {key: tuple(plugin.get(key, ())) for key in ("libraries", "devices")}
+                data["plugin"] = Plugin(**(plugin | lists))
             data["qos"] = Qos(**data["qos"]) if data.get("qos") else None
             return cls(**data)
         except (TypeError, AttributeError) as error:

@@ -24,6 +24,7 @@ class Node:
         sys: the node's /sys.
         dev: the node's /dev.
         proc: a /proc; what is read there is the kernel's, not a process's.
+        plugins: where GKE keeps the driver's libraries and NCCL plugins on its nodes.
         kernel: its release, such as ``6.8.0-45-generic``.
         allocatable: extended resources of the node's status.
         dcb: reads a port's lossless settings.
@@ -36,6 +37,7 @@ class Node:
     proc: Path
     kernel: str
     allocatable: Mapping[str, str]
+    plugins: Path = Path("/home/kubernetes/bin")
     dcb: Callable[[str], Dcb]
     now: float = 0.0
     counted: dict[str, tuple[float, int]] = field(default_factory=dict)

@@ -12,6 +12,8 @@ from railhead.resolve.wiring import Wiring
 # GKE's device injector gives a container the devices that this annotation of its pod lists.
 DEVICES_ANNOTATION = "devices.gke.io/container.{}"
 _LIBRARIES = "/usr/local/nvidia/lib64"
+# container-engine-accelerators, gpudirect-tcpxo/best-practice.md: typically about 30 s.
+_STARTUP_SECONDS = 120
 _CONTROL = ("/dev/nvidiactl", "/dev/nvidia-uvm")
 
 
@@ -38,14 +40,24 @@ def daemon(wired: Wiring) -> Daemon | None:
     # YAML reads JSON, and a list of our own objects needs no template.
     devices = [{"path": f"/dev/nvidia{i}"} for i in range(wired.gpus)]
     devices += [{"path": path} for path in (*_CONTROL, *row.devices)]
+    environment = {"LD_LIBRARY_PATH": _LIBRARIES, **dict(row.environment)}
+    started = {}
+    if row.started is not None:
+        # The trainer starts after it: a daemon that cannot serve holds the pod back, and shows.
+        started["startupProbe"] = {
+            "exec": {"command": ["cat", row.started]},
+            "periodSeconds": 5,
+            "failureThreshold": _STARTUP_SECONDS // 5,
+        }
     return Daemon(
         container={
             "name": row.name,
             "image": row.image.reference,
             "imagePullPolicy": "IfNotPresent",
             "command": list(row.command),
-            "env": [{"name": "LD_LIBRARY_PATH", "value": _LIBRARIES}],
+            "env": [{"name": name, "value": value} for name, value in environment.items()],
             "securityContext": {"capabilities": {"add": list(row.capabilities)}},
+            **started,
         },
         annotations={DEVICES_ANNOTATION.format(row.name): json.dumps(devices)},
         shared=tuple({"name": name, "mountPath": path} for name, path in row.shared),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from railhead.catalog.machines import MACHINES
 from railhead.fabric.kinds import FABRICS
-from railhead.gate.expectation import Expectation, Interface, Qos
+from railhead.gate.expectation import Expectation, Interface, Plugin, Qos
 from railhead.gate.state import LABEL, READY
 from railhead.model.cluster import Cluster, Pool
 from railhead.resolve.wiring import wiring
@@ -47,6 +47,23 @@ def expectation(cluster: Cluster, pool: Pool) -> Expectation:
         qos=_qos(cluster) if verbs and row.qos and not fabric.row.moves else None,
         resources=dict(wiring(cluster, pool).devices),
         movable=fabric.row.moves,
+        plugin=None if machine.stand_in else _plugin(cluster),
+    )
+
+
+def _plugin(cluster: Cluster) -> Plugin | None:
+    row = FABRICS[cluster.fabric.kind].plugin
+    if row is None:
+        return None
+    # Whoever installs it otherwise leaves no word of its version.
+    ours = getattr(cluster.fabric, "install", False)
+    return Plugin(
+        name=row.name,
+        version=row.qualified.plugin if ours else None,
+        libraries=row.libraries,
+        apertures=row.apertures,
+        devices=tuple(d.removeprefix("/dev/") for d in (row.daemon.devices if row.daemon else ())),
+        driver=row.qualified.driver if ours else None,
     )
 
 

@@ -113,6 +113,7 @@ def _environment(fabric: BaseFabric, machine: Machine) -> dict[str, str]:
         "rails": ",".join(rail.interface for rail in fabric.pod_rails()),
         "hcas": ",".join(fabric.nccl_hcas(machine)),
     }
+    placeholders |= {f"rail{rail.rail}": rail.interface for rail in fabric.pod_rails()}
     empty = [f"{{{key}}}" for key, value in placeholders.items() if not value]
     found = {
         variable.name: variable.value.format(**placeholders)

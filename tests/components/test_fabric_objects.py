@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,7 +30,7 @@ from railhead.fabric.plugin import NodePlugin
 from railhead.fabric.railed import RailedFabric
 from railhead.fabric.sriov import SriovFabric
 from railhead.resolve.wiring import wiring
-from tests.components.fabrics import cluster, every, recorded
+from tests.components.fabrics import Case, cluster, every, recorded
 
 NODES = {
     "nodeSelectorTerms": [
@@ -36,8 +40,12 @@ NODES = {
 PLUGINS = [row.plugin for row in FABRICS.values() if row.plugin]
 
 
+def case_of(identity: str) -> Case:
+    return next(case for case in every() if case.id == identity)
+
+
 def raw(identity: str) -> dict[str, Any]:
-    return cluster(next(case for case in every() if case.id == identity))
+    return cluster(case_of(identity))
 
 
 def stack(identity: str) -> Cluster:
@@ -380,6 +388,98 @@ class TestClaims:
         assert "vpc.amazonaws.com/efa" not in device_requests(of, of.runtimes[0])
         claimed = pod_template(of, of.runtimes[0])["spec"]["resourceClaims"]
         assert claimed == [{"name": "rdma", "resourceClaimTemplateName": "railhead-nics-32"}]
+
+
+class TestInstaller:
+    """Google's plugins on nodes that may have jobs."""
+
+    def run(self, plugin: NodePlugin, node: Path) -> subprocess.CompletedProcess[str]:
+        (container,) = [
+            c
+            for c in gke_fabric.installer(plugin)["template"]["spec"]["initContainers"]
+            if c["name"] == "install"
+        ]
+        script = container["command"][2].replace("/host/bin", str(node))
+        environment = {e["name"]: e["value"] for e in container["env"]}
+        return subprocess.run(
+            ["sh", "-c", script],
+            env={**os.environ, **environment},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def plugin(self, node: Path, version: str = "v2") -> NodePlugin:
+        tcpx = FABRICS["tcpx"].plugin
+        assert tcpx is not None
+        return replace(
+            tcpx,
+            installer=replace(tcpx.installer, tag=version),
+            qualified=replace(tcpx.qualified, plugin=version),
+            script=f"mkdir -p {node}/nvidia/lib64\n"
+            f"echo {version} > {node}/nvidia/lib64/new\n"
+            f"cd {node}/nvidia/lib64 && cp -r --remove-destination new libnccl-net.so\n",
+        )
+
+    def test_it_says_what_it_has_installed_and_does_so_once(self, tmp_path: Path) -> None:
+        library, marker = tmp_path / "nvidia/lib64/libnccl-net.so", tmp_path / "railhead/tcpx"
+        assert self.run(self.plugin(tmp_path), tmp_path).returncode == 0
+        assert marker.read_text() == "v2"
+        with library.open() as held:
+            again = self.run(self.plugin(tmp_path), tmp_path)
+            assert "v2 is there" in again.stdout
+            assert self.run(self.plugin(tmp_path, "v3"), tmp_path).returncode == 0
+            # Whoever has the old library open has it still.
+            assert (held.read(), library.read_text()) == ("v2\n", "v3\n")
+        assert marker.read_text() == "v3"
+
+    def test_what_is_gone_is_installed_again(self, tmp_path: Path) -> None:
+        library = tmp_path / "nvidia/lib64/libnccl-net.so"
+        self.run(self.plugin(tmp_path), tmp_path)
+        library.unlink()
+        assert self.run(self.plugin(tmp_path), tmp_path).returncode == 0
+        assert library.read_text() == "v2\n"
+
+    def test_half_an_installation_says_nothing(self, tmp_path: Path) -> None:
+        for script in ("false\n", "true\n"):
+            broken = replace(self.plugin(tmp_path), script=script)
+            done = self.run(broken, tmp_path)
+            assert done.returncode != 0
+            assert not (tmp_path / "railhead/tcpx").exists()
+
+    @pytest.mark.parametrize("plugin", PLUGINS, ids=lambda p: p.name)
+    def test_it_is_not_rolled_under_jobs_and_nobody_waits_for_every_node(
+        self, plugin: NodePlugin
+    ) -> None:
+        assert gke_fabric.installer(plugin)["updateStrategy"] == {"type": "OnDelete"}
+        sets = recorded(case_of(f"{plugin.name}-{plugin.name}-gcp")).kind("DaemonSet")
+        ours = [
+            d.inputs["metadata"] for d in sets if d.inputs["metadata"]["namespace"] == "kube-system"
+        ]
+        assert f"railhead-{plugin.name}-installer" in {m["name"] for m in ours}
+        assert all(m["annotations"]["pulumi.com/skipAwait"] == "true" for m in ours)
+
+    def test_the_injector_goes_to_the_machines_of_its_plugin(self) -> None:
+        tcpxo = FABRICS["tcpxo"].plugin
+        assert tcpxo is not None
+        spec = gke_fabric.injector(tcpxo)["template"]["spec"]["affinity"]["nodeAffinity"]
+        assert "nvidia-h100-mega-80gb" in json.dumps(spec)
+        assert 'gke-gpu"' not in json.dumps(spec)
+
+    def test_the_trainer_starts_after_a_daemon_that_serves(self) -> None:
+        of = stack("tcpxo-tcpxo-gcp")
+        (daemon,) = pod_template(of, of.runtimes[0])["spec"]["initContainers"]
+        log = {"name": "HEALTH_CHECK_LOG_FILE", "value": "/run/health-check"}
+        assert log in daemon["env"]
+        assert daemon["startupProbe"]["exec"]["command"] == ["cat", "/run/health-check"]
+        assert daemon["command"][2].endswith("entrypoint_rxdm_container.sh --num_hops=2")
+
+    def test_gib_leaves_the_images_nccl_alone(self) -> None:
+        """container-engine-accelerators #606: 2da1c92f removed --install-nccl."""
+        gib = FABRICS["gcp-rdma"].plugin
+        assert gib is not None
+        assert "--install-nccl" not in gib.script
+        assert not gib.prepare
 
 
 class TestProvider:

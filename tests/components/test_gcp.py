@@ -485,6 +485,7 @@ def test_every_machine_type_has_its_nics_and_a_pool_that_the_api_takes(instance_
         cluster["fabric"] = {"kind": kind, "mode": kind, "rails": rails}
         cluster["runtimes"][0] = {**cluster["runtimes"][0], "cpu": "8", "memory": "64Gi"}
         cluster["runtimes"][0]["shared_memory"] = "8Gi"
+        cluster["runtimes"][0]["image"] = "nvcr.io/nvidia/pytorch:25.06-py3"
         pool = cluster["pools"][0]
         pool["instance_type"] = instance_type
         if row.accelerator_topology:

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from railhead.catalog.parts import Variable
 from railhead.catalog.versions import PARTS
 from railhead.fabric.kind import Addition, Fabric
-from railhead.fabric.plugin import NodePlugin
+from railhead.fabric.plugin import NodePlugin, Qualified
 from railhead.fabric.variables import (
     BOOTSTRAP,
     GDRDMA,
@@ -20,10 +20,15 @@ _GIB = (
     "Google Cloud documentation, the variables that set_nccl_env.sh of gIB sets; gIB's config "
     "checker warns or ends the job when one differs"
 )
+_INSTALLER = (
+    "container-engine-accelerators, gpudirect-rdma/nccl-rdma-installer.yaml at 2da1c92f, which no "
+    "longer installs an NCCL (#606), and bdd28b0f, which no longer sets log_martians; tag of the "
+    "diagnostic image in nccl-test-managed-rdma.yaml"
+)
 _LIBRARIES = Variable(
     name="LD_LIBRARY_PATH",
     value="/usr/local/gib/lib64:/usr/local/nvidia/lib64",
-    reason="gIB, its NCCL and the driver's libraries are the node's, mounted; no image has them",
+    reason="gIB and the driver's libraries are the node's, mounted; NCCL is the image's own",
     source="Google Cloud documentation, GPUDirect RDMA on GKE",
 )
 
@@ -53,31 +58,33 @@ _ADDITIONS = (
     ),
 )
 
-# A strict martian log floods the console when eight interfaces share one pod.
-_MARTIANS = """set -e
-for path in /proc/sys/net/ipv4/conf/gpu*rdma*/log_martians; do
-  echo 0 > "$path"
-done
-"""
-
 PLUGIN = NodePlugin(
     name="gcp-rdma",
     installer=PARTS["nccl-gib"].images[0],
     accelerators=("nvidia-h200-141gb", "nvidia-b200"),
-    script="""set -e
-/scripts/container_entry.sh install --install-nccl
-cp -r /var/lib/gib/lib64/. /host/nvidia/lib64
-cp -r /var/lib/gib/. /host/gib
+    qualified=Qualified(
+        plugin="v1.1.2",
+        daemon=None,
+        driver=None,
+        # Google names no CUDA; the NCCL is the image's own.
+        cuda=None,
+        nccl="the image's",
+        source=_INSTALLER,
+    ),
+    script="""/scripts/container_entry.sh install
+mkdir -p /host/nvidia/lib64 /host/gib
+cp -r --remove-destination /var/lib/gib/lib64/. /host/nvidia/lib64
+cp -r --remove-destination /var/lib/gib/. /host/gib
 """,
-    prepare=_MARTIANS,
+    prepare="",
     mounts=(
         ("/home/kubernetes/bin/nvidia/lib64", "/host/nvidia/lib64"),
         ("/home/kubernetes/bin/gib", "/host/gib"),
     ),
     daemon=None,
     injector=False,
-    source="container-engine-accelerators, gpudirect-rdma/nccl-rdma-installer.yaml; tag of the "
-    "diagnostic image in nccl-test-managed-rdma.yaml",
+    libraries=("gib/lib64/libnccl-net.so", "gib/configs"),
+    source=_INSTALLER,
 )
 
 

@@ -6,22 +6,32 @@ from types import MappingProxyType
 
 from railhead.catalog.versions import PARTS
 from railhead.fabric.kind import Fabric
-from railhead.fabric.plugin import NodePlugin, PluginDaemon
+from railhead.fabric.plugin import NodePlugin, PluginDaemon, Qualified
 from railhead.fabric.variables import (
     BOOTSTRAP,
     pinned,
     vendor,
 )
 
-_TCPX = "container-engine-accelerators, gpudirect-tcpx/nccl-config-latest.yaml"
+_TCPX = "container-engine-accelerators, gpudirect-tcpx/README.md, Jun 22, 2026"
 PLUGIN = NodePlugin(
     name="tcpx",
     installer=PARTS["nccl-tcpx"].images[0],
     accelerators=("nvidia-h100-80gb",),
-    script="""set -e
-/scripts/container_entry.sh install --install-nccl
+    qualified=Qualified(
+        plugin="v3.1.12",
+        daemon="v2.0.15",
+        # elideng-sg/hypercomputer-internode-deepdive, lab-18, ran it on 580.159.04; Google names
+        # no branch.
+        driver=None,
+        # The NCCL that shadows the image's is of 2024, and frameworks of CUDA 13 ask it for more.
+        cuda=12,
+        nccl="2.19.4",
+        source=_TCPX,
+    ),
+    script="""/scripts/container_entry.sh install --install-nccl
 mkdir -p /usr/local/nvidia/lib64
-cp -r /var/lib/tcpx/lib64/. /usr/local/nvidia/lib64
+cp -r --remove-destination /var/lib/tcpx/lib64/. /usr/local/nvidia/lib64
 """,
     prepare="",
     mounts=(("/var/lib", "/var/lib"), ("/home/kubernetes/bin", "/usr/local")),
@@ -46,8 +56,9 @@ cp -r /var/lib/tcpx/lib64/. /usr/local/nvidia/lib64
         "nccl-test-unprivileged-without-hostnetwork.yaml",
     ),
     injector=True,
+    libraries=("nvidia/lib64/libnccl-net.so",),
     source="container-engine-accelerators, gpudirect-tcpx/nccl-tcpx-installer.yaml; v3.1.12 and "
-    "not `latest`",
+    "not `latest`, which is of 2023",
 )
 
 
@@ -76,16 +87,28 @@ FABRIC = Fabric(
             "where the receive daemon beside the container listens",
             _TCPX,
         ),
-        vendor("NCCL_GPUDIRECTTCPX_FORCE_ACK", "0", "what the plugin was tuned with", _TCPX),
         vendor(
             "NCCL_GPUDIRECTTCPX_PROGRAM_FLOW_STEERING_WAIT_MICROS",
-            "1000000",
+            "500000",
             "flow steering is programmed before data flows",
             _TCPX,
         ),
         vendor("NCCL_CROSS_NIC", "0", "one VPC a rail: rails do not reach each other", _TCPX),
-        vendor("NCCL_ALGO", "Ring", "the only algorithm that the plugin was validated with", _TCPX),
+        vendor("NCCL_ALGO", "Ring,Tree", "what the plugin was validated with", _TCPX),
         vendor("NCCL_PROTO", "Simple", "the LL protocols need ordering TCPX has not", _TCPX),
+        vendor("NCCL_BUFFSIZE", "4194304", "what the plugin was tuned with", _TCPX),
+        vendor(
+            "NCCL_GPUDIRECTTCPX_TX_BINDINGS",
+            "{rail0}:8-21,112-125;{rail1}:8-21,112-125;{rail2}:60-73,164-177;{rail3}:60-73,164-177",
+            "cores of the NIC's own socket send",
+            _TCPX,
+        ),
+        vendor(
+            "NCCL_GPUDIRECTTCPX_RX_BINDINGS",
+            "{rail0}:22-35,126-139;{rail1}:22-35,126-139;{rail2}:74-87,178-191;{rail3}:74-87,178-191",
+            "cores of the NIC's own socket receive",
+            _TCPX,
+        ),
         vendor("NCCL_NSOCKS_PERTHREAD", "4", "what the plugin was tuned with", _TCPX),
         vendor("NCCL_SOCKET_NTHREADS", "1", "what the plugin was tuned with", _TCPX),
         vendor("NCCL_DYNAMIC_CHUNK_SIZE", "524288", "what the plugin was tuned with", _TCPX),
@@ -99,13 +122,10 @@ FABRIC = Fabric(
     proofs=(r"NET/GPUDirectTCPX", r"via NET/GPUDirectTCPX[^/ ]*/\d+"),
     not_set=MappingProxyType(
         {
-            "NCCL_GPUDIRECTTCPX_TX_BINDINGS": "core numbers of one VM shape; unverified here, and "
-            "the plugin runs without",
-            "NCCL_GPUDIRECTTCPX_RX_BINDINGS": "core numbers of one VM shape; unverified here, and "
-            "the plugin runs without",
-            "NCCL_MIN_NCHANNELS": "published files disagree (8 and 12); measure on the cluster",
+            "NCCL_GPUDIRECTTCPX_FORCE_ACK": "of profiles before 3.1.12",
+            "NCCL_MIN_NCHANNELS": "of profiles before 3.1.12, which disagree (8 and 12)",
         }
     ),
     plugin=PLUGIN,
-    source="container-engine-accelerators, gpudirect-tcpx",
+    source=_TCPX,
 )

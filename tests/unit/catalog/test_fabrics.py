@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import csv
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
 import pytest
 
+from railhead.catalog.images import cuda_major
 from railhead.catalog.machines import MACHINES
 from railhead.catalog.versions import COMBINATIONS
 from railhead.fabric.kind import Fabric
 from railhead.fabric.kinds import FABRICS
+from railhead.fabric.kinds.tcpxo import QUALIFIED
 from railhead.fabric.mode import Mode
 from railhead.fabric.modes import CONFIGS, MODES, modes_of
 from railhead.platform.registry import PLATFORMS, platforms_of
@@ -56,7 +59,8 @@ def test_a_fabric_pins_its_network_and_its_bootstrap(fabric: Fabric) -> None:
     assert {"NCCL_NET", "NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"} <= set(names)
     # A placeholder that nothing fills would reach the container as it is.
     for variable in fabric.environment:
-        assert set(re.findall(r"{(\w+)}", variable.value)) <= {"bootstrap", "rails", "hcas"}
+        asked = {name.rstrip("0123456789") for name in re.findall(r"{(\w+)}", variable.value)}
+        assert asked <= {"bootstrap", "rails", "rail", "hcas"}
     assert fabric.userspace or fabric.name == "ethernet"
 
 
@@ -133,3 +137,86 @@ def test_gpudirect_is_seen_where_it_was_and_not_where_it_was_not(shared: Path) -
         if row["gdr"] == "no":
             # 109 is the log of a job with GPUDirect on one of its nodes only.
             assert not re.search(pattern, text) or row["file"].startswith("109-"), row["file"]
+
+
+# What a3plus_guest_config.textproto enforces: the checker ends a job that sets another value. As
+# dumped from v1.0.17 in elideng-sg/hypercomputer-internode-deepdive,
+# assets/lab-23/guest_config_enforced.txt; v1.0.16 has the same profile (nccl-env-profile.sh).
+ENFORCED = {
+    "NCCL_CROSS_NIC": "0",
+    "NCCL_PROTO": "Simple,LL128",
+    "NCCL_MIN_NCHANNELS": "4",
+    "NCCL_NVLSTREE_MAX_CHUNKSIZE": "131072",
+    "NCCL_P2P_NET_CHUNKSIZE": "524288",
+    "NCCL_P2P_PCI_CHUNKSIZE": "524288",
+    "NCCL_P2P_NVL_CHUNKSIZE": "1048576",
+    "NCCL_FASTRAK_NUM_FLOWS": "2",
+    "NCCL_FASTRAK_USE_SNAP": "1",
+    "NCCL_FASTRAK_ENABLE_CONTROL_CHANNEL": "0",
+    "NCCL_BUFFSIZE": "8388608",
+    "NCCL_NET_GDR_LEVEL": "PIX",
+    "NCCL_FASTRAK_ENABLE_HOTPATH_LOGGING": "0",
+    "NCCL_FASTRAK_USE_LLCM": "1",
+}
+REQUIRED = {
+    "LD_LIBRARY_PATH",
+    "NCCL_FASTRAK_CTRL_DEV",
+    "NCCL_FASTRAK_IFNAME",
+    "NCCL_SOCKET_IFNAME",
+    "NCCL_SHIMNET_GUEST_CONFIG_CHECKER_CONFIG_FILE",
+}
+
+
+def test_tcpxo_has_the_environment_that_its_checker_enforces() -> None:
+    values = {v.name: v.value for v in FABRICS["tcpxo"].environment}
+    assert {name: values.get(name) for name in ENFORCED} == ENFORCED
+    assert set(values) >= REQUIRED
+    # Of other profiles, and flagged.
+    assert not {"NCCL_ALGO", "NCCL_NVLS_ENABLE", "NCCL_DYNAMIC_CHUNK_SIZE"} & set(values)
+
+
+def test_tcpx_has_the_environment_of_its_release() -> None:
+    """container-engine-accelerators, gpudirect-tcpx/README.md, Jun 22, 2026 (v3.1.12)."""
+    values = {v.name: v.value for v in FABRICS["tcpx"].environment}
+    assert values["NCCL_ALGO"] == "Ring,Tree"
+    assert values["NCCL_BUFFSIZE"] == "4194304"
+    assert values["NCCL_GPUDIRECTTCPX_PROGRAM_FLOW_STEERING_WAIT_MICROS"] == "500000"
+    bindings = values["NCCL_GPUDIRECTTCPX_TX_BINDINGS"].format(
+        **{f"rail{i}": f"eth{i + 1}" for i in range(4)}
+    )
+    assert bindings == "eth1:8-21,112-125;eth2:8-21,112-125;eth3:60-73,164-177;eth4:60-73,164-177"
+    assert "NCCL_GPUDIRECTTCPX_FORCE_ACK" not in values
+
+
+def test_a_plugin_goes_with_what_its_vendor_published_with_it() -> None:
+    plugin = FABRICS["tcpxo"].plugin
+    assert plugin is not None
+    assert plugin.daemon is not None
+    (other,) = (row for row in QUALIFIED.values() if row != plugin.qualified)
+    assert other.daemon is not None
+    for change in (
+        {"qualified": other},
+        {"installer": replace(plugin.installer, tag=other.plugin)},
+        {"daemon": replace(plugin.daemon, image=replace(plugin.daemon.image, tag=other.daemon))},
+        {"daemon": None},
+    ):
+        with pytest.raises(ValueError, match="are not the published pair"):
+            replace(plugin, **change)
+
+
+@pytest.mark.parametrize(
+    ("image", "major"),
+    [
+        ("nvcr.io/nvidia/pytorch:25.06-py3", 12),
+        ("nvcr.io/nvidia/pytorch:25.10-py3", 13),
+        ("nvcr.io/nvidia/pytorch:26.03-py3-igpu", 13),
+        ("nvcr.io/nvidia/pytorch:22.12-py3", None),
+        ("docker.io/pytorch/pytorch:2.8.0-cuda12.8-cudnn9-runtime", 12),
+        ("docker.io/pytorch/pytorch:2.9.0-cu130", 13),
+        ("registry.example.com/team/llm:7", None),
+        ("registry.example.com/cu13/llm:7", None),
+        ("railhead.local/torch-cpu:lab", None),
+    ],
+)
+def test_the_cuda_that_an_image_says(image: str, major: int | None) -> None:
+    assert cuda_major(image) == major

@@ -113,6 +113,12 @@ WRONG: list[tuple[Mapping[str, Any], list[tuple[str, Any]], str, str]] = [
         "pods reach the bucket of platform.storage[1] only at the addresses",
     ),
     (ULTRA, [("platform.groups", "people@example.com")], "platform.groups", "gke-security-groups@"),
+    (
+        MEGA,
+        [("runtimes.0.image", "nvcr.io/nvidia/pytorch:25.10-py3")],
+        "runtimes[0].image",
+        "has CUDA 13, but plugin v1.0.16 of fabric 'tcpxo' goes with CUDA 12",
+    ),
     (ULTRA, [("pools.0.name", "system")], "pools[0].name", "is the pool of the controllers"),
     (
         MEGA,

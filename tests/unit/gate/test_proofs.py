@@ -11,7 +11,7 @@ import pytest
 
 from railhead.base.finding import Finding
 from railhead.gate.dcb import Dcb
-from railhead.gate.expectation import Expectation, Interface, Qos
+from railhead.gate.expectation import Expectation, Interface, Plugin, Qos
 from railhead.gate.prove import evaluate
 from tests.unit.gate import trees
 from tests.unit.gate.trees import Tree, write
@@ -54,11 +54,21 @@ LAB = Expectation(
     interfaces=(Interface(name="rail0", mtu=1500),),
     resources={"rdma/rdma_shared_device_a": 1},
 )
+PLUGIN = Plugin(
+    name="tcpxo",
+    version="v1.0.16",
+    libraries=("nvidia/lib64/libnccl-net.so", "nvidia/lib64/libnccl-tuner.so"),
+    apertures=8,
+    devices=("dmabuf_import_helper",),
+    driver="580",
+)
+TCPXO = Expectation(fabric="tcpxo", plugin=PLUGIN, movable=True)
 NODES: dict[str, tuple[Callable[[Path], Tree], Expectation]] = {
     "roce": (trees.roce, ROCE),
     "infiniband": (trees.infiniband, IB),
     "efa": (trees.efa, EFA),
     "lab": (trees.lab, LAB),
+    "tcpxo": (trees.tcpxo, TCPXO),
 }
 
 
@@ -113,6 +123,55 @@ def unlink(tree: Tree, name: str) -> None:
 # Each: the node, what breaks it, the one subject that fails, words of its detail and its remedy.
 Broken = tuple[str, Callable[[Tree], object], str, str, str]
 BROKEN: dict[str, Broken] = {
+    "the plugin was never installed": (
+        "tcpxo",
+        lambda t: shutil.rmtree(t.root / "bin"),
+        "plugin tcpxo",
+        "nvidia/lib64/libnccl-net.so, nvidia/lib64/libnccl-tuner.so: not there",
+        "delete the installer's pod",
+    ),
+    "a library of the plugin is gone": (
+        "tcpxo",
+        lambda t: (t.root / "bin/nvidia/lib64/libnccl-tuner.so").unlink(),
+        "plugin tcpxo",
+        "nvidia/lib64/libnccl-tuner.so: not there",
+        "drain the node",
+    ),
+    "the plugin is an older one": (
+        "tcpxo",
+        lambda t: write(t.root / "bin/railhead/tcpxo", "v1.0.15"),
+        "plugin tcpxo",
+        "the node has v1.0.15, jobs v1.0.16",
+        "drain the node",
+    ),
+    "the installer did not finish": (
+        "tcpxo",
+        lambda t: (t.root / "bin/railhead/tcpxo").unlink(),
+        "plugin tcpxo",
+        "none that the installer finished",
+        "drain the node",
+    ),
+    "an aperture is not bound": (
+        "tcpxo",
+        lambda t: (t.root / "dev/aperture_devices/0000:06:00.0/resource0").unlink(),
+        "apertures",
+        "7 of 8 NICs'",
+        "drain the node",
+    ),
+    "the import helper is not loaded": (
+        "tcpxo",
+        lambda t: (t.root / "dev/dmabuf_import_helper").unlink(),
+        "/dev/dmabuf_import_helper",
+        "cannot register memory",
+        "modprobe import-helper",
+    ),
+    "the driver is of another branch": (
+        "tcpxo",
+        lambda t: write(t.sys / "module/nvidia/version", "595.71.05"),
+        "NVIDIA driver",
+        "plugin v1.0.16 was qualified with branch R580",
+        "the plugin that",
+    ),
     "a rail is down": (
         "roce",
         lambda t: write(t.sys / "class/net/rail2/operstate", "down"),

@@ -45,6 +45,7 @@ class Tree:
             sys=self.sys,
             dev=self.root / "dev",
             proc=self.root / "proc",
+            plugins=self.root / "bin",
             kernel=self.kernel,
             allocatable=self.allocatable,
             dcb=self._dcb,
@@ -198,4 +199,17 @@ def lab(root: Path) -> Tree:
     """A node of the lab: a rail, stand-in devices, and no RDMA."""
     tree = Tree(root, kernel="6.1.0", allocatable={"rdma/rdma_shared_device_a": "63"})
     tree.interface("rail0")
+    return tree
+
+
+def tcpxo(root: Path) -> Tree:
+    """An A3 Mega node with the plugin of GPUDirect-TCPXO."""
+    tree = Tree(root=root)
+    write(tree.sys / "module" / "nvidia" / "version", "580.159.04")
+    for library in ("libnccl-net.so", "libnccl-tuner.so"):
+        write(root / "bin" / "nvidia" / "lib64" / library, "")
+    write(root / "bin" / "railhead" / "tcpxo", "v1.0.16")
+    for address in ("06", "07", "0d", "0e", "86", "87", "8d", "8e"):
+        write(root / "dev" / "aperture_devices" / f"0000:{address}:00.0" / "resource0", "")
+    write(root / "dev" / "dmabuf_import_helper", "")
     return tree
