@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from railhead.base.options import Json
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -44,7 +46,7 @@ def list_rows(
         str | None,
         typer.Option("--platform", metavar="KIND", help="Machines of one platform of stacks only."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: Json = False,
 ) -> None:
     """List what there is.
 
@@ -64,7 +66,7 @@ def list_rows(
 @app.command()
 def show(
     name: Annotated[str, typer.Argument(help="A machine, accelerator, fabric, mode or version.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Show everything that the catalogue says of one thing, with the sources.
 

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from railhead.base.options import Context, Json
+
 app = typer.Typer(
     no_args_is_help=True,
     help="Stack files: check them, and their JSON Schema for editors.\n\n"
@@ -27,7 +29,7 @@ def group() -> None:
 @app.command()
 def check(
     stack: Stack,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Check a stack's file as `pulumi up` would, without Pulumi and without a cluster.
 
@@ -72,10 +74,8 @@ def verify(
             help="The cluster's kubeconfig. Else the one that the stack's file or its lab names.",
         ),
     ] = None,
-    context: Annotated[
-        str | None, typer.Option("--context", metavar="NAME", help="A context of the kubeconfig.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    context: Context = None,
+    as_json: Json = False,
 ) -> None:
     """Hold the live nodes against what the stack promises of them, node by node.
 

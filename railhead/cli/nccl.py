@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from railhead.base.errors import ExitCode
+from railhead.base.options import Context, Json, Kubeconfig, Lab, Namespace
 from railhead.nccl.bench.command import register as register_bench
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ With --gate, 10 for tcp-fallback, 11 init-failure, 12 hang,
 @app.command(help=READ_HELP)
 def read(
     logs: Annotated[list[str], typer.Argument(metavar="LOG...", help=LOG_HELP)],
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: Json = False,
     expect: Annotated[
         str | None,
         typer.Option(
@@ -79,19 +80,10 @@ def read(
     evidence: Annotated[
         int, typer.Option("--evidence", metavar="N", min=0, help="Lines of evidence a claim.")
     ] = 1,
-    namespace: Annotated[
-        str | None, typer.Option("--namespace", "-n", metavar="NAME", help="Of the pod or job.")
-    ] = None,
-    kubeconfig: Annotated[
-        Path | None,
-        typer.Option("--kubeconfig", metavar="FILE", help="Of the cluster with the pod or job."),
-    ] = None,
-    context: Annotated[
-        str | None, typer.Option("--context", metavar="NAME", help="A context of the kubeconfig.")
-    ] = None,
-    lab: Annotated[
-        str | None, typer.Option("--lab", metavar="NAME", help="Use this running lab's kubeconfig.")
-    ] = None,
+    namespace: Namespace = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    lab: Lab = None,
 ) -> None:
     """Say which transport a run used (the help text is READ_HELP)."""
     from railhead.diagnose import read as read_logs
@@ -110,9 +102,9 @@ def read(
 
         report.show(reading, Console(soft_wrap=True), evidence=evidence)
     if expect is not None:
-        gates.check_transport(reading, expect)
+        gates.require(gates.transport(reading, expect))
     if expect_gdr:
-        gates.check_gdr(reading)
+        gates.require(gates.gdr(reading))
     if gate and reading.verdict != "ok":
         raise typer.Exit(int(ExitCode[reading.verdict.replace("-", "_").upper()]))
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from railhead.diagnose.model import NAMED, Finding
+    from railhead.diagnose.model import NAMED, RankedCause
     from railhead.diagnose.ranking import rank, signs
     from railhead.diagnose.reading import read
 
-__all__ = ["NAMED", "Finding", "rank", "read", "signs"]
+__all__ = ["NAMED", "RankedCause", "rank", "read", "signs"]
 
 
 def __getattr__(name: str) -> Any:
@@ -22,7 +22,7 @@ def __getattr__(name: str) -> Any:
         from railhead.diagnose import reading
 
         return reading.read
-    if name in ("NAMED", "Finding"):
+    if name in ("NAMED", "RankedCause"):
         from railhead.diagnose import model
 
         return getattr(model, name)

@@ -18,7 +18,7 @@ from typing import Any
 from railhead import __version__
 from railhead.base.errors import InputError, RefusedError
 from railhead.diagnose import redact
-from railhead.diagnose.model import Finding
+from railhead.diagnose.model import RankedCause
 from railhead.diagnose.objects import Objects
 from railhead.nccl.sources import Source
 
@@ -119,7 +119,7 @@ def write(
     *,
     sources: Iterable[Source],
     objects: Objects | None,
-    findings: Iterable[Finding],
+    findings: Iterable[RankedCause],
 ) -> list[str]:
     """Write a bundle; the file must not exist yet.
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from railhead.base.errors import InputError
+from railhead.base.options import Context, Json, Kubeconfig, Lab, Namespace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,7 +45,7 @@ def diagnose(
     pod: Annotated[
         str | None, typer.Option("--pod", metavar="NAME", help="Look at this pod in the cluster.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: Json = False,
     collect: Annotated[
         bool, typer.Option("--collect", help="Write logs and objects, redacted, into one file.")
     ] = False,
@@ -52,19 +53,10 @@ def diagnose(
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Where --collect writes."),
     ] = None,
-    namespace: Annotated[
-        str | None, typer.Option("--namespace", "-n", metavar="NAME", help="Of the job or pod.")
-    ] = None,
-    kubeconfig: Annotated[
-        Path | None,
-        typer.Option("--kubeconfig", metavar="FILE", help="Of the cluster with the job or pod."),
-    ] = None,
-    context: Annotated[
-        str | None, typer.Option("--context", metavar="NAME", help="A context of the kubeconfig.")
-    ] = None,
-    lab: Annotated[
-        str | None, typer.Option("--lab", metavar="NAME", help="Use this running lab's kubeconfig.")
-    ] = None,
+    namespace: Namespace = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    lab: Lab = None,
 ) -> None:
     """Say why a run hung, failed or crawls."""
     _check(logs or [], job, pod, collect=collect, output=output)

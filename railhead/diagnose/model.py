@@ -152,8 +152,8 @@ class Proof:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding:
-    """A cause that is believed, with its evidence.
+class RankedCause:
+    """A cause that is believed, with its evidence: a guess to act on, not a check that passed.
 
     Args:
         confidence: from 0 to 1, after consequences were put behind their reasons.

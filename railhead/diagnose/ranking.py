@@ -10,7 +10,7 @@ from functools import cache
 
 from railhead.diagnose.facts import derive, evidence, shared
 from railhead.diagnose.knowledge import CAUSES, CLUES
-from railhead.diagnose.model import LISTED, NAMED, Cause, Finding, Proof, Rule
+from railhead.diagnose.model import LISTED, NAMED, Cause, Proof, RankedCause, Rule
 from railhead.nccl.reading import Reading
 from railhead.nccl.signs import Sign
 
@@ -59,9 +59,9 @@ def _first(proofs: Iterable[Proof]) -> int:
     return min((int(match[1]) for match in found if match), default=sys.maxsize)
 
 
-def _behind(findings: list[Finding]) -> list[Finding]:
+def _behind(findings: list[RankedCause]) -> list[RankedCause]:
     """Put consequences behind the causes that explain them."""
-    reasons: dict[str, Finding] = {}
+    reasons: dict[str, RankedCause] = {}
     for finding in findings:
         if finding.named:
             for consequence in finding.cause.explains:
@@ -79,7 +79,7 @@ def _behind(findings: list[Finding]) -> list[Finding]:
     return moved
 
 
-def _apart(finding: Finding, others: Iterable[Finding]) -> dict[str, str]:
+def _apart(finding: RankedCause, others: Iterable[RankedCause]) -> dict[str, str]:
     told = {}
     for other in others:
         if other.cause.id in finding.cause.apart:
@@ -89,7 +89,7 @@ def _apart(finding: Finding, others: Iterable[Finding]) -> dict[str, str]:
 
 def rank(
     reading: Reading, *, observed: Mapping[str, tuple[Proof, ...]] | None = None
-) -> tuple[Finding, ...]:
+) -> tuple[RankedCause, ...]:
     """The causes that a reading supports, best first.
 
     Args:
@@ -107,7 +107,7 @@ def rank(
         if rule is None or rule.confidence < LISTED:
             continue
         findings.append(
-            Finding(
+            RankedCause(
                 cause=cause,
                 confidence=rule.confidence,
                 because=rule.because,

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from railhead.diagnose.model import NAMED, Finding
+from railhead.diagnose.model import NAMED, RankedCause
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -65,7 +65,7 @@ def wanted(reading: Reading) -> list[str]:
 
 
 def to_json(
-    reading: Reading, findings: Sequence[Finding], *, skipped: Sequence[str], command: str
+    reading: Reading, findings: Sequence[RankedCause], *, skipped: Sequence[str], command: str
 ) -> dict[str, Any]:
     """One object; ``cause`` is the likeliest cause's id or null, as for `railhead nccl read`."""
     named = next((one.cause.id for one in findings if one.named), None)
@@ -84,7 +84,7 @@ def _short(text: str) -> str:
     return text if len(text) <= TEXT else text[: TEXT - 1] + "…"
 
 
-def _finding(console: Console, number: int, finding: Finding, *, full: bool) -> None:
+def _finding(console: Console, number: int, finding: RankedCause, *, full: bool) -> None:
     cause = finding.cause
     style = "bold red" if finding.named else "bold yellow"
     console.print(
@@ -113,7 +113,7 @@ def _finding(console: Console, number: int, finding: Finding, *, full: bool) -> 
 def show(
     console: Console,
     reading: Reading,
-    findings: Sequence[Finding],
+    findings: Sequence[RankedCause],
     *,
     skipped: Sequence[str],
     command: str,

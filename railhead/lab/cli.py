@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from railhead.base.errors import ExitCode, InputError, RailheadError
+from railhead.base.options import Json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -29,7 +30,6 @@ app = typer.Typer(
 )
 
 Name = Annotated[str, typer.Option("--name", help="Name of the lab.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 @app.command()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from railhead.base.errors import RailheadError
+from railhead.base.options import Context, Json, Kubeconfig, Lab, Namespace
 
 if TYPE_CHECKING:
     from railhead.contract import ClusterContract
@@ -47,30 +48,6 @@ Exits 0 when the job is submitted or, with --wait or --follow, when it has compl
 failed; 3 for a mistake in the file; 6 when the cluster or a check refuses it; 7 after --timeout.
 """.format(example=JOB_FILE_EXAMPLE.replace("[", "\\["))
 
-Kubeconfig = Annotated[
-    Path | None,
-    typer.Option(
-        "--kubeconfig",
-        metavar="FILE",
-        help="The cluster's kubeconfig. Else $KUBECONFIG, ~/.kube/config, then the running lab.",
-    ),
-]
-Context = Annotated[
-    str | None, typer.Option("--context", metavar="NAME", help="A context of the kubeconfig.")
-]
-Lab = Annotated[
-    str | None, typer.Option("--lab", metavar="NAME", help="Use this running lab's kubeconfig.")
-]
-Namespace = Annotated[
-    str | None,
-    typer.Option(
-        "--namespace",
-        "-n",
-        metavar="NAME",
-        help="Look here only; else in every training namespace.",
-    ),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON to standard output.")]
 JobName = Annotated[str, typer.Argument(metavar="NAME", help="The job's name.")]
 
 

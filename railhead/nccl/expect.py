@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from railhead.base.errors import ExitCode, InputError, RailheadError, did_you_mean
-from railhead.nccl.reading import Reading
+from railhead.base.finding import Finding
+from railhead.nccl.reading import Claim, Reading
 
 # What may be asked for, and the words of the reading that fulfil it.
 EXPECTED = {
@@ -19,6 +20,8 @@ EXPECTED = {
 }
 # Only NET connections show what carried the data; what was chosen or found does not.
 PROOF = "connections"
+DIAGNOSE = "`railhead diagnose` with the same logs says why"
+WHOLE_LOG = "run with NCCL_DEBUG=INFO and give the whole log, with its Channel lines"
 
 
 class UnmetError(RailheadError):
@@ -47,53 +50,58 @@ def check_word(expected: str) -> str:
     return expected
 
 
-def check_transport(reading: Reading, expected: str) -> None:
-    """Hold a reading to a transport.
-
-    Raises:
-        UnmetError: another transport is shown.
-        UnprovenError: none is shown by connections.
-    """
+def transport(reading: Reading, expected: str) -> Finding:
+    """Hold a reading to a transport; ``passed`` is None where no connection proves any."""
     claim = reading.claims["transport"]
-    if claim.value == "unknown":
-        raise UnprovenError(
-            f"expected {expected}, and no line shows a transport",
-            remedy="run with NCCL_DEBUG=INFO and read the logs of all nodes",
-        )
-    if claim.value not in EXPECTED[expected]:
-        raise UnmetError(
-            f"expected {expected}, and the transport is {claim.value}: {claim.why}",
-            remedy="`railhead diagnose` with the same logs says why",
-        )
-    if claim.grade != PROOF:
-        raise UnprovenError(
-            f"expected {expected}: {claim.value} is likely, but {claim.why}, and no connection "
-            "is shown",
-            remedy="run with NCCL_DEBUG=INFO and give the whole log, with its Channel lines",
-        )
     layer = reading.claims.get("link-layer")
-    if set(EXPECTED[expected]) <= {"ib", "roce"} and (layer is None or layer.value == "unknown"):
-        raise UnprovenError(
-            f"expected {expected}: verbs carried the data, but no line shows the ports' link layer",
-            remedy="give the whole log, with the line `NET/IB : Using [0]...`",
+    passed: bool | None = None
+    if claim.value == "unknown":
+        text = f"expected {expected}, and no line shows a transport"
+        remedy = "run with NCCL_DEBUG=INFO and read the logs of all nodes"
+    elif claim.value not in EXPECTED[expected]:
+        passed = False
+        text = f"expected {expected}, and the transport is {claim.value}: {claim.why}"
+        remedy = DIAGNOSE
+    elif claim.grade != PROOF:
+        text = (
+            f"expected {expected}: {claim.value} is likely, but {claim.why}, and no connection "
+            "is shown"
         )
+        remedy = WHOLE_LOG
+    elif set(EXPECTED[expected]) <= {"ib", "roce"} and (layer is None or layer.value == "unknown"):
+        text = (
+            f"expected {expected}: verbs carried the data, but no line shows the ports' link layer"
+        )
+        remedy = "give the whole log, with the line `NET/IB : Using [0]...`"
+    else:
+        passed, text, remedy = True, f"{claim.value}: {claim.why}", ""
+    return _finding("transport", passed, text, remedy, claim)
 
 
-def check_gdr(reading: Reading) -> None:
-    """Hold a reading to GPUDirect RDMA on every connection.
-
-    Raises:
-        UnmetError: some or all connections go without.
-        UnprovenError: no connection is shown.
-    """
+def gdr(reading: Reading) -> Finding:
+    """Hold a reading to GPUDirect RDMA on every connection; None where no connection is shown."""
     claim = reading.claims["gdr"]
     if claim.value == "no":
-        raise UnmetError(
-            f"expected GPUDirect RDMA: {claim.why}",
-            remedy="`railhead diagnose` with the same logs says why",
-        )
+        return _finding("gdr", False, f"expected GPUDirect RDMA: {claim.why}", DIAGNOSE, claim)
     if claim.value != "yes":
-        raise UnprovenError(
-            "expected GPUDirect RDMA, and no connection over the network is shown",
-            remedy="run with NCCL_DEBUG=INFO and give the whole log, with its Channel lines",
-        )
+        text = "expected GPUDirect RDMA, and no connection over the network is shown"
+        return _finding("gdr", None, text, WHOLE_LOG, claim)
+    return _finding("gdr", True, claim.why, "", claim)
+
+
+def _finding(name: str, passed: bool | None, text: str, remedy: str, claim: Claim) -> Finding:
+    evidence = tuple(f"{at}: {at.text}" for at in claim.evidence)
+    return Finding(name=name, passed=passed, text=text, evidence=evidence, remedy=remedy)
+
+
+def require(finding: Finding) -> None:
+    """Go on only with proof.
+
+    Raises:
+        UnmetError: the log shows something else.
+        UnprovenError: it shows nothing of the kind.
+    """
+    if finding.passed is False:
+        raise UnmetError(finding.text, remedy=finding.remedy)
+    if finding.passed is None:
+        raise UnprovenError(finding.text, remedy=finding.remedy)

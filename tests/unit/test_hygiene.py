@@ -179,7 +179,6 @@ MAY_IMPORT = {
     "gate": "base",
     "lab": "base catalog fabric model platform kube",
 }
-# The two that put the rooms together.
 # What is being mended.
 KNOWN_CIRCLES = [
     {"railhead.contract", "railhead.contract.reference"},
@@ -187,6 +186,7 @@ KNOWN_CIRCLES = [
 KNOWN_IMPORTS = [
     "railhead/launch/plan.py imports railhead.catalog.versions",
 ]
+# The two that put the rooms together.
 EVERYTHING = ("cli", "__main__")
 
 # (files under, must not import, why)

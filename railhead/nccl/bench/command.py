@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from railhead.base.errors import ExitCode, InputError, did_you_mean
+from railhead.base.options import Json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,7 +62,7 @@ def bench(
         Path | None, typer.Option(help="Write the curves there, as SVG.", metavar="FILE")
     ] = None,
     plot: Annotated[bool, typer.Option(help="Draw the curves in the terminal.")] = True,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: Json = False,
 ) -> None:
     """How fast the collectives are: nccl-tests tables, checked and compared with the line rate.
 

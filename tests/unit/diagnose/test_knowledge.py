@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from railhead.diagnose import facts, ranking, read, table
 from railhead.diagnose.facts import FACTS
 from railhead.diagnose.knowledge import CAUSES, CLUES, OBSERVATIONS, SHARED
-from railhead.diagnose.model import LISTED, NAMED, VERDICTS, Cause, Clue, Finding, Proof
+from railhead.diagnose.model import LISTED, NAMED, VERDICTS, Cause, Clue, Proof, RankedCause
 from railhead.launch.job import JobFile
 from railhead.model.cluster import Cluster
 from tests.unit.diagnose.cases import CASES, FURTHER, HEALTHY, LOOK_ALIKES, Seen
@@ -62,7 +62,7 @@ ASKED = {
 }
 
 
-def findings(seen: Seen, directory: Path) -> dict[str, Finding]:
+def findings(seen: Seen, directory: Path) -> dict[str, RankedCause]:
     path = directory / "job.log"
     path.write_text(seen.log)
     observed = {one: (Proof(id=one, where="test", text=one),) for one in seen.observed}

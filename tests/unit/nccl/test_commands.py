@@ -11,8 +11,9 @@ import pytest
 
 from railhead import cli
 from railhead.base.errors import ExitCode
-from railhead.diagnose import live
+from railhead.diagnose import live, read
 from railhead.kube import client as kube
+from railhead.nccl import expect
 from railhead.nccl.sources import Source
 from tests.unit.nccl import logs
 
@@ -87,6 +88,19 @@ def test_without_proof_a_gate_stays_closed(
     code = cli.run(["nccl", "read", str(path), *options])
     assert code in (ExitCode.UNPROVEN, ExitCode.UNMET)
     assert code != 0
+
+
+def test_an_expectation_is_a_check_with_its_evidence(tmp_path: Path) -> None:
+    lines = {
+        True: logs.healthy(),
+        False: [logs.IB_LIST, logs.net(0, 8, "send").replace("NET/IB", "NET/Socket")],
+        None: [logs.IB_LIST, logs.info("Using network IB")],
+    }
+    for passed, log in lines.items():
+        finding = expect.transport(read([logs.write(tmp_path / "log", log)]), "rdma")
+        assert finding.passed is passed, finding
+        assert finding.evidence
+        assert bool(finding.remedy) is not passed
 
 
 def test_gdr_on_some_connections_is_not_gdr(tmp_path: Path) -> None:
