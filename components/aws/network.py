@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_aws import ec2, ec2transitgateway
 
-from components.mistakes import FoundMistakeError
+from components.mismatch import MismatchError
 from railhead.platform.aws import facts as catalogue
 from railhead.platform.aws.model import ExistingNetwork, NewNetwork
 
@@ -60,7 +60,7 @@ def existing(network: ExistingNetwork, opts: pulumi.InvokeOutputOptions) -> Nets
     """A network that is there already, its subnets held against what the stack says of them.
 
     Raises:
-        FoundMistakeError: (when read) a subnet is in another zone or VPC.
+        MismatchError: (when read) a subnet is in another zone or VPC.
     """
     return Nets(
         vpc_id=network.vpc_id,
@@ -79,7 +79,7 @@ def _checked_subnet(
     def judge(found: Mapping[str, str]) -> str:
         for what, want in {"vpc_id": vpc_id, "availability_zone": zone}.items():
             if found[what] != want:
-                raise FoundMistakeError(
+                raise MismatchError(
                     f"platform.network.private_subnets.{zone}: {subnet} has {what} "
                     f"{found[what]!r}, not {want!r}",
                     remedy="correct the network in the stack's file; nothing was changed",

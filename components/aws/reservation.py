@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pulumi
 from pulumi_aws import ec2
 
-from components.mistakes import FoundMistakeError
+from components.mismatch import MismatchError
 from railhead.platform.aws.model import (
     AwsPool,
     CapacityBlock,
@@ -45,7 +45,7 @@ def checked(name: str, pool: AwsPool, opts: pulumi.ResourceOptions) -> pulumi.Ou
     up` has; the id goes into the launch template only through this check.
 
     Raises:
-        FoundMistakeError: (when read) it is in another zone, of another type, too small, or over.
+        MismatchError: (when read) it is in another zone, of another type, too small, or over.
     """
     purchase = pool.purchase
     if not isinstance(purchase, Reservation | CapacityBlock):
@@ -53,7 +53,7 @@ def checked(name: str, pool: AwsPool, opts: pulumi.ResourceOptions) -> pulumi.Ou
 
     def judge(found: Mapping[str, Any]) -> str:
         if problem := mismatch(pool, found):
-            raise FoundMistakeError(
+            raise MismatchError(
                 f"pool {pool.name!r}: {purchase.id} {problem}",
                 remedy="correct the pool's purchase in the stack's file; nothing was changed",
             )

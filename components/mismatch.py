@@ -1,4 +1,4 @@
-"""Mistakes that only the cloud's answer shows, and so only inside an Output."""
+"""What only the cloud's answer shows to be wrong, and so only inside an Output."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pulumi
 from railhead.base.errors import InputError
 
 
-class FoundMistakeError(InputError, pulumi.RunError):
+class MismatchError(InputError, pulumi.RunError):
     """What is there is not what the stack's file says.
 
     A ``RunError`` as well, so that the engine prints its message without a traceback.
