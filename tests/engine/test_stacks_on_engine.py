@@ -72,6 +72,8 @@ def _type(urn: str) -> str:
 
 _FLAVOR = "kubernetes:kueue.x-k8s.io/v1beta2:ResourceFlavor"
 _QUEUE = "kubernetes:kueue.x-k8s.io/v1beta2:ClusterQueue"
+_RUNTIME = "kubernetes:trainer.kubeflow.org/v1alpha1:ClusterTrainingRuntime"
+_DEPLOYMENT = "kubernetes:apps/v1:Deployment"
 _CONFIG_MAP = "kubernetes:core/v1:ConfigMap"
 _DAEMONS = "kubernetes:apps/v1:DaemonSet"
 _RELEASE = "kubernetes:helm.sh/v3:Release"
@@ -86,13 +88,24 @@ CHANGES: dict[str, list[tuple[Callable[[dict[str, Any]], None], dict[str, int]]]
     "aws-p5-prod": [
         (
             _label,
-            {f"update {_AWS_POOL}": 1, f"update {_DAEMONS}": 1, f"update {_CONFIG_MAP}": 1}
+            {
+                f"update {_AWS_POOL}": 1,
+                f"update {_DAEMONS}": 1,
+                f"update {_CONFIG_MAP}": 1,
+                f"update {_RUNTIME}": 1,
+            }
             | _REFLAVOR,
         ),
         (
             _taint,
-            # The GPU operator's daemons and the EFA device plugin bear the taint from now on.
-            {f"update {_AWS_POOL}": 1, f"update {_RELEASE}": 2, f"update {_CONFIG_MAP}": 1}
+            # The GPU operator's daemons, the EFA device plugin and the gate's keeper
+            # bear the taint from now on.
+            {
+                f"update {_AWS_POOL}": 1,
+                f"update {_RELEASE}": 2,
+                f"update {_CONFIG_MAP}": 1,
+                f"update {_DEPLOYMENT}": 1,
+            }
             | _REFLAVOR,
         ),
         (_disk, {f"update {_TEMPLATE}": 1, f"update {_AWS_POOL}": 1}),
@@ -101,6 +114,8 @@ CHANGES: dict[str, list[tuple[Callable[[dict[str, Any]], None], dict[str, int]]]
             {
                 f"create {_TEMPLATE}": 1,
                 f"create {_AWS_POOL}": 1,
+                # The stack's own, on what the new group launches.
+                "create aws:autoscaling/tag:Tag": 1,
                 f"create {_FLAVOR}": 1,
                 f"create {_CONFIG_MAP}": 1,
                 f"create {_DAEMONS}": 1,
