@@ -44,6 +44,7 @@ class Measurement:
         busbw: bus bandwidth in GB/s (10^9 bytes), out of place where both were published.
         transport: what carried it between machines: ``network``, or ``nvlink`` where an NVLink
             domain spans machines, which says nothing of the NICs.
+        sharp: whether switches did a part of the sums, which a cluster without SHARP cannot reach.
         source: where it was published.
     """
 
@@ -52,6 +53,7 @@ class Measurement:
     size_bytes: int
     busbw: float
     transport: Literal["network", "nvlink"]
+    sharp: bool = False
     source: str
 
 

@@ -24,8 +24,11 @@ def _sources(page: str, **own: str) -> Mapping[str, str]:
             "memory_gib": page,
             "schedulable": SCHEDULABLE_ASSUMED,
             "nics": page,
-            "host_nics": "accelerated networking (mlx5_an0) stays out of the HCA list",
-            "hcas": f"{_RECIPES}, infrastructure_validations: mlx5_ib0 to mlx5_ib7",
+            "host_nics": "accelerated networking stays out of the HCA list (mlx5_8 on AKS' nodes: "
+            "Azure/aks-rdma-infiniband, tests/scenarios/k8s/files/scripts/rdma_test.sh)",
+            "hcas": f"{_RECIPES}, infrastructure_validations/aks/NHC: mlx5_0 to mlx5_7 on AKS' "
+            "nodes; mlx5_ib0 to mlx5_ib7 are the names of Azure's VM images, by a udev rule, and "
+            "`fabric.hcas` overrides these where nodes have such an image",
             "nvlink_domain": "one NVSwitch domain a machine",
             "limits": page,
         }
@@ -34,14 +37,14 @@ def _sources(page: str, **own: str) -> Mapping[str, str]:
 
 
 _NAMES = (
-    "mlx5_ib0",
-    "mlx5_ib1",
-    "mlx5_ib2",
-    "mlx5_ib3",
-    "mlx5_ib4",
-    "mlx5_ib5",
-    "mlx5_ib6",
-    "mlx5_ib7",
+    "mlx5_0",
+    "mlx5_1",
+    "mlx5_2",
+    "mlx5_3",
+    "mlx5_4",
+    "mlx5_5",
+    "mlx5_6",
+    "mlx5_7",
 )
 
 
@@ -116,6 +119,7 @@ MACHINES = (
                 size_bytes=16 * GIB,
                 busbw=450.0,
                 transport="network",
+                sharp=True,
                 source=f"{_BASELINE}, about 450 with SHARP and CollNet",
             ),
             Measurement(

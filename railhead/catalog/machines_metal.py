@@ -266,6 +266,7 @@ MACHINES = (
                 size_bytes=8 * GIB,
                 busbw=386.6,
                 transport="network",
+                sharp=True,
                 source=f"{_COREWEAVE}: 64 H100 over InfiniBand with SHARP",
             ),
         ),

@@ -10,6 +10,8 @@ from railhead.catalog.machine import GIB, SCHEDULABLE_ASSUMED, Machine, Measurem
 _SHAPES = "skypilot-org/skypilot-catalog v8/oci/vms.csv, from the ListShapes API; vCPUs are threads"
 _OKE = "oracle-quickstart/oci-hpc-oke of 2026-08-20"
 _PARAMETERS = f"{_OKE}, docs/recommended-nccl-rccl-parameters-by-shape.md"
+# terraform/files/nvidia-network-operator: of every virtual function and of the attachment.
+_MTU = 4220
 _CLUSTER = "a cluster network or compute cluster; nodes of a job must be in one"
 
 
@@ -74,6 +76,7 @@ MACHINES = (
         fabrics=frozenset({"roce"}),
         nvlink_domain=8,
         limits=(_CLUSTER,),
+        rail_mtu=_MTU,
         sources=_sources(_UNVERIFIED_100),
     ),
     Machine(
@@ -91,6 +94,7 @@ MACHINES = (
         fabrics=frozenset({"roce"}),
         nvlink_domain=8,
         limits=(_CLUSTER,),
+        rail_mtu=_MTU,
         published=(
             Measurement(
                 collective="all_reduce",
@@ -126,6 +130,7 @@ MACHINES = (
         fabrics=frozenset({"roce"}),
         nvlink_domain=8,
         limits=(_CLUSTER,),
+        rail_mtu=_MTU,
         sources=_sources(_UNVERIFIED_100),
     ),
     Machine(
@@ -143,6 +148,7 @@ MACHINES = (
         fabrics=frozenset({"roce"}),
         nvlink_domain=8,
         limits=(_CLUSTER,),
+        rail_mtu=_MTU,
         sources=_sources(_UNVERIFIED_200),
     ),
     Machine(
@@ -160,6 +166,7 @@ MACHINES = (
         fabrics=frozenset({"roce"}),
         nvlink_domain=8,
         limits=(_CLUSTER,),
+        rail_mtu=_MTU,
         sources=_sources(_UNVERIFIED_400),
     ),
     Machine(
@@ -177,6 +184,7 @@ MACHINES = (
         fabrics=frozenset({"roce"}),
         nvlink_domain=8,
         limits=(_CLUSTER,),
+        rail_mtu=_MTU,
         sources=_sources(_UNVERIFIED_400),
     ),
     Machine(
@@ -194,6 +202,7 @@ MACHINES = (
         nics=_hcas(("mlx5_0", "mlx5_1", "mlx5_3", "mlx5_4"), 400),
         fabrics=frozenset({"roce"}),
         nvlink_domain=72,
+        rail_mtu=_MTU,
         limits=(_CLUSTER, "a GPU memory cluster of up to 18 machines is one NVLink domain"),
         sources=_sources(
             "400 Gbit/s a port is the tray's ConnectX-7 as NVIDIA builds it, not OCI's own word",

@@ -18,7 +18,7 @@ UNIVERSAL = frozenset(fabric.name for fabric in FABRICS.values() if fabric.unive
 
 def checks(fabric: BaseFabric) -> tuple[Check, ...]:
     """Every check of the fabric's section, its mode's own among them."""
-    general = (_choice, _environment, _whole_nodes, _cuda)
+    general = (_choice, _environment, _plugin, _whole_nodes, _cuda)
     return (*(functools.partial(check, fabric) for check in general), *fabric.checks())
 
 
@@ -61,6 +61,24 @@ def _environment(fabric: BaseFabric, site: Site) -> Iterator[Problem]:
             yield path, f"is the catalogue's on fabric {fabric.kind!r}: {pinned[name].reason}"
         elif name in (*NEVER, *fabric.row.never):
             yield path, f"must not be set: {row.not_set.get(name) or reasons[name]}"
+
+
+def _plugin(fabric: BaseFabric, _: Site) -> Iterator[Problem]:
+    """A plugin in place of NCCL's own InfiniBand transport, and SHARP with no other."""
+    pinned = {v.name: v.value for v in FABRICS[fabric.kind].environment}
+    if fabric.nccl_net is not None and pinned.get("NCCL_NET") != "IB":
+        yield (
+            "fabric.nccl_net",
+            f"cannot be on fabric {fabric.kind!r}, which has a network of its own",
+        )
+    collnet = fabric.environment.get("NCCL_COLLNET_ENABLE", "0")
+    if collnet != "0" and fabric.nccl_net is None:
+        yield (
+            "fabric.environment.NCCL_COLLNET_ENABLE",
+            "does nothing without fabric.nccl_net: NCCL takes CollNet, and so SHARP, from the "
+            "network plugin that it selects, and its own transport has none; say which the image "
+            "has, such as IBext_v10",
+        )
 
 
 def _whole_nodes(fabric: BaseFabric, site: Site) -> Iterator[Problem]:

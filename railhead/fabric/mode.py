@@ -34,6 +34,10 @@ Resource = Annotated[
         longest=316,
     ),
 ]
+# nccl-rdma-sharp-plugins, src/ib_plugin.c: one name for each version of NCCL's network interface.
+IbPlugin = Annotated[
+    str, matching(r"^IBext_v[0-9]+$", "a network of NVIDIA's plugin, such as 'IBext_v10'")
+]
 Hca = Annotated[str, matching(r"^[A-Za-z][A-Za-z0-9_]*$", "an RDMA device, such as 'mlx5_0'")]
 
 
@@ -139,7 +143,9 @@ class BaseFabric(Model):
     ``pod_interface`` is the pod network's interface inside a pod. ``environment`` is what this
     site's fabric needs beside the catalogue's, such as NCCL_IB_TC; it cannot change what the
     catalogue pins. ``topology_file`` is the path, inside the image, of NCCL's topology for machines
-    whose hypervisor hides it.
+    whose hypervisor hides it. ``nccl_net`` is what NCCL_NET says in place of NCCL's own InfiniBand
+    transport, where the image has NVIDIA's plugin for it: SHARP needs that, since NCCL takes
+    CollNet from the plugin that it selects and from no other.
     """
 
     row: ClassVar[Mode]
@@ -150,6 +156,7 @@ class BaseFabric(Model):
     pod_interface: Interface = "eth0"
     environment: dict[Variable, str] = Field(default_factory=dict)
     topology_file: AbsolutePath | None = None
+    nccl_net: IbPlugin | None = None
 
     # -- what pods get ----------------------------------------------------------------------------
 

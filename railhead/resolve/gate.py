@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from railhead.catalog.machines import MACHINES
+from railhead.catalog.machines import MACHINES, Machine
 from railhead.fabric.kinds import FABRICS
 from railhead.gate.expectation import Expectation, Interface, Plugin, Qos
 from railhead.gate.state import LABEL, READY
 from railhead.model.cluster import Cluster, Pool
-from railhead.resolve.wiring import wiring
+from railhead.resolve.wiring import Wiring, wiring
 
 #: What runs the gate where a stack names no image: its program needs Python and nothing else.
 GATE_IMAGE = "docker.io/library/python:3.13-slim"
+
+# Whose machines have no hypervisor, which would hide links and IOMMU.
+_BARE = ("metal", "oci")
 
 
 def gated(cluster: Cluster) -> bool:
@@ -34,6 +37,8 @@ def expectation(cluster: Cluster, pool: Pool) -> Expectation:
     wanted = cluster.gate.gpudirect
     rate = min((nic.rate_gbps for nic in machine.nics), default=0)
     mtu = fabric.node_mtu or 0
+    wired = wiring(cluster, pool)
+    bare = cluster.gate.pcie and machine.provider in _BARE
     return Expectation(
         fabric=f"{fabric.kind} in mode {fabric.mode}",
         nics=len(machine.nics) if verbs else 0,
@@ -44,10 +49,14 @@ def expectation(cluster: Cluster, pool: Pool) -> Expectation:
         rate_gbps=rate if verbs and row.link_layer else 0,
         verbs=verbs,
         gpudirect=wanted if verbs and wanted != "none" else None,
-        qos=_qos(cluster) if verbs and row.qos and not fabric.row.moves else None,
-        resources=dict(wiring(cluster, pool).devices),
+        qos=_qos(cluster, machine, wired) if verbs and row.qos and not fabric.row.moves else None,
+        resources=dict(wired.devices),
         movable=fabric.row.moves,
         plugin=None if machine.stand_in else _plugin(cluster),
+        rdma_netns=fabric.rdma_netns if verbs else None,
+        pcie=verbs and bare,
+        # An Arm machine's NICs are always behind its SMMU.
+        iommu=verbs and bare and machine.architecture == "amd64",
     )
 
 
@@ -67,8 +76,15 @@ def _plugin(cluster: Cluster) -> Plugin | None:
     )
 
 
-def _qos(cluster: Cluster) -> Qos | None:
+def _qos(cluster: Cluster, machine: Machine, wired: Wiring) -> Qos | None:
+    """What is proven is where the packets go that NCCL sends, as it was told to."""
     site = cluster.gate
-    if not site.lossless:
+    if not site.demands_lossless(machine):
         return None
-    return Qos(priority=site.priority, trust_dscp=site.trust_dscp, ecn=site.ecn)
+    sent = wired.environment.get("NCCL_IB_TC")
+    return Qos(
+        priority=site.priority,
+        trust_dscp=site.trust_dscp,
+        dscp=None if sent is None else int(sent) >> 2,
+        ecn=site.ecn,
+    )

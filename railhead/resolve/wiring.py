@@ -13,7 +13,7 @@ from types import MappingProxyType
 from railhead.catalog.machines import MACHINES, Machine
 from railhead.catalog.parts import HostPath
 from railhead.fabric.kinds import FABRICS
-from railhead.fabric.mode import NETWORKS_ANNOTATION, BaseFabric, RailInterface
+from railhead.fabric.mode import NETWORKS_ANNOTATION, RailInterface
 from railhead.fabric.plugin import PluginDaemon
 from railhead.model.cluster import Cluster, Pool
 
@@ -83,7 +83,7 @@ def wiring(cluster: Cluster, pool: Pool | None = None, gpus: int | None = None) 
         mode=mode.name,
         gpus=machine.gpus if gpus is None else gpus,
         devices=MappingProxyType(fabric.pod_devices(nics)),
-        environment=MappingProxyType(_environment(fabric, machine)),
+        environment=MappingProxyType(_environment(cluster, machine)),
         capabilities=tuple(c.name for c in mode.capabilities_on(fabric.kind))
         if fabric.lock_memory
         else (),
@@ -107,8 +107,11 @@ def share(machine: Machine, gpus: int | None) -> int:
     return max(1, len(machine.nics) * gpus // machine.gpus)
 
 
-def _environment(fabric: BaseFabric, machine: Machine) -> dict[str, str]:
+def _environment(cluster: Cluster, machine: Machine) -> dict[str, str]:
+    fabric = cluster.fabric
+    traffic_class = cluster.gate.traffic_class(machine)
     placeholders = {
+        "traffic_class": "" if traffic_class is None else str(traffic_class),
         "bootstrap": ",".join(fabric.bootstrap_interfaces()),
         "rails": ",".join(rail.interface for rail in fabric.pod_rails()),
         "hcas": ",".join(fabric.nccl_hcas(machine)),
@@ -122,6 +125,8 @@ def _environment(fabric: BaseFabric, machine: Machine) -> dict[str, str]:
     }
     if fabric.topology_file is not None:
         found["NCCL_TOPO_FILE"] = fabric.topology_file
+    if fabric.nccl_net is not None:
+        found["NCCL_NET"] = fabric.nccl_net
     return found | dict(fabric.environment)
 
 

@@ -33,6 +33,7 @@ from railhead.catalog.machines import MACHINES
 from railhead.gate.expectation import Expectation, Interface, Qos
 from railhead.gate.state import ANNOTATION, LABEL
 from railhead.resolve.gate import expectation, gate_labels
+from railhead.resolve.wiring import wiring
 from tests.components.recording import REPO, lab_cluster
 from tests.components.test_api_server import Server, api_server
 from tests.unit.gate import trees
@@ -52,11 +53,11 @@ def roce() -> dict[str, Any]:
     return fabric | {"mtu": 9000, "rails": rails, "cluster_ranges": ["10.0.0.0/8"]}
 
 
-def onprem(fabric: dict[str, Any], **changes: Any) -> Any:
+def onprem(fabric: dict[str, Any], machine: str = "dgx-h100", **changes: Any) -> Any:
     """A cluster of real machines that is there already."""
     pool = {
         "name": "gpu",
-        "instance_type": "dgx-h100",
+        "instance_type": machine,
         "nodes": 2,
         "node_selector": {"railhead.dev/pool": "gpu"},
     }
@@ -80,7 +81,8 @@ class TestExpectation:
         assert found.link_layer == "Ethernet"
         assert found.rate_gbps == 400
         assert found.gpudirect == "any"
-        assert found.qos == Qos(priority=3)
+        assert found.qos == Qos(priority=3, dscp=26)
+        assert (found.rdma_netns, found.pcie, found.iommu) == ("shared", True, True)
         assert found.interfaces == tuple(Interface(name=f"rail{i}", mtu=9000) for i in range(8))
         assert found.devices == MACHINES["dgx-h100"].hcas
 
@@ -89,9 +91,39 @@ class TestExpectation:
         cluster = onprem(roce(), gate=gate)
         found = expectation(cluster, cluster.pools[0])
         assert found.gpudirect is None
-        assert found.qos == Qos(priority=5, ecn=False)
+        assert found.qos == Qos(priority=5, ecn=False, dscp=26)
         cluster = onprem(roce(), gate={"lossless": False})
         assert expectation(cluster, cluster.pools[0]).qos is None
+
+    @pytest.mark.parametrize(
+        ("machine", "gate", "sent", "proven"),
+        [
+            ("dgx-h100", {}, "106", 26),
+            ("dgx-h100", {"dscp": 24, "ecn": True}, "98", 24),
+            ("dgx-h100", {"lossless": False}, None, None),
+            # Where frames may be dropped a site may still send with a class of its own.
+            ("dgx-h100", {"lossless": False, "dscp": 0}, "2", None),
+            # A provider's switches have a class of the provider's, and nobody publishes which of
+            # its priorities pauses.
+            ("BM.GPU.H100.8", {}, "41", None),
+            ("BM.GPU.H100.8", {"lossless": True, "priority": 1}, "41", 10),
+        ],
+    )
+    def test_what_nccl_sends_is_what_is_proven(
+        self, machine: str, gate: dict[str, Any], sent: str | None, proven: int | None
+    ) -> None:
+        fabric = roce()
+        if machine.startswith("BM."):
+            rails = [
+                {"name": f"rail-{i}", "master": f"rail{i}", "subnet": f"192.168.{100 + i}.0/24"}
+                for i in range(16)
+            ]
+            fabric |= {"rails": rails, "mtu": 4220}
+        cluster = onprem(fabric, machine, gate=gate)
+        pool = cluster.pools[0]
+        assert wiring(cluster, pool).environment.get("NCCL_IB_TC") == sent
+        qos = expectation(cluster, pool).qos
+        assert (qos.dscp if qos else None) == proven
 
     def test_no_fabric_no_gate(self) -> None:
         cluster = onprem({"kind": "ethernet", "mode": "none"})

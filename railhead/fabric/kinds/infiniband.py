@@ -25,8 +25,9 @@ _ADDITIONS = (
             vendor(
                 "NCCL_TOPO_FILE",
                 "/opt/microsoft/ndv5-topo.xml",
-                "the hypervisor hides which NIC is near which GPU; Azure's images have the file, "
-                "others need it copied in (fabric.topology_file says where)",
+                "the hypervisor hides which NIC is near which GPU; Azure's VM images have the file "
+                "there, a training image has it only where somebody copied it in, from "
+                "azhpc-images' topology/ (fabric.topology_file says where)",
                 _AZURE,
             ),
             vendor("NCCL_IB_QPS_PER_CONNECTION", "4", "several paths for each connection", _AZURE),
@@ -54,8 +55,10 @@ FABRIC = Fabric(
         ITSELF
         | {
             "NCCL_IB_GID_INDEX": "InfiniBand routes by LID within a subnet; NCCL needs no GID",
-            "NCCL_COLLNET_ENABLE": "SHARP needs an aggregation manager in the fabric; a site that "
-            "has one sets it in fabric.environment",
+            "NCCL_COLLNET_ENABLE": "SHARP needs an aggregation manager in the fabric and NVIDIA's "
+            "plugin in the image; a site that has both sets it in fabric.environment and names the "
+            "plugin's network in fabric.nccl_net, since NCCL takes CollNet from the plugin that it "
+            "selects (src/plugin/net.cc)",
             "NCCL_IB_ADAPTIVE_ROUTING": "on by default on InfiniBand",
         }
     ),

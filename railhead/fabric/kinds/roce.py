@@ -44,6 +44,14 @@ _ADDITIONS = (
     ),
 )
 
+_CLASS = vendor(
+    "NCCL_IB_TC",
+    "{traffic_class}",
+    "packets carry the DSCP that NICs and switches sort into the priority that pauses (gate.dscp "
+    "says which); NCCL's own is 0, which drops",
+    "NCCL source, src/transport/net_ib/connect.cc: IB_TC is 0 unless set, and goes into the global "
+    "route header's traffic class as it is",
+)
 
 FABRIC = Fabric(
     name="roce",
@@ -57,7 +65,7 @@ FABRIC = Fabric(
             "sample NicClusterPolicy; one share opens every HCA behind it",
         ),
     ),
-    environment=(*BOOTSTRAP, pinned("IB"), HCAS),
+    environment=(*BOOTSTRAP, pinned("IB"), HCAS, _CLASS),
     userspace=(
         "rdma-core: libibverbs.so.1 and the provider of the NIC, not older than the driver",
     ),
@@ -68,8 +76,6 @@ FABRIC = Fabric(
         | {
             "NCCL_IB_GID_INDEX": "NCCL >= 2.21 finds the RoCE v2 IPv4 GID itself, and under "
             "macvlan the index differs from pod to pod (nccl #1573)",
-            "NCCL_IB_TC": "the traffic class is the switches' configuration; a site that needs one "
-            "sets it in fabric.environment",
         }
     ),
     qos=True,

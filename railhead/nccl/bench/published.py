@@ -45,6 +45,9 @@ def published_for(run: Run, machine: Machine, nodes: int) -> tuple[Published, ..
     """
     found = []
     for one in machine.published:
+        # Nothing in a run's table says whether switches did the sums.
+        if one.sharp:
+            continue
         if (one.collective, one.nodes, one.transport) != (run.collective, nodes, "network"):
             continue
         row = _row(run, one)

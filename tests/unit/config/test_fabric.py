@@ -13,6 +13,7 @@ from railhead.config import parse
 from railhead.fabric.kinds import FABRICS
 from railhead.fabric.modes import MODES
 from railhead.platform.registry import platforms_of
+from railhead.resolve.wiring import wiring
 from tests.components.fabrics import Case, cases, cluster
 
 Raw = dict[str, Any]
@@ -96,6 +97,24 @@ def put(raw: Raw, path: str, value: Any) -> Raw:
 
 
 ONE: list[tuple[str, str, Any, str, str]] = [
+    # The traffic class is the gate's to say, so that what is sent is what is proven.
+    (
+        "sriov-roce",
+        "fabric.environment",
+        {"NCCL_IB_TC": "106"},
+        "fabric.environment.NCCL_IB_TC",
+        "gate.dscp says which",
+    ),
+    # SHARP.
+    (
+        "sriov-ib",
+        "fabric.environment",
+        {"NCCL_COLLNET_ENABLE": "1"},
+        "fabric.environment.NCCL_COLLNET_ENABLE",
+        "does nothing without fabric.nccl_net",
+    ),
+    ("efa", "fabric.nccl_net", "IBext_v10", "fabric.nccl_net", "has a network of its own"),
+    ("sriov-ib", "fabric.nccl_net", "Socket", "fabric.nccl_net", "such as 'IBext_v10'"),
     # Ranges.
     (
         "sriov-roce",
@@ -263,3 +282,18 @@ def test_the_catalogues_hcas_are_as_many_as_its_nics() -> None:
 def test_nothing_is_both_set_and_left_alone() -> None:
     for fabric in FABRICS.values():
         assert not {v.name for v in fabric.environment} & set(fabric.not_set)
+
+
+def test_frames_are_no_larger_than_a_providers_interfaces_take() -> None:
+    raw = case("rdma-shared", fabric="roce")
+    raw["pools"][0]["instance_type"] = "BM.GPU.H200.8"
+    assert "x: fabric.mtu: 9000 is more than the 4220" in mistakes(raw)
+    raw["fabric"]["mtu"] = 4220
+    assert parse(raw, where="x").fabric.node_mtu == 4220
+
+
+def test_sharp_has_the_plugin_that_has_it() -> None:
+    raw = case("rdma-shared", fabric="infiniband")
+    raw["fabric"] |= {"nccl_net": "IBext_v10", "environment": {"NCCL_COLLNET_ENABLE": "1"}}
+    found = wiring(parse(raw, where="x")).environment
+    assert (found["NCCL_NET"], found["NCCL_COLLNET_ENABLE"]) == ("IBext_v10", "1")
