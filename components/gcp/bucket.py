@@ -13,11 +13,15 @@ from railhead.platform.gcp.model import BucketStorage, GcpPlatform
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingBucketArgs:
-    """Arguments of :class:`TrainingBucket`; pods of ``namespaces`` may read and write it."""
+    """Arguments of :class:`TrainingBucket`; pods of ``namespaces`` may read and write it.
+
+    ``pool`` brings the project's workload identity pool, without which nobody of it can be named.
+    """
 
     platform: GcpPlatform
     storage: BucketStorage
     namespaces: Sequence[str]
+    pool: pulumi.Resource
 
 
 def principal(platform: GcpPlatform, namespace: str) -> str:
@@ -58,7 +62,7 @@ class TrainingBucket(pulumi.ComponentResource):
                 bucket=self.bucket.name,
                 role="roles/storage.objectUser",
                 member=principal(platform, namespace),
-                opts=pulumi.ResourceOptions(parent=self),
+                opts=pulumi.ResourceOptions(parent=self, depends_on=[args.pool]),
             )
             for namespace in args.namespaces
         ]

@@ -115,6 +115,7 @@ class GpuPool(pulumi.ComponentResource):
             node_config=_node_config(args),
             opts=pulumi.ResourceOptions(
                 parent=self,
+                depends_on=[one for network in args.networks for one in network.after],
                 protect=platform.deletion_protection,
                 ignore_changes=[] if least is None else ["initialNodeCount", "nodeCount"],
                 # Its name is taken, and so are its nodes, until it is gone.

@@ -224,6 +224,8 @@ class GcpInfrastructure(pulumi.ComponentResource):
                 platform=self._cluster.platform,
                 storage=storage,
                 namespaces=self._cluster.namespaces,
+                # The first cluster with workload identity makes the project's pool of identities.
+                pool=self.cluster.cluster,
             ),
             opts=self._below,
         )
@@ -231,4 +233,6 @@ class GcpInfrastructure(pulumi.ComponentResource):
             driver="gcsfuse.csi.storage.gke.io",
             handle=made.bucket.name,
             mount_options=("implicit-dirs",),
+            # A pod that mounts it looks its address up before it runs.
+            after=[*made.grants, *self.names],
         )

@@ -31,10 +31,7 @@ class InsideGcp:
             made.append(ClusterNetworks(f"{name}-networks", networks, opts=opts))
         if below.sources:
             volumes = VolumesArgs(
-                sources=below.sources,
-                claims=self.cluster.checkpoints,
-                # A pod that mounts a bucket looks its address up before it runs.
-                after=[*after, *below.names],
+                sources=below.sources, claims=self.cluster.checkpoints, after=after
             )
             made.append(Volumes(f"{name}-volumes", volumes, opts=opts))
         return made

@@ -17,11 +17,15 @@ from railhead.platform.gcp.model import ExistingGpuNetworks, NewGpuNetworks
 
 @dataclass(frozen=True, kw_only=True)
 class AttachedNetwork:
-    """One further interface of a node: what it is, and the names of its VPC and subnet."""
+    """One further interface of a node: what it is, and the names of its VPC and subnet.
+
+    ``after`` must exist before a node that has it does.
+    """
 
     node: NodeNetwork
     network: pulumi.Input[str]
     subnetwork: pulumi.Input[str]
+    after: Sequence[pulumi.Resource] = ()
 
 
 def existing(instance_type: str, networks: ExistingGpuNetworks) -> Sequence[AttachedNetwork]:
@@ -76,10 +80,11 @@ class NodeNetworks(pulumi.ComponentResource):
             rdma = self._rdma(f"{name}-rdma", args)
         attached = []
         for node, cidr in zip(nodes, ranges, strict=True):
+            rules: Sequence[pulumi.Resource] = ()
             if node.device == "RDMA" and rdma is not None:
                 network = rdma
             else:
-                network = self._gvnic(f"{name}-{node.name}", args, node)
+                network, rules = self._gvnic(f"{name}-{node.name}", args, node)
             subnetwork = compute.Subnetwork(
                 f"{name}-{node.name}-subnet",
                 name=physical_name(args.cluster, node.name),
@@ -90,7 +95,9 @@ class NodeNetworks(pulumi.ComponentResource):
                 opts=pulumi.ResourceOptions(parent=self),
             )
             attached.append(
-                AttachedNetwork(node=node, network=network.name, subnetwork=subnetwork.name)
+                AttachedNetwork(
+                    node=node, network=network.name, subnetwork=subnetwork.name, after=rules
+                )
             )
         self.attached = attached
         self.register_outputs({"networks": [node.name for node in nodes]})
@@ -107,7 +114,9 @@ class NodeNetworks(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(parent=self),
         )
 
-    def _gvnic(self, name: str, args: NodeNetworksArgs, node: NodeNetwork) -> compute.Network:
+    def _gvnic(
+        self, name: str, args: NodeNetworksArgs, node: NodeNetwork
+    ) -> tuple[compute.Network, Sequence[pulumi.Resource]]:
         network = compute.Network(
             f"{name}-vpc",
             name=physical_name(args.cluster, node.name),
@@ -116,7 +125,7 @@ class NodeNetworks(pulumi.ComponentResource):
             mtu=args.networks.mtu or GKE_MACHINES[args.instance_type].mtu,
             opts=pulumi.ResourceOptions(parent=self),
         )
-        compute.Firewall(
+        rule = compute.Firewall(
             f"{name}-internal",
             name=physical_name(args.cluster, node.name, "internal"),
             network=network.id,
@@ -125,4 +134,4 @@ class NodeNetworks(pulumi.ComponentResource):
             source_ranges=[args.networks.cidr],
             opts=pulumi.ResourceOptions(parent=self),
         )
-        return network
+        return network, [rule]

@@ -16,6 +16,8 @@ from railhead.model.cluster import CheckpointConfig
 class VolumeSource:
     """A file system as its CSI driver knows it; ``mount_options`` are the driver's.
 
+    ``after`` is what a pod that mounts it needs besides, such as its rights.
+
     Volumes of one file system have one handle: the kubelet then mounts it once a node for all of
     them (kubernetes 1.34, pkg/volume/csi/csi_attacher.go: makeDeviceMountPath hashes the handle),
     and Lustre's driver refuses a second mount of one name (lustre-csi-driver v0.6.9,
@@ -26,6 +28,7 @@ class VolumeSource:
     handle: pulumi.Input[str]
     attributes: Mapping[str, pulumi.Input[str]] = field(default_factory=dict)
     mount_options: Sequence[str] = ()
+    after: Sequence[pulumi.Resource] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,5 +103,5 @@ class Volumes(pulumi.ComponentResource):
                     "volume_attributes": dict(source.attributes) or None,
                 },
             },
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[storage_class]),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[storage_class, *source.after]),
         )

@@ -99,7 +99,7 @@ MACHINES = (
                 size_bytes=2 * GIB,
                 busbw=83.0,
                 transport="network",
-                source=f"{_LAB} (GPUDirect-TCPX)",
+                source=f"{_LAB}, lab-18 (GPUDirect-TCPX v3.1.12, NCCL 2.19.4, both bindings set)",
             ),
         ),
         gke=GkeMachine(
@@ -150,7 +150,15 @@ MACHINES = (
                 size_bytes=2 * GIB,
                 busbw=318.0,
                 transport="network",
-                source=f"{_LAB}, lab-22 (GPUDirect-TCPXO)",
+                source=f"{_LAB}, lab-22 (GPUDirect-TCPXO v1.0.17, the vendor's profile)",
+            ),
+            Measurement(
+                collective="all_reduce",
+                nodes=3,
+                size_bytes=1 * GIB,
+                busbw=184.0,
+                transport="network",
+                source=f"{_LAB}, lab-23 (GPUDirect-TCPXO, the vendor's profile)",
             ),
             Measurement(
                 collective="all_gather",

@@ -270,8 +270,6 @@ def test_pods_that_mount_a_bucket_reach_it_and_their_identity() -> None:
     (zone,) = recording.of_type("gcp:dns/managedZone:ManagedZone")
     vpc = named(recording, NETWORK, "network-vpc")
     assert {zone.urn, vpc.urn} <= recording.before(record.urn)
-    for volume in recording.kind("PersistentVolume"):
-        assert record.urn in recording.before(volume.urn)
     assert not recorded(MEGA).of_type("gcp:dns/recordSet:RecordSet")
     assert not [
         p
@@ -470,7 +468,10 @@ def test_a_compact_policy_of_the_pools_own() -> None:
         assert refused(POLICY, request(POLICY, {**made, "groupPlacementPolicy": wrong}))
 
 
-@pytest.mark.parametrize("instance_type", GKE_MACHINES)
+MADE = [name for name in GKE_MACHINES if MACHINES[name].architecture == "amd64"]
+
+
+@pytest.mark.parametrize("instance_type", MADE)
 def test_every_machine_type_has_its_nics_and_a_pool_that_the_api_takes(instance_type: str) -> None:
     machine, row = MACHINES[instance_type], GKE_MACHINES[instance_type]
     networks = node_networks(machine)

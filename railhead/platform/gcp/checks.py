@@ -152,6 +152,16 @@ def _policy(path: str, pool: GcpPool) -> Iterator[Problem]:
             yield f"{path}.placement.{field}", "is the policy's own; leave it or policy out"
 
 
+def _arm(path: str, pool: GcpPool) -> Iterator[Problem]:
+    if pool.instance_type in GKE_MACHINES and MACHINES[pool.instance_type].architecture == "arm64":
+        yield (
+            f"{path}.instance_type",
+            f"{pool.instance_type!r} is not made here: its plugin for arm64, the IMEX domains of "
+            "its NVLink and a pool per 18 nodes are not there (docs/gcp.md, A4X); take an a4-"
+            "highgpu-8g, or make the cluster yourself and name it as platform 'existing'",
+        )
+
+
 def _accelerator_topology(path: str, pool: GcpPool, machine: GkeMachine) -> Iterator[Problem]:
     name, placement = pool.instance_type, pool.placement
     workload = placement if isinstance(placement, WorkloadPolicy) else None
@@ -628,6 +638,7 @@ _CHECKS: tuple[Callable[[GcpCluster], Iterator[Problem]], ...] = (
 )
 _POOL_CHECKS: tuple[Callable[[str, GcpPool], Iterator[Problem]], ...] = (
     _pool_name,
+    _arm,
     _capacity,
     _reservation,
     _policy,

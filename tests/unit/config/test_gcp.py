@@ -216,6 +216,12 @@ WRONG: list[tuple[Mapping[str, Any], list[tuple[str, Any]], str, str]] = [
     (
         ULTRA,
         [("pools.0.instance_type", "a4x-highgpu-4g")],
+        "pools[0].instance_type",
+        "is not made here: its plugin for arm64, the IMEX domains",
+    ),
+    (
+        ULTRA,
+        [("pools.0.instance_type", "a4x-highgpu-4g")],
         "pools[0].placement",
         "accelerator_topology '1x72'",
     ),
