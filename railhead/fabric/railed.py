@@ -18,6 +18,7 @@ from railhead.base.fields import (
     Positive,
     matching,
 )
+from railhead.base.sections import each, knowing, known, told
 from railhead.catalog.machine import Machine
 from railhead.catalog.parts import Capability, DeviceResource
 from railhead.fabric.kinds import FABRICS
@@ -266,20 +267,17 @@ class RailedFabric(BaseFabric):
 
     def _rails(self, site: Site) -> Iterator[Problem]:
         """Each rail is a NIC of its own, and has somebody who hands its addresses out."""
-        taken: dict[str, int] = {}
         for field in ("name", "master"):
-            seen: dict[str, int] = {}
-            for index, rail in enumerate(self.rails):
-                value = getattr(rail, field, None)
-                if value is not None and seen.setdefault(value, index) != index:
-                    yield f"fabric.rails[{index}].{field}", f"{value!r} is there twice"
-        for index, rail in enumerate(self.rails):
-            for name in getattr(rail, "pf_names", ()):
-                if taken.setdefault(name, index) != index:
-                    yield (
-                        f"fabric.rails[{index}].pf_names",
-                        f"{name!r} is of fabric.rails[{taken[name]}] already",
-                    )
+            seen: dict[str, str] = {}
+            rails = [known(getattr, rail, field, None) for rail in self.rails]
+            for path, value in each(rails, "fabric.rails"):
+                if value is not None and seen.setdefault(value, path) != path:
+                    yield f"{path}.{field}", f"{value!r} is there twice"
+        taken: dict[str, str] = {}
+        for path, rail in each(self.rails, "fabric.rails"):
+            for name in known(getattr, rail, "pf_names", ()) or ():
+                if taken.setdefault(name, path) != path:
+                    yield f"{path}.pf_names", f"{name!r} is of {taken[name]} already"
         yield from one_rail_a_nic(len(self.rails), site)
         if self.ipam is None and any(rail.subnet is not None for rail in self.lanes):
             yield "fabric.ipam", "is missing: the rails have subnets, and nothing hands them out"
@@ -306,82 +304,65 @@ class RailedFabric(BaseFabric):
 
     def _addresses(self, site: Site) -> Iterator[Problem]:
         """Each rail's range is inside its subnet and large enough for every pod."""
-        pods = self.pods_at_once(site.most_gpus)
-        for index, rail in enumerate(self.lanes):
-            path = f"fabric.rails[{index}]"
-            if rail.subnet is None:
-                continue
-            network = ipaddress.ip_network(rail.subnet)
-            outside = [
-                (field, value)
-                for field in ("range_start", "range_end", "gateway")
-                if (value := getattr(rail, field)) and ipaddress.ip_address(value) not in network
-            ]
-            for field, value in outside:
+        for path, rail in each(self.lanes, "fabric.rails"):
+            yield from told(self._range, path, rail, site)
+
+    def _range(self, path: str, rail: Addresses, site: Site) -> Iterator[Problem]:
+        if rail.subnet is None:
+            return
+        network = ipaddress.ip_network(rail.subnet)
+        outside = False
+        for field in ("range_start", "range_end", "gateway"):
+            value = getattr(rail, field)
+            if value and ipaddress.ip_address(value) not in network:
+                outside = True
                 yield f"{path}.{field}", f"{value!r} is not in subnet {rail.subnet!r}"
-            if outside or not site.nodes:
-                continue
-            low, high = self._span(rail, network)
-            have, each = self._room(rail, network, pods)
-            if high < low and rail.range_end:
-                yield f"{path}.range_end", f"{rail.range_end!r} comes before the range's start"
-            elif have < site.nodes * each:
-                yield (
-                    f"{path}.subnet",
-                    f"{have} addresses for pods on {site.nodes} nodes, which need "
-                    f"{site.nodes * each}: {each} a node; widen it or its range, or lower "
-                    "fabric.pods_per_node",
-                )
+        if outside or not site.nodes:
+            return
+        low, high = self._span(rail, network)
+        have, own = self._room(rail, network, self.pods_at_once(site.most_gpus))
+        if high < low and rail.range_end:
+            yield f"{path}.range_end", f"{rail.range_end!r} comes before the range's start"
+        elif have < site.nodes * own:
+            yield (
+                f"{path}.subnet",
+                f"{have} addresses for pods on {site.nodes} nodes, which need {site.nodes * own}: "
+                f"{own} a node; widen it or its range, or lower fabric.pods_per_node",
+            )
 
     def _blocks(self, _: Site) -> Iterator[Problem]:
         """What nv-ipam cannot do with a rail's range."""
-        if not isinstance(self.ipam, NvIpam):
-            return
-        prefix = self.ipam.pool == "prefix"
-        for index, rail in enumerate(self.lanes):
-            path = f"fabric.rails[{index}]"
-            if rail.range_start is not None:
-                yield (
-                    f"{path}.range_start",
-                    "cannot be with nv-ipam, which cuts the nodes' blocks from the subnet's start: "
-                    "a block before it would be empty; keep the nodes' own addresses at the end, "
-                    "after range_end",
-                )
-            if prefix and rail.range_end is not None:
-                yield (
-                    f"{path}.range_end",
-                    "cannot be with pool 'prefix': every node gets a whole part",
-                )
-            if prefix and rail.gateway is not None:
-                yield (
-                    f"{path}.gateway",
-                    "cannot be with pool 'prefix': each part has its own, its first",
-                )
+        if isinstance(self.ipam, NvIpam):
+            prefix = self.ipam.pool == "prefix"
+            for path, rail in each(self.lanes, "fabric.rails"):
+                yield from told(_uncuttable, path, rail, prefix=prefix)
 
     def _parts(self, site: Site) -> Iterator[Problem]:
         """Nodes' own parts of a rail are as nv-ipam would cut them."""
-        for index, rail in enumerate(self.lanes):
-            path = f"fabric.rails[{index}].node_prefixes"
-            if not rail.node_prefixes or rail.subnet is None:
-                continue
-            if not isinstance(self.ipam, NvIpam) or self.ipam.pool != "prefix":
-                yield path, "needs ipam {kind: nv-ipam, pool: prefix}: else nodes have no parts"
-                continue
-            subnet, taken = ipaddress.ip_network(rail.subnet), dict[Network, str]()
-            length = self.ipam.prefix_length(subnet, self.pods_at_once(site.most_gpus))
-            for node, text in rail.node_prefixes.items():
-                part = ipaddress.ip_network(text)
-                if part.version != subnet.version or not subnet.supernet_of(part):  # type: ignore[arg-type]
-                    yield f"{path}.{node}", f"{text!r} is not in subnet {rail.subnet!r}"
-                elif part.prefixlen != length:
-                    yield (
-                        f"{path}.{node}",
-                        f"{text!r} is not a /{length}, which is what a node gets; "
-                        "fabric.ipam.per_node says how large that is",
-                    )
-                elif part in taken:
-                    yield f"{path}.{node}", f"{text!r} is {taken[part]!r}'s already"
-                taken[part] = node
+        for path, rail in each(self.lanes, "fabric.rails"):
+            yield from told(self._own_parts, f"{path}.node_prefixes", rail, site)
+
+    def _own_parts(self, path: str, rail: Addresses, site: Site) -> Iterator[Problem]:
+        if not rail.node_prefixes or rail.subnet is None:
+            return
+        if not isinstance(self.ipam, NvIpam) or self.ipam.pool != "prefix":
+            yield path, "needs ipam {kind: nv-ipam, pool: prefix}: else nodes have no parts"
+            return
+        subnet, taken = ipaddress.ip_network(rail.subnet), dict[Network, str]()
+        length = self.ipam.prefix_length(subnet, self.pods_at_once(site.most_gpus))
+        for node, text in rail.node_prefixes.items():
+            part = ipaddress.ip_network(text)
+            if part.version != subnet.version or not subnet.supernet_of(part):  # type: ignore[arg-type]
+                yield f"{path}.{node}", f"{text!r} is not in subnet {rail.subnet!r}"
+            elif part.prefixlen != length:
+                yield (
+                    f"{path}.{node}",
+                    f"{text!r} is not a /{length}, which is what a node gets; "
+                    "fabric.ipam.per_node says how large that is",
+                )
+            elif part in taken:
+                yield f"{path}.{node}", f"{text!r} is {taken[part]!r}'s already"
+            taken[part] = node
 
     def _frames(self, site: Site) -> Iterator[Problem]:
         """No larger frames than a provider's own interfaces take."""
@@ -395,22 +376,20 @@ class RailedFabric(BaseFabric):
                 )
 
     def _overlaps(self, site: Site) -> Iterator[Problem]:
-        taken = list(site.networks)
-        taken += [
-            (f"fabric.cluster_ranges[{index}]", ipaddress.ip_network(text))
-            for index, text in enumerate(self.cluster_ranges)
-        ]
-        railed = [(i, rail.subnet) for i, rail in enumerate(self.lanes) if rail.subnet is not None]
-        for index, subnet in railed:
+        ranges = knowing(self.cluster_ranges, "fabric.cluster_ranges", ipaddress.ip_network)
+        taken = [*site.networks, *((path, network) for path, _, network in ranges)]
+        subnets = knowing(self.lanes, "fabric.rails", lambda rail: rail.subnet)
+        railed = [(path, subnet) for path, _, subnet in subnets if subnet is not None]
+        for path, subnet in railed:
             network = ipaddress.ip_network(subnet)
             for where, other in taken:
                 if network.version == other.version and network.overlaps(other):
                     yield (
-                        f"fabric.rails[{index}].subnet",
+                        f"{path}.subnet",
                         f"{str(network)!r} overlaps {str(other)!r} of {where}; packets for one "
                         "would leave by the other",
                     )
-            taken.append((f"fabric.rails[{index}]", network))
+            taken.append((path, network))
         if railed and not site.knows_networks and not self.cluster_ranges:
             yield (
                 "fabric.cluster_ranges",
@@ -436,6 +415,19 @@ class RailedFabric(BaseFabric):
                     f"'rails' needs addresses, and fabric.rails[{index}] has no subnet; use 'pod'",
                 )
                 return
+
+
+def _uncuttable(path: str, rail: Addresses, *, prefix: bool) -> Iterator[Problem]:
+    if rail.range_start is not None:
+        yield (
+            f"{path}.range_start",
+            "cannot be with nv-ipam, which cuts the nodes' blocks from the subnet's start: a block "
+            "before it would be empty; keep the nodes' own addresses at the end, after range_end",
+        )
+    if prefix and rail.range_end is not None:
+        yield f"{path}.range_end", "cannot be with pool 'prefix': every node gets a whole part"
+    if prefix and rail.gateway is not None:
+        yield f"{path}.gateway", "cannot be with pool 'prefix': each part has its own, its first"
 
 
 def one_rail_a_nic(rails: int, site: Site) -> Iterator[Problem]:

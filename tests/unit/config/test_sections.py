@@ -232,6 +232,30 @@ BOTH: list[tuple[str, list[tuple[tuple[Any, ...], Any]], list[str]]] = [
             "queues[0].pools[1]: ",
         ],
     ),
+    (
+        "onprem-ib-sriov",
+        [
+            (("fabric", "rails", 0), 3),
+            (("fabric", "rails", 1, "subnet"), 3),
+            (("fabric", "rails", 2, "range_end"), "x"),
+            (("fabric", "rails", 3, "name"), "rail-4"),
+            (("fabric", "rails", 5, "subnet"), "192.168.0.0/20"),
+            (("fabric", "rails", 5, "range_end"), "10.0.0.1"),
+            (("fabric", "rails", 6, "subnet"), "10.10.0.0/24"),
+            (("fabric", "rails", 7, "pf_names"), ["ib6"]),
+            (("fabric", "rails", 6, "pf_names"), ["ib6"]),
+            (("fabric", "cluster_ranges", 1), 4),
+        ],
+        [
+            "fabric.rails[0]: ",
+            "fabric.rails[1].subnet: 3",
+            "fabric.rails[2].range_end: 'x'",
+            "fabric.rails[4].name: 'rail-4' is there twice",
+            "fabric.rails[5].range_end: '10.0.0.1' is not in subnet",
+            "fabric.rails[6].subnet: '10.10.0.0/24' overlaps '10.10.0.0/16'",
+            "fabric.rails[7].pf_names: 'ib6' is of fabric.rails[6] already",
+        ],
+    ),
 ]
 
 
