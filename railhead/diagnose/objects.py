@@ -18,7 +18,6 @@ Object = dict[str, Any]
 POLICIES = "/apis/networking.k8s.io/v1/namespaces/{}/networkpolicies"
 # Exporters that publish a node's NIC and GPU counters, by the labels of their usual charts.
 EXPORTERS = "app.kubernetes.io/name in (prometheus-node-exporter,node-exporter,dcgm-exporter)"
-EXPORTER_LABELS = ("app.kubernetes.io/name", "app")
 COUNTER_NAMES = ("node_infiniband_", "DCGM_FI_DEV_XID_ERRORS", "DCGM_FI_DEV_ECC_DBE")
 MAX_COUNTERS = 2000
 

@@ -13,7 +13,6 @@ from railhead.catalog.versions import COMBINATIONS
 from railhead.contract import ClusterContract, NodePool, Queue, Runtime, Share
 from railhead.launch.job import JobFile, Payload
 
-GPU_RESOURCE = "nvidia.com/gpu"
 # What of a runtime's resources is no device; the rest goes with a job's GPUs.
 _PLAIN = frozenset({"cpu", "memory", "ephemeral-storage"})
 _T = TypeVar("_T")

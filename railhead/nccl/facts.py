@@ -21,7 +21,6 @@ MAX_COMMUNICATORS = 4096
 SHOWN_COMMUNICATORS = 6
 MAX_VALUES = 64
 DEVICE = re.compile(rb"\[(\d{1,4})\](?:\{\d+\} )?([^\s:]{1,200})(?::(\d{1,4}))?(?:/(\w+))?")
-SOCKET_DEVICE = re.compile(rb"\[(\d{1,4})\]([^\s:]{1,60}):(\S+?)<\d+>")
 
 TYPES = b"float half double bfloat16 int8 int32 int64 uint8 uint32 uint64".split()
 

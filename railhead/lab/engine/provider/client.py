@@ -171,13 +171,3 @@ class KubeClient(Connection):
         with self._lock:
             self._discovered[api_version] = (time.monotonic(), types)
         return types
-
-    def preferred_version(self, group: str) -> str:
-        """The served version of an API group, such as ``v1beta2``; empty when not served."""
-        if group in ("", "core"):
-            return "v1"
-        try:
-            body = self.request("GET", f"/apis/{quote(group, safe='')}").body
-        except ApiError:
-            return ""
-        return str((body.get("preferredVersion") or {}).get("version") or "")

@@ -24,8 +24,6 @@ _ENVIRONMENT = {
     "suppressDeprecationWarnings": "PULUMI_K8S_SUPPRESS_DEPRECATION_WARNINGS",
     "suppressHelmHookWarnings": "PULUMI_K8S_SUPPRESS_HELM_HOOK_WARNINGS",
 }
-_BOOLEANS = (*_ENVIRONMENT, "strictMode", "alwaysRender")
-_STRINGS = ("kubeconfig", "context", "cluster", "namespace", "clusterIdentifier")
 _UNSUPPORTED = ("renderYamlToDirectory",)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import subprocess
@@ -12,7 +11,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from railhead.lab.engine.provider.objects import OperationError
 
@@ -168,21 +166,6 @@ class HelmRunner:
             text = result.get("err", b"").decode(errors="replace")
             raise HelmError(_message(text) or f"helm exited with status {child.returncode}")
         return result.get("out", b"").decode(errors="replace")
-
-    def run_json(
-        self,
-        arguments: Sequence[str],
-        files: PrivateFiles,
-        *,
-        progress: Callable[[float], None] | None = None,
-        environment: Mapping[str, str] | None = None,
-    ) -> Any:
-        """Like :meth:`run` with ``--output json``, decoded."""
-        text = self.run(
-            [*arguments, "--output", "json"], files, progress=progress, environment=environment
-        )
-        start = text.find("{")
-        return json.loads(text[start:]) if start >= 0 else {}
 
     def stop(self) -> None:
         """Ask every running helm to end; it marks its release as failed."""
