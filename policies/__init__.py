@@ -15,8 +15,20 @@ from pulumi_policy import (
     StackValidationPolicy,
 )
 
-from policies import clouds, inputs, privilege, queue_coverage, shared_memory
-from policies.plan import planned
+from policies import (
+    admission,
+    clouds,
+    images,
+    inputs,
+    kept,
+    privilege,
+    queue_coverage,
+    queues,
+    rights,
+    shared_memory,
+    switches,
+)
+from policies.plan import Planned, planned
 
 
 def _no_reach_into_nodes(args: ResourceValidationArgs, report: ReportViolation) -> None:
@@ -31,13 +43,66 @@ def _shared_memory(args: ResourceValidationArgs, report: ReportViolation) -> Non
         report(message, args.urn)
 
 
-def _queue_coverage(args: StackValidationArgs, report: ReportViolation) -> None:
+def _objects(args: StackValidationArgs) -> list[Planned]:
+    """The Kubernetes objects of the plan."""
     plan = (
         planned(r.resource_type, r.urn, r.name, inputs.complete(r.urn, r.props))
         for r in args.resources
     )
-    for message, urn in queue_coverage.problems(p for p in plan if p is not None):
+    return [p for p in plan if p is not None]
+
+
+def _queue_coverage(args: StackValidationArgs, report: ReportViolation) -> None:
+    for message, urn in queue_coverage.problems(_objects(args)):
         report(message, urn)
+
+
+def _quotas_hold(args: StackValidationArgs, report: ReportViolation) -> None:
+    for message, urn in queues.too_small(_objects(args)):
+        report(message, urn)
+
+
+def _pools_apart(args: StackValidationArgs, report: ReportViolation) -> None:
+    for message, urn in queues.overlapping(_objects(args)):
+        report(message, urn)
+
+
+def _gangs_start(args: ResourceValidationArgs, report: ReportViolation) -> None:
+    for message in queues.patient(args.resource_type, args.name, args.props):
+        report(message, args.urn)
+
+
+def _on_the_fabric(args: StackValidationArgs, report: ReportViolation) -> None:
+    for message, urn in switches.problems(_objects(args)):
+        report(message, urn)
+
+
+def _kept(args: StackValidationArgs, report: ReportViolation) -> None:
+    for message, urn in kept.problems(_objects(args)):
+        report(message, urn)
+
+
+def _images(args: ResourceValidationArgs, report: ReportViolation) -> None:
+    found = planned(args.resource_type, args.urn, args.name, args.props)
+    for message in images.problems(found) if found else ():
+        report(message, args.urn)
+
+
+def _guards_deny(args: ResourceValidationArgs, report: ReportViolation) -> None:
+    found = planned(args.resource_type, args.urn, args.name, args.props)
+    for message in admission.problems(found) if found else ():
+        report(message, args.urn)
+
+
+def _rights(args: ResourceValidationArgs, report: ReportViolation) -> None:
+    found = planned(args.resource_type, args.urn, args.name, args.props)
+    for message in rights.of_cluster(found) if found else ():
+        report(message, args.urn)
+    cloud = clouds.cloud_resource(
+        args.resource_type, args.urn, args.name, args.props, protect=args.opts.protect
+    )
+    for message in rights.of_cloud(cloud) if cloud else ():
+        report(message, args.urn)
 
 
 def _closed(args: ResourceValidationArgs, report: ReportViolation) -> None:
@@ -100,6 +165,54 @@ RULES: tuple[Policy, ...] = (
         "request; a job that asks for one it omits would wait for ever.",
         enforcement_level=EnforcementLevel.MANDATORY,
         validate=_queue_coverage,
+    ),
+    StackValidationPolicy(
+        name="quotas-hold-a-gang",
+        description="A queue's quota of a device is enough for one gang of each runtime.",
+        enforcement_level=EnforcementLevel.MANDATORY,
+        validate=_quotas_hold,
+    ),
+    StackValidationPolicy(
+        name="pools-are-apart",
+        description="No node is of two flavors, which would give it out twice.",
+        enforcement_level=EnforcementLevel.MANDATORY,
+        validate=_pools_apart,
+    ),
+    ResourceValidationPolicy(
+        name="gangs-start-or-give-back",
+        description="Kueue takes the quota back from a gang whose pods do not start.",
+        enforcement_level=EnforcementLevel.MANDATORY,
+        validate=_gangs_start,
+    ),
+    StackValidationPolicy(
+        name="jobs-stay-on-the-fabric",
+        description="No runtime takes its jobs off the fabric by a variable of its own.",
+        enforcement_level=EnforcementLevel.MANDATORY,
+        validate=_on_the_fabric,
+    ),
+    StackValidationPolicy(
+        name="checkpoints-are-kept",
+        description="Claims of checkpoints serve every node of a gang, and volumes are retained.",
+        enforcement_level=EnforcementLevel.MANDATORY,
+        validate=_kept,
+    ),
+    ResourceValidationPolicy(
+        name="guards-refuse",
+        description="Admission policies deny what they find, and what they cannot evaluate.",
+        enforcement_level=EnforcementLevel.MANDATORY,
+        validate=_guards_deny,
+    ),
+    ResourceValidationPolicy(
+        name="images-are-named",
+        description="Every image of a pod has a version or a digest.",
+        enforcement_level=EnforcementLevel.MANDATORY,
+        validate=_images,
+    ),
+    ResourceValidationPolicy(
+        name="nobody-has-everything",
+        description="No role of a cloud or of the cluster allows everything.",
+        enforcement_level=EnforcementLevel.MANDATORY,
+        validate=_rights,
     ),
     ResourceValidationPolicy(
         name="training-has-shared-memory",

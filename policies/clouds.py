@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from policies.plan import UNKNOWN, plain
-
-_WORLD = frozenset({"0.0.0.0/0", "::/0"})
+from policies.wide import too_wide
 
 CLUSTERS = frozenset({"aws:eks/cluster:Cluster", "gcp:container/cluster:Cluster"})
 FILE_SYSTEMS = frozenset(
@@ -52,8 +51,24 @@ def open_to_the_world(resource: CloudResource) -> Iterator[str]:
                 f"{resource.name}: {path} is not known before the update, so nothing can be said "
                 "of who gets in: give it a value that the plan knows"
             )
-        elif value in _WORLD:
-            yield f"{resource.name}: {path} lets in {value}, the whole internet: name networks"
+        elif too_wide(value):
+            yield (f"{resource.name}: {path} lets in {value}, much of the internet: name networks")
+    if _of_anybody(resource):
+        yield (
+            f"{resource.name}: neither sourceRanges nor a source tag or account is named, which is "
+            "0.0.0.0/0: name networks"
+        )
+
+
+def _of_anybody(resource: CloudResource) -> bool:
+    """Whether it is a firewall rule of GCP's that lets in without saying whom."""
+    body = resource.body
+    return (
+        resource.kind == "gcp:compute/firewall:Firewall"
+        and body.get("direction") != "EGRESS"
+        and bool(body.get("allows"))
+        and not any(body.get(k) for k in ("sourceRanges", "sourceTags", "sourceServiceAccounts"))
+    )
 
 
 def _ways_in(resource: CloudResource) -> Iterator[tuple[str, Any]]:
@@ -75,6 +90,40 @@ def _ways_in(resource: CloudResource) -> Iterator[tuple[str, Any]]:
         yield from _elements(body, "sourceRanges")
     elif resource.kind == "aws:eks/cluster:Cluster":
         yield from _endpoint(body.get("vpcConfig"))
+    elif resource.kind == "gcp:container/cluster:Cluster":
+        yield from _gke_endpoint(body)
+
+
+def _gke_endpoint(body: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Who reaches a GKE API server by an address; its DNS name asks for an identity (IAM) first."""
+    by_address = _at(body, "controlPlaneEndpointsConfig", "ipEndpointsConfig", "enabled")
+    private = _at(body, "privateClusterConfig", "enablePrivateEndpoint")
+    if by_address is False or private is True:
+        return
+    for path, value in (
+        ("controlPlaneEndpointsConfig.ipEndpointsConfig.enabled", by_address),
+        ("privateClusterConfig.enablePrivateEndpoint", private),
+    ):
+        if value is UNKNOWN:
+            yield path, UNKNOWN
+            return
+    blocks = _at(body, "masterAuthorizedNetworksConfig", "cidrBlocks")
+    path = "masterAuthorizedNetworksConfig.cidrBlocks"
+    if blocks is UNKNOWN:
+        yield path, UNKNOWN
+        return
+    # Without the section the address serves anybody.
+    for index, block in enumerate(blocks or [{"cidrBlock": "0.0.0.0/0"}]):
+        value = block if block is UNKNOWN else block.get("cidrBlock")
+        yield f"{path}[{index}].cidrBlock", value
+
+
+def _at(value: Any, *keys: str) -> Any:
+    for key in keys:
+        if value is UNKNOWN or not isinstance(value, Mapping):
+            return value if value is UNKNOWN else None
+        value = value.get(key)
+    return value
 
 
 def _endpoint(config: Any) -> Iterator[tuple[str, Any]]:

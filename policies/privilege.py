@@ -7,11 +7,24 @@ from typing import Any
 
 from policies.exempt import Exemption, exemption, may_mount
 from policies.plan import UNKNOWN, Planned, Pod, containers, rows
+from railhead.fabric.kinds import FABRICS
+from railhead.fabric.modes import MODES
+from railhead.resolve.pod_guards import HARMLESS_CAPABILITIES
 
 _HOST_FLAGS = {
     "hostNetwork": "join the rails by the k8s.v1.cni.cncf.io/networks annotation instead",
     "hostPID": "remove it",
     "hostIPC": "mount an emptyDir with medium: Memory at /dev/shm instead",
+}
+
+# What some fabric's memory registration needs; a vendor's sidecar has its own besides.
+_ADDED = frozenset(HARMLESS_CAPABILITIES) | {
+    capability.name for mode in MODES.values() for capability in mode.capabilities
+}
+_OF_SIDECARS = {
+    row.name: frozenset(row.capabilities)
+    for fabric in FABRICS.values()
+    if fabric.plugin and (row := fabric.plugin.daemon)
 }
 
 
@@ -68,6 +81,23 @@ def _container(planned: Planned, path: str, container: Any) -> Iterator[str]:
             f"{planned.label}: {path}.securityContext.privileged is true: remove it; a device "
             "comes by requesting its resource, memory locking by capabilities.add [IPC_LOCK]"
         )
+    yield from _capabilities(planned, path, container, security)
+
+
+def _capabilities(planned: Planned, path: str, container: Any, security: Any) -> Iterator[str]:
+    where = f"{path}.securityContext.capabilities.add"
+    block = security.get("capabilities") if isinstance(security, dict) else None
+    added: Any = block if block is UNKNOWN else (block or {}).get("add")
+    if added is UNKNOWN or (isinstance(added, list) and UNKNOWN in added):
+        yield _unjudged(planned, where)
+        return
+    allowed = _ADDED | _OF_SIDECARS.get(str(container.get("name")), frozenset())
+    for name in added or ():
+        if str(name).removeprefix("CAP_") not in allowed:
+            yield (
+                f"{planned.label}: {where} has {name!r}, which reaches beyond the pod: remove it; "
+                "a fabric's mode adds what memory registration needs"
+            )
 
 
 def _unjudged(planned: Planned, path: str) -> str:

@@ -63,7 +63,7 @@ def test_the_stacks_that_are_shipped_obey(stack: str) -> None:
 def test_a_way_in_for_everybody(token: str, body: dict[str, Any], where: str) -> None:
     (message,) = open_to_the_world(planned(token, **body))
     assert where in message
-    assert "the whole internet" in message
+    assert "the internet" in message
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ class TestPack:
     def test_rules_report_to_the_resource(self) -> None:
         body = {"cidrIpv4": "0.0.0.0/0"}
         (message,) = judge("cloud-is-closed", body, types={0: RULE})
-        assert "the whole internet" in message
+        assert "the internet" in message
         block = "aws:ec2/capacityBlockReservation:CapacityBlockReservation"
         assert len(judge("no-capacity-bought", {}, types={0: block})) == 1
 

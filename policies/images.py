@@ -1,0 +1,30 @@
+"""Every image says which one it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.plan import UNKNOWN, Planned, containers
+
+
+def problems(planned: Planned) -> Iterator[str]:
+    """One message for each image that may be another tomorrow."""
+    for pod in planned.pods:
+        for path, container in containers(pod):
+            image = container if container is UNKNOWN else container.get("image")
+            if image is UNKNOWN:
+                yield (
+                    f"{planned.label}: {path}.image is not known before the update: give it a "
+                    "value that the plan knows"
+                )
+                continue
+            # Trainer fills an image in where a runtime leaves it out.
+            if image is None:
+                continue
+            name, _, digest = str(image).partition("@")
+            _, colon, tag = name.rpartition("/")[2].partition(":")
+            if not digest and (not colon or tag == "latest"):
+                yield (
+                    f"{planned.label}: {path}.image is {image!r}, which is another one tomorrow, "
+                    "and on some nodes only: name a version, or a digest"
+                )

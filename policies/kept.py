@@ -1,0 +1,79 @@
+"""Checkpoints outlive a slip: claims for every node of a gang, volumes that are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from policies.plan import UNKNOWN, Planned, rows
+
+_RUNTIMES = frozenset({"ClusterTrainingRuntime", "TrainingRuntime"})
+_MANY = frozenset({"ReadWriteMany", "ReadOnlyMany"})
+
+
+def problems(plan: Iterable[Planned]) -> Iterator[tuple[str, str]]:
+    """(message, URN) for claims that a gang cannot share, that nobody makes, that would be lost."""
+    objects = list(plan)
+    claims = [p for p in objects if p.kind == "PersistentVolumeClaim"]
+    for planned in claims:
+        yield from _shared(planned)
+    for planned in objects:
+        if planned.kind == "PersistentVolume":
+            yield from _retained(planned)
+    made = {_name(planned) for planned in claims}
+    for planned in objects:
+        if planned.kind not in _RUNTIMES:
+            continue
+        for path, claim in _mounted(planned):
+            if claim is UNKNOWN or claim not in made:
+                what = "is not known before the update" if claim is UNKNOWN else f"is {claim!r}"
+                yield (
+                    f"{planned.label}: {path}.persistentVolumeClaim.claimName {what}, which no "
+                    "claim of this stack is called (any more): its checkpoints would be gone and "
+                    "its jobs would wait for ever; keep the claim in checkpoints",
+                    planned.urn,
+                )
+
+
+def _name(planned: Planned) -> Any:
+    metadata = planned.body.get("metadata")
+    return metadata.get("name") if isinstance(metadata, Mapping) else None
+
+
+def _mounted(planned: Planned) -> Iterator[tuple[str, Any]]:
+    for pod in planned.pods:
+        for path, volume in rows(pod.spec, "volumes", pod.path):
+            claim = volume.get("persistentVolumeClaim") if isinstance(volume, dict) else None
+            if claim is UNKNOWN:
+                yield path, UNKNOWN
+            elif isinstance(claim, Mapping):
+                yield path, claim.get("claimName")
+
+
+def _shared(planned: Planned) -> Iterator[tuple[str, str]]:
+    spec = planned.body.get("spec")
+    modes = spec.get("accessModes") if isinstance(spec, Mapping) else spec
+    if modes is UNKNOWN or (isinstance(modes, list) and UNKNOWN in modes):
+        yield (
+            f"{planned.label}: spec.accessModes is not known before the update: give it a value "
+            "that the plan knows",
+            planned.urn,
+        )
+    elif not _MANY & set(modes or ()):
+        yield (
+            f"{planned.label}: spec.accessModes is {modes}: the pods of a gang are on several "
+            "nodes, and all but one would never start: use ReadWriteMany",
+            planned.urn,
+        )
+
+
+def _retained(planned: Planned) -> Iterator[tuple[str, str]]:
+    spec = planned.body.get("spec")
+    policy = spec.get("persistentVolumeReclaimPolicy") if isinstance(spec, Mapping) else UNKNOWN
+    if policy != "Retain":
+        said = "not known before the update" if policy is UNKNOWN else repr(policy)
+        yield (
+            f"{planned.label}: spec.persistentVolumeReclaimPolicy is {said}: the data would go "
+            "with the claim: set Retain",
+            planned.urn,
+        )

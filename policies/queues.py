@@ -1,0 +1,140 @@
+"""Queues that give out what is there, once: apart, large enough for a gang, and not for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from decimal import Decimal
+from typing import Any
+
+import yaml
+
+from policies.plan import UNKNOWN, Planned, containers, device_requests, is_device, plain, rows
+from railhead.base import quantity
+
+_RELEASE = "kubernetes:helm.sh/v3:Release"
+_RUNTIMES = frozenset({"ClusterTrainingRuntime", "TrainingRuntime"})
+
+
+def overlapping(plan: Iterable[Planned]) -> Iterator[tuple[str, str]]:
+    """(message, URN) for two flavors that one node can be of: its capacity would count twice."""
+    flavors = [p for p in plan if p.kind == "ResourceFlavor"]
+    labels: list[tuple[Planned, Mapping[str, Any]]] = []
+    for planned in flavors:
+        spec = planned.body.get("spec")
+        found: Any = spec if spec is UNKNOWN else (spec or {}).get("nodeLabels", {})
+        if found is UNKNOWN or UNKNOWN in dict(found or {}).values():
+            yield (
+                f"{planned.label}: spec.nodeLabels is not known before the update, so nothing can "
+                "be said of whose nodes these are: give it a value that the plan knows",
+                planned.urn,
+            )
+            continue
+        labels.append((planned, found or {}))
+    for index, (one, wanted) in enumerate(labels):
+        for other, given in labels[:index]:
+            if wanted.items() <= given.items() or given.items() <= wanted.items():
+                yield (
+                    f"{one.label}: spec.nodeLabels {dict(wanted)} also select the nodes of "
+                    f"{other.label} {dict(given)}: what these nodes have would be given out twice; "
+                    "give each pool a label of its own in pools[].node_selector",
+                    one.urn,
+                )
+
+
+def too_small(plan: Iterable[Planned]) -> Iterator[tuple[str, str]]:
+    """(message, URN) for a queue whose whole quota of a device is less than one gang asks for."""
+    objects = list(plan)
+    gangs = [gang for planned in objects if (gang := _gang(planned))]
+    for planned in objects:
+        if planned.kind != "ClusterQueue":
+            continue
+        spec = planned.body.get("spec")
+        if not isinstance(spec, Mapping) or spec.get("cohortName") or spec.get("cohort"):
+            continue
+        quotas = _quotas(spec)
+        for runtime, wanted in gangs:
+            for resource, needed in wanted.items():
+                quota = quotas.get(resource)
+                if quota and quota < needed:
+                    yield (
+                        f"{planned.label}: the nominalQuota of {resource!r} is "
+                        f"{quantity.show(quota)} in all flavors together, but a gang of "
+                        f"{runtime.label} takes {quantity.show(needed)}, so it would wait for "
+                        "ever: set what the nodes have in all",
+                        planned.urn,
+                    )
+
+
+def _gang(planned: Planned) -> tuple[Planned, dict[str, Decimal]] | None:
+    if planned.kind not in _RUNTIMES:
+        return None
+    spec = planned.body.get("spec")
+    policy = spec.get("mlPolicy") if isinstance(spec, Mapping) else None
+    nodes = policy.get("numNodes", 1) if isinstance(policy, Mapping) else 1
+    nodes = int(nodes) if isinstance(nodes, (int, float)) else 1
+    wanted: dict[str, Decimal] = {}
+    for pod in planned.pods:
+        for path, container in containers(pod):
+            if container is UNKNOWN or ".initContainers" in path:
+                continue
+            resources = container.get("resources")
+            for name in device_requests(resources) or ():
+                for block in ("limits", "requests"):
+                    if name in (amounts := resources.get(block) or {}):
+                        amount = _amount(amounts[name])
+                        wanted[name] = wanted.get(name, Decimal(0)) + amount * nodes
+                        break
+    return planned, wanted
+
+
+def _quotas(spec: Mapping[str, Any]) -> dict[str, Decimal]:
+    found: dict[str, Decimal] = {}
+    for _, group in rows(spec, "resourceGroups", ""):
+        for _, flavor in rows(group, "flavors", "") if isinstance(group, dict) else ():
+            for _, row in rows(flavor, "resources", "") if isinstance(flavor, dict) else ():
+                if isinstance(row, dict) and is_device(str(row.get("name"))):
+                    name = str(row["name"])
+                    found[name] = found.get(name, Decimal(0)) + _amount(row.get("nominalQuota"))
+    return found
+
+
+def _amount(value: Any) -> Decimal:
+    try:
+        return quantity.parse(int(value) if isinstance(value, float) else value)
+    except (TypeError, ValueError):
+        return Decimal(0)
+
+
+def patient(resource_type: str, name: str, props: Any) -> Iterator[str]:
+    """A message for a Kueue that lets a gang hold its quota while its pods never start."""
+    if resource_type != _RELEASE:
+        return
+    body = plain(props)
+    if body.get("name") is not UNKNOWN and body.get("name") != "kueue":
+        return
+    values = body.get("values")
+    text = values if values is UNKNOWN else _settings(values)
+    if text is UNKNOWN:
+        yield (
+            f"{name}: the values of Kueue's chart are not known before the update, so nothing can "
+            "be said of how long a gang holds its quota: give them values that the plan knows"
+        )
+        return
+    try:
+        settings = yaml.safe_load(text) if isinstance(text, str) else None
+    except yaml.YAMLError:
+        settings = None
+    waits = settings.get("waitForPodsReady") if isinstance(settings, dict) else None
+    if not isinstance(waits, dict) or waits.get("enable") is False:
+        yield (
+            f"{name}: Kueue's waitForPodsReady is off: a gang whose pods do not start (a missing "
+            "image, a broken node) holds its quota for ever: set it, with a timeout, in "
+            "managerConfig.controllerManagerConfigYaml"
+        )
+
+
+def _settings(values: Any) -> Any:
+    manager = values.get("managerConfig") if isinstance(values, Mapping) else None
+    if manager is UNKNOWN:
+        return UNKNOWN
+    return manager.get("controllerManagerConfigYaml") if isinstance(manager, Mapping) else None

@@ -1,0 +1,127 @@
+"""Nobody is given everything: cloud roles that own the account, RBAC rules that allow `*`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from policies.clouds import CloudResource
+from policies.plan import UNKNOWN, Planned, rows
+
+# Each can give itself the rest.
+_AWS = frozenset({"AdministratorAccess", "IAMFullAccess", "PowerUserAccess"})
+_GCP = frozenset(
+    {"roles/owner", "roles/editor", "roles/iam.securityAdmin", "roles/container.admin"}
+)
+_CLUSTER_ROLES = frozenset({"cluster-admin", "admin", "edit"})
+_EVERYBODY = frozenset({"system:authenticated", "system:anonymous", "system:unauthenticated"})
+
+
+def of_cloud(resource: CloudResource) -> Iterator[str]:
+    """A message for each policy or role of a cloud that gives everything."""
+    body = resource.body
+    for path, value in _attached(body):
+        if value is UNKNOWN:
+            yield _unjudged(resource.name, path)
+        elif str(value).rpartition("/")[2] in _AWS:
+            yield (
+                f"{resource.name}: {path} is {value}, with which its holder can do anything in "
+                "the account: attach the policy of the one service that it needs"
+            )
+    if resource.kind.startswith("gcp:") and "iam" in resource.kind.lower():
+        role = body.get("role")
+        if role is UNKNOWN:
+            yield _unjudged(resource.name, "role")
+        elif role in _GCP:
+            yield (
+                f"{resource.name}: role is {role}, with which its holder can do anything in the "
+                "project: give the role of the one service that it needs"
+            )
+    if resource.kind.startswith("aws:iam/"):
+        for path, text in (("policy", body.get("policy")), *_inline(body)):
+            yield from _document(resource.name, path, text)
+
+
+def _attached(body: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    if "policyArn" in body:
+        yield "policyArn", body["policyArn"]
+    for path, value in rows(body, "managedPolicyArns", ""):
+        yield path.lstrip("."), value
+
+
+def _inline(body: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for path, value in rows(body, "inlinePolicies", ""):
+        known = isinstance(value, Mapping)
+        yield f"{path.lstrip('.')}.policy", value.get("policy") if known else value
+
+
+def _document(name: str, path: str, text: Any) -> Iterator[str]:
+    # A policy that names what is made in the same update is not known before; its ARN is in it.
+    if not isinstance(text, str):
+        return
+    try:
+        statements = json.loads(text).get("Statement", [])
+    except (ValueError, AttributeError):
+        return
+    for index, one in enumerate(statements if isinstance(statements, list) else [statements]):
+        if one.get("Effect") == "Allow" and _star(one.get("Action")) and _star(one.get("Resource")):
+            yield (
+                f"{name}: {path}.Statement[{index}] allows every action on everything: name the "
+                "actions and the resources that it needs"
+            )
+
+
+def _star(value: Any) -> bool:
+    return value == "*" or (isinstance(value, list) and "*" in value)
+
+
+def of_cluster(planned: Planned) -> Iterator[str]:
+    """A message for each RBAC rule or binding of the stack that gives everything."""
+    if planned.kind in ("Role", "ClusterRole"):
+        for path, rule in rows(planned.body, "rules", ""):
+            yield from _rule(planned, path.lstrip("."), rule)
+    if planned.kind in ("RoleBinding", "ClusterRoleBinding"):
+        yield from _binding(planned)
+
+
+def _rule(planned: Planned, path: str, rule: Any) -> Iterator[str]:
+    for key in ("verbs", "resources", "apiGroups"):
+        value = rule if rule is UNKNOWN else rule.get(key)
+        if value is UNKNOWN or (isinstance(value, list) and UNKNOWN in value):
+            yield _unjudged(planned.label, f"{path}.{key}")
+        elif _star(value):
+            yield (
+                f"{planned.label}: {path}.{key} is '*', which also allows what nobody has thought "
+                "of (secrets, other roles, what is installed later): list what is meant"
+            )
+
+
+def _binding(planned: Planned) -> Iterator[str]:
+    role = planned.body.get("roleRef")
+    name = role if role is UNKNOWN else (role or {}).get("name")
+    if name is UNKNOWN:
+        yield _unjudged(planned.label, "roleRef.name")
+    elif name in _CLUSTER_ROLES and (role or {}).get("kind") == "ClusterRole":
+        yield (
+            f"{planned.label}: roleRef is ClusterRole {name!r}, which goes around queues and "
+            "guards: bind a role that lists what is meant"
+        )
+    if planned.kind != "ClusterRoleBinding":
+        return
+    for path, subject in rows(planned.body, "subjects", ""):
+        who = subject if subject is UNKNOWN else subject.get("name")
+        if who is UNKNOWN:
+            yield _unjudged(planned.label, f"{path.lstrip('.')}.name")
+        elif who in _EVERYBODY:
+            yield (
+                f"{planned.label}: {path.lstrip('.')} is {who!r}, that is everybody, in every "
+                "namespace: name a group"
+            )
+
+
+def _unjudged(label: str, path: str) -> str:
+    return (
+        f"{label}: {path} is not known before the update, so nothing can be said of what it "
+        "allows: give it a value that the plan knows"
+    )

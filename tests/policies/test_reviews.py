@@ -1,0 +1,318 @@
+"""What a reviewer would catch: one edit of a shipped stack, and the rule that refuses it."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pulumi_policy import (
+    PolicyResource,
+    ResourceValidationArgs,
+    StackValidationArgs,
+)
+from pulumi_policy.policy import PolicyResourceOptions
+from pulumi_policy.proxy import unknown_checking_proxy
+
+from policies import RULES, inputs
+from policies.clouds import cloud_resource
+from policies.plan import UNKNOWN as NOT_KNOWN
+from policies.switches import CHOOSING, forbidden
+from policies.wide import too_wide
+from railhead.fabric.checks import NEVER
+from tests.components.recording import STACKS, recorded
+from tests.policies.planning import UNKNOWN, judge, options, provider
+
+RELEASE = "kubernetes:helm.sh/v3:Release"
+FIREWALL = "gcp:compute/firewall:Firewall"
+GKE = "gcp:container/cluster:Cluster"
+ATTACHMENT = "aws:iam/rolePolicyAttachment:RolePolicyAttachment"
+MEMBER = "gcp:projects/iAMMember:IAMMember"
+
+Body = dict[str, Any]
+Plan = list[tuple[str, str, bool, Body]]
+
+
+@functools.cache
+def _shipped(stack: str) -> Plan:
+    plan: Plan = []
+    for r in recorded(stack, known=False).resources.values():
+        if r.custom:
+            # What is not known yet becomes the SDK's own mark of it.
+            body = json.loads(json.dumps(r.inputs, default=lambda _: UNKNOWN))
+            plan.append((r.type, r.name, r.protect, body))
+    return plan
+
+
+def shipped(stack: str) -> Plan:
+    return copy.deepcopy(_shipped(stack))
+
+
+def violations(plan: Plan) -> set[str]:
+    """Names of the rules that refuse a plan, with what they say."""
+    found: dict[str, list[str]] = {}
+    resources, each = [], []
+    for token, name, protect, body in plan:
+        given: PolicyResourceOptions = options()
+        given.protect = protect
+        props, urn = unknown_checking_proxy(body), f"urn:{token}::{name}"
+        resources.append(PolicyResource(token, props, urn, name, given, provider(), None, [], {}))
+        each.append(ResourceValidationArgs(token, props, urn, name, given, provider(), None, {}))
+    for rule in RULES:
+        said = found.setdefault(rule.name, [])
+        report = lambda message, urn=None, said=said: said.append(message)  # noqa: E731
+        policy: Any = rule
+        if policy.__class__.__name__ == "StackValidationPolicy":
+            policy.validate(StackValidationArgs(resources, None, {}), report)
+            continue
+        for args in each:
+            policy.validate(args, report)
+    inputs.forget()
+    return {name for name, said in found.items() if said} or set()
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_every_stack_that_is_shipped_passes_every_rule(stack: str) -> None:
+    assert violations(shipped(stack)) == set()
+
+
+def of(plan: Plan, kind: str) -> Body:
+    return next(b for t, _, _, b in plan if b.get("kind") == kind or t == kind)
+
+
+def trainer(plan: Plan) -> Body:
+    spec = of(plan, "ClusterTrainingRuntime")["spec"]["template"]["spec"]
+    containers = spec["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["containers"]
+    return next(c for c in containers if c["name"] == "node")
+
+
+def env(name: str, value: str) -> Callable[[Plan], None]:
+    def edit(plan: Plan) -> None:
+        variables = trainer(plan).setdefault("env", [])
+        variables[:] = [v for v in variables if v["name"] != name] + [
+            {"name": name, "value": value}
+        ]
+
+    return edit
+
+
+def put(kind: str, *path: Any, value: Any) -> Callable[[Plan], None]:
+    def edit(plan: Plan) -> None:
+        at: Any = of(plan, kind)
+        for key in path[:-1]:
+            at = at.setdefault(key, {}) if isinstance(at, dict) else at[key]
+        at[path[-1]] = value
+
+    return edit
+
+
+def add(token: str, body: Body) -> Callable[[Plan], None]:
+    return lambda plan: plan.append((token, "added", False, body))
+
+
+def _pool_twice(plan: Plan) -> None:
+    again = copy.deepcopy(of(plan, "ResourceFlavor"))
+    again["metadata"]["name"] = "again"
+    again["spec"]["nodeLabels"]["team"] = "nlp"
+    plan.append(("kubernetes:kueue.x-k8s.io/v1beta2:ResourceFlavor", "again", False, again))
+
+
+def _quota_1(plan: Plan) -> None:
+    for group in of(plan, "ClusterQueue")["spec"]["resourceGroups"]:
+        for flavor in group["flavors"]:
+            for row in flavor["resources"]:
+                if row["name"] == "nvidia.com/gpu":
+                    row["nominalQuota"] = "1"
+
+
+def _impatient(plan: Plan) -> None:
+    manager = next(
+        b["values"]["managerConfig"]
+        for t, _, _, b in plan
+        if t == RELEASE and b.get("name") == "kueue"
+    )
+    key = "controllerManagerConfigYaml"
+    manager[key] = manager[key].replace("waitForPodsReady:", "waitForPodsReadyNot:")
+
+
+def _no_claim(plan: Plan) -> None:
+    plan[:] = [one for one in plan if one[3].get("kind") != "PersistentVolumeClaim"]
+
+
+def _sys_admin(plan: Plan) -> None:
+    trainer(plan)["securityContext"]["capabilities"] = {"add": ["IPC_LOCK", "SYS_ADMIN"]}
+
+
+def _latest(plan: Plan) -> None:
+    trainer(plan)["image"] = trainer(plan)["image"].rpartition(":")[0] + ":latest"
+
+
+def _untagged(plan: Plan) -> None:
+    trainer(plan)["image"] = "registry:5000/team/train"
+
+
+AWS, GCP = "aws-p5-prod", "gcp-a3-ultra"
+BINDING = "ValidatingAdmissionPolicyBinding"
+EDITS: dict[str, tuple[str, Callable[[Plan], None], str]] = {
+    "half the internet": (
+        AWS,
+        add("aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule", {"cidrIpv4": "0.0.0.0/1"}),
+        "cloud-is-closed",
+    ),
+    "the other half": (
+        GCP,
+        add(FIREWALL, {"allows": [{"protocol": "tcp"}], "sourceRanges": ["128.0.0.0/1"]}),
+        "cloud-is-closed",
+    ),
+    "a firewall rule for anybody": (
+        GCP,
+        add(FIREWALL, {"allows": [{"protocol": "tcp"}]}),
+        "cloud-is-closed",
+    ),
+    "a public GKE endpoint": (
+        GCP,
+        put(GKE, "controlPlaneEndpointsConfig", "ipEndpointsConfig", "enabled", value=True),
+        "cloud-is-closed",
+    ),
+    "SYS_ADMIN": (AWS, _sys_admin, "no-reach-into-nodes"),
+    "a claim gone": (AWS, _no_claim, "checkpoints-are-kept"),
+    "a claim for one node": (
+        AWS,
+        put("PersistentVolumeClaim", "spec", "accessModes", value=["ReadWriteOnce"]),
+        "checkpoints-are-kept",
+    ),
+    "a volume that goes with its claim": (
+        AWS,
+        put("PersistentVolume", "spec", "persistentVolumeReclaimPolicy", value="Delete"),
+        "checkpoints-are-kept",
+    ),
+    "latest": (AWS, _latest, "images-are-named"),
+    "no tag": (GCP, _untagged, "images-are-named"),
+    "IB off": (AWS, env("NCCL_IB_DISABLE", "1"), "jobs-stay-on-the-fabric"),
+    "sockets": (AWS, env("NCCL_NET", "Socket"), "jobs-stay-on-the-fabric"),
+    "loopback": (GCP, env("NCCL_SOCKET_IFNAME", "lo"), "jobs-stay-on-the-fabric"),
+    "P2P off": (GCP, env("NCCL_P2P_DISABLE", "1"), "jobs-stay-on-the-fabric"),
+    "waits for ever": (AWS, _impatient, "gangs-start-or-give-back"),
+    "administrator": (
+        AWS,
+        add(ATTACHMENT, {"policyArn": "arn:aws:iam::aws:policy/AdministratorAccess"}),
+        "nobody-has-everything",
+    ),
+    "everything by hand": (
+        AWS,
+        add(
+            "aws:iam/rolePolicy:RolePolicy",
+            {
+                "policy": json.dumps(
+                    {"Statement": [{"Effect": "Allow", "Action": ["*"], "Resource": "*"}]}
+                )
+            },
+        ),
+        "nobody-has-everything",
+    ),
+    "owner": (GCP, add(MEMBER, {"role": "roles/owner"}), "nobody-has-everything"),
+    "researchers may all": (
+        AWS,
+        put(
+            "ClusterRole",
+            "rules",
+            value=[{"apiGroups": [""], "resources": ["pods"], "verbs": ["*"]}],
+        ),
+        "nobody-has-everything",
+    ),
+    "cluster-admin": (
+        AWS,
+        put(
+            "ClusterRoleBinding", "roleRef", value={"kind": "ClusterRole", "name": "cluster-admin"}
+        ),
+        "nobody-has-everything",
+    ),
+    "for everybody": (
+        AWS,
+        put(
+            "ClusterRoleBinding",
+            "subjects",
+            value=[{"kind": "Group", "name": "system:authenticated"}],
+        ),
+        "nobody-has-everything",
+    ),
+    "audit": (AWS, put(BINDING, "spec", "validationActions", value=["Audit"]), "guards-refuse"),
+    "fails open": (
+        AWS,
+        put("ValidatingAdmissionPolicy", "spec", "failurePolicy", value="Ignore"),
+        "guards-refuse",
+    ),
+    "one pool twice": (AWS, _pool_twice, "pools-are-apart"),
+    "quota 1": (AWS, _quota_1, "quotas-hold-a-gang"),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_an_edit_is_refused_by_its_rule_and_by_no_other(edit: str) -> None:
+    stack, change, rule = EDITS[edit]
+    plan = shipped(stack)
+    change(plan)
+    assert violations(plan) == {rule}
+
+
+@pytest.mark.parametrize(
+    ("edit", "rule"),
+    [
+        (put(BINDING, "spec", "validationActions", value=UNKNOWN), "guards-refuse"),
+        (put("ResourceFlavor", "spec", "nodeLabels", value=UNKNOWN), "pools-are-apart"),
+        (
+            put("PersistentVolumeClaim", "spec", "accessModes", value=UNKNOWN),
+            "checkpoints-are-kept",
+        ),
+        (put("ClusterRole", "rules", value=UNKNOWN), "nobody-has-everything"),
+        (env("NCCL_NET", UNKNOWN), "jobs-stay-on-the-fabric"),
+        (add(ATTACHMENT, {"policyArn": UNKNOWN}), "nobody-has-everything"),
+        (add(MEMBER, {"role": UNKNOWN}), "nobody-has-everything"),
+    ],
+)
+def test_what_is_not_known_is_refused(edit: Callable[[Plan], None], rule: str) -> None:
+    plan = shipped(AWS)
+    edit(plan)
+    assert rule in violations(plan)
+
+
+def test_every_rule_of_this_page_is_tried() -> None:
+    elsewhere = {
+        "plan-is-kept",
+        "plan-is-seen",
+        "queue-covers-devices",
+        "training-has-shared-memory",
+        "no-capacity-bought",
+        "protected-is-protected",
+    }
+    assert {rule for _, _, rule in EDITS.values()} == {r.name for r in RULES} - elsewhere
+
+
+@pytest.mark.parametrize("cidr", ["0.0.0.0/0", "0.0.0.0/1", "128.0.0.0/7", "::/0", "2000::/3"])
+def test_a_network_of_everybody(cidr: str) -> None:
+    assert too_wide(cidr)
+
+
+@pytest.mark.parametrize("cidr", ["10.0.0.0/8", "203.0.113.0/24", "fd00::/16", "no network", None])
+def test_a_network_of_somebody(cidr: str) -> None:
+    assert not too_wide(cidr)
+
+
+def test_the_list_of_switches_is_the_catalogue_s() -> None:
+    assert set(NEVER) <= set(forbidden(None))
+    assert set(CHOOSING) == {"NCCL_NET", "NCCL_SOCKET_IFNAME"}
+
+
+def test_the_dns_endpoint_and_a_private_address_are_closed() -> None:
+    by_name = {"controlPlaneEndpointsConfig": {"ipEndpointsConfig": {"enabled": False}}}
+    private = {"privateClusterConfig": {"enablePrivateEndpoint": True}}
+    named = {"masterAuthorizedNetworksConfig": {"cidrBlocks": [{"cidrBlock": "203.0.113.0/24"}]}}
+    for body in (by_name, private, named):
+        assert not judge("cloud-is-closed", body, types={0: GKE})
+    assert judge("cloud-is-closed", {"name": "it"}, types={0: GKE})
+    found = cloud_resource(GKE, "urn", "it", unknown_checking_proxy({"a": UNKNOWN}), protect=False)
+    assert found is not None
+    assert found.body["a"] is NOT_KNOWN
