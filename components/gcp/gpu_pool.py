@@ -224,6 +224,21 @@ def _node_config(args: GpuPoolArgs) -> container.NodePoolNodeConfigArgs:
             local_ssd_count=machine.local_ssds
         ),
         gvnic=container.NodePoolNodeConfigGvnicArgs(enabled=True),
+        gcfs_config=container.NodePoolNodeConfigGcfsConfigArgs(enabled=True)
+        if pool.image_streaming
+        else None,
+        secondary_boot_disks=None
+        if pool.image_cache is None
+        else [
+            container.NodePoolNodeConfigSecondaryBootDiskArgs(
+                disk_image=pool.image_cache, mode="CONTAINER_IMAGE_CACHE"
+            )
+        ],
+        host_maintenance_policy=None
+        if pool.host_maintenance is None
+        else container.NodePoolNodeConfigHostMaintenancePolicyArgs(
+            maintenance_interval=pool.host_maintenance.upper().replace("-", "_")
+        ),
         labels=node_labels(pool),
         taints=[
             container.NodePoolNodeConfigTaintArgs(key=key, value=value, effect=effect)

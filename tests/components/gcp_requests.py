@@ -86,6 +86,9 @@ NODE_CONFIG: Mapping[str, Rule] = {
         "flexStart",
         "maxRunDuration",
         "gvnic",
+        "gcfsConfig",
+        "secondaryBootDisks",
+        "hostMaintenancePolicy",
         "reservationAffinity",
         "shieldedInstanceConfig",
         "workloadMetadataConfig",
@@ -276,7 +279,10 @@ class Kind:
 
 KINDS: Mapping[str, Kind] = {
     "gcp:container/cluster:Cluster": Kind(api="container.v1", schema="Cluster", rules=CLUSTER),
-    "gcp:container/nodePool:NodePool": Kind(api="container.v1", schema="NodePool", rules=NODE_POOL),
+    # `hostMaintenancePolicy` is of the beta API only, which is the provider's.
+    "gcp:container/nodePool:NodePool": Kind(
+        api="container.v1beta1", schema="NodePool", rules=NODE_POOL
+    ),
     "gcp:compute/network:Network": Kind(
         api="compute.v1", schema="Network", rules=NETWORK, method="compute.networks.insert"
     ),

@@ -453,6 +453,20 @@ def test_a_workload_policy_of_the_pools_own_and_one_that_is_there() -> None:
     assert pool.inputs["placementPolicy"] == {"type": "COMPACT", "policyName": "mine"}
 
 
+def test_images_that_are_there_before_pods_and_hosts_that_stay() -> None:
+    image = "projects/railhead-training/global/images/training-images"
+    pool = pool_with(image_streaming=True, image_cache=image, host_maintenance="periodic")
+    config = pool.inputs["nodeConfig"]
+    assert config["gcfsConfig"] == {"enabled": True}
+    assert config["secondaryBootDisks"] == [{"diskImage": image, "mode": "CONTAINER_IMAGE_CACHE"}]
+    assert config["hostMaintenancePolicy"] == {"maintenanceInterval": "PERIODIC"}
+    assert not refused(POOL, request(POOL, pool.inputs))
+    wrong = {**config, "hostMaintenancePolicy": {"maintenanceInterval": "SELDOM"}}
+    assert refused(POOL, request(POOL, {**pool.inputs, "nodeConfig": wrong}))
+    plain_pool = named(recorded(ULTRA), POOL, "h200-pool").inputs["nodeConfig"]
+    assert not {"gcfsConfig", "secondaryBootDisks", "hostMaintenancePolicy"} & set(plain_pool)
+
+
 def test_a_compact_policy_of_the_pools_own() -> None:
     def edit(cluster: dict[str, Any]) -> None:
         cluster["pools"][0]["capacity"] = {"kind": "on-demand"}

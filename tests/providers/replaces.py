@@ -117,6 +117,8 @@ REPLACES: Mapping[str, tuple[str, ...]] = {
         "nodeConfig.spot",
         "nodeConfig.flexStart",
         "nodeConfig.maxRunDuration",
+        "nodeConfig.secondaryBootDisks",
+        "nodeConfig.hostMaintenancePolicy",
         "nodeConfig.localNvmeSsdBlockConfig",
         "nodeConfig.shieldedInstanceConfig",
     ),

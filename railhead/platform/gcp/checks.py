@@ -152,6 +152,15 @@ def _policy(path: str, pool: GcpPool) -> Iterator[Problem]:
             yield f"{path}.placement.{field}", "is the policy's own; leave it or policy out"
 
 
+def _image_cache(path: str, pool: GcpPool) -> Iterator[Problem]:
+    # The provider's documentation, container.NodePool: secondary_boot_disks want gcfs_config.
+    if pool.image_cache is not None and not pool.image_streaming:
+        yield (
+            f"{path}.image_cache",
+            "needs image streaming, by which GKE reads it; set image_streaming to true",
+        )
+
+
 def _arm(path: str, pool: GcpPool) -> Iterator[Problem]:
     if pool.instance_type in GKE_MACHINES and MACHINES[pool.instance_type].architecture == "arm64":
         yield (
@@ -638,6 +647,7 @@ _CHECKS: tuple[Callable[[GcpCluster], Iterator[Problem]], ...] = (
 )
 _POOL_CHECKS: tuple[Callable[[str, GcpPool], Iterator[Problem]], ...] = (
     _pool_name,
+    _image_cache,
     _arm,
     _capacity,
     _reservation,

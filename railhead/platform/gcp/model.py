@@ -68,6 +68,14 @@ Version = Annotated[
 Topology = Annotated[
     str, matching(r"^[0-9]+x[0-9]+$", "an accelerator topology, such as '1x72'", longest=15)
 ]
+DiskImage = Annotated[
+    str,
+    matching(
+        r"^(projects/[a-z][-a-z0-9:.]*|global)/(global/)?images/[a-z]([-a-z0-9]*[a-z0-9])?$",
+        "a disk image, such as 'projects/my-project-123/global/images/training-images'",
+        longest=255,
+    ),
+]
 LabelName = Annotated[
     str,
     matching(
@@ -386,6 +394,12 @@ class GcpPool(Pool):
         min_nodes: lets the pool shrink to so many when idle; None keeps ``nodes`` at all times.
         disk_type: of the boot disk; None leaves it to GKE.
         driver: what GKE installs for the GPUs.
+        host_maintenance: how often Google may take hosts away for updates; ``periodic`` is seldom.
+            None leaves it to the machine type, or to the reservation that says it.
+        image_streaming: whether containers start before their images are there whole; only images
+            of Artifact Registry are streamed.
+        image_cache: a disk image that holds container images, attached to each node; it needs
+            ``image_streaming``.
         labels: of the nodes, beside those of ``node_selector`` that GKE does not give itself.
         taints: beside ``nvidia.com/gpu``, which every GPU node has.
     """
@@ -397,6 +411,9 @@ class GcpPool(Pool):
     disk_size_gb: Annotated[int, Field(strict=True, ge=50, le=65536)] = 200
     disk_type: Literal["pd-balanced", "pd-ssd", "hyperdisk-balanced"] | None = None
     driver: Literal["default", "latest", "disabled"] = "default"
+    host_maintenance: Literal["as-needed", "periodic"] | None = None
+    image_streaming: bool = False
+    image_cache: DiskImage | None = None
     labels: dict[LabelKey, str] = Field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
 

@@ -176,6 +176,18 @@ WRONG: list[tuple[Mapping[str, Any], list[tuple[str, Any]], str, str]] = [
         "pools[0].capacity.max_run_seconds",
         "less than or equal to 604800",
     ),
+    (
+        ULTRA,
+        [("pools.0.image_cache", "projects/railhead-training/global/images/training-images")],
+        "pools[0].image_cache",
+        "set image_streaming to true",
+    ),
+    (
+        ULTRA,
+        [("pools.0.image_streaming", True), ("pools.0.image_cache", "training-images")],
+        "pools[0].image_cache",
+        "is not a disk image",
+    ),
     # Placement.
     (
         ULTRA,
