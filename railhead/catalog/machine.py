@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-Platform = Literal["lab", "existing", "aws", "gcp"]
-Provider = Literal["lab", "aws", "gcp", "azure", "oci", "metal"]
 #: What a network interface is to whoever attaches it: an EC2 `InterfaceType`, a Compute Engine
 #: `nicType`, a host channel adapter of a metal machine or of one passed through, a lab's veth.
 Interface = Literal["interface", "efa", "efa-only", "gvnic", "mrdma", "hca", "veth"]
@@ -119,8 +117,8 @@ class Machine:
     """
 
     name: str
-    platforms: frozenset[Platform]
-    provider: Provider = "metal"
+    platforms: frozenset[str]
+    provider: str = "metal"
     accelerator: str | None
     architecture: Literal["amd64", "arm64"] = "amd64"
     gpu_resource: str = "nvidia.com/gpu"

@@ -24,7 +24,6 @@ from railhead.catalog.machine import (
     Machine,
     Measurement,
     Nic,
-    Platform,
 )
 
 __all__ = [
@@ -35,7 +34,6 @@ __all__ = [
     "Machine",
     "Measurement",
     "Nic",
-    "Platform",
 ]
 
 MACHINES: Mapping[str, Machine] = MappingProxyType(

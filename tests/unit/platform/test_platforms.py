@@ -21,11 +21,10 @@ MODELS = {"Platform", "Cluster", "Pool"}
 OTHERS = {
     "railhead/lab": "what the lab is made of, whose own name it has",
     "railhead/catalog/machines_*.py": "which platforms have a machine is its row's fact",
-    "railhead/catalog/machine.py": "who makes a machine",
     "railhead/catalog/versions.py": "a cloud's own controllers, and a combination called lab",
     "railhead/cli/__init__.py": "the command `railhead lab`",
     "railhead/kube/nodes.py": "who makes a machine",
-    "policies/clouds.py": "names of Pulumi's packages",
+    "policies": "names of Pulumi's packages, which a plan has",
     "components/controllers/gpu_operator.py": "whether an operator is there already",
     "railhead/launch/checks/nodes.py": "is being mended",
 }
