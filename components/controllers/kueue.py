@@ -15,6 +15,8 @@ from railhead.catalog.versions import Controller
 
 # Frameworks without their CRD are skipped by Kueue until it appears. The pod family is left out:
 # its webhooks would stand in the way of every pod; guards.py refuses unqueued device pods instead.
+# LeaderWorkerSet and StatefulSet need it (kueue v0.19.2, ImplicitlyEnabledFrameworkNames); Ray's
+# two do not, and Kueue marks their pods as it does a Job's (jobframework/reconciler.go).
 FRAMEWORKS = (
     "batch/job",
     "jobset.x-k8s.io/jobset",
@@ -25,6 +27,8 @@ FRAMEWORKS = (
     "kubeflow.org/pytorchjob",
     "kubeflow.org/tfjob",
     "kubeflow.org/xgboostjob",
+    "ray.io/raycluster",
+    "ray.io/rayjob",
 )
 
 

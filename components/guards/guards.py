@@ -23,7 +23,7 @@ from railhead.base.names import (
 from railhead.catalog.versions import COMBINATIONS
 from railhead.model.cluster import Cluster
 from railhead.resolve import cel
-from railhead.resolve.pod_guards import demand, pod_policies
+from railhead.resolve.pod_guards import NO_WAY_IN, WAYS_IN, claims, demand, pod_policies, takes
 
 _TRAINJOBS: dict[str, Any] = {
     "resourceRules": [
@@ -48,6 +48,9 @@ _TOUCHED = {
         " != (has(oldObject.metadata.labels) ? dyn(oldObject.metadata.labels) : dyn(null))"
     ),
 }
+
+# Whoever's plugin advertises them: GPUs, their MIG parts, virtual functions, shares of HCAs.
+_DEVICE_PREFIXES = ("nvidia.com/", "amd.com/", "rdma/")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,11 +200,9 @@ def device_pod_policy(cluster: Cluster) -> dict[str, Any]:
             },
             {
                 "name": "takesDevices",
-                "expression": "variables.containers.exists(c, has(c.resources)"
-                " && ((has(c.resources.limits)"
-                f" && {cel.strings(_devices(cluster))}.exists(r, r in c.resources.limits))"
-                " || (has(c.resources.requests)"
-                f" && {cel.strings(_devices(cluster))}.exists(r, r in c.resources.requests))))",
+                # Whole GPUs, parts of them, NICs, and whatever comes by a claim.
+                "expression": "variables.containers.exists(c,"
+                f" {takes('c', tuple(_devices(cluster)), _DEVICE_PREFIXES)} || {claims('c')})",
             },
             {
                 "name": "admitted",
@@ -214,9 +215,8 @@ def device_pod_policy(cluster: Cluster) -> dict[str, Any]:
         "validations": [
             {
                 "expression": "!variables.takesDevices || variables.admitted",
-                "message": "no queue was charged for this pod's devices: submit a TrainJob, a "
-                f"JobSet or a Job with the label {QUEUE_LABEL} instead of a bare pod or a "
-                "Deployment",
+                "message": f"no queue was charged for this pod's devices: submit {WAYS_IN} with "
+                f"the label {QUEUE_LABEL}; bare pods, and {NO_WAY_IN}",
                 "reason": "Forbidden",
             }
         ],

@@ -143,6 +143,35 @@ def _has(resource: str, container: str = "c") -> str:
     )
 
 
+# Parts of a GPU, one resource a profile.
+MIG = "nvidia.com/mig-"
+# Controllers of several pods that Kueue admits by themselves, and those that it sees by its pod
+# family alone, which the stack leaves out, or not at all.
+WAYS_IN = "a TrainJob, a JobSet, a Job, an MPIJob, a PyTorchJob, a RayJob or a RayCluster"
+NO_WAY_IN = "pods of a LeaderWorkerSet, a StatefulSet, a Deployment or Volcano's Job have no way in"
+
+
+def takes(container: str, resources: tuple[str, ...], prefixes: tuple[str, ...]) -> str:
+    """Whether a container's limits or requests name a resource, or one that begins so."""
+    named = " || ".join(
+        [f"k in {cel.strings(resources)}" for _ in resources[:1]]
+        + [f"k.startsWith({cel.string(prefix)})" for prefix in prefixes]
+    )
+    parts = [
+        f"has({container}.resources.{part}) && {container}.resources.{part}.exists(k, {named})"
+        for part in ("limits", "requests")
+    ]
+    return f"(has({container}.resources) && ({' || '.join(parts)}))"
+
+
+def claims(container: str) -> str:
+    """Whether a container takes devices by a claim, which names no resource."""
+    return (
+        f"(has({container}.resources) && has({container}.resources.claims)"
+        f" && size({container}.resources.claims) > 0)"
+    )
+
+
 def network_pattern(network: str, attachment: Literal["multus", "gke"]) -> str:
     """A regular expression (RE2) that finds a network in an annotation, and no longer name.
 
@@ -181,7 +210,10 @@ def _variables(pod: str, fabric: FabricDemand) -> list[dict[str, str]]:
     annotation = cel.string(GKE_INTERFACES if fabric.attachment == "gke" else NETWORKS_ANNOTATION)
     single = cel.string(SINGLE_NODE_LABEL)
     every = " && ".join(_has(cel.string(device)) for device in fabric.devices) or "true"
-    gpu = f"{cel.strings(fabric.gpus)}.exists(r, {_has('r')})"
+    gpu = (
+        f"({cel.strings(fabric.gpus)}.exists(r, {_has('r')}) || {takes('c', (), (MIG,))}"
+        f" || {claims('c')})"
+    )
     one = " || ".join(_one_node(framework) for framework in FRAMEWORKS.values())
     many = " || ".join(_several_nodes(framework) for framework in FRAMEWORKS.values())
     metadata = f"has({pod}.metadata) && has({pod}.metadata"
@@ -249,7 +281,8 @@ def _messages(fabric: FabricDemand, what: str) -> tuple[str, str]:
     devices = ", ".join(f"{device}: 1" for device in fabric.devices)
     start = f"{what} of several nodes without the fabric ({fabric.title}) would fall back to TCP: "
     end = (
-        f"; a TrainJob with a runtime of the stack ({', '.join(fabric.runtimes)}) has all of it. "
+        f"; a TrainJob with a runtime of the stack ({', '.join(fabric.runtimes)}) has all of it, "
+        f"{NO_WAY_IN}. "
         f"If each pod trains by itself, label the pods {SINGLE_NODE_LABEL}=true"
     )
     attach = _attach(fabric)

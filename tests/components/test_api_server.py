@@ -298,7 +298,7 @@ def test_a_bad_job_is_refused_with_the_remedy(applied: Server, case: str) -> Non
 
 
 def test_a_bare_pod_with_devices_is_refused(applied: Server) -> None:
-    assert "submit a TrainJob, a JobSet or a Job" in applied.verdict(gpu_pod())
+    assert "submit a TrainJob, a JobSet, a Job" in applied.verdict(gpu_pod())
     labelled = gpu_pod(labels={"kueue.x-k8s.io/podset": "node"})
     assert "no queue was charged" in applied.verdict(labelled), "a label alone is not admission"
 
@@ -314,6 +314,25 @@ def test_pods_without_devices_and_other_namespaces_are_left_alone(applied: Serve
     plain["spec"]["containers"][0].pop("resources")
     assert applied.verdict(plain) == ""
     assert applied.verdict(gpu_pod(namespace="default")) == ""
+
+
+@pytest.mark.parametrize(
+    "resources",
+    [
+        {"limits": {"nvidia.com/mig-3g.40gb": "1"}},
+        {"limits": {"nvidia.com/gpu.shared": "1"}},
+        {"claims": [{"name": "gpu"}]},
+    ],
+    ids=["a part of a GPU", "a shared GPU", "a claim"],
+)
+def test_no_device_slips_by_under_another_name(applied: Server, resources: dict[str, Any]) -> None:
+    body = gpu_pod()
+    body["spec"]["containers"][0]["resources"] = resources
+    body["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]
+    verdict = applied.verdict(body)
+    assert "no queue was charged" in verdict
+    assert "a RayJob or a RayCluster" in verdict
+    assert "Volcano's Job have no way in" in verdict
 
 
 def test_init_containers_count(applied: Server) -> None:

@@ -294,6 +294,23 @@ UNWIRED: dict[str, tuple[Pod, str]] = {
         ),
         f"{RDMA}: 1",
     ),
+    "a part of a GPU": (pod(limits={"nvidia.com/mig-3g.40gb": 1}), f"{RDMA}: 1"),
+    "a GPU by a claim": (
+        changed(
+            pod(
+                limits={},
+                annotations=JOINED,
+                spec={"resourceClaims": [{"name": "g", "resourceClaimTemplateName": "gpu"}]},
+            ),
+            lambda p: p["spec"]["containers"][0]["resources"].update(claims=[{"name": "g"}]),
+        ),
+        f"{RDMA}: 1",
+    ),
+    "Ray": (pod(labels={"ray.io/cluster": "r"}), f"{RDMA}: 1"),
+    "LeaderWorkerSet": (
+        pod(labels={"leaderworkerset.sigs.k8s.io/name": "l"}),
+        "pods of a LeaderWorkerSet, a StatefulSet, a Deployment or Volcano's Job have no way in",
+    ),
     "EFA": (pod("efa"), "vpc.amazonaws.com/efa: 1"),
     "GKE networks": (pod("tcpxo"), "set the annotation networking.gke.io/interfaces"),
     "one GKE network of two": (
