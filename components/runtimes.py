@@ -20,6 +20,7 @@ from railhead.framework import FRAMEWORKS
 from railhead.framework.base import Framework
 from railhead.model.cluster import CheckpointConfig, Cluster, Pool, RuntimeConfig
 from railhead.platform.registry import platform_of
+from railhead.resolve import restarts
 from railhead.resolve.pods import wire
 from railhead.resolve.wiring import Wiring, shared_memory_gib, wiring
 
@@ -147,6 +148,7 @@ def pod_template(cluster: Cluster, runtime: RuntimeConfig) -> dict[str, Any]:
             # flavorassigner, 0.15 to 0.19: of the group's label keys, since 0.19 of the flavor's).
             "nodeSelector": dict(pool_of(cluster, runtime).node_selector),
             "restartPolicy": "Never",
+            "tolerations": restarts.tolerations(runtime.restarts),
             # On purpose: a pod that is deleted before it finds its master takes all of it to go.
             "terminationGracePeriodSeconds": runtime.grace_seconds,
             # Training code has no business with the API server.
@@ -171,8 +173,7 @@ def runtime_spec(
 ) -> dict[str, Any]:
     """The spec of the ClusterTrainingRuntime."""
     job: dict[str, Any] = {
-        # A failed rank fails the gang at once; whole-gang restarts are the queue's and the job's.
-        "backoffLimit": 0,
+        **restarts.job_policy(runtime.restarts, framework_of(runtime).container),
         "template": pod_template(cluster, runtime),
     }
     if combination.gang_charge == "template":
@@ -185,6 +186,7 @@ def runtime_spec(
         "mlPolicy": {"numNodes": runtime.nodes} | policy,
         "template": {
             "spec": {
+                "failurePolicy": restarts.failure_policy(runtime.restarts),
                 "replicatedJobs": [
                     {
                         "name": framework.replicated_job,
@@ -193,7 +195,7 @@ def runtime_spec(
                             "spec": job,
                         },
                     }
-                ]
+                ],
             }
         },
     }

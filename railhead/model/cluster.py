@@ -31,6 +31,7 @@ from railhead.framework import FRAMEWORKS
 from railhead.model.gate import GateConfig
 from railhead.model.gpu import GpuOperatorConfig
 from railhead.model.network_policy import NetworkPolicyConfig
+from railhead.model.restarts import RestartConfig
 
 __all__ = [
     "HOSTNAME_LEVEL",
@@ -147,6 +148,7 @@ class RuntimeConfig(Model):
     shared_memory: Quantity | None = None
     checkpoint: Name | None = None
     grace_seconds: Annotated[int, Field(strict=True, ge=0, le=3600)] = 30
+    restarts: RestartConfig = RestartConfig()
     environment: dict[Variable, str] = Field(default_factory=dict)
 
 

@@ -1,0 +1,76 @@
+"""What starts again when a run dies, as the cluster's own controllers are told.
+
+The Job controller ends the whole Job at the first failed pod (``backoffLimit`` 0) and says why;
+JobSet makes the gang anew, and Kueue keeps its admission meanwhile: the Workload stays admitted
+with its quota and its nodes (Kueue v0.16.2, pkg/controller/jobs/jobset). A process or a pod alone
+is never restarted: torchrun's static rendezvous cannot see a peer come back.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from railhead.model.restarts import RestartConfig
+
+_UNREACHABLE = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+# Kubernetes v1.35, pkg/controller/job/pod_failure_policy.go: the messages of a failed Job.
+_DISRUPTED = "^Pod .* has condition DisruptionTarget matching FailJob rule"
+_EXITED = "^Container .* failed with exit code ({}) matching FailJob rule"
+
+
+def failure_policy(restarts: RestartConfig) -> dict[str, Any]:
+    """``failurePolicy`` of the JobSet (JobSet v0.10.1, pkg/controllers/failure_policy.go).
+
+    The first rule that matches acts; without one the gang is made anew and counted.
+    """
+    rules: list[dict[str, Any]] = [
+        {
+            "name": "disrupted",
+            "action": "RestartJobSetAndIgnoreMaxRestarts",
+            "onJobFailureReasons": ["PodFailurePolicy"],
+            "onJobFailureMessagePatterns": [_DISRUPTED],
+        }
+    ]
+    if restarts.never_on:
+        codes = "|".join(str(code) for code in sorted(restarts.never_on))
+        rules.append(
+            {
+                "name": "hopeless",
+                "action": "FailJobSet",
+                "onJobFailureReasons": ["PodFailurePolicy"],
+                "onJobFailureMessagePatterns": [_EXITED.format(codes)],
+            }
+        )
+    return {
+        "maxRestarts": restarts.gang,
+        # No pod of the new gang before the last of the old one is gone.
+        "restartStrategy": "BlockingRecreate",
+        "rules": rules,
+    }
+
+
+def job_policy(restarts: RestartConfig, container: str) -> dict[str, Any]:
+    """What the Job of the gang's pods says: any failed pod ends it, and it tells which kind."""
+    rules: list[dict[str, Any]] = [
+        {
+            "action": "FailJob",
+            "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}],
+        }
+    ]
+    if restarts.never_on:
+        codes = {"operator": "In", "values": sorted(restarts.never_on)}
+        rules.append({"action": "FailJob", "onExitCodes": {"containerName": container} | codes})
+    return {"backoffLimit": 0, "podFailurePolicy": {"rules": rules}}
+
+
+def tolerations(restarts: RestartConfig) -> list[dict[str, Any]]:
+    """How long a pod stays on a node that does not answer; Kubernetes' own is 300 s."""
+    return [
+        {
+            "key": key,
+            "operator": "Exists",
+            "effect": "NoExecute",
+            "tolerationSeconds": restarts.unreachable_seconds,
+        }
+        for key in _UNREACHABLE
+    ]

@@ -1,0 +1,161 @@
+"""A run that dies comes back by itself, from its last checkpoint; one that cannot does not."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from railhead.base.errors import ExitCode
+from railhead.kube import client as kube
+from railhead.kube.client import Cluster, choose_target
+from tests.lab.jobs import NAMESPACE, Jobs, records, unique, wait
+
+pytestmark = pytest.mark.lab
+
+EPOCHS = 12
+# The rank is found by what torchrun set for it; a shell in the pod has nothing else to go by.
+KILL_RANK_1 = (
+    "for p in /proc/[0-9]*; do "
+    "tr '\\0' '\\n' < $p/environ 2>/dev/null | grep -qx RANK=1 && kill -9 ${p#/proc/}; done; true"
+)
+
+
+@pytest.fixture(scope="module")
+def jobs(
+    lab_env: dict[str, str], kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Jobs]:
+    cluster = Cluster(choose_target(kubeconfig=kubeconfig))
+    made = Jobs(env=lab_env, cluster=cluster, directory=tmp_path_factory.mktemp("jobs"))
+    yield made
+    made.clear()
+    cluster.close()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """What an attempt, or a whole run, said: epoch -> loss, and where it took up again."""
+
+    losses: dict[int, str]
+    resumed: int | None
+
+
+def said(jobs: Jobs, name: str) -> Run:
+    lines = jobs.run("logs", name, "--tail", "500").stdout.splitlines()
+    losses = {int(r["epoch"]): r["loss"] for r in records(lines, "epoch=")}
+    epochs = {int(r["epoch"]) for r in records(lines, "resumed ")}
+    return Run(losses=losses, resumed=epochs.pop() if epochs else None)
+
+
+def train(jobs: Jobs, repo: Path, stem: str) -> str:
+    """Start the example; returns its name once its first checkpoints are written."""
+    name = unique(stem)
+    jobs.made.append(name)
+    path = str(repo / "examples/torch-ddp.yaml")
+    done = jobs.run("launch", path, "--name", name, "--set", f"env.EPOCHS={EPOCHS}")
+    assert done.returncode == 0, done.stderr
+    wait(lambda: 3 in said(jobs, name).losses, 90, f"{name}'s third epoch")
+    return name
+
+
+def restarts(jobs: Jobs, name: str) -> int:
+    return int(jobs.cluster.get(kube.jobset(NAMESPACE, name)).get("status", {}).get("restarts", 0))
+
+
+def pods(jobs: Jobs, name: str) -> list[dict[str, Any]]:
+    return sorted(jobs.pods(name), key=lambda pod: str(pod["metadata"]["name"]))
+
+
+@pytest.fixture(scope="module")
+def unbroken(jobs: Jobs, repo: Path) -> dict[int, str]:
+    """The losses of a run that nobody touches."""
+    name = train(jobs, repo, "unbroken")
+    jobs.phase(name, "completed", 120)
+    losses = said(jobs, name).losses
+    jobs.clear(name)
+    assert sorted(losses) == list(range(1, EPOCHS + 1))
+    return losses
+
+
+def kill_rank(jobs: Jobs, name: str) -> None:
+    pod = pods(jobs, name)[0]["metadata"]["name"]
+    done = jobs.kubectl("exec", "-n", NAMESPACE, pod, "-c", "node", "--", "sh", "-c", KILL_RANK_1)
+    assert done.returncode == 0, done.stderr
+
+
+def delete_pod(jobs: Jobs, name: str) -> None:
+    pod = pods(jobs, name)[1]["metadata"]["name"]
+    done = jobs.kubectl("delete", "pod", "-n", NAMESPACE, pod, "--wait=false")
+    assert done.returncode == 0, done.stderr
+
+
+def evict_pod(jobs: Jobs, name: str) -> None:
+    pod = pods(jobs, name)[1]["metadata"]["name"]
+    body = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": pod, "namespace": NAMESPACE},
+    }
+    path = f"/api/v1/namespaces/{NAMESPACE}/pods/{pod}/eviction"
+    done = jobs.kubectl("create", "--raw", path, "-f", "-", stdin=body)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("harm", "counted"),
+    [(kill_rank, 1), (delete_pod, 1), (evict_pod, 0)],
+    ids=["a rank is killed", "a pod is deleted", "a pod is evicted"],
+)
+def test_it_comes_back_from_its_last_checkpoint_on_the_same_quota(
+    jobs: Jobs,
+    repo: Path,
+    unbroken: dict[int, str],
+    harm: Callable[[Jobs, str], None],
+    counted: int,
+) -> None:
+    name = train(jobs, repo, "harmed")
+    before = said(jobs, name).losses
+    admitted = jobs.workload(name)["status"]["admission"]
+    begin = time.monotonic()
+    harm(jobs, name)
+    wait(lambda: restarts(jobs, name) == 1, 90, f"{name} to be made anew")
+    wait(lambda: said(jobs, name).resumed is not None, 90, f"{name} to take up again")
+    seconds = time.monotonic() - begin
+    jobs.phase(name, "completed", 120)
+    after = said(jobs, name)
+    assert after.resumed is not None
+    # One epoch of work at most is done twice, and every loss is the unbroken run's.
+    assert after.resumed >= max(before)
+    assert before | after.losses == unbroken
+    status = jobs.cluster.get(kube.jobset(NAMESPACE, name))["status"]
+    assert (status["restarts"], status.get("restartsCountTowardsMax", 0)) == (1, counted)
+    workload = jobs.workload(name)["status"]
+    assert workload["admission"] == admitted
+    assert not [c for c in workload["conditions"] if c["type"] == "Evicted"]
+    assert jobs.status(name)["restarts"] == 1
+    lost = max(before) - after.resumed
+    print(f"{harm.__name__}: back after {seconds:.1f} s, {max(lost, 0)} epochs lost")
+    jobs.clear(name)
+
+
+def test_a_program_that_is_not_there_is_not_started_again(jobs: Jobs) -> None:
+    name = unique("hopeless")
+    done = jobs.run("launch", jobs.job_file(name, command=["sh", "-c", "exit 64"]), "--wait")
+    assert done.returncode == ExitCode.FAILED
+    assert "exited 64" in done.stderr
+    assert restarts(jobs, name) == 0
+    jobs.clear(name)
+
+
+def test_what_fails_every_time_ends_after_the_restarts_that_the_runtime_allows(jobs: Jobs) -> None:
+    name = unique("stubborn")
+    path = jobs.job_file(name, nodes=1, command=["sh", "-c", "echo no; exit 1"])
+    done = jobs.run("launch", path, "--wait")
+    assert done.returncode == ExitCode.FAILED
+    assert restarts(jobs, name) == 3
+    assert "no" in done.stderr
+    jobs.clear(name)
