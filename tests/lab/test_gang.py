@@ -223,8 +223,9 @@ def test_a_wrong_world_size_fails_at_once(jobs: Jobs, repo: Path) -> None:
     follower = jobs.start("launch", path, "--follow")
     jobs.started(name)
     begin = time.monotonic()
-    out, err = follower.communicate(timeout=60)
-    assert time.monotonic() - begin < 20
+    # Each attempt is refused in seconds; torchrun hides why, so the runtime's three are all made.
+    out, err = follower.communicate(timeout=120)
+    assert time.monotonic() - begin < 60
     assert follower.returncode == ExitCode.FAILED
     errors = [line for line in out.splitlines() if "error: world size is 2" in line]
     assert errors
@@ -263,8 +264,8 @@ def test_a_world_of_another_size_than_asked_fails_at_once(jobs: Jobs, repo: Path
     try:
         assert jobs.kubectl("apply", "-f", "-", stdin=body).returncode == 0
         jobs.started(name)
-        took = wait(lambda: jobs.state(name).phase.value == "failed", 30, "the job to fail")
-        assert took < 20
+        took = wait(lambda: jobs.state(name).phase.value == "failed", 90, "the job to fail")
+        assert took < 60
         done = jobs.run("logs", name)
         assert "world size is 2, the job asked for 4" in done.stdout
     finally:
