@@ -669,8 +669,8 @@ PARTS: Mapping[str, Part] = MappingProxyType(
                     ),
                     Image(repository=f"{_GCE_AI}/gpudirect-tcpx/tcpgpudmarxd-dev", tag="v2.0.15"),
                 ),
-                source="container-engine-accelerators, gpudirect-tcpx/"
-                "nccl-test-unprivileged-without-hostnetwork.yaml; never `latest`",
+                source="container-engine-accelerators, gpudirect-tcpx/README.md, Jun 22, 2026: "
+                "plugin 3.1.12 with daemon 2.0.15; never `latest`, which is of 2023",
             ),
             Part(
                 name="nri-device-injector",
