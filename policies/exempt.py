@@ -56,7 +56,10 @@ EXEMPTIONS: tuple[Exemption, ...] = (
         name="gate-.*",
         # A port's lossless settings are told in its own network namespace only.
         flags=frozenset({"hostNetwork"}),
-        paths=(Path(path="/sys", read_only=True), Path(path="/dev", read_only=True)),
+        # /home/kubernetes/bin: whether a vendor's installer has put its plugin there.
+        paths=tuple(
+            Path(path=path, read_only=True) for path in ("/sys", "/dev", "/home/kubernetes/bin")
+        ),
         reason="the node gate looks at the node's devices, read-only, as nobody",
     ),
     Exemption(

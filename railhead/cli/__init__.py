@@ -14,6 +14,7 @@ from railhead.base.errors import ExitCode, PrerequisiteError, RailheadError
 from railhead.cli.catalog import app as catalog_app
 from railhead.cli.config import app as config_app
 from railhead.cli.nccl import app as nccl_app
+from railhead.cli.plan import plan
 from railhead.diagnose import cli as diagnose_cli
 from railhead.launch import cli as launch_cli
 
@@ -67,6 +68,7 @@ else:
         add_help_option=False,
         context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
     )(_no_lab)
+app.command()(plan)
 app.add_typer(catalog_app, name="catalog")
 app.add_typer(config_app, name="config")
 app.add_typer(nccl_app, name="nccl")

@@ -23,8 +23,11 @@ from pulumi.runtime import mocks, rpc
 from pulumi.runtime.settings import ROOT, configure, reset_options
 from pulumi.runtime.stack import run_in_stack
 
-from tests.providers.answers import answer
-from tests.providers.shapes import EXISTING, fabricated
+from railhead.lab.recorders.answers import answer
+from railhead.lab.recorders.shapes import EXISTING, fabricated
+from railhead.lab.recorders.workspace import fake_kubeconfig, fake_lab
+
+__all__ = ["fake_kubeconfig", "fake_lab"]
 
 REPO = Path(__file__).resolve().parents[2]
 
@@ -187,26 +190,6 @@ def stack_cluster(stack: str) -> dict[str, Any]:
 def lab_cluster() -> dict[str, Any]:
     """The lab stack's own `railhead:cluster`."""
     return stack_cluster("lab")
-
-
-def fake_kubeconfig(home: Path, cluster: Mapping[str, Any]) -> None:
-    """The kubeconfig that an existing cluster's stack names, below ``home``."""
-    if named := cluster["platform"].get("kubeconfig"):
-        path = Path(str(named).replace("~", str(home), 1))
-        assert path.is_relative_to(home), f"{named} is not below the home directory"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("apiVersion: v1\nkind: Config\n")
-
-
-def fake_lab(cache: Path) -> None:
-    """What `railhead lab up` and `railhead lab build` leave, as far as the program looks at it."""
-    lab = cache / "labs" / "lab"
-    lab.mkdir(parents=True)
-    (lab / "kubeconfig").write_text("apiVersion: v1\nkind: Config\n")
-    (lab / "identity").write_text("5d1d7a3e-3b0e-4c57-9d3c-6f6b3d1f0c11\n")
-    for chart in ("kueue-0.16.2", "jobset-0.10.1", "kubeflow-trainer-2.1.0"):
-        (cache / "charts" / chart).mkdir(parents=True)
-        (cache / "charts" / chart / "Chart.yaml").write_text("apiVersion: v2\n")
 
 
 def _whole_program() -> None:

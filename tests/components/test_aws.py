@@ -31,6 +31,8 @@ from railhead.catalog.machines import MACHINES
 from railhead.catalog.versions import AWS_DRANET, EFA_DEVICE_PLUGIN
 from railhead.config import parse
 from railhead.fabric.modes.efa import EfaFabric
+from railhead.lab.recorders import shapes
+from railhead.lab.recorders.recording import changed_paths, forced
 from railhead.platform.aws import facts as catalogue
 from railhead.platform.aws.model import AwsCluster, AwsPool, S3Access
 from tests.components.recording import (
@@ -40,9 +42,7 @@ from tests.components.recording import (
     run_program,
     stack_cluster,
 )
-from tests.providers import shapes
 from tests.providers.aws_requests import IDS, calls, problems
-from tests.providers.recording import changed_paths, forced
 
 PROD, BLOCK = "aws-p5-prod", "aws-p5en-block"
 PROVIDER = "pulumi:providers:aws"
@@ -661,13 +661,13 @@ def reservations() -> dict[Any, Any]:
 
 
 def zones() -> dict[str, str]:
-    from tests.providers.answers import ZONES
+    from railhead.lab.recorders.answers import ZONES
 
     return ZONES
 
 
 def answers() -> dict[str, Any]:
-    from tests.providers.answers import ANSWERS
+    from railhead.lab.recorders.answers import ANSWERS
 
     return ANSWERS
 

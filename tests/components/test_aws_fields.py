@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from railhead.lab.recorders import shapes
+from railhead.lab.recorders.answers import ANSWERS
 from railhead.model.cluster import Pool
 from railhead.platform.aws.model import (
     AwsPlatform,
@@ -25,8 +27,6 @@ from railhead.platform.aws.model import (
 )
 from tests.components.recording import stack_cluster
 from tests.components.test_aws import PROD, RESERVATION, below, reservations
-from tests.providers import shapes
-from tests.providers.answers import ANSWERS
 
 pytestmark = pytest.mark.slow
 

@@ -25,6 +25,7 @@ from components.gcp.node_networks import subnets
 from components.runtimes import pod_template
 from railhead.catalog.machines import GKE_MACHINES, MACHINES
 from railhead.config import parse
+from railhead.lab.recorders.recording import changed_paths, forced
 from railhead.platform.gcp.facts import node_networks
 from railhead.platform.gcp.model import GcpCluster, Reservation
 from tests import crds
@@ -37,7 +38,6 @@ from tests.components.recording import (
     run_stack,
     stack_cluster,
 )
-from tests.providers.recording import changed_paths, forced
 
 ULTRA, MEGA = "gcp-a3-ultra", "gcp-a3-mega"
 CLUSTER = "gcp:container/cluster:Cluster"

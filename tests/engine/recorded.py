@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -16,11 +14,8 @@ from typing import Any
 import pytest
 import yaml
 
-from railhead.lab.engine.install import install as install_stand_ins
-from tests.components.recording import fake_kubeconfig, fake_lab, stack_cluster
+from railhead.lab.recorders.workspace import workspace
 from tests.engine.controlplane import locate
-from tests.providers.install import install as install_recorders
-from tests.providers.recording import JOURNAL
 
 REPO = Path(__file__).resolve().parents[2]
 
@@ -41,38 +36,16 @@ class Project:
         pulumi = locate("pulumi")
         if pulumi is None:
             pytest.skip("no pulumi: set RAILHEAD_TEST_BIN or run `railhead lab build`")
-        self.folder, self.stack, self.pulumi = folder / "project", stack, pulumi
-        self.journal = folder / "journal.jsonl"
-        self.journal.touch()
-        for name in ("project/stacks", "state", "home/.kube", "plugins", "cache"):
-            (folder / name).mkdir(parents=True)
-        shutil.copy(REPO / "__main__.py", self.folder)
-        # Without the virtual environment: the stand-in's own interpreter has everything.
-        settings = yaml.safe_load((REPO / "Pulumi.yaml").read_text())
-        settings["runtime"] = "python"
-        del settings["backend"]
-        (self.folder / "Pulumi.yaml").write_text(yaml.safe_dump(settings))
-        self.file = self.folder / "stacks" / f"Pulumi.{stack}.yaml"
-        shutil.copy(REPO / "stacks" / self.file.name, self.file)
-        fake_lab(folder / "cache")
-        fake_kubeconfig(folder / "home", stack_cluster(stack))
-        plugins = folder / "plugins"
-        install_stand_ins(plugins, python=Path(sys.executable), helm=None)
-        install_recorders(plugins)
-        self.environment = {
-            "PATH": f"{plugins}:{pulumi.parent}:/usr/local/bin:/usr/bin:/bin",
-            "HOME": str(folder / "home"),
-            "PULUMI_HOME": str(folder / "home"),
-            "PULUMI_BACKEND_URL": f"file://{folder / 'state'}",
-            "PULUMI_CONFIG_PASSPHRASE": "",
-            "PULUMI_SKIP_UPDATE_CHECK": "1",
-            "RAILHEAD_CACHE": str(folder / "cache"),
-            "AWS_REGION": "us-east-1",
-            JOURNAL: str(self.journal),
-            # This checkout's code, whichever one the virtual environment was made for.
-            "PYTHONPATH": str(REPO),
-            "LANG": "C.UTF-8",
-        }
+        laid = workspace(
+            folder,
+            checkout=REPO,
+            stack=stack,
+            file=REPO / "stacks" / f"Pulumi.{stack}.yaml",
+            pulumi=pulumi,
+        )
+        self.stack, self.pulumi = stack, pulumi
+        self.folder, self.file, self.journal = laid.project, laid.stack_file, laid.journal
+        self.environment = dict(laid.environment)
         self.run("stack", "init", stack)
 
     def run(self, *arguments: str, status: int = 0) -> str:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
-import yaml
 
+from railhead.lab.recorders.workspace import policy_pack
 from tests.components.recording import STACKS
 from tests.engine.recorded import REPO, Project
 
@@ -34,13 +33,7 @@ pulumi.runtime.register_stack_transformation(_without)
 
 def pack(project: Project) -> str:
     """The pack of this checkout, run by the tests' own interpreter."""
-    folder = project.folder / "pack"
-    folder.mkdir()
-    settings = yaml.safe_load((REPO / "policies" / "PulumiPolicy.yaml").read_text())
-    settings["runtime"] = "python"
-    (folder / "PulumiPolicy.yaml").write_text(yaml.safe_dump(settings))
-    shutil.copy(REPO / "policies" / "__main__.py", folder)
-    return str(folder)
+    return str(policy_pack(project.folder, REPO))
 
 
 @pytest.mark.parametrize("stack", CLOUDS)

@@ -1,11 +1,11 @@
 """A provider of any package that makes nothing and writes down what it was asked to make.
 
 It speaks the engine's protocol, so `pulumi preview`, `up` and `destroy` run as they do against a
-cloud: diffs by input, replacements by :mod:`tests.providers.replaces`, outputs made up by
-:mod:`tests.providers.shapes`. What a real provider validates itself it does not.
+cloud: diffs by input, replacements by :mod:`railhead.lab.recorders.replaces`, outputs made up by
+:mod:`railhead.lab.recorders.shapes`. What a real provider validates itself it does not.
 
-Run as ``python -m tests.providers.recording PACKAGE ENGINE_ADDRESS``; the journal is a file of one
-JSON object a line, named by ``RAILHEAD_TEST_JOURNAL``.
+Run as ``python -m railhead.lab.recorders.recording PACKAGE ENGINE_ADDRESS``; the journal is a file
+of one JSON object a line, named by ``RAILHEAD_JOURNAL``.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc
 
 from railhead.lab.engine import serving
 from railhead.lab.engine.provider import properties
-from tests.providers.answers import answer
-from tests.providers.replaces import replaces
-from tests.providers.shapes import EXISTING, fabricated
+from railhead.lab.recorders.answers import answer
+from railhead.lab.recorders.replaces import replaces
+from railhead.lab.recorders.shapes import EXISTING, fabricated
 
-JOURNAL = "RAILHEAD_TEST_JOURNAL"
+JOURNAL = "RAILHEAD_JOURNAL"
 VERSIONS = {"aws": "7.51.1", "gcp": "10.2.0", "kubernetes": "4.34.2"}
 # Outputs that every update counts up, and that others refer to.
 COUNTED = {"aws:ec2/launchTemplate:LaunchTemplate": ("latestVersion",)}

@@ -6,9 +6,10 @@ import shlex
 import sys
 from pathlib import Path
 
-from tests.providers.recording import VERSIONS
+from railhead.lab.recorders.recording import VERSIONS
 
-REPO = Path(__file__).resolve().parents[2]
+MODULE = "railhead.lab.recorders.recording"
+REPO = Path(__file__).resolve().parents[3]
 # As railhead.lab.engine.install does: the project's own directory must not come first.
 _BOOT = (
     "import runpy, sys; sys.path[0] = sys.argv.pop(1); "
@@ -20,7 +21,14 @@ def install(folder: Path) -> None:
     """Write ``pulumi-resource-<package>`` for every package there is a recording provider of."""
     for package in VERSIONS:
         launcher = folder / f"pulumi-resource-{package}"
-        words = [sys.executable, "-c", _BOOT, str(REPO), "tests.providers.recording", package]
+        words = [
+            sys.executable,
+            "-c",
+            _BOOT,
+            str(REPO),
+            "railhead.lab.recorders.recording",
+            package,
+        ]
         launcher.write_text(
             "#!/bin/sh\nRAILHEAD_ENGINE_PID=$PPID\nexport RAILHEAD_ENGINE_PID\n"
             f'exec {shlex.join(words)} "$@"\n'

@@ -1,0 +1,271 @@
+"""What the real engine would make of a stack, without credentials: recorders stand for the clouds.
+
+The engine, the program and the policy pack are the real ones; what a provider alone knows is made
+up. The engine's own log of events (`--event-log`) says what happened, one JSON object a line.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from railhead.base.errors import NotFoundError, PrerequisiteError, RailheadError, TimedOutError
+from railhead.lab import artifacts
+from railhead.lab.recorders.workspace import policy_pack, workspace
+
+LIMIT_S = 600.0
+_STACK = "pulumi:pulumi:Stack"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planned:
+    """One resource that would be made, or is read; ``depth`` 0 is below the stack itself."""
+
+    urn: str
+    type: str
+    name: str
+    operation: str
+    depth: int
+    inputs: Mapping[str, Any]
+
+    @property
+    def is_component(self) -> bool:
+        """Whether it only groups others."""
+        return self.type.startswith("railhead:")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Violation:
+    """What a policy says; ``mandatory`` stops an update."""
+
+    rule: str
+    urn: str
+    message: str
+    mandatory: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """A first preview of a stack, in the order of its tree."""
+
+    stack: str
+    resources: tuple[Planned, ...]
+    violations: tuple[Violation, ...]
+    judged: bool
+    seconds: float
+
+    @property
+    def made(self) -> tuple[Planned, ...]:
+        """What would be made: no components, nothing that is only read."""
+        return tuple(r for r in self.resources if r.operation == "create" and not r.is_component)
+
+    def counts(self) -> dict[str, int]:
+        """Type -> how many would be made."""
+        return dict(sorted(Counter(r.type for r in self.made).items()))
+
+
+def checkout_of(file: Path) -> Path:
+    """The project that a stack's file belongs to, or that the current folder is in.
+
+    Raises:
+        NotFoundError: neither is in a checkout of Railhead.
+    """
+    for start in (file.absolute().parent, Path.cwd()):
+        for folder in (start, *start.parents):
+            if all((folder / n).exists() for n in ("Pulumi.yaml", "__main__.py", "components")):
+                return folder
+    raise NotFoundError(
+        f"{file} is in no checkout of Railhead, whose program a plan runs",
+        remedy="run it in the checkout, where Pulumi.yaml and components are",
+    )
+
+
+def plan(stack: str, file: Path, *, progress: Callable[[int], None], policies: bool = True) -> Plan:
+    """Preview the stack of ``file`` on a state that is empty.
+
+    Args:
+        stack: its name.
+        file: its file; the checkout around it has the program.
+        progress: is told how many resources the engine has got to so far.
+        policies: whether the checkout's policy pack judges the plan.
+
+    Raises:
+        PrerequisiteError: there is no `pulumi`.
+        RailheadError: the preview failed, for another reason than a policy.
+        TimedOutError: it did not end within :data:`LIMIT_S`.
+    """
+    on_path = shutil.which("pulumi")
+    pulumi = artifacts.locate("pulumi") or (Path(on_path) if on_path else None)
+    if pulumi is None:
+        raise PrerequisiteError(
+            "`railhead plan` runs the real engine, and there is no `pulumi`",
+            remedy="`railhead lab build pulumi` builds it, or install it and put it on PATH",
+        )
+    checkout = checkout_of(file)
+    with tempfile.TemporaryDirectory(prefix="railhead-plan-") as name:
+        folder = Path(name)
+        laid = workspace(folder, checkout=checkout, stack=stack, file=file, pulumi=pulumi)
+        events, output = folder / "events.jsonl", folder / "output.txt"
+        events.touch()
+        # The flag is one of those that the engine hides unless this is set.
+        environment = {**laid.environment, "PULUMI_DEBUG_COMMANDS": "1"}
+        preview = ["preview", "--event-log", str(events), "--suppress-progress"]
+        if policies:
+            preview += ["--policy-pack", str(policy_pack(folder, checkout))]
+        start, status = time.monotonic(), 0
+        for words in (["stack", "init", stack], preview):
+            status = _run(
+                [str(pulumi), *words], laid.project, environment, output, events, progress
+            )
+        found = list(_events(events))
+        violations = tuple(_violations(found))
+        if status and not any(v.mandatory for v in violations):
+            said = "\n".join(_diagnostics(found)) or output.read_text(errors="replace").strip()
+            raise RailheadError(
+                f"the preview of {stack} failed:\n{said[-2000:]}",
+                remedy="mend what it names; `railhead config check` finds mistakes in the file",
+            )
+        return Plan(
+            stack=stack,
+            resources=tuple(_tree(found)),
+            violations=violations,
+            judged=policies,
+            seconds=time.monotonic() - start,
+        )
+
+
+def _run(
+    command: list[str],
+    project: Path,
+    environment: Mapping[str, str],
+    output: Path,
+    events: Path,
+    progress: Callable[[int], None],
+) -> int:
+    deadline = time.monotonic() + LIMIT_S
+    with output.open("ab") as stream:
+        process = subprocess.Popen(
+            [*command, "--non-interactive"],
+            cwd=project,
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=stream,
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            while process.poll() is None:
+                if time.monotonic() > deadline:
+                    raise TimedOutError(
+                        f"`pulumi {command[1]}` did not end within {LIMIT_S:.0f} s",
+                        remedy="look at the machine's load, and try again",
+                    )
+                progress(events.read_bytes().count(b'"resourcePreEvent"'))
+                time.sleep(0.2)
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+    return process.returncode
+
+
+def _events(file: Path) -> Iterator[dict[str, Any]]:
+    for line in file.read_text(errors="replace").splitlines():
+        try:
+            event = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(event, dict):
+            yield event
+
+
+def _diagnostics(events: list[dict[str, Any]]) -> Iterator[str]:
+    for event in events:
+        found = event.get("diagnosticEvent")
+        if found and found.get("severity") == "error":
+            yield str(found.get("message", "")).strip()
+
+
+def _violations(events: list[dict[str, Any]]) -> Iterator[Violation]:
+    for event in events:
+        if found := event.get("policyEvent"):
+            yield Violation(
+                rule=str(found.get("policyName")),
+                urn=str(found.get("resourceUrn") or ""),
+                message=str(found.get("message", "")).strip(),
+                mandatory=found.get("enforcementLevel") == "mandatory",
+            )
+
+
+def _tree(events: list[dict[str, Any]]) -> Iterator[Planned]:
+    below: dict[str, list[dict[str, Any]]] = {}
+    known: set[str] = set()
+    steps = [e["resourcePreEvent"]["metadata"] for e in events if "resourcePreEvent" in e]
+    steps = [s for s in steps if not str(s["type"]).startswith("pulumi:")]
+    known = {s["urn"] for s in steps}
+    for step in steps:
+        parent = str((step.get("new") or {}).get("parent") or "")
+        below.setdefault(parent if parent in known else "", []).append(step)
+
+    def walk(parent: str, depth: int) -> Iterator[Planned]:
+        for step in sorted(below.get(parent, ()), key=lambda s: str(s["urn"])):
+            yield Planned(
+                urn=step["urn"],
+                type=step["type"],
+                name=str(step["urn"]).rsplit("::", 1)[-1],
+                operation=step["op"],
+                depth=depth,
+                inputs=(step.get("new") or {}).get("inputs") or {},
+            )
+            yield from walk(step["urn"], depth + 1)
+
+    return walk("", 0)
+
+
+# Type -> (what it is, inputs that its price depends on).
+_PRICED: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "aws:eks/cluster:Cluster": ("EKS cluster", ("version",)),
+    "aws:ec2/natGateway:NatGateway": ("NAT gateway", ()),
+    "aws:ec2/eip:Eip": ("public address", ()),
+    "aws:ec2/vpcEndpoint:VpcEndpoint": ("VPC endpoint", ("serviceName", "vpcEndpointType")),
+    "aws:fsx/lustreFileSystem:LustreFileSystem": (
+        "FSx for Lustre",
+        ("storageCapacity", "perUnitStorageThroughput", "deploymentType"),
+    ),
+    "aws:efs/fileSystem:FileSystem": ("EFS, by use", ("throughputMode",)),
+    "gcp:container/cluster:Cluster": ("GKE cluster", ("location",)),
+    "gcp:compute/routerNat:RouterNat": ("Cloud NAT", ()),
+    "gcp:lustre/instance:Instance": (
+        "Managed Lustre",
+        ("capacityGib", "perUnitStorageThroughput"),
+    ),
+    "gcp:filestore/instance:Instance": ("Filestore", ("tier", "fileShares")),
+    "gcp:storage/bucket:Bucket": ("bucket, by use", ("location",)),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Item:
+    """Something that is paid for by the hour or the GiB; ``details`` are what its price is by."""
+
+    what: str
+    name: str
+    details: Mapping[str, Any]
+
+
+def priced(found: Plan) -> tuple[Item, ...]:
+    """What costs money beside the pools' nodes, most of it while it merely exists."""
+    items = []
+    for resource in found.made:
+        if resource.type in _PRICED:
+            what, keys = _PRICED[resource.type]
+            details = {k: resource.inputs[k] for k in keys if resource.inputs.get(k) is not None}
+            items.append(Item(what=what, name=resource.name, details=details))
+    return tuple(sorted(items, key=lambda item: (item.what, item.name)))

@@ -1,0 +1,109 @@
+"""A copy of a project that the real engine runs on recording providers, in a folder of its own."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from railhead.lab.engine.install import install as install_stand_ins
+from railhead.lab.recorders.install import install as install_recorders
+from railhead.lab.recorders.recording import JOURNAL
+
+CHARTS = ("kueue-0.16.2", "jobset-0.10.1", "kubeflow-trainer-2.1.0")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workspace:
+    """What `pulumi` needs to run one stack there: its folder, and the whole environment."""
+
+    project: Path
+    stack_file: Path
+    journal: Path
+    environment: Mapping[str, str]
+
+
+def workspace(folder: Path, *, checkout: Path, stack: str, file: Path, pulumi: Path) -> Workspace:
+    """Lay out ``folder``, which is empty, for the stack of ``file``; no secret of it is copied.
+
+    The program is the checkout's own `__main__.py` and components; the state, Pulumi's home and
+    the home directory are in ``folder``, so nothing of the user's is read or written.
+    """
+    for name in ("project/stacks", "state", "home/.kube", "plugins", "cache"):
+        (folder / name).mkdir(parents=True)
+    project, journal = folder / "project", folder / "journal.jsonl"
+    journal.touch()
+    shutil.copy(checkout / "__main__.py", project)
+    # Without the virtual environment: the stand-in's own interpreter has everything.
+    settings = yaml.safe_load((checkout / "Pulumi.yaml").read_text())
+    settings["runtime"] = "python"
+    settings.pop("backend", None)
+    (project / "Pulumi.yaml").write_text(yaml.safe_dump(settings))
+    given = yaml.safe_load(file.read_text())
+    plain = {key: value for key, value in given["config"].items() if not _secret(value)}
+    stack_file = project / "stacks" / f"Pulumi.{stack}.yaml"
+    stack_file.write_text(yaml.safe_dump({"config": plain}, sort_keys=False))
+    fake_lab(folder / "cache")
+    fake_kubeconfig(folder / "home", plain["railhead:cluster"])
+    plugins = folder / "plugins"
+    install_stand_ins(plugins, python=Path(sys.executable), helm=None)
+    install_recorders(plugins)
+    return Workspace(
+        project=project,
+        stack_file=stack_file,
+        journal=journal,
+        environment={
+            "PATH": f"{plugins}:{pulumi.parent}:/usr/local/bin:/usr/bin:/bin",
+            "HOME": str(folder / "home"),
+            "PULUMI_HOME": str(folder / "home"),
+            "PULUMI_BACKEND_URL": f"file://{folder / 'state'}",
+            "PULUMI_CONFIG_PASSPHRASE": "",
+            "PULUMI_SKIP_UPDATE_CHECK": "1",
+            "RAILHEAD_CACHE": str(folder / "cache"),
+            "AWS_REGION": "us-east-1",
+            JOURNAL: str(journal),
+            # The checkout's code, whichever one the virtual environment was made for.
+            "PYTHONPATH": str(checkout),
+            "LANG": "C.UTF-8",
+        },
+    )
+
+
+def _secret(value: Any) -> bool:
+    return isinstance(value, Mapping) and "secure" in value
+
+
+def policy_pack(folder: Path, checkout: Path) -> Path:
+    """The checkout's policy pack, run by this interpreter; made in ``folder``."""
+    pack = folder / "pack"
+    pack.mkdir()
+    settings = yaml.safe_load((checkout / "policies" / "PulumiPolicy.yaml").read_text())
+    settings["runtime"] = "python"
+    (pack / "PulumiPolicy.yaml").write_text(yaml.safe_dump(settings))
+    shutil.copy(checkout / "policies" / "__main__.py", pack)
+    return pack
+
+
+def fake_kubeconfig(home: Path, cluster: Mapping[str, Any]) -> None:
+    """The kubeconfig that an existing cluster's stack names, below ``home``."""
+    named = str(cluster["platform"].get("kubeconfig") or "")
+    path = Path(named.replace("~", str(home), 1))
+    if named and path.is_relative_to(home):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("apiVersion: v1\nkind: Config\n")
+
+
+def fake_lab(cache: Path) -> None:
+    """What `railhead lab up` and `railhead lab build` leave, as far as the program looks at it."""
+    lab = cache / "labs" / "lab"
+    lab.mkdir(parents=True)
+    (lab / "kubeconfig").write_text("apiVersion: v1\nkind: Config\n")
+    (lab / "identity").write_text("5d1d7a3e-3b0e-4c57-9d3c-6f6b3d1f0c11\n")
+    for chart in CHARTS:
+        (cache / "charts" / chart).mkdir(parents=True)
+        (cache / "charts" / chart / "Chart.yaml").write_text("apiVersion: v2\n")
