@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import sys
 import xml.etree.ElementTree as ElementTree
-from collections import Counter
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,14 +34,14 @@ class Stage:
     name: str
     seconds: float
     outcomes: Counter[str]
-    files: Counter[str]
+    files: Mapping[str, float]
 
 
 def read(reports: Path, name: str) -> Stage:
     """A stage that was noted in ``reports``."""
     noted = json.loads((reports / f"{name}.json").read_text())
     outcomes: Counter[str] = Counter()
-    files: Counter[str] = Counter()
+    files: defaultdict[str, float] = defaultdict(float)
     xml = reports / f"{name}.xml"
     if xml.exists():
         for case in ElementTree.parse(xml).iter("testcase"):  # noqa: S314 - written by our own run
@@ -76,9 +76,9 @@ def table(shown: Iterable[Stage]) -> str:
         return f"{name:<14}{told[0]:>8}{told[1]:>8}{told[2]:>9}{seconds:>9.0f}"
 
     lines += [line(stage.name, stage.outcomes, stage.seconds) for stage in listed]
-    files: Counter[str] = Counter()
-    for stage in listed:
-        files.update({f"{file} ({stage.name})": took for file, took in stage.files.items()})
+    files = [
+        (took, f"{file} ({stage.name})") for stage in listed for file, took in stage.files.items()
+    ]
     if len(listed) > 1:
         every: Counter[str] = Counter()
         for stage in listed:
@@ -86,7 +86,7 @@ def table(shown: Iterable[Stage]) -> str:
         lines.append(line("all", every, sum(stage.seconds for stage in listed)))
     if files:
         lines += ["", "slowest files, in seconds of their tests:"]
-        lines += [f"{took:>8.1f}  {name}" for name, took in files.most_common(SLOWEST)]
+        lines += [f"{took:>8.1f}  {name}" for took, name in sorted(files)[: -SLOWEST - 1 : -1]]
     return "\n".join(lines)
 
 
