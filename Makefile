@@ -11,6 +11,8 @@ VENV := .venv/bin
 PYTEST := $(VENV)/python -m pytest
 # A file's tests stay together, because they share what is slow to make.
 PARALLEL := --numprocesses auto --maxprocesses 4 --dist loadfile
+# More than there are cores: half of their time these tests wait for an API server to let go of things.
+ENGINE_PARALLEL := --numprocesses 4 --dist worksteal
 # First in a stage's recipe: however it ends, what it took is noted and shown, and it ends as it would.
 define stage
 @mkdir -p $(REPORTS); rm -f $(REPORTS)/$(1).*
@@ -78,7 +80,7 @@ lab-test: venv ## The tests on a real lab: brings up its own and takes it down
 engine-test: venv ## The tests on the real engine and on API servers of their own; no root, no lab
 	$(call stage,engine)
 	$(VENV)/railhead lab build
-	$(PYTEST) -m "(controlplane or slow) and not lab" $(PARALLEL) \
+	$(PYTEST) -m "(controlplane or slow) and not lab" $(ENGINE_PARALLEL) \
 	  --junit-xml=$(REPORTS)/engine.xml $(ARGS)
 
 .PHONY: fmt

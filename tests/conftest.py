@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
 import pytest
+
+from tests.engine.controlplane import PROGRAMS, ControlPlane, locate
 
 # CI tries the same cases each time, so that what lands is what was tried; elsewhere they vary.
 hypothesis.settings.register_profile("ci", derandomize=True, deadline=None)
@@ -46,3 +49,21 @@ def shared() -> Path:
     if not directory.is_dir():
         pytest.skip("../shared is not beside this checkout")
     return directory
+
+
+@pytest.fixture(scope="session")
+def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """One control plane for all tests of a worker; skips where its binaries are absent."""
+    found = {name: locate(name) for name in PROGRAMS}
+    missing = [name for name, path in found.items() if path is None]
+    if missing:
+        pytest.skip(f"no {', '.join(missing)}: set RAILHEAD_TEST_BIN or run `railhead lab build`")
+    plane = ControlPlane(
+        tmp_path_factory.mktemp("control-plane"),
+        {name: path for name, path in found.items() if path is not None},
+    )
+    try:
+        plane.start()
+        yield plane
+    finally:
+        plane.stop()

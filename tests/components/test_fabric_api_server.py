@@ -7,21 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests import crds
-from tests.components.fabrics import Case, cluster, every
-from tests.components.recording import run_stack
-from tests.components.test_api_server import (
-    Server,
-    api_server,
-    charts_or_skip,
-    definitions,
-    manifests,
-)
+from tests.api_server import Server, lab_definitions
+from tests.components.fabrics import Case, every, recorded
+from tests.components.test_api_server import manifests
+from tests.engine.controlplane import ControlPlane
 
 pytestmark = pytest.mark.controlplane
 
@@ -37,27 +30,18 @@ ELSEWHERE = ("networking.gke.io", "storage.k8s.io")
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    charts_or_skip()
-    with api_server(tmp_path_factory.mktemp("plane"), "helm") as server:
-        own = crds.operators(*GROUPS)
-        server.apply(listed([*definitions(server.binaries["helm"]), *own]))
-        server.run("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+def server(control_plane: ControlPlane) -> Iterator[Server]:
+    with Server(control_plane) as server:
+        server.define([*lab_definitions(), *crds.operators(*GROUPS)])
         # The releases of operators make it; here nothing is released.
         for namespace in ("nvidia-network-operator",):
             server.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
         yield server
 
 
-def listed(bodies: list[dict[str, Any]]) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "List", "items": bodies}
-
-
 @pytest.mark.parametrize("case", every(), ids=lambda c: c.id)
-def test_the_server_takes_every_object_in_order_and_lets_it_go(
-    server: Server, case: Case, tmp_path: Path
-) -> None:
-    recording = run_stack("lab", tmp_path, cluster=cluster(case))
+def test_the_server_takes_every_object_in_order_and_lets_it_go(server: Server, case: Case) -> None:
+    recording = recorded(case)
     bodies = [
         body
         for body in manifests(recording)
@@ -68,23 +52,15 @@ def test_the_server_takes_every_object_in_order_and_lets_it_go(
         and body["kind"] not in ("PersistentVolume", "PersistentVolumeClaim")
     ]
     assert len(bodies) > 15
+    inside = [body for body in bodies if body["kind"] != "Namespace"]
     try:
-        # kubectl goes by the list's order and stops at nothing, so one refusal shows them all.
-        taken = server.run(
-            "apply", "--server-side", "--validate=strict", "-f", "-", stdin=listed(bodies)
-        )
-        assert taken.returncode == 0, taken.stderr
-        assert len(taken.stdout.splitlines()) == len(bodies)
+        for body in bodies:
+            server.apply(body)
         _pod_of_the_runtime_is_taken(server)
     finally:
-        gone = server.run(
-            "delete", "--ignore-not-found", "--wait=false", "-f", "-", stdin=listed(bodies[::-1])
-        )
-    assert gone.returncode == 0, gone.stderr
-    # No finalizer of what is gone holds the namespaces, and so the next case.
-    for namespace in (b["metadata"]["name"] for b in bodies if b["kind"] == "Namespace"):
-        left = server.run("wait", "--for=delete", f"namespace/{namespace}", "--timeout=90s")
-        assert left.returncode == 0, left.stderr
+        server.delete(inside)
+    # No finalizer of theirs is left that would hold a namespace.
+    server.eventually_gone(inside)
 
 
 def _pod_of_the_runtime_is_taken(server: Server) -> None:

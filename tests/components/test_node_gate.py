@@ -34,8 +34,9 @@ from railhead.gate.expectation import Expectation, Interface, Qos
 from railhead.gate.state import ANNOTATION, LABEL
 from railhead.resolve.gate import expectation, gate_labels
 from railhead.resolve.wiring import wiring
+from tests.api_server import Server
 from tests.components.recording import REPO, lab_cluster
-from tests.components.test_api_server import Server, api_server
+from tests.engine.controlplane import ControlPlane
 from tests.unit.gate import trees
 
 
@@ -204,8 +205,8 @@ class TestPod:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with api_server(tmp_path_factory.mktemp("plane")) as server:
+def server(control_plane: ControlPlane) -> Iterator[Server]:
+    with Server(control_plane) as server:
         for body in objects():
             server.apply(body)
         stranger = token(server, "gate-1")
@@ -294,7 +295,7 @@ def eventually(condition: Callable[[], bool], what: str, seconds: float = 60) ->
 
 def patch(server: Server, credential: str, node: str, change: Any, *more: str) -> str:
     """As the holder of a token: empty when the API server takes it."""
-    bare = [str(server.binaries["kubectl"]), f"--server=https://127.0.0.1:{server.plane.port}"]
+    bare = [str(server.kubectl), f"--server=https://127.0.0.1:{server.plane.port}"]
     bare += [f"--certificate-authority={server.plane.folder / 'certs' / 'apiserver.crt'}"]
     done = subprocess.run(
         [

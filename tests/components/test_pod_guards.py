@@ -20,9 +20,10 @@ from railhead.resolve.pod_guards import (
     network_pattern,
     pod_policies,
 )
+from tests.api_server import Server
 from tests.components import fabrics
 from tests.components.fabrics import Case, every, parameters
-from tests.components.test_api_server import Server, api_server
+from tests.engine.controlplane import ControlPlane
 
 GPU = "nvidia.com/gpu"
 RDMA = "rdma/rdma_shared_device_a"
@@ -143,8 +144,8 @@ def changed(body: Pod, change: Callable[[Pod], object]) -> Pod:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with api_server(tmp_path_factory.mktemp("plane")) as server:
+def server(control_plane: ControlPlane) -> Iterator[Server]:
+    with Server(control_plane) as server:
         for case, fabric in CASES.items():
             install(server, case, fabric)
         for name in ("guards-outside",):
@@ -221,9 +222,11 @@ pytestmark = pytest.mark.controlplane
 
 
 def test_the_policies_are_well_typed(server: Server) -> None:
-    items = json.loads(server.run("get", "validatingadmissionpolicies", "-o", "json").stdout)
-    assert len(items["items"]) == sum(len(pod_policies(f)) for f in CASES.values())
-    for policy in items["items"]:
+    listed = json.loads(server.run("get", "validatingadmissionpolicies", "-o", "json").stdout)
+    mine = {f"{name}-{case}" for case, fabric in CASES.items() for name in pod_policies(fabric)}
+    policies = [item for item in listed["items"] if item["metadata"]["name"] in mine]
+    assert len(policies) == len(mine)
+    for policy in policies:
         warnings = policy.get("status", {}).get("typeChecking", {}).get("expressionWarnings")
         assert not warnings, json.dumps(warnings, indent=1)
 

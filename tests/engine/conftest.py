@@ -20,8 +20,9 @@ import pytest
 from railhead.kube.errors import ApiError
 from railhead.lab.engine.install import install
 from railhead.lab.engine.provider.client import ClientSettings, KubeClient, load_kubeconfig
-from tests.engine.controlplane import PROGRAMS, ControlPlane, locate
+from tests.engine.controlplane import ControlPlane, locate
 
+REPO = Path(__file__).resolve().parents[2]
 HEADER = """
 import os
 import pulumi
@@ -165,24 +166,6 @@ class Stack:
 
 
 @pytest.fixture(scope="session")
-def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """One control plane for the session; skips where its binaries are absent."""
-    found = {name: locate(name) for name in PROGRAMS}
-    missing = [name for name, path in found.items() if path is None]
-    if missing:
-        pytest.skip(f"no {', '.join(missing)}: set RAILHEAD_TEST_BIN or run `railhead lab build`")
-    plane = ControlPlane(
-        tmp_path_factory.mktemp("control-plane"),
-        {name: path for name, path in found.items() if path is not None},
-    )
-    try:
-        plane.start()
-        yield plane
-    finally:
-        plane.stop()
-
-
-@pytest.fixture(scope="session")
 def kube(control_plane: ControlPlane) -> KubeClient:
     """An administrator's client."""
     settings = ClientSettings(kubeconfig=str(control_plane.kubeconfig))
@@ -223,6 +206,8 @@ def stack(
         "PULUMI_CONFIG_PASSPHRASE": "",
         "PULUMI_SKIP_UPDATE_CHECK": "1",
         "TEST_KUBECONFIG": str(control_plane.kubeconfig),
+        # This checkout's code, whichever one the virtual environment was made for.
+        "PYTHONPATH": str(REPO),
         "LANG": "C.UTF-8",
     }
     made = Stack(

@@ -1,0 +1,166 @@
+"""A real API server as a judge of objects: the control plane of a session, asked over HTTP."""
+
+from __future__ import annotations
+
+import functools
+import json
+import subprocess
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+import yaml
+
+from railhead.base.paths import charts_dir
+from railhead.kube.errors import ApiError
+from railhead.lab.engine.provider.client import (
+    ClientSettings,
+    KubeClient,
+    NoMatchError,
+    load_kubeconfig,
+)
+from tests.engine.controlplane import ControlPlane, locate
+
+CHARTS = ("kueue-0.16.2", "jobset-0.10.1", "kubeflow-trainer-2.1.0")
+MANAGER = "kubectl"
+
+
+class Server:
+    """A control plane: objects by its API, everything else by kubectl.
+
+    As a context it takes away what was applied, but for namespaces: those take seconds to go, and
+    are in nobody's way.
+    """
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self.plane = plane
+        self.kubectl = _found("kubectl")
+        settings = ClientSettings(kubeconfig=str(plane.kubeconfig))
+        self.client = KubeClient(load_kubeconfig(settings), settings)
+        self.applied: dict[str, Mapping[str, Any]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        mine = [body for body in self.applied.values() if body["kind"] != "Namespace"]
+        self.delete(mine)
+        self.eventually_gone(b for b in mine if b["kind"] == "CustomResourceDefinition")
+
+    def run(self, *arguments: str, stdin: Any = None) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(self.kubectl), "--kubeconfig", str(self.plane.kubeconfig), *arguments],
+            input=None if stdin is None else json.dumps(stdin),
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+    def path(self, body: Mapping[str, Any], *, collection: bool = False) -> str:
+        """Where an object is served."""
+        metadata = body["metadata"]
+        return self.client.resource_type(body["apiVersion"], body["kind"]).path(
+            metadata.get("namespace", "default"), "" if collection else metadata["name"]
+        )
+
+    def apply(self, body: Mapping[str, Any]) -> None:
+        """As `kubectl apply --server-side --validate=strict` does."""
+        path = self.path(body)
+        self.applied.setdefault(path, body)
+        self.client.request(
+            "PATCH",
+            path,
+            body=body,
+            content_type="application/apply-patch+yaml",
+            query={"fieldManager": MANAGER, "fieldValidation": "Strict"},
+        )
+
+    def verdict(self, body: Mapping[str, Any]) -> str:
+        """Empty when the server would make it, else why not."""
+        try:
+            self.client.request(
+                "POST",
+                self.path(body, collection=True),
+                body=body,
+                query={"dryRun": "All", "fieldValidation": "Strict"},
+            )
+        except ApiError as error:
+            return error.message
+        return ""
+
+    def eventually_refuses(self, body: Mapping[str, Any]) -> str:
+        """An admission policy takes effect a moment after it was made."""
+        deadline = time.monotonic() + 30
+        while not (verdict := self.verdict(body)):
+            assert time.monotonic() < deadline, "the API server takes it"
+            time.sleep(0.2)
+        return verdict
+
+    def define(self, bodies: Iterable[dict[str, Any]]) -> None:
+        """Apply definitions of custom resources, and wait until they are served."""
+        for body in bodies:
+            self.apply(body)
+        self.run("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+        self.client.forget_discovery()
+
+    def delete(self, bodies: Iterable[Mapping[str, Any]]) -> None:
+        """Delete objects, last one first; what is gone already is no mistake."""
+        for body in reversed(list(bodies)):
+            # No kubelet is there to say that a pod has ended.
+            self._found("DELETE", body, gracePeriodSeconds="0")
+
+    def eventually_gone(self, bodies: Iterable[Mapping[str, Any]], seconds: float = 30) -> None:
+        """Wait until no finalizer holds any of them."""
+        deadline = time.monotonic() + seconds
+        for body in bodies:
+            while self._found("GET", body):
+                assert time.monotonic() < deadline, f"{self.path(body)} does not go"
+                time.sleep(0.1)
+
+    def _found(self, method: str, body: Mapping[str, Any], **query: str) -> bool:
+        try:
+            self.client.request(method, self.path(body), query=query)
+        except NoMatchError:
+            return False
+        except ApiError as error:
+            if error.not_found:
+                return False
+            raise
+        return True
+
+
+def _found(name: str) -> Path:
+    path = locate(name)
+    if path is None:
+        pytest.skip(f"not built here: {name}; run `railhead lab build`")
+    return path
+
+
+@functools.cache
+def lab_definitions() -> tuple[dict[str, Any], ...]:
+    """The CRDs that the lab's own charts install, without their conversion webhooks."""
+    if missing := [chart for chart in CHARTS if not (charts_dir() / chart).is_dir()]:
+        pytest.skip(f"not unpacked here: {', '.join(missing)}; run `railhead lab build`")
+    return tuple(_definitions(_found("helm")))
+
+
+def _definitions(helm: Path) -> Iterator[dict[str, Any]]:
+    for chart in CHARTS:
+        directory = charts_dir() / chart
+        texts = [p.read_text() for p in sorted((directory / "crds").glob("*.yaml"))]
+        if not texts:
+            texts = [
+                subprocess.run(
+                    [str(helm), "template", "x", str(directory)],
+                    capture_output=True,
+                    text=True,
+                    check=True,
+                ).stdout
+            ]
+        for document in yaml.load_all("\n---\n".join(texts), Loader=yaml.CSafeLoader):
+            if document and document["kind"] == "CustomResourceDefinition":
+                document["spec"].pop("conversion", None)
+                yield document
