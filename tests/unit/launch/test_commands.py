@@ -234,8 +234,9 @@ def once_seen(api: Api, *steps: Callable[[], object]) -> None:
     def take() -> None:
         for step in steps:
             before, deadline = looks(), time.monotonic() + 30
-            # The second of two begins when the first is over.
-            while looks() < before + 2 and time.monotonic() < deadline:
+            # A command looks for the job, and again, before it watches; a second look of the watch
+            # begins when the first is over.
+            while looks() < before + 4 and time.monotonic() < deadline:
                 time.sleep(0.01)
             step()
 
