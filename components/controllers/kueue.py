@@ -107,6 +107,9 @@ class Kueue(pulumi.ComponentResource):
             {
                 "controllerManager": {
                     "manager": manager,
+                    "featureGates": [
+                        {"name": name, "enabled": on} for name, on in controller.gates.items()
+                    ],
                     # The chart takes this for the period as well.
                     "readinessProbe": {"initialDelaySeconds": 2},
                 },

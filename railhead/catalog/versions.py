@@ -100,6 +100,7 @@ class Controller:
         operands: further images that the release runs by default, by what they are.
         crds: ``Kind.group/version`` of the custom resources that the release brings.
         kubernetes: what the publisher serves; None where it says nothing.
+        gates: feature gates that must be other than their default.
         source: where the version and the image name were read.
     """
 
@@ -113,6 +114,7 @@ class Controller:
     operands: Mapping[str, Image] = field(default_factory=dict)
     crds: tuple[str, ...] = ()
     kubernetes: KubernetesRange | None = None
+    gates: Mapping[str, bool] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -713,6 +715,13 @@ PARTS: Mapping[str, Part] = MappingProxyType(
     }
 )
 
+#: Kueue from 0.18 on charges claims by default, and admits no job whose DeviceClass is in none of
+#: its deviceClassMappings (v0.19.2, pkg/dra/claims.go: "is not mapped in DRA configuration"). NICs
+#: by claim follow the GPUs here, which are charged.
+_NO_CLAIMS: Mapping[str, bool] = MappingProxyType(
+    {"KueueDRAIntegration": False, "KueueDRARejectWorkloadsWhenDRADisabled": False}
+)
+
 LAB = Combination(
     name="lab",
     kubernetes=("1.33", "1.35"),
@@ -769,6 +778,7 @@ PRODUCTION = Combination(
         chart=OciChart(url="oci://registry.k8s.io/kueue/charts/kueue"),
         image="registry.k8s.io/kueue/kueue",
         tag="v0.19.2",
+        gates=_NO_CLAIMS,
         source="publisher's chart, newest tag seen 2026-09",
     ),
     jobset=Controller(

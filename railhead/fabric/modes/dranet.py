@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import ClassVar, Literal
 
@@ -10,9 +11,12 @@ from pydantic import Field
 from railhead.fabric.gke import gib, nvidia_libraries
 from railhead.fabric.mode import BaseFabric, Mode, NicClaim
 from railhead.fabric.railed import IPC_LOCK
+from railhead.fabric.site import Check, Problem, Site
 
 _TEST = "container-engine-accelerators, gpudirect-rdma/nccl-test-managed-rdma.yaml"
 _GKE = frozenset({"gcp-rdma"})
+# Fabrics of a site's own, whose nodes have other RDMA NICs besides.
+_SITES = frozenset({"roce", "infiniband"})
 # GKE's managed DRANET brings this class for the RDMA NICs of A3 Ultra and newer.
 MANAGED_CLASS = "mrdma.google.com"
 OWN_CLASS = "railhead-rdma"
@@ -23,8 +27,8 @@ class DranetFabric(BaseFabric):
 
     ``driver``: ``managed`` is GKE's own DRANET; ``install`` brings the dranet driver; ``existing``
     finds it there. ``selector`` is a CEL expression that picks the NICs among the driver's devices;
-    None takes every RDMA device. ``install``: whether the stack installs Google's plugin on the
-    nodes, on a fabric that needs it.
+    None takes every RDMA device, which only GKE's own class holds to the fabric's. ``install``:
+    whether the stack installs Google's plugin on the nodes, on a fabric that needs it.
     """
 
     row: ClassVar[Mode] = Mode(
@@ -60,6 +64,23 @@ class DranetFabric(BaseFabric):
     def nic_claim(self) -> NicClaim | None:
         """From the class, of what the selector picks."""
         return NicClaim(device_class=self.device_class, selector=self.selector)
+
+    def checks(self) -> tuple[Check, ...]:
+        """It is said which NICs are the fabric's."""
+        return (*super().checks(), self._picked)
+
+    def _picked(self, site: Site) -> Iterator[Problem]:
+        """Dranet publishes every RDMA NIC but the default route's: storage, management and all."""
+        if self.driver == "managed" or self.selector is not None or self.kind not in _SITES:
+            return
+        known = next((pool.machine.hcas for pool in site.pools if pool.machine.hcas), ())
+        names = ", ".join(f'"{name}"' for name in known or ("mlx5_0", "mlx5_1"))
+        yield (
+            "fabric.selector",
+            "is missing: a pod would get whichever RDMA NICs are free, and take storage's or "
+            "management's from the node; list the training fabric's, such as "
+            f"'device.attributes[\"dra.net\"].rdmaDevice in [{names}]'",
+        )
 
     def addons(self) -> tuple[str, ...]:
         """The driver, where the stack brings it."""

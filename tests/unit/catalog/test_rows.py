@@ -241,3 +241,12 @@ def test_both_ways_of_charging_a_gang_have_a_subject() -> None:
 def test_rows_are_frozen(row: object) -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         row.name = "x"  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("combination", COMBINATIONS.values(), ids=lambda c: c.name)
+def test_claims_of_nics_do_not_keep_a_job_from_being_admitted(combination: Combination) -> None:
+    """Kueue 0.18 and newer refuse a DeviceClass that they do not charge; older have no gate."""
+    charges = tuple(map(int, combination.kueue.version.split("."))) >= (0, 18)
+    gates = dict(combination.kueue.gates)
+    wanted = {"KueueDRAIntegration": False, "KueueDRARejectWorkloadsWhenDRADisabled": False}
+    assert gates == (wanted if charges else {})

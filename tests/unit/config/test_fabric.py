@@ -297,3 +297,13 @@ def test_sharp_has_the_plugin_that_has_it() -> None:
     raw["fabric"] |= {"nccl_net": "IBext_v10", "environment": {"NCCL_COLLNET_ENABLE": "1"}}
     found = wiring(parse(raw, where="x")).environment
     assert (found["NCCL_NET"], found["NCCL_COLLNET_ENABLE"]) == ("IBext_v10", "1")
+
+
+def test_a_claim_says_which_nics_are_the_fabrics() -> None:
+    """dranet publishes storage's and management's as well."""
+    raw = case("dranet", fabric="roce")
+    raw["pools"][0]["instance_type"] = "dgx-h100"
+    del raw["fabric"]["selector"]
+    told = mistakes(raw)
+    assert "x: fabric.selector: is missing" in told
+    assert 'rdmaDevice in ["mlx5_0", "mlx5_3"' in told
