@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import ast
+import json
+import re
+import subprocess
+import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -81,3 +86,103 @@ def test_no_other_file_imports_a_mode() -> None:
 def test_a_modes_objects_are_in_the_file_of_its_name() -> None:
     ours = {path.stem for path in (REPO / "components/fabric/modes").glob("*.py")} - {"__init__"}
     assert ours <= {mode.replace("-", "_") for mode in CONFIGS}
+
+
+_ANOTHER = """
+from typing import ClassVar, Literal
+from railhead.catalog.parts import DeviceResource
+from railhead.fabric.mode import BaseFabric, Mode
+
+class WarpFabric(BaseFabric):
+    row: ClassVar[Mode] = Mode(
+        name="warp", fabrics=frozenset({"roce"}), needs=None, summary="a test's",
+        attachment="none",
+        bootstrap="pod", unprivileged="a test", moves=True, source="a test",
+        devices=(
+            DeviceResource(name="warp.dev/nic", scope="nic", per_pod=1, per_node=0, source=""),
+        ),
+    )
+    mode: Literal["warp"]
+    speed: int = 9
+
+    def checks(self):
+        return (self._fast,)
+
+    def _fast(self, site):
+        if self.speed < 5:
+            yield "fabric.speed", f"{self.speed} is too slow"
+
+CONFIG = WarpFabric
+"""
+
+
+def test_one_more_file_is_all_that_a_mode_needs(tmp_path: Path) -> None:
+    """A module that is not in the tree, through config, runtime, guards, gate and contract."""
+    (tmp_path / "warp.py").write_text(_ANOTHER)
+    program = """
+        import importlib.util, json, sys
+
+        import railhead.fabric
+        home = railhead.fabric.__path__[0] + "/modes"
+        spec = importlib.util.spec_from_file_location(
+            "railhead.fabric.modes", home + "/__init__.py",
+            submodule_search_locations=[home, FOLDER],
+        )
+        sys.modules["railhead.fabric.modes"] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules["railhead.fabric.modes"])
+
+        from components.fabric.objects import Objects, objects_of
+        from railhead.base.errors import InputError
+        from railhead.config import parse
+        from railhead.resolve.gate import expectation
+        from railhead.resolve.pod_guards import demand
+        from railhead.resolve.wiring import quantities, wiring
+        from tests.components.recording import lab_cluster
+
+        raw = lab_cluster()
+        raw["fabric"] = {"kind": "roce", "mode": "warp", "lock_memory": False}
+        cluster = parse(raw, where="test")
+        try:
+            parse(raw | {"fabric": raw["fabric"] | {"speed": 1}}, where="test")
+        except InputError as error:
+            refused = error.problem
+        (pool,) = cluster.pools
+        proven = expectation(cluster, pool)
+        print(json.dumps({
+            "pod": dict(wiring(cluster).devices),
+            "guard": demand(cluster).devices,
+            "node": quantities(cluster, pool)["warp.dev/nic"],
+            "gate": [dict(proven.resources), proven.movable],
+            "objects": type(objects_of(cluster.fabric)) is Objects,
+            "refused": refused,
+        }))
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", f"FOLDER = {str(tmp_path)!r}\n" + textwrap.dedent(program)],
+        cwd=REPO,
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(REPO)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    nics = 1
+    assert json.loads(done.stdout) == {
+        "pod": {"warp.dev/nic": nics},
+        "guard": ["warp.dev/nic"],
+        "node": str(nics),
+        "gate": [{"warp.dev/nic": nics}, True],
+        "objects": True,
+        "refused": "test: fabric.speed: 1 is too slow",
+    }
+
+
+def test_what_contributing_promises_is_held_by_tests_that_there_are() -> None:
+    table = (REPO / "CONTRIBUTING.md").read_text().split("## To add X")[1].split("\n## ")[0]
+    named = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", table)
+    assert len(named) >= 9
+    for path, test in named:
+        assert f"def {test}(" in (REPO / path).read_text() if test else (REPO / path).is_file(), (
+            path
+        )
