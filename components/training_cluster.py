@@ -9,7 +9,7 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 
 from components.cluster_access import provider
-from components.contract import ContractArgs, PublishedContract, build
+from components.contract import ContractArgs, PublishedContract
 from components.controllers.charts import Resources
 from components.controllers.jobset import JobSet, JobSetArgs
 from components.controllers.kueue import Kueue, KueueArgs
@@ -26,6 +26,7 @@ from components.runtimes import Runtimes, RuntimesArgs
 from railhead.catalog.versions import COMBINATIONS
 from railhead.contract import ClusterContract
 from railhead.model.cluster import Cluster
+from railhead.resolve.cluster import resolve
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +56,7 @@ class TrainingCluster(pulumi.ComponentResource):
         self, name: str, args: TrainingClusterArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("railhead:index:TrainingCluster", name, None, opts)
-        cluster = args.cluster
+        cluster, resolved = args.cluster, resolve(args.cluster)
         combination = COMBINATIONS[cluster.versions]
         below_kubernetes = infrastructure(cluster, pulumi.ResourceOptions(parent=self))
         self.kubeconfig = below_kubernetes.kubeconfig
@@ -101,10 +102,12 @@ class TrainingCluster(pulumi.ComponentResource):
             FabricArgs(cluster=cluster, combination=combination, after=platform),
             opts=below,
         )
-        queues = Queues(f"{name}-queues", QueuesArgs(cluster=cluster, after=[kueue]), opts=below)
+        queues = Queues(
+            f"{name}-queues", QueuesArgs(queues=resolved.queues, after=[kueue]), opts=below
+        )
         runtimes = Runtimes(
             f"{name}-runtimes",
-            RuntimesArgs(cluster=cluster, after=[*fabric.ready, jobset, trainer]),
+            RuntimesArgs(runtimes=resolved.runtimes, after=[*fabric.ready, jobset, trainer]),
             opts=below,
         )
         # After the device plugins, whose resources nodes must offer.
@@ -112,7 +115,9 @@ class TrainingCluster(pulumi.ComponentResource):
             f"{name}-gate", NodeGateArgs(cluster=cluster, after=[*fabric.ready]), opts=below
         )
         # After the runtimes: a guard may take one as its parameter.
-        guards = Guards(f"{name}-guards", GuardsArgs(cluster=cluster, after=[runtimes]), opts=below)
+        guards = Guards(
+            f"{name}-guards", GuardsArgs(guards=resolved.guards, after=[runtimes]), opts=below
+        )
         researchers = Researchers(
             f"{name}-researchers",
             ResearchersArgs(group=cluster.researchers, after=[queues, runtimes]),
@@ -120,7 +125,7 @@ class TrainingCluster(pulumi.ComponentResource):
         )
         namespaces = [
             TrainingNamespace(
-                f"{name}-namespace-{namespace}",
+                f"{name}-namespace-{namespace.name}",
                 TrainingNamespaceArgs(
                     cluster=cluster,
                     namespace=namespace,
@@ -128,9 +133,9 @@ class TrainingCluster(pulumi.ComponentResource):
                 ),
                 opts=below,
             )
-            for namespace in cluster.namespaces
+            for namespace in resolved.namespaces
         ]
-        self.contract = build(cluster, queues.flavors)
+        self.contract = resolved.contract
         # Last: whoever can read it can launch.
         PublishedContract(
             f"{name}-contract",

@@ -5,17 +5,15 @@ Kueue never admits a workload that asks for a resource its queue leaves out; the
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from policies.plan import UNKNOWN, Planned, containers, device_requests, is_zero, rows
+from railhead.base.errors import InputError
+from railhead.contract import CONFIG_MAP, KEY, ClusterContract
 
 # On a queue that is meant for jobs without devices; the reviewer sees it in the plan.
 DEVICE_FREE = "railhead.dev/device-free"
-# The published contract (railhead/contract.py) lists the fabric's devices as well.
-_CONTRACT = "railhead-contract"
-
 _SERVICES = frozenset({"DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"})
 
 
@@ -42,20 +40,21 @@ def _requested(planned: Planned) -> set[str]:
                 found |= device_requests(container.get("resources")) or set()
     if planned.kind == "TrainJob":
         found |= device_requests(_at(planned.body, "spec", "trainer", "resourcesPerNode")) or set()
-    if planned.kind == "ConfigMap" and _at(planned.body, "metadata", "name") == _CONTRACT:
+    if planned.kind == "ConfigMap" and _at(planned.body, "metadata", "name") == CONFIG_MAP:
         found |= _of_contract(planned)
     return found
 
 
 def _of_contract(planned: Planned) -> set[str]:
-    text = _at(planned.body, "data", "contract.json")
+    """The fabric's devices, which the published contract lists as well."""
+    text = _at(planned.body, "data", KEY)
     if not isinstance(text, str):
         return set()
     try:
-        devices = json.loads(text)["fabric"]["device_resources"]
-    except (ValueError, KeyError, TypeError):
+        contract = ClusterContract.from_json(text, where=planned.label)
+    except InputError:
         return set()
-    return set(devices)
+    return set(contract.device_resources)
 
 
 def _at(value: Any, *keys: str) -> Any:

@@ -1,306 +1,23 @@
-"""What the API server itself refuses, whoever submits and with whatever tool.
-
-ValidatingAdmissionPolicies, so no pod of ours stands in the way. Every message says what to do.
-"""
+"""What the API server itself refuses: the stack's guards (:mod:`railhead.resolve.guards`)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from components.runtimes import API_VERSION as TRAINER_API_VERSION
-from components.runtimes import device_requests, framework_of
-from railhead.base.names import (
-    PODSET_LABEL,
-    PUBLISHED_LABEL,
-    QUEUE_LABEL,
-    TRAINING_LABEL,
-)
-from railhead.catalog.versions import COMBINATIONS
-from railhead.model.cluster import Cluster
-from railhead.resolve import cel
-from railhead.resolve.pod_guards import NO_WAY_IN, WAYS_IN, claims, demand, pod_policies, takes
-
-_TRAINJOBS: dict[str, Any] = {
-    "resourceRules": [
-        {
-            "apiGroups": ["trainer.kubeflow.org"],
-            "apiVersions": ["*"],
-            "operations": ["CREATE", "UPDATE"],
-            "resources": ["trainjobs"],
-        }
-    ]
-}
-
-# Controllers update jobs too (suspension, placement, finalizers): a job that was there before the
-# guard must still be finishable, so only what the guard looks at wakes it up again.
-_TOUCHED = {
-    "name": "what-the-guard-looks-at-changed",
-    "expression": (
-        "request.operation == 'CREATE'"
-        " || (has(object.spec.trainer) ? dyn(object.spec.trainer) : dyn(null))"
-        " != (has(oldObject.spec.trainer) ? dyn(oldObject.spec.trainer) : dyn(null))"
-        " || (has(object.metadata.labels) ? dyn(object.metadata.labels) : dyn(null))"
-        " != (has(oldObject.metadata.labels) ? dyn(oldObject.metadata.labels) : dyn(null))"
-    ),
-}
-
-# Whoever's plugin advertises them: GPUs, their MIG parts, virtual functions, shares of HCAs.
-_DEVICE_PREFIXES = ("nvidia.com/", "amd.com/", "rdma/")
+from railhead.resolve.guards import Guard
 
 
 @dataclass(frozen=True, kw_only=True)
 class GuardsArgs:
     """Arguments of :class:`Guards`."""
 
-    cluster: Cluster
+    guards: Mapping[str, Guard]
     after: Sequence[pulumi.Resource] = ()
-
-
-def _devices(cluster: Cluster) -> list[str]:
-    """Every device resource that a runtime of the stack requests."""
-    return _once(name for r in cluster.runtimes for name in device_requests(cluster, r))
-
-
-def _once(names: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(names))
-
-
-def _training(job: str, cluster: Cluster) -> str:
-    """Whether a replicated job is one whose pods train."""
-    names = _once(framework_of(runtime).replicated_job for runtime in cluster.runtimes)
-    return " || ".join(f"{job}.name == '{name}'" for name in names)
-
-
-def train_job_policy(cluster: Cluster) -> dict[str, Any]:
-    """A TrainJob has a queue, a size, and the devices of its runtime; anywhere in the cluster."""
-    devices = _devices(cluster)
-    # A job that sets one itself makes a world of its own.
-    rendezvous = _once(name for r in cluster.runtimes for name in framework_of(r).rendezvous)
-    queues = ", ".join(sorted({queue.name for queue in cluster.queues}))
-    namespaces = ", ".join(cluster.namespaces)
-    return {
-        "failurePolicy": "Fail",
-        "matchConstraints": _TRAINJOBS,
-        "matchConditions": [_TOUCHED],
-        "variables": [
-            {
-                "name": "labels",
-                "expression": "has(object.metadata.labels) ? object.metadata.labels : {}",
-            },
-            {
-                "name": "sized",
-                "expression": "has(object.spec.trainer) && has(object.spec.trainer.numNodes)"
-                " && object.spec.trainer.numNodes >= 1",
-            },
-            {
-                "name": "env",
-                "expression": "has(object.spec.trainer) && has(object.spec.trainer.env)"
-                " ? object.spec.trainer.env : []",
-            },
-            {
-                "name": "resources",
-                "expression": "has(object.spec.trainer)"
-                " && has(object.spec.trainer.resourcesPerNode)"
-                " ? dyn(object.spec.trainer.resourcesPerNode) : dyn({})",
-            },
-            {
-                "name": "limits",
-                "expression": "has(variables.resources.limits)"
-                " ? dyn(variables.resources.limits) : dyn({})",
-            },
-            {
-                "name": "requests",
-                "expression": "has(variables.resources.requests)"
-                " ? dyn(variables.resources.requests) : dyn({})",
-            },
-            {
-                # Empty resources leave the runtime's alone.
-                "name": "replaced",
-                "expression": "size(variables.limits) > 0 || size(variables.requests) > 0",
-            },
-        ],
-        "validations": [
-            {
-                "expression": "has(namespaceObject.metadata.labels)"
-                f" && '{TRAINING_LABEL}' in namespaceObject.metadata.labels"
-                f" && namespaceObject.metadata.labels['{TRAINING_LABEL}'] == 'true'",
-                "message": "no queue charges this namespace: submit the TrainJob in one of the "
-                f"training namespaces: {namespaces}",
-                "reason": "Forbidden",
-            },
-            {
-                "expression": f"'{QUEUE_LABEL}' in variables.labels"
-                f" && variables.labels['{QUEUE_LABEL}'] != ''",
-                "message": f"the TrainJob has no queue and would wait for ever: set the label "
-                f"{QUEUE_LABEL} to one of: {queues}",
-            },
-            {
-                "expression": "variables.sized",
-                "message": "spec.trainer.numNodes is missing: set it, and spec.trainer."
-                "numProcPerNode; without spec.trainer Trainer wires no rendezvous and every pod "
-                "would train alone in a world of one",
-            },
-            {
-                "expression": "request.operation == 'CREATE' || !has(oldObject.spec.trainer)"
-                " || !has(oldObject.spec.trainer.numNodes) || (variables.sized"
-                " && object.spec.trainer.numNodes == oldObject.spec.trainer.numNodes)",
-                "message": "spec.trainer.numNodes is fixed once the job is there: its gang was "
-                "charged and its pods were made for it; delete the TrainJob and submit another",
-            },
-            {
-                "expression": f"!variables.env.exists(e, e.name in {cel.strings(rendezvous)})",
-                "message": "spec.trainer.env sets the rendezvous by hand "
-                f"({', '.join(rendezvous)}): remove it and set spec.trainer.numNodes and "
-                "spec.trainer.numProcPerNode, from which the controllers set it",
-            },
-            {
-                "expression": "!variables.replaced"
-                f" || ({cel.strings(devices)}.all(r, r in variables.limits"
-                " && quantity(string(variables.limits[r])).isGreaterThan(quantity('0')))"
-                " && ['cpu', 'memory'].all(r, r in variables.requests || r in variables.limits))",
-                "message": "spec.trainer.resourcesPerNode replaces the runtime's resources as a "
-                "whole: leave it out, or list all of them, as limits "
-                f"{', '.join(devices)} and as requests cpu, memory; a pod without its device falls "
-                "back to TCP, and what is not requested is not charged",
-            },
-        ],
-    }
-
-
-def device_pod_policy(cluster: Cluster) -> dict[str, Any]:
-    """A pod in a training namespace that takes devices was admitted by Kueue.
-
-    Kueue holds back Jobs, JobSets and TrainJobs without a queue by itself
-    (``manageJobsWithoutQueueName``); this covers bare pods and everything that makes pods and that
-    Kueue does not manage here.
-    """
-    return {
-        "failurePolicy": "Fail",
-        "matchConstraints": {
-            "namespaceSelector": {"matchLabels": {TRAINING_LABEL: "true"}},
-            "resourceRules": [
-                {
-                    "apiGroups": [""],
-                    "apiVersions": ["v1"],
-                    "operations": ["CREATE"],
-                    "resources": ["pods"],
-                }
-            ],
-        },
-        "variables": [
-            {
-                "name": "containers",
-                "expression": "object.spec.containers"
-                " + (has(object.spec.initContainers) ? object.spec.initContainers : [])",
-            },
-            {
-                "name": "takesDevices",
-                # Whole GPUs, parts of them, NICs, and whatever comes by a claim.
-                "expression": "variables.containers.exists(c,"
-                f" {takes('c', tuple(_devices(cluster)), _DEVICE_PREFIXES)} || {claims('c')})",
-            },
-            {
-                "name": "admitted",
-                "expression": "has(object.metadata.labels)"
-                f" && '{PODSET_LABEL}' in object.metadata.labels"
-                " && has(object.metadata.ownerReferences)"
-                " && object.metadata.ownerReferences.exists(o, has(o.controller) && o.controller)",
-            },
-        ],
-        "validations": [
-            {
-                "expression": "!variables.takesDevices || variables.admitted",
-                "message": f"no queue was charged for this pod's devices: submit {WAYS_IN} with "
-                f"the label {QUEUE_LABEL}; bare pods, and {NO_WAY_IN}",
-                "reason": "Forbidden",
-            }
-        ],
-    }
-
-
-def published_runtime_policy(cluster: Cluster) -> dict[str, Any]:
-    """Where Kueue charges by template: only runtimes whose template this stack wrote."""
-    names = [runtime.name for runtime in cluster.runtimes]
-    return {
-        "failurePolicy": "Fail",
-        "matchConstraints": _TRAINJOBS,
-        "matchConditions": [_TOUCHED],
-        "validations": [
-            {
-                "expression": "(!has(object.spec.runtimeRef.kind)"
-                " || object.spec.runtimeRef.kind == 'ClusterTrainingRuntime')"
-                f" && object.spec.runtimeRef.name in {cel.strings(names)}",
-                "message": "this cluster's Kueue charges a gang by its runtime's template, and "
-                "that of any other runtime is not known to say the gang's size: set "
-                f"spec.runtimeRef to a ClusterTrainingRuntime of: {', '.join(names)}",
-            }
-        ],
-    }
-
-
-def gang_charge_policy(cluster: Cluster) -> dict[str, Any]:
-    """Where Kueue charges by template: the job asks for exactly what will be charged.
-
-    The parameter is each published ClusterTrainingRuntime as it is in the cluster, so an edited
-    runtime is held to what it says now.
-    """
-    return {
-        "failurePolicy": "Fail",
-        "matchConstraints": _TRAINJOBS,
-        "matchConditions": [_TOUCHED],
-        "paramKind": {"apiVersion": TRAINER_API_VERSION, "kind": "ClusterTrainingRuntime"},
-        "variables": [
-            {
-                "name": "charged",
-                "expression": "params.spec.template.spec.replicatedJobs"
-                f".filter(j, {_training('j', cluster)})"
-                ".map(j, has(j.template.spec.parallelism) ? int(j.template.spec.parallelism) : 1)",
-            },
-            {
-                "name": "asked",
-                "expression": "has(object.spec.trainer) && has(object.spec.trainer.numNodes)"
-                " ? int(object.spec.trainer.numNodes) : 0",
-            },
-        ],
-        "validations": [
-            {
-                "expression": "object.spec.runtimeRef.name != params.metadata.name"
-                " || (size(variables.charged) == 1 && variables.asked == variables.charged[0])",
-                "messageExpression": "'spec.trainer.numNodes is ' + string(variables.asked)"
-                " + ', but Kueue charges every job of runtime ' + params.metadata.name + ' '"
-                " + string(size(variables.charged) == 1 ? variables.charged[0] : 0)"
-                " + ' nodes and the rest of the gang would be placed unpaid, or half: ask for"
-                " that many, or add a runtime with `nodes` of your size to the stack'",
-                "message": "spec.trainer.numNodes differs from the node count that Kueue charges",
-            }
-        ],
-    }
-
-
-def policies(cluster: Cluster) -> dict[str, tuple[Any, Any]]:
-    """Policy name -> (spec of the policy, what its binding adds)."""
-    found: dict[str, tuple[Any, Any]] = {
-        "railhead-train-job": (train_job_policy(cluster), {}),
-        "railhead-device-pod": (device_pod_policy(cluster), {}),
-        **{name: (spec, {}) for name, spec in pod_policies(demand(cluster)).items()},
-    }
-    if COMBINATIONS[cluster.versions].gang_charge == "template":
-        found["railhead-published-runtime"] = (published_runtime_policy(cluster), {})
-        found["railhead-gang-charge"] = (
-            gang_charge_policy(cluster),
-            {
-                "paramRef": {
-                    "selector": {"matchLabels": {PUBLISHED_LABEL: "true"}},
-                    "parameterNotFoundAction": "Deny",
-                }
-            },
-        )
-    return found
 
 
 class Guards(pulumi.ComponentResource):
@@ -310,19 +27,20 @@ class Guards(pulumi.ComponentResource):
         self, name: str, args: GuardsArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("railhead:index:Guards", name, None, opts)
-        for policy_name, (spec, binding) in policies(args.cluster).items():
+        for policy_name, guard in args.guards.items():
             short = policy_name.removeprefix("railhead-")
+            spec: Any = dict(guard.policy)
             policy = kubernetes.admissionregistration.v1.ValidatingAdmissionPolicy(
                 f"{name}-{short}",
                 metadata={"name": policy_name},
                 spec=spec,
                 opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
             )
-            bound: Any = {"policyName": policy_name, "validationActions": ["Deny"], **binding}
+            bound: Any = {"policyName": policy_name, "validationActions": ["Deny"], **guard.binding}
             kubernetes.admissionregistration.v1.ValidatingAdmissionPolicyBinding(
                 f"{name}-{short}-binding",
                 metadata={"name": policy_name},
                 spec=bound,
                 opts=pulumi.ResourceOptions(parent=self, depends_on=[policy]),
             )
-        self.register_outputs({"policies": list(policies(args.cluster))})
+        self.register_outputs({"policies": list(args.guards)})

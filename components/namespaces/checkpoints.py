@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from railhead.model.cluster import CheckpointConfig
-
 
 @dataclass(frozen=True, kw_only=True)
 class CheckpointsArgs:
-    """Arguments of :class:`Checkpoints`."""
+    """Arguments of :class:`Checkpoints`; ``claims`` is name -> spec."""
 
     namespace: pulumi.Input[str]
-    checkpoints: Sequence[CheckpointConfig]
+    claims: Mapping[str, Any]
     after: Sequence[pulumi.Resource] = ()
 
 
@@ -31,20 +30,16 @@ class Checkpoints(pulumi.ComponentResource):
         super().__init__("railhead:index:Checkpoints", name, None, opts)
         self.claims = [
             kubernetes.core.v1.PersistentVolumeClaim(
-                f"{name}-{checkpoint.name}",
+                f"{name}-{claim}",
                 metadata={
-                    "name": checkpoint.name,
+                    "name": claim,
                     "namespace": args.namespace,
                     # A class that binds on first use binds no claim before a job runs.
                     "annotations": {"pulumi.com/skipAwait": "true"},
                 },
-                spec={
-                    "access_modes": ["ReadWriteMany"],
-                    "storage_class_name": checkpoint.storage_class,
-                    "resources": {"requests": {"storage": checkpoint.size}},
-                },
+                spec=spec,
                 opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
             )
-            for checkpoint in args.checkpoints
+            for claim, spec in args.claims.items()
         ]
-        self.register_outputs({"claims": [checkpoint.name for checkpoint in args.checkpoints]})
+        self.register_outputs({"claims": list(args.claims)})

@@ -9,13 +9,13 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 
 from components.namespaces.checkpoints import Checkpoints, CheckpointsArgs
-from components.namespaces.claims import Claims, ClaimsArgs, templates
+from components.namespaces.claims import Claims, ClaimsArgs
 from components.namespaces.nccl_profile import NcclProfile, NcclProfileArgs
 from components.namespaces.network_policies import NetworkPolicies, NetworkPoliciesArgs
 from components.namespaces.networks import RailNetworks, RailNetworksArgs
-from components.queueing.queues import API_VERSION
-from railhead.base.names import TRAINING_LABEL
+from railhead.base.names import KUEUE_API, TRAINING_LABEL
 from railhead.model.cluster import Cluster
+from railhead.resolve.namespaces import Namespace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +23,7 @@ class TrainingNamespaceArgs:
     """Arguments of :class:`TrainingNamespace`; ``namespace`` is one of the cluster's."""
 
     cluster: Cluster
-    namespace: str
+    namespace: Namespace
     after: Sequence[pulumi.Resource] = ()
 
 
@@ -40,11 +40,11 @@ class TrainingNamespace(pulumi.ComponentResource):
         self, name: str, args: TrainingNamespaceArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("railhead:index:TrainingNamespace", name, None, opts)
-        cluster = args.cluster
+        cluster, resolved, namespace = args.cluster, args.namespace, args.namespace.name
         self.namespace = kubernetes.core.v1.Namespace(
             f"{name}-namespace",
             metadata={
-                "name": args.namespace,
+                "name": namespace,
                 "labels": {TRAINING_LABEL: "true", "railhead.dev/managed": "true"},
             },
             opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
@@ -56,46 +56,47 @@ class TrainingNamespace(pulumi.ComponentResource):
         )
         RailNetworks(
             f"{name}-networks",
-            RailNetworksArgs(namespace=args.namespace, cluster=cluster, after=[self.namespace]),
+            RailNetworksArgs(namespace=namespace, cluster=cluster, after=[self.namespace]),
             opts=pulumi.ResourceOptions(parent=self, deleted_with=self.namespace),
         )
         NcclProfile(
             f"{name}-nccl",
-            NcclProfileArgs(namespace=args.namespace, cluster=cluster, after=[self.namespace]),
+            NcclProfileArgs(
+                namespace=namespace, files=resolved.nccl_profile, after=[self.namespace]
+            ),
             opts=pulumi.ResourceOptions(parent=self, deleted_with=self.namespace),
         )
-        if templates(cluster):
+        if resolved.nic_claims:
             Claims(
                 f"{name}-claims",
-                ClaimsArgs(namespace=args.namespace, cluster=cluster, after=[self.namespace]),
+                ClaimsArgs(
+                    namespace=namespace, templates=resolved.nic_claims, after=[self.namespace]
+                ),
                 opts=pulumi.ResourceOptions(parent=self, deleted_with=self.namespace),
             )
         NetworkPolicies(
             f"{name}-network-policies",
-            NetworkPoliciesArgs(cluster=cluster, namespace=args.namespace, after=[self.namespace]),
+            NetworkPoliciesArgs(cluster=cluster, namespace=namespace, after=[self.namespace]),
             opts=pulumi.ResourceOptions(parent=self, deleted_with=self.namespace),
         )
         Checkpoints(
             f"{name}-checkpoints",
             CheckpointsArgs(
-                namespace=args.namespace,
-                checkpoints=[c for c in cluster.checkpoints if c.namespace == args.namespace],
-                after=[self.namespace],
+                namespace=namespace, claims=resolved.checkpoints, after=[self.namespace]
             ),
             opts=pulumi.ResourceOptions(parent=self, deleted_with=self.namespace),
         )
-        for queue in cluster.queues:
-            if queue.namespace == args.namespace:
-                kubernetes.apiextensions.CustomResource(
-                    f"{name}-queue-{queue.name}",
-                    api_version=API_VERSION,
-                    kind="LocalQueue",
-                    metadata={"name": queue.name, "namespace": args.namespace},
-                    spec={"clusterQueue": queue.cluster_queue},
-                    opts=inside,
-                )
+        for queue, spec in resolved.queues.items():
+            kubernetes.apiextensions.CustomResource(
+                f"{name}-queue-{queue}",
+                api_version=KUEUE_API,
+                kind="LocalQueue",
+                metadata={"name": queue, "namespace": namespace},
+                spec=spec,
+                opts=inside,
+            )
         self._researchers(name, args, inside)
-        self.register_outputs({"namespace": args.namespace})
+        self.register_outputs({"namespace": namespace})
 
     def _researchers(
         self, name: str, args: TrainingNamespaceArgs, inside: pulumi.ResourceOptions
@@ -103,7 +104,7 @@ class TrainingNamespace(pulumi.ComponentResource):
         read = ["get", "list", "watch"]
         role = kubernetes.rbac.v1.Role(
             f"{name}-researchers",
-            metadata={"name": "railhead-researchers", "namespace": args.namespace},
+            metadata={"name": "railhead-researchers", "namespace": args.namespace.name},
             rules=[
                 {
                     "api_groups": ["trainer.kubeflow.org"],
@@ -135,7 +136,7 @@ class TrainingNamespace(pulumi.ComponentResource):
         )
         kubernetes.rbac.v1.RoleBinding(
             f"{name}-researchers-binding",
-            metadata={"name": "railhead-researchers", "namespace": args.namespace},
+            metadata={"name": "railhead-researchers", "namespace": args.namespace.name},
             role_ref={
                 "api_group": "rbac.authorization.k8s.io",
                 "kind": "Role",

@@ -13,6 +13,8 @@ TRAINING_LABEL = "railhead.dev/training"
 SINGLE_NODE_LABEL = "railhead.dev/single-node"
 # A ClusterTrainingRuntime that this stack published.
 PUBLISHED_LABEL = "railhead.dev/published"
+TRAINER_API = "trainer.kubeflow.org/v1alpha1"
+KUEUE_API = "kueue.x-k8s.io/v1beta2"
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 # Kueue puts it on every pod of a workload that it admitted.
 PODSET_LABEL = "kueue.x-k8s.io/podset"

@@ -11,7 +11,8 @@ Compatibility of ``schema_version``:
   Readers let fields pass that they do not know, so that a newer stack's contract can be read by
   an older Railhead.
 * Removing a field, renaming it or changing its meaning makes a new version. Every reader reads its
-  own version and all older ones, by the steps in :data:`MIGRATIONS`.
+  own version and all older ones, by the steps in
+  :data:`~railhead.contract.migrations.MIGRATIONS`.
 * A newer version is refused by its number, with what to install.
 
 `tests/unit/contract/examples/` holds contracts of every version as they were once published.
@@ -20,18 +21,17 @@ Compatibility of ``schema_version``:
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from railhead.base.errors import InputError, NotFoundError
+from railhead.contract.migrations import SCHEMA_VERSION, current
 
 if TYPE_CHECKING:
     from railhead.contract.reference import StackContract
 
-SCHEMA_VERSION: Final = 2
 NAMESPACE = "railhead-system"
 CONFIG_MAP = "railhead-contract"
 KEY = "contract.json"
@@ -61,21 +61,19 @@ class Network(_Model):
 
 
 class Fabric(_Model):
-    """The training fabric as a pod meets it.
+    """The training fabric, as far as it is the same for every pod.
 
-    ``device_resources`` are requested per pod, with the count of each, by a pod that takes a whole
-    node of the first pool. ``line_rate_gbps`` is a NIC's nominal rate in Gbit/s, 0 where the fabric
-    has no nominal rate (a lab's bridge). ``reasons`` says why each variable of ``environment`` is
-    there; ``not_set`` names those left alone on purpose. ``annotations`` go on the pod, ``claim``
-    is the ResourceClaimTemplate of its NICs, ``capabilities`` what its container needs to lock
-    memory, ``hugepages_mib`` its 2 MiB huge pages in MiB. ``userspace`` is what the image must
-    hold, ``proofs`` are regular expressions of which each must match NCCL's log of every rank.
-    ``rdma`` is None where an older stack did not say.
+    ``environment`` are the variables of every training pod, ``reasons`` says why each is there, and
+    ``not_set`` names those left alone on purpose. ``line_rate_gbps`` is a NIC's nominal rate in
+    Gbit/s, 0 where the fabric has no nominal rate (a lab's bridge). ``capabilities`` are what a
+    container needs to lock memory. ``userspace`` is what the image must hold. ``proofs`` are
+    regular expressions of which each must match NCCL's log of every rank of a job of several
+    nodes, and ``gpudirect`` one that the line of a channel from GPU memory to the NIC matches; None
+    where NCCL's log does not say it. ``rdma`` is None where an older stack did not say.
     """
 
     kind: str
     mode: str
-    device_resources: dict[str, Positive]
     networks: tuple[Network, ...]
     environment: dict[str, str]
     line_rate_gbps: Count
@@ -83,13 +81,11 @@ class Fabric(_Model):
     rdma: bool | None = None
     reasons: dict[str, str] = Field(default_factory=dict)
     not_set: dict[str, str] = Field(default_factory=dict)
-    annotations: dict[str, str] = Field(default_factory=dict)
-    claim: str | None = None
     capabilities: tuple[str, ...] = ()
-    hugepages_mib: Count = 0
     host_network: bool = False
     userspace: tuple[str, ...] = ()
     proofs: tuple[str, ...] = ()
+    gpudirect: str | None = None
 
 
 class Toleration(_Model):
@@ -154,29 +150,66 @@ class Mount(_Model):
     path: str
 
 
+def _whole(value: Any) -> Any:
+    """The value with whole numbers where a stack's output has floats."""
+    if isinstance(value, Mapping):
+        return {key: _whole(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_whole(inner) for inner in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 class Runtime(_Model):
     """A ClusterTrainingRuntime that already carries the fabric's wiring.
 
-    ``container`` is the trainer container's name, ``gpus_per_node`` what each of its pods requests.
-    ``pool`` is where its pods run, None where an older stack did not say. ``shares`` has every
-    number of GPUs that a job may ask for instead. ``checkpoint`` is what its pods mount for
-    checkpoints, None for nothing. ``environment`` are its container's variables, ``reserved`` those
-    that no job may set, with who sets them. ``process_prefix`` is a regular expression for the
-    start of a process' log lines, its group the process' number on its node; None where they have
-    none.
+    Of its jobs: ``gpus_per_node`` and ``processes_per_node`` are what each pod gets unless a job
+    says otherwise; ``shares`` has every number of GPUs that it may say. ``max_nodes`` is the most
+    that there are, ``only_nodes`` the one number that may be asked for, None for any.
+
+    Of its pods: ``pool`` is where they run, None where an older stack did not say; nobody can
+    launch on such a runtime. ``replicated_job`` and ``container`` name those that train.
+    ``checkpoint`` is what they mount for checkpoints, None for nothing. ``topology_level`` is the
+    node label within whose value they are placed where that is possible. ``pod`` is the pod's
+    template, with metadata and spec, as the runtime has it.
+
+    ``reserved`` are the variables that no job may set, with who sets them. ``process_prefix`` is a
+    regular expression for the start of a process' log lines, its group the process' number on its
+    node; None where they have none.
     """
 
     name: str
     framework: str
     image: str
     container: str
+    replicated_job: str = "node"
     gpus_per_node: Count
-    pool: str | None = None
+    processes_per_node: Count
     shares: tuple[Share, ...] = ()
+    max_nodes: Positive | None = None
+    only_nodes: Positive | None = None
+    pool: str | None = None
     checkpoint: Mount | None = None
-    environment: dict[str, str] = Field(default_factory=dict)
+    topology_level: str | None = None
     reserved: dict[str, str] = Field(default_factory=dict)
     process_prefix: str | None = None
+    pod: Annotated[dict[str, Any], BeforeValidator(_whole)] = Field(default_factory=dict)
+
+    @property
+    def trainer(self) -> dict[str, Any]:
+        """The container that trains; empty where an older stack did not say."""
+        containers = (self.pod.get("spec") or {}).get("containers") or []
+        return next((c for c in containers if c["name"] == self.container), {})
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables of that container."""
+        return {e["name"]: e["value"] for e in self.trainer.get("env") or ()}
+
+    @property
+    def devices(self) -> dict[str, str]:
+        """Extended resources and huge pages that each pod requests, as quantities."""
+        own = (share.requests for share in self.shares if share.gpus == self.gpus_per_node)
+        return dict(next(own, {}))
 
 
 class Checkpoint(_Model):
@@ -192,15 +225,18 @@ class Checkpoint(_Model):
 class ClusterContract(_Model):
     """Everything that launching and checking need to know of a cluster.
 
-    ``versions`` is component -> version, and ``combination``, the row of the catalogue.
+    ``standing`` says whether nodes are there all the time; elsewhere they may come for a job.
+    ``placement_field`` is the field of a TrainJob that patches pods, None where an older stack did
+    not say. ``versions`` is component -> version, and ``combination``, the row of the catalogue.
     ``researchers`` is the group that may submit jobs. ``details`` are what the platform has that
     other projects refer to, such as ``vpc_id``; only the stack's output has them, the copy in the
     cluster does not.
     """
 
-    schema_version: Literal[2] = SCHEMA_VERSION
+    schema_version: Literal[3] = SCHEMA_VERSION
     cluster: str
     platform: str
+    standing: bool
     fabric: Fabric
     node_pools: tuple[NodePool, ...]
     queues: tuple[Queue, ...]
@@ -208,6 +244,7 @@ class ClusterContract(_Model):
     checkpoints: tuple[Checkpoint, ...]
     namespaces: tuple[str, ...]
     topology_levels: tuple[str, ...]
+    placement_field: Literal["podTemplateOverrides", "runtimePatches"] | None = None
     versions: dict[str, str]
     researchers: str | None = None
     details: dict[str, str] = Field(default_factory=dict)
@@ -240,7 +277,7 @@ class ClusterContract(_Model):
             InputError: it is no contract, or one of a newer ``schema_version``.
         """
         try:
-            return cls.model_validate(_current(data, where))
+            return cls.model_validate(current(data, where))
         except ValidationError as error:
             first = error.errors()[0]
             path = ".".join(str(part) for part in first["loc"])
@@ -250,7 +287,7 @@ class ClusterContract(_Model):
             ) from None
 
     @classmethod
-    def from_stack(cls, stack: str, *, key: str = OUTPUT) -> StackContract:
+    def from_stack(cls, stack: str, *, key: str = OUTPUT) -> StackContract[ClusterContract]:
         """The contract of another stack, for use in a Pulumi program; needs Pulumi installed.
 
         Args:
@@ -265,7 +302,12 @@ class ClusterContract(_Model):
         """
         from railhead.contract.reference import StackContract
 
-        return StackContract(stack, key=key)
+        return StackContract(
+            stack,
+            key=key,
+            kubeconfig=KUBECONFIG_OUTPUT,
+            parse=lambda data: cls.from_data(data, where=f"stack {stack!r}"),
+        )
 
     def runtime(self, name: str) -> Runtime:
         """The runtime called ``name``; raises NotFoundError that lists the runtimes there are."""
@@ -277,6 +319,14 @@ class ClusterContract(_Model):
             f"runtime {name!r} is not published by cluster {self.cluster!r}; there are: {known}",
             remedy="name one of them, or add it under `runtimes` in the cluster's stack",
         )
+
+    @property
+    def device_resources(self) -> tuple[str, ...]:
+        """The fabric's extended resources that pods of jobs request; no GPUs, no huge pages."""
+        gpus = {pool.gpu_resource for pool in self.node_pools}
+        shares = (share for runtime in self.runtimes for share in runtime.shares)
+        names = dict.fromkeys(name for share in shares for name in share.requests)
+        return tuple(n for n in names if n not in gpus and not n.startswith("hugepages-"))
 
     def pool(self, runtime: Runtime) -> NodePool:
         """The pool that a runtime's pods run on; raises NotFoundError where none is said."""
@@ -299,39 +349,3 @@ class ClusterContract(_Model):
             f"queue {name!r} is not in cluster {self.cluster!r}; there are: {known}",
             remedy="name one of them, or add it under `queues` in the cluster's stack",
         )
-
-
-def _current(data: Any, where: str) -> Any:
-    """The data of a contract in this reader's version.
-
-    Raises:
-        InputError: it has no version, or a newer one.
-    """
-    version = data.get("schema_version") if isinstance(data, Mapping) else None
-    # A stack's output comes back with every number as a float.
-    if isinstance(version, float) and version.is_integer():
-        version = int(version)
-    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-        raise InputError(
-            f"{where}: schema_version is {version!r}, this Railhead reads 1 to {SCHEMA_VERSION}",
-            remedy="name a contract that a Railhead stack published",
-        )
-    if version > SCHEMA_VERSION:
-        raise InputError(
-            f"{where}: schema_version is {version}, this Railhead reads 1 to {SCHEMA_VERSION}",
-            remedy="install the Railhead release that the cluster's stack was deployed with",
-        )
-    for step in range(version, SCHEMA_VERSION):
-        data = MIGRATIONS[step](data)
-    return {**data, "schema_version": SCHEMA_VERSION}
-
-
-def _from_1(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Version 2 reads unknown fields past, which 1 refused; all that it has besides is optional."""
-    return data
-
-
-#: Version -> the step that makes it the next one. None is ever removed.
-MIGRATIONS: Mapping[int, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = MappingProxyType(
-    {1: _from_1}
-)

@@ -1,4 +1,4 @@
-"""Another stack's contract inside a Pulumi program. Imports Pulumi; nothing else of Railhead does.
+"""Another stack's contract inside a Pulumi program: the one module of Railhead that imports Pulumi.
 
 >>> from railhead.contract import ClusterContract
 >>> training = ClusterContract.from_stack("organization/railhead/lab")  # doctest: +SKIP
@@ -7,13 +7,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, Protocol, TypeVar
 
 import pulumi
 
 from railhead.base.errors import NotFoundError, RailheadError
-from railhead.contract import KUBECONFIG_OUTPUT, ClusterContract
+
+
+class Published(Protocol):
+    """What a stack tells of its cluster."""
+
+    @property
+    def details(self) -> Mapping[str, str]:
+        """What the platform has that other projects refer to."""
+
+
+C = TypeVar("C", bound=Published)
 
 
 class MissingOutputError(NotFoundError, pulumi.RunError):
@@ -27,7 +37,7 @@ class UnreadableContractError(RailheadError, pulumi.RunError):
     """The other stack's output is no contract that this Railhead reads."""
 
 
-class StackContract:
+class StackContract(Generic[C]):
     """What another stack tells of its cluster, as outputs.
 
     It works at preview: the engine reads the other stack's last deployment. Secrets stay secrets,
@@ -36,20 +46,32 @@ class StackContract:
     Args:
         stack: ``organization/project/stack``.
         key: the output that holds the contract.
+        kubeconfig: the output that holds the kubeconfig.
+        parse: makes a contract of what the output holds; what it raises stops the program.
     """
 
     #: The contract, parsed.
-    contract: pulumi.Output[ClusterContract]
+    contract: pulumi.Output[C]
 
-    def __init__(self, stack: str, *, key: str, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(
+        self,
+        stack: str,
+        *,
+        key: str,
+        kubeconfig: str,
+        parse: Callable[[Any], C],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
         self.stack = stack
+        self._kubeconfig = kubeconfig
+        self._parse = parse
         self.reference = pulumi.StackReference(stack, opts=opts)
         self.contract = self.output(key).apply(self._parsed)
 
     @property
     def kubeconfig(self) -> pulumi.Output[str]:
         """The kubeconfig, a secret; stacks on clusters that were there before have none."""
-        return self.output(KUBECONFIG_OUTPUT)
+        return self.output(self._kubeconfig)
 
     @property
     def details(self) -> pulumi.Output[Mapping[str, str]]:
@@ -79,8 +101,8 @@ class StackContract:
             remedy="run `pulumi up` on that stack, or name another output",
         )
 
-    def _parsed(self, data: Any) -> ClusterContract:
+    def _parsed(self, data: Any) -> C:
         try:
-            return ClusterContract.from_data(data, where=f"stack {self.stack!r}")
+            return self._parse(data)
         except RailheadError as error:
             raise UnreadableContractError(error.problem, remedy=error.remedy) from None

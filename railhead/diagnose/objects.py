@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from railhead import contract as contracts
-from railhead.base.errors import NotFoundError, PrerequisiteError, RailheadError
+from railhead.base.errors import InputError, NotFoundError, PrerequisiteError, RailheadError
 from railhead.kube import client as kube
 from railhead.kube import jobs
 
@@ -44,6 +44,13 @@ class Objects:
     contract: Object | None = None
     counters: dict[str, list[str]] = field(default_factory=dict)
     unreadable: list[str] = field(default_factory=list)
+
+    def published(self) -> contracts.ClusterContract | None:
+        """The contract, parsed; None where there is none that this Railhead reads."""
+        try:
+            return contracts.ClusterContract.from_data(self.contract, where="the contract")
+        except InputError:
+            return None
 
     def to_json(self) -> Object:
         """For a bundle; :meth:`from_json` reads it back."""

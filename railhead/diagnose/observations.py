@@ -109,10 +109,9 @@ def _privileged(container: Object) -> bool:
 
 def _wanted(objects: Objects) -> set[str]:
     """RDMA resources that a training pod has to request here."""
-    fabric = _map(objects.contract, "fabric")
-    named = set(_map(fabric, "device_resources"))
-    if named:
-        return named
+    contract = objects.published()
+    if contract is not None and contract.device_resources:
+        return set(contract.device_resources)
     offered: set[str] = set()
     for node in objects.nodes:
         for name, amount in _map(node.get("status"), "allocatable").items():
@@ -185,9 +184,8 @@ def _security(pod: Object, container: Object, seen: _Seen) -> None:
 
 
 def _networks(objects: Objects, pod: Object, seen: _Seen) -> None:
-    wanted = [
-        str(network.get("name")) for network in _list(_map(objects.contract, "fabric"), "networks")
-    ]
+    contract = objects.published()
+    wanted = [network.name for network in contract.fabric.networks] if contract else []
     annotation = str(_map(pod.get("metadata"), "annotations").get(NETWORKS) or "")
     missing = [name for name in wanted if name not in annotation]
     if missing and _map(pod, "spec").get("hostNetwork") is not True:

@@ -49,30 +49,6 @@ def find_contract(cluster: kube.Cluster) -> ClusterContract | None:
     return ClusterContract.from_json(text, where=WHERE)
 
 
-def read_runtime(cluster: kube.Cluster, name: str) -> kube.Object:
-    """The ClusterTrainingRuntime called ``name``.
-
-    Raises:
-        PrerequisiteError: the contract promises it and the cluster does not have it, or it may
-            not be read.
-    """
-    try:
-        found = cluster.find(kube.training_runtime(name))
-    except kube.ApiError as error:
-        if error.status != 403:
-            raise
-        raise PrerequisiteError(
-            f"ClusterTrainingRuntime {name!r} may not be read: {error.message}",
-            remedy="ask the platform team for `get` on clustertrainingruntimes",
-        ) from None
-    if found is None:
-        raise PrerequisiteError(
-            f"ClusterTrainingRuntime {name!r} is in the contract but not in the cluster",
-            remedy="run `pulumi up` on the cluster's stack again",
-        )
-    return found
-
-
 def process_prefix(cluster: kube.Cluster, runtime: str) -> str | None:
     """What a process' log lines start with; None for a runtime that is none of the stack's."""
     contract = find_contract(cluster)

@@ -148,12 +148,11 @@ def _describe(plan: Plan) -> str:
 def _plan(
     cluster: Cluster, job: JobFile, files: tuple[Payload, ...]
 ) -> tuple[Plan, ClusterContract]:
-    from railhead.kube.published import read_contract, read_runtime
-    from railhead.launch.plan import check_job, make_plan
+    from railhead.kube.published import read_contract
+    from railhead.launch.plan import make_plan
 
     contract = read_contract(cluster)
-    runtime = read_runtime(cluster, check_job(job, contract).runtime.name)
-    return make_plan(job, files, contract, runtime), contract
+    return make_plan(job, files, contract), contract
 
 
 def launch(

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from railhead.base.errors import InputError, PrerequisiteError, did_you_mean
-from railhead.catalog.versions import COMBINATIONS
 from railhead.contract import ClusterContract, NodePool, Queue, Runtime, Share
 from railhead.launch.job import JobFile, Payload
 
-# What of a runtime's resources is no device; the rest goes with a job's GPUs.
-_PLAIN = frozenset({"cpu", "memory", "ephemeral-storage"})
 _T = TypeVar("_T")
 PlacementField = Literal["podTemplateOverrides", "runtimePatches"]
 
@@ -37,6 +33,7 @@ class Plan:
     queue: str
     cluster_queue: str
     runtime: str
+    replicated_job: str
     container: str
     nodes: int
     processes_per_node: int
@@ -71,28 +68,7 @@ class Choice:
     runtime: Runtime
     queue: Queue
     share: Share
-
-
-def placement_field(versions: dict[str, str]) -> PlacementField:
-    """The TrainJob field that patches pods, from the contract's versions.
-
-    Trainer 2.1 and older have ``podTemplateOverrides``, 2.2 and newer ``runtimePatches``.
-
-    Raises:
-        PrerequisiteError: the contract does not say which Trainer the cluster runs.
-    """
-    combination = COMBINATIONS.get(versions.get("combination", ""))
-    if combination is not None:
-        return combination.placement_field
-    version = versions.get("trainer") or versions.get("kubeflow-trainer") or ""
-    match = re.match(r"v?(\d+)\.(\d+)", version)
-    if not match:
-        raise PrerequisiteError(
-            f"the cluster's contract does not say which Trainer it runs: versions are {versions!r}",
-            remedy="run `pulumi up` on the cluster's stack again; it rewrites the contract",
-        )
-    newer = (int(match[1]), int(match[2])) >= (2, 2)
-    return "runtimePatches" if newer else "podTemplateOverrides"
+    placement_field: PlacementField
 
 
 def choose_runtime(job: JobFile, contract: ClusterContract) -> Runtime:
@@ -142,24 +118,6 @@ def choose_queue(job: JobFile, contract: ClusterContract, runtime: Runtime | Non
     )
 
 
-def _container(template: dict[str, Any], runtime: Runtime) -> dict[str, Any]:
-    """The trainer container in a ClusterTrainingRuntime object."""
-    try:
-        for replicated in template["spec"]["template"]["spec"]["replicatedJobs"]:
-            pod = replicated["template"]["spec"]["template"]["spec"]
-            for container in pod["containers"]:
-                if container["name"] == runtime.container:
-                    found: dict[str, Any] = container
-                    return found
-    except (KeyError, TypeError):
-        pass
-    raise PrerequisiteError(
-        f"runtime {runtime.name!r} in the cluster has no container {runtime.container!r}, "
-        "which its contract promises",
-        remedy="run `pulumi up` on the cluster's stack again",
-    )
-
-
 def choose_share(job: JobFile, runtime: Runtime) -> Share:
     """What a pod requests with the job's GPUs, or with the runtime's own number of them.
 
@@ -178,19 +136,25 @@ def choose_share(job: JobFile, runtime: Runtime) -> Share:
     )
 
 
-def complete_resources(base: dict[str, Any], share: Share) -> dict[str, dict[str, str]]:
-    """The runtime's own resources with this job's devices in place of the runtime's.
-
-    Args:
-        base: the runtime container's ``resources``.
-        share: the devices.
-    """
+def complete_resources(runtime: Runtime, share: Share) -> dict[str, dict[str, str]]:
+    """The runtime's own resources with these devices in place of its own."""
     result: dict[str, dict[str, str]] = {}
     for side in ("requests", "limits"):
-        values = {str(k): str(v) for k, v in (base.get(side) or {}).items() if k in _PLAIN}
+        own = (runtime.trainer.get("resources") or {}).get(side) or {}
+        plain = {name: value for name, value in own.items() if name not in runtime.devices}
         # Extended resources must be equal on both sides (core validation).
-        result[side] = dict(sorted((values | share.requests).items()))
+        result[side] = dict(sorted((plain | share.requests).items()))
     return result
+
+
+def _check_nodes(job: JobFile, runtime: Runtime) -> None:
+    if runtime.only_nodes not in (None, job.nodes):
+        raise InputError(
+            f"nodes: {job.nodes} is not allowed with runtime {runtime.name!r}; allowed: "
+            f"{runtime.only_nodes}",
+            remedy=f"ask for {runtime.only_nodes}: this cluster's queue charges the runtime's own "
+            "number of nodes, whatever a job asks for; or name a runtime of another size",
+        )
 
 
 def _check_environment(job: JobFile, runtime: Runtime) -> None:
@@ -223,20 +187,22 @@ def check_job(job: JobFile, contract: ClusterContract) -> Choice:
             problems.append(error)
             return None
 
-    runtime = tried(lambda: choose_runtime(job, contract))
-    if runtime is not None and runtime.pool is None:
+    patch = contract.placement_field
+    if patch is None:
         raise PrerequisiteError(
-            f"the contract of cluster {contract.cluster!r} does not say what pods of runtime "
-            f"{runtime.name!r} request and mount: an older Railhead wrote it",
+            f"the contract of cluster {contract.cluster!r} does not say what the pods of jobs "
+            "request and mount: an older Railhead wrote it",
             remedy="run `pulumi up` on the cluster's stack again; it rewrites the contract",
         )
+    runtime = tried(lambda: choose_runtime(job, contract))
     queue = tried(lambda: choose_queue(job, contract, runtime))
     share = None
     if runtime is not None:
         share = tried(partial(choose_share, job, runtime))
+        tried(partial(_check_nodes, job, runtime))
         tried(partial(_check_environment, job, runtime))
     if runtime and queue and share and not problems:
-        return Choice(runtime=runtime, queue=queue, share=share)
+        return Choice(runtime=runtime, queue=queue, share=share, placement_field=patch)
     if len(problems) == 1:
         raise problems[0]
     raise InputError(
@@ -259,35 +225,22 @@ def _environment(
     return added | job.env
 
 
-def make_plan(
-    job: JobFile,
-    files: tuple[Payload, ...],
-    contract: ClusterContract,
-    runtime_object: dict[str, Any],
-) -> Plan:
+def make_plan(job: JobFile, files: tuple[Payload, ...], contract: ClusterContract) -> Plan:
     """Decide everything about a job.
 
     Args:
         job: the job file.
         files: its local files.
         contract: the cluster's contract.
-        runtime_object: the ClusterTrainingRuntime, as the cluster has it.
 
     Raises:
         InputError: the job asks for what this cluster does not have.
-        PrerequisiteError: contract and cluster do not agree.
+        PrerequisiteError: the contract is too old to tell what the job's pods need.
     """
     choice = check_job(job, contract)
     runtime, queue, share = choice.runtime, choice.queue, choice.share
-    container = _container(runtime_object, runtime)
-    gpus = share.gpus
-    processes = job.processes_per_node if job.processes_per_node is not None else gpus
-    if len(job.command) == 1 and container.get("args"):
-        raise InputError(
-            f"command: {job.command[0]!r} alone would be given the runtime's own arguments "
-            f"{container['args']!r}",
-            remedy="write at least one argument, such as --",
-        )
+    gpus, resized = share.gpus, share.gpus != runtime.gpus_per_node
+    processes = job.processes_per_node or (gpus if resized else runtime.processes_per_node)
     mount, pool = runtime.checkpoint, contract.pool(runtime)
     notes = []
     if job.nodes > 1 and gpus < pool.gpus_per_node:
@@ -301,6 +254,7 @@ def make_plan(
         queue=queue.name,
         cluster_queue=queue.cluster_queue,
         runtime=runtime.name,
+        replicated_job=runtime.replicated_job,
         container=runtime.container,
         nodes=job.nodes,
         processes_per_node=processes,
@@ -316,9 +270,9 @@ def make_plan(
             directory=f"{mount.path.rstrip('/')}/{job.name}" if mount else None,
         ),
         files=files,
-        resources=complete_resources(container.get("resources") or {}, share),
-        resized=gpus != runtime.gpus_per_node,
-        placement_field=placement_field(contract.versions),
+        resources=complete_resources(runtime, share),
+        resized=resized,
+        placement_field=choice.placement_field,
         checkpoint_claim=mount.claim if mount else None,
         notes=tuple(notes),
     )

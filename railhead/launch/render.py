@@ -6,7 +6,7 @@ import base64
 import re
 from typing import Any
 
-from railhead.base.names import QUEUE_LABEL, TRAINER_JOB
+from railhead.base.names import QUEUE_LABEL, TRAINER_API
 from railhead.launch.job import WORKSPACE
 from railhead.launch.plan import Plan
 
@@ -92,8 +92,9 @@ def _placement(plan: Plan) -> Object:
         ],
     }
     if plan.placement_field == "podTemplateOverrides":
-        return {"podTemplateOverrides": [{"targetJobs": [{"name": TRAINER_JOB}], "spec": pod}]}
-    job = {"name": TRAINER_JOB, "template": {"spec": {"template": {"spec": pod}}}}
+        target = {"targetJobs": [{"name": plan.replicated_job}], "spec": pod}
+        return {"podTemplateOverrides": [target]}
+    job = {"name": plan.replicated_job, "template": {"spec": {"template": {"spec": pod}}}}
     return {
         "runtimePatches": [
             {
@@ -122,7 +123,7 @@ def train_job(plan: Plan) -> Object:
     if plan.image is not None:
         trainer["image"] = plan.image
     return {
-        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "apiVersion": TRAINER_API,
         "kind": "TrainJob",
         "metadata": {
             "name": plan.name,
@@ -131,7 +132,7 @@ def train_job(plan: Plan) -> Object:
         },
         "spec": {
             "runtimeRef": {
-                "apiGroup": "trainer.kubeflow.org",
+                "apiGroup": TRAINER_API.partition("/")[0],
                 "kind": "ClusterTrainingRuntime",
                 "name": plan.runtime,
             },

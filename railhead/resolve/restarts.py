@@ -3,7 +3,7 @@
 The Job controller ends the whole Job at the first failed pod (``backoffLimit`` 0) and says why;
 JobSet makes the gang anew, and Kueue keeps its admission meanwhile: the Workload stays admitted
 with its quota and its nodes (Kueue v0.16.2, pkg/controller/jobs/jobset). A process or a pod alone
-is never restarted: torchrun's static rendezvous cannot see a peer come back.
+is never restarted: a static rendezvous cannot see a peer come back.
 """
 
 from __future__ import annotations

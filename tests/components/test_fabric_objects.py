@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,6 @@ from components.fabric import network_operator, rails, sriov
 from components.fabric.fleet import BASE_SECONDS, SECONDS_PER_NODE, patience
 from components.fabric.objects import objects_of
 from components.fabric.railed import RailedObjects
-from components.namespaces import claims
-from components.namespaces.nccl_profile import profile
-from components.queueing.queues import cluster_queue_spec
-from components.runtimes import device_requests, pod_template
 from railhead.base.errors import InputError
 from railhead.catalog.machines import MACHINES
 from railhead.catalog.versions import COMBINATIONS
@@ -29,6 +26,8 @@ from railhead.fabric.modes.sriov_roce import SriovRoceFabric
 from railhead.fabric.plugin import NodePlugin
 from railhead.fabric.railed import RailedFabric
 from railhead.fabric.sriov import SriovFabric
+from railhead.resolve.cluster import resolve
+from railhead.resolve.namespaces import nccl_profile
 from railhead.resolve.wiring import wiring
 from tests.components.fabrics import Case, cluster, every, recorded
 
@@ -50,6 +49,11 @@ def raw(identity: str) -> dict[str, Any]:
 
 def stack(identity: str) -> Cluster:
     return parse(raw(identity), where="a case")
+
+
+def claims(identity: str) -> Mapping[str, Any]:
+    """The templates of NICs' claims, which every training namespace has."""
+    return resolve(stack(identity)).namespaces[0].nic_claims
 
 
 def policy(of: Cluster) -> dict[str, Any]:
@@ -202,11 +206,13 @@ class TestDevicePlugins:
     def test_quotas_cover_every_device_and_the_pages(self) -> None:
         of = stack("efa-efa-aws")
         pool = of.pools[0]
-        (group,) = cluster_queue_spec(of, [pool], {pool.name: "f"})["resourceGroups"]
+        resolved = resolve(of)
+        (queue,) = resolved.queues.cluster_queues
+        (group,) = queue.spec["resourceGroups"]
         quota = {r["name"]: r["nominalQuota"] for r in group["flavors"][0]["resources"]}
         assert quota["vpc.amazonaws.com/efa"] == str(32 * pool.nodes)
         assert quota["hugepages-2Mi"] == f"{5120 * pool.nodes}Mi"
-        assert set(device_requests(of, of.runtimes[0])) <= set(quota)
+        assert set(resolved.runtimes[0].devices) <= set(quota)
 
 
 class TestRails:
@@ -369,7 +375,7 @@ class TestRails:
 
 class TestClaims:
     def test_a_class_and_a_selector(self) -> None:
-        (spec,) = claims.templates(stack("dranet-roce-existing-selected")).values()
+        (spec,) = claims("dranet-roce-existing-selected").values()
         (request,) = spec["spec"]["devices"]["requests"]
         assert request["exactly"]["deviceClassName"] == "railhead-rdma"
         assert request["exactly"]["selectors"][0]["cel"]["expression"].startswith("device.")
@@ -379,14 +385,14 @@ class TestClaims:
             ("dranet-gcp-rdma-gcp", "mrdma.google.com"),
             ("efa-efa-aws-dra", "efa.networking.k8s.aws"),
         ):
-            (spec,) = claims.templates(stack(identity)).values()
+            (spec,) = claims(identity).values()
             (request,) = spec["spec"]["devices"]["requests"]
             assert request["exactly"]["deviceClassName"] == name
 
     def test_dra_requests_no_extended_resource(self) -> None:
-        of = stack("efa-efa-aws-dra")
-        assert "vpc.amazonaws.com/efa" not in device_requests(of, of.runtimes[0])
-        claimed = pod_template(of, of.runtimes[0])["spec"]["resourceClaims"]
+        runtime = resolve(stack("efa-efa-aws-dra")).runtimes[0]
+        assert "vpc.amazonaws.com/efa" not in runtime.devices
+        claimed = runtime.pod["spec"]["resourceClaims"]
         assert claimed == [{"name": "rdma", "resourceClaimTemplateName": "railhead-nics-32"}]
 
 
@@ -467,8 +473,7 @@ class TestInstaller:
         assert 'gke-gpu"' not in json.dumps(spec)
 
     def test_the_trainer_starts_after_a_daemon_that_serves(self) -> None:
-        of = stack("tcpxo-tcpxo-gcp")
-        (daemon,) = pod_template(of, of.runtimes[0])["spec"]["initContainers"]
+        (daemon,) = resolve(stack("tcpxo-tcpxo-gcp")).runtimes[0].pod["spec"]["initContainers"]
         log = {"name": "HEALTH_CHECK_LOG_FILE", "value": "/run/health-check"}
         assert log in daemon["env"]
         assert daemon["startupProbe"]["exec"]["command"] == ["cat", "/run/health-check"]
@@ -502,8 +507,7 @@ class TestProvider:
         assert "NCCL_IB_HCA" not in wired.environment
 
     def test_the_nodes_network_takes_the_whole_node(self) -> None:
-        of = stack("provider-native-roce-existing-host-network")
-        pod = pod_template(of, of.runtimes[0])["spec"]
+        pod = resolve(stack("provider-native-roce-existing-host-network")).runtimes[0].pod["spec"]
         assert (pod["hostNetwork"], pod["dnsPolicy"]) == (True, "ClusterFirstWithHostNet")
         assert all(not c["securityContext"].get("privileged") for c in pod["containers"])
         spoilt = raw("provider-native-roce-existing-host-network")
@@ -555,7 +559,7 @@ def test_the_profile_says_why_and_leaves_out_what_differs_between_machines() -> 
     mixed["pools"].append(mixed["pools"][0] | other)
     mixed["queues"][0]["pools"].append("b200")
     of = parse(mixed, where="a case")
-    files = profile(of)
+    files = nccl_profile(of)
     assert "NCCL_TUNER_CONFIG_PATH" not in files["nccl.conf"]
     assert "NCCL_NET=gIB\n" in files["nccl.conf"]
     # The library path is the loader's, which reads no file of NCCL.

@@ -22,12 +22,12 @@ from components.gcp import build
 from components.gcp.gke_cluster import kubeconfig
 from components.gcp.gpu_pool import reservation_value
 from components.gcp.node_networks import subnets
-from components.runtimes import pod_template
 from railhead.catalog.machines import GKE_MACHINES, MACHINES
 from railhead.config import parse
 from railhead.lab.recorders.recording import changed_paths, forced
 from railhead.platform.gcp.facts import node_networks
 from railhead.platform.gcp.model import GcpCluster, Reservation
+from railhead.resolve.cluster import resolve
 from tests import crds
 from tests.components.gcp_requests import KINDS, integral, refused, request
 from tests.components.recording import (
@@ -668,8 +668,7 @@ def test_pods_of_the_training_namespaces_may_use_the_bucket_and_nobody_else() ->
 def test_pods_that_mount_a_bucket_ask_for_the_sidecar(claim: str, there: bool) -> None:
     raw = copy.deepcopy(stack_cluster(ULTRA))
     raw["runtimes"][0]["checkpoint"] = claim
-    cluster = parse(raw, where=ULTRA)
-    metadata = pod_template(cluster, cluster.runtimes[0])["metadata"]
+    metadata = resolve(parse(raw, where=ULTRA)).runtimes[0].pod["metadata"]
     assert (metadata["annotations"].get("gke-gcsfuse/volumes") == "true") is there
 
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from components.runtimes import pod_template
 from railhead import config
 from railhead.fabric.mode import GKE_INTERFACES, NETWORKS_ANNOTATION
 from railhead.resolve.pod_guards import (
@@ -20,6 +19,7 @@ from railhead.resolve.pod_guards import (
     network_pattern,
     pod_policies,
 )
+from railhead.resolve.runtimes import runtimes
 from tests.api_server import Server
 from tests.components import fabrics
 from tests.components.fabrics import Case, every, parameters
@@ -701,8 +701,7 @@ def test_the_stacks_own_pods_pass(server: Server, case: Case) -> None:
     own = f"own-{case.mode}-{case.fabric}-{case.platform}-{case.variant}".rstrip("-").lower()
     fabric = demand(cluster)
     install(server, own, fabric)
-    runtime = cluster.runtimes[0]
-    template = pod_template(cluster, runtime)
+    template = runtimes(cluster)[0].pod
     metadata = {"name": "p", "namespace": f"guards-{own}", "labels": BY["JobSet"]}
     body = {
         "apiVersion": "v1",

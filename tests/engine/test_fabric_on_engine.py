@@ -39,6 +39,8 @@ from components.namespaces.nccl_profile import NcclProfile, NcclProfileArgs
 from components.namespaces.networks import RailNetworks, RailNetworksArgs
 from railhead.catalog.versions import COMBINATIONS
 from railhead.config import parse
+from railhead.resolve.namespaces import namespaces
+from railhead.resolve.runtimes import runtimes
 
 charts.chart_source = lambda controller: charts.ChartSource(chart="./chart", version=None)
 parsed = parse(json.load(open("case.json")), where="case")
@@ -50,10 +52,11 @@ fabric = Fabric(
 namespace = k8s.core.v1.Namespace(
     "namespace", metadata={"name": NS}, opts=opts(depends_on=list(fabric.ready))
 )
-inside = dict(namespace=NS, cluster=parsed, after=[namespace])
-NcclProfile("profile", NcclProfileArgs(**inside), opts=below)
-RailNetworks("networks", RailNetworksArgs(**inside), opts=below)
-Claims("claims", ClaimsArgs(**inside), opts=below)
+inside = dict(namespace=NS, after=[namespace])
+(resolved,) = namespaces(parsed, runtimes(parsed))
+NcclProfile("profile", NcclProfileArgs(files=resolved.nccl_profile, **inside), opts=below)
+RailNetworks("networks", RailNetworksArgs(cluster=parsed, **inside), opts=below)
+Claims("claims", ClaimsArgs(templates=resolved.nic_claims, **inside), opts=below)
 """
 
 

@@ -20,17 +20,15 @@ from pathlib import Path
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from components.queueing.queues import cluster_queue_spec
-from components.runtimes import runtime_spec
-from railhead.catalog.versions import COMBINATIONS
 from railhead.config import load
+from railhead.resolve.cluster import resolve
 
 case = pulumi.Config("violations").require("case")
-cluster = load(Path(pulumi.Config("violations").require("stack")))
-runtime = runtime_spec(cluster, cluster.runtimes[0], COMBINATIONS[cluster.versions])
+resolved = resolve(load(Path(pulumi.Config("violations").require("stack"))))
+runtime = copy.deepcopy(resolved.runtimes[0].spec)
 (job,) = runtime["template"]["spec"]["replicatedJobs"]
 pod = job["template"]["spec"]["template"]["spec"]
-queue = cluster_queue_spec(cluster, cluster.pools, {p.name: p.name for p in cluster.pools})
+queue = copy.deepcopy(resolved.queues.cluster_queues[0].spec)
 bare = {"containers": [{"name": "c", "image": "registry.k8s.io/pause:3.10"}]}
 
 if case == "queue":

@@ -10,6 +10,8 @@ import pytest
 from pulumi_policy import EnforcementLevel
 
 from policies import RULES
+from railhead.config import parse
+from railhead.resolve.cluster import resolve
 from tests.components.recording import fake_lab, lab_cluster, run_program
 from tests.policies.planning import UNKNOWN, judge
 
@@ -369,11 +371,12 @@ class TestQueueCoverage:
         assert "'amd.com/gpu', which TrainJob mine" in judge(QUEUE, cluster_queue(*ALL), job)[0]
 
     def test_the_contract_counts(self) -> None:
+        published = resolve(parse(lab_cluster(), where="lab")).contract.to_json()
         contract = {
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": {"name": "railhead-contract"},
-            "data": {"contract.json": '{"fabric": {"device_resources": {"rdma/ib": 1}}}'},
+            "data": {"contract.json": published.replace("rdma/rdma_shared_device_a", "rdma/ib")},
         }
         assert "'rdma/ib'" in judge(QUEUE, cluster_queue(*ALL), contract)[0]
 

@@ -8,14 +8,12 @@ from railhead.kube import nodes
 from railhead.launch.asked import Asked
 
 ORDER = 20
-# Platforms whose nodes are there all the time: elsewhere they may come for the job.
-STANDING = frozenset({"existing", "lab"})
 
 
 def check(asked: Asked) -> list[Finding]:
     """Only where nodes are there all the time, and where the pool is large enough."""
     plan, contract = asked.plan, asked.contract
-    if contract.platform not in STANDING:
+    if not contract.standing:
         return []
     try:
         live = nodes.live(asked.cluster)

@@ -53,10 +53,10 @@ def test_one_more_row_is_all_that_a_new_machine_needs() -> None:
 
         from pathlib import Path
         import yaml
-        from components.contract import build
         from railhead import cli, config
         from railhead.config.live import described
         from railhead.config.schema import stack_schema
+        from railhead.resolve.cluster import resolve
 
         raw = yaml.safe_load(Path("stacks/Pulumi.onprem-ib-sriov.yaml").read_text())
         raw = raw["config"]["railhead:cluster"]
@@ -64,7 +64,7 @@ def test_one_more_row_is_all_that_a_new_machine_needs() -> None:
         del raw["pools"][0]["schedulable"]
         del raw["fabric"]["rails"][4:]
         cluster = config.parse(raw, where="x")
-        contract = build(cluster, {"h100": "h100"})
+        contract = resolve(cluster).contract
         [pool] = contract.node_pools
         [promise] = described(cluster)
         names = stack_schema()["$defs"]["ExistingPool"]["properties"]["instance_type"]["enum"]

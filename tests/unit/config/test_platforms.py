@@ -26,8 +26,7 @@ OTHERS = {
     "railhead/kube/nodes.py": "who makes a machine",
     "policies": "names of Pulumi's packages, which a plan has",
     "components/controllers/gpu_operator.py": "whether an operator is there already",
-    "railhead/contract/migrations.py": "what an older contract said by its platform alone",
-    "railhead/launch/checks/nodes.py": "is being mended",
+    "railhead/contract/migrations.py": "what an older contract left to its platform's name",
 }
 
 

@@ -18,7 +18,7 @@ from railhead.contract.reference import MissingOutputError, UnreadableContractEr
 
 EXAMPLES = Path(__file__).parent / "examples"
 STACK = "organization/railhead/prod"
-PUBLISHED = json.loads((EXAMPLES / "v2-aws-p5-prod.json").read_text(), parse_int=float)
+PUBLISHED = json.loads((EXAMPLES / "v3-aws-p5-prod.json").read_text(), parse_int=float)
 
 
 class References(pulumi.runtime.Mocks):
@@ -149,7 +149,7 @@ def test_a_missing_detail_names_those_there_are() -> None:
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (PUBLISHED | {"schema_version": 9.0}, "schema_version is 9, this Railhead reads 1 to 2"),
+        (PUBLISHED | {"schema_version": 9.0}, "schema_version is 9, this Railhead reads 1 to 3"),
         ({"schema_version": 2.0}, "Field required"),
         ("text", "schema_version is None"),
     ],

@@ -133,7 +133,8 @@ def no_rdma(found: Objects) -> None:
 
 def no_efa(found: Objects) -> None:
     assert found.contract
-    found.contract["fabric"]["device_resources"] = {"vpc.amazonaws.com/efa": 32}
+    requests = {"nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": "32", "hugepages-2Mi": "5120Mi"}
+    found.contract["runtimes"][0]["shares"] = [{"gpus": 8, "requests": requests}]
 
 
 def host_path(found: Objects) -> None:

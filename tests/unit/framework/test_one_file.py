@@ -92,31 +92,28 @@ def test_one_more_file_is_all_that_a_framework_needs(tmp_path: Path) -> None:
         sys.modules["railhead.framework"] = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(sys.modules["railhead.framework"])
 
-        from components.contract import build
-        from components.guards.guards import policies
-        from components.runtimes import runtime_spec
         from railhead.base.errors import InputError
-        from railhead.catalog.versions import LAB
         from railhead.config import parse
         from railhead.launch.job import parse_job
         from railhead.launch.plan import check_job
+        from railhead.resolve.cluster import resolve
         from tests.components.recording import lab_cluster
 
         raw = lab_cluster()
         raw["runtimes"].append(raw["runtimes"][0] | {"name": "woven", "framework": "loom"})
-        cluster = parse(raw, where="test")
-        spec = runtime_spec(cluster, cluster.runtimes[1], LAB)
+        resolved = resolve(parse(raw, where="test"))
+        spec = resolved.runtimes[1].spec
         (job,) = spec["template"]["spec"]["replicatedJobs"]
         (container,) = job["template"]["spec"]["template"]["spec"]["containers"]
         text = "name: a\\nnodes: 1\\nruntime: woven\\ncommand: [x]\\nenv: {LOOM_RANK: 1, RANK: 2}"
         try:
-            check_job(parse_job(text, where="job"), build(cluster, {"gpu": "gpu"}))
+            check_job(parse_job(text, where="job"), resolved.contract)
         except InputError as error:
             refused = error.problem
         print(json.dumps({
             "policy": spec["mlPolicy"],
             "unwired": {e["name"]: e["value"] for e in container["env"]}["LOOM_NODES"],
-            "guarded": [n for n, (s, _) in policies(cluster).items() if "LOOM_NODES" in str(s)],
+            "guarded": [n for n, g in resolved.guards.items() if "LOOM_NODES" in str(g.policy)],
             "refused": refused,
         }))
     """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,13 +25,15 @@ from railhead.kube.client import Cluster, choose_target
 from railhead.launch import logs, submit
 from tests.unit.launch.fake_api import Api, serve
 
+_DEVICES = {"nvidia.com/gpu": "8", "rdma/rdma_shared_device_a": "1"}
 CONTRACT = ClusterContract(
     cluster="lab",
     platform="lab",
+    standing=True,
+    placement_field="podTemplateOverrides",
     fabric=Fabric(
         kind="roce",
         mode="rdma-shared",
-        device_resources={"rdma/rdma_shared_device_a": 1},
         networks=(Network(name="rail-0", namespace="training", rail=0, interface="net1"),),
         environment={"NCCL_SOCKET_IFNAME": "net1", "NCCL_DEBUG": "WARN"},
         line_rate_gbps=0,
@@ -73,7 +74,28 @@ CONTRACT = ClusterContract(
                 for gpus in range(1, 9)
             ),
             checkpoint=Mount(claim="checkpoints", path="/checkpoints"),
-            environment={"NCCL_SOCKET_IFNAME": "net1", "NCCL_DEBUG": "WARN", "PET_NNODES": "0"},
+            processes_per_node=8,
+            max_nodes=2,
+            topology_level="kubernetes.io/hostname",
+            pod={
+                "metadata": {},
+                "spec": {
+                    "containers": [
+                        {
+                            "name": "node",
+                            "env": [
+                                {"name": "NCCL_SOCKET_IFNAME", "value": "net1"},
+                                {"name": "NCCL_DEBUG", "value": "WARN"},
+                                {"name": "PET_NNODES", "value": "0"},
+                            ],
+                            "resources": {
+                                "requests": {"cpu": "200m", "memory": "512Mi"} | _DEVICES,
+                                "limits": _DEVICES,
+                            },
+                        }
+                    ]
+                },
+            },
             reserved={"NCCL_SOCKET_IFNAME": "the cluster's fabric"} | FRAMEWORKS["torch"].reserved,
             process_prefix=FRAMEWORKS["torch"].process_prefix,
         ),
@@ -87,48 +109,6 @@ CONTRACT = ClusterContract(
     topology_levels=("kubernetes.io/hostname",),
     versions={"combination": "lab", "trainer": "2.1.0"},
 )
-
-RUNTIME: dict[str, Any] = {
-    "apiVersion": "trainer.kubeflow.org/v1alpha1",
-    "kind": "ClusterTrainingRuntime",
-    "metadata": {"name": "torch"},
-    "spec": {
-        "template": {
-            "spec": {
-                "replicatedJobs": [
-                    {
-                        "name": "node",
-                        "template": {
-                            "spec": {
-                                "template": {
-                                    "spec": {
-                                        "containers": [
-                                            {
-                                                "name": "node",
-                                                "resources": {
-                                                    "requests": {
-                                                        "cpu": "200m",
-                                                        "memory": "512Mi",
-                                                        "nvidia.com/gpu": "8",
-                                                        "rdma/rdma_shared_device_a": "1",
-                                                    },
-                                                    "limits": {
-                                                        "nvidia.com/gpu": "8",
-                                                        "rdma/rdma_shared_device_a": "1",
-                                                    },
-                                                },
-                                            }
-                                        ]
-                                    }
-                                }
-                            }
-                        },
-                    }
-                ]
-            }
-        }
-    },
-}
 
 JOB = """\
 name: demo
@@ -153,11 +133,6 @@ def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def contract() -> ClusterContract:
     return CONTRACT
-
-
-@pytest.fixture
-def runtime_object() -> dict[str, Any]:
-    return copy.deepcopy(RUNTIME)
 
 
 @pytest.fixture
@@ -203,7 +178,11 @@ def publish(api: Api, contract: ClusterContract) -> None:
     for pool in contract.node_pools:
         for index in range(pool.nodes):
             api.put("/api/v1/nodes", node(contract, pool, f"{pool.name}-{index}"))
-    api.put("/apis/trainer.kubeflow.org/v1alpha1/clustertrainingruntimes", copy.deepcopy(RUNTIME))
+    for runtime in contract.runtimes:
+        api.put(
+            "/apis/trainer.kubeflow.org/v1alpha1/clustertrainingruntimes",
+            {"metadata": {"name": runtime.name}},
+        )
     kueue = "/apis/kueue.x-k8s.io/v1beta2"
     api.put(
         f"{kueue}/namespaces/training/localqueues",

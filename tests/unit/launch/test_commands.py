@@ -175,8 +175,8 @@ def test_a_job_that_its_queue_could_never_hold(api: Api, run: Any, job_file: Pat
 def test_a_missing_runtime_or_contract(api: Api, run: Any, job_file: Path) -> None:
     del api.objects["/apis/trainer.kubeflow.org/v1alpha1/clustertrainingruntimes/torch"]
     code, _, err = run("launch", job_file)
-    assert code == ExitCode.MISSING_PREREQUISITE
-    assert "ClusterTrainingRuntime 'torch' is in the contract but not in the cluster" in err
+    assert code == ExitCode.REFUSED
+    assert "ClusterTrainingRuntime torch is not there" in err
     del api.objects["/api/v1/namespaces/railhead-system/configmaps/railhead-contract"]
     code, _, err = run("launch", job_file)
     assert code == ExitCode.MISSING_PREREQUISITE

@@ -63,7 +63,7 @@ def test_a_researcher_who_may_not_list_nodes_launches_all_the_same(
 def test_where_nodes_come_for_the_job_none_are_asked_for(
     api: Api, run: Any, job_file: Path
 ) -> None:
-    publish(api, CONTRACT.model_copy(update={"platform": "aws"}))
+    publish(api, CONTRACT.model_copy(update={"standing": False}))
     for path in [path for path in api.objects if path.startswith("/api/v1/nodes/")]:
         api.remove(path)
     code, _, err = run("launch", job_file)

@@ -17,15 +17,16 @@ from railhead.launch import render
 from railhead.launch.job import Payload, parse_job
 from railhead.launch.plan import Plan, make_plan
 from tests import crds
-from tests.unit.launch.conftest import CONTRACT, JOB, RUNTIME
+from tests.unit.launch.conftest import CONTRACT, JOB
 
 GOLDEN = Path(__file__).parent / "golden"
 FILES = (Payload(name="train.py", data=b"say('hello')\n"), Payload(name="w.bin", data=b"\xff\x00"))
 
 
 def plan(trainer: str, files: tuple[Payload, ...] = FILES, sets: tuple[str, ...] = ()) -> Plan:
-    contract = CONTRACT.model_copy(update={"versions": {"trainer": trainer}})
-    return make_plan(parse_job(JOB, where="job", sets=sets), files, contract, RUNTIME)
+    field = {"2.1.0": "podTemplateOverrides", "2.3.0": "runtimePatches"}[trainer]
+    contract = CONTRACT.model_copy(update={"placement_field": field})
+    return make_plan(parse_job(JOB, where="job", sets=sets), files, contract)
 
 
 @pytest.mark.parametrize(

@@ -7,16 +7,13 @@ from typing import Any
 
 import pytest
 
-from components.contract import build
-from components.runtimes import pod_template, runtime_spec
 from railhead import config
 from railhead.base.errors import InputError
-from railhead.catalog.versions import COMBINATIONS
-from railhead.contract import ClusterContract
 from railhead.launch import render
 from railhead.launch.job import parse_job
 from railhead.launch.plan import Plan, make_plan
 from railhead.model.cluster import Cluster
+from railhead.resolve.cluster import resolve
 
 EFA = "vpc.amazonaws.com/efa"
 GPU = "nvidia.com/gpu"
@@ -83,16 +80,10 @@ def parsed(**parts: Any) -> Cluster:
     return config.parse(copy.deepcopy(STACK) | parts, where="test")
 
 
-def contract(cluster: Cluster) -> ClusterContract:
-    return build(cluster, {pool.name: pool.name for pool in cluster.pools})
-
-
 def planned(cluster: Cluster, runtime: str, **sets: Any) -> Plan:
     text = f"name: a\nnodes: 1\nruntime: {runtime}\ncommand: [x, y]\n"
     job = parse_job(text, where="job", sets=[f"{k}={v}" for k, v in sets.items()])
-    (chosen,) = (r for r in cluster.runtimes if r.name == runtime)
-    spec = runtime_spec(cluster, chosen, COMBINATIONS[cluster.versions])
-    return make_plan(job, (), contract(cluster), {"spec": spec})
+    return make_plan(job, (), resolve(cluster).contract)
 
 
 @pytest.mark.parametrize(
@@ -131,10 +122,8 @@ def test_a_runtime_without_a_claim_has_no_directory_for_checkpoints() -> None:
 
 
 def test_pods_go_to_their_runtimes_pool_alone() -> None:
-    cluster = parsed()
-    for runtime in cluster.runtimes:
-        spec = pod_template(cluster, runtime)["spec"]
-        assert spec["nodeSelector"] == {"railhead.dev/pool": runtime.pool}
+    for runtime in resolve(parsed()).runtimes:
+        assert runtime.pod["spec"]["nodeSelector"] == {"railhead.dev/pool": runtime.config.pool}
 
 
 def test_the_claims_of_one_name_are_mounted_in_one_place() -> None:

@@ -1,0 +1,48 @@
+"""From a parsed stack to all that everything else reads: :func:`resolve`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from railhead.contract import ClusterContract
+from railhead.model.cluster import Cluster
+from railhead.resolve.contract import build
+from railhead.resolve.guards import Guard, guards
+from railhead.resolve.namespaces import Namespace, namespaces
+from railhead.resolve.queues import Queues, queues
+from railhead.resolve.runtimes import Runtime, runtimes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resolved:
+    """A stack, resolved. Pure data: components make resources of it and decide nothing.
+
+    Args:
+        cluster: the stack as it was parsed.
+        runtimes: what jobs run in, each with its pool, its wiring and its pods.
+        queues: what jobs wait in.
+        guards: name -> what the API server refuses.
+        namespaces: what jobs have around them.
+        contract: what users are told of all of it.
+    """
+
+    cluster: Cluster
+    runtimes: tuple[Runtime, ...]
+    queues: Queues
+    guards: Mapping[str, Guard]
+    namespaces: tuple[Namespace, ...]
+    contract: ClusterContract
+
+
+def resolve(cluster: Cluster) -> Resolved:
+    """What follows from a stack's file; the one place that puts it together."""
+    of, waiting = runtimes(cluster), queues(cluster)
+    return Resolved(
+        cluster=cluster,
+        runtimes=of,
+        queues=waiting,
+        guards=guards(cluster, of),
+        namespaces=namespaces(cluster, of),
+        contract=build(cluster, of, waiting),
+    )

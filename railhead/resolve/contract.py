@@ -1,0 +1,153 @@
+"""What the cluster tells its users: everything that launching and checking need to know of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from railhead import contract
+from railhead.catalog.machines import MACHINES
+from railhead.catalog.versions import COMBINATIONS
+from railhead.fabric.kinds import FABRICS
+from railhead.model.cluster import Cluster, Pool
+from railhead.platform.registry import platform_of
+from railhead.resolve.namespaces import common_environment
+from railhead.resolve.queues import Queues
+from railhead.resolve.runtimes import Runtime
+from railhead.resolve.wiring import quantities, wiring
+
+# A job may ask NCCL to talk more; what it talks over is the cluster's to say.
+_FREE = frozenset({"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"})
+
+
+def build(
+    cluster: Cluster, runtimes: Sequence[Runtime], queues: Queues
+) -> contract.ClusterContract:
+    """The contract of a cluster."""
+    combination = COMBINATIONS[cluster.versions]
+    return contract.ClusterContract(
+        cluster=cluster.name,
+        platform=cluster.platform.kind,
+        standing=platform_of(cluster).standing,
+        fabric=_fabric(cluster),
+        node_pools=tuple(_node_pool(cluster, pool) for pool in cluster.pools),
+        queues=tuple(
+            contract.Queue(
+                name=queue.name,
+                namespace=queue.namespace,
+                cluster_queue=queue.cluster_queue,
+                flavors=tuple(queues.flavors[pool].name for pool in queue.pools),
+                pools=queue.pools,
+            )
+            for queue in cluster.queues
+        ),
+        runtimes=tuple(_runtime(cluster, runtime) for runtime in runtimes),
+        checkpoints=tuple(
+            contract.Checkpoint(
+                claim=checkpoint.name,
+                namespace=checkpoint.namespace,
+                mount_path=checkpoint.mount_path,
+                size=checkpoint.size,
+                storage_class=checkpoint.storage_class,
+            )
+            for checkpoint in cluster.checkpoints
+        ),
+        namespaces=cluster.namespaces,
+        topology_levels=cluster.topology,
+        placement_field=combination.placement_field,
+        versions={
+            "combination": combination.name,
+            "jobset": combination.jobset.version,
+            "kueue": combination.kueue.version,
+            "trainer": combination.trainer.version,
+        },
+        researchers=cluster.researchers,
+    )
+
+
+def _fabric(cluster: Cluster) -> contract.Fabric:
+    row, wired, common = FABRICS[cluster.fabric.kind], wiring(cluster), common_environment(cluster)
+    namespace = cluster.fabric.networks_namespace
+    return contract.Fabric(
+        kind=cluster.fabric.kind,
+        mode=cluster.fabric.mode,
+        # Of every training namespace, or of the one that an operator makes them in.
+        networks=tuple(
+            contract.Network(
+                name=rail.network, namespace=where, rail=rail.rail, interface=rail.interface
+            )
+            for where in (cluster.namespaces if namespace is None else (namespace,))
+            for rail in wired.rails
+        ),
+        environment=common,
+        line_rate_gbps=wired.line_rate_gbps,
+        nics_per_node=wired.nics_per_node,
+        rdma=row.rdma,
+        reasons=_reasons(cluster, common),
+        not_set=dict(row.not_set),
+        capabilities=wired.capabilities,
+        host_network=wired.host_network,
+        userspace=row.userspace,
+        proofs=row.proofs,
+        gpudirect=row.gpudirect,
+    )
+
+
+def _reasons(cluster: Cluster, environment: Mapping[str, str]) -> dict[str, str]:
+    """Why each variable is set: the catalogue's words, or that the stack says so."""
+    machine = cluster.pools[0].instance_type
+    known = {v.name: v.reason for v in FABRICS[cluster.fabric.kind].environment_on(machine)}
+    own = "set by the stack's own `fabric`"
+    return {
+        name: own if name in cluster.fabric.environment else known.get(name, own)
+        for name in environment
+    }
+
+
+def _runtime(cluster: Cluster, runtime: Runtime) -> contract.Runtime:
+    config, framework = runtime.config, runtime.framework
+    charged = COMBINATIONS[cluster.versions].gang_charge == "template"
+    pinned = (name for name in runtime.wired.environment if name not in _FREE)
+    return contract.Runtime(
+        name=runtime.name,
+        framework=framework.name,
+        image=config.image,
+        container=framework.container,
+        replicated_job=framework.replicated_job,
+        gpus_per_node=runtime.gpus,
+        processes_per_node=runtime.gpus,
+        shares=tuple(
+            contract.Share(gpus=gpus, requests=dict(requests))
+            for gpus, requests in runtime.shares.items()
+        ),
+        max_nodes=runtime.pool.nodes,
+        only_nodes=config.nodes if charged else None,
+        pool=runtime.pool.name,
+        checkpoint=next(
+            (contract.Mount(claim=claim.name, path=claim.mount_path) for claim in runtime.claims),
+            None,
+        ),
+        topology_level=runtime.level,
+        reserved=dict.fromkeys(pinned, "the cluster's fabric") | framework.reserved,
+        process_prefix=framework.process_prefix,
+        pod=dict(runtime.pod),
+    )
+
+
+def _node_pool(cluster: Cluster, pool: Pool) -> contract.NodePool:
+    machine = MACHINES[pool.instance_type]
+    return contract.NodePool(
+        name=pool.name,
+        instance_type=pool.instance_type,
+        nodes=pool.nodes,
+        gpus_per_node=machine.gpus,
+        capacity=quantities(cluster, pool),
+        node_selector=dict(pool.node_selector),
+        tolerations=tuple(contract.Toleration(**t.model_dump()) for t in pool.tolerations),
+        gpu_resource=machine.gpu_resource,
+        accelerator=machine.accelerator,
+        architecture=machine.architecture,
+        nics=len(machine.nics),
+        line_rate_gbps=machine.line_rate_gbps,
+        hcas=cluster.fabric.nccl_hcas(machine) or machine.hcas,
+        nvlink_domain=machine.nvlink_domain,
+    )

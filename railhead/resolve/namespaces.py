@@ -1,0 +1,134 @@
+"""What each training namespace has for its jobs: NICs, NCCL settings, storage, queues."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from railhead.catalog.machines import MACHINES
+from railhead.fabric.kinds import FABRICS
+from railhead.fabric.mode import NicClaim
+from railhead.model.cluster import Cluster
+from railhead.resolve.runtimes import Runtime
+from railhead.resolve.wiring import claim_of, share, wiring
+
+# What NCCL itself reads; the rest belongs to other libraries and to the process.
+_NCCL = "NCCL_"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Namespace:
+    """A training namespace: names of objects -> their specs.
+
+    Args:
+        nic_claims: ResourceClaimTemplates that a runtime, or a whole node, asks for.
+        nccl_profile: files of the fabric's NCCL settings (:func:`nccl_profile`).
+        checkpoints: ReadWriteMany claims that every pod of a gang mounts, on every node.
+        queues: LocalQueues.
+    """
+
+    name: str
+    nic_claims: Mapping[str, Mapping[str, Any]]
+    nccl_profile: Mapping[str, str]
+    checkpoints: Mapping[str, Mapping[str, Any]]
+    queues: Mapping[str, Mapping[str, Any]]
+
+
+def namespaces(cluster: Cluster, runtimes: Sequence[Runtime]) -> tuple[Namespace, ...]:
+    """The stack's training namespaces, in its order."""
+    claims, profile = nic_claims(cluster, runtimes), nccl_profile(cluster)
+    return tuple(
+        Namespace(
+            name=name,
+            nic_claims=claims,
+            nccl_profile=profile,
+            checkpoints={
+                checkpoint.name: {
+                    "accessModes": ["ReadWriteMany"],
+                    "storageClassName": checkpoint.storage_class,
+                    "resources": {"requests": {"storage": checkpoint.size}},
+                }
+                for checkpoint in cluster.checkpoints
+                if checkpoint.namespace == name
+            },
+            queues={
+                queue.name: {"clusterQueue": queue.cluster_queue}
+                for queue in cluster.queues
+                if queue.namespace == name
+            },
+        )
+        for name in cluster.namespaces
+    )
+
+
+def nic_claims(cluster: Cluster, runtimes: Sequence[Runtime]) -> dict[str, dict[str, Any]]:
+    """Name -> spec of every ResourceClaimTemplate that a runtime, or a whole node, asks for."""
+    asked = cluster.fabric.nic_claim()
+    if asked is None:
+        return {}
+    sizes = {share(runtime.machine, runtime.gpus) for runtime in runtimes}
+    sizes |= {share(MACHINES[pool.instance_type], None) for pool in cluster.pools}
+    found = {str(claim_of(cluster, nics)): _template(asked, nics) for nics in sorted(sizes)}
+    return dict(sorted(found.items()))
+
+
+def _template(asked: NicClaim, nics: int) -> dict[str, Any]:
+    request: dict[str, Any] = {
+        "deviceClassName": asked.device_class,
+        "allocationMode": "ExactCount",
+        "count": nics,
+    }
+    if asked.selector is not None:
+        request["selectors"] = [{"cel": {"expression": asked.selector}}]
+    return {"spec": {"devices": {"requests": [{"name": "nics", "exactly": request}]}}}
+
+
+def common_environment(cluster: Cluster) -> dict[str, str]:
+    """The fabric's variables that are the same on every pool's machines."""
+    first, *others = (wiring(cluster, pool).environment for pool in cluster.pools)
+    return {
+        name: value
+        for name, value in first.items()
+        if all(other.get(name) == value for other in others)
+    }
+
+
+def nccl_profile(cluster: Cluster) -> dict[str, str]:
+    """The files: ``nccl.conf`` for NCCL, ``environment`` for any tool, ``reasons.txt`` for people.
+
+    Runtimes set the same variables in the environment, where they win; the file is what NCCL reads
+    in processes that lost their environment, and what a person reads: each variable with its
+    reason. Variables that differ between the pools' machines are in the runtimes' alone.
+    """
+    common = common_environment(cluster)
+    nccl = [f"{name}={value}" for name, value in common.items() if name.startswith(_NCCL)]
+    return {
+        "nccl.conf": "".join(f"{line}\n" for line in sorted(nccl)),
+        "environment": "".join(f"{name}={value}\n" for name, value in sorted(common.items())),
+        "reasons.txt": _reasons(cluster, common),
+    }
+
+
+def _reasons(cluster: Cluster, common: dict[str, str]) -> str:
+    fabric = FABRICS[cluster.fabric.kind]
+    mode = cluster.fabric.row
+    rows = {
+        variable.name: variable
+        for pool in cluster.pools
+        for variable in fabric.environment_on(pool.instance_type)
+    }
+    lines = [f"Fabric {fabric.name}, mode {mode.name}: {mode.summary}.", "", "Set:"]
+    for name, value in sorted(common.items()):
+        row = rows.get(name)
+        reason = f"{row.reason} [{row.source}]" if row else "the stack's own, fabric.environment"
+        lines.append(f"{name}={value}: {reason}")
+    lines += ["", "Not set:"]
+    lines += [
+        f"{name}: {why}" for name, why in sorted(fabric.not_set.items()) if name not in common
+    ]
+    lines += ["", "In the image:"] + [f"- {item}" for item in fabric.userspace or ("nothing",)]
+    lines += ["", "NCCL's log proves the transport by:"] + [f"- {p}" for p in fabric.proofs]
+    lines += ["", "and GPUDirect, on each rank and in each direction, by:"] * bool(fabric.gpudirect)
+    lines += [f"- {fabric.gpudirect}"] if fabric.gpudirect else []
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,204 @@
+"""What the ClusterTrainingRuntimes of a stack are: what each pod gets, and what a job may change.
+
+Whoever names one, with `railhead launch`, kubectl or the Kubeflow SDK, gets the same pods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from railhead.base.names import PUBLISHED_LABEL
+from railhead.catalog.images import IMAGES
+from railhead.catalog.machines import MACHINES, Machine
+from railhead.catalog.versions import COMBINATIONS
+from railhead.framework import FRAMEWORKS
+from railhead.framework.base import Framework
+from railhead.model.cluster import CheckpointConfig, Cluster, Pool, RuntimeConfig
+from railhead.platform.registry import platform_of
+from railhead.resolve import restarts
+from railhead.resolve.pods import wire
+from railhead.resolve.wiring import Wiring, shared_memory_gib, wiring
+
+ANCESTOR_LABEL = "trainer.kubeflow.org/trainjob-ancestor-step"
+FRAMEWORK_LABEL = "trainer.kubeflow.org/framework"
+TOPOLOGY_ANNOTATION = "kueue.x-k8s.io/podset-preferred-topology"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Runtime:
+    """A runtime of the stack, and what follows from it.
+
+    Args:
+        config: what the stack's file says.
+        framework: how its processes find each other.
+        pool: where its pods run; ``machine`` is that pool's.
+        gpus: of each pod.
+        wired: the fabric as its pods meet it.
+        claims: what its pods mount for checkpoints: one a namespace, all at one path.
+        shares: GPUs of a pod -> what it requests with so many; every number that a job may ask for.
+        environment: variables of the container that trains.
+        level: the topology level within whose value pods are placed where that is possible.
+        pod: the pod's template.
+        spec: of the ClusterTrainingRuntime.
+    """
+
+    config: RuntimeConfig
+    framework: Framework
+    pool: Pool
+    machine: Machine
+    gpus: int
+    wired: Wiring
+    claims: tuple[CheckpointConfig, ...]
+    shares: Mapping[int, Mapping[str, str]]
+    environment: Mapping[str, str]
+    level: str
+    pod: Mapping[str, Any]
+    spec: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """Of the runtime."""
+        return self.config.name
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Of the ClusterTrainingRuntime."""
+        return {FRAMEWORK_LABEL: self.framework.name, PUBLISHED_LABEL: "true"}
+
+    @property
+    def devices(self) -> Mapping[str, str]:
+        """Extended resources of one pod: its GPUs, the fabric's devices, and huge pages."""
+        return self.shares[self.gpus]
+
+
+def runtimes(cluster: Cluster) -> tuple[Runtime, ...]:
+    """The stack's runtimes, in its order."""
+    return tuple(_runtime(cluster, config) for config in cluster.runtimes)
+
+
+def _runtime(cluster: Cluster, config: RuntimeConfig) -> Runtime:
+    pool = next(pool for pool in cluster.pools if pool.name == config.pool)
+    machine = MACHINES[pool.instance_type]
+    gpus = config.gpus_per_node or machine.gpus
+    framework, wired = FRAMEWORKS[config.framework], wiring(cluster, pool, gpus)
+    claims = tuple(c for c in cluster.checkpoints if c.name == config.checkpoint)
+    shares = _shares(cluster, pool, gpus)
+    environment = _environment(config, framework, wired)
+    # As close together as free capacity allows: within one of these, else within the next wider.
+    level = cluster.topology[-2] if len(cluster.topology) > 1 else cluster.topology[0]
+    annotations = {TOPOLOGY_ANNOTATION: level}
+    for claim in claims:
+        annotations |= platform_of(cluster).mount_annotations(cluster, claim)
+    container = {
+        "name": framework.container,
+        "image": config.image,
+        "imagePullPolicy": "IfNotPresent",
+        "env": [{"name": name, "value": value} for name, value in environment.items()],
+        "resources": {
+            "requests": {"cpu": config.cpu, "memory": config.memory, **shares[gpus]},
+            "limits": dict(shares[gpus]),
+        },
+        "securityContext": {"allowPrivilegeEscalation": False},
+        "volumeMounts": [{"name": "shared-memory", "mountPath": "/dev/shm"}]  # noqa: S108 - not a temporary file
+        + [{"name": "checkpoints", "mountPath": claim.mount_path} for claim in claims[:1]],
+    }
+    memory = config.shared_memory or f"{shared_memory_gib(machine, gpus)}Gi"
+    template = {
+        "metadata": {"annotations": annotations},
+        "spec": {
+            # Of a queue's flavors Kueue takes one whose labels say the same (pkg/scheduler/
+            # flavorassigner, 0.15 to 0.19: of the group's label keys, since 0.19 of the flavor's).
+            "nodeSelector": dict(pool.node_selector),
+            "restartPolicy": "Never",
+            "tolerations": restarts.tolerations(config.restarts),
+            # On purpose: a pod that is deleted before it finds its master takes all of it to go.
+            "terminationGracePeriodSeconds": config.grace_seconds,
+            # Training code has no business with the API server.
+            "automountServiceAccountToken": False,
+            "enableServiceLinks": False,
+            "containers": [container],
+            "volumes": [
+                # The container runtime's default is 64 MiB, which data loaders and NCCL exceed.
+                {
+                    "name": "shared-memory",
+                    "emptyDir": {"medium": "Memory", "sizeLimit": memory},
+                },
+                *(
+                    {"name": "checkpoints", "persistentVolumeClaim": {"claimName": claim.name}}
+                    for claim in claims[:1]
+                ),
+            ],
+        },
+    }
+    pod = wire(template, wired, container=framework.container)
+    return Runtime(
+        config=config,
+        framework=framework,
+        pool=pool,
+        machine=machine,
+        gpus=gpus,
+        wired=wired,
+        claims=claims,
+        shares=shares,
+        environment=environment,
+        level=level,
+        pod=pod,
+        spec=_spec(cluster, config, framework, gpus, pod),
+    )
+
+
+def _shares(cluster: Cluster, pool: Pool, gpus: int) -> Mapping[int, Mapping[str, str]]:
+    """Only numbers of GPUs that the runtime serves.
+
+    A job may change what its container requests and nothing else of the fabric: a number that needs
+    another claim, or other devices of a sidecar, needs another runtime.
+    """
+    machine = MACHINES[pool.instance_type]
+    fewest = machine.gpus if cluster.fabric.whole_nodes else 1
+    wired = {count: wiring(cluster, pool, count) for count in range(fewest, machine.gpus + 1)}
+    own = _in_template(wired[gpus])
+    return MappingProxyType(
+        {
+            count: {machine.gpu_resource: str(count)} | one.requests()
+            for count, one in wired.items()
+            if _in_template(one) == own
+        }
+    )
+
+
+def _in_template(wired: Wiring) -> dict[str, Any]:
+    bare = {"spec": {"containers": [{"name": "trainer"}]}}
+    return wire(bare, wired, container="trainer")
+
+
+def _environment(config: RuntimeConfig, framework: Framework, wired: Wiring) -> Mapping[str, str]:
+    """The stack's own variables win over the image's, those over the fabric's."""
+    image = IMAGES.get(config.image)
+    of_image = {v.name: v.value for v in image.environment} if image else {}
+    own = dict(framework.unwired) | of_image | dict(config.environment)
+    return MappingProxyType(dict(wired.environment) | own)
+
+
+def _spec(
+    cluster: Cluster, config: RuntimeConfig, framework: Framework, gpus: int, pod: Mapping[str, Any]
+) -> dict[str, Any]:
+    combination = COMBINATIONS[cluster.versions]
+    policy = restarts.job_policy(config.restarts, framework.container)
+    job: dict[str, Any] = {**policy, "template": dict(pod)}
+    if combination.gang_charge == "template":
+        # Such a Kueue reads the gang's size here and nowhere else; a guard holds jobs to it.
+        job["parallelism"] = job["completions"] = config.nodes
+    template = {"metadata": {"labels": {ANCESTOR_LABEL: "trainer"}}, "spec": job}
+    replicated = {"name": framework.replicated_job, "template": template}
+    return {
+        "mlPolicy": {"numNodes": config.nodes} | framework.ml_policy(combination, processes=gpus),
+        "template": {
+            "spec": {
+                "failurePolicy": restarts.failure_policy(config.restarts),
+                "replicatedJobs": [replicated],
+            }
+        },
+    }
