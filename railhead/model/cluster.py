@@ -22,6 +22,7 @@ from railhead.base.fields import (
     Quantity,
     Variable,
     catalogue,
+    matching,
     problem,
 )
 from railhead.catalog.machines import MACHINES
@@ -152,6 +153,18 @@ class RuntimeConfig(Model):
     environment: dict[Variable, str] = Field(default_factory=dict)
 
 
+RegistryHost = Annotated[
+    str, matching(r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?(:[0-9]+)?$", "a registry, such as 'docker.io'")
+]
+ImagePrefix = Annotated[
+    str,
+    matching(
+        r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?(:[0-9]+)?(/[a-z0-9._-]+)*$",
+        "a registry and a path, such as 'registry.example.com/docker'",
+    ),
+]
+
+
 class ControllerResources(Model):
     """What each controller requests, and its memory limit; None leaves the chart's own."""
 
@@ -172,7 +185,9 @@ class Cluster(Model):
     admitted gang may take until all of its pods run; then it is put back whole.
 
     ``gate`` is what nodes prove before jobs are placed on them, ``network_policy`` whom the pods of
-    jobs reach besides each other.
+    jobs reach besides each other. ``registry_mirrors`` is registry -> what takes its place in the
+    node gate's image, unless ``gate`` names one: a registry that limits anonymous pulls by address
+    holds up a thousand nodes behind one.
     """
 
     name: Name
@@ -191,3 +206,11 @@ class Cluster(Model):
     ready_timeout_seconds: Annotated[int, Field(strict=True, ge=30, le=86400)] = 600
     gate: GateConfig = GateConfig()
     network_policy: NetworkPolicyConfig = NetworkPolicyConfig()
+    registry_mirrors: dict[RegistryHost, ImagePrefix] = Field(default_factory=dict)
+
+    def mirrored(self, reference: str) -> str:
+        """Where an image that the stack itself names is pulled from."""
+        host, _, rest = reference.partition("/")
+        return (
+            f"{self.registry_mirrors[host]}/{rest}" if host in self.registry_mirrors else reference
+        )

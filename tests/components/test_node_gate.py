@@ -153,6 +153,22 @@ class TestPod:
         (wanted,) = awaited(onprem(roce())).values()
         assert wanted == "jsonpath={.status.observedGeneration}"
 
+    def test_its_image_comes_from_the_mirror(self) -> None:
+        """A thousand nodes behind one address are more than docker.io gives to the unnamed."""
+        mirrors = {"docker.io": "registry.example.com:5000/docker"}
+        for given, wanted in (
+            ({}, "docker.io/library/python:"),
+            ({"registry_mirrors": mirrors}, "registry.example.com:5000/docker/library/python:"),
+            ({"registry_mirrors": mirrors, "gate": {"image": "own.example.com/p:1"}}, "own."),
+        ):
+            cluster = onprem(roce(), **({"gate": {}} | given))
+            for spec in (
+                daemon_set(cluster, cluster.pools[0], "x"),
+                keeper_deployment(cluster, "x"),
+            ):
+                (container,) = spec["template"]["spec"]["containers"]
+                assert container["image"].startswith(wanted)
+
     def test_it_goes_last_and_what_it_left_behind_expires(self) -> None:
         cluster = onprem(roce())
         gate = daemon_set(cluster, cluster.pools[0], "x")
