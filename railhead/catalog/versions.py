@@ -807,7 +807,7 @@ PRODUCTION = Combination(
 )
 
 # A pair that is still in the field: it charges a gang by the runtime's template, so its stack
-# gets the guard that refuses every other node count (components/guards.py).
+# gets the guard that refuses every other node count (railhead/resolve/guards.py).
 TEMPLATE_CHARGE = Combination(
     name="kueue-0.15",
     kubernetes=("1.33", "1.34"),

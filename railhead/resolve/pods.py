@@ -10,7 +10,7 @@ from railhead.catalog.parts import HostPath
 from railhead.resolve.daemons import daemon
 from railhead.resolve.wiring import CLAIM, Wiring
 
-# The profile of the fabric, in every training namespace (components/nccl_profile.py).
+# The profile of the fabric, in every training namespace (railhead.resolve.namespaces).
 PROFILE = "railhead-nccl"
 PROFILE_VOLUME = "nccl-profile"
 PROFILE_DIRECTORY = "/etc/railhead/nccl"
