@@ -57,7 +57,8 @@ def target(
 def before_up(cluster: Cluster) -> str:
     """Hold a stack's pools against the live nodes before anything is registered.
 
-    Returns why that could not be done, such as that the cluster does not answer; empty when it was.
+    Returns what to tell: why that could not be done, such as that the cluster does not answer, or
+    which nodes are down while others of their pool are up. Empty where all is well.
 
     Raises:
         RefusedError: nodes are missing or lack what the stack says of them.
@@ -70,5 +71,8 @@ def before_up(cluster: Cluster) -> str:
     except RailheadError as error:
         return f"the nodes were not checked: {error.problem}"
     checked = nodes.verify(described(cluster), live)
-    nodes.require(cluster.name, checked, also=unserved(cluster, minor))
-    return ""
+    nodes.require(cluster.name, checked, also=unserved(cluster, minor), down_bars=False)
+    down = sorted(name for pool in checked for name in pool.down)
+    return (
+        f"nodes that are not ready or cordoned, and get no jobs: {', '.join(down)}" if down else ""
+    )

@@ -63,16 +63,28 @@ class PoolFindings:
     Args:
         pool: of the pool as a whole, such as that it has too few nodes.
         nodes: node name -> whether it has all that was promised; the evidence is what it lacks.
+        down: names of the nodes that are not ready, or cordoned.
     """
 
     promise: Promise
     pool: Finding
     nodes: Mapping[str, Finding]
+    down: frozenset[str] = frozenset()
 
     @property
     def good(self) -> tuple[str, ...]:
         """Names of the nodes that have all that was promised."""
         return tuple(name for name, finding in self.nodes.items() if finding.passed)
+
+    def bars(self) -> list[str]:
+        """The lines that must stop a change of the cluster.
+
+        A node that is down stops nothing while others of its pool are up: one of a thousand always
+        is, and its gate keeps jobs off it.
+        """
+        down = self.down if set(self.nodes) - self.down else frozenset()
+        found = (f for name, f in self.nodes.items() if name not in down)
+        return [f"{f.name}: {f.text}" for f in (self.pool, *found) if not f.passed]
 
     def lines(self) -> list[str]:
         """One line for the pool as a whole and for each node that lacks something."""
@@ -120,6 +132,7 @@ def _pool(promise: Promise, nodes: Sequence[Object]) -> PoolFindings:
             text=_too_few(promise, mine, nodes) if short else f"has {len(mine)} nodes",
         ),
         nodes={_name(node): _node(promise, node) for node in mine},
+        down=frozenset(_name(node) for node in mine if any(_down(node))),
     )
 
 
@@ -143,7 +156,7 @@ def _too_few(promise: Promise, mine: Sequence[Object], nodes: Sequence[Object]) 
     return f"{text} ({'; '.join(near[:5])})" if near else text
 
 
-def _lacks(promise: Promise, node: Object) -> Iterable[str]:
+def _down(node: Object) -> Iterable[str]:
     status, spec = node.get("status") or {}, node.get("spec") or {}
     conditions = {c.get("type"): c for c in status.get("conditions") or ()}
     ready = conditions.get("Ready") or {}
@@ -152,6 +165,11 @@ def _lacks(promise: Promise, node: Object) -> Iterable[str]:
         yield "is not ready" + (f": {why}" if why else "")
     if spec.get("unschedulable"):
         yield "is cordoned"
+
+
+def _lacks(promise: Promise, node: Object) -> Iterable[str]:
+    status, spec = node.get("status") or {}, node.get("spec") or {}
+    yield from _down(node)
     for taint in spec.get("taints") or ():
         if _keeps_out(taint, promise.tolerations):
             yield (
@@ -236,14 +254,22 @@ def live_minor(client: kube.Cluster) -> str:
     return f"{version.get('major')}.{minor}"
 
 
-def require(cluster: str, checked: Sequence[PoolFindings], *, also: str = "") -> None:
+def require(
+    cluster: str, checked: Sequence[PoolFindings], *, also: str = "", down_bars: bool = True
+) -> None:
     """Raise unless every pool has all that was promised, and ``also`` names nothing wrong.
+
+    Args:
+        cluster: its name.
+        checked: its pools.
+        also: what is wrong besides, in one line.
+        down_bars: whether a node that is down counts while others of its pool are up.
 
     Raises:
         RefusedError: names each pool that is short of nodes, and each node with what it lacks.
     """
     lines = [also] if also else []
-    lines += [line for pool in checked for line in pool.lines()]
+    lines += [line for pool in checked for line in (pool.lines() if down_bars else pool.bars())]
     if lines:
         raise RefusedError(
             "\n".join([f"cluster {cluster!r} lacks what its stack promises:", *lines]),

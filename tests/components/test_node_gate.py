@@ -161,7 +161,8 @@ class TestPod:
             ({"registry_mirrors": mirrors}, "registry.example.com:5000/docker/library/python:"),
             ({"registry_mirrors": mirrors, "gate": {"image": "own.example.com/p:1"}}, "own."),
         ):
-            cluster = onprem(roce(), **({"gate": {}} | given))
+            changes: dict[str, Any] = {"gate": {}, **given}
+            cluster = onprem(roce(), **changes)
             for spec in (
                 daemon_set(cluster, cluster.pools[0], "x"),
                 keeper_deployment(cluster, "x"),

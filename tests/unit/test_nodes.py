@@ -218,6 +218,23 @@ def test_before_up_a_lack_stops_it_and_names_the_node(api: Api, kubeconfig: Path
     assert "pools" in caught.value.remedy
 
 
+def test_before_up_a_node_that_is_down_stops_nothing_while_others_are_up(
+    api: Api, kubeconfig: Path
+) -> None:
+    cluster = existing(kubeconfig)
+    live = described_nodes(cluster)
+    live[0]["spec"]["unschedulable"] = True
+    live[0]["status"]["allocatable"] = {}
+    for each in live:
+        api.put(nodes.NODES, each)
+    assert before_up(cluster) == "nodes that are not ready or cordoned, and get no jobs: gpu-0"
+    for each in live:
+        each["spec"]["unschedulable"] = True
+        api.put(nodes.NODES, each)
+    with pytest.raises(RefusedError, match="is cordoned"):
+        before_up(cluster)
+
+
 def test_before_up_a_kubernetes_that_the_versions_do_not_serve(api: Api, kubeconfig: Path) -> None:
     cluster = existing(kubeconfig)
     for live in described_nodes(cluster):
