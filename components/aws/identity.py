@@ -70,7 +70,7 @@ class ServiceRole(pulumi.ComponentResource):
             f"{name}-role",
             name=role_name(args.cluster, args.region, args.what),
             assume_role_policy=trust(args.service, "sts:AssumeRole"),
-            opts=inside,
+            opts=_role(self),
         )
         self.attached = [
             iam.RolePolicyAttachment(
@@ -131,7 +131,7 @@ class PodRole(pulumi.ComponentResource):
                     }
                 },
             ),
-            opts=inside,
+            opts=_role(self),
         )
         attached: list[pulumi.Resource] = [
             iam.RolePolicyAttachment(
@@ -154,6 +154,12 @@ class PodRole(pulumi.ComponentResource):
             )
         self.attached = attached
         self.register_outputs({"role": self.role.arn})
+
+
+def _role(parent: pulumi.Resource) -> pulumi.ResourceOptions:
+    # A role from before its name told the region keeps the old one: a new name would replace the
+    # role, and with it the cluster and its nodes.
+    return pulumi.ResourceOptions(parent=parent, ignore_changes=["name"])
 
 
 def _account(args: PodRoleArgs) -> tuple[str, ...]:

@@ -60,6 +60,10 @@ class Project:
             check=False,
         )
         text = done.stdout.decode(errors="replace")
+        if done.returncode and text.startswith("{"):
+            # A plan as JSON is megabytes.
+            told = json.loads(text).get("diagnostics", [])
+            text = "\n".join(item["message"] for item in told if item["severity"] == "error")
         assert (done.returncode == 0) == (status == 0), (
             f"pulumi {' '.join(arguments)} ended with {done.returncode}:\n"
             f"{text}\n{done.stderr.decode(errors='replace')}"

@@ -145,6 +145,12 @@ def fabricated(token: str, name: str, inputs: Mapping[str, Any]) -> dict[str, An
     for key, kind in _required(resource_class(token)).items():
         if outputs.get(key) is None:
             outputs[key] = _value(kind, (service, key), name, 0)
+    return completed(token, outputs)
+
+
+def completed(token: str, outputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Outputs with what the SDK declares as optional and the clouds always fill."""
+    found = dict(outputs)
     for key, more in _ALWAYS.get(token, {}).items():
-        outputs[key] = {**(outputs.get(key) or {}), **more} if isinstance(more, dict) else more
-    return outputs
+        found[key] = {**(found.get(key) or {}), **more} if isinstance(more, dict) else more
+    return found
