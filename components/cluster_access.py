@@ -72,6 +72,9 @@ def provider(name: str, access: ClusterAccess, opts: pulumi.ResourceOptions) -> 
         kubeconfig=access.kubeconfig,
         context=access.context,
         cluster_identifier=access.identity,
+        # What somebody else has written into a field of ours is taken back by `up --refresh`;
+        # otherwise the API server refuses the apply as a conflict (docs/drift.md).
+        enable_patch_force=True,
         # Whatever goes into the cluster has the provider, and so waits for these.
         opts=pulumi.ResourceOptions.merge(
             opts, pulumi.ResourceOptions(depends_on=list(access.after))

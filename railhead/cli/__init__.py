@@ -13,6 +13,7 @@ from railhead import __version__
 from railhead.base.errors import ExitCode, PrerequisiteError, RailheadError
 from railhead.cli.catalog import app as catalog_app
 from railhead.cli.config import app as config_app
+from railhead.cli.drift import drift
 from railhead.cli.nccl import app as nccl_app
 from railhead.cli.plan import plan
 from railhead.diagnose import cli as diagnose_cli
@@ -69,6 +70,7 @@ else:
         context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
     )(_no_lab)
 app.command()(plan)
+app.command()(drift)
 app.add_typer(catalog_app, name="catalog")
 app.add_typer(config_app, name="config")
 app.add_typer(nccl_app, name="nccl")

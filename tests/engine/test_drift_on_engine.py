@@ -1,0 +1,205 @@
+"""Drift on a real API server: made by the real engine, changed by hand, found, put back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from railhead import drift
+from railhead.drift import Drift, Severity
+from railhead.kube import client as kube
+from tests.engine.conftest import Stack
+
+pytestmark = pytest.mark.controlplane
+
+PROGRAM = """
+taking_back = k8s.Provider(
+    "taking-back", kubeconfig=os.environ["TEST_KUBECONFIG"], cluster_identifier="test",
+    enable_patch_force=FORCE,
+)
+def mine(*after):
+    return ResourceOptions(provider=taking_back, depends_on=list(after))
+
+ns = k8s.core.v1.Namespace("ns", metadata={"name": NS}, opts=mine())
+meta = lambda name: {"name": name, "namespace": NS}
+k8s.core.v1.ConfigMap(
+    "settings", metadata=meta("settings"), data={"a": "1", "b": "2"}, opts=mine(ns)
+)
+k8s.core.v1.ResourceQuota(
+    "quota", metadata=meta("quota"), spec={"hard": {"cpu": "2000m", "memory": "1Gi"}}, opts=mine(ns)
+)
+k8s.rbac.v1.Role(
+    "reader", metadata=meta("reader"),
+    rules=[{"api_groups": [""], "resources": ["pods"], "verbs": ["get"]}], opts=mine(ns),
+)
+k8s.rbac.v1.RoleBinding(
+    "bound", metadata=meta("bound"),
+    role_ref={"api_group": "rbac.authorization.k8s.io", "kind": "Role", "name": "reader"},
+    subjects=[{"kind": "Group", "name": NS + "-people", "api_group": "rbac.authorization.k8s.io"}],
+    opts=mine(ns),
+)
+policy = k8s.admissionregistration.v1.ValidatingAdmissionPolicy(
+    "guard", metadata={"name": NS},
+    spec={
+        "failure_policy": "Fail",
+        "match_constraints": {"resource_rules": [{
+            "api_groups": ["batch"], "api_versions": ["v1"], "operations": ["CREATE"],
+            "resources": ["jobs"],
+        }]},
+        "validations": [{"expression": "false", "message": "no"}],
+    },
+    opts=mine(ns),
+)
+k8s.admissionregistration.v1.ValidatingAdmissionPolicyBinding(
+    "guard-binding", metadata={"name": NS},
+    spec={
+        "policy_name": NS, "validation_actions": ["Deny"],
+        "match_resources": {"namespace_selector": {"match_labels": {"none": NS}}},
+    },
+    opts=mine(policy),
+)
+"""
+CORE = "/api/v1/namespaces/NS"
+RBAC = "/apis/rbac.authorization.k8s.io/v1/namespaces/NS"
+BINDING = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings/NS"
+
+
+def found(stack: Stack, **more: Any) -> list[Drift]:
+    state = json.loads(stack.run("stack", "export").ok().text)
+    state["deployment"]["resources"] += more.get("resources", [])
+    kubeconfig = stack.environment["TEST_KUBECONFIG"]
+    target = kube.Target(kubeconfig=Path(kubeconfig), context=None, why="the test")
+    return drift.find(state, kube.Cluster(target))
+
+
+def delete(stack: Stack, path: str) -> None:
+    stack.kube.request("DELETE", path.replace("NS", stack.namespace))
+
+
+def post(stack: Stack, path: str, body: dict[str, Any]) -> None:
+    stack.kube.request("POST", path.replace("NS", stack.namespace), body=body)
+
+
+def edit(stack: Stack) -> None:
+    """By hand: a value, a rule, a guard gone, an object gone."""
+    stack.patch(f"{CORE}/configmaps/settings", {"data": {"a": "other"}})
+    more = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["*"]}
+    role = stack.get(f"{RBAC}/roles/reader")
+    assert role is not None
+    stack.patch(f"{RBAC}/roles/reader", {"rules": [*role["rules"], more]})
+    delete(stack, BINDING)
+    delete(stack, f"{RBAC}/rolebindings/bound")
+
+
+def test_drift_is_found_the_worst_first_and_refresh_puts_it_back(stack: Stack) -> None:
+    stack.program(f"FORCE = True\n{PROGRAM}")
+    stack.up().ok()
+    # Defaults, quantities in another form and what controllers write are none of it.
+    stack.patch(f"{CORE}/resourcequotas/quota", {"spec": {"hard": {"cpu": "2"}}})
+    assert found(stack) == []
+    edit(stack)
+    post(
+        stack,
+        f"{RBAC}/rolebindings",
+        {
+            "metadata": {"name": "by-hand"},
+            "roleRef": {
+                "apiGroup": "rbac.authorization.k8s.io",
+                "kind": "ClusterRole",
+                "name": "admin",
+            },
+            "subjects": [{"kind": "User", "name": "me", "apiGroup": "rbac.authorization.k8s.io"}],
+        },
+    )
+    rows = found(stack)
+    ns = stack.namespace
+    assert [(r.severity, r.subject, r.field) for r in rows] == [
+        (Severity.GUARD, f"ValidatingAdmissionPolicyBinding {ns}", ""),
+        (Severity.GONE, f"RoleBinding {ns}/bound", ""),
+        (Severity.CHANGED, f"ConfigMap {ns}/settings", "data.a"),
+        (Severity.CHANGED, f"Role {ns}/reader", "rules"),
+        (Severity.ADDED, f"RoleBinding {ns}/by-hand", ""),
+    ]
+    assert (rows[2].stack, rows[2].live) == ("1", "other")
+    assert "no update removes it" in rows[4].remedy
+    stack.up().ok()
+    assert len(found(stack)) == 5, "an update without --refresh believes its state"
+    stack.up("--refresh").ok()
+    assert [r.subject for r in found(stack)] == [f"RoleBinding {ns}/by-hand"]
+
+
+def test_without_force_the_server_refuses_to_take_a_field_back(stack: Stack) -> None:
+    """What `enable_patch_force` of the stack's provider is for."""
+    stack.program(f"FORCE = False\n{PROGRAM}")
+    stack.up().ok()
+    edit(stack)
+    failed = stack.up("--refresh")
+    assert failed.status != 0
+    assert "conflict" in failed.text
+    stack.program(f"FORCE = True\n{PROGRAM}")
+    stack.up("--refresh").ok()
+    assert found(stack) == []
+
+
+def test_a_guard_that_only_takes_note_is_the_worst(stack: Stack) -> None:
+    stack.program(f"FORCE = True\n{PROGRAM}")
+    stack.up().ok()
+    stack.patch(BINDING, {"spec": {"validationActions": ["Audit"]}})
+    (row,) = found(stack)
+    assert (row.severity, row.field) == (Severity.GUARD, "spec.validationActions")
+    assert (row.stack, row.live) == ("['Deny']", "['Audit']")
+    stack.up("--refresh").ok()
+    # Deny is back. The list is a set: what somebody put into it besides stays theirs.
+    (row,) = found(stack)
+    assert (row.stack, row.live) == ("", "['Audit']")
+    assert "whoever added it" in row.remedy
+
+
+def test_a_release_s_controller_scaled_to_zero_is_found(stack: Stack) -> None:
+    stack.program(f"FORCE = True\n{PROGRAM}")
+    stack.up().ok()
+    ns = stack.namespace
+    labels = {"app": "controller"}
+    post(
+        stack,
+        "/apis/apps/v1/namespaces/NS/deployments",
+        {
+            "metadata": {
+                "name": "controller",
+                "annotations": {"meta.helm.sh/release-name": "kueue"},
+            },
+            "spec": {
+                "replicas": 1,
+                "selector": {"matchLabels": labels},
+                "template": {
+                    "metadata": {"labels": labels},
+                    "spec": {"containers": [{"name": "c", "image": "x"}]},
+                },
+            },
+        },
+    )
+    release = {
+        "custom": True,
+        "type": "kubernetes:helm.sh/v3:Release",
+        "inputs": {"name": "kueue", "namespace": ns},
+    }
+    (gone,) = found(stack, resources=[release])
+    assert gone.subject == f"Release {ns}/kueue"
+    post(
+        stack,
+        f"{CORE}/secrets",
+        {
+            "metadata": {
+                "name": "sh.helm.release.v1.kueue.v1",
+                "labels": {"owner": "helm", "name": "kueue", "status": "deployed"},
+            }
+        },
+    )
+    assert found(stack, resources=[release]) == []
+    stack.patch("/apis/apps/v1/namespaces/NS/deployments/controller", {"spec": {"replicas": 0}})
+    (row,) = found(stack, resources=[release])
+    assert (row.severity, row.subject) == (Severity.GUARD, f"Deployment {ns}/controller")
+    assert "scale deployment controller" in row.remedy

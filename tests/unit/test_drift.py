@@ -1,0 +1,83 @@
+"""Comparing what a stack says with what is live, field by field."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from railhead.base.errors import ExitCode
+from railhead.cli import run
+from railhead.drift import differences, objects, releases
+from tests.components.recording import STACKS, recorded
+
+
+@pytest.mark.parametrize(
+    ("wanted", "live"),
+    [
+        ({"cpu": "2000m"}, {"cpu": "2"}),
+        ({"replicas": 2.0}, {"replicas": 2, "strategy": {"type": "RollingUpdate"}}),
+        ({"list": [], "flag": False, "none": None}, {}),
+        ({"data": {"4dabf18193072939515e22adb298388d": "x", "ciphertext": "y"}}, {"data": "z"}),
+        ({"__internal": 1, "status": {"a": 1}}, {}),
+    ],
+)
+def test_no_difference(wanted: dict[str, Any], live: dict[str, Any]) -> None:
+    assert not list(differences(wanted, live))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "live", "row"),
+    [
+        ({"a": {"b": "1"}}, {"a": {"b": "2"}}, ("a.b", "1", "2")),
+        ({"a": {"b": "1"}}, {}, ("a.b", "1", "None")),
+        ({"a": [{"b": 1}]}, {"a": [{"b": 2}]}, ("a[0].b", "1", "2")),
+        ({"a": [{"b": 1}]}, {"a": []}, ("a", "1: [{'b': 1}]", "0: []")),
+        ({"a": ["x"]}, {"a": ["x", "y"]}, ("a", "", "['y']")),
+        ({"a": ["x"]}, {"a": ["y"]}, ("a", "['x']", "['y']")),
+        ({"a": False}, {"a": True}, ("a", "False", "True")),
+        ({"a": ""}, {"a": "x"}, ("a", "nothing", "x")),
+    ],
+)
+def test_a_difference(wanted: dict[str, Any], live: dict[str, Any], row: tuple[str, ...]) -> None:
+    assert list(differences(wanted, live)) == [row]
+
+
+def test_only_kubernetes_objects_that_are_there_are_compared() -> None:
+    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}}
+    one = {"custom": True, "type": "kubernetes:core/v1:Namespace", "inputs": body}
+    state = {
+        "deployment": {
+            "resources": [
+                one,
+                one | {"delete": True},
+                one | {"external": True},
+                one | {"custom": False},
+                one | {"type": "aws:ec2/vpc:Vpc"},
+                one
+                | {
+                    "type": "kubernetes:helm.sh/v3:Release",
+                    "inputs": {"name": "kueue", "namespace": "kueue-system"},
+                },
+            ]
+        }
+    }
+    assert objects(state) == [body]
+    assert releases(state) == [("kueue-system", "kueue")]
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_the_stack_s_provider_takes_its_fields_back(stack: str) -> None:
+    """Else `pulumi up --refresh` is refused as a conflict; see tests/engine."""
+    providers = recorded(stack).of_type("pulumi:providers:kubernetes")
+    assert providers
+    assert all(str(p.inputs["enablePatchForce"]).lower() == "true" for p in providers)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"deployment": 1}'])
+def test_a_file_that_is_no_state_is_refused(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "state.json"
+    file.write_text(text)
+    stack = Path(__file__).resolve().parents[2] / "stacks" / "Pulumi.lab.yaml"
+    assert run(["drift", str(stack), "--state", str(file)]) == ExitCode.BAD_INPUT
