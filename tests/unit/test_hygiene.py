@@ -175,6 +175,8 @@ MAY_IMPORT = {
     # Logs and measurements, against what the catalogue says that a machine can do.
     "nccl": "base catalog",
     "diagnose": "base contract kube nccl",
+    # The state of the last update, against what is live.
+    "drift": "base kube",
     # Runs on the nodes: further held by test_the_gate_needs_nothing_but_python.
     "gate": "base",
     "lab": "base catalog fabric model platform kube",
