@@ -1,0 +1,381 @@
+"""What launch submits, what the runtime wires, what guards demand and what the queue covers agree.
+
+Of every stack that is shipped and of generated ones: several pools of unlike machines, part of a
+node's GPUs, several namespaces and claims, queues over several pools. What becomes of a job is put
+together here from the runtime's object and the job's, as Trainer does it; the contract has no part
+in that.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from functools import cache
+from typing import Any
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from railhead import config
+from railhead.base.errors import InputError
+from railhead.base.quantity import parse
+from railhead.catalog.machines import MACHINES
+from railhead.fabric.mode import GKE_INTERFACES, NETWORKS_ANNOTATION
+from railhead.launch import render
+from railhead.launch.job import Payload, parse_job
+from railhead.launch.plan import Plan, make_plan
+from railhead.model.cluster import Cluster
+from railhead.resolve.cluster import Resolved, resolve
+from railhead.resolve.pod_guards import HARMLESS_CAPABILITIES, demand, network_pattern
+from railhead.resolve.runtimes import Runtime
+from railhead.resolve.wiring import quantities, wiring
+from tests.components import fabrics
+from tests.components.recording import STACKS, stack_cluster
+
+Object = dict[str, Any]
+FILE = Payload(name="train.py", data=b"x")
+
+
+# -- what becomes of a job ------------------------------------------------------------------------
+
+
+def plan_of(resolved: Resolved, runtime: str, **fields: Any) -> Plan:
+    """As `railhead launch` makes it."""
+    wanted = {"name": "job", "nodes": 1, "runtime": runtime, "command": ["x", "y"]} | fields
+    job = parse_job(json.dumps(wanted), where="job")
+    return make_plan(job, (FILE,), resolved.contract)
+
+
+def container_of(pod: Mapping[str, Any]) -> Object:
+    """The one that trains; a sidecar is among the ones that start before."""
+    (only,) = pod["spec"]["containers"]
+    assert isinstance(only, dict)
+    return only
+
+
+def pods_of(runtime: Runtime, job: Object) -> Object:
+    """The pod that Trainer makes of a runtime's template and a TrainJob.
+
+    ``resourcesPerNode`` makes the container's resources anew (2.1, pkg/runtime/framework/plugins/
+    jobset) or is merged into limits and requests (2.3, pkg/runtime/core), without claims in both.
+    """
+    (replicated,) = runtime.spec["template"]["spec"]["replicatedJobs"]
+    pod: Object = copy.deepcopy(replicated["template"]["spec"]["template"])
+    container, spec = container_of(pod), job["spec"]
+    trainer = spec["trainer"]
+    if own := trainer.get("resourcesPerNode"):
+        merged = "runtimePatches" in spec
+        container["resources"] = {
+            side: (container["resources"][side] if merged else {}) | own[side]
+            for side in ("requests", "limits")
+        }
+    env = {e["name"]: e["value"] for e in (*container["env"], *trainer["env"])}
+    container["env"] = [{"name": name, "value": value} for name, value in env.items()]
+    if "runtimePatches" in spec:
+        (patch,) = spec["runtimePatches"]
+        (changed,) = patch["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
+        name, more = changed["name"], changed["template"]["spec"]["template"]["spec"]
+    else:
+        (patch,) = spec["podTemplateOverrides"]
+        (target,) = patch["targetJobs"]
+        name, more = target["name"], patch["spec"]
+    assert name == replicated["name"]
+    (patched,) = more["containers"]
+    assert patched["name"] == container["name"]
+    pod["spec"]["volumes"] += more["volumes"]
+    container["volumeMounts"] += patched["volumeMounts"]
+    return pod
+
+
+# -- what must agree ------------------------------------------------------------------------------
+
+
+def check(resolved: Resolved, plan: Plan) -> None:
+    """A plan's TrainJob against the stack's runtime, guards and queue."""
+    cluster = resolved.cluster
+    runtime = next(r for r in resolved.runtimes if r.name == plan.runtime)
+    job = render.train_job(plan)
+    pod = pods_of(runtime, job)
+    assert job["spec"]["trainer"]["numNodes"] == plan.nodes
+    check_devices(cluster, runtime, plan, pod)
+    check_queue(resolved, runtime, plan, job, pod)
+    check_nodes(cluster, runtime, pod)
+    check_checkpoints(cluster, plan, pod)
+    check_environment(runtime, pod)
+    check_guards(cluster, plan, job, pod)
+
+
+def check_devices(cluster: Cluster, runtime: Runtime, plan: Plan, pod: Object) -> None:
+    """As many as the wiring says for this pool and these GPUs, on both sides; a node has them."""
+    resources = container_of(pod)["resources"]
+    wired = wiring(cluster, runtime.pool, plan.gpus_per_node)
+    wanted = {runtime.machine.gpu_resource: str(plan.gpus_per_node)} | wired.requests()
+    assert resources["limits"] == wanted
+    assert {k: v for k, v in resources["requests"].items() if k in wanted} == wanted
+    assert resources == plan.resources | {k: v for k, v in resources.items() if k == "claims"}
+    assert plan.gpus_per_node == runtime.machine.gpus or not cluster.fabric.whole_nodes
+    node = quantities(cluster, runtime.pool)
+    assert not [name for name, amount in wanted.items() if parse(amount) > parse(node[name])]
+    claimed = [c["resourceClaimTemplateName"] for c in pod["spec"].get("resourceClaims", [])]
+    assert claimed == ([wired.claim] if wired.claim else [])
+    used = [claim["name"] for claim in resources.get("claims", [])]
+    assert used == [claim["name"] for claim in pod["spec"].get("resourceClaims", [])]
+
+
+def check_queue(resolved: Resolved, runtime: Runtime, plan: Plan, job: Object, pod: Object) -> None:
+    """The job's queue covers all that the pod requests, with enough on the pool's own flavor."""
+    label = job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"]
+    (namespace,) = (n for n in resolved.namespaces if n.name == job["metadata"]["namespace"])
+    behind = namespace.queues[label]["clusterQueue"]
+    assert behind == plan.cluster_queue
+    (queue,) = (q for q in resolved.queues.cluster_queues if q.name == behind)
+    (group,) = queue.spec["resourceGroups"]
+    requests = container_of(pod)["resources"]["requests"]
+    assert set(requests) <= set(group["coveredResources"])
+    (flavor,) = (f for f in group["flavors"] if f["name"] == plan.flavor)
+    quota = {r["name"]: parse(r["nominalQuota"]) for r in flavor["resources"]}
+    short = {k for k, v in requests.items() if parse(v) * plan.nodes > quota[k]}
+    assert short <= {"cpu", "memory"}, "these are the stack's own words"
+    taken = [name for name in queue.pools if passes(resolved, queue.pools, name, pod)]
+    assert taken == [runtime.pool.name], "Kueue could place it elsewhere"
+    assert resolved.queues.flavors[runtime.pool.name].name == plan.flavor
+
+
+def passes(resolved: Resolved, pools: tuple[str, ...], name: str, pod: Object) -> bool:
+    """Whether Kueue may take a flavor for a pod (pkg/scheduler/flavorassigner, flavorSelector).
+
+    Of the pod's selector it looks at the label keys of all flavors of the group up to 0.18, and at
+    the flavor's own since 0.19: either must be enough.
+    """
+    labels = {p: resolved.queues.flavors[p].spec["nodeLabels"] for p in pools}
+    keys_then, keys_now = {key for own in labels.values() for key in own}, set(labels[name])
+    selector = pod["spec"]["nodeSelector"]
+    return any(
+        all(labels[name].get(k) == v for k, v in selector.items() if k in keys)
+        for keys in (keys_then, keys_now)
+    )
+
+
+def check_nodes(cluster: Cluster, runtime: Runtime, pod: Object) -> None:
+    """No node of another pool, whatever else it carries, is one that the pod may run on."""
+    selector = pod["spec"]["nodeSelector"]
+    for pool in cluster.pools:
+        carries = dict(runtime.pool.node_selector) | dict(pool.node_selector)
+        fits = selector.items() <= carries.items()
+        assert fits is (pool.name == runtime.pool.name)
+
+
+def check_checkpoints(cluster: Cluster, plan: Plan, pod: Object) -> None:
+    """The directory lies on a claim that the job's namespace has; without one there is none."""
+    container = container_of(pod)
+    env = {e["name"]: e["value"] for e in container["env"]}
+    volumes = {
+        v["name"]: v["persistentVolumeClaim"]["claimName"]
+        for v in pod["spec"]["volumes"]
+        if "persistentVolumeClaim" in v
+    }
+    mounted = {
+        m["mountPath"]: volumes[m["name"]]
+        for m in container["volumeMounts"]
+        if m["name"] in volumes
+    }
+    directory = env.get("CHECKPOINT_DIR")
+    assert (directory is None) is (not mounted)
+    if directory is not None:
+        ((path, claim),) = mounted.items()
+        assert directory == f"{path}/{plan.name}"
+        assert plan.checkpoint_claim == claim
+        there = {(c.namespace, c.name): c.mount_path for c in cluster.checkpoints}
+        assert there[plan.namespace, claim] == path
+
+
+def check_environment(runtime: Runtime, pod: Object) -> None:
+    """What the wiring says, but for what the runtime's own section of the stack overrides."""
+    env = {e["name"]: e["value"] for e in container_of(pod)["env"]}
+    for name, value in runtime.wired.environment.items():
+        assert env[name] == runtime.config.environment.get(name, value)
+
+
+def check_guards(cluster: Cluster, plan: Plan, job: Object, pod: Object) -> None:
+    """Everything that the guards ask of a pod of several nodes, and of a TrainJob's resources."""
+    asked = demand(cluster)
+    limits = container_of(pod)["resources"]["limits"]
+    assert any(gpu in limits for gpu in asked.gpus)
+    for device in asked.devices:
+        assert parse(limits.get(device, "0")) > 0
+    annotations = pod["metadata"]["annotations"]
+    if asked.attachment in ("multus", "gke"):
+        key = GKE_INTERFACES if asked.attachment == "gke" else NETWORKS_ANNOTATION
+        for network in asked.networks:
+            assert re.search(network_pattern(network, asked.attachment), annotations[key])
+    if asked.attachment == "claim":
+        (claim,) = pod["spec"]["resourceClaims"]
+        assert claim["resourceClaimTemplateName"] in asked.networks
+    for container in (*pod["spec"]["containers"], *pod["spec"].get("initContainers", [])):
+        capabilities = container.get("securityContext", {}).get("capabilities", {})
+        assert set(capabilities.get("add", [])) <= {*asked.capabilities, *HARMLESS_CAPABILITIES}
+    assert not pod["spec"].get("hostNetwork") or asked.host_network
+    own = job["spec"]["trainer"].get("resourcesPerNode")
+    assert (own is not None) is plan.resized
+    if own is not None:
+        assert {"cpu", "memory"} <= set(own["requests"])
+        assert asked.attachment != "claim", "Trainer would drop the claim"
+
+
+# -- stacks ---------------------------------------------------------------------------------------
+
+
+@cache
+def shipped(stack: str) -> Resolved:
+    return resolve(config.parse(stack_cluster(stack), where=stack))
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_every_job_that_a_shipped_stack_takes(stack: str) -> None:
+    resolved = shipped(stack)
+    for runtime in resolved.runtimes:
+        assert runtime.gpus in runtime.shares
+        for gpus in (None, *runtime.shares):
+            fields = {} if gpus is None else {"gpus_per_node": gpus}
+            for nodes in {1, runtime.pool.nodes}:
+                check(resolved, plan_of(resolved, runtime.name, nodes=nodes, **fields))
+
+
+@cache
+def cases() -> dict[str, Object]:
+    """Stacks on clusters that are there, one for each way into pods: id -> raw cluster."""
+    return {c.id: fabrics.cluster(c) for c in fabrics.every() if c.platform == "existing"}
+
+
+@st.composite
+def stacks(draw: st.DrawFn) -> Object:
+    """A stack of up to three pools, queues over some of them each, and runtimes on any."""
+    raw = copy.deepcopy(draw(st.sampled_from(sorted(cases().items())))[1])
+    template, kind = raw["pools"][0], raw["fabric"]["kind"]
+    like = MACHINES[template["instance_type"]]
+    machines = [
+        m.name
+        for m in MACHINES.values()
+        if "existing" in m.platforms
+        and (kind in m.fabrics or kind == "ethernet")
+        # Rails are as many as NICs, wherever the mode has rails.
+        and ("rails" not in raw["fabric"] or len(m.nics) == len(like.nics))
+    ]
+    chosen = [template["instance_type"], *draw(st.lists(st.sampled_from(machines), max_size=2))]
+    if hcas := raw["fabric"].get("hcas"):
+        chosen = [m for m in chosen if len(MACHINES[m].nics) == len(hcas)] or chosen[:1]
+    names = [f"pool-{index}" for index in range(len(chosen))]
+    shared = draw(st.sampled_from([{}, {"zone": "z"}]))
+    raw["pools"] = [
+        {
+            "name": name,
+            "instance_type": machine,
+            "nodes": draw(st.integers(1, 5)),
+            "node_selector": {"railhead.dev/pool": name} | shared,
+        }
+        for name, machine in zip(names, chosen, strict=True)
+    ]
+    spaces = draw(st.sampled_from([["training"], ["training", "research"]]))
+    raw["namespaces"] = spaces
+    raw["versions"] = draw(st.sampled_from(["production", "lab", "kueue-0.15"]))
+    # Queues over neighbouring pools; each in one namespace or in all.
+    split = draw(st.integers(1, len(names)))
+    raw["queues"] = [
+        {"name": f"queue-{i}", "namespace": space, "cluster_queue": f"queue-{i}", "pools": part}
+        for i, part in enumerate(part for part in (names[:split], names[split:]) if part)
+        for space in draw(st.sampled_from([spaces, spaces[-1:]]))
+    ]
+    claims = draw(st.lists(st.sampled_from(["a", "b", "c"]), unique=True))
+    raw["checkpoints"] = [
+        {
+            "name": claim,
+            "namespace": space,
+            "storage_class": "nfs",
+            "size": "1Ti",
+            "mount_path": f"/mnt/{claim}",
+        }
+        for space in spaces
+        for claim in draw(st.permutations(claims))
+    ]
+    base = {k: v for k, v in raw["runtimes"][0].items() if k not in ("checkpoint", "nodes")}
+    raw["runtimes"] = [
+        base
+        | {"name": f"runtime-{index}", "pool": pool, "cpu": "1", "memory": "1Gi"}
+        | draw(st.sampled_from([{}, {"checkpoint": claims[0]} if claims else {}]))
+        | draw(st.sampled_from([{}, {"gpus_per_node": draw(st.integers(1, 8))}]))
+        for index, pool in enumerate(draw(st.lists(st.sampled_from(names), min_size=1, max_size=3)))
+    ]
+    return raw
+
+
+@settings(max_examples=250)
+@given(raw=stacks(), data=st.data())
+def test_every_job_that_a_generated_stack_takes(raw: Object, data: st.DataObject) -> None:
+    try:
+        cluster = config.parse(raw, where="generated")
+    except InputError:
+        assume(False)
+    resolved = resolve(cluster)
+    runtime = data.draw(st.sampled_from(resolved.runtimes))
+    gpus = data.draw(st.none() | st.integers(0, 9))
+    nodes = data.draw(st.integers(1, runtime.pool.nodes))
+    queue = data.draw(st.none() | st.sampled_from(cluster.queues))
+    fields: Object = {"nodes": nodes} | ({} if gpus is None else {"gpus_per_node": gpus})
+    fields |= {"queue": queue.name} if queue else {}
+    reasons = list(refusals(resolved, runtime, gpus=gpus, nodes=nodes, queue=queue))
+    if reasons:
+        with pytest.raises(InputError) as caught:
+            plan_of(resolved, runtime.name, **fields)
+        assert not [reason for reason in reasons if reason not in caught.value.problem]
+    else:
+        check(resolved, plan_of(resolved, runtime.name, **fields))
+
+
+def refusals(
+    resolved: Resolved, runtime: Runtime, *, gpus: int | None, nodes: int, queue: Any
+) -> Iterator[str]:
+    """Why a job cannot be, each as the start of what is said of it."""
+    if gpus not in (None, *runtime.shares):
+        yield f"gpus_per_node: {gpus} is not allowed"
+    if queue is not None and runtime.pool.name not in queue.pools:
+        yield f"queue: {queue.name!r} does not cover"
+    charged = resolved.cluster.versions == "kueue-0.15"
+    if charged and nodes != runtime.config.nodes:
+        yield f"nodes: {nodes} is not allowed"
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_a_share_is_as_large_a_part_of_the_nics_as_of_the_gpus(stack: str) -> None:
+    for runtime in shipped(stack).runtimes:
+        nics = len(runtime.machine.nics)
+        for gpus, requests in runtime.shares.items():
+            amount = Decimal(requests.get("vpc.amazonaws.com/efa", 0))
+            assert amount in (0, max(1, nics * gpus // runtime.machine.gpus))
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_what_no_job_may_set_is_refused_with_who_sets_it(stack: str) -> None:
+    resolved = shipped(stack)
+    for runtime in resolved.contract.runtimes:
+        assert "NCCL_NET" in runtime.reserved
+        for variable, who in runtime.reserved.items():
+            with pytest.raises(InputError, match=re.escape(f"{variable}: set by {who}")):
+                plan_of(resolved, runtime.name, env={variable: "1"})
+        # What a person debugs with is theirs.
+        assert plan_of(resolved, runtime.name, env={"NCCL_DEBUG": "INFO"}).env["NCCL_DEBUG"]
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_the_contract_has_each_runtimes_own_pod(stack: str) -> None:
+    resolved = shipped(stack)
+    told = {runtime.name: runtime for runtime in resolved.contract.runtimes}
+    assert list(told) == [runtime.name for runtime in resolved.runtimes]
+    for runtime in resolved.runtimes:
+        (replicated,) = runtime.spec["template"]["spec"]["replicatedJobs"]
+        assert told[runtime.name].pod == replicated["template"]["spec"]["template"]
+        assert told[runtime.name].replicated_job == replicated["name"]
+        assert told[runtime.name].container == container_of(runtime.pod)["name"]
