@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Sequence
+
 from railhead.base.errors import ExitCode, InputError, RailheadError, did_you_mean
 from railhead.base.finding import Finding
 from railhead.nccl.reading import Claim, Reading
@@ -105,3 +108,61 @@ def require(finding: Finding) -> None:
         raise UnmetError(finding.text, remedy=finding.remedy)
     if finding.passed is None:
         raise UnprovenError(finding.text, remedy=finding.remedy)
+
+
+# Who wrote a line of NCCL's or of a plugin's: `host:pid:tid [gpu] NCCL INFO ...`.
+_PROCESS = re.compile(r"([\w.-]+:\d+):\d+ \[\d+\] ")
+_CONNECTION = re.compile(r"\[(send|receive)\] via NET/")
+
+
+def proven(
+    lines: Iterable[str], proofs: Sequence[str], gpudirect: str | None = None
+) -> tuple[Finding, ...]:
+    """Hold every process that wrote a log to what proves a cluster's fabric.
+
+    Args:
+        lines: the whole log of a job of several nodes, or of one of its nodes.
+        proofs: regular expressions, each of which some line of every process must match; a
+            cluster's contract has them as ``fabric.proofs``.
+        gpudirect: a regular expression that each process' connections over the network must match,
+            in both directions; the contract's ``fabric.gpudirect``, None where NCCL says nothing.
+
+    Returns:
+        One finding a process, named ``host:pid``; one without a process where none wrote. What no
+        line shows is not proven, and so not passed.
+    """
+    wrote: dict[str, list[str]] = {}
+    for line in lines:
+        if process := _PROCESS.search(line):
+            wrote.setdefault(process[1], []).append(line)
+    if not wrote:
+        return (Finding(name="log", passed=None, text="no line is NCCL's"),)
+    return tuple(_proven(name, own, proofs, gpudirect) for name, own in wrote.items())
+
+
+def _proven(
+    process: str, lines: Sequence[str], proofs: Sequence[str], gpudirect: str | None
+) -> Finding:
+    shown = [next((line for line in lines if re.search(p, line)), None) for p in proofs]
+    unproven = [p for p, line in zip(proofs, shown, strict=True) if line is None]
+    if unproven:
+        text = f"no line matches {' nor '.join(map(repr, unproven))}"
+        remedy = "run with NCCL_DEBUG=INFO and give the whole log of every rank"
+        return Finding(name=process, passed=None, text=text, remedy=remedy)
+    evidence = tuple(line for line in shown if line is not None)
+    if gpudirect is not None:
+        ways: dict[str, list[str]] = {"send": [], "receive": []}
+        for line in lines:
+            if way := _CONNECTION.search(line):
+                ways[way[1]].append(line)
+        without = tuple(o for own in ways.values() for o in own if not re.search(gpudirect, o))
+        if without:
+            text = f"{len(without)} connections go without GPUDirect"
+            remedy = "`railhead diagnose` with the same logs says why"
+            return Finding(
+                name=process, passed=False, text=text, evidence=without[:3], remedy=remedy
+            )
+        if missing := [way for way, own in ways.items() if not own]:
+            text = f"no connection shows the direction {' nor '.join(missing)}"
+            return Finding(name=process, passed=None, text=text, evidence=evidence)
+    return Finding(name=process, passed=True, text="shows all that proves it", evidence=evidence)
