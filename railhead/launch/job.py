@@ -142,7 +142,7 @@ class JobFile(BaseModel):
     command: Annotated[
         tuple[Word, ...], Field(min_length=1, max_length=128), AfterValidator(_program)
     ]
-    gpus_per_node: Annotated[int, Field(ge=0, le=MAX_PROCESSES)] | None = None
+    gpus_per_node: Annotated[int, Field(ge=1, le=MAX_PROCESSES)] | None = None
     processes_per_node: Annotated[int, Field(ge=1, le=MAX_PROCESSES)] | None = None
     env: Annotated[dict[EnvName, Word], Field(max_length=100)] = Field(default_factory=dict)
     files: Annotated[tuple[File, ...], Field(max_length=100), AfterValidator(_distinct)] = ()
@@ -170,7 +170,7 @@ class Mistake:
 EXPECTED = {
     "name": "text",
     "nodes": f"a whole number from 1 to {MAX_NODES}",
-    "gpus_per_node": f"a whole number from 0 to {MAX_PROCESSES}",
+    "gpus_per_node": f"a whole number from 1 to {MAX_PROCESSES}",
     "processes_per_node": f"a whole number from 1 to {MAX_PROCESSES}",
     "command": "a list of 1 to 128 words, such as [torchrun, /workspace/train.py]",
     "env": "at most 100 lines of NAME: value",

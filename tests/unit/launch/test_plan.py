@@ -105,15 +105,18 @@ def test_nccl_may_be_asked_to_say_more() -> None:
     assert plan(sets=("env.NCCL_DEBUG=INFO",)).env["NCCL_DEBUG"] == "INFO"
 
 
-@pytest.mark.parametrize("gpus", [0, 9])
-def test_gpus_are_as_many_as_the_runtime_has_pods_of(gpus: int) -> None:
-    """Not nought either: no pod takes a place in a training namespace without its devices."""
+def test_gpus_are_as_many_as_the_runtime_has_pods_of() -> None:
     with pytest.raises(InputError) as caught:
-        plan(sets=(f"gpus_per_node={gpus}",))
+        plan(sets=("gpus_per_node=9",))
     assert caught.value.problem == (
-        f"gpus_per_node: {gpus} is not allowed with runtime 'torch'; allowed: "
-        "1, 2, 3, 4, 5, 6, 7, 8"
+        "gpus_per_node: 9 is not allowed with runtime 'torch'; allowed: 1, 2, 3, 4, 5, 6, 7, 8"
     )
+
+
+def test_no_job_is_without_gpus() -> None:
+    """The guards let no TrainJob ask for resources without its runtime's devices."""
+    with pytest.raises(InputError, match=r"gpus_per_node: 0 is not allowed; .* from 1 to 512"):
+        plan(sets=("gpus_per_node=0",))
 
 
 def test_a_contract_that_does_not_say_what_pods_need_is_not_guessed_at() -> None:

@@ -321,7 +321,7 @@ def test_every_job_that_a_generated_stack_takes(raw: Object, data: st.DataObject
         assume(False)
     resolved = resolve(cluster)
     runtime = data.draw(st.sampled_from(resolved.runtimes))
-    gpus = data.draw(st.none() | st.integers(0, 9))
+    gpus = data.draw(st.none() | st.integers(1, 9))
     nodes = data.draw(st.integers(1, runtime.pool.nodes))
     queue = data.draw(st.none() | st.sampled_from(cluster.queues))
     fields: Object = {"nodes": nodes} | ({} if gpus is None else {"gpus_per_node": gpus})
