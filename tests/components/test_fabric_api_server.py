@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -35,8 +36,20 @@ def server(control_plane: ControlPlane) -> Iterator[Server]:
         server.define([*lab_definitions(), *crds.operators(*GROUPS)])
         # The releases of operators make it; here nothing is released.
         for namespace in ("nvidia-network-operator",):
-            server.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+            server.apply(_namespace(namespace))
         yield server
+        # The server is the worker's, and other tests make the same namespaces.
+        left = [_namespace(name) for name in sorted(NAMESPACES)]
+        server.delete(left)
+        server.eventually_gone(left)
+
+
+#: Namespaces that were made here.
+NAMESPACES = {"nvidia-network-operator"}
+
+
+def _namespace(name: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
 
 
 @pytest.mark.parametrize("case", every(), ids=lambda c: c.id)
@@ -53,6 +66,7 @@ def test_the_server_takes_every_object_in_order_and_lets_it_go(server: Server, c
     ]
     assert len(bodies) > 15
     inside = [body for body in bodies if body["kind"] != "Namespace"]
+    NAMESPACES.update(body["metadata"]["name"] for body in bodies if body["kind"] == "Namespace")
     try:
         for body in bodies:
             server.apply(body)

@@ -44,7 +44,8 @@ def test_every_mode_and_every_platform_of_it_has_a_case() -> None:
 
 
 def template(recording: Recording) -> dict[str, Any]:
-    (runtime,) = recording.kind("ClusterTrainingRuntime")
+    # A stack may have more; all of them have the fabric alike.
+    runtime, *_ = recording.kind("ClusterTrainingRuntime")
     (job,) = runtime.inputs["spec"]["template"]["spec"]["replicatedJobs"]
     found: dict[str, Any] = job["template"]["spec"]["template"]
     return found
@@ -250,15 +251,13 @@ def test_networks_wait_for_cni_and_devices_and_runtimes_for_all(
     policies = {p.urn for p in _of(recording, "NicClusterPolicy", "SriovNetworkNodePolicy")}
     for network in networks:
         assert policies <= recording.before(network.urn)
-    (runtime,) = recording.kind("ClusterTrainingRuntime")
     fabric = {
         r.urn
         for r in recording.resources.values()
         if r.custom and _below(recording, r, "railhead:index:Fabric")
     }
-    assert fabric <= recording.before(runtime.urn)
-    (queue,) = recording.kind("LocalQueue")
-    assert fabric <= recording.before(queue.urn)
+    for waiting in _of(recording, "ClusterTrainingRuntime", "LocalQueue"):
+        assert fabric <= recording.before(waiting.urn)
 
 
 def _below(recording: Recording, resource: Registered, kind: str) -> bool:

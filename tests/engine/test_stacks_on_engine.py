@@ -128,10 +128,20 @@ CHANGES: dict[str, list[tuple[Callable[[dict[str, Any]], None], dict[str, int]]]
     "gcp-a3-ultra": [
         (
             _label,
-            {f"update {_GCP_POOL}": 1, f"update {_DAEMONS}": 1, f"update {_CONFIG_MAP}": 1}
+            {
+                f"update {_GCP_POOL}": 1,
+                f"update {_DAEMONS}": 1,
+                f"update {_CONFIG_MAP}": 1,
+                f"update {_RUNTIME}": 1,
+            }
             | _REFLAVOR,
         ),
-        (_taint, {f"update {_GCP_POOL}": 1, f"update {_CONFIG_MAP}": 1} | _REFLAVOR),
+        (
+            _taint,
+            # The gate's keeper bears the taint from now on.
+            {f"update {_GCP_POOL}": 1, f"update {_CONFIG_MAP}": 1, f"update {_DEPLOYMENT}": 1}
+            | _REFLAVOR,
+        ),
         (_disk, {f"update {_GCP_POOL}": 1}),
         (
             _second_pool,
@@ -140,7 +150,6 @@ CHANGES: dict[str, list[tuple[Callable[[dict[str, Any]], None], dict[str, int]]]
                 f"create {_FLAVOR}": 1,
                 f"create {_CONFIG_MAP}": 1,
                 f"create {_DAEMONS}": 1,
-                f"update {_DAEMONS}": 1,
                 f"update {_CONFIG_MAP}": 1,
             },
         ),

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
-import threading
 
 from pulumi.runtime.proto import provider_pb2_grpc
 
@@ -15,10 +13,6 @@ from railhead.lab.engine.provider.servicer import KubernetesProvider
 def main(argv: list[str]) -> None:
     """Serve until the engine is done."""
     provider = KubernetesProvider(serving.engine_address(argv))
-    # The Kubernetes package takes a while to import; the engine is busy starting the program.
-    threading.Thread(
-        target=lambda: importlib.import_module("kubernetes.config"), daemon=True
-    ).start()
     serving.serve(
         lambda server: provider_pb2_grpc.add_ResourceProviderServicer_to_server(provider, server),
         argv=argv,
