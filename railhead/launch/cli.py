@@ -6,6 +6,7 @@ import json
 import sys
 import time
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -244,7 +245,9 @@ def _submit(
     _say(f"created TrainJob {plan.namespace}/{plan.name}")
     if not (follow or wait):
         if as_json:
-            _dump(jobs.read_state(cluster, job).to_json())
+            # Kueue has not looked at it yet, and the job leaves its GPUs to the runtime.
+            seen = replace(jobs.read_state(cluster, job), gpus_per_node=plan.gpus_per_node)
+            _dump(seen.to_json())
         _say(f"see it with `railhead status {plan.name}` and `railhead logs {plan.name} --follow`")
         return
     try:

@@ -56,6 +56,15 @@ def test_launch_creates_the_job_and_its_files(api: Api, run: Any, job_file: Path
     assert "created TrainJob training/demo" in err
 
 
+def test_the_state_of_a_new_job_has_the_gpus_that_its_runtime_gives(
+    run: Any, job_file: Path
+) -> None:
+    code, out, _ = run("launch", job_file, "--json")
+    assert code == 0
+    state = json.loads(out)
+    assert (state["gpus_per_node"], state["nodes"], state["phase"]) == (8, 2, "admitted")
+
+
 def test_unknown_fields_would_be_refused_not_pruned(api: Api, run: Any, job_file: Path) -> None:
     run("launch", job_file)
     posts = [params for method, path, params in api.asked if method == "POST"]
