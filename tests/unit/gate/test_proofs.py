@@ -595,10 +595,21 @@ class TestCounters:
             told.append([f.name for f in evaluate(node, ROCE) if not f.passed])
         return told
 
-    def test_a_link_that_fell_and_came_back(self, tmp_path: Path) -> None:
-        path = "class/infiniband/mlx5_3/ports/1/counters/link_downed"
-        told = self.looks(trees.roce(tmp_path), path, [(0, 7), (30, 8), (60, 8), (900, 8)])
-        assert told == [[], ["link_downed of mlx5_3"], ["link_downed of mlx5_3"], []]
+    @pytest.mark.parametrize(
+        ("path", "name"),
+        [
+            (
+                "class/infiniband/mlx5_3/ports/1/counters/link_downed",
+                "link_downed of mlx5_3",
+            ),
+            ("class/net/rail3/carrier_down_count", "carrier_down_count of rail3"),
+        ],
+    )
+    def test_a_link_that_falls_again_flaps(self, tmp_path: Path, path: str, name: str) -> None:
+        """Once is somebody at work on it."""
+        values = [(0, 7), (30, 8), (60, 9), (90, 9), (900, 9)]
+        told = self.looks(trees.roce(tmp_path), path, [(float(t), v) for t, v in values])
+        assert told == [[], [], [name], [name], []]
 
     def test_damage_is_a_matter_of_how_much(self, tmp_path: Path) -> None:
         path = "class/net/rail3/statistics/rx_crc_errors"
