@@ -299,15 +299,17 @@ class Lab:
 
     def _ensure_init(self, artifacts: Artifacts) -> Init:
         """The lab's init, its mounts and its bridges."""
-        if self.init.pid() is None:
+        pid = self.init.pid()
+        if pid is not None and pid == self._marker():
+            return self.init
+        # One that an interrupted `up` left half furnished: nothing of that can be made twice.
+        if pid is None or kill_and_wait(pid):
             cgroups.remove(self.name)
             boot(
                 artifacts.bin_dir / "labagent",
                 socket_path=self.init.socket,
                 log=self.directory / "logs" / "init.log",
             )
-        if (self.directory / "run" / "network").exists() and self._marker() == self.init.pid():
-            return self.init
         run = self.init.run
         run(["mount", "-t", "tmpfs", "-o", "mode=0755", "railhead-run", "/run"])
         for source, target in (
@@ -331,7 +333,8 @@ class Lab:
         return self.init
 
     def _marker(self) -> int:
-        text = (self.directory / "run" / "network").read_text()
+        marker = self.directory / "run" / "network"
+        text = marker.read_text() if marker.exists() else ""
         return int(text) if text.isdigit() else -1
 
     def _ip(self, init: Init, batch: list[str]) -> None:

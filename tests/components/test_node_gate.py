@@ -471,7 +471,7 @@ class TestProgram:
             assert self.open(server)[0]["name"] == "resource rdma/rdma_shared_device_a"
             # What nobody watches is not proven.
             running.send_signal(signal.SIGTERM)
-            output, _ = running.communicate(timeout=30)
+            output, _ = running.communicate(timeout=120)
             assert running.returncode == 0
             assert self.label(server) is None
             lines = [json.loads(line) for line in output.splitlines()]

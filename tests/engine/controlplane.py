@@ -43,6 +43,10 @@ def free_port() -> int:
         return port
 
 
+class _EndedError(Exception):
+    """A program of it ended before it served."""
+
+
 @dataclass
 class ControlPlane:
     """A running control plane; ``kubeconfig`` is its administrator's."""
@@ -54,7 +58,18 @@ class ControlPlane:
     kubeconfig: Path = Path()
 
     def start(self) -> None:
-        """Start and wait until it serves."""
+        """Start and wait until it serves; a port that somebody took meanwhile is not the end."""
+        for _ in range(3):
+            try:
+                self._start()
+            except _EndedError:
+                self.stop()
+                shutil.rmtree(self.folder / "etcd", ignore_errors=True)
+            else:
+                return
+        raise RuntimeError(f"it ended three times; see the logs in {self.folder}")
+
+    def _start(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         peer, client, self.port = free_port(), free_port(), free_port()
         token = secrets.token_hex(16)
@@ -125,8 +140,7 @@ class ControlPlane:
             f"--service-account-private-key-file={signing}",
             "--use-service-account-credentials=false",
             f"--root-ca-file={certificates / 'apiserver.crt'}",
-            f"--secure-port={free_port()}",
-            "--bind-address=127.0.0.1",
+            "--secure-port=0",
             "--concurrent-namespace-syncs=10",
         )
 
@@ -150,7 +164,7 @@ class ControlPlane:
         while True:
             for process in self.processes:
                 if process.poll() is not None:
-                    raise RuntimeError(f"{process.args!r} ended; see the logs in {self.folder}")
+                    raise _EndedError
             try:
                 settings = ClientSettings(kubeconfig=str(self.kubeconfig))
                 client = KubeClient(load_kubeconfig(settings), settings)

@@ -70,9 +70,9 @@ def test_launchers_work_from_any_directory_and_end_quietly(launchers: Path, tmp_
                 if "resource" in name
                 else language_pb2_grpc.LanguageRuntimeStub(channel)
             )
-            assert stub.GetPluginInfo(empty_pb2.Empty(), timeout=10).version
+            assert stub.GetPluginInfo(empty_pb2.Empty(), timeout=60).version
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=10)
+        _, errors = process.communicate(timeout=60)
         assert process.returncode == 0
         assert errors == b""
 
@@ -136,7 +136,7 @@ def test_paths_with_spaces_and_quotes(tmp_path: Path, monkeypatch: pytest.Monkey
     process, _ = start(folder / "pulumi-resource-kubernetes", "127.0.0.1:1", cwd=tmp_path)
     environment = Path(f"/proc/{process.pid}/environ").read_bytes().split(b"\0")
     process.terminate()
-    process.communicate(timeout=10)
+    process.communicate(timeout=60)
     assert f"RAILHEAD_HELM={helm}".encode() in environment
     assert not (tmp_path / "x").exists()
 
@@ -228,7 +228,7 @@ def test_the_guard_waits_for_the_stand_ins(tmp_path: Path, monkeypatch: pytest.M
         assert guard.poll() is None
         plugin.kill()
         plugin.wait()
-        guard.wait(timeout=10)
+        guard.wait(timeout=60)
         assert not lock.exists()
     finally:
         for process in (engine, plugin, guard):

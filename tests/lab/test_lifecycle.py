@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -33,29 +34,45 @@ def up(*arguments: str) -> subprocess.CompletedProcess[str]:
     return succeed(railhead("lab", "up", "--name", NAME, "--nodes", "1", *arguments))
 
 
-def traces() -> dict[str, Any]:
-    """What of a lab could be seen on the host."""
+# What the names and rules of a lab and of its programs have in them; others use this machine too.
+MARKS = re.compile(rf"{NAME}|railhead|kube|containerd|runc|cni|etcd|multus|10\.(210|244|96)\.")
 
-    def output(*argv: str) -> str:
-        return subprocess.run(argv, capture_output=True, text=True, check=False).stdout
+
+def traces() -> dict[str, list[str]]:
+    """What of a lab could be seen on the host, outside its own directory."""
+
+    def output(*argv: str) -> list[str]:
+        return subprocess.run(argv, capture_output=True, text=True, check=False).stdout.splitlines()
 
     def entries(directory: str) -> list[str]:
         path = Path(directory)
-        return sorted(p.name for p in path.iterdir()) if path.is_dir() else []
+        return [p.name for p in path.iterdir()] if path.is_dir() else []
 
-    return {
+    everything = {
         "interfaces": output("ip", "-o", "link"),
         "namespaces": output("ip", "netns", "list"),
-        "firewall": [line for line in output("iptables-save").splitlines() if line[:2] == "-A"],
-        "mounts": sorted(
+        "firewall": [line for line in output("iptables-save") if line[:2] == "-A"],
+        "mounts": [
             line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()
-        ),
-        "cgroups": sorted(str(p) for p in Path("/sys/fs/cgroup").glob("*/railhead/life")),
+        ],
+        "cgroups": [str(p) for p in Path("/sys/fs/cgroup").glob(f"*/railhead/{NAME}")],
         **{
             directory: entries(directory)
             for directory in ("/run", "/var/lib", "/var/log", "/opt", "/etc/cni", "/tmp", "/")
         },
     }
+    return {
+        where: sorted(name for name in names if MARKS.search(name))
+        for where, names in everything.items()
+    }
+
+
+def interfaces(*inside: str) -> set[str]:
+    """Names of network interfaces, on the host or by what runs ``inside`` a lab."""
+    shown = subprocess.run(
+        [*inside, "ip", "-json", "link"], capture_output=True, text=True, check=True
+    ).stdout
+    return {link["ifname"] for link in json.loads(shown)}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -67,10 +84,17 @@ def clean() -> Iterator[None]:
 
 
 @pytest.fixture
-def lab() -> Iterator[Lab]:
-    """A lab of one node, up before the test and down after it."""
+def lab() -> Lab:
+    """The module's lab of one node, made or repaired; each test leaves it for the next."""
     up()
-    yield Lab(NAME)
+    return Lab(NAME)
+
+
+@pytest.fixture
+def no_lab() -> Iterator[None]:
+    """Nothing of the module's lab before the test, nor of the test's after it."""
+    succeed(railhead("lab", "down", "--name", NAME))
+    yield
     succeed(railhead("lab", "down", "--name", NAME))
 
 
@@ -81,8 +105,13 @@ def running_pid(role: str) -> int:
     return pids[0]
 
 
-def test_down_leaves_nothing_and_credentials_are_private() -> None:
-    before = traces()
+def test_down_leaves_nothing_and_credentials_are_private(
+    no_lab: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, links = traces(), interfaces()
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
     up()
     lab = Lab(NAME)
     pid = lab.init.pid()
@@ -95,6 +124,9 @@ def test_down_leaves_nothing_and_credentials_are_private() -> None:
         k: before[k] for k in ("interfaces", "firewall", "namespaces", "mounts")
     }
     assert during["cgroups"]
+    own = interfaces("nsenter", f"--net=/proc/{pid}/ns/net") - {"lo"}
+    assert {"cluster0", "fabric0"} <= own
+    assert not own & (interfaces() - links)
     listening = subprocess.run(
         ["ss", "-Htln"], capture_output=True, text=True, check=True
     ).stdout.splitlines()
@@ -109,6 +141,7 @@ def test_down_leaves_nothing_and_credentials_are_private() -> None:
     eventually(lambda: not any(_lives(p) for p in processes), timeout=5, what="processes ended")
     assert traces() == before
     assert not lab.directory.exists()
+    assert list(temporary.iterdir()) == []
 
 
 def _lives(pid: int) -> bool:
@@ -138,7 +171,7 @@ def test_up_repairs_a_killed_init(lab: Lab, whose: str) -> None:
         f"--kubeconfig={paths.lab_kubeconfig(NAME)}",
     ]
     succeed(railhead("lab", "env", "--name", NAME))
-    created = [*kubectl, "create", "namespace", "survives"]
+    created = [*kubectl, "create", "namespace", f"survives-{whose}"]
     subprocess.run(created, check=True, capture_output=True)
     pid = lab.init.pid() if whose == "lab" else lab.node_init(0).pid()
     assert pid is not None
@@ -147,11 +180,13 @@ def test_up_repairs_a_killed_init(lab: Lab, whose: str) -> None:
     up()
     assert status()["state"] == "running"
     # The cluster is the same one, not a new one.
-    subprocess.run([*kubectl, "get", "namespace", "survives"], check=True, capture_output=True)
+    subprocess.run(
+        [*kubectl, "get", "namespace", f"survives-{whose}"], check=True, capture_output=True
+    )
 
 
 @pytest.mark.parametrize("delay", [0.3, 0.8, 1.5, 2.5])
-def test_up_after_a_killed_up(delay: float) -> None:
+def test_up_after_a_killed_up(no_lab: None, delay: float) -> None:
     half = subprocess.Popen(
         [sys.executable, "-m", "railhead", "lab", "up", "--name", NAME, "--nodes", "1"],
         stdout=subprocess.DEVNULL,
@@ -164,6 +199,24 @@ def test_up_after_a_killed_up(delay: float) -> None:
     assert status()["state"] == "running"
     succeed(railhead("lab", "down", "--name", NAME))
     assert not paths.lab_dir(NAME).exists()
+
+
+def test_up_after_one_that_was_killed_before_it_noted_its_bridges(no_lab: None) -> None:
+    """They cannot be made twice; a kill by the clock rarely falls between the two."""
+    killed = f"""
+import os, signal, sys
+from railhead.cli import main
+from railhead.lab.cluster import Lab
+make = Lab._ip
+Lab._ip = lambda *given: (make(*given), os.kill(os.getpid(), signal.SIGKILL))
+sys.argv = ["railhead", "lab", "up", "--name", "{NAME}", "--nodes", "1"]
+main()
+"""
+    half = subprocess.run([sys.executable, "-c", killed], capture_output=True, check=False)
+    assert half.returncode == -signal.SIGKILL
+    assert Lab(NAME).init.pid() is not None
+    up()
+    assert status()["state"] == "running"
 
 
 def test_two_labs_stand_side_by_side(running_lab: str, lab: Lab) -> None:
@@ -183,9 +236,13 @@ def test_up_grows_but_says_how_to_shrink(lab: Lab) -> None:
     assert refused.returncode == ExitCode.BAD_INPUT
     assert "nodes: has 2, asked for fewer (1)" in refused.stderr
     assert f"railhead lab down --name {NAME}" in refused.stderr
+    # One of two nodes is not what the next test takes over.
+    succeed(railhead("lab", "down", "--name", NAME))
 
 
-def test_simulated_nodes_stand_beside_the_real_one_and_take_only_what_tolerates_them() -> None:
+def test_simulated_nodes_stand_beside_the_real_one_and_take_only_what_tolerates_them(
+    no_lab: None,
+) -> None:
     up("--simulated-nodes", "40")
     lab = Lab(NAME)
     kubectl = [str(lab.directory / "tools/kubectl"), f"--kubeconfig={paths.lab_kubeconfig(NAME)}"]
@@ -219,10 +276,9 @@ def test_simulated_nodes_stand_beside_the_real_one_and_take_only_what_tolerates_
     subprocess.run(create, input=json.dumps(pod), text=True, check=True, capture_output=True)
     eventually(lambda: phase_of("tolerant") == "Running", timeout=30, what="a pod is simulated")
     assert phase_of("simulated") == "Pending"
-    succeed(railhead("lab", "down", "--name", NAME))
 
 
-def test_a_taken_port_is_named_before_anything_is_changed() -> None:
+def test_a_taken_port_is_named_before_anything_is_changed(no_lab: None) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

@@ -44,7 +44,7 @@ def test_each_step_comes_after_what_it_needs(runner: Runner) -> None:
 
 
 def test_the_two_lanes_run_beside_each_other_and_one_lane_does_not(runner: Runner) -> None:
-    both = threading.Barrier(2, timeout=5)
+    both = threading.Barrier(2, timeout=60)
     alone = threading.Lock()
 
     def meet(_runner: Runner, _tell: Tell) -> None:
