@@ -154,7 +154,9 @@ def _shares(cluster: Cluster, pool: Pool, gpus: int) -> Mapping[int, Mapping[str
     """Only numbers of GPUs that the runtime serves.
 
     A job may change what its container requests and nothing else of the fabric: a number that needs
-    another claim, or other devices of a sidecar, needs another runtime.
+    another claim, or other devices of a sidecar, needs another runtime. Where NICs come by a claim
+    there is one number: Trainer takes a job's resources in place of the runtime's, and with them
+    goes the container's use of the claim (v2.1.0, pkg/runtime/framework/plugins/jobset).
     """
     machine = MACHINES[pool.instance_type]
     fewest = machine.gpus if cluster.fabric.whole_nodes else 1
@@ -164,7 +166,7 @@ def _shares(cluster: Cluster, pool: Pool, gpus: int) -> Mapping[int, Mapping[str
         {
             count: {machine.gpu_resource: str(count)} | one.requests()
             for count, one in wired.items()
-            if _in_template(one) == own
+            if count == gpus or (_in_template(one) == own and one.claim is None)
         }
     )
 
