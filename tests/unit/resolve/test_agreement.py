@@ -248,7 +248,11 @@ def test_every_job_that_a_shipped_stack_takes(stack: str) -> None:
 @cache
 def cases() -> dict[str, Object]:
     """Stacks on clusters that are there, one for each way into pods: id -> raw cluster."""
-    return {c.id: fabrics.cluster(c) for c in fabrics.every() if c.platform == "existing"}
+    found = {c.id: fabrics.cluster(c) for c in fabrics.every() if c.platform == "existing"}
+    # By claim, on machines that have fewer NICs than GPUs as well.
+    claimed = copy.deepcopy(found["efa-efa-existing"])
+    claimed["fabric"]["allocation"] = "dra"
+    return found | {"efa-efa-existing-dra": claimed}
 
 
 @st.composite

@@ -183,3 +183,18 @@ def test_nics_by_claim_stay_with_the_pod() -> None:
     assert "resourcesPerNode" not in trainer
     with pytest.raises(InputError, match=r"gpus_per_node: 4 .* 'on-h200'; allowed: 8\n"):
         planned(cluster, "on-h200", gpus_per_node=4)
+
+
+@pytest.mark.parametrize("gpus", [1, 2, 8])
+def test_where_nics_come_by_claim_there_is_one_number_of_gpus(gpus: int) -> None:
+    """Two GPUs of a p4d have the NIC that one has: the same claim, which Trainer drops as well."""
+    cluster = parsed(
+        pools=[pool("a100", "p4d.24xlarge")],
+        queues=[STACK["queues"][0] | {"pools": ["a100"]}],
+        fabric={"kind": "efa", "mode": "efa", "allocation": "dra"},
+        runtimes=[runtime("part", "a100", gpus_per_node=gpus)],
+    )
+    (only,) = resolve(cluster).runtimes
+    assert list(only.shares) == [gpus]
+    with pytest.raises(InputError, match=f"gpus_per_node: 3 .*; allowed: {gpus}"):
+        planned(cluster, "part", gpus_per_node=3)
