@@ -87,8 +87,11 @@ def _items(
 ) -> list[Mapping[str, Any]]:
     # From the API server's own cache, as watches have it.
     query = urllib.parse.urlencode({"labelSelector": selector, "resourceVersion": "0"})
-    items: list[Mapping[str, Any]] = api.call("GET", f"{path}?{query}", accept=accept)["items"]
-    return items
+    # An empty list of names comes as null.
+    items: list[Mapping[str, Any]] | None = api.call("GET", f"{path}?{query}", accept=accept)[
+        "items"
+    ]
+    return items or []
 
 
 def _is_ready(pod: Mapping[str, Any]) -> bool:

@@ -34,7 +34,8 @@ class Cluster(Api):
             return {}
         if path.startswith("/api/v1/nodes?"):
             assert "PartialObjectMetadataList" in accept
-            return {"items": [{"metadata": {"name": name}} for name in self.nodes]}
+            # As API servers write it: null for none.
+            return {"items": [{"metadata": {"name": name}} for name in self.nodes] or None}
         assert path.startswith("/api/v1/namespaces/gates/pods?labelSelector=app%3Dgate")
         conditions = {True: "True", False: "False"}
         return {
@@ -65,6 +66,10 @@ def test_a_node_without_a_gate_loses_its_label_after_the_grace() -> None:
     )
     # The gate that comes back knows what the node was.
     assert label_before({}, metadata["annotations"]) == READY
+
+
+def test_before_any_node_is_proven_there_is_nothing_to_keep() -> None:
+    assert keeper.turn(Cluster({"a": False}, set()), OPTIONS, {}, 0.0) == []
 
 
 def test_a_rollout_withdraws_nothing() -> None:
