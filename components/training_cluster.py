@@ -10,10 +10,10 @@ import pulumi_kubernetes as kubernetes
 
 from components.cluster_access import provider
 from components.contract import ContractArgs, PublishedContract
-from components.controllers.charts import Resources
-from components.controllers.jobset import JobSet, JobSetArgs
+from components.controllers.charts import ControllerArgs, Resources
+from components.controllers.jobset import JobSet
 from components.controllers.kueue import Kueue, KueueArgs
-from components.controllers.trainer import Trainer, TrainerArgs
+from components.controllers.trainer import Trainer
 from components.fabric.fabric import Fabric
 from components.fabric.objects import FabricArgs
 from components.guards.guards import Guards, GuardsArgs
@@ -88,13 +88,13 @@ class TrainingCluster(pulumi.ComponentResource):
         )
         jobset = JobSet(
             f"{name}-jobset",
-            JobSetArgs(controller=combination.jobset, resources=resources),
+            ControllerArgs(controller=combination.jobset, resources=resources),
             opts=below,
         )
         # Trainer looks for JobSet's CRD when it starts, and only then.
         trainer = Trainer(
             f"{name}-trainer",
-            TrainerArgs(controller=combination.trainer, resources=resources, after=[jobset]),
+            ControllerArgs(controller=combination.trainer, resources=resources, after=[jobset]),
             opts=below,
         )
         fabric = Fabric(

@@ -6,7 +6,7 @@ own documentation says, and a preview needs no cluster-side templates.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -123,6 +123,81 @@ def release(
         version=source.version,
         repository_opts={"repo": source.repository} if source.repository else None,
     )
+
+
+def installed(
+    name: str,
+    controller: Controller,
+    values: Mapping[str, Any],
+    parent: pulumi.Resource,
+    after: Sequence[pulumi.Resource],
+    *,
+    on_every_node: bool = False,
+    timeout: int = RELEASE_SECONDS,
+) -> tuple[kubernetes.core.v1.Namespace, kubernetes.helm.v3.Release]:
+    """A controller's namespace and its release, ``<name>-namespace`` and ``<name>-release``.
+
+    ``on_every_node``: its pods load drivers or serve devices, so they are privileged whatever the
+    cluster's default, and not waited for.
+    """
+    space = namespace(
+        f"{name}-namespace",
+        controller.namespace,
+        pulumi.ResourceOptions(parent=parent, depends_on=list(after)),
+        privileged=on_every_node,
+    )
+    opts = pulumi.ResourceOptions(parent=parent, depends_on=[*after, space])
+    return space, release(
+        f"{name}-release", controller, values, opts, timeout=timeout, wait=not on_every_node
+    )
+
+
+def image(controller: Controller) -> dict[str, Any]:
+    """A chart's ``image`` with the catalogue's repository and tag."""
+    return {
+        "repository": controller.image,
+        "tag": controller.tag,
+        "pullPolicy": "IfNotPresent",
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class ControllerArgs:
+    """Arguments of :class:`ControllerRelease`; ``resources`` None leaves the chart's own."""
+
+    controller: Controller
+    resources: Resources | None
+    after: Sequence[pulumi.Resource] = ()
+
+
+class ControllerRelease(pulumi.ComponentResource):
+    """A controller's release; depend on it to have its webhooks answer.
+
+    ``webhooks`` is the end of its Service's name, after the controller's own.
+    """
+
+    namespace: kubernetes.core.v1.Namespace
+    release: kubernetes.helm.v3.Release
+
+    def __init__(
+        self,
+        kind: str,
+        name: str,
+        args: ControllerArgs,
+        values: Mapping[str, Any],
+        *,
+        webhooks: str = "webhook-service",
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__(f"railhead:index:{kind}", name, None, opts)
+        controller = args.controller
+        self.namespace, self.release = installed(name, controller, values, self, args.after)
+        webhooks_answer(
+            f"{name}-webhooks",
+            f"{controller.name}-{webhooks}",
+            controller.namespace,
+            pulumi.ResourceOptions(parent=self, depends_on=[self.release]),
+        )
 
 
 def webhooks_answer(

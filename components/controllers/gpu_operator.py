@@ -112,35 +112,24 @@ class GpuOperator(pulumi.ComponentResource):
         self, name: str, args: GpuOperatorArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("railhead:index:GpuOperator", name, None, opts)
-        namespace = charts.namespace(
-            f"{name}-namespace",
-            args.operator.namespace,
-            # Drivers are loaded by privileged pods, whatever the cluster's default.
-            pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
-            privileged=True,
-        )
-        self.release = charts.release(
-            f"{name}-release",
+        _, self.release = charts.installed(
+            name,
             args.operator,
             values(args.cluster, args.config),
-            pulumi.ResourceOptions(parent=self, depends_on=[*args.after, namespace]),
+            self,
+            args.after,
+            on_every_node=True,
             timeout=patience(args.cluster),
-            wait=False,
         )
         if args.config.allocation == "dra" or args.config.compute_domains:
-            dra_namespace = charts.namespace(
-                f"{name}-dra-namespace",
-                args.dra_driver.namespace,
-                pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
-                privileged=True,
-            )
-            charts.release(
-                f"{name}-dra-release",
+            charts.installed(
+                f"{name}-dra",
                 args.dra_driver,
                 dra_values(args.cluster, args.config),
-                pulumi.ResourceOptions(parent=self, depends_on=[self.release, dra_namespace]),
+                self,
+                [*args.after, self.release],
+                on_every_node=True,
                 timeout=patience(args.cluster),
-                wait=False,
             )
         if args.config.allocation == "dra":
             # Pods go on asking for nvidia.com/gpu; the scheduler turns it into a claim.

@@ -11,7 +11,6 @@ import yaml
 
 from components.controllers import charts
 from railhead.base.names import TRAINING_LABEL
-from railhead.catalog.versions import Controller
 
 # Frameworks without their CRD are skipped by Kueue until it appears. The pod family is left out:
 # its webhooks would stand in the way of every pod; guards.py refuses unqueued device pods instead.
@@ -33,14 +32,12 @@ FRAMEWORKS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class KueueArgs:
+class KueueArgs(charts.ControllerArgs):
     """Arguments of :class:`Kueue`.
 
     ``ready_timeout_seconds``: how long an admitted gang may take until all of its pods run.
     """
 
-    controller: Controller
-    resources: charts.Resources | None
     ready_timeout_seconds: int
 
 
@@ -78,55 +75,35 @@ def configuration(ready_timeout_seconds: int) -> dict[str, Any]:
     }
 
 
-class Kueue(pulumi.ComponentResource):
-    """Kueue's release; depend on it to have its webhooks and its aggregated API answer."""
+def values(args: KueueArgs) -> dict[str, Any]:
+    """Values of Kueue's chart."""
+    manager: dict[str, Any] = {"image": charts.image(args.controller)}
+    if args.resources is not None:
+        manager["resources"] = args.resources.rendered()
+    return {
+        "controllerManager": {
+            "manager": manager,
+            "featureGates": [
+                {"name": name, "enabled": on} for name, on in args.controller.gates.items()
+            ],
+            # The chart takes this for the period as well.
+            "readinessProbe": {"initialDelaySeconds": 2},
+        },
+        "managerConfig": {
+            "controllerManagerConfigYaml": yaml.safe_dump(
+                configuration(args.ready_timeout_seconds), sort_keys=True
+            )
+        },
+    }
 
-    namespace: kubernetes.core.v1.Namespace
-    release: kubernetes.helm.v3.Release
+
+class Kueue(charts.ControllerRelease):
+    """Kueue's release; depend on it to have its webhooks and its aggregated API answer."""
 
     def __init__(
         self, name: str, args: KueueArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
-        super().__init__("railhead:index:Kueue", name, None, opts)
-        controller = args.controller
-        self.namespace = charts.namespace(
-            f"{name}-namespace", controller.namespace, pulumi.ResourceOptions(parent=self)
-        )
-        manager: dict[str, Any] = {
-            "image": {
-                "repository": controller.image,
-                "tag": controller.tag,
-                "pullPolicy": "IfNotPresent",
-            }
-        }
-        if args.resources is not None:
-            manager["resources"] = args.resources.rendered()
-        self.release = charts.release(
-            f"{name}-release",
-            controller,
-            {
-                "controllerManager": {
-                    "manager": manager,
-                    "featureGates": [
-                        {"name": name, "enabled": on} for name, on in controller.gates.items()
-                    ],
-                    # The chart takes this for the period as well.
-                    "readinessProbe": {"initialDelaySeconds": 2},
-                },
-                "managerConfig": {
-                    "controllerManagerConfigYaml": yaml.safe_dump(
-                        configuration(args.ready_timeout_seconds), sort_keys=True
-                    )
-                },
-            },
-            pulumi.ResourceOptions(parent=self, depends_on=[self.namespace]),
-        )
-        charts.webhooks_answer(
-            f"{name}-webhooks",
-            f"{controller.name}-webhook-service",
-            controller.namespace,
-            pulumi.ResourceOptions(parent=self, depends_on=[self.release]),
-        )
+        super().__init__("Kueue", name, args, values(args), opts=opts)
         # While this API is unavailable no namespace can be deleted, ours included, so an `up` that
         # cannot reach it must say so rather than leave a cluster that cannot be destroyed.
         kubernetes.apiregistration.v1.APIServicePatch(
@@ -141,4 +118,4 @@ class Kueue(pulumi.ComponentResource):
             },
             opts=pulumi.ResourceOptions(parent=self, depends_on=[self.release]),
         )
-        self.register_outputs({"version": controller.version})
+        self.register_outputs({"version": args.controller.version})

@@ -122,19 +122,14 @@ class NetworkOperator(pulumi.ComponentResource):
     ) -> None:
         super().__init__("railhead:index:NetworkOperator", name, None, opts)
         seconds = patience(args.cluster)
-        namespace = charts.namespace(
-            f"{name}-namespace",
-            args.operator.namespace,
-            pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
-            privileged=True,
-        )
-        self.release = charts.release(
-            f"{name}-release",
+        _, self.release = charts.installed(
+            name,
             args.operator,
             values(args.cluster, args.values),
-            pulumi.ResourceOptions(parent=self, depends_on=[*args.after, namespace]),
+            self,
+            args.after,
+            on_every_node=True,
             timeout=seconds,
-            wait=False,
         )
         self.policy = kubernetes.apiextensions.CustomResource(
             f"{name}-policy",
