@@ -52,6 +52,12 @@ elif case == "unknown":
     other = kubernetes.core.v1.ConfigMap("other", metadata={"name": "violations-other"}, data={})
     bare["containers"][0]["securityContext"] = {"privileged": other.id.apply(lambda _: True)}
 
+# What the runtime mounts.
+kubernetes.core.v1.PersistentVolumeClaim(
+    "claim",
+    metadata={"name": resolved.runtimes[0].config.checkpoint},
+    spec={"access_modes": ["ReadWriteMany"], "storage_class_name": "none"},
+)
 kubernetes.core.v1.Pod("pod", metadata={"name": "violations-pod"}, spec=bare)
 kubernetes.apiextensions.CustomResource(
     "queue",
