@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.components.order import assert_first
 from tests.components.recording import STACKS, Recording, Registered, recorded
 
 GCP = [name for name in STACKS if name.startswith("gcp-")]
@@ -28,31 +29,6 @@ GRANT = "gcp:storage/bucketIAMMember:BucketIAMMember"
 MEMBER = "gcp:projects/iAMMember:IAMMember"
 ACCOUNT = "gcp:serviceaccount/account:Account"
 RECORD = "gcp:dns/recordSet:RecordSet"
-
-
-def before(recording: Recording, urn: str) -> set[str]:
-    """All that exists before a resource and is deleted after it.
-
-    Its dependencies, its provider and its parents, with theirs.
-    """
-    found: set[str] = set()
-    todo = [urn]
-    while todo:
-        resource = recording.resources[todo.pop()]
-        edges = {*resource.dependencies, resource.parent}
-        if resource.provider:
-            edges.add(resource.provider.rsplit("::", 1)[0])
-        for edge in edges - found - {""}:
-            found.add(edge)
-            todo.append(edge)
-    return found
-
-
-def assert_first(recording: Recording, needed: list[Registered], step: Registered) -> None:
-    """Every one of ``needed``, of which there is at least one, exists before ``step``."""
-    assert needed, f"nothing of what {step.name} needs is there at all"
-    missing = {r.urn for r in needed} - before(recording, step.urn)
-    assert not missing, f"{step.urn} may run without {sorted(missing)}"
 
 
 @pytest.fixture(scope="module", params=GCP)

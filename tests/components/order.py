@@ -1,0 +1,30 @@
+"""What exists before what in a recorded run, and is deleted after it."""
+
+from __future__ import annotations
+
+from tests.components.recording import Recording, Registered
+
+
+def before(recording: Recording, urn: str) -> set[str]:
+    """All that exists before a resource and is deleted after it.
+
+    Its dependencies, its provider and its parents, with theirs.
+    """
+    found: set[str] = set()
+    todo = [urn]
+    while todo:
+        resource = recording.resources[todo.pop()]
+        edges = {*resource.dependencies, resource.parent}
+        if resource.provider:
+            edges.add(resource.provider.rsplit("::", 1)[0])
+        for edge in edges - found - {""}:
+            found.add(edge)
+            todo.append(edge)
+    return found
+
+
+def assert_first(recording: Recording, needed: list[Registered], step: Registered) -> None:
+    """Every one of ``needed``, of which there is at least one, exists before ``step``."""
+    assert needed, f"nothing of what {step.name} needs is there at all"
+    missing = {r.urn for r in needed} - before(recording, step.urn)
+    assert not missing, f"{step.urn} may run without {sorted(missing)}"
