@@ -25,13 +25,16 @@ from tests.engine.controlplane import ControlPlane, locate
 
 CHARTS = ("kueue-0.16.2", "jobset-0.10.1", "kubeflow-trainer-2.1.0")
 MANAGER = "kubectl"
+# What one test's module leaves to the next.
+STAY = ("Namespace", "CustomResourceDefinition")
 
 
 class Server:
     """A control plane: objects by its API, everything else by kubectl.
 
-    As a context it takes away what was applied, but for namespaces: those take seconds to go, and
-    are in nobody's way.
+    As a context it takes away what was applied, but for namespaces and definitions: those are in
+    nobody's way, and one in three times the server takes longer than half a minute to let a
+    definition go, and refuses it meanwhile to whoever is next.
     """
 
     def __init__(self, plane: ControlPlane) -> None:
@@ -45,9 +48,9 @@ class Server:
         return self
 
     def __exit__(self, *_: object) -> None:
-        mine = [body for body in self.applied.values() if body["kind"] != "Namespace"]
+        mine = [body for body in self.applied.values() if body["kind"] not in STAY]
         self.delete(mine)
-        self.eventually_gone(b for b in mine if b["kind"] == "CustomResourceDefinition")
+        self.eventually_gone(mine)
 
     def run(self, *arguments: str, stdin: Any = None) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

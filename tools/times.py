@@ -10,13 +10,15 @@ import json
 import sys
 import xml.etree.ElementTree as ElementTree
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 REPO = Path(__file__).resolve().parent.parent
 REPORTS = REPO / "build" / "reports"
 SLOWEST = 15
+# Characters of why a test failed.
+REASON = 300
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,12 +31,14 @@ class Stage:
         outcomes: tests by ``passed``, ``failed`` (errors too) and ``skipped`` (expected failures
             too); empty for a stage without tests.
         files: seconds of each file's tests, with their fixtures.
+        failed: the tests that failed, each with the last line of its reason.
     """
 
     name: str
     seconds: float
     outcomes: Counter[str]
     files: Mapping[str, float]
+    failed: Sequence[str] = ()
 
 
 def read(reports: Path, name: str) -> Stage:
@@ -42,14 +46,25 @@ def read(reports: Path, name: str) -> Stage:
     noted = json.loads((reports / f"{name}.json").read_text())
     outcomes: Counter[str] = Counter()
     files: defaultdict[str, float] = defaultdict(float)
+    reasons: list[str] = []
     xml = reports / f"{name}.xml"
     if xml.exists():
         for case in ElementTree.parse(xml).iter("testcase"):  # noqa: S314 - written by our own run
             found = {child.tag for child in case}
             failed = found & {"failure", "error"}
+            reasons += [_reason(case, child) for child in case if child.tag in failed]
             outcomes["failed" if failed else "skipped" if "skipped" in found else "passed"] += 1
             files[_file(case.get("classname", ""))] += float(case.get("time", 0))
-    return Stage(name=name, seconds=noted["seconds"], outcomes=outcomes, files=files)
+    return Stage(
+        name=name, seconds=noted["seconds"], outcomes=outcomes, files=files, failed=reasons
+    )
+
+
+def _reason(case: ElementTree.Element, verdict: ElementTree.Element) -> str:
+    """One line: the test, and what it failed with."""
+    message = " ".join((verdict.get("message") or verdict.tag).split())
+    name = f"{_file(case.get('classname', ''))}::{case.get('name')}"
+    return f"{name}: {message[:REASON]}"
 
 
 def _file(classname: str) -> str:
@@ -87,6 +102,9 @@ def table(shown: Iterable[Stage]) -> str:
     if files:
         lines += ["", "slowest files, in seconds of their tests:"]
         lines += [f"{took:>8.1f}  {name}" for took, name in sorted(files)[: -SLOWEST - 1 : -1]]
+    # Last, because the end of an output is what people are shown.
+    if failed := [reason for stage in listed for reason in stage.failed]:
+        lines += ["", "failed:", *(f"  {reason}" for reason in failed)]
     return "\n".join(lines)
 
 

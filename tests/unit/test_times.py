@@ -14,7 +14,7 @@ from tools import times
 REPO = Path(__file__).resolve().parents[2]
 XML = """<?xml version="1.0"?><testsuites><testsuite>
 <testcase classname="tests.unit.test_a.TestOne" name="x" time="1.5"/>
-<testcase classname="tests.unit.test_a" name="y" time="0.5"><failure>no</failure></testcase>
+<testcase classname="tests.unit.test_a" name="y" time="0.5"><failure message="it is&#10;3"/></testcase>
 <testcase classname="tests.unit.test_b" name="x" time="4.0"><skipped/></testcase>
 <testcase classname="tests.unit.test_b" name="x" time="0.0"><error/></testcase>
 </testsuite></testsuites>"""
@@ -39,7 +39,11 @@ def test_the_table_has_every_stage_its_failures_and_the_slowest_files(reports: P
         "\n"
         "slowest files, in seconds of their tests:\n"
         "     4.0  tests/unit/test_b.py (quick)\n"
-        "     2.0  tests/unit/test_a.py (quick)"
+        "     2.0  tests/unit/test_a.py (quick)\n"
+        "\n"
+        "failed:\n"
+        "  tests/unit/test_a.py::y: it is 3\n"
+        "  tests/unit/test_b.py::x: error"
     )
 
 
