@@ -223,7 +223,7 @@ class GcpInfrastructure(pulumi.ComponentResource):
             TrainingBucketArgs(
                 platform=self._cluster.platform,
                 storage=storage,
-                namespaces=self._cluster.namespaces,
+                namespaces=self._cluster.training_namespaces,
                 # The first cluster with workload identity makes the project's pool of identities.
                 pool=self.cluster.cluster,
             ),

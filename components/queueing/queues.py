@@ -56,6 +56,16 @@ class Queues(pulumi.ComponentResource):
             )
             for flavor in queues.flavors.values()
         ]
+        if queues.cohort is not None:
+            cohort = kubernetes.apiextensions.CustomResource(
+                f"{name}-cohort",
+                api_version=KUEUE_API,
+                kind="Cohort",
+                metadata={"name": queues.cohort.name},
+                spec=queues.cohort.spec,
+                opts=pulumi.ResourceOptions(parent=self, depends_on=[*after, *flavors]),
+            )
+            asked = [*asked, cohort]
         for queue in queues.cluster_queues:
             kubernetes.apiextensions.CustomResource(
                 f"{name}-cluster-queue-{queue.name}",

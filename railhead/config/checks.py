@@ -13,7 +13,7 @@ from typing import Any
 from railhead.base.errors import choices
 from railhead.base.sections import Problem, knowing, taken, told, twice
 from railhead.catalog.machines import MACHINES
-from railhead.config import served
+from railhead.config import served, teams
 from railhead.fabric.checks import UNIVERSAL
 from railhead.model.cluster import HOSTNAME_LEVEL, Cluster, Pool, RuntimeConfig
 from railhead.platform.registry import PLATFORMS
@@ -31,6 +31,14 @@ def _names(rows: Iterable[Any]) -> list[str]:
     return [row.name for row in rows]
 
 
+def _somewhere(cluster: Cluster) -> Iterator[Problem]:
+    """Jobs need a namespace and a queue: the stack's own, or a team's."""
+    if not cluster.teams:
+        for field in ("namespaces", "queues"):
+            if not getattr(cluster, field):
+                yield field, "is missing; give it, or teams, which have their own"
+
+
 def _queue_pools(cluster: Cluster) -> Iterator[Problem]:
     known = _names(cluster.pools)
     for path, _, pools in knowing(cluster.queues, "queues", lambda queue: queue.pools):
@@ -41,7 +49,7 @@ def _queue_pools(cluster: Cluster) -> Iterator[Problem]:
 
 def _queued(cluster: Cluster) -> Iterator[Problem]:
     known = _names(cluster.pools)
-    queued = {pool for queue in cluster.queues for pool in queue.pools}
+    queued = {pool for queue in cluster.local_queues for pool in queue.pools}
     for path, _, pool in knowing(cluster.runtimes, "runtimes", lambda runtime: runtime.pool):
         if pool in known and pool not in queued:
             yield f"{path}.pool", f"no queue covers pool {pool!r}; add it to a queue's pools"
@@ -51,7 +59,7 @@ def _claimed(cluster: Cluster) -> Iterator[Problem]:
     claims = [(claim.name, claim.namespace) for claim in cluster.checkpoints]
     for path, _, name in knowing(cluster.runtimes, "runtimes", lambda row: row.checkpoint):
         have = [namespace for claim, namespace in claims if claim == name]
-        for missing in (n for n in cluster.namespaces if have and n not in have):
+        for missing in (n for n in cluster.training_namespaces if have and n not in have):
             yield (
                 f"{path}.checkpoint",
                 f"namespace {missing!r} has no checkpoint claim {name!r}, and jobs there "
@@ -190,11 +198,14 @@ _CHECKS: tuple[Callable[[Cluster], Iterator[Problem]], ...] = (
     lambda c: twice(c.namespaces, "namespaces"),
     lambda c: twice(c.topology, "topology"),
     lambda c: _reference(c.queues, "queues", "namespace", c.namespaces, "namespaces"),
-    lambda c: _reference(c.checkpoints, "checkpoints", "namespace", c.namespaces, "namespaces"),
+    lambda c: _reference(
+        c.checkpoints, "checkpoints", "namespace", c.training_namespaces, "namespaces"
+    ),
     lambda c: _reference(c.runtimes, "runtimes", "pool", _names(c.pools), "pools"),
     lambda c: _reference(
         c.runtimes, "runtimes", "checkpoint", _names(c.checkpoints), "checkpoints"
     ),
+    _somewhere,
     _queue_pools,
     _queued,
     _claimed,
@@ -207,6 +218,7 @@ _CHECKS: tuple[Callable[[Cluster], Iterator[Problem]], ...] = (
     _topology,
     _platforms,
     served.problems,
+    teams.problems,
 )
 
 

@@ -33,6 +33,7 @@ from railhead.model.gate import GateConfig
 from railhead.model.gpu import GpuOperatorConfig
 from railhead.model.network_policy import NetworkPolicyConfig
 from railhead.model.restarts import RestartConfig
+from railhead.model.teams import PRIORITIES, PriorityConfig, TeamConfig
 
 __all__ = [
     "HOSTNAME_LEVEL",
@@ -50,9 +51,11 @@ __all__ = [
     "PlatformConfig",
     "Pool",
     "Positive",
+    "PriorityConfig",
     "Quantity",
     "QueueConfig",
     "RuntimeConfig",
+    "TeamConfig",
     "Toleration",
     "Variable",
     "catalogue",
@@ -179,10 +182,13 @@ class Cluster(Model):
     Each platform has a subclass with its own ``platform`` and ``pools``
     (:data:`railhead.platform.registry.PLATFORMS`); this is what they share.
 
-    ``researchers`` is the group that may submit and inspect jobs in ``namespaces``. ``topology``
-    lists node labels from the widest to the host. ``gpu_operator`` is absent where nodes have the
-    driver, the toolkit and the device plugin already. ``ready_timeout_seconds`` is how long an
-    admitted gang may take until all of its pods run; then it is put back whole.
+    ``researchers`` is the group that may submit and inspect jobs in ``namespaces``, and ``queues``
+    are what those wait in: each cluster queue has its pools for itself. ``teams`` share pools
+    instead, in namespaces and by groups of their own. ``priorities`` are what jobs may name.
+
+    ``topology`` lists node labels from the widest to the host. ``gpu_operator`` is absent where
+    nodes have the driver, the toolkit and the device plugin already. ``ready_timeout_seconds`` is
+    how long an admitted gang may take until all of its pods run; then it is put back whole.
 
     ``gate`` is what nodes prove before jobs are placed on them, ``network_policy`` whom the pods of
     jobs reach besides each other. ``registry_mirrors`` is registry -> what takes its place in the
@@ -193,13 +199,15 @@ class Cluster(Model):
     name: Name
     versions: Annotated[str, catalogue(COMBINATIONS, " of version combinations")]
     platform: PlatformConfig
-    namespaces: tuple[Name, ...] = Field(min_length=1)
+    namespaces: tuple[Name, ...] = ()
     researchers: str = Field(min_length=1)
     topology: tuple[LabelKey, ...] = Field(min_length=1)
     pools: tuple[Pool, ...] = Field(min_length=1)
     fabric: FabricConfig
     gpu_operator: GpuOperatorConfig | None = None
-    queues: tuple[QueueConfig, ...] = Field(min_length=1)
+    queues: tuple[QueueConfig, ...] = ()
+    teams: tuple[TeamConfig, ...] = ()
+    priorities: tuple[PriorityConfig, ...] = PRIORITIES
     checkpoints: tuple[CheckpointConfig, ...] = ()
     runtimes: tuple[RuntimeConfig, ...] = Field(min_length=1)
     controllers: ControllerResources | None = None
@@ -207,6 +215,30 @@ class Cluster(Model):
     gate: GateConfig = GateConfig()
     network_policy: NetworkPolicyConfig = NetworkPolicyConfig()
     registry_mirrors: dict[RegistryHost, ImagePrefix] = Field(default_factory=dict)
+
+    @property
+    def training_namespaces(self) -> tuple[str, ...]:
+        """Every namespace that jobs run in: the stack's own, then the teams'."""
+        return (*self.namespaces, *(name for team in self.teams for name in team.namespaces))
+
+    @property
+    def local_queues(self) -> tuple[QueueConfig, ...]:
+        """Every queue that jobs name: the stack's own, then one in each namespace of each team."""
+        return (
+            *self.queues,
+            *(
+                # Of what is checked already, as far as it is well-formed.
+                QueueConfig.model_construct(
+                    name=team.name, namespace=namespace, cluster_queue=team.name, pools=team.pools
+                )
+                for team in self.teams
+                for namespace in team.namespaces
+            ),
+        )
+
+    def team_of(self, namespace: str) -> TeamConfig | None:
+        """The team that a namespace belongs to; None for one of the stack's own."""
+        return next((team for team in self.teams if namespace in team.namespaces), None)
 
     def mirrored(self, reference: str) -> str:
         """Where an image that the stack itself names is pulled from."""

@@ -8,12 +8,13 @@ from railhead import contract
 from railhead.catalog.machines import MACHINES
 from railhead.catalog.versions import COMBINATIONS
 from railhead.fabric.kinds import FABRICS
+from railhead.model.capacity import quantities
 from railhead.model.cluster import Cluster, Pool
 from railhead.platform.registry import platform_of
 from railhead.resolve.namespaces import common_environment
 from railhead.resolve.queues import Queues
 from railhead.resolve.runtimes import Runtime
-from railhead.resolve.wiring import quantities, wiring
+from railhead.resolve.wiring import wiring
 
 # A job may ask NCCL to talk more; what it talks over is the cluster's to say.
 _FREE = frozenset({"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"})
@@ -38,7 +39,7 @@ def build(
                 flavors=tuple(queues.flavors[pool].name for pool in queue.pools),
                 pools=queue.pools,
             )
-            for queue in cluster.queues
+            for queue in cluster.local_queues
         ),
         runtimes=tuple(_runtime(cluster, runtime) for runtime in runtimes),
         checkpoints=tuple(
@@ -51,7 +52,7 @@ def build(
             )
             for checkpoint in cluster.checkpoints
         ),
-        namespaces=cluster.namespaces,
+        namespaces=cluster.training_namespaces,
         topology_levels=cluster.topology,
         placement_field=combination.placement_field,
         versions={
@@ -75,7 +76,7 @@ def _fabric(cluster: Cluster) -> contract.Fabric:
             contract.Network(
                 name=rail.network, namespace=where, rail=rail.rail, interface=rail.interface
             )
-            for where in (cluster.namespaces if namespace is None else (namespace,))
+            for where in (cluster.training_namespaces if namespace is None else (namespace,))
             for rail in wired.rails
         ),
         environment=common,

@@ -96,8 +96,8 @@ def train_job_policy(cluster: Cluster, runtimes: Sequence[Runtime]) -> dict[str,
     """A TrainJob has a queue, a size, and the devices of its runtime; anywhere in the cluster."""
     # A job that sets one itself makes a world of its own.
     rendezvous = _once(name for runtime in runtimes for name in runtime.framework.rendezvous)
-    queues = ", ".join(sorted({queue.name for queue in cluster.queues}))
-    namespaces = ", ".join(cluster.namespaces)
+    queues = ", ".join(sorted({queue.name for queue in cluster.local_queues}))
+    namespaces = ", ".join(cluster.training_namespaces)
     return {
         "failurePolicy": "Fail",
         "matchConstraints": _TRAINJOBS,

@@ -54,11 +54,11 @@ def namespaces(cluster: Cluster, runtimes: Sequence[Runtime]) -> tuple[Namespace
             },
             queues={
                 queue.name: {"clusterQueue": queue.cluster_queue}
-                for queue in cluster.queues
+                for queue in cluster.local_queues
                 if queue.namespace == name
             },
         )
-        for name in cluster.namespaces
+        for name in cluster.training_namespaces
     )
 
 

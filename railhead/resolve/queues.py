@@ -12,13 +12,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from railhead.base.names import TRAINING_LABEL, versioned
+from railhead.base.quantity import parse
 from railhead.catalog.machines import MACHINES
+from railhead.model.capacity import left, promised, quantities
 from railhead.model.cluster import Cluster, Pool
+from railhead.model.teams import ShareConfig, TeamConfig
 from railhead.platform.registry import platform_of
 from railhead.resolve.gate import gate_labels
-from railhead.resolve.wiring import quantities
 
 _PROVISIONING = "railhead-queued-provisioning"
+# The API server's own, on every namespace.
+_NAME_LABEL = "kubernetes.io/metadata.name"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,10 +36,19 @@ class Flavor:
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterQueue:
-    """A ClusterQueue over ``pools``, in the order of the stack's file."""
+    """A ClusterQueue over ``pools``, in the order of the stack's file; ``team`` has it, if any."""
 
     name: str
     pools: tuple[str, ...]
+    spec: Mapping[str, Any]
+    team: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cohort:
+    """What the teams' cluster queues borrow in: its own quota is what is promised to no team."""
+
+    name: str
     spec: Mapping[str, Any]
 
 
@@ -56,7 +69,9 @@ class Queues:
         topology: name of the Topology; it and flavors with one cannot be changed in place.
         levels: the Topology's spec.
         flavors: pool's name -> its flavor.
-        cluster_queues: in the stack's order.
+        cluster_queues: in the stack's order, the teams' last.
+        cohort: of the teams' queues; None without teams.
+        priorities: name -> value and description of each WorkloadPriorityClass.
         provisioning: where nodes come only when Kueue asks for them; None where all are there or
             come by themselves.
     """
@@ -65,6 +80,8 @@ class Queues:
     levels: Mapping[str, Any]
     flavors: Mapping[str, Flavor]
     cluster_queues: tuple[ClusterQueue, ...]
+    cohort: Cohort | None
+    priorities: Mapping[str, Mapping[str, Any]]
     provisioning: Provisioning | None
 
 
@@ -87,7 +104,21 @@ def queues(cluster: Cluster) -> Queues:
         cluster_queues=tuple(
             ClusterQueue(name=name, pools=pools, spec=_cluster_queue(cluster, pools, flavors))
             for name, pools in pools_of.items()
+        )
+        + tuple(
+            ClusterQueue(
+                name=team.name,
+                pools=team.pools,
+                spec=_team_queue(cluster, team, flavors),
+                team=team.name,
+            )
+            for team in cluster.teams
         ),
+        cohort=Cohort(name=cluster.name, spec=_cohort(cluster, flavors)) if cluster.teams else None,
+        priorities={
+            priority.name: {"value": priority.value, "description": priority.description}
+            for priority in cluster.priorities
+        },
         provisioning=_provisioning(cluster, queued) if queued else None,
     )
 
@@ -110,28 +141,108 @@ def _cluster_queue(
 ) -> dict[str, Any]:
     """Cover every resource of the pools with what their nodes have in all."""
     pools = {pool.name: pool for pool in cluster.pools}
-    totals = {name: quantities(cluster, pools[name], pools[name].nodes) for name in names}
-    covered = list(dict.fromkeys(resource for total in totals.values() for resource in total))
+    quotas = {
+        name: {
+            resource: {"nominalQuota": total}
+            for resource, total in quantities(cluster, pools[name], pools[name].nodes).items()
+        }
+        for name in names
+    }
     return _admission_checks(cluster, names, flavors) | {
         "namespaceSelector": {"matchLabels": {TRAINING_LABEL: "true"}},
         # A gang that does not fit yet must not hold back a smaller one that does.
         "queueingStrategy": "BestEffortFIFO",
-        "resourceGroups": [
-            {
-                "coveredResources": covered,
-                "flavors": [
-                    {
-                        "name": flavors[name].name,
-                        "resources": [
-                            {"name": resource, "nominalQuota": total.get(resource, "0")}
-                            for resource in covered
-                        ],
-                    }
-                    for name, total in totals.items()
-                ],
-            }
-        ],
+        "resourceGroups": _resource_groups(quotas, flavors),
     }
+
+
+_Quotas = Mapping[str, Mapping[str, Mapping[str, str]]]
+_NOTHING = {"nominalQuota": "0"}
+
+
+def _resource_groups(quotas: _Quotas, flavors: Mapping[str, Flavor]) -> list[dict[str, Any]]:
+    """Pool -> resource -> quota and limits, as one group: each flavor says all that it covers."""
+    covered = list(dict.fromkeys(resource for quota in quotas.values() for resource in quota))
+    return [
+        {
+            "coveredResources": covered,
+            "flavors": [
+                {
+                    "name": flavors[pool].name,
+                    "resources": [
+                        {"name": resource} | dict(quota.get(resource, _NOTHING))
+                        for resource in covered
+                    ],
+                }
+                for pool, quota in quotas.items()
+            ],
+        }
+    ]
+
+
+_STRATEGY = {"best-effort": "BestEffortFIFO", "strict": "StrictFIFO"}
+_WITHIN = {
+    "never": "Never",
+    "lower": "LowerPriority",
+    "lower-or-newer-equal": "LowerOrNewerEqualPriority",
+}
+_RECLAIM = {"never": "Never", "lower": "LowerPriority", "any": "Any"}
+
+
+def _team_queue(
+    cluster: Cluster, team: TeamConfig, flavors: Mapping[str, Flavor]
+) -> dict[str, Any]:
+    """A team's cluster queue: its shares, what it may borrow, and whom it stops."""
+    pools = {pool.name: pool for pool in cluster.pools}
+    policy = team.preemption
+    preemption: dict[str, Any] = {
+        "withinClusterQueue": _WITHIN[policy.within],
+        "reclaimWithinCohort": _RECLAIM[policy.reclaim],
+    }
+    if policy.borrow != "never":
+        preemption["borrowWithinCohort"] = {"policy": "LowerPriority"}
+    return _admission_checks(cluster, team.pools, flavors) | {
+        "cohortName": cluster.name,
+        # A namespace cannot take this label off, nor another put it on: the API server sets it.
+        "namespaceSelector": {
+            "matchLabels": {TRAINING_LABEL: "true"},
+            "matchExpressions": [
+                {"key": _NAME_LABEL, "operator": "In", "values": list(team.namespaces)}
+            ],
+        },
+        "queueingStrategy": _STRATEGY[team.order],
+        "preemption": preemption,
+        "fairSharing": {"weight": str(team.weight)},
+        "resourceGroups": _resource_groups(
+            {share.pool: _share(cluster, share, pools[share.pool]) for share in team.shares},
+            flavors,
+        ),
+    }
+
+
+def _share(cluster: Cluster, share: ShareConfig, pool: Pool) -> dict[str, dict[str, str]]:
+    """Resource -> nominal quota and limits. Kueue refuses to lend more than there is."""
+    nominal = promised(cluster, share, pool)
+    found = {resource: {"nominalQuota": amount} for resource, amount in nominal.items()}
+    if share.borrow is not None:
+        for resource, amount in quantities(cluster, pool, share.borrow).items():
+            found[resource]["borrowingLimit"] = amount
+    if share.lend is not None:
+        for resource, amount in quantities(cluster, pool, share.lend).items():
+            found[resource]["lendingLimit"] = min(amount, nominal[resource], key=parse)
+    return found
+
+
+def _cohort(cluster: Cluster, flavors: Mapping[str, Flavor]) -> dict[str, Any]:
+    """What of the shared pools is promised to no team: any of them may borrow it."""
+    rest = {
+        pool.name: {
+            resource: {"nominalQuota": amount} for resource, amount in left(cluster, pool).items()
+        }
+        for pool in cluster.pools
+        if any(pool.name in team.pools for team in cluster.teams)
+    }
+    return {"resourceGroups": _resource_groups(rest, flavors)}
 
 
 def _admission_checks(

@@ -15,9 +15,9 @@ from railhead.catalog.parts import HostPath
 from railhead.fabric.kinds import FABRICS
 from railhead.fabric.mode import NETWORKS_ANNOTATION, RailInterface
 from railhead.fabric.plugin import PluginDaemon
+from railhead.model.capacity import HUGEPAGES
 from railhead.model.cluster import Cluster, Pool
 
-HUGEPAGES = "hugepages-2Mi"
 # A claim of the pod, by which its container asks for the NICs.
 CLAIM = "rdma"
 
@@ -133,28 +133,6 @@ def _environment(cluster: Cluster, machine: Machine) -> dict[str, str]:
 def claim_of(cluster: Cluster, nics: int) -> str | None:
     """The ResourceClaimTemplate of ``nics`` NICs, which each training namespace has; or None."""
     return f"railhead-nics-{nics}" if cluster.fabric.nic_claim() is not None else None
-
-
-def capacity(cluster: Cluster, machine: Machine) -> dict[str, int]:
-    """What one node has, by resource; memory in GiB, huge pages in MiB, the rest as counts."""
-    mode = cluster.fabric.row
-    pages = {HUGEPAGES: mode.hugepages_mib * len(machine.nics)} if mode.hugepages_mib else {}
-    return (
-        {"cpu": machine.schedulable_vcpus, "memory": machine.schedulable_memory_gib}
-        | {machine.gpu_resource: machine.gpus}
-        | cluster.fabric.node_devices(machine)
-        | pages
-    )
-
-
-_UNITS = {"memory": "Gi", HUGEPAGES: "Mi"}
-
-
-def quantities(cluster: Cluster, pool: Pool, nodes: int = 1) -> dict[str, str]:
-    """What ``nodes`` nodes of a pool have, as Kubernetes quantities in their canonical form."""
-    cpu, memory = pool.schedulable_resources
-    per_node = capacity(cluster, MACHINES[pool.instance_type]) | {"cpu": cpu, "memory": memory}
-    return {name: f"{count * nodes}{_UNITS.get(name, '')}" for name, count in per_node.items()}
 
 
 def shared_memory_gib(machine: Machine, gpus: int) -> int:

@@ -136,7 +136,8 @@ def test_one_more_file_is_all_that_a_mode_needs(tmp_path: Path) -> None:
         from railhead.config import parse
         from railhead.resolve.gate import expectation
         from railhead.resolve.pod_guards import demand
-        from railhead.resolve.wiring import quantities, wiring
+        from railhead.model.capacity import quantities
+        from railhead.resolve.wiring import wiring
         from tests.components.recording import lab_cluster
 
         raw = lab_cluster()

@@ -481,8 +481,8 @@ def _s3_access(cluster: AwsCluster) -> Iterator[Problem]:
     seen: dict[str, str] = {}
     rows = cluster.platform.s3_access
     for path, _, name in knowing(rows, "platform.s3_access", lambda row: row.namespace):
-        if name not in cluster.namespaces:
-            listed = choices(name, cluster.namespaces)
+        if name not in cluster.training_namespaces:
+            listed = choices(name, cluster.training_namespaces)
             yield f"{path}.namespace", f"{name!r} is not one of namespaces{listed}"
         if seen.setdefault(name, path) != path:
             yield f"{path}.namespace", f"{name!r} is at {seen[name]} already; put its buckets there"

@@ -28,11 +28,12 @@ from railhead.fabric.mode import GKE_INTERFACES, NETWORKS_ANNOTATION
 from railhead.launch import render
 from railhead.launch.job import Payload, parse_job
 from railhead.launch.plan import Plan, make_plan
+from railhead.model.capacity import quantities
 from railhead.model.cluster import Cluster
 from railhead.resolve.cluster import Resolved, resolve
 from railhead.resolve.pod_guards import HARMLESS_CAPABILITIES, demand, network_pattern
 from railhead.resolve.runtimes import Runtime
-from railhead.resolve.wiring import quantities, wiring
+from railhead.resolve.wiring import wiring
 from tests.components import fabrics
 from tests.components.recording import STACKS, stack_cluster
 

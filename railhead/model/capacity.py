@@ -1,0 +1,55 @@
+"""What nodes have for pods, by resource: the one place that quotas and promises are counted by."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from railhead.base.quantity import parse, show
+from railhead.catalog.machines import MACHINES, Machine
+from railhead.model.cluster import Cluster, Pool
+from railhead.model.teams import ShareConfig
+
+HUGEPAGES = "hugepages-2Mi"
+_UNITS = {"memory": "Gi", HUGEPAGES: "Mi"}
+
+
+def capacity(cluster: Cluster, machine: Machine) -> dict[str, int]:
+    """What one node has, by resource; memory in GiB, huge pages in MiB, the rest as counts."""
+    mode = cluster.fabric.row
+    pages = {HUGEPAGES: mode.hugepages_mib * len(machine.nics)} if mode.hugepages_mib else {}
+    return (
+        {"cpu": machine.schedulable_vcpus, "memory": machine.schedulable_memory_gib}
+        | {machine.gpu_resource: machine.gpus}
+        | cluster.fabric.node_devices(machine)
+        | pages
+    )
+
+
+def quantities(cluster: Cluster, pool: Pool, nodes: int = 1) -> dict[str, str]:
+    """What ``nodes`` nodes of a pool have, as Kubernetes quantities in their canonical form."""
+    cpu, memory = pool.schedulable_resources
+    per_node = capacity(cluster, MACHINES[pool.instance_type]) | {"cpu": cpu, "memory": memory}
+    return {name: f"{count * nodes}{_UNITS.get(name, '')}" for name, count in per_node.items()}
+
+
+def promised(cluster: Cluster, share: ShareConfig, pool: Pool) -> dict[str, str]:
+    """What a team's share promises of each resource: whole nodes' worth, or what ``quota`` says."""
+    return quantities(cluster, pool, share.nodes) | dict(share.quota)
+
+
+def left(cluster: Cluster, pool: Pool) -> dict[str, str]:
+    """What of a pool is promised to no team, by resource."""
+    shares = [share for team in cluster.teams for share in team.shares if share.pool == pool.name]
+    found = {}
+    for resource, total in quantities(cluster, pool, pool.nodes).items():
+        taken = sum((parse(promised(cluster, s, pool)[resource]) for s in shares), Decimal(0))
+        found[resource] = _written(parse(total) - taken, _UNITS.get(resource, ""))
+    return found
+
+
+def _written(amount: Decimal, unit: str) -> str:
+    """In the unit where that is whole, else in the smallest that quantities know."""
+    whole = amount / parse(f"1{unit}")
+    if whole == whole.to_integral_value():
+        return f"{int(whole)}{unit}" if whole else "0"
+    return show(amount) if amount == amount.to_integral_value() else f"{int(amount * 1000)}m"

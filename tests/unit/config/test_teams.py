@@ -1,0 +1,153 @@
+"""Teams: what is promised is there, what is nobody's is lent, and every mistake is named."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from railhead.base.quantity import parse as number
+from railhead.config import parse
+from railhead.model.capacity import quantities
+from railhead.model.cluster import Cluster
+from railhead.resolve.cluster import resolve
+from tests.unit.config.test_config import WHERE, Raw, lab, mistakes, put
+
+
+def shared(*shares: dict[str, Any], nodes: int = 4) -> Raw:
+    """The lab's stack with a team for each share of its pool, and no queue of its own."""
+    raw = lab()
+    raw["pools"][0]["nodes"] = nodes
+    raw["namespaces"], raw["queues"] = [], []
+    names = ["language", "vision", "speech"][: len(shares)]
+    raw["teams"] = [
+        {
+            "name": name,
+            "namespaces": [name],
+            "researchers": [f"railhead:{name}"],
+            "shares": [{"pool": "gpu"} | share],
+        }
+        for name, share in zip(names, shares, strict=True)
+    ]
+    claim = raw["checkpoints"][0]
+    raw["checkpoints"] = [claim | {"namespace": name} for name in names]
+    return raw
+
+
+def cluster(*shares: dict[str, Any], nodes: int = 4) -> Cluster:
+    return parse(shared(*shares, nodes=nodes), where=WHERE)
+
+
+ONE = [
+    ("teams[0].shares[0].pool", "gpus", "teams[0].shares[0].pool", "did you mean 'gpu'?"),
+    ("teams[0].shares[0].nodes", 4, "teams[1].shares[0].nodes", "promised 5 nodes of pool 'gpu'"),
+    ("teams[0].shares[0].nodes", -1, "teams[0].shares[0].nodes", "greater than or equal to 0"),
+    ("teams[0].shares[0].lend", 3, "teams[0].shares[0]", "lend: 3 is more than the 2 nodes"),
+    ("teams[0].shares[0].quota", {"cpus": "1"}, "teams[0].shares[0].quota.cpus", "have no 'cpus'"),
+    (
+        "teams[0].shares[0].quota",
+        {"rdma/rdma_shared_device_a": "100000"},
+        "teams[1].shares[0].quota.rdma/rdma_shared_device_a",
+        "promised 100063 rdma/rdma_shared_device_a",
+    ),
+    ("teams[0].priority", "reserach", "teams[0].priority", "did you mean 'research'?"),
+    ("teams[1].name", "language", "teams[1].name", "taken by teams[0]"),
+    ("teams[1].namespaces", ["language"], "teams[1].namespaces[0]", "is one team's"),
+    ("teams[0].researchers", [" x"], "teams[0].researchers[0]", "is not a group's name"),
+    ("teams[0].researchers", [], "teams[0].researchers", "is empty"),
+    ("teams[0].shares", [], "teams[0].shares", "is empty"),
+    ("teams[0].order", "fifo", "teams[0].order", "allowed: best-effort"),
+    (
+        "teams[0].preemption",
+        {"reclaim": "never", "borrow": "lower"},
+        "teams[0].preemption",
+        "needs reclaim",
+    ),
+    ("teams", [], "namespaces", "is missing; give it, or teams"),
+    ("teams", [], "queues", "is missing; give it, or teams"),
+    ("priorities", [{"name": "research", "value": 2**31}], "priorities[0].value", "less than or"),
+    (
+        "queues",
+        [{"name": "q", "namespace": "language", "cluster_queue": "q", "pools": ["gpu"]}],
+        "teams[0].shares[0].pool",
+        "belongs to cluster queue 'q'",
+    ),
+]
+
+
+@pytest.mark.parametrize(("path", "value", "where", "words"), ONE)
+def test_a_mistake_is_named(path: str, value: Any, where: str, words: str) -> None:
+    raw = shared({"nodes": 2}, {"nodes": 1})
+    put(raw, path, value)
+    found = mistakes(raw)
+    assert any(line.startswith(f"{where}: ") and words in line for line in found), found
+
+
+def totals(found: Cluster) -> dict[str, Decimal]:
+    """Resource -> nominal quota of every cluster queue and of the cohort together."""
+    queues = resolve(found).queues
+    assert queues.cohort is not None
+    total: dict[str, Decimal] = defaultdict(Decimal)
+    for spec in (queues.cohort.spec, *(queue.spec for queue in queues.cluster_queues)):
+        for group in spec["resourceGroups"]:
+            for flavor in group["flavors"]:
+                assert [r["name"] for r in flavor["resources"]] == group["coveredResources"]
+                for resource in flavor["resources"]:
+                    total[resource["name"]] += number(resource["nominalQuota"])
+    return total
+
+
+@given(
+    nodes=st.integers(1, 12),
+    first=st.integers(0, 12),
+    second=st.integers(0, 12),
+    gpus=st.none() | st.integers(0, 12),
+)
+@settings(max_examples=60, deadline=None)
+def test_queues_and_cohort_together_are_the_pool(
+    nodes: int, first: int, second: int, gpus: int | None
+) -> None:
+    quota = {} if gpus is None else {"quota": {"nvidia.com/gpu": str(gpus)}}
+    raw = shared({"nodes": first} | quota, {"nodes": second}, nodes=nodes)
+    wanted = (8 * first if gpus is None else gpus) + 8 * second
+    if first + second > nodes or wanted > 8 * nodes:
+        assert any("are promised" in line for line in mistakes(raw))
+        return
+    found = parse(raw, where=WHERE)
+    pool = found.pools[0]
+    assert totals(found) == {
+        name: number(text) for name, text in quantities(found, pool, pool.nodes).items()
+    }
+
+
+def test_limits_are_in_nodes_worth_of_everything() -> None:
+    found = cluster({"nodes": 2, "borrow": 1, "lend": 1}, {"nodes": 1, "borrow": 0, "lend": 0})
+    first, second = (queue.spec for queue in resolve(found).queues.cluster_queues)
+    assert first["cohortName"] == second["cohortName"] == "lab"
+    per_node = quantities(found, found.pools[0])
+    for spec, limits in ((first, ("1", "1")), (second, ("0", "0"))):
+        for resource in spec["resourceGroups"][0]["flavors"][0]["resources"]:
+            each = number(per_node[resource["name"]])
+            assert number(resource["borrowingLimit"]) == each * int(limits[0])
+            assert number(resource["lendingLimit"]) == each * int(limits[1])
+            assert number(resource["lendingLimit"]) <= number(resource["nominalQuota"])
+
+
+def test_a_namespace_cannot_submit_to_another_team() -> None:
+    found = cluster({"nodes": 2}, {"nodes": 1})
+    resolved = resolve(found)
+    for queue in resolved.queues.cluster_queues:
+        (rule,) = queue.spec["namespaceSelector"]["matchExpressions"]
+        assert rule == {
+            "key": "kubernetes.io/metadata.name",
+            "operator": "In",
+            "values": [queue.name],
+        }
+    assert {n.name: dict(n.queues) for n in resolved.namespaces} == {
+        name: {name: {"clusterQueue": name}} for name in ("language", "vision")
+    }
+    assert resolved.contract.namespaces == ("language", "vision")
