@@ -14,7 +14,8 @@ from tools import times
 REPO = Path(__file__).resolve().parents[2]
 XML = """<?xml version="1.0"?><testsuites><testsuite>
 <testcase classname="tests.unit.test_a.TestOne" name="x" time="1.5"/>
-<testcase classname="tests.unit.test_a" name="y" time="0.5"><failure message="it is&#10;3"/></testcase>
+<testcase classname="tests.unit.test_a" name="y" time="0.5"
+><failure message="it is&#10;3"/></testcase>
 <testcase classname="tests.unit.test_b" name="x" time="4.0"><skipped/></testcase>
 <testcase classname="tests.unit.test_b" name="x" time="0.0"><error/></testcase>
 </testsuite></testsuites>"""
