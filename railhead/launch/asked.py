@@ -15,16 +15,11 @@ UP_AGAIN = "run `pulumi up` on the cluster's stack again"
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """A plan, and the cluster that it is for.
-
-    Args:
-        found: what the checks before this one found.
-    """
+    """A plan, and the cluster that it is for; the checks ask at the same time."""
 
     cluster: kube.Cluster
     plan: Plan
     contract: ClusterContract
-    found: tuple[Finding, ...] = ()
 
 
 def existing(asked: Asked, name: str, path: str, what: str) -> tuple[Finding, Object | None]:

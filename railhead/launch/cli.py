@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,13 +12,23 @@ import typer
 
 from railhead.base.errors import RailheadError
 from railhead.base.options import Context, Json, Kubeconfig, Lab, Namespace
+from railhead.launch.console import (
+    JobName,
+    Progress,
+    connected,
+    dump,
+    namespaces_of,
+    out,
+    say,
+    since,
+)
 
 if TYPE_CHECKING:
     from railhead.contract import ClusterContract
     from railhead.kube.client import Cluster
     from railhead.kube.jobs import JobState
     from railhead.launch.job import JobFile, Payload
-    from railhead.launch.logs import Gang, Line
+    from railhead.launch.logs import Gang
     from railhead.launch.plan import Plan
 
 JOB_FILE_EXAMPLE = """\
@@ -48,94 +56,6 @@ A complete job file:
 Exits 0 when the job is submitted or, with --wait or --follow, when it has completed; 1 when it
 failed; 3 for a mistake in the file; 6 when the cluster or a check refuses it; 7 after --timeout.
 """.format(example=JOB_FILE_EXAMPLE.replace("[", "\\["))
-
-JobName = Annotated[str, typer.Argument(metavar="NAME", help="The job's name.")]
-
-
-def _say(text: str) -> None:
-    """A line for people, on standard error; standard output is for results."""
-    typer.echo(text, err=True)
-
-
-def _out(text: str) -> None:
-    typer.echo(text)
-
-
-def _dump(value: Any) -> None:
-    _out(json.dumps(value, indent=1, sort_keys=True))
-
-
-def _cluster(
-    kubeconfig: Path | None, context: str | None, lab: str | None
-) -> AbstractContextManager[Cluster]:
-    from railhead.kube.client import opened
-
-    return opened(kubeconfig, context, lab)
-
-
-def _namespaces(cluster: Cluster, namespace: str | None) -> tuple[str, ...]:
-    from railhead.kube.published import namespaces
-
-    return namespaces(cluster, namespace)
-
-
-def _since(seconds: int) -> str:
-    if seconds < 120:
-        return f"{seconds}s"
-    if seconds < 7200:
-        return f"{seconds // 60}m"
-    return f"{seconds // 3600}h" if seconds < 172800 else f"{seconds // 86400}d"
-
-
-class _Progress:
-    """One line a change of phase; on a terminal also a live line while nothing changes."""
-
-    def __init__(self, *, name: str) -> None:
-        self._name = name
-        self._begin = time.monotonic()
-        self._spoken = self._begin
-        self._last: tuple[str, str] | None = None
-        self._terminal = sys.stderr.isatty()
-        self._live: Any = None
-
-    def changed(self, state: JobState) -> None:
-        """Show a state if it is news, or if nothing was said for 15 s."""
-        now = time.monotonic()
-        key = (state.phase.value, state.detail)
-        if key != self._last or (not self._terminal and now - self._spoken > 15):
-            detail = f": {state.detail}" if state.detail else ""
-            self._clear()
-            _say(f"{now - self._begin:6.1f}s  {state.phase.value}{detail}")
-            self._spoken = now
-            self._last = key
-        if self._terminal:
-            self._spin(state)
-
-    def _spin(self, state: JobState) -> None:
-        if state.phase.finished or state.phase.value == "running":
-            self._clear()
-            return
-        if self._live is None:
-            from rich.console import Console
-
-            self._live = Console(stderr=True).status("")
-            self._live.start()
-        waited = int(time.monotonic() - self._begin)
-        self._live.update(f"{self._name}: {state.phase.value}, {waited} s")
-
-    def line(self, line: Line) -> None:
-        """Show a log line, on standard output."""
-        self._clear()
-        _out(str(line))
-
-    def _clear(self) -> None:
-        if self._live is not None:
-            self._live.stop()
-            self._live = None
-
-    def close(self) -> None:
-        """Take the live line away."""
-        self._clear()
 
 
 def _describe(plan: Plan) -> str:
@@ -202,15 +122,15 @@ def launch(
 
     # A mistake in the file needs no cluster to be told.
     job, files = read_job(job_file, sets=overrides)
-    with _cluster(kubeconfig, context, lab) as cluster:
+    with connected(kubeconfig, context, lab) as cluster:
         plan, contract = _plan(cluster, job, files)
         checks = preflight(cluster, plan, contract)
-        _say(f"{_describe(plan)} on {contract.cluster} ({cluster.target.why})")
+        say(f"{_describe(plan)} on {contract.cluster} ({cluster.target.why})")
         for check in checks:
             if check.passed is None:
-                _say(f"note: not checked: {check.text}")
+                say(f"note: not checked: {check.text}")
         for note in plan.notes:
-            _say(f"note: {note}")
+            say(f"note: {note}")
         if dry_run:
             _print_objects(plan, as_json=as_json)
             return
@@ -222,11 +142,11 @@ def _print_objects(plan: Plan, *, as_json: bool) -> None:
 
     objects = render.objects(plan)
     if as_json:
-        _dump(objects)
+        dump(objects)
         return
     import yaml
 
-    _out(yaml.safe_dump_all(objects, sort_keys=False, explicit_start=True).rstrip())
+    out(yaml.safe_dump_all(objects, sort_keys=False, explicit_start=True).rstrip())
 
 
 def _submit(
@@ -242,21 +162,21 @@ def _submit(
     from railhead.launch import submit
 
     job = submit.submit(cluster, plan)
-    _say(f"created TrainJob {plan.namespace}/{plan.name}")
+    say(f"created TrainJob {plan.namespace}/{plan.name}")
     if not (follow or wait):
         if as_json:
             # Kueue has not looked at it yet, and the job leaves its GPUs to the runtime.
             seen = replace(jobs.read_state(cluster, job), gpus_per_node=plan.gpus_per_node)
-            _dump(seen.to_json())
-        _say(f"see it with `railhead status {plan.name}` and `railhead logs {plan.name} --follow`")
+            dump(seen.to_json())
+        say(f"see it with `railhead status {plan.name}` and `railhead logs {plan.name} --follow`")
         return
     try:
         last = _watch(cluster, job, follow=follow, timeout=timeout)
     except KeyboardInterrupt:
-        _say(f"the job goes on; `railhead cancel {plan.name}` ends it")
+        say(f"the job goes on; `railhead cancel {plan.name}` ends it")
         raise
     if as_json and last is not None:
-        _dump(last.to_json())
+        dump(last.to_json())
     _verdict(cluster, plan.name, last, shown=follow)
 
 
@@ -265,7 +185,7 @@ def _watch(
 ) -> JobState | None:
     from railhead.launch import logs, submit
 
-    progress = _Progress(name=job["metadata"]["name"])
+    progress = Progress(name=job["metadata"]["name"])
     gang = logs.Gang(
         cluster,
         namespace=job["metadata"]["namespace"],
@@ -287,7 +207,7 @@ def _watch(
 def _unread(gang: Gang) -> None:
     """Say which logs could not be read: their lines are missing from what was printed."""
     for error in gang.errors():
-        _say(f"note: part of a log could not be read: {error.problem}")
+        say(f"note: part of a log could not be read: {error.problem}")
 
 
 def _verdict(cluster: Cluster, name: str, last: JobState | None, *, shown: bool) -> None:
@@ -300,7 +220,7 @@ def _verdict(cluster: Cluster, name: str, last: JobState | None, *, shown: bool)
     from railhead.launch import logs
 
     if last is not None and last.phase is Phase.COMPLETED:
-        _say(f"{name} completed in {_since(last.age())}")
+        say(f"{name} completed in {since(last.age())}")
         return
     if last is None or not last.phase.finished:
         raise RailheadError(
@@ -310,9 +230,9 @@ def _verdict(cluster: Cluster, name: str, last: JobState | None, *, shown: bool)
     if not shown:
         try:
             for line in logs.last_lines(cluster, last, 20):
-                _say(str(line))
+                say(str(line))
         except RailheadError as error:
-            _say(f"note: its last log lines could not be read: {error.problem}")
+            say(f"note: its last log lines could not be read: {error.problem}")
     raise RailheadError(
         f"{name} failed: {last.detail}", remedy=f"`railhead logs {name}` shows what it printed"
     )
@@ -338,8 +258,8 @@ def status(
 
     Exits 0 whatever the job's phase (read it from --json), 5 when there is no such job.
     """
-    with _cluster(kubeconfig, context, lab) as cluster:
-        namespaces = _namespaces(cluster, namespace)
+    with connected(kubeconfig, context, lab) as cluster:
+        namespaces = namespaces_of(cluster, namespace)
         while True:
             states = _read(cluster, namespaces, name)
             _show(states, detailed=name is not None, as_json=as_json)
@@ -358,10 +278,10 @@ def _read(cluster: Cluster, namespaces: tuple[str, ...], name: str | None) -> li
 
 def _show(states: list[JobState], *, detailed: bool, as_json: bool) -> None:
     if as_json:
-        _dump(states[0].to_json() if detailed else [s.to_json() for s in states])
+        dump(states[0].to_json() if detailed else [s.to_json() for s in states])
         return
     if not states:
-        _out("no jobs")
+        out("no jobs")
         return
     from rich.console import Console
     from rich.markup import escape
@@ -380,7 +300,7 @@ def _show(states: list[JobState], *, detailed: bool, as_json: bool) -> None:
             str(state.wanted * state.gpus_per_node),
             escape(state.queue or "-"),
             str(state.restarts),
-            _since(state.age()),
+            since(state.age()),
         )
     console.print(table)
     for state in states:
@@ -446,18 +366,18 @@ def logs(
     from railhead.launch import logs as reading
     from railhead.launch import submit
 
-    with _cluster(kubeconfig, context, lab) as cluster:
-        job = jobs.find_job(cluster, _namespaces(cluster, namespace), name)
+    with connected(kubeconfig, context, lab) as cluster:
+        job = jobs.find_job(cluster, namespaces_of(cluster, namespace), name)
         now = jobs.read_state(cluster, job)
         prefix = None if rank is None else process_prefix(cluster, now.runtime)
         selection = reading.select(now, rank=rank, node=node, prefix=prefix)
         if not follow:
             for line in reading.read(cluster, now, selection, tail=tail):
-                _out(str(line))
+                out(str(line))
             if not now.nodes:
-                _say(f"{name} has no pods: {now.phase.value} {now.detail}".rstrip())
+                say(f"{name} has no pods: {now.phase.value} {now.detail}".rstrip())
             return
-        progress = _Progress(name=name)
+        progress = Progress(name=name)
         gang = reading.Gang(cluster, namespace=now.namespace, selection=selection, tail=tail)
         try:
             last = reading.print_states(
@@ -470,7 +390,7 @@ def logs(
             progress.close()
             _unread(gang)
         if last is None or not last.phase.finished:
-            _say(f"{name} was deleted")
+            say(f"{name} was deleted")
 
 
 def cancel(
@@ -494,11 +414,11 @@ def cancel(
     from railhead.kube import jobs
     from railhead.launch import submit
 
-    with _cluster(kubeconfig, context, lab) as cluster:
-        job = jobs.find_job(cluster, _namespaces(cluster, namespace), name)
-        done = submit.cancel(cluster, job, timeout_seconds=timeout, progress=_say)
+    with connected(kubeconfig, context, lab) as cluster:
+        job = jobs.find_job(cluster, namespaces_of(cluster, namespace), name)
+        done = submit.cancel(cluster, job, timeout_seconds=timeout, progress=say)
     if as_json:
-        _dump(
+        dump(
             {
                 "name": done.name,
                 "namespace": done.namespace,
@@ -509,7 +429,7 @@ def cancel(
         )
         return
     pods = f"its {done.pods} pods are gone" if done.pods else "it had no pods"
-    _out(f"{done.name} cancelled (it was {done.was.value}); {pods}, {done.seconds:.1f} s")
+    out(f"{done.name} cancelled (it was {done.was.value}); {pods}, {done.seconds:.1f} s")
 
 
 def register(app: typer.Typer) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -10,9 +11,17 @@ from types import ModuleType
 
 import pytest
 
+from railhead.base.errors import RefusedError
 from railhead.base.finding import Finding, checks_in
+from railhead.contract import ClusterContract
+from railhead.kube.client import Cluster
 from railhead.launch import checks
 from railhead.launch.asked import Asked
+from railhead.launch.job import read_job
+from railhead.launch.plan import make_plan
+from railhead.launch.preflight import preflight
+from tests.unit.launch import world
+from tests.unit.launch.fake_api import Api
 
 
 @pytest.fixture
@@ -33,10 +42,35 @@ def test_a_check_is_found_by_being_there_and_runs_in_its_turn(package: ModuleTyp
     assert names == ["early", "also_between", "between", "late"]
 
 
-def test_admission_is_the_last_and_asked_only_of_what_passed() -> None:
-    admission = checks_in(checks)[-1]
-    assert admission.__name__.endswith(".admission")
-    failed = Finding(name="quota", passed=False, text="too small")
-    # Nothing of it is read: a cluster that is asked would break on None.
-    asked = Asked(cluster=None, plan=None, contract=None, found=(failed,))  # type: ignore[arg-type]
-    assert admission.check(asked) == []
+def test_admission_is_heard_only_of_what_passed(
+    api: Api, cluster: Cluster, contract: ClusterContract, job_file: Path
+) -> None:
+    assert checks_in(checks)[-1].__name__.endswith(".admission")
+    api.refusals[("POST", world.JOBS)] = (422, "admission webhook says no")
+    job, files = read_job(job_file)
+    plan = make_plan(job, files, contract)
+    with pytest.raises(RefusedError, match="webhook says no"):
+        preflight(cluster, plan, contract)
+    world.job(api, plan.name)
+    with pytest.raises(RefusedError, match="exists already") as refused:
+        preflight(cluster, plan, contract)
+    assert "webhook" not in str(refused.value)
+
+
+def test_checks_ask_at_the_same_time(
+    cluster: Cluster,
+    contract: ClusterContract,
+    job_file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    job, files = read_job(job_file)
+    modules = checks_in(checks)
+    together = threading.Barrier(len(modules), timeout=10)
+
+    def meet(_: Asked) -> list[Finding]:
+        together.wait()
+        return []
+
+    for module in modules:
+        monkeypatch.setattr(module, "check", meet)
+    assert preflight(cluster, make_plan(job, files, contract), contract) == ()

@@ -1,0 +1,110 @@
+"""What the commands on jobs share: how they speak, and which cluster and namespaces they mean."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from railhead.kube.client import Cluster
+    from railhead.kube.jobs import JobState
+    from railhead.launch.logs import Line
+
+JobName = Annotated[str, typer.Argument(metavar="NAME", help="The job's name.")]
+
+
+def say(text: str) -> None:
+    """A line for people, on standard error; standard output is for results."""
+    typer.echo(text, err=True)
+
+
+def out(text: str) -> None:
+    """A result, on standard output."""
+    typer.echo(text)
+
+
+def dump(value: Any) -> None:
+    """A result as JSON, on standard output."""
+    out(json.dumps(value, indent=1, sort_keys=True))
+
+
+def connected(
+    kubeconfig: Path | None, context: str | None, lab: str | None
+) -> AbstractContextManager[Cluster]:
+    """The cluster that the options mean; closed at the end."""
+    from railhead.kube.client import opened
+
+    return opened(kubeconfig, context, lab)
+
+
+def namespaces_of(cluster: Cluster, namespace: str | None) -> tuple[str, ...]:
+    """The namespace that is named, or all of the cluster's."""
+    from railhead.kube.published import namespaces
+
+    return namespaces(cluster, namespace)
+
+
+def since(seconds: int) -> str:
+    """A duration in its largest sensible unit, such as ``12m``."""
+    if seconds < 120:
+        return f"{seconds}s"
+    if seconds < 7200:
+        return f"{seconds // 60}m"
+    return f"{seconds // 3600}h" if seconds < 172800 else f"{seconds // 86400}d"
+
+
+class Progress:
+    """One line a change of phase; on a terminal also a live line while nothing changes."""
+
+    def __init__(self, *, name: str) -> None:
+        self._name = name
+        self._begin = time.monotonic()
+        self._spoken = self._begin
+        self._last: tuple[str, str] | None = None
+        self._terminal = sys.stderr.isatty()
+        self._live: Any = None
+
+    def changed(self, state: JobState) -> None:
+        """Show a state if it is news, or if nothing was said for 15 s."""
+        now = time.monotonic()
+        key = (state.phase.value, state.detail)
+        if key != self._last or (not self._terminal and now - self._spoken > 15):
+            detail = f": {state.detail}" if state.detail else ""
+            self._clear()
+            say(f"{now - self._begin:6.1f}s  {state.phase.value}{detail}")
+            self._spoken = now
+            self._last = key
+        if self._terminal:
+            self._spin(state)
+
+    def _spin(self, state: JobState) -> None:
+        if state.phase.finished or state.phase.value == "running":
+            self._clear()
+            return
+        if self._live is None:
+            from rich.console import Console
+
+            self._live = Console(stderr=True).status("")
+            self._live.start()
+        waited = int(time.monotonic() - self._begin)
+        self._live.update(f"{self._name}: {state.phase.value}, {waited} s")
+
+    def line(self, line: Line) -> None:
+        """Show a log line, on standard output."""
+        self._clear()
+        out(str(line))
+
+    def _clear(self) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def close(self) -> None:
+        """Take the live line away."""
+        self._clear()
