@@ -2,21 +2,31 @@
 
 import pulumi
 
+from components import last_update
 from components.training_cluster import TrainingCluster, TrainingClusterArgs
 from railhead import config, contract
 from railhead.base.errors import RailheadError
+from railhead.config import edits
 from railhead.config.live import before_up
+from railhead.resolve.cluster import resolve
 
 
 def main() -> None:
     """Build the cluster of the current stack."""
     stack = pulumi.get_stack()
+    # First of all, so that they outlive whatever is wrong below.
+    outputs = last_update.outputs()
     try:
         cluster = config.parse(
             pulumi.Config(config.PROJECT).get_object(config.KEY),
             where=f"stacks/Pulumi.{stack}.yaml",
         )
-        # Before anything is registered: a pool that is not there would only show in a job's wait.
+        # Before anything is registered: what an edit would lose is lost by then.
+        if (before := last_update.made(outputs)) is not None and (
+            stale := edits.stop(before, resolve(cluster).contract, cluster.removals)
+        ):
+            pulumi.log.warn(stale)
+        # Likewise: a pool that is not there would only show in a job's wait.
         if unchecked := before_up(cluster):
             pulumi.log.warn(unchecked)
         built = TrainingCluster(cluster.name, TrainingClusterArgs(cluster=cluster))

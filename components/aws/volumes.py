@@ -61,17 +61,17 @@ class Volumes(pulumi.ComponentResource):
         for claim in args.checkpoints:
             if claim.storage_class != config.name:
                 continue
-            volume = physical_name(config.name, claim.namespace, claim.name)
+            volume = physical_name(config.name, claim.namespace, claim.claim_name)
             made.append(
                 kubernetes.core.v1.PersistentVolume(
-                    f"{name}-{config.name}-{claim.namespace}-{claim.name}",
+                    f"{name}-{config.name}-{claim.namespace}-{claim.claim_name}",
                     metadata={"name": volume},
                     spec={
                         "access_modes": ["ReadWriteMany"],
                         "capacity": {"storage": claim.size},
                         "storage_class_name": config.name,
                         "persistent_volume_reclaim_policy": "Retain",
-                        "claim_ref": {"namespace": claim.namespace, "name": claim.name},
+                        "claim_ref": {"namespace": claim.namespace, "name": claim.claim_name},
                         # Every node sees the other nodes' locks.
                         "mount_options": ["flock"],
                         "csi": {

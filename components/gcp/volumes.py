@@ -68,7 +68,7 @@ class Volumes(pulumi.ComponentResource):
         self.classes = list(classes.values())
         self.volumes = [
             self._volume(
-                f"{name}-{claim.namespace}-{claim.name}",
+                f"{name}-{claim.namespace}-{claim.claim_name}",
                 args.sources[claim.storage_class],
                 claim,
                 classes[claim.storage_class],
@@ -87,7 +87,7 @@ class Volumes(pulumi.ComponentResource):
     ) -> kubernetes.core.v1.PersistentVolume:
         return kubernetes.core.v1.PersistentVolume(
             name,
-            metadata={"name": physical_name(claim.namespace, claim.name)},
+            metadata={"name": physical_name(claim.namespace, claim.claim_name)},
             spec={
                 "storage_class_name": claim.storage_class,
                 "capacity": {"storage": claim.size},
@@ -95,7 +95,7 @@ class Volumes(pulumi.ComponentResource):
                 "persistent_volume_reclaim_policy": "Retain",
                 "volume_mode": "Filesystem",
                 # For this claim and no other, whichever comes first.
-                "claim_ref": {"namespace": claim.namespace, "name": claim.name},
+                "claim_ref": {"namespace": claim.namespace, "name": claim.claim_name},
                 "mount_options": list(source.mount_options) or None,
                 "csi": {
                     "driver": source.driver,

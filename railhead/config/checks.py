@@ -113,18 +113,19 @@ def _told_apart(cluster: Cluster) -> Iterator[Problem]:
 
 
 def _mounts(cluster: Cluster) -> Iterator[Problem]:
-    """A runtime is one for all namespaces: its claim is mounted at one path in all of them."""
+    """A runtime is one for all namespaces: its claim has one name and one path in all of them."""
     mounted = {name for *_, name in knowing(cluster.runtimes, "runtimes", lambda r: r.checkpoint)}
-    firsts: dict[str, tuple[str, str]] = {}
-    claims = knowing(cluster.checkpoints, "checkpoints", lambda row: (row.name, row.mount_path))
-    for path, _, (name, at) in claims:
-        where, first = firsts.setdefault(name, (path, at))
-        if at != first and name in mounted:
-            yield (
-                f"{path}.mount_path",
-                f"{at!r} differs from {first!r} of {where}; a runtime mounts claim {name!r} at one "
-                "path in every namespace",
-            )
+    for field, reads in (("mount_path", "mount_path"), ("claim", "claim_name")):
+        firsts: dict[str, tuple[str, str]] = {}
+        pairs = knowing(cluster.checkpoints, "checkpoints", attrgetter("name", reads))
+        for path, _, (name, at) in pairs:
+            where, first = firsts.setdefault(name, (path, at))
+            if at != first and name in mounted:
+                yield (
+                    f"{path}.{field}",
+                    f"{at!r} differs from {first!r} of {where}; a runtime mounts claim {name!r} at "
+                    "one path and by one name in every namespace",
+                )
 
 
 def _machines(cluster: Cluster) -> Iterator[Problem]:
@@ -195,6 +196,8 @@ _CHECKS: tuple[Callable[[Cluster], Iterator[Problem]], ...] = (
     lambda c: taken(c.runtimes, "runtimes", lambda row: (row.name,)),
     lambda c: taken(c.queues, "queues", lambda row: (row.namespace, row.name)),
     lambda c: taken(c.checkpoints, "checkpoints", lambda row: (row.namespace, row.name)),
+    lambda c: taken(c.checkpoints, "checkpoints", lambda row: (row.namespace, row.claim_name)),
+    lambda c: taken(c.removals, "removals", lambda row: (row.kind, row.name)),
     lambda c: twice(c.namespaces, "namespaces"),
     lambda c: twice(c.topology, "topology"),
     lambda c: _reference(c.queues, "queues", "namespace", c.namespaces, "namespaces"),

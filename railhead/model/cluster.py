@@ -32,6 +32,7 @@ from railhead.framework import FRAMEWORKS
 from railhead.model.gate import GateConfig
 from railhead.model.gpu import GpuOperatorConfig
 from railhead.model.network_policy import NetworkPolicyConfig
+from railhead.model.removals import RemovalConfig
 from railhead.model.restarts import RestartConfig
 from railhead.model.teams import PRIORITIES, PriorityConfig, TeamConfig
 
@@ -121,13 +122,24 @@ class QueueConfig(Model):
 
 
 class CheckpointConfig(Model):
-    """A ReadWriteMany claim; ``size`` is a Kubernetes quantity."""
+    """A ReadWriteMany claim; ``size`` is a Kubernetes quantity.
+
+    ``claim`` is what the claim is called in the cluster, None for ``name``. Kubernetes renames
+    nothing: to call a claim something else in this file, change ``name`` and keep what it was
+    called as ``claim``; the data stays where it is.
+    """
 
     name: Name
+    claim: Name | None = None
     namespace: Name
     storage_class: Name
     size: Quantity
     mount_path: AbsolutePath
+
+    @property
+    def claim_name(self) -> str:
+        """What the claim is called in the cluster."""
+        return self.claim or self.name
 
 
 class RuntimeConfig(Model):
@@ -194,6 +206,8 @@ class Cluster(Model):
     jobs reach besides each other. ``registry_mirrors`` is registry -> what takes its place in the
     node gate's image, unless ``gate`` names one: a registry that limits anonymous pulls by address
     holds up a thousand nodes behind one.
+
+    ``removals`` is what the next update may take away with data, jobs or quota in it.
     """
 
     name: Name
@@ -215,6 +229,7 @@ class Cluster(Model):
     gate: GateConfig = GateConfig()
     network_policy: NetworkPolicyConfig = NetworkPolicyConfig()
     registry_mirrors: dict[RegistryHost, ImagePrefix] = Field(default_factory=dict)
+    removals: tuple[RemovalConfig, ...] = ()
 
     @property
     def training_namespaces(self) -> tuple[str, ...]:

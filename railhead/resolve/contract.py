@@ -44,7 +44,7 @@ def build(
         runtimes=tuple(_runtime(cluster, runtime) for runtime in runtimes),
         checkpoints=tuple(
             contract.Checkpoint(
-                claim=checkpoint.name,
+                claim=checkpoint.claim_name,
                 namespace=checkpoint.namespace,
                 mount_path=checkpoint.mount_path,
                 size=checkpoint.size,
@@ -124,7 +124,10 @@ def _runtime(cluster: Cluster, runtime: Runtime) -> contract.Runtime:
         only_nodes=config.nodes if charged else None,
         pool=runtime.pool.name,
         checkpoint=next(
-            (contract.Mount(claim=claim.name, path=claim.mount_path) for claim in runtime.claims),
+            (
+                contract.Mount(claim=claim.claim_name, path=claim.mount_path)
+                for claim in runtime.claims
+            ),
             None,
         ),
         topology_level=runtime.level,

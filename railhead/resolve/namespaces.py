@@ -44,7 +44,7 @@ def namespaces(cluster: Cluster, runtimes: Sequence[Runtime]) -> tuple[Namespace
             nic_claims=claims,
             nccl_profile=profile,
             checkpoints={
-                checkpoint.name: {
+                checkpoint.claim_name: {
                     "accessModes": ["ReadWriteMany"],
                     "storageClassName": checkpoint.storage_class,
                     "resources": {"requests": {"storage": checkpoint.size}},

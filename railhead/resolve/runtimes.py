@@ -127,7 +127,10 @@ def _runtime(cluster: Cluster, config: RuntimeConfig) -> Runtime:
                     "emptyDir": {"medium": "Memory", "sizeLimit": memory},
                 },
                 *(
-                    {"name": "checkpoints", "persistentVolumeClaim": {"claimName": claim.name}}
+                    {
+                        "name": "checkpoints",
+                        "persistentVolumeClaim": {"claimName": claim.claim_name},
+                    }
                     for claim in claims[:1]
                 ),
             ],

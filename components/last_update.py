@@ -1,0 +1,38 @@
+"""What the stack's last update made, as its own outputs say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pulumi
+
+from railhead import contract
+
+
+def outputs() -> Mapping[str, Any]:
+    """The stack's outputs as they are, which also stay its outputs should the program fail.
+
+    The engine reads them from the stack's state (pulumi, pkg/resource/deploy/builtins.go,
+    readStackOutputs), of which no update of ours has begun. Without exporting them again a program
+    that raises would leave the stack without outputs (sdk/python, runtime/stack.py, run_in_stack
+    finishes the stack whatever happens), and the next edit would be held against nothing.
+    """
+    stack = f"{pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()}"
+    told = pulumi.runtime.invoke("pulumi:pulumi:readStackOutputs", {"name": stack}).value
+    found: dict[str, Any] = (told or {}).get("outputs") or {}
+    secret = set((told or {}).get("secretOutputNames") or ())
+    for name, value in found.items():
+        pulumi.export(name, pulumi.Output.secret(value) if name in secret else value)
+    return found
+
+
+def made(found: Mapping[str, Any]) -> contract.ClusterContract | None:
+    """The contract among them; None where no update has got that far.
+
+    Raises:
+        InputError: it is of a newer Railhead, or none.
+    """
+    if (raw := found.get(contract.OUTPUT)) is None:
+        return None
+    return contract.ClusterContract.from_data(raw, where=f"the stack's output {contract.OUTPUT!r}")

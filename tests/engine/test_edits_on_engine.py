@@ -1,0 +1,127 @@
+"""What an edit would lose, by the real engine: plain `pulumi preview` and `pulumi up` stop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.engine.recorded import Project
+
+pytestmark = pytest.mark.slow
+
+
+def _claim(cluster: dict[str, Any]) -> None:
+    cluster["checkpoints"][0]["name"] = cluster["runtimes"][0]["checkpoint"] = "weights"
+
+
+def _claim_removed(cluster: dict[str, Any]) -> None:
+    cluster["checkpoints"] = []
+    del cluster["runtimes"][0]["checkpoint"]
+
+
+def _namespace(cluster: dict[str, Any]) -> None:
+    cluster["namespaces"] = ["research"]
+    for row in (*cluster["queues"], *cluster["checkpoints"]):
+        row["namespace"] = "research"
+
+
+def _queue(cluster: dict[str, Any]) -> None:
+    cluster["queues"][0]["name"] = "everyone"
+
+
+def _cluster_queue(cluster: dict[str, Any]) -> None:
+    cluster["queues"][0]["cluster_queue"] = "other"
+
+
+def _pool(cluster: dict[str, Any]) -> None:
+    cluster["pools"][0]["name"] = cluster["runtimes"][0]["pool"] = "big"
+    cluster["queues"][0]["pools"] = ["big"]
+
+
+def _levels(cluster: dict[str, Any]) -> None:
+    cluster["topology"] = cluster["topology"][1:]
+
+
+EDITS: dict[str, tuple[Callable[[dict[str, Any]], None], str]] = {
+    "claim renamed": (_claim, "checkpoint training/checkpoints"),
+    "claim removed": (_claim_removed, "checkpoint training/checkpoints"),
+    "namespace renamed": (_namespace, "namespace training would go"),
+    "queue renamed": (_queue, "queue training/training would go"),
+    "cluster queue renamed": (_cluster_queue, "from cluster queue training to other"),
+    "pool renamed": (_pool, "pool gpu would go"),
+    "topology": (_levels, "pool gpu would be counted anew"),
+}
+OLD = [
+    {"kind": "checkpoint", "name": "training/checkpoints", "loses": ["data"]},
+    {"kind": "namespace", "name": "training", "loses": ["jobs"]},
+]
+
+
+def test_every_edit_that_loses_something_stops_before_anything_is_done(tmp_path: Path) -> None:
+    project = Project(tmp_path, "lab")
+    project.up()
+    kept = project.file.read_text()
+    before = project.entries()
+    for name, (edit, told) in EDITS.items():
+        project.file.write_text(kept)
+        project.change(edit)
+        # The second run too: what was made last is not forgotten by one that was stopped.
+        for words in (("preview",), ("up", "--yes", "--skip-preview"), ("up", "--yes")):
+            said = project.run(*words, status=1)
+            assert told in said, (name, words, said)
+            assert "or lose it: under `removals`" in said
+        assert project.entries() == before, name
+    assert '"training"' in project.run("stack", "output", "contract")
+    # What the file allows by name goes; nothing else of the same kind would.
+    project.file.write_text(kept)
+    project.change(_namespace)
+    project.change(lambda cluster: cluster.update(removals=OLD[:1]))
+    assert "namespace training would go" in project.run("preview", status=1)
+    project.change(lambda cluster: cluster.update(removals=OLD))
+    project.up()
+    assert not project.up("--expect-no-changes")
+
+
+def test_a_mistake_in_the_file_does_not_make_the_stack_forget(tmp_path: Path) -> None:
+    project = Project(tmp_path, "lab")
+    project.up()
+    kept = project.file.read_text()
+    project.change(lambda cluster: cluster.update(nonsense=1))
+    project.run("up", "--yes", "--skip-preview", status=1)
+    project.file.write_text(kept)
+    project.change(_claim_removed)
+    assert EDITS["claim removed"][1] in project.run("up", "--yes", "--skip-preview", status=1)
+
+
+def test_a_claim_called_otherwise_in_the_file_is_left_alone(tmp_path: Path) -> None:
+    project = Project(tmp_path, "lab")
+    project.up()
+
+    def rename(cluster: dict[str, Any]) -> None:
+        _claim(cluster)
+        cluster["checkpoints"][0]["claim"] = "checkpoints"
+
+    project.change(rename)
+    assert not project.up("--expect-no-changes")
+
+
+@pytest.mark.parametrize("stack", ["aws-p5-prod", "gcp-a3-ultra", "onprem-ib-sriov"])
+def test_so_it_is_on_every_platform(stack: str, tmp_path: Path) -> None:
+    project = Project(tmp_path, stack)
+    project.up()
+
+    def rename(cluster: dict[str, Any]) -> None:
+        old = cluster["checkpoints"][0]["name"]
+        for row in (*cluster["checkpoints"], *cluster["runtimes"]):
+            for key in ("name", "checkpoint"):
+                if row.get(key) == old:
+                    row[key] = "weights"
+
+    project.change(rename)
+    before = project.entries()
+    assert "would no longer be the stack's" in project.run("preview", status=1)
+    assert "would no longer be the stack's" in project.run("up", "--yes", status=1)
+    assert project.entries() == before

@@ -1,0 +1,184 @@
+"""What an edit loses: told in words, stopped, and let through by name alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from railhead import config
+from railhead.base.errors import InputError, RefusedError
+from railhead.config import edits
+from railhead.contract import ClusterContract
+from railhead.resolve.cluster import resolve
+from tests.components.recording import lab_cluster
+
+Change = Callable[[dict[str, Any]], None]
+
+
+def contract(raw: dict[str, Any]) -> ClusterContract:
+    return resolve(config.parse(raw, where="lab")).contract
+
+
+def changed(change: Change) -> dict[str, Any]:
+    raw = lab_cluster()
+    change(raw)
+    return raw
+
+
+def held(change: Change, *removals: dict[str, Any], before: Change | None = None) -> str:
+    """What is warned of; raises what is refused."""
+    raw = changed(change)
+    raw["removals"] = list(removals)
+    old = lab_cluster()
+    if before:
+        before(old)
+    cluster = config.parse(raw, where="lab")
+    return edits.stop(contract(old), resolve(cluster).contract, cluster.removals)
+
+
+def rename_claim(raw: dict[str, Any]) -> None:
+    raw["checkpoints"][0]["name"] = raw["runtimes"][0]["checkpoint"] = "weights"
+
+
+def remove_claim(raw: dict[str, Any]) -> None:
+    raw["checkpoints"] = []
+    del raw["runtimes"][0]["checkpoint"]
+
+
+def rename_namespace(raw: dict[str, Any]) -> None:
+    raw["namespaces"] = ["research"]
+    for row in (*raw["queues"], *raw["checkpoints"]):
+        row["namespace"] = "research"
+
+
+def rename_queue(raw: dict[str, Any]) -> None:
+    raw["queues"][0]["name"] = "everyone"
+
+
+def move_queue(raw: dict[str, Any]) -> None:
+    raw["queues"][0]["cluster_queue"] = "other"
+
+
+def rename_pool(raw: dict[str, Any]) -> None:
+    raw["pools"][0]["name"] = raw["runtimes"][0]["pool"] = "big"
+    raw["queues"][0]["pools"] = ["big"]
+
+
+def select_otherwise(raw: dict[str, Any]) -> None:
+    raw["pools"][0]["node_selector"]["team"] = "nlp"
+
+
+def other_levels(raw: dict[str, Any]) -> None:
+    raw["topology"] = raw["topology"][1:]
+
+
+def shrink(raw: dict[str, Any]) -> None:
+    raw["checkpoints"][0]["size"] = "9Gi"
+
+
+def other_class(raw: dict[str, Any]) -> None:
+    raw["checkpoints"][0]["storage_class"] = "fast"
+
+
+CLAIM = {"kind": "checkpoint", "name": "training/checkpoints", "loses": ["data"]}
+NAMESPACE = {"kind": "namespace", "name": "training", "loses": ["jobs"]}
+QUEUE = {"kind": "queue", "name": "training/training", "loses": ["jobs"]}
+POOL = {"kind": "pool", "name": "gpu", "loses": ["jobs", "quota"]}
+RESHAPED = {"kind": "pool", "name": "gpu", "loses": ["jobs"]}
+EDITS: dict[str, tuple[Change, str, list[dict[str, Any]]]] = {
+    "claim renamed": (rename_claim, "write `name: weights` and `claim: checkpoints`", [CLAIM]),
+    "claim removed": (remove_claim, "(10Gi) would no longer be the stack's", [CLAIM]),
+    "namespace renamed": (
+        rename_namespace,
+        "namespace training would go, with every job that runs or waits in it",
+        [NAMESPACE, CLAIM],
+    ),
+    "queue renamed": (rename_queue, "everyone would be a new queue", [QUEUE]),
+    "cluster queue renamed": (move_queue, "from cluster queue training to other", [QUEUE]),
+    "pool renamed": (rename_pool, "big would be a new pool over the same nodes", [POOL]),
+    "pool selects otherwise": (select_otherwise, "would be counted anew", [RESHAPED]),
+    "topology": (other_levels, "would be counted anew", [RESHAPED]),
+}
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_an_edit_that_loses_something_stops_until_each_object_is_named(name: str) -> None:
+    change, told, entries = EDITS[name]
+    with pytest.raises(RefusedError) as stopped:
+        held(change)
+    assert told in str(stopped.value)
+    assert "nothing was changed" in str(stopped.value)
+    for entry in entries:
+        loses = ", ".join(entry["loses"])
+        line = f"- {{kind: {entry['kind']}, name: {entry['name']}, loses: [{loses}]}}"
+        assert line in str(stopped.value), stopped.value
+    # Each by itself: one short is not enough, nor is another's name or less than is lost.
+    for left_out in entries:
+        with pytest.raises(RefusedError, match=left_out["name"]):
+            held(change, *(e for e in entries if e is not left_out))
+    other = [{**e, "name": f"{e['name']}x"} for e in entries]
+    with pytest.raises(RefusedError):
+        held(change, *other)
+    assert held(change, *entries) == ""
+
+
+def test_what_cannot_be_done_at_all_no_entry_allows() -> None:
+    for change, told in ((shrink, "cannot shrink from 10Gi to 9Gi"), (other_class, "cannot move")):
+        with pytest.raises(RefusedError, match=told) as stopped:
+            held(change)
+        assert "under `removals`" not in str(stopped.value)
+        with pytest.raises(RefusedError, match=told):
+            held(change, CLAIM)
+
+
+def test_less_than_is_lost_is_no_permission() -> None:
+    with pytest.raises(RefusedError, match="pool gpu"):
+        held(rename_pool, {**POOL, "loses": ["quota"]})
+
+
+def test_an_entry_that_no_longer_applies_is_told_or_refused() -> None:
+    assert "checkpoint training/old" in held(
+        lambda _: None, {"kind": "checkpoint", "name": "training/old", "loses": ["data"]}
+    )
+    for entry in (CLAIM, NAMESPACE, QUEUE, POOL):
+        with pytest.raises(RefusedError, match="would let a later one do so"):
+            held(lambda _: None, entry)
+
+
+def test_a_claim_is_renamed_in_the_file_and_stays_what_it_is() -> None:
+    def rename(raw: dict[str, Any]) -> None:
+        rename_claim(raw)
+        raw["checkpoints"][0]["claim"] = "checkpoints"
+
+    assert held(rename) == ""
+    old, new = contract(lab_cluster()), contract(changed(rename))
+    assert new.checkpoints == old.checkpoints
+    assert new.runtimes[0].pod == old.runtimes[0].pod
+
+
+def grow(raw: dict[str, Any]) -> None:
+    raw["checkpoints"][0]["size"] = "20Gi"
+    raw["pools"][0]["nodes"] = 3
+    raw["namespaces"].append("second")
+    raw["checkpoints"].append({**raw["checkpoints"][0], "namespace": "second"})
+    raw["queues"].append({**raw["queues"][0], "namespace": "second"})
+
+
+def test_what_only_adds_is_no_loss() -> None:
+    assert held(grow) == ""
+
+
+@pytest.mark.parametrize(
+    ("entry", "told"),
+    [
+        ({**CLAIM, "name": "checkpoints"}, "named by namespace/name"),
+        ({**NAMESPACE, "name": "a/b"}, "named by its name alone"),
+        ({**CLAIM, "loses": []}, "is empty"),
+        ({**CLAIM, "kind": "secret"}, "'secret' is not allowed"),
+    ],
+)
+def test_a_malformed_entry_is_a_mistake(entry: dict[str, Any], told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        config.parse({**lab_cluster(), "removals": [entry]}, where="lab")
