@@ -8,6 +8,7 @@ from railhead import config, contract
 from railhead.base.errors import RailheadError
 from railhead.config import edits
 from railhead.config.live import before_up
+from railhead.config.served import unproven
 from railhead.resolve.cluster import resolve
 
 
@@ -29,6 +30,8 @@ def main() -> None:
         # Likewise: a pool that is not there would only show in a job's wait.
         if unchecked := before_up(cluster):
             pulumi.log.warn(unchecked)
+        if never_ran := unproven(cluster):
+            pulumi.log.warn(never_ran)
         built = TrainingCluster(cluster.name, TrainingClusterArgs(cluster=cluster))
     except RailheadError as error:
         # Printed as it is, without a traceback.

@@ -27,6 +27,7 @@ from policies import (
     rights,
     shared_memory,
     switches,
+    versions,
 )
 from policies.plan import Planned, planned
 
@@ -133,6 +134,16 @@ def _protected(args: StackValidationArgs, report: ReportViolation) -> None:
         for r in args.resources
     )
     for message, urn in clouds.unprotected(r for r in plan if r is not None):
+        report(message, urn)
+
+
+def _versions_ran(args: StackValidationArgs, report: ReportViolation) -> None:
+    releases = (
+        (r.urn, inputs.complete(r.urn, r.props))
+        for r in args.resources
+        if r.resource_type == versions.RELEASE
+    )
+    for message, urn in versions.problems(releases):
         report(message, urn)
 
 
@@ -244,5 +255,11 @@ RULES: tuple[Policy, ...] = (
         "systems.",
         enforcement_level=EnforcementLevel.MANDATORY,
         validate=_protected,
+    ),
+    StackValidationPolicy(
+        name="versions-ran",
+        description="Kueue, JobSet and Trainer are versions that ran together; others are named.",
+        enforcement_level=EnforcementLevel.ADVISORY,
+        validate=_versions_ran,
     ),
 )

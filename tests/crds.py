@@ -54,7 +54,7 @@ def of(row: Controller) -> Iterator[dict[str, Any]]:
                 yield body
 
 
-def every(versions: str = "production") -> Iterator[dict[str, Any]]:
+def every(versions: str = "proven") -> Iterator[dict[str, Any]]:
     """Every definition of a combination's releases; of two owners of a kind the first."""
     seen = set()
     for row in held(COMBINATIONS[versions]):
@@ -75,7 +75,7 @@ def operators(*groups: str) -> Iterator[dict[str, Any]]:
                 yield body
 
 
-def schemas(versions: str = "production") -> dict[tuple[str, str], Any]:
+def schemas(versions: str = "proven") -> dict[tuple[str, str], Any]:
     """apiVersion and kind -> strict schema of a whole object."""
     return {
         (f"{body['spec']['group']}/{version['name']}", body["spec"]["names"]["kind"]): whole(

@@ -1,12 +1,14 @@
 """Every version in one place, and the combinations that belong together.
 
-A combination is a set of controllers that were published, or read, or run together; a stack names
-one. `production` takes charts from their publishers' registries; `lab` takes the newest versions
-whose whole Go module graph verifies, with the charts that their modules carry.
+A combination is a set of controllers that belong together; a stack names one, and its row says
+whether it ever ran, and where. `lab` takes the newest versions whose whole Go module graph
+verifies, with the charts that their modules carry; `proven` takes those same versions from their
+publishers' registries; `newest-read` takes the publishers' newest, which were read and never run.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -138,11 +140,27 @@ class Part:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Run:
+    """Where a combination's three controllers ran together.
+
+    Args:
+        what: what ran, and what of the combination differs from it.
+        where: the cluster, with its Kubernetes.
+        source: what ran it: a folder of tests, or "by hand".
+    """
+
+    what: str
+    where: str
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Combination:
     """Versions that belong together.
 
     Args:
         kubernetes: oldest and newest Kubernetes minor served, such as ``("1.33", "1.35")``.
+        ran: where its versions ran; none for what was only read.
         gang_charge: how Kueue charges a TrainJob's gang. ``job``: by the node count of the job.
             ``template``: by the runtime's template whatever the job asks (kueue PR #8135 mends it);
             the stack then publishes a guard that refuses any other node count.
@@ -162,6 +180,12 @@ class Combination:
     source: str
     addons: Mapping[str, Controller]
     parts: Mapping[str, Part]
+    ran: tuple[Run, ...] = ()
+
+    @property
+    def controllers(self) -> tuple[Controller, Controller, Controller]:
+        """Kueue, JobSet and Trainer."""
+        return self.kueue, self.jobset, self.trainer
 
     def addon(self, name: str) -> Controller:
         """The add-on called ``name``.
@@ -766,10 +790,48 @@ LAB = Combination(
     source="go.mod of kueue v0.16.2; charge measured in tests/lab",
     addons=ADDONS,
     parts=PARTS,
+    ran=(
+        Run(
+            what="queues, gangs, jobs, restarts, fabric modes, up, refresh, destroy",
+            where="the lab, Kubernetes 1.35.8",
+            source="tests/lab",
+        ),
+    ),
 )
 
-PRODUCTION = Combination(
-    name="production",
+#: What shipped stacks name: the lab's versions, each from where its publisher's README of that tag
+#: says. The controllers' images are the publishers' own builds, which the lab builds from source.
+PROVEN = dataclasses.replace(
+    LAB,
+    name="proven",
+    kueue=dataclasses.replace(
+        LAB.kueue,
+        chart=OciChart(url="oci://registry.k8s.io/kueue/charts/kueue"),
+        source="kubernetes-sigs/kueue tag v0.16.2, charts/kueue/README.md",
+    ),
+    jobset=dataclasses.replace(
+        LAB.jobset,
+        chart=OciChart(url="oci://registry.k8s.io/jobset/charts/jobset"),
+        source="kubernetes-sigs/jobset tag v0.10.1, charts/jobset/README.md",
+    ),
+    trainer=dataclasses.replace(
+        LAB.trainer,
+        chart=OciChart(url="oci://ghcr.io/kubeflow/charts/kubeflow-trainer"),
+        source="kubeflow/trainer tag v2.1.0, charts/kubeflow-trainer/README.md",
+    ),
+    source="the versions of `lab`, with the charts that their publishers push at these tags",
+    ran=(
+        Run(
+            what="the same versions, charts of their Go modules, images built from their source; "
+            "the registries' own charts and images were not pulled",
+            where="the lab, Kubernetes 1.35.8",
+            source="tests/lab",
+        ),
+    ),
+)
+
+NEWEST_READ = Combination(
+    name="newest-read",
     kubernetes=("1.33", "1.36"),
     kueue=Controller(
         name="kueue",
@@ -801,7 +863,7 @@ PRODUCTION = Combination(
     ),
     gang_charge="job",
     placement_field="runtimePatches",
-    source="charts' newest tags; not run here",
+    source="charts' newest tags, read",
     addons=ADDONS,
     parts=PARTS,
 )
@@ -844,6 +906,35 @@ TEMPLATE_CHARGE = Combination(
     source="the three ran together on Kubernetes 1.34; kueue PR #8135 mends the charge from 0.15.2",
     addons=ADDONS,
     parts=PARTS,
+    ran=(
+        Run(
+            what="that a gang is charged by its runtime's template; nothing else",
+            where="a cluster made for it, Kubernetes 1.34",
+            source="by hand",
+        ),
+    ),
 )
 
-COMBINATIONS: dict[str, Combination] = {c.name: c for c in (LAB, PRODUCTION, TEMPLATE_CHARGE)}
+COMBINATIONS: dict[str, Combination] = {
+    c.name: c for c in (LAB, PROVEN, NEWEST_READ, TEMPLATE_CHARGE)
+}
+
+
+def unrun(versions: Iterable[str]) -> str:
+    """One line of versions of Kueue, JobSet and Trainer that never ran together; empty if they did.
+
+    ``versions`` are in that order.
+    """
+    asked = tuple(versions)
+    ran = [
+        c
+        for c in COMBINATIONS.values()
+        if c.ran and tuple(r.version for r in c.controllers) == asked
+    ]
+    if ran:
+        return ""
+    kueue, jobset, trainer = asked
+    return (
+        f"Kueue {kueue}, JobSet {jobset} and Trainer {trainer} were read and never run together; "
+        f"{PROVEN.name!r} is what ran ({PROVEN.ran[0].where})"
+    )

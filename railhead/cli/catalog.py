@@ -91,11 +91,11 @@ def show(
 def _tables() -> dict[Kind, Mapping[str, Any]]:
     from railhead.catalog.accelerators import ACCELERATORS
     from railhead.catalog.machines import MACHINES
-    from railhead.catalog.versions import ADDONS, COMBINATIONS, PARTS, PRODUCTION
+    from railhead.catalog.versions import ADDONS, COMBINATIONS, PARTS, PROVEN
     from railhead.fabric.kinds import FABRICS
     from railhead.fabric.modes import MODES
 
-    controllers = (PRODUCTION.kueue, PRODUCTION.jobset, PRODUCTION.trainer)
+    controllers = PROVEN.controllers
     return {
         Kind.MACHINES: MACHINES,
         Kind.ACCELERATORS: ACCELERATORS,

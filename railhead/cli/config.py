@@ -33,13 +33,14 @@ def check(
 ) -> None:
     """Check a stack's file as `pulumi up` would, without Pulumi and without a cluster.
 
-    Every mistake is named at once. Exits 0 for a correct file, 3 for mistakes, 5 where there is no
-    such stack.
+    Every mistake is named at once; versions that never ran are a note. Exits 0 for a correct file,
+    3 for mistakes, 5 where there is no such stack.
 
     Example: [bold]railhead config check lab[/bold]
     """
     from railhead import config
     from railhead.base.errors import ExitCode, InputError
+    from railhead.config.served import unproven
 
     path = _file(stack)
     try:
@@ -49,18 +50,18 @@ def check(
             raise
         typer.echo(json.dumps({"file": str(path), "mistakes": error.problem.splitlines()}))
         raise typer.Exit(ExitCode.BAD_INPUT) from None
+    notes = [note] if (note := unproven(cluster)) else []
     if as_json:
-        typer.echo(
-            json.dumps(
-                {"file": str(path), "mistakes": [], "cluster": cluster.model_dump(mode="json")}
-            )
-        )
+        found = {"file": str(path), "mistakes": [], "notes": notes}
+        typer.echo(json.dumps(found | {"cluster": cluster.model_dump(mode="json")}))
         return
     nodes = ", ".join(f"{p.nodes} x {p.instance_type}" for p in cluster.pools)
     typer.echo(
         f"{path}: correct: cluster {cluster.name} on {cluster.platform.kind}, {nodes}, "
         f"fabric {cluster.fabric.kind} by {cluster.fabric.mode}"
     )
+    for note in notes:
+        typer.echo(f"note: {note}")
 
 
 @app.command()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railhead.base.sections import Problem
-from railhead.catalog.versions import COMBINATIONS
+from railhead.catalog.versions import COMBINATIONS, unrun
 from railhead.model.cluster import Cluster
 
 
@@ -31,6 +31,12 @@ def unserved(cluster: Cluster, minor: str) -> str:
         f"Kubernetes {minor} is not served by versions {combination.name!r}: it is for {oldest} to "
         f"{newest}{because}"
     )
+
+
+def unproven(cluster: Cluster) -> str:
+    """One line where the stack's combination was read and never run; empty where it ran."""
+    why = unrun(row.version for row in COMBINATIONS[cluster.versions].controllers)
+    return f"versions {cluster.versions!r}: {why}" if why else ""
 
 
 def _minor(version: str) -> tuple[int, ...]:

@@ -131,7 +131,7 @@ def cluster(case: Case) -> dict[str, Any]:
     for pool in raw["pools"]:
         pool["instance_type"] = case.machine
     if case.platform == "existing":
-        raw["versions"] = "production"
+        raw["versions"] = "proven"
         raw["platform"] = {"kind": "existing", "kubeconfig": "~/.kube/metal"}
         del raw["controllers"]
         del raw["runtimes"][0]["shared_memory"]

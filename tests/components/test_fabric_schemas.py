@@ -29,7 +29,7 @@ GROUPS = (
 
 @pytest.fixture(scope="module")
 def schemas() -> dict[tuple[str, str], Any]:
-    return crds.schemas("production")
+    return crds.schemas("proven")
 
 
 def errors(body: Mapping[str, Any], schemas: Mapping[tuple[str, str], Any]) -> list[str]:

@@ -397,7 +397,7 @@ def test_flex_start_takes_nodes_when_gangs_wait() -> None:
 
 
 def test_a_gang_asks_for_the_nodes_of_flex_start() -> None:
-    schemas = crds.schemas("production")
+    schemas = crds.schemas("proven")
     recording = whole(ULTRA, lambda c: c["pools"][0].update(capacity={"kind": "flex-start"}))
     config = recording.one("ProvisioningRequestConfig")
     assert config.inputs["spec"]["provisioningClassName"] == "queued-provisioning.gke.io"

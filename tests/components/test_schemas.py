@@ -1,4 +1,4 @@
-"""What the production combination sends, against the CRDs that its releases publish."""
+"""What each combination from the registries sends, against the CRDs that its releases publish."""
 
 from __future__ import annotations
 
@@ -13,16 +13,21 @@ from tests.components.recording import Recording, fake_lab, lab_cluster, run_pro
 GROUPS = ("kueue.x-k8s.io", "trainer.kubeflow.org", "k8s.cni.cncf.io")
 
 
-@pytest.fixture(scope="module")
-def schemas() -> dict[tuple[str, str], Any]:
-    return crds.schemas("production")
+@pytest.fixture(scope="module", params=["proven", "newest-read"])
+def versions(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
 @pytest.fixture(scope="module")
-def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
+def schemas(versions: str) -> dict[tuple[str, str], Any]:
+    return crds.schemas(versions)
+
+
+@pytest.fixture(scope="module")
+def recording(versions: str, tmp_path_factory: pytest.TempPathFactory) -> Recording:
     cache = tmp_path_factory.mktemp("cache")
     fake_lab(cache)
-    return run_program(lab_cluster() | {"versions": "production"}, cache)
+    return run_program(lab_cluster() | {"versions": versions}, cache)
 
 
 KINDS = (

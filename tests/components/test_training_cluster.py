@@ -354,7 +354,7 @@ class TestRuntime:
     ) -> None:
         policy = recording.one("ClusterTrainingRuntime").inputs["spec"]["mlPolicy"]
         assert policy == {"numNodes": 1, "torch": {"numProcPerNode": 8}}
-        newer = run_program(changed(versions="production"), cache)
+        newer = run_program(changed(versions="newest-read"), cache)
         assert newer.one("ClusterTrainingRuntime").inputs["spec"]["mlPolicy"]["torch"] == {}
 
     def test_the_gang_is_in_the_template_only_where_it_is_charged_from_there(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +23,13 @@ def evidence() -> dict[str, Any]:
     return found
 
 
-def _row(*cells: str) -> str:
+def table_row(*cells: str) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
-def _head(*cells: str) -> Iterator[str]:
-    yield _row(*cells)
-    yield _row(*("---" for _ in cells))
+def table_head(*cells: str) -> Iterator[str]:
+    yield table_row(*cells)
+    yield table_row(*("---" for _ in cells))
 
 
 def _ran(case: Case, seen: dict[str, Any]) -> str:
@@ -50,21 +50,25 @@ def proof() -> str:
     seen = evidence()
     applied = f"yes, {seen['applied']['kubernetes']}"
     lines = list(
-        _head(
+        table_head(
             "mode", "fabric", "platform", "applied to a real API server", "ran in the lab", "needs"
         )
     )
     for case in cases():
         needs = "nothing" if case.mode == "none" else seen["hardware"][case.mode]
         lines.append(
-            _row(f"`{case.mode}`", case.fabric, case.platform, applied, _ran(case, seen), needs)
+            table_row(
+                f"`{case.mode}`", case.fabric, case.platform, applied, _ran(case, seen), needs
+            )
         )
     return "\n".join(lines)
 
 
 def modes() -> str:
     """What a pod gets by each mode, and what it may do for it."""
-    lines = list(_head("mode", "platforms", "what a pod gets", "requests", "privilege, and why"))
+    lines = list(
+        table_head("mode", "platforms", "what a pod gets", "requests", "privilege, and why")
+    )
     for mode in MODES.values():
         privilege = [f"`{c.name}`{_only(c.fabrics)}: {c.reason}" for c in mode.capabilities] or [
             f"none: {mode.unprivileged}"
@@ -82,7 +86,7 @@ def modes() -> str:
         if mode.attachment == "claim":
             requests.append("a ResourceClaim")
         lines.append(
-            _row(
+            table_row(
                 f"`{mode.name}`",
                 ", ".join(platforms_of(mode)),
                 mode.summary,
@@ -95,12 +99,12 @@ def modes() -> str:
 
 def paths() -> str:
     """What of a node's file system pods have, by mode."""
-    lines = list(_head("mode", "container", "node's path", "in the pod", "why"))
+    lines = list(table_head("mode", "container", "node's path", "in the pod", "why"))
     for mode in MODES.values():
         for path in mode.host_paths:
             access = "read only" if path.read_only else "read and write"
             lines.append(
-                _row(
+                table_row(
                     f"`{mode.name}`{_only(path.fabrics)}",
                     path.container,
                     f"`{path.host}`",
@@ -114,14 +118,14 @@ def paths() -> str:
 def fabrics() -> str:
     """Each fabric's pin, its proof and what the image must hold."""
     lines = list(
-        _head(
+        table_head(
             "fabric", "RDMA", "`NCCL_NET`", "NCCL's log proves it by", "GPUDirect", "in the image"
         )
     )
     for fabric in FABRICS.values():
         pinned = next(v.value for v in fabric.environment if v.name == "NCCL_NET")
         lines.append(
-            _row(
+            table_row(
                 fabric.name,
                 "yes" if fabric.rdma else "no",
                 f"`{pinned}`",
@@ -136,12 +140,12 @@ def fabrics() -> str:
 TABLES = {"proof": proof, "modes": modes, "paths": paths, "fabrics": fabrics}
 
 
-def rendered(page: str) -> str:
+def rendered(page: str, tables: Mapping[str, Callable[[], str]] = TABLES) -> str:
     """The page with its tables made anew."""
-    for name, table in TABLES.items():
+    for name, table in tables.items():
         start, end = f"<!-- table: {name} -->\n", "<!-- end -->"
         before, mark, rest = page.partition(start)
-        assert mark, f"docs/fabric.md has no place for the table {name!r}"
+        assert mark, f"the page has no place for the table {name!r}"
         _, mark, after = rest.partition(end)
         assert mark
         page = f"{before}{start}{table()}\n{end}{after}"

@@ -103,7 +103,8 @@ def test_the_lab_page_lists_what_the_lab_builds() -> None:
 def test_the_reviewers_page_lists_every_rule() -> None:
     rows = re.findall(r"^\| `([\w-]+)` \|", (REPO / "docs/reviewing.md").read_text(), re.M)
     assert rows == [rule.name for rule in RULES]
-    assert {rule.enforcement_level for rule in RULES} == {EnforcementLevel.MANDATORY}
+    advisory = [r.name for r in RULES if r.enforcement_level != EnforcementLevel.MANDATORY]
+    assert advisory == ["versions-ran"]
 
 
 def test_every_page_is_reached_from_the_readme() -> None:

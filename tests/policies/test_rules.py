@@ -96,7 +96,8 @@ EVERY = (*TRAINING, "Deployment", "DaemonSet", "StatefulSet")
 def test_every_rule_is_mandatory() -> None:
     assert {p.name for p in RULES} >= {PRIVILEGE, SHM, QUEUE, *SEEN, *CLOUDS}
     assert len({p.name for p in RULES}) == len(RULES)
-    assert all(p.enforcement_level is EnforcementLevel.MANDATORY for p in RULES)
+    advisory = [p.name for p in RULES if p.enforcement_level is not EnforcementLevel.MANDATORY]
+    assert advisory == ["versions-ran"]
 
 
 @pytest.mark.parametrize("rule", [PRIVILEGE, SHM, QUEUE])
@@ -410,3 +411,35 @@ class TestQueueCoverage:
         queue = cluster_queue(*ALL)
         damage(queue)
         assert "not known before the update" in judge(QUEUE, queue, wrapped("Job", pod()))[0]
+
+
+def releases(**versions: Any) -> list[dict[str, Any]]:
+    proven = {"kueue": "0.16.2", "jobset": "0.10.1", "kubeflow-trainer": "2.1.0"}
+    given = proven | {name.replace("_", "-"): version for name, version in versions.items()}
+    return [{"name": name, "chart": "c", "version": version} for name, version in given.items()]
+
+
+RELEASE = "kubernetes:helm.sh/v3:Release"
+
+
+@pytest.mark.parametrize(
+    ("plan", "said"),
+    [
+        (releases(), ""),
+        (releases(kueue="0.19.2", jobset="0.12.0", kubeflow_trainer="2.3.0"), "never run together"),
+        (releases(kueue="0.19.2"), "Kueue 0.19.2, JobSet 0.10.1 and Trainer 2.1.0 were read"),
+        (releases(kueue=UNKNOWN), "not known before the update"),
+        ([{"name": UNKNOWN, "chart": "c"}], "name is not known before the update"),
+        # A chart of a directory, as the lab's are.
+        (
+            [r | {"chart": f"/x/{r['name']}-{r['version']}", "version": None} for r in releases()],
+            "",
+        ),
+        ([{"name": "kueue", "chart": "/x/kueue-0.19.2"}, *releases()[1:]], "Kueue 0.19.2"),
+        ([{"name": "other", "chart": "c", "version": "1"}], ""),
+    ],
+)
+def test_versions_that_never_ran_are_named(plan: list[dict[str, Any]], said: str) -> None:
+    found = judge("versions-ran", *plan, types=dict.fromkeys(range(len(plan)), RELEASE))
+    assert len(found) == (1 if said else 0)
+    assert said in "".join(found)

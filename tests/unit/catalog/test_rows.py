@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import pytest
+import yaml
 
 from railhead.catalog import accelerators
 from railhead.catalog.accelerators import ACCELERATORS
@@ -19,7 +21,9 @@ from railhead.catalog.versions import (
     HttpChart,
     Managed,
     Manifest,
+    ModuleChart,
     OciChart,
+    unrun,
 )
 from railhead.fabric.kind import Fabric
 from railhead.fabric.kinds import FABRICS
@@ -54,7 +58,7 @@ NAMED_BY_THE_ISSUE = {
     "hgx-gb200",
 }
 # Add-ons that a combination of an older Kubernetes cannot have, on record.
-NEWER_THAN = {"lab": set[str](), "production": set[str](), "kueue-0.15": {"aws-dranet"}}
+NEWER_THAN = {"kueue-0.15": {"aws-dranet"}}
 
 
 @pytest.mark.parametrize("machine", MACHINES.values(), ids=lambda m: m.name)
@@ -210,7 +214,7 @@ def test_custom_resources_are_named_by_kind_group_and_version() -> None:
 
 
 def test_kubernetes_is_what_every_chosen_part_serves() -> None:
-    production = COMBINATIONS["production"]
+    production = COMBINATIONS["newest-read"]
     assert production.kubernetes_with([]) == production.kubernetes
     oldest, newest = production.kubernetes_with(["gpu-operator", "network-operator"])
     assert (oldest, newest) == ("1.33", "1.35")
@@ -227,10 +231,37 @@ def test_every_addon_runs_on_some_kubernetes_of_its_combination(combination: Com
     minor = [tuple(map(int, v.split("."))) for v in combination.kubernetes]
     for name, addon in combination.addons.items():
         if addon.kubernetes and tuple(map(int, addon.kubernetes.oldest.split("."))) > minor[1]:
-            assert name in NEWER_THAN[combination.name]
+            assert name in NEWER_THAN.get(combination.name, set())
             continue
         oldest, newest = combination.kubernetes_with([name])
         assert tuple(map(int, oldest.split("."))) <= tuple(map(int, newest.split(".")))
+
+
+def test_what_ships_is_what_ran() -> None:
+    """Only the charts' place differs from the lab's, whose tests ran the versions."""
+    proven, lab = COMBINATIONS["proven"], COMBINATIONS["lab"]
+    for mine, run in zip(proven.controllers, lab.controllers, strict=True):
+        assert isinstance(mine.chart, OciChart)
+        assert isinstance(run.chart, ModuleChart)
+        assert dataclasses.replace(mine, chart=run.chart, source=run.source) == run
+    own = {"name", "kueue", "jobset", "trainer", "source", "ran"}
+    for field in (f.name for f in dataclasses.fields(lab) if f.name not in own):
+        assert getattr(lab, field) == getattr(proven, field), field
+    for stack in (Path(__file__).resolve().parents[3] / "stacks").glob("Pulumi.*.yaml"):
+        shipped = yaml.safe_load(stack.read_text())["config"]["railhead:cluster"]["versions"]
+        assert COMBINATIONS[shipped].ran, stack
+
+
+@pytest.mark.parametrize("combination", COMBINATIONS.values(), ids=lambda c: c.name)
+def test_what_never_ran_says_so_in_one_line(combination: Combination) -> None:
+    said = unrun(c.version for c in combination.controllers)
+    assert bool(said) == (not combination.ran)
+    assert "\n" not in said
+    assert all(run.what and run.where and run.source for run in combination.ran)
+
+
+def test_versions_of_several_combinations_are_none_that_ran() -> None:
+    assert "'proven' is what ran" in unrun(["0.16.2", "0.10.1", "2.3.0"])
 
 
 def test_both_ways_of_charging_a_gang_have_a_subject() -> None:

@@ -385,7 +385,7 @@ MISTAKES: tuple[tuple[str, Edit, str], ...] = (
     (
         PROD,
         put(PLATFORM, "kubernetes", value="1.30"),
-        "platform.kubernetes: '1.30' is not served by versions 'production': 1.33 to 1.36",
+        "platform.kubernetes: '1.30' is not served by versions 'proven': 1.33 to 1.35",
     ),
     (
         PROD,

@@ -47,10 +47,24 @@ def test_every_example_stack_is_correct(capsys: pytest.CaptureFixture[str], file
     code, out, err = run(capsys, "check", str(file))
     assert (code, err) == (ExitCode.OK, "")
     assert ": correct: cluster " in out
+    assert "note:" not in out
     code, out, _ = run(capsys, "check", str(file), "--json")
     assert code == ExitCode.OK
     assert json.loads(out)["mistakes"] == []
     assert json.loads(out)["cluster"]["name"] == load(file).name
+
+
+def test_versions_that_never_ran_are_said_in_one_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = edited(tmp_path, "aws-p5-prod", versions="newest-read")
+    code, out, _ = run(capsys, "check", str(file))
+    assert code == ExitCode.OK
+    assert out.splitlines()[1].startswith(
+        "note: versions 'newest-read': Kueue 0.19.2, JobSet 0.12.0"
+    )
+    assert len(out.splitlines()) == 2
+    assert len(json.loads(run(capsys, "check", str(file), "--json")[1])["notes"]) == 1
 
 
 def test_a_stack_is_found_by_name_from_anywhere_in_the_project(

@@ -43,7 +43,7 @@ SCHEMA = ("trainer.kubeflow.org/v1alpha1", "TrainJob")
 
 @pytest.fixture(scope="module")
 def schema_2_3() -> Any:
-    return crds.schemas("production")[SCHEMA]
+    return crds.schemas("newest-read")[SCHEMA]
 
 
 @pytest.fixture(scope="module")

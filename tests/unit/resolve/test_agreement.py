@@ -24,6 +24,7 @@ from railhead import config
 from railhead.base.errors import InputError
 from railhead.base.quantity import parse
 from railhead.catalog.machines import MACHINES
+from railhead.catalog.versions import COMBINATIONS
 from railhead.fabric.mode import GKE_INTERFACES, NETWORKS_ANNOTATION
 from railhead.launch import render
 from railhead.launch.job import Payload, parse_job
@@ -286,7 +287,7 @@ def stacks(draw: st.DrawFn) -> Object:
     ]
     spaces = draw(st.sampled_from([["training"], ["training", "research"]]))
     raw["namespaces"] = spaces
-    raw["versions"] = draw(st.sampled_from(["production", "lab", "kueue-0.15"]))
+    raw["versions"] = draw(st.sampled_from([*COMBINATIONS]))
     # Queues over neighbouring pools; each in one namespace or in all.
     split = draw(st.integers(1, len(names)))
     raw["queues"] = [

@@ -52,7 +52,7 @@ def claim(name: str, namespace: str = "training", path: str = "") -> dict[str, A
 #: Two machines of one fabric with unlike numbers of NICs, behind one queue.
 STACK: dict[str, Any] = {
     "name": "two",
-    "versions": "production",
+    "versions": "proven",
     "platform": {"kind": "existing", "kubeconfig": "~/.kube/two"},
     "namespaces": ["training"],
     "researchers": "researchers",
