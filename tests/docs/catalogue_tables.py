@@ -1,0 +1,34 @@
+"""The tables of docs/catalogue.md, from its rows: ``python -m tests.docs.catalogue_tables``."""
+
+from __future__ import annotations
+
+from railhead.catalog.versions import COMBINATIONS
+from tests.docs.fabric_tables import REPO, rendered, table_head, table_row
+
+PAGE = REPO / "docs" / "catalogue.md"
+
+
+def ran() -> str:
+    """What of each combination ran, and where."""
+    lines = list(table_head("versions", "Kueue, JobSet, Trainer", "ran", "where", "held by"))
+    for combination in COMBINATIONS.values():
+        versions = ", ".join(row.version for row in combination.controllers)
+        for run in combination.ran:
+            source = run.source if run.source == "by hand" else f"`{run.source}`"
+            lines.append(table_row(f"`{combination.name}`", versions, run.what, run.where, source))
+        if not combination.ran:
+            lines.append(
+                table_row(f"`{combination.name}`", versions, "nothing", "-", combination.source)
+            )
+    return "\n".join(lines)
+
+
+TABLES = {"ran": ran}
+
+
+def main() -> None:
+    PAGE.write_text(rendered(PAGE.read_text(), TABLES))
+
+
+if __name__ == "__main__":
+    main()
