@@ -103,5 +103,12 @@ class Volumes(pulumi.ComponentResource):
                     "volume_attributes": dict(source.attributes) or None,
                 },
             },
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[storage_class, *source.after]),
+            opts=pulumi.ResourceOptions(
+                parent=self,
+                depends_on=[storage_class, *source.after],
+                # A volume's source is immutable, so the provider would replace it, and one that is
+                # bound is not deleted: volumes of an earlier version keep the handle that they
+                # were made with.
+                ignore_changes=["spec.csi.volumeHandle"],
+            ),
         )

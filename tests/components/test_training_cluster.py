@@ -11,7 +11,7 @@ import pulumi
 import pytest
 import yaml
 
-from railhead.catalog.versions import LAB, PRODUCTION, TEMPLATE_CHARGE, OciChart
+from railhead.catalog.versions import LAB, NEWEST_READ, PROVEN, TEMPLATE_CHARGE, OciChart
 from railhead.contract import ClusterContract
 from tests.components.recording import Recording, Registered, fake_lab, lab_cluster, run_program
 
@@ -186,7 +186,9 @@ class TestReleases:
             "kubeflow-trainer": str(cache / "charts" / "kubeflow-trainer-2.1.0"),
         }
 
-    @pytest.mark.parametrize("combination", [PRODUCTION, TEMPLATE_CHARGE], ids=lambda c: c.name)
+    @pytest.mark.parametrize(
+        "combination", [PROVEN, NEWEST_READ, TEMPLATE_CHARGE], ids=lambda c: c.name
+    )
     def test_charts_of_publishers_come_by_url(self, combination: Any, cache: Path) -> None:
         recording = run_program(changed(versions=combination.name), cache)
         for controller in (combination.kueue, combination.jobset, combination.trainer):

@@ -128,6 +128,15 @@ def _quota_1(plan: Plan) -> None:
                     row["nominalQuota"] = "1"
 
 
+def _never_ran(plan: Plan) -> None:
+    (release,) = [
+        body
+        for kind, _, _, body in plan
+        if kind == "kubernetes:helm.sh/v3:Release" and body["name"] == "kueue"
+    ]
+    release["version"] = "0.19.2"
+
+
 def _impatient(plan: Plan) -> None:
     manager = next(
         b["values"]["managerConfig"]
@@ -195,6 +204,7 @@ EDITS: dict[str, tuple[str, Callable[[Plan], None], str]] = {
     "sockets": (AWS, env("NCCL_NET", "Socket"), "jobs-stay-on-the-fabric"),
     "loopback": (GCP, env("NCCL_SOCKET_IFNAME", "lo"), "jobs-stay-on-the-fabric"),
     "P2P off": (GCP, env("NCCL_P2P_DISABLE", "1"), "jobs-stay-on-the-fabric"),
+    "a Kueue that was only read": (AWS, _never_ran, "versions-ran"),
     "waits for ever": (AWS, _impatient, "gangs-start-or-give-back"),
     "administrator": (
         AWS,

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from railhead.lab.engine.provider.diffing import FORCE_NEW, split_api_version
+
 REPLACES: Mapping[str, tuple[str, ...]] = {
     # terraform-provider-aws, internal/service/<service>/<resource>.go
     "aws:autoscaling/tag:Tag": ("autoscalingGroupName", "tag.key"),
@@ -137,4 +139,9 @@ _KUBERNETES = ("apiVersion", "kind", "metadata.name", "metadata.namespace", "nam
 
 def replaces(token: str) -> tuple[str, ...]:
     """The paths whose change replaces a resource of the type."""
-    return _KUBERNETES if token.startswith("kubernetes:") else REPLACES.get(token, ())
+    package, _, rest = token.partition(":")
+    if package != "kubernetes":
+        return REPLACES.get(token, ())
+    version, _, kind = rest.rpartition(":")
+    fixed = FORCE_NEW.get(split_api_version(version.removeprefix("core/")), {}).get(kind, ())
+    return (*_KUBERNETES, *(path.removeprefix(".") for path in fixed if "*" not in path))
