@@ -120,7 +120,7 @@ class TrainingCluster(pulumi.ComponentResource):
         )
         researchers = Researchers(
             f"{name}-researchers",
-            ResearchersArgs(group=cluster.researchers, after=[queues, runtimes]),
+            ResearchersArgs(access=resolved.access, after=[queues, runtimes]),
             opts=below,
         )
         namespaces = [

@@ -1,4 +1,4 @@
-"""What researchers may read beside their namespaces: runtimes, queues and their topology."""
+"""What people may read beside their namespaces: runtimes, queues, priorities and nodes."""
 
 from __future__ import annotations
 
@@ -8,56 +8,44 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_kubernetes as kubernetes
 
+from components.namespaces.roles import subjects
+from railhead.resolve.access import Access
+
 
 @dataclass(frozen=True, kw_only=True)
 class ResearchersArgs:
-    """Arguments of :class:`Researchers`; ``group`` is their Kubernetes group."""
+    """Arguments of :class:`Researchers`; ``access`` has one role a persona."""
 
-    group: pulumi.Input[str]
+    access: Sequence[Access]
     after: Sequence[pulumi.Resource] = ()
 
 
 class Researchers(pulumi.ComponentResource):
-    """A read-only ClusterRole over what jobs refer to, bound to the group."""
+    """A read-only ClusterRole over what jobs refer to for each persona, bound to its groups."""
 
     def __init__(
         self, name: str, args: ResearchersArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("railhead:index:Researchers", name, None, opts)
-        role = kubernetes.rbac.v1.ClusterRole(
-            f"{name}-role",
-            metadata={"name": "railhead-researchers"},
-            rules=[
-                {
-                    "api_groups": ["trainer.kubeflow.org"],
-                    "resources": ["clustertrainingruntimes"],
-                    "verbs": ["get", "list", "watch"],
-                },
-                {
-                    "api_groups": ["kueue.x-k8s.io"],
-                    "resources": ["clusterqueues", "resourceflavors", "topologies"],
-                    "verbs": ["get", "list", "watch"],
-                },
-                # Launching looks whether enough nodes are what the contract promises.
-                {"api_groups": [""], "resources": ["nodes"], "verbs": ["get", "list"]},
-            ],
-            opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
-        )
-        kubernetes.rbac.v1.ClusterRoleBinding(
-            f"{name}-binding",
-            metadata={"name": "railhead-researchers"},
-            role_ref={
-                "api_group": "rbac.authorization.k8s.io",
-                "kind": "ClusterRole",
-                "name": "railhead-researchers",
-            },
-            subjects=[
-                {
+        for access in args.access:
+            # Researchers were there first, and their names stay what they were.
+            prefix = name if access.persona == "researchers" else f"{name}-{access.persona}"
+            role_name = f"railhead-{access.persona}"
+            role = kubernetes.rbac.v1.ClusterRole(
+                f"{prefix}-role",
+                metadata={"name": role_name},
+                rules=[dict(rule) for rule in access.rules],
+                opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
+            )
+            kubernetes.rbac.v1.ClusterRoleBinding(
+                f"{prefix}-binding",
+                metadata={"name": role_name},
+                role_ref={
                     "api_group": "rbac.authorization.k8s.io",
-                    "kind": "Group",
-                    "name": args.group,
-                }
-            ],
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[role]),
-        )
-        self.register_outputs({"group": args.group})
+                    "kind": "ClusterRole",
+                    "name": role_name,
+                },
+                subjects=subjects(access),
+                opts=pulumi.ResourceOptions(parent=self, depends_on=[role]),
+            )
+        self.register_outputs({"groups": {a.persona: list(a.groups) for a in args.access}})

@@ -13,6 +13,7 @@ from components.namespaces.claims import Claims, ClaimsArgs
 from components.namespaces.nccl_profile import NcclProfile, NcclProfileArgs
 from components.namespaces.network_policies import NetworkPolicies, NetworkPoliciesArgs
 from components.namespaces.networks import RailNetworks, RailNetworksArgs
+from components.namespaces.roles import roles
 from railhead.base.names import KUEUE_API, TRAINING_LABEL
 from railhead.model.cluster import Cluster
 from railhead.resolve.namespaces import Namespace
@@ -28,7 +29,7 @@ class TrainingNamespaceArgs:
 
 
 class TrainingNamespace(pulumi.ComponentResource):
-    """Namespace, networks, policies, NCCL profile, queues, claims and the researchers' role.
+    """Namespace, networks, policies, NCCL profile, queues, claims and people's roles.
 
     Make it depend on the controllers, the queues, the runtimes and the guards: it opens last, and
     when destroyed it takes every job away while the controllers that hold finalizers still run.
@@ -95,61 +96,5 @@ class TrainingNamespace(pulumi.ComponentResource):
                 spec=spec,
                 opts=inside,
             )
-        self._researchers(name, args, inside)
+        roles(name, namespace, resolved.access, inside)
         self.register_outputs({"namespace": namespace})
-
-    def _researchers(
-        self, name: str, args: TrainingNamespaceArgs, inside: pulumi.ResourceOptions
-    ) -> None:
-        read = ["get", "list", "watch"]
-        role = kubernetes.rbac.v1.Role(
-            f"{name}-researchers",
-            metadata={"name": "railhead-researchers", "namespace": args.namespace.name},
-            rules=[
-                {
-                    "api_groups": ["trainer.kubeflow.org"],
-                    "resources": ["trainjobs"],
-                    "verbs": [*read, "create", "patch", "delete"],
-                },
-                # What a job became, and why it waits.
-                {"api_groups": ["jobset.x-k8s.io"], "resources": ["jobsets"], "verbs": read},
-                {"api_groups": ["batch"], "resources": ["jobs"], "verbs": read},
-                {
-                    "api_groups": ["kueue.x-k8s.io"],
-                    "resources": ["workloads", "localqueues"],
-                    "verbs": read,
-                },
-                {
-                    "api_groups": [""],
-                    "resources": ["pods", "events", "persistentvolumeclaims"],
-                    "verbs": read,
-                },
-                {"api_groups": [""], "resources": ["pods/log"], "verbs": ["get"]},
-                # A job's small files travel in one that the job owns.
-                {
-                    "api_groups": [""],
-                    "resources": ["configmaps"],
-                    "verbs": ["get", "create", "patch", "delete"],
-                },
-            ],
-            opts=inside,
-        )
-        kubernetes.rbac.v1.RoleBinding(
-            f"{name}-researchers-binding",
-            metadata={"name": "railhead-researchers", "namespace": args.namespace.name},
-            role_ref={
-                "api_group": "rbac.authorization.k8s.io",
-                "kind": "Role",
-                "name": "railhead-researchers",
-            },
-            subjects=[
-                {
-                    "api_group": "rbac.authorization.k8s.io",
-                    "kind": "Group",
-                    "name": args.cluster.researchers,
-                }
-            ],
-            opts=pulumi.ResourceOptions(
-                parent=self, depends_on=[role], deleted_with=self.namespace
-            ),
-        )

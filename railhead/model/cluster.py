@@ -29,6 +29,7 @@ from railhead.catalog.machines import MACHINES
 from railhead.catalog.versions import COMBINATIONS
 from railhead.fabric.modes import FabricConfig
 from railhead.framework import FRAMEWORKS
+from railhead.model.access import AccessConfig
 from railhead.model.gate import GateConfig
 from railhead.model.gpu import GpuOperatorConfig
 from railhead.model.network_policy import NetworkPolicyConfig
@@ -203,9 +204,9 @@ class Cluster(Model):
     how long an admitted gang may take until all of its pods run; then it is put back whole.
 
     ``gate`` is what nodes prove before jobs are placed on them, ``network_policy`` whom the pods of
-    jobs reach besides each other. ``registry_mirrors`` is registry -> what takes its place in the
-    node gate's image, unless ``gate`` names one: a registry that limits anonymous pulls by address
-    holds up a thousand nodes behind one.
+    jobs reach besides each other, ``access`` what people may do. ``registry_mirrors`` is registry
+    -> what takes its place in the node gate's image, unless ``gate`` names one: a registry that
+    limits anonymous pulls by address holds up a thousand nodes behind one.
 
     ``removals`` is what the next update may take away with data, jobs or quota in it.
     """
@@ -228,6 +229,7 @@ class Cluster(Model):
     ready_timeout_seconds: Annotated[int, Field(strict=True, ge=30, le=86400)] = 600
     gate: GateConfig = GateConfig()
     network_policy: NetworkPolicyConfig = NetworkPolicyConfig()
+    access: AccessConfig = AccessConfig()
     registry_mirrors: dict[RegistryHost, ImagePrefix] = Field(default_factory=dict)
     removals: tuple[RemovalConfig, ...] = ()
 

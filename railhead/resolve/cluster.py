@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from railhead.contract import ClusterContract
 from railhead.model.cluster import Cluster
+from railhead.resolve.access import Access, cluster_access
 from railhead.resolve.contract import build
 from railhead.resolve.guards import Guard, guards
 from railhead.resolve.namespaces import Namespace, namespaces
@@ -24,6 +25,7 @@ class Resolved:
         queues: what jobs wait in.
         guards: name -> what the API server refuses.
         namespaces: what jobs have around them.
+        access: what people may read beside their namespaces.
         contract: what users are told of all of it.
     """
 
@@ -32,6 +34,7 @@ class Resolved:
     queues: Queues
     guards: Mapping[str, Guard]
     namespaces: tuple[Namespace, ...]
+    access: tuple[Access, ...]
     contract: ClusterContract
 
 
@@ -44,5 +47,6 @@ def resolve(cluster: Cluster) -> Resolved:
         queues=waiting,
         guards=guards(cluster, of),
         namespaces=namespaces(cluster, of),
+        access=cluster_access(cluster),
         contract=build(cluster, of, waiting),
     )

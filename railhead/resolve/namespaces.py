@@ -10,6 +10,7 @@ from railhead.catalog.machines import MACHINES
 from railhead.fabric.kinds import FABRICS
 from railhead.fabric.mode import NicClaim
 from railhead.model.cluster import Cluster
+from railhead.resolve.access import Access, namespace_access
 from railhead.resolve.runtimes import Runtime
 from railhead.resolve.wiring import claim_of, share, wiring
 
@@ -26,6 +27,7 @@ class Namespace:
         nccl_profile: files of the fabric's NCCL settings (:func:`nccl_profile`).
         checkpoints: ReadWriteMany claims that every pod of a gang mounts, on every node.
         queues: LocalQueues.
+        access: a role for each persona that somebody is.
     """
 
     name: str
@@ -33,6 +35,7 @@ class Namespace:
     nccl_profile: Mapping[str, str]
     checkpoints: Mapping[str, Mapping[str, Any]]
     queues: Mapping[str, Mapping[str, Any]]
+    access: tuple[Access, ...]
 
 
 def namespaces(cluster: Cluster, runtimes: Sequence[Runtime]) -> tuple[Namespace, ...]:
@@ -57,6 +60,7 @@ def namespaces(cluster: Cluster, runtimes: Sequence[Runtime]) -> tuple[Namespace
                 for queue in cluster.local_queues
                 if queue.namespace == name
             },
+            access=namespace_access(cluster, name),
         )
         for name in cluster.training_namespaces
     )

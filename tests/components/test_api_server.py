@@ -355,10 +355,8 @@ def test_researchers_may(applied: Server, verb: str, resource: str) -> None:
     ("verb", "resource"),
     [
         ("create", "pods"),
-        ("create", "pods/exec"),
         ("get", "secrets"),
         ("create", "jobs.batch"),
-        ("create", "jobsets.jobset.x-k8s.io"),
         ("update", "workloads.kueue.x-k8s.io"),
         ("update", "localqueues.kueue.x-k8s.io"),
         ("delete", "persistentvolumeclaims"),

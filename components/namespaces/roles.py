@@ -1,0 +1,44 @@
+"""What people may do in one training namespace: a role for each persona, bound to its groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+
+from railhead.resolve.access import Access
+
+
+def subjects(access: Access) -> list[Any]:
+    """The groups of a persona as subjects of a binding."""
+    return [
+        {"api_group": "rbac.authorization.k8s.io", "kind": "Group", "name": group}
+        for group in access.groups
+    ]
+
+
+def roles(
+    name: str, namespace: str, access: Sequence[Access], opts: pulumi.ResourceOptions
+) -> None:
+    """Make the roles and their bindings, with ``opts`` for all of them."""
+    for one in access:
+        metadata: Any = {"name": f"railhead-{one.persona}", "namespace": namespace}
+        role = kubernetes.rbac.v1.Role(
+            f"{name}-{one.persona}",
+            metadata=metadata,
+            rules=[dict(rule) for rule in one.rules],
+            opts=opts,
+        )
+        kubernetes.rbac.v1.RoleBinding(
+            f"{name}-{one.persona}-binding",
+            metadata=metadata,
+            role_ref={
+                "api_group": "rbac.authorization.k8s.io",
+                "kind": "Role",
+                "name": f"railhead-{one.persona}",
+            },
+            subjects=subjects(one),
+            opts=pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=[role])),
+        )
