@@ -15,13 +15,17 @@ from railhead.resolve.cluster import resolve
 def main() -> None:
     """Build the cluster of the current stack."""
     stack = pulumi.get_stack()
+    file = f"stacks/Pulumi.{stack}.yaml"
     # First of all, so that they outlive whatever is wrong below.
     outputs = last_update.outputs()
     try:
-        cluster = config.parse(
-            pulumi.Config(config.PROJECT).get_object(config.KEY),
-            where=f"stacks/Pulumi.{stack}.yaml",
+        # The engine hands over the values; their lines are in the file.
+        checked = config.check_values(
+            pulumi.Config(config.PROJECT).get_object(config.KEY), where=file
         )
+        cluster = checked.cluster
+        for doubt in checked.doubts:
+            pulumi.log.warn(doubt)
         # Before anything is registered: what an edit would lose is lost by then.
         if (before := last_update.made(outputs)) is not None and (
             stale := edits.stop(before, resolve(cluster).contract, cluster.removals)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from policies.plan import UNKNOWN, plain
-from policies.wide import too_wide
+from railhead.base.wide import too_wide
 
 CLUSTERS = frozenset({"aws:eks/cluster:Cluster", "gcp:container/cluster:Cluster"})
 FILE_SYSTEMS = frozenset(

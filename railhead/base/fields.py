@@ -6,12 +6,14 @@ import ipaddress
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError
 
+from railhead.base import quantity
 from railhead.base.errors import choices
 
 _LABEL = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
@@ -21,6 +23,21 @@ _LABEL_KEY = re.compile(
 _QUANTITY = re.compile(r"^[0-9]+(\.[0-9]+)?(m|[kMGTPE]|[KMGTPE]i)?$")
 _INTERFACE = re.compile(r"^[A-Za-z0-9_.-]{1,15}$")
 _VARIABLE = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
+_LABEL_VALUE = re.compile(r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$")
+# github.com/distribution/reference, regexp.go: a registry or none, a path, a tag, a digest.
+_IMAGE = re.compile(
+    r"^([A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?(:[0-9]+)?/)?"
+    r"[a-z0-9]+(([._]|__|-+)[a-z0-9]+)*(/[a-z0-9]+(([._]|__|-+)[a-z0-9]+)*)*"
+    r"(:[A-Za-z0-9_][-A-Za-z0-9_.]{0,127})?(@sha256:[0-9a-f]{64})?$"
+)
+# White space, a colon (which mounts do not take), quotes and what shells make something of.
+_LONGEST_PATH = 1024
+_NO_PATH = re.compile(r"[\s:\\\"'$`*?<>|;&(){}\x00-\x1f]")
+MIB = 1024 * 1024
+# A quantity of bytes is counted in 64 bits (k8s.io/apimachinery, resource.Quantity.Value).
+_MOST_BYTES = 2**63 - 1
+# No machine of the catalogue has a tenth of it.
+_MOST_CPUS = 4096
 
 
 class MalformedError(Exception):
@@ -61,7 +78,8 @@ def matching(pattern: str | re.Pattern[str], rule: str, longest: int = 63) -> An
     compiled = re.compile(pattern)
 
     def check(value: str) -> str:
-        if len(value) > longest or not compiled.match(value):
+        # A whole match: `$` alone also lets a line break at the end through.
+        if len(value) > longest or not compiled.fullmatch(value):
             raise problem(f"{value!r} is not {rule}, at most {longest} characters")
         return value
 
@@ -71,7 +89,49 @@ def matching(pattern: str | re.Pattern[str], rule: str, longest: int = 63) -> An
 def _absolute(value: str) -> str:
     if not value.startswith("/") or value == "/" or "//" in value or "/../" in f"{value}/":
         raise problem(f"{value!r} is not an absolute path below /")
+    if found := _NO_PATH.search(value):
+        raise problem(f"{value!r} is not a path: it has {found[0]!r} in it")
+    if len(value) > _LONGEST_PATH:
+        raise problem(f"a path of {len(value)} characters is longer than {_LONGEST_PATH}")
     return value.rstrip("/")
+
+
+def _cpu(value: str) -> str:
+    amount = quantity.parse(value)
+    if value.endswith("i") or not Decimal("0.001") <= amount <= _MOST_CPUS:
+        raise problem(f"{value!r} is not a number of CPUs, such as '8' or '500m'")
+    return value
+
+
+def _bytes(value: str) -> str:
+    amount = quantity.parse(value)
+    if value.endswith("m") or not MIB <= amount <= _MOST_BYTES:
+        raise problem(f"{value!r} is not an amount of bytes of at least 1Mi, such as '10Gi'")
+    return value
+
+
+def _image(value: str) -> str:
+    if not _IMAGE.fullmatch(value):
+        raise problem(
+            f"{value!r} is not an image's name, such as 'nvcr.io/nvidia/pytorch:25.06-py3'"
+        )
+    name, _, digest = value.partition("@")
+    _, colon, tag = name.rpartition("/")[2].partition(":")
+    if not digest and (not colon or tag == "latest"):
+        raise problem(
+            f"{value!r} is another image tomorrow, and on some nodes only; name a version or a "
+            "digest"
+        )
+    return value
+
+
+def _group(value: str) -> str:
+    if value.startswith("system:"):
+        raise problem(
+            f"{value!r} is Kubernetes' own, and everybody or an administrator is in it; name a "
+            "group of your own"
+        )
+    return value
 
 
 def _network(value: str) -> str:
@@ -94,13 +154,24 @@ Name = Annotated[
     matching(_LABEL, "a DNS label: lower-case letters, digits and '-', a letter or digit at ends"),
 ]
 LabelKey = Annotated[str, matching(_LABEL_KEY, "a Kubernetes label key", longest=316)]
+LabelValue = Annotated[str, matching(_LABEL_VALUE, "a Kubernetes label's value")]
 Quantity = Annotated[str, matching(_QUANTITY, "a Kubernetes quantity, such as '10Gi'", longest=32)]
+Cpus = Annotated[Quantity, AfterValidator(_cpu)]
+Bytes = Annotated[Quantity, AfterValidator(_bytes)]
+ImageReference = Annotated[str, AfterValidator(_image)]
+Group = Annotated[
+    str,
+    matching(r"^[^\s*]+$", "a group's name: no spaces, no '*'", longest=253),
+    AfterValidator(_group),
+]
 Interface = Annotated[str, matching(_INTERFACE, "a network interface's name", longest=15)]
 Variable = Annotated[str, matching(_VARIABLE, "an environment variable's name", longest=256)]
 AbsolutePath = Annotated[str, AfterValidator(_absolute)]
 IpNetwork = Annotated[str, AfterValidator(_network)]
 IpAddress = Annotated[str, AfterValidator(_address)]
 Positive = Annotated[int, Field(strict=True, ge=1)]
+# Amazon EKS runs up to 100,000 nodes in a cluster, GKE 65,000; Kubernetes is tested to 5,000.
+NodeCount = Annotated[int, Field(strict=True, ge=1, le=100_000)]
 
 
 class Model(BaseModel):

@@ -28,40 +28,67 @@ def group() -> None:
 
 @app.command()
 def check(
-    stack: Stack,
+    stacks: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[STACK]...", help="Stacks' names, such as lab, or files; all without any."
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Check a stack's file as `pulumi up` would, without Pulumi and without a cluster.
+    """Check stacks' files as `pulumi up` would, without Pulumi and without a cluster.
 
-    Every mistake is named at once; versions that never ran are a note. Exits 0 for a correct file,
-    3 for mistakes, 5 where there is no such stack.
+    Every mistake is named at once, with its line. What may be meant and mostly is not is a warning,
+    and stops nothing; versions that never ran are a note. Exits 0 for correct files, 3 for mistakes, 5 where there is no such stack.
 
     Example: [bold]railhead config check lab[/bold]
     """
+    from railhead.base.errors import InputError
+
+    files = [_file(stack) for stack in stacks or ()] or _files()
+    mistakes: list[str] = []
+    found: list[dict[str, object]] = []
+    for path in files:
+        try:
+            row, said = _checked(path)
+        except InputError as error:
+            mistakes += error.problem.splitlines()
+            row, said = {"file": str(path), "mistakes": error.problem.splitlines()}, ""
+        found.append(row)
+        if not as_json and said:
+            typer.echo(said)
+    if as_json:
+        typer.echo(json.dumps(found[0] if stacks and len(stacks) == 1 else found))
+        raise typer.Exit(InputError.exit_code if mistakes else 0)
+    if mistakes:
+        named = ", ".join(str(row["file"]) for row in found if row["mistakes"])
+        raise InputError("\n".join(mistakes), remedy=f"edit {named}; nothing was changed")
+
+
+def _checked(path: Path) -> tuple[dict[str, object], str]:
+    """What is told of a correct file, as JSON and as a line."""
     from railhead import config
-    from railhead.base.errors import ExitCode, InputError
     from railhead.config.served import unproven
 
-    path = _file(stack)
-    try:
-        cluster = config.load(path)
-    except InputError as error:
-        if not as_json:
-            raise
-        typer.echo(json.dumps({"file": str(path), "mistakes": error.problem.splitlines()}))
-        raise typer.Exit(ExitCode.BAD_INPUT) from None
-    notes = [note] if (note := unproven(cluster)) else []
-    if as_json:
-        found = {"file": str(path), "mistakes": [], "notes": notes}
-        typer.echo(json.dumps(found | {"cluster": cluster.model_dump(mode="json")}))
-        return
+    checked = config.check(path)
+    notes = [note] if (note := unproven(checked.cluster)) else []
+    for doubt in checked.doubts:
+        typer.echo(f"warning: {doubt}", err=True)
+    cluster = checked.cluster
     nodes = ", ".join(f"{p.nodes} x {p.instance_type}" for p in cluster.pools)
-    typer.echo(
-        f"{path}: correct: cluster {cluster.name} on {cluster.platform.kind}, {nodes}, "
-        f"fabric {cluster.fabric.kind} by {cluster.fabric.mode}"
+    return {
+        "file": str(path),
+        "mistakes": [],
+        "warnings": list(checked.doubts),
+        "notes": notes,
+        "cluster": cluster.model_dump(mode="json"),
+    }, "\n".join(
+        [
+            f"{path}: correct: cluster {cluster.name} on {cluster.platform.kind}, {nodes}, "
+            f"fabric {cluster.fabric.kind} by {cluster.fabric.mode}",
+            *(f"note: {note}" for note in notes),
+        ]
     )
-    for note in notes:
-        typer.echo(f"note: {note}")
 
 
 @app.command()
@@ -164,6 +191,23 @@ def _file(stack: str) -> Path:
         f"no stack {stack!r} in {folder}{choices(stack, names)}",
         remedy="name one of them, or a stack's file",
     )
+
+
+def _files() -> list[Path]:
+    """Every stack's file.
+
+    Raises:
+        NotFoundError: there is none.
+    """
+    from railhead.base.errors import NotFoundError
+
+    folder = _folder()
+    found = sorted(folder.glob("Pulumi.*.yaml"))
+    if not found:
+        raise NotFoundError(
+            f"there is no stack in {folder}", remedy="run it in the project, or name a stack's file"
+        )
+    return found
 
 
 def _folder() -> Path:

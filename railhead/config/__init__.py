@@ -8,6 +8,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +19,25 @@ from pydantic import ValidationError
 
 from railhead.base.errors import InputError, choices
 from railhead.base.mistakes import described
-from railhead.base.sections import read
-from railhead.config import site
+from railhead.base.sections import Problem, read
+from railhead.config import sense, site
 from railhead.config.checks import problems
+from railhead.config.lines import Lines, lines
 from railhead.model.cluster import Cluster
 from railhead.platform.registry import PLATFORMS
 
 PROJECT = "railhead"
 KEY = "cluster"
 
-__all__ = ["KEY", "PROJECT", "Cluster", "load", "parse"]
+__all__ = ["KEY", "PROJECT", "Checked", "Cluster", "check", "check_values", "load", "parse"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checked:
+    """A cluster, and what of its file may be meant and mostly is not: a line of text each."""
+
+    cluster: Cluster
+    doubts: tuple[str, ...]
 
 
 def load(path: Path) -> Cluster:
@@ -34,8 +46,59 @@ def load(path: Path) -> Cluster:
     Raises:
         InputError: the file cannot be read, or one line for each mistake in it.
     """
+    return check(path).cluster
+
+
+def check(path: Path, *, now: datetime | None = None) -> Checked:
+    """Read the cluster of a stack's file, with all that there is to say of it.
+
+    Args:
+        path: of the file.
+        now: the time, with its zone, that moments in the file are held against; None is the
+            clock's.
+
+    Raises:
+        InputError: the file cannot be read, or one line for each mistake in it.
+    """
+    data, at = _read(path)
+    settings = data.get("config") if isinstance(data, dict) else None
+    raw = settings.get(f"{PROJECT}:{KEY}") if isinstance(settings, dict) else None
+    return _checked(raw, str(path), at, now)
+
+
+def check_values(raw: Any, *, where: str, now: datetime | None = None) -> Checked:
+    """The same of a value that was read elsewhere; lines are told where the file is there.
+
+    Raises:
+        InputError: one line for each mistake.
+    """
+    path = Path(where)
+    return _checked(raw, where, _read(path)[1] if path.is_file() else None, now)
+
+
+def _checked(raw: Any, where: str, at: Lines | None, now: datetime | None) -> Checked:
+    cluster = parse(raw, where=where, at=at)
+    found = sense.doubts(cluster, now or datetime.now(UTC))
+    return Checked(cluster=cluster, doubts=tuple(_told(found, where, at)))
+
+
+def _read(path: Path) -> tuple[Any, Lines]:
+    text = _text(path)
     try:
-        text = path.read_text(encoding="utf-8")
+        return yaml.safe_load(text), lines(text, "config", f"{PROJECT}:{KEY}")
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f"{mark.line + 1}: " if mark else " "
+        reason = getattr(error, "problem", None) or "no YAML"
+        raise InputError(f"{path}:{line}{reason}", remedy="correct the YAML") from None
+    except (ValueError, RecursionError) as error:
+        # A date such as 2026-13-41, or brackets without an end.
+        raise InputError(f"{path}: {error}", remedy="correct the YAML") from None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
     except OSError as error:
         raise InputError(
             f"{path}: cannot be read: {error.strerror}",
@@ -45,23 +108,20 @@ def load(path: Path) -> Cluster:
         raise InputError(
             f"{path}: not UTF-8 text: {error.reason}", remedy="save it as UTF-8"
         ) from None
-    try:
-        data = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f"{mark.line + 1}: " if mark else ""
-        reason = getattr(error, "problem", None) or "no YAML"
-        raise InputError(f"{path}:{line} {reason}", remedy="correct the YAML") from None
-    settings = data.get("config") if isinstance(data, dict) else None
-    raw = settings.get(f"{PROJECT}:{KEY}") if isinstance(settings, dict) else None
-    return parse(raw, where=str(path))
 
 
-def parse(raw: Any, *, where: str) -> Cluster:
-    """Check the value of ``railhead:cluster``; ``where`` names its file in messages.
+def parse(raw: Any, *, where: str, at: Lines | None = None) -> Cluster:
+    """Check the value of ``railhead:cluster``.
+
+    Args:
+        raw: the value, as YAML or JSON gives it.
+        where: names its file in messages.
+        at: the lines of its fields, which messages then say; also tells of keys that are there
+            twice.
 
     Raises:
-        InputError: one line ``<where>: <path>: <what is wrong>`` for each mistake, all at once.
+        InputError: one line ``<where>:<line>: <path>: <what is wrong>`` for each mistake, all at
+            once.
     """
     if raw is None:
         raise InputError(
@@ -84,12 +144,25 @@ def parse(raw: Any, *, where: str) -> Cluster:
     known = read(model, raw) if cluster is None else cluster
     found.extend(problems(known))
     found.extend(site.problems(known))
-    if cluster is None or found:
-        lines = dict.fromkeys(
-            f"{where}: {path}: {text}" if path else f"{where}: {text}" for path, text in found
+    found.extend(sense.texts(raw))
+    found.extend(sense.problems(known))
+    twice = at.twice if at else ()
+    if cluster is None or found or twice:
+        told = [f"{where}:{line}: {path}: {text}" for line, path, text in twice]
+        told += _told(sorted(found, key=lambda row: at.of(row[0]) or 0) if at else found, where, at)
+        raise InputError(
+            "\n".join(dict.fromkeys(told)), remedy=f"edit {where}; nothing was changed"
         )
-        raise InputError("\n".join(lines), remedy=f"edit {where}; nothing was changed")
     return cluster
+
+
+def _told(found: Iterable[Problem], where: str, at: Lines | None) -> list[str]:
+    said = []
+    for path, text in found:
+        line = at.of(path) if at else None
+        place = f"{where}:{line}" if line else where
+        said.append(f"{place}: {path}: {text}" if path else f"{place}: {text}")
+    return said
 
 
 def _of_platform(loc: tuple[int | str, ...]) -> bool:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from railhead.base.secrets import SECRET_NAME
+from railhead.base.secrets import TOKENS as TEXT
+
 Object = dict[str, Any]
 
 MASK = "REDACTED"
@@ -13,20 +16,6 @@ KEPT_VARIABLES = re.compile(
     r"^(?:NCCL|GLOO|UCX|FI|OFI_NCCL|OMPI_MCA|TORCH|PET|RDMAV|SHARP|CUDA|NVIDIA_VISIBLE|OMP|PMI)_|"
     r"^(?:MASTER_ADDR|MASTER_PORT|RANK|WORLD_SIZE|LOCAL_RANK|LOCAL_WORLD_SIZE|NODE_RANK|"
     r"LD_LIBRARY_PATH|LD_PRELOAD|PYTHONUNBUFFERED|PYTORCH_CUDA_ALLOC_CONF)$"
-)
-SECRET_NAME = re.compile(
-    r"(?i)token|passw|secret|credential|api[-_]?key|access[-_]?key|private|auth|cookie|session|dsn"
-)
-TEXT = (
-    re.compile(r"-----BEGIN [A-Z ]{3,40}-----.*?(?:-----END [A-Z ]{3,40}-----|\Z)", re.DOTALL),
-    re.compile(r"\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"),
-    re.compile(
-        r"\b(?:hf_|ghp_|gho_|ghs_|github_pat_|glpat-|xox[abprs]-|sk-|nvapi-|dckr_pat_)[\w-]{10,}"
-    ),
-    re.compile(r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"),
-    re.compile(r"(?<=://)[^/\s:@]{1,200}:[^/\s@]{1,200}(?=@)"),
-    re.compile(r"(?i)(?<=bearer )[\w.~+/=-]{8,}"),
-    re.compile(r"(?i)(?<=basic )[A-Za-z0-9+/=]{12,}"),
 )
 # A name that says secret, then its value: `HF_TOKEN=...`, `"password": "..."`, `--api-key ...`.
 _NAMES = r"(?:token|passwd|password|secret|api[-_]?key|access[-_]?key|private[-_]?key|credential)"

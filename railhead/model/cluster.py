@@ -12,12 +12,18 @@ from pydantic import Field
 
 from railhead.base.fields import (
     AbsolutePath,
+    Bytes,
+    Cpus,
+    Group,
+    ImageReference,
     Interface,
     IpAddress,
     IpNetwork,
     LabelKey,
+    LabelValue,
     Model,
     Name,
+    NodeCount,
     Positive,
     Quantity,
     Variable,
@@ -83,7 +89,7 @@ class Toleration(Model):
 
     key: LabelKey | None = None
     operator: Literal["Exists", "Equal"] = "Exists"
-    value: str | None = None
+    value: LabelValue | None = None
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
 
     def tolerates(self, key: str, value: str, effect: str) -> bool:
@@ -102,8 +108,8 @@ class Pool(Model):
 
     name: Name
     instance_type: Annotated[str, catalogue(MACHINES, "")]
-    nodes: Positive
-    node_selector: dict[LabelKey, str] = Field(min_length=1)
+    nodes: NodeCount
+    node_selector: dict[LabelKey, LabelValue] = Field(min_length=1)
     tolerations: tuple[Toleration, ...] = ()
 
     @property
@@ -134,7 +140,7 @@ class CheckpointConfig(Model):
     claim: Name | None = None
     namespace: Name
     storage_class: Name
-    size: Quantity
+    size: Bytes
     mount_path: AbsolutePath
 
     @property
@@ -156,13 +162,13 @@ class RuntimeConfig(Model):
 
     name: Name
     framework: Annotated[str, catalogue(FRAMEWORKS, " of frameworks")]
-    image: str = Field(min_length=1)
+    image: ImageReference
     pool: Name
-    nodes: Positive = 1
+    nodes: NodeCount = 1
     gpus_per_node: Positive | None = None
-    cpu: Quantity
-    memory: Quantity
-    shared_memory: Quantity | None = None
+    cpu: Cpus
+    memory: Bytes
+    shared_memory: Bytes | None = None
     checkpoint: Name | None = None
     grace_seconds: Annotated[int, Field(strict=True, ge=0, le=3600)] = 30
     restarts: RestartConfig = RestartConfig()
@@ -184,9 +190,9 @@ ImagePrefix = Annotated[
 class ControllerResources(Model):
     """What each controller requests, and its memory limit; None leaves the chart's own."""
 
-    cpu: Quantity
-    memory: Quantity
-    memory_limit: Quantity
+    cpu: Cpus
+    memory: Bytes
+    memory_limit: Bytes
 
 
 class Cluster(Model):
@@ -215,7 +221,7 @@ class Cluster(Model):
     versions: Annotated[str, catalogue(COMBINATIONS, " of version combinations")]
     platform: PlatformConfig
     namespaces: tuple[Name, ...] = ()
-    researchers: str = Field(min_length=1)
+    researchers: Group
     topology: tuple[LabelKey, ...] = Field(min_length=1)
     pools: tuple[Pool, ...] = Field(min_length=1)
     fabric: FabricConfig

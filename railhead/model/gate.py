@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from railhead.base.fields import Model
+from railhead.base.fields import ImageReference, Model
 from railhead.catalog.machine import Machine
 
 # By default a NIC that trusts DSCP sorts 24 to 31 into priority 3, and NVIDIA's RoCE recipes send
@@ -29,7 +29,7 @@ class GateConfig(Model):
     """
 
     enabled: bool = True
-    image: str | None = Field(default=None, min_length=1)
+    image: ImageReference | None = None
     period_seconds: Annotated[int, Field(strict=True, ge=1, le=3600)] = 30
     gpudirect: Literal["any", "dmabuf", "peermem", "none"] = "any"
     lossless: bool | None = None

@@ -6,6 +6,7 @@ import contextlib
 import ipaddress
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -48,6 +49,9 @@ class Platform(Generic[C]):
             another's address.
         knows_networks: whether :meth:`networks` are all of a cluster's own.
         name_servers: addresses that answer for names besides pods of kube-system, as CIDR blocks.
+        label_domains: of labels that nodes of no other platform carry.
+        levels: the labels that place its nodes, from the widest to the closest.
+        knows_labels: whether no node of it carries another platform's labels.
         provisioning_class: what Kueue's provisioning requests name where nodes come for a gang.
     """
 
@@ -59,10 +63,21 @@ class Platform(Generic[C]):
     rails_apart: bool = False
     knows_networks: bool = True
     name_servers: tuple[str, ...] = ()
+    label_domains: tuple[str, ...] = ()
+    levels: tuple[str, ...] = ()
+    knows_labels: bool = True
     provisioning_class: str = ""
 
     def problems(self, cluster: C) -> Iterator[Problem]:  # noqa: ARG002 - each platform's own
         """Every (path, message) of what only this platform minds, as far as it is well-formed."""
+        yield from ()
+
+    def doubts(
+        self,
+        cluster: C,  # noqa: ARG002 - each platform's own
+        now: datetime,  # noqa: ARG002 - each platform's own
+    ) -> Iterator[Problem]:
+        """Every (path, message) of what may be meant and mostly is not; ``now`` has a time zone."""
         yield from ()
 
     def networks(self, cluster: C) -> Iterator[tuple[str, Network]]:

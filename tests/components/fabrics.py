@@ -130,6 +130,12 @@ def cluster(case: Case) -> dict[str, Any]:
         raw["platform"]["kubernetes"] = "1.35"
     for pool in raw["pools"]:
         pool["instance_type"] = case.machine
+    room = MACHINES[case.machine]
+    if case.platform in ("aws", "gcp"):
+        for runtime in raw["runtimes"]:
+            runtime["cpu"] = str(min(int(runtime["cpu"]), room.schedulable_vcpus))
+            memory = int(runtime["memory"].removesuffix("Gi"))
+            runtime["memory"] = f"{min(memory, room.schedulable_memory_gib)}Gi"
     if case.platform == "existing":
         raw["versions"] = "proven"
         raw["platform"] = {"kind": "existing", "kubeconfig": "~/.kube/metal"}

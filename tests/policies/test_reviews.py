@@ -21,7 +21,7 @@ from policies import RULES, inputs
 from policies.clouds import cloud_resource
 from policies.plan import UNKNOWN as NOT_KNOWN
 from policies.switches import CHOOSING, forbidden
-from policies.wide import too_wide
+from railhead.base.wide import too_wide
 from railhead.fabric.checks import NEVER
 from tests.components.recording import STACKS, recorded
 from tests.policies.planning import UNKNOWN, judge, options, provider

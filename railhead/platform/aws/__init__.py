@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 
 from railhead.base.sections import Problem
 from railhead.model.network_policy import Destination
@@ -23,6 +24,10 @@ class Aws(Platform[AwsCluster]):
         """What only AWS minds."""
         return checks.problems(cluster)
 
+    def doubts(self, cluster: AwsCluster, now: datetime) -> Iterator[Problem]:
+        """A capacity block that is over."""
+        return checks.doubts(cluster, now)
+
     def image(self, cluster: AwsCluster, image: str) -> str:
         """EKS' own images from the region's registry."""
         own = image.startswith(f"{facts.EKS_REGISTRY}.")
@@ -34,4 +39,19 @@ class Aws(Platform[AwsCluster]):
         return (_POD_IDENTITY,) if asks else ()
 
 
-PLATFORM = Aws(kind="aws", cluster=AwsCluster, offers=frozenset({"efa"}))
+PLATFORM = Aws(
+    kind="aws",
+    cluster=AwsCluster,
+    offers=frozenset({"efa"}),
+    # What EKS and the cloud's node controller put on nodes (cloud-provider-aws, topology.go).
+    label_domains=("topology.k8s.aws", "eks.amazonaws.com"),
+    levels=(
+        "topology.kubernetes.io/region",
+        "topology.kubernetes.io/zone",
+        "topology.k8s.aws/zone-id",
+        "topology.k8s.aws/network-node-layer-1",
+        "topology.k8s.aws/network-node-layer-2",
+        "topology.k8s.aws/network-node-layer-3",
+        "kubernetes.io/hostname",
+    ),
+)

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Callable, Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from railhead.base import quantity
 from railhead.base.errors import choices
-from railhead.base.sections import Problem, knowing, taken, told, told_each, twice
+from railhead.base.sections import Problem, each, knowing, taken, told, told_each, twice
 from railhead.catalog.machines import MACHINES
 from railhead.catalog.versions import COMBINATIONS
 from railhead.model.gpu import GpuOperatorConfig
@@ -48,6 +48,17 @@ def problems(cluster: AwsCluster) -> Iterator[Problem]:
     """Every (path, message) of a cluster on AWS, as far as it is well-formed."""
     for check in _CHECKS:
         yield from told(check, cluster)
+
+
+def doubts(cluster: AwsCluster, now: datetime) -> Iterator[Problem]:
+    """Every (path, message) of what was right once; ``now`` has a time zone."""
+    for path, pool in each(cluster.pools, "pools"):
+        if isinstance(pool.purchase, CapacityBlock) and pool.purchase.ends <= now:
+            yield (
+                f"{path}.purchase.ends",
+                f"the capacity block was over at {pool.purchase.ends.isoformat()}: the pool has no "
+                "node and gets none; name a block that is to come, or take the pool away",
+            )
 
 
 def reserved_label(key: str) -> bool:

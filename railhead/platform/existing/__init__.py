@@ -42,4 +42,7 @@ PLATFORM = Existing(
     offers=frozenset({"multus", "operator", "efa", "gke", "nic-claims", "provider"}),
     standing=True,
     knows_networks=False,
+    # It may be anybody's managed Kubernetes.
+    knows_labels=False,
+    levels=("topology.kubernetes.io/region", "topology.kubernetes.io/zone"),
 )

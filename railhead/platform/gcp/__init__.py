@@ -57,6 +57,16 @@ PLATFORM = Gcp(
     offers=frozenset({"gke", "nic-claims"}),
     # GKE's Cloud DNS answers at the metadata server; policies leave its other ports shut.
     name_servers=(_METADATA[0],),
+    # GKE's documentation, Schedule GKE workloads with Topology Aware Scheduling.
+    label_domains=("cloud.google.com", "topology.gke.io"),
+    levels=(
+        "topology.kubernetes.io/region",
+        "topology.kubernetes.io/zone",
+        "cloud.google.com/gce-topology-block",
+        "cloud.google.com/gce-topology-subblock",
+        "cloud.google.com/gce-topology-host",
+        "kubernetes.io/hostname",
+    ),
     # GKE's class for flex-start with queued provisioning.
     provisioning_class="queued-provisioning.gke.io",
 )

@@ -52,6 +52,11 @@ PLATFORM = Lab(
     offers=frozenset({"multus"}),
     standing=True,
     waits_for_nodes=True,
+    levels=(
+        "topology.railhead.dev/block",
+        "topology.railhead.dev/rack",
+        "kubernetes.io/hostname",
+    ),
     # Each rail is a bridge of its own, and a sandbox's sysctls are often read-only.
     rails_apart=True,
 )

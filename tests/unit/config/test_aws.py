@@ -368,7 +368,13 @@ MISTAKES: tuple[tuple[str, Edit, str], ...] = (
     (
         PROD,
         put("researchers", value="system:masters"),
-        "researchers: 'system:masters': EKS gives nobody a group that starts 'system:'",
+        "researchers: 'system:masters' is Kubernetes' own, and everybody or an administrator is "
+        "in it; name a group of your own",
+    ),
+    (
+        PROD,
+        put("researchers", value="eks:researchers"),
+        "researchers: 'eks:researchers': EKS gives nobody a group that starts 'eks:'",
     ),
     (
         PROD,

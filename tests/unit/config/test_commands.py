@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import yaml
 from railhead import cli
 from railhead.base.errors import ExitCode, InputError
 from railhead.catalog.machines import MACHINES
-from railhead.config import load
+from railhead.config import check, load
 
 REPO = Path(__file__).resolve().parents[3]
 STACKS = sorted((REPO / "stacks").glob("Pulumi.*.yaml"))
@@ -42,10 +43,48 @@ def edited(tmp_path: Path, stack: str, **changes: Any) -> Path:
     return file
 
 
+def line(file: Path, text: str) -> int:
+    """The line of a file, counted from 1, that holds a text and is the first to."""
+    return next(i for i, row in enumerate(file.read_text().splitlines(), 1) if text in row)
+
+
+def test_without_an_argument_every_stack_is_checked(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(REPO)
+    code, out, _ = run(capsys, "check")
+    assert code == ExitCode.OK
+    assert [row.partition(":")[0] for row in out.splitlines()] == [
+        str(file.relative_to(REPO)) for file in STACKS
+    ]
+    code, out, _ = run(capsys, "check", "--json")
+    assert [row["cluster"]["name"] for row in json.loads(out)] == [load(f).name for f in STACKS]
+
+    bad = edited(tmp_path, "lab", versions="labb")
+    (bad.parent / "Pulumi.good.yaml").write_text((REPO / "stacks/Pulumi.lab.yaml").read_text())
+    other = (REPO / "stacks/Pulumi.lab.yaml").read_text().replace("nodes: 2", "nodes: 0")
+    (bad.parent / "Pulumi.other.yaml").write_text(other)
+    monkeypatch.chdir(tmp_path)
+    code, out, err = run(capsys, "check")
+    assert code == ExitCode.BAD_INPUT
+    assert out.startswith("stacks/Pulumi.good.yaml: correct")
+    assert "stacks/Pulumi.x.yaml:" in err
+    assert "stacks/Pulumi.other.yaml:" in err
+    code, out, _ = run(capsys, "check", "--json")
+    assert code == ExitCode.BAD_INPUT
+    assert [bool(row["mistakes"]) for row in json.loads(out)] == [False, True, True]
+
+    for file in bad.parent.iterdir():
+        file.unlink()
+    assert run(capsys, "check")[0] == ExitCode.NOT_FOUND
+
+
 @pytest.mark.parametrize("file", STACKS, ids=lambda f: f.name)
 def test_every_example_stack_is_correct(capsys: pytest.CaptureFixture[str], file: Path) -> None:
-    code, out, err = run(capsys, "check", str(file))
-    assert (code, err) == (ExitCode.OK, "")
+    code, out, _ = run(capsys, "check", str(file))
+    assert code == ExitCode.OK
+    # A block that the example names is over one day.
+    assert check(file, now=datetime(2026, 11, 1, tzinfo=UTC)).doubts == ()
     assert ": correct: cluster " in out
     assert "note:" not in out
     code, out, _ = run(capsys, "check", str(file), "--json")
@@ -81,15 +120,21 @@ def test_a_stack_is_found_by_name_from_anywhere_in_the_project(
 def test_mistakes_are_shown_as_pulumi_shows_them_all_at_once(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    edited(tmp_path, "aws-p5-prod", pools__0__instance_type="p5.48xlrage", versions="productoin")
+    file = edited(
+        tmp_path, "aws-p5-prod", pools__0__instance_type="p5.48xlrage", versions="productoin"
+    )
     monkeypatch.chdir(tmp_path)
     code, out, err = run(capsys, "check", "x")
     assert (code, out) == (ExitCode.BAD_INPUT, "")
     assert (
-        "stacks/Pulumi.x.yaml: pools[0].instance_type: 'p5.48xlrage' is not in the catalogue; "
-        "did you mean 'p5.48xlarge'?" in err
+        f"stacks/Pulumi.x.yaml:{line(file, 'instance_type: p5.48xlrage')}: "
+        "pools[0].instance_type: 'p5.48xlrage' is not in the catalogue; did you mean "
+        "'p5.48xlarge'?" in err
     )
-    assert "stacks/Pulumi.x.yaml: versions: 'productoin' is not in the catalogue" in err
+    assert (
+        f"stacks/Pulumi.x.yaml:{line(file, 'versions: productoin')}: versions: 'productoin' is "
+        "not in the catalogue" in err
+    )
     code, out, _ = run(capsys, "check", "x", "--json")
     assert code == ExitCode.BAD_INPUT
     assert len(json.loads(out)["mistakes"]) >= 2

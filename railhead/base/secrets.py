@@ -1,0 +1,35 @@
+"""What looks like a secret: names of variables, and tokens of services in any text."""
+
+from __future__ import annotations
+
+import re
+
+# Of whatever may hold one.
+SECRET_NAME = re.compile(
+    r"(?i)token|passw|secret|credential|api[-_]?key|access[-_]?key|private|auth|cookie|session|dsn"
+)
+TOKENS = (
+    re.compile(r"-----BEGIN [A-Z ]{3,40}-----.*?(?:-----END [A-Z ]{3,40}-----|\Z)", re.DOTALL),
+    re.compile(r"\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"),
+    re.compile(
+        r"\b(?:hf_|ghp_|gho_|ghs_|github_pat_|glpat-|xox[abprs]-|sk-|nvapi-|dckr_pat_)[\w-]{10,}"
+    ),
+    re.compile(r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"),
+    re.compile(r"(?<=://)[^/\s:@]{1,200}:[^/\s@]{1,200}(?=@)"),
+    re.compile(r"(?i)(?<=bearer )[\w.~+/=-]{8,}"),
+    re.compile(r"(?i)(?<=basic )[A-Za-z0-9+/=]{12,}"),
+)
+# Of what certainly does, and is a value that every reader of a stack could use.
+CREDENTIAL = re.compile(
+    r"(?i)(^|_)(token|password|passwd|passphrase|secret|secret_?key|api_?key|access_?key|"
+    r"private_?key|credentials?)$"
+)
+
+
+def token(text: str) -> bool:
+    """Whether something in a text looks like a token, a key or a password.
+
+    >>> token("AKIAIOSFODNN7EXAMPLE"), token("NCCL_DEBUG=INFO")
+    (True, False)
+    """
+    return any(pattern.search(text) for pattern in TOKENS)

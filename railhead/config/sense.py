@@ -1,0 +1,388 @@
+"""Values that are well-formed and mean nothing, or hardly what was meant.
+
+What cannot be meant is a problem (:func:`problems`, :func:`texts`); what may be is a doubt, which
+is told and stops nothing (:func:`doubts`).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from railhead.base import quantity, secrets
+from railhead.base.fields import MIB, MalformedError
+from railhead.base.sections import Problem, each, knowing, known, told
+from railhead.base.wide import covered, too_wide
+from railhead.catalog.machines import MACHINES
+from railhead.catalog.versions import COMBINATIONS, ModuleChart
+from railhead.contract import NAMESPACE
+from railhead.model.cluster import HOSTNAME_LEVEL, Cluster, Pool, RuntimeConfig
+from railhead.platform.base import Platform
+from railhead.platform.registry import PLATFORMS
+
+GIB = 1024 * MIB
+# A text of the file; a variable's value may be as long as Linux lets one be (MAX_ARG_STRLEN).
+_LONGEST, _LONGEST_VALUE = 1024, 128 * 1024 - 256
+# Kueue's Topology takes no more (kueue.x-k8s.io_topologies, spec.levels).
+_MOST_LEVELS = 16
+# What a container has without a volume of its own.
+_RUNTIME_SHM = 64 * MIB
+# Kubernetes is tested up to so many (kubernetes.io, Considerations for large clusters).
+_TESTED_NODES = 5000
+# Of the node or of the container runtime; a volume there hides what programs need.
+_TAKEN_PATHS = (
+    "/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr",
+    "/var/run",
+)  # fmt: skip
+_OF_KUBERNETES_ITSELF = "Kubernetes' own"
+_OF_KUBERNETES = ("default", "kube-node-lease", "kube-public", "kube-system")
+_GATE_NAMESPACE = "railhead-gate"
+# The defaults of an image that a stack's variable would take away from every program in it.
+_OF_THE_IMAGE = ("HOME", "LD_PRELOAD", "PATH", "PYTHONHOME")
+
+
+def texts(raw: Any) -> Iterator[Problem]:
+    """What is wrong with any text of a cluster, whatever field it is in; keys too."""
+    yield from _texts(raw, "", 0)
+
+
+def _texts(value: Any, path: str, depth: int) -> Iterator[Problem]:
+    if depth > 32:
+        return
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            where = f"{path}.{key}" if path else str(key)
+            if isinstance(key, str) and (why := _unprintable(key)):
+                yield path, f"the key {key!r} {why}"
+            yield from _texts(inner, where, depth + 1)
+    elif isinstance(value, list):
+        for where, inner in each(value, path):
+            yield from _texts(inner, where, depth + 1)
+    elif isinstance(value, str):
+        yield from _text(value, path)
+
+
+def _text(value: str, path: str) -> Iterator[Problem]:
+    variable = ".environment." in f".{path}"
+    longest = _LONGEST_VALUE if variable else _LONGEST
+    if len(value) > longest:
+        yield path, f"a text of {len(value)} characters is longer than {longest}"
+    elif secrets.token(value):
+        yield (
+            path,
+            "looks like a token, a key or a password, which the state, the contract and every pod "
+            "would show: keep it in a Secret of the namespace, and take it out of the file",
+        )
+    elif not variable and (why := _unprintable(value)):
+        yield path, f"{value!r} {why}"
+    elif variable and "\0" in value:
+        yield path, f"{value!r} has a NUL in it, which no variable can hold"
+
+
+def _unprintable(text: str) -> str:
+    if text != text.strip():
+        return "starts or ends with white space; take it away"
+    for character in text:
+        # Controls, and what is not seen: zero-width, direction marks, soft hyphens.
+        if unicodedata.category(character) in ("Cc", "Cf", "Co", "Cn", "Cs", "Zl", "Zp"):
+            return f"has a character that cannot be seen, {character!a}; take it away"
+    return ""
+
+
+def _platform(cluster: Cluster) -> Platform[Any]:
+    """The cluster's platform; nothing is said of what only one that is not known may have."""
+    kind = cluster.platform.kind
+    if kind not in PLATFORMS:
+        raise MalformedError("platform.kind")
+    return PLATFORMS[kind]
+
+
+def _larger_than_the_node(cluster: Cluster) -> Iterator[Problem]:
+    _platform(cluster)
+    pools = {name: pool for _, pool, name in knowing(cluster.pools, "pools", lambda p: p.name)}
+    for path, runtime, pool in knowing(cluster.runtimes, "runtimes", lambda r: pools.get(r.pool)):
+        if pool is not None:
+            yield from told(_cpus, path, runtime, pool)
+            yield from told(_memory, path, runtime, pool)
+        yield from told(_shared_memory, path, runtime)
+
+
+def _cpus(path: str, runtime: RuntimeConfig, pool: Pool) -> Iterator[Problem]:
+    cpus, _ = pool.schedulable_resources
+    if quantity.parse(runtime.cpu) > cpus:
+        yield (
+            f"{path}.cpu",
+            f"{runtime.cpu!r} is more than the {cpus} CPUs that pods can request on a node of "
+            f"pool {pool.name!r}, so no job would ever start",
+        )
+
+
+def _memory(path: str, runtime: RuntimeConfig, pool: Pool) -> Iterator[Problem]:
+    _, gib = pool.schedulable_resources
+    if quantity.parse(runtime.memory) > gib * GIB:
+        yield (
+            f"{path}.memory",
+            f"{runtime.memory!r} is more than the {gib}Gi that pods can request on a node of pool "
+            f"{pool.name!r}, so no job would ever start",
+        )
+
+
+def _shared_memory(path: str, runtime: RuntimeConfig) -> Iterator[Problem]:
+    own = runtime.shared_memory
+    if own is None:
+        return
+    if quantity.parse(own) > quantity.parse(runtime.memory):
+        yield (
+            f"{path}.shared_memory",
+            f"{own!r} is more than the runtime's memory, {runtime.memory!r}, as which it counts: "
+            "a job that used it would be killed",
+        )
+    if quantity.parse(own) <= _RUNTIME_SHM:
+        yield (
+            f"{path}.shared_memory",
+            f"{own!r} is no more than every container has without it, which data loaders and NCCL "
+            "exceed; leave it out, or give it more",
+        )
+
+
+def _controllers(cluster: Cluster) -> Iterator[Problem]:
+    own = cluster.controllers
+    if own is not None and quantity.parse(own.memory) > quantity.parse(own.memory_limit):
+        yield (
+            "controllers.memory_limit",
+            f"{own.memory_limit!r} is less than the {own.memory!r} that they request",
+        )
+
+
+def _namespaces(cluster: Cluster) -> Iterator[Problem]:
+    combination = known(lambda: COMBINATIONS[cluster.versions])
+    parts = (combination.kueue, combination.jobset, combination.trainer) if combination else ()
+    taken = dict.fromkeys(_OF_KUBERNETES, _OF_KUBERNETES_ITSELF)
+    taken |= {part.namespace: f"{part.name}'s" for part in parts}
+    taken |= dict.fromkeys((NAMESPACE, _GATE_NAMESPACE), "Railhead's own")
+    if combination:
+        names = known(lambda: cluster.fabric.addons()) or ()  # noqa: PLW0108 - read inside
+        taken |= {combination.addon(n).namespace: f"{n}'s" for n in (*names, "gpu-operator")}
+    for path, _, name in knowing(cluster.namespaces, "namespaces", str):
+        if name in taken or name.startswith("kube-"):
+            yield (
+                path,
+                f"{name!r} is {taken.get(name, _OF_KUBERNETES_ITSELF)}: jobs, their guards and "
+                "their network policies need a namespace of their own",
+            )
+
+
+def _mount_paths(cluster: Cluster) -> Iterator[Problem]:
+    claims = knowing(cluster.checkpoints, "checkpoints", lambda claim: claim.mount_path)
+    for path, _, at in claims:
+        for taken in _TAKEN_PATHS:
+            if at == taken or at.startswith(f"{taken}/"):
+                yield (
+                    f"{path}.mount_path",
+                    f"{at!r} would hide the container's own {taken}; mount it elsewhere, such as "
+                    "at /checkpoints",
+                )
+                break
+
+
+def _levels(cluster: Cluster) -> Iterator[Problem]:
+    if len(cluster.topology) > _MOST_LEVELS:
+        yield "topology", f"{len(cluster.topology)} levels; Kueue takes {_MOST_LEVELS}"
+    order = _platform(cluster).levels
+    last = ""
+    for path, _, label in knowing(cluster.topology, "topology", str):
+        if label not in order:
+            continue
+        if last and order.index(label) < order.index(last):
+            yield path, f"{label!r} is wider than {last!r} before it; write the widest first"
+        last = label
+
+
+def _of_another_platform(cluster: Cluster) -> Iterator[Problem]:
+    """Labels that nodes have on another platform only, so that no pod would be placed."""
+    kind = cluster.platform.kind
+    if not _platform(cluster).knows_labels:
+        return
+    domains = {
+        domain: other.kind
+        for other in PLATFORMS.values()
+        for domain in other.label_domains
+        if other.kind != kind
+    }
+    for path, label in _labels(cluster):
+        domain = label.partition("/")[0] if "/" in label else ""
+        for theirs, other in domains.items():
+            if domain == theirs or domain.endswith(f".{theirs}"):
+                yield path, f"{label!r} is on nodes of platform {other!r} only, not of {kind!r}"
+
+
+def _labels(cluster: Cluster) -> Iterator[tuple[str, str]]:
+    for path, _, label in knowing(cluster.topology, "topology", str):
+        yield path, label
+    pools = knowing(cluster.pools, "pools", lambda pool: tuple(pool.node_selector))
+    for path, _, keys in pools:
+        for key in keys:
+            yield f"{path}.node_selector.{key}", key
+
+
+def _versions(cluster: Cluster) -> Iterator[Problem]:
+    if _platform(cluster).standing:
+        return
+    combination = COMBINATIONS[cluster.versions]
+    parts = (combination.kueue, combination.jobset, combination.trainer)
+    if any(isinstance(part.chart, ModuleChart) for part in parts):
+        usable = sorted(
+            name
+            for name, other in COMBINATIONS.items()
+            if not isinstance(other.kueue.chart, ModuleChart)
+        )
+        yield (
+            "versions",
+            f"{cluster.versions!r} takes its charts from the lab's own build, and is not for "
+            f"platform {cluster.platform.kind!r}; there are: {', '.join(usable)}",
+        )
+
+
+def _tolerations(cluster: Cluster) -> Iterator[Problem]:
+    """What the API server refuses (k8s.io/kubernetes, pkg/apis/core/validation, Tolerations)."""
+    for path, _, rows in knowing(cluster.pools, "pools", lambda pool: pool.tolerations):
+        for where, row in each(rows, f"{path}.tolerations"):
+            yield from told(_toleration, where, row)
+
+
+def _toleration(path: str, row: Any) -> Iterator[Problem]:
+    if row.operator == "Exists" and row.value:
+        yield f"{path}.value", f"{row.value!r} goes with operator Equal; Exists takes none"
+    if row.operator == "Equal" and row.key is None:
+        yield f"{path}.key", "is missing, and operator Equal needs it"
+
+
+def _secrets(cluster: Cluster) -> Iterator[Problem]:
+    for path, names in _environments(cluster):
+        for name, value in names.items():
+            where = f"{path}.{name}"
+            if value and secrets.CREDENTIAL.search(name):
+                yield (
+                    where,
+                    "is named like a secret, which the state, the contract and every pod would "
+                    "show: keep it in a Secret of the namespace, and take it out of the file",
+                )
+            if name in _OF_THE_IMAGE:
+                yield where, "would replace the image's own for every program in it; leave it out"
+
+
+def _environments(cluster: Cluster) -> Iterator[tuple[str, Mapping[str, str]]]:
+    for path, _, names in knowing(cluster.runtimes, "runtimes", lambda row: dict(row.environment)):
+        yield f"{path}.environment", names
+    if names := known(lambda: dict(cluster.fabric.environment)):
+        yield "fabric.environment", names
+
+
+def _open(cluster: Cluster) -> Iterator[Problem]:
+    """Whoever is let in is somebody: neither one network nor all together are much of the world."""
+    endpoint = getattr(cluster.platform, "endpoint", None)
+    for field in ("from_cidrs", "authorized_networks"):
+        path = f"platform.endpoint.{field}"
+        networks = [(where, n) for where, n, _ in knowing(getattr(endpoint, field, ()), path, str)]
+        wide = [(where, n) for where, n in networks if too_wide(n)]
+        for where, network in wide:
+            yield (
+                where,
+                f"{network!r} is much of the internet; name the networks that may reach the API "
+                "server",
+            )
+        if not wide and too_wide(covered(n for _, n in networks)):
+            yield path, "together these are much of the internet; name networks of your own"
+
+
+def _name_servers(cluster: Cluster) -> Iterator[Problem]:
+    path = "network_policy.dns"
+    for where, network, _ in knowing(cluster.network_policy.dns, path, str):
+        if too_wide(network):
+            yield where, f"{network!r} is no name server; name its address, such as 10.0.0.2/32"
+
+
+_CHECKS: tuple[Callable[[Cluster], Iterator[Problem]], ...] = (
+    _larger_than_the_node,
+    _controllers,
+    _namespaces,
+    _mount_paths,
+    _levels,
+    _of_another_platform,
+    _versions,
+    _tolerations,
+    _secrets,
+    _open,
+    _name_servers,
+)
+
+
+def problems(cluster: Cluster) -> Iterator[Problem]:
+    """Every (path, message) of what cannot be meant, as far as the cluster is well-formed."""
+    for check in _CHECKS:
+        yield from told(check, cluster)
+
+
+def doubts(cluster: Cluster, now: datetime) -> Iterator[Problem]:
+    """Every (path, message) of what may be meant and mostly is not, of a correct cluster."""
+    queued = {pool for queue in cluster.queues for pool in queue.pools}
+    used = {runtime.pool for runtime in cluster.runtimes}
+    for path, pool in each(cluster.pools, "pools"):
+        if pool.name not in queued:
+            yield f"{path}.name", f"no queue covers pool {pool.name!r}: no job gets its GPUs"
+        elif pool.name not in used:
+            yield f"{path}.name", f"no runtime uses pool {pool.name!r}: no job gets its GPUs"
+        if any(row.key is None for row in pool.tolerations):
+            yield (
+                f"{path}.tolerations",
+                "one without a key bears every taint: jobs are placed on nodes that fail as well",
+            )
+    if (nodes := sum(pool.nodes for pool in cluster.pools)) > _TESTED_NODES:
+        yield "pools", f"{nodes} nodes; Kubernetes is tested up to {_TESTED_NODES}"
+    yield from _small_shares(cluster)
+    yield from _reached(cluster)
+    yield from _nobody_labels(cluster)
+    yield from PLATFORMS[cluster.platform.kind].doubts(cluster, now)
+
+
+def _small_shares(cluster: Cluster) -> Iterator[Problem]:
+    machines = {pool.name: MACHINES[pool.instance_type] for pool in cluster.pools}
+    for path, runtime in each(cluster.runtimes, "runtimes"):
+        if machines[runtime.pool].stand_in:
+            continue
+        if runtime.shared_memory and quantity.parse(runtime.shared_memory) < GIB:
+            yield (
+                f"{path}.shared_memory",
+                f"{runtime.shared_memory!r} is less than the 1Gi that NCCL's user guide asks for",
+            )
+        if quantity.parse(runtime.memory) < machines[runtime.pool].gpus * GIB:
+            yield f"{path}.memory", f"{runtime.memory!r} is less than 1Gi for each GPU"
+        if quantity.parse(runtime.cpu) < (runtime.gpus_per_node or machines[runtime.pool].gpus):
+            yield f"{path}.cpu", f"{runtime.cpu!r} is less than a CPU for each GPU's process"
+
+
+def _reached(cluster: Cluster) -> Iterator[Problem]:
+    for path, to in each(cluster.network_policy.egress, "network_policy.egress"):
+        if to.cidr and not to.ports and ipaddress.ip_network(to.cidr).prefixlen == 0:
+            yield path, f"jobs may connect to any port of {to.cidr}; name ports, such as 443"
+    if not cluster.network_policy.enabled:
+        yield "network_policy.enabled", "is false: jobs reach, and are reached from, everywhere"
+
+
+def _nobody_labels(cluster: Cluster) -> Iterator[Problem]:
+    """Levels of which nothing here says that a cloud's nodes carry them."""
+    platform = PLATFORMS[cluster.platform.kind]
+    if not platform.label_domains:
+        return
+    own = {key for pool in cluster.pools for key in pool.node_selector}
+    own |= {key for pool in cluster.pools for key in getattr(pool, "labels", ())}
+    theirs = (*platform.label_domains, "kubernetes.io", "nvidia.com")
+    for path, label in each(cluster.topology, "topology"):
+        domain = label.partition("/")[0] if "/" in label else ""
+        if label not in (*own, HOSTNAME_LEVEL) and not any(
+            domain == one or domain.endswith(f".{one}") for one in theirs
+        ):
+            yield path, f"nothing puts {label!r} on nodes, and no job is placed without it"

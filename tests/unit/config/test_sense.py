@@ -1,0 +1,403 @@
+"""Values that are well-formed and mean nothing: refused or doubted, with the line of the file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from railhead.base.errors import InputError
+from railhead.config import check
+from railhead.config.lines import lines
+
+REPO = Path(__file__).resolve().parents[3]
+NOW = datetime(2026, 11, 1, tzinfo=UTC)
+
+Edit = Callable[[dict[str, Any]], None]
+
+
+def steps(path: str) -> list[str | int]:
+    return [
+        int(part) if part.isdigit() else part
+        for part in re.sub(r"\[(\d+)\]", r".\1", path).split(".")
+    ]
+
+
+def put(path: str, value: Any) -> Edit:
+    def edit(cluster: dict[str, Any]) -> None:
+        at: Any = cluster
+        *parents, last = steps(path)
+        for part in parents:
+            at = at.setdefault(part, {}) if isinstance(at, dict) else at[part]
+        at[last] = value
+
+    return edit
+
+
+def many(*edits: Edit) -> Edit:
+    def edit(cluster: dict[str, Any]) -> None:
+        for one in edits:
+            one(cluster)
+
+    return edit
+
+
+def rename(old: str, new: str) -> Edit:
+    """A namespace under another name, wherever it is named."""
+
+    def edit(cluster: dict[str, Any]) -> None:
+        text = yaml.safe_dump(cluster)
+        edited = re.sub(rf"(namespace: |- ){old}$", rf"\g<1>{new}", text, flags=re.MULTILINE)
+        cluster.clear()
+        cluster.update(yaml.safe_load(edited))
+
+    return edit
+
+
+def written(tmp_path: Path, stack: str, edit: Edit) -> Path:
+    data = yaml.safe_load((REPO / "stacks" / f"Pulumi.{stack}.yaml").read_text())
+    edit(data["config"]["railhead:cluster"])
+    file = tmp_path / "Pulumi.x.yaml"
+    file.write_text(yaml.safe_dump(data, sort_keys=False, allow_unicode=True))
+    return file
+
+
+def second_pool(cluster: dict[str, Any]) -> None:
+    cluster["pools"].append(
+        cluster["pools"][0] | {"name": "idle", "node_selector": {"railhead.dev/pool": "idle"}}
+    )
+
+
+NO_START = "so no job would ever start"
+SECRET = "keep it in a Secret"
+# (stack, edit, path in the message, words of the message)
+REFUSED: list[tuple[str, Edit, str, str]] = [
+    ("aws-p5-prod", put("runtimes[0].cpu", "400"), "runtimes[0].cpu", NO_START),
+    ("aws-p5-prod", put("runtimes[0].memory", "4000Gi"), "runtimes[0].memory", NO_START),
+    ("onprem-ib-sriov", put("runtimes[0].cpu", "209"), "runtimes[0].cpu", "the 208 CPUs"),
+    ("onprem-ib-sriov", put("runtimes[0].memory", "1793Gi"), "runtimes[0].memory", "1792Gi"),
+    ("lab", put("runtimes[0].memory", "8Gi"), "runtimes[0].memory", NO_START),
+    ("lab", put("runtimes[0].cpu", "3"), "runtimes[0].cpu", NO_START),
+    (
+        "aws-p5-prod",
+        put("runtimes[0].shared_memory", "1801Gi"),
+        "runtimes[0].shared_memory",
+        "more than the runtime's memory",
+    ),
+    ("lab", put("runtimes[0].shared_memory", "0"), "runtimes[0].shared_memory", "at least 1Mi"),
+    ("lab", put("runtimes[0].shared_memory", "64Mi"), "runtimes[0].shared_memory", "no more than"),
+    ("lab", put("runtimes[0].cpu", "0"), "runtimes[0].cpu", "number of CPUs"),
+    ("lab", put("runtimes[0].cpu", "512Mi"), "runtimes[0].cpu", "number of CPUs"),
+    ("lab", put("runtimes[0].memory", "200m"), "runtimes[0].memory", "amount of bytes"),
+    ("lab", put("runtimes[0].memory", "0"), "runtimes[0].memory", "amount of bytes"),
+    ("lab", put("runtimes[0].memory", "7000Pi"), "runtimes[0].memory", NO_START),
+    ("lab", put("checkpoints[0].size", "0"), "checkpoints[0].size", "at least 1Mi"),
+    ("lab", put("checkpoints[0].size", "0Gi"), "checkpoints[0].size", "at least 1Mi"),
+    ("lab", put("checkpoints[0].size", "10"), "checkpoints[0].size", "at least 1Mi"),
+    ("lab", put("checkpoints[0].size", "9999Ei"), "checkpoints[0].size", "amount of bytes"),
+    ("lab", put("controllers.memory_limit", "32Mi"), "controllers.memory_limit", "is less than"),
+    ("lab", put("controllers.cpu", "0"), "controllers.cpu", "number of CPUs"),
+    ("aws-p5-prod", put("pools[0].nodes", 10**9), "pools[0].nodes", "100000"),
+    ("onprem-ib-sriov", put("runtimes[0].nodes", 10**9), "runtimes[0].nodes", "100000"),
+    (
+        "onprem-ib-sriov",
+        lambda c: c["pools"].append(c["pools"][0] | {"name": "again"}),
+        "pools[1].node_selector",
+        "may be nodes of pool 'h100' as well",
+    ),
+    (
+        "aws-p5-prod",
+        put("runtimes[0].environment.AWS_SECRET_ACCESS_KEY", "x" * 40),
+        "runtimes[0].environment.AWS_SECRET_ACCESS_KEY",
+        SECRET,
+    ),
+    (
+        "lab",
+        put("runtimes[0].environment.WHO", "AKIAIOSFODNN7EXAMPLE"),
+        "runtimes[0].environment.WHO",
+        "looks like a token",
+    ),
+    (
+        "lab",
+        put("runtimes[0].environment.HF_TOKEN", "x"),
+        "runtimes[0].environment.HF_TOKEN",
+        SECRET,
+    ),
+    (
+        "lab",
+        put("runtimes[0].environment.WANDB_API_KEY", "x"),
+        "runtimes[0].environment.WANDB_API_KEY",
+        SECRET,
+    ),
+    ("lab", put("fabric.environment.DB_PASSWORD", "x"), "fabric.environment.DB_PASSWORD", SECRET),
+    (
+        "aws-p5-prod",
+        put("platform.tags.owner", "ghp_0123456789abcdefghij"),
+        "platform.tags.owner",
+        "looks like a token",
+    ),
+    ("lab", put("runtimes[0].environment.PATH", "/x"), "runtimes[0].environment.PATH", "image's"),
+    ("lab", put("runtimes[0].image", "nvcr.io/x:latest"), "runtimes[0].image", "another image"),
+    ("lab", put("runtimes[0].image", "nvcr.io/x"), "runtimes[0].image", "another image"),
+    ("lab", put("runtimes[0].image", "host:5000/x"), "runtimes[0].image", "another image"),
+    ("lab", put("runtimes[0].image", "my image:1"), "runtimes[0].image", "not an image's name"),
+    ("lab", put("runtimes[0].image", "My/Image:1"), "runtimes[0].image", "not an image's name"),
+    ("lab", put("runtimes[0].image", "x@sha256:12"), "runtimes[0].image", "not an image's name"),
+    ("lab", put("gate.image", "python"), "gate.image", "another image"),
+    *(
+        ("lab", put("checkpoints[0].mount_path", at), "checkpoints[0].mount_path", "would hide")
+        for at in ("/dev/shm", "/dev", "/proc", "/sys/fs", "/etc", "/usr/lib", "/run/x")
+    ),
+    ("lab", put("checkpoints[0].mount_path", "/a:b"), "checkpoints[0].mount_path", "not a path"),
+    ("lab", put("checkpoints[0].mount_path", "/a b"), "checkpoints[0].mount_path", "not a path"),
+    (
+        "aws-p5en-block",
+        put("platform.endpoint.from_cidrs", ["0.0.0.0/1", "128.0.0.0/1"]),
+        "platform.endpoint.from_cidrs[1]",
+        "much of the internet",
+    ),
+    (
+        "gcp-a3-mega",
+        put("platform.endpoint.authorized_networks", ["64.0.0.0/2"]),
+        "platform.endpoint.authorized_networks[0]",
+        "much of the internet",
+    ),
+    (
+        "gcp-a3-mega",
+        put("platform.endpoint.authorized_networks", ["40.0.0.0/8", "41.0.0.0/8"]),
+        "platform.endpoint.authorized_networks",
+        "together",
+    ),
+    (
+        "aws-p5-prod",
+        put("platform.endpoint.from_cidrs", ["::/3"]),
+        "platform.endpoint.from_cidrs[0]",
+        "much of the internet",
+    ),
+    ("lab", put("network_policy.dns", ["0.0.0.0/0"]), "network_policy.dns[0]", "no name server"),
+    *(
+        ("lab", put("researchers", group), "researchers", "Kubernetes' own")
+        for group in ("system:authenticated", "system:masters", "system:unauthenticated")
+    ),
+    ("lab", put("researchers", "*"), "researchers", "a group's name"),
+    ("lab", put("researchers", "ml team"), "researchers", "a group's name"),
+    *(
+        ("lab", rename("training", name), "namespaces[0]", "a namespace of their own")
+        for name in (
+            "kube-system",
+            "kube-public",
+            "kube-flannel",
+            "default",
+            "kueue-system",
+            "jobset-system",
+            "kubeflow-system",
+            "railhead-system",
+            "railhead-gate",
+            "gpu-operator",
+        )
+    ),
+    (
+        "gcp-a3-mega",
+        put("topology[0]", "topology.k8s.aws/network-node-layer-1"),
+        "topology[0]",
+        "on nodes of platform 'aws' only",
+    ),
+    (
+        "aws-p5-prod",
+        put("topology[0]", "cloud.google.com/gce-topology-block"),
+        "topology[0]",
+        "on nodes of platform 'gcp' only",
+    ),
+    (
+        "lab",
+        put("pools[0].node_selector", {"cloud.google.com/gke-nodepool": "x"}),
+        "pools[0].node_selector.cloud.google.com/gke-nodepool",
+        "on nodes of platform 'gcp' only",
+    ),
+    (
+        "aws-p5-prod",
+        lambda c: c["topology"].insert(0, c["topology"].pop(2)),
+        "topology[1]",
+        "write the widest first",
+    ),
+    (
+        "lab",
+        put(
+            "topology",
+            [f"topology.example.com/l{i}" for i in range(16)] + ["kubernetes.io/hostname"],
+        ),
+        "topology",
+        "Kueue takes 16",
+    ),
+    ("aws-p5-prod", put("versions", "lab"), "versions", "the lab's own build"),
+    ("gcp-a3-ultra", put("versions", "lab"), "versions", "the lab's own build"),
+    (
+        "onprem-ib-sriov",
+        put("pools[0].tolerations", [{"operator": "Equal", "value": "x"}]),
+        "pools[0].tolerations[0].key",
+        "is missing",
+    ),
+    (
+        "onprem-ib-sriov",
+        put("pools[0].tolerations[0].value", "x"),
+        "pools[0].tolerations[0].value",
+        "Exists takes none",
+    ),
+    (
+        "onprem-ib-sriov",
+        put("pools[0].node_selector", {"railhead.dev/pool": "not a value"}),
+        "pools[0].node_selector.railhead.dev/pool",
+        "label's value",
+    ),
+    ("lab", put("name", "lab\n"), "name", "DNS label"),
+    ("onprem-ib-sriov", put("platform.context", " admin"), "platform.context", "white space"),
+    ("onprem-ib-sriov", put("platform.context", "a\u200bb"), "platform.context", "cannot be seen"),
+    ("onprem-ib-sriov", put("platform.kubeconfig", "x" * 2000), "platform.kubeconfig", "longer"),
+    ("lab", put("runtimes[0].environment.A", "a\0b"), "runtimes[0].environment.A", "NUL"),
+]
+
+
+@pytest.mark.parametrize(("stack", "edit", "path", "words"), REFUSED)
+def test_nonsense_is_refused_with_its_line(
+    tmp_path: Path, stack: str, edit: Edit, path: str, words: str
+) -> None:
+    file = written(tmp_path, stack, edit)
+    with pytest.raises(InputError) as caught:
+        check(file, now=NOW)
+    where = lines(file.read_text(), "config", "railhead:cluster")
+    told = caught.value.problem.splitlines()
+    assert any(
+        row.startswith(f"{file}:{where.of(path)}: {path}") and words in row for row in told
+    ), told
+
+
+DOUBTED: list[tuple[str, Edit, str, str]] = [
+    ("onprem-ib-sriov", second_pool, "pools[1].name", "no queue covers pool 'idle'"),
+    (
+        "onprem-ib-sriov",
+        many(second_pool, lambda c: [q["pools"].append("idle") for q in c["queues"]]),
+        "pools[1].name",
+        "no runtime uses pool 'idle'",
+    ),
+    (
+        "onprem-ib-sriov",
+        put("runtimes[0].shared_memory", "256Mi"),
+        "runtimes[0].shared_memory",
+        "less than the 1Gi",
+    ),
+    ("onprem-ib-sriov", put("runtimes[0].cpu", "7"), "runtimes[0].cpu", "a CPU for each GPU"),
+    (
+        "onprem-ib-sriov",
+        many(put("runtimes[0].memory", "7Gi"), put("runtimes[0].shared_memory", "4Gi")),
+        "runtimes[0].memory",
+        "1Gi for each GPU",
+    ),
+    (
+        "onprem-ib-sriov",
+        put("pools[0].tolerations", [{"operator": "Exists"}]),
+        "pools[0].tolerations",
+        "bears every taint",
+    ),
+    ("onprem-ib-sriov", put("pools[0].nodes", 6000), "pools", "tested up to 5000"),
+    (
+        "lab",
+        put("network_policy.egress", [{"cidr": "0.0.0.0/0"}]),
+        "network_policy.egress[0]",
+        "any port",
+    ),
+    ("lab", put("network_policy.enabled", False), "network_policy.enabled", "everywhere"),
+    (
+        "aws-p5-prod",
+        put("topology[0]", "topology.example.com/pod"),
+        "topology[0]",
+        "nothing puts 'topology.example.com/pod' on nodes",
+    ),
+    (
+        "aws-p5en-block",
+        many(
+            put("pools[0].purchase.starts", "2026-10-01T11:30:00Z"),
+            put("pools[0].purchase.ends", "2026-10-14T11:30:00Z"),
+        ),
+        "pools[0].purchase.ends",
+        "was over at 2026-10-14",
+    ),
+]
+
+
+@pytest.mark.parametrize(("stack", "edit", "path", "words"), DOUBTED)
+def test_what_may_be_meant_is_doubted_with_its_line(
+    tmp_path: Path, stack: str, edit: Edit, path: str, words: str
+) -> None:
+    file = written(tmp_path, stack, edit)
+    where = lines(file.read_text(), "config", "railhead:cluster")
+    told = check(file, now=NOW).doubts
+    assert any(
+        row.startswith(f"{file}:{where.of(path)}: {path}: ") and words in row for row in told
+    ), told
+
+
+def test_a_network_of_somebody_and_a_label_of_one_s_own_are_no_nonsense(tmp_path: Path) -> None:
+    for edit in (
+        put("platform.endpoint.from_cidrs", ["10.0.0.0/8", "192.168.0.0/16"]),
+        many(
+            put("topology[0]", "acme.com/hall"),
+            put("pools[0].labels", {"acme.com/hall": "north"}),
+        ),
+    ):
+        assert check(written(tmp_path, "aws-p5-prod", edit), now=NOW).doubts == ()
+
+
+TWICE = [
+    ("    name: lab\n", "    name: lab\n    name: other\n", "name", 1),
+    ("      kind: lab\n", "      kind: lab\n      kind: existing\n", "platform.kind", 1),
+    ("        nodes: 2\n", '        nodes: 2\n        "nodes": 3\n', "pools[0].nodes", 1),
+    ("    gate:\n", "    gate: {}\n    gate:\n", "gate", 1),
+    ("config:\n", "other: 1\nother: 2\nconfig:\n", "other", 0),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "path", "_line"), TWICE)
+def test_a_key_that_is_there_twice_is_refused(
+    tmp_path: Path, old: str, new: str, path: str, _line: int
+) -> None:
+    text = (REPO / "stacks" / "Pulumi.lab.yaml").read_text()
+    assert old in text
+    edited = text.replace(old, new, 1)
+    file = tmp_path / "Pulumi.x.yaml"
+    file.write_text(edited)
+    with pytest.raises(InputError) as caught:
+        check(file)
+    first = edited[: edited.index(new)].count("\n") + 1
+    if path == "other":
+        assert f"{file}:{first + 1}: other: is there twice; the first is in line {first}" in str(
+            caught.value
+        )
+    else:
+        assert f"{file}:{first + 1}: {path}: is there twice; the first is in line {first}" in str(
+            caught.value
+        )
+
+
+def test_lines_are_of_the_file_whatever_the_yaml_is_like() -> None:
+    text = "\n".join(
+        [
+            "config:",
+            "  railhead:cluster: {name: x,",
+            "    pools: [a, {b: 1}]}",
+            "  other: &it",
+            "    - *it",
+        ]
+    )
+    found = lines(text, "config", "railhead:cluster")
+    assert found.at["name"] == 2
+    assert found.at["pools[1].b"] == 3
+    assert found.of("pools[1].b.c") == 3
+    assert found.of("pools[7]") == 3
+    assert found.of("nothing") == found.of("") == 2
+    assert found.twice == ()
+    assert lines("").of("x") is None
