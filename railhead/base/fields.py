@@ -161,7 +161,7 @@ Bytes = Annotated[Quantity, AfterValidator(_bytes)]
 ImageReference = Annotated[str, AfterValidator(_image)]
 Group = Annotated[
     str,
-    matching(r"^[^\s*]+$", "a group's name: no spaces, no '*'", longest=253),
+    matching(r"^[^\s*]([^*]*[^\s*])?$", "a group's name, without '*'", longest=253),
     AfterValidator(_group),
 ]
 Interface = Annotated[str, matching(_INTERFACE, "a network interface's name", longest=15)]

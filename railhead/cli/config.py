@@ -39,7 +39,8 @@ def check(
     """Check stacks' files as `pulumi up` would, without Pulumi and without a cluster.
 
     Every mistake is named at once, with its line. What may be meant and mostly is not is a warning,
-    and stops nothing; versions that never ran are a note. Exits 0 for correct files, 3 for mistakes, 5 where there is no such stack.
+    and stops nothing; versions that never ran are a note. Exits 0 for correct files, 3 for
+    mistakes, 5 where there is no such stack.
 
     Example: [bold]railhead config check lab[/bold]
     """

@@ -166,13 +166,22 @@ def _namespaces(cluster: Cluster) -> Iterator[Problem]:
     if combination:
         names = known(lambda: cluster.fabric.addons()) or ()  # noqa: PLW0108 - read inside
         taken |= {combination.addon(n).namespace: f"{n}'s" for n in (*names, "gpu-operator")}
-    for path, _, name in knowing(cluster.namespaces, "namespaces", str):
+    for path, name in _jobs_namespaces(cluster):
         if name in taken or name.startswith("kube-"):
             yield (
                 path,
                 f"{name!r} is {taken.get(name, _OF_KUBERNETES_ITSELF)}: jobs, their guards and "
                 "their network policies need a namespace of their own",
             )
+
+
+def _jobs_namespaces(cluster: Cluster) -> Iterator[tuple[str, str]]:
+    for path, _, name in knowing(known(lambda: cluster.namespaces) or (), "namespaces", str):
+        yield path, name
+    teams = knowing(known(lambda: cluster.teams) or (), "teams", lambda team: team.namespaces)
+    for path, _, names in teams:
+        for where, _, name in knowing(names, f"{path}.namespaces", str):
+            yield where, name
 
 
 def _mount_paths(cluster: Cluster) -> Iterator[Problem]:
@@ -328,7 +337,7 @@ def problems(cluster: Cluster) -> Iterator[Problem]:
 
 def doubts(cluster: Cluster, now: datetime) -> Iterator[Problem]:
     """Every (path, message) of what may be meant and mostly is not, of a correct cluster."""
-    queued = {pool for queue in cluster.queues for pool in queue.pools}
+    queued = {pool for queue in cluster.local_queues for pool in queue.pools}
     used = {runtime.pool for runtime in cluster.runtimes}
     for path, pool in each(cluster.pools, "pools"):
         if pool.name not in queued:

@@ -11,10 +11,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from railhead.base.fields import Model, Name, Quantity, matching, problem
+from railhead.base.fields import Group, Model, Name, Quantity, matching, problem
 
-# rbac/v1 takes any text as a group; what identity providers send has no space around it.
-Group = Annotated[str, matching(r"^\S(.*\S)?$", "a group's name", longest=253)]
 ResourceName = Annotated[
     str,
     matching(

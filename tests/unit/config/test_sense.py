@@ -185,7 +185,23 @@ REFUSED: list[tuple[str, Edit, str, str]] = [
         for group in ("system:authenticated", "system:masters", "system:unauthenticated")
     ),
     ("lab", put("researchers", "*"), "researchers", "a group's name"),
-    ("lab", put("researchers", "ml team"), "researchers", "a group's name"),
+    ("lab", put("researchers", " team"), "researchers", "a group's name"),
+    (
+        "lab",
+        put(
+            "teams",
+            [
+                {
+                    "name": "vision",
+                    "namespaces": ["kube-system"],
+                    "researchers": ["system:masters"],
+                    "shares": [{"pool": "gpu", "nodes": 1}],
+                }
+            ],
+        ),
+        "teams[0].namespaces[0]",
+        "a namespace of their own",
+    ),
     *(
         ("lab", rename("training", name), "namespaces[0]", "a namespace of their own")
         for name in (
