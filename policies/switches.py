@@ -7,20 +7,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from policies.plan import UNKNOWN, Planned, containers, rows
+from railhead.catalog.switches import SWITCHES
 from railhead.contract import CONFIG_MAP
-from railhead.fabric.checks import NEVER
 from railhead.fabric.kinds import FABRICS
-from railhead.fabric.variables import ITSELF
 
-# Which network NCCL takes and where its ranks meet: the fabric's to say, never a runtime's.
-CHOOSING = ("NCCL_NET", "NCCL_SOCKET_IFNAME")
 _RUNTIMES = frozenset({"ClusterTrainingRuntime", "TrainingRuntime"})
 
 
 def forbidden(kind: str | None) -> dict[str, str]:
     """Variable -> why a runtime must not set it, on a fabric (on any of them for None)."""
-    reasons = dict.fromkeys(NEVER, "left behind it costs every job the fabric, or half of it")
-    reasons |= {name: why for name, why in ITSELF.items() if name in NEVER}
+    reasons = {name: switch.reason for name, switch in SWITCHES.items()}
     for fabric in FABRICS.values():
         if kind in (None, fabric.name):
             reasons |= fabric.not_set
@@ -48,7 +44,11 @@ def problems(plan: Iterable[Planned]) -> Iterator[tuple[str, str]]:
     objects = list(plan)
     published = contract(objects) or {}
     fabric = published.get("fabric") or {}
-    pinned = fabric.get("environment") or {}
+    pinned = {name: (value,) for name, value in (fabric.get("environment") or {}).items()}
+    # What differs from pool to pool is not in the fabric's common environment.
+    for name, switch in (fabric.get("switches") or {}).items():
+        if switch.get("allowed"):
+            pinned[name] = tuple(switch["allowed"])
     never = forbidden(fabric.get("kind"))
     for planned in objects:
         if planned.kind not in _RUNTIMES:
@@ -62,18 +62,21 @@ def problems(plan: Iterable[Planned]) -> Iterator[tuple[str, str]]:
                         yield f"{planned.label}: {where} {message}", planned.urn
 
 
-def _judge(variable: Any, pinned: Mapping[str, str], never: Mapping[str, str]) -> str | None:
+def _judge(
+    variable: Any, pinned: Mapping[str, tuple[str, ...]], never: Mapping[str, str]
+) -> str | None:
     if variable is UNKNOWN or variable.get("name") is UNKNOWN:
         return (
             "is not known before the update, so it may take the jobs off the fabric: give it a "
             "value that the plan knows"
         )
     name, value = variable.get("name"), variable.get("value")
-    if name in CHOOSING and value != pinned.get(name):
-        says = f"the fabric says {pinned[name]!r}" if name in pinned else "the fabric leaves it"
+    if name in SWITCHES and value not in pinned.get(name, ()):
+        allowed = pinned.get(name, ())
+        says = f"the fabric says {' or '.join(map(repr, allowed))}" if allowed else "it is left"
         return (
-            f"sets {name} to {value!r}, {says}: jobs would meet, or talk, off the rails and still "
-            "complete: remove it from runtimes[].environment"
+            f"sets {name} to {value!r}, {says}: {never[name]}; jobs would meet, or talk, off the "
+            "rails and still complete: remove it from runtimes[].environment"
         )
     if name in never and name not in pinned:
         return f"sets {name}: {never[name]}: remove it from runtimes[].environment"

@@ -11,6 +11,10 @@ from typing import Any
 TRAINING_LABEL = "railhead.dev/training"
 # On a pod that takes GPUs: it trains by itself, though a job of several pods made it.
 SINGLE_NODE_LABEL = "railhead.dev/single-node"
+# On pods, with the value `none`: their job wants no training fabric, and may leave it.
+FABRIC_LABEL = "railhead.dev/fabric"
+# On a job, with the value `own`: what starts its processes is the job's own affair.
+LAUNCHER_LABEL = "railhead.dev/launcher"
 # A ClusterTrainingRuntime that this stack published.
 PUBLISHED_LABEL = "railhead.dev/published"
 TRAINER_API = "trainer.kubeflow.org/v1alpha1"

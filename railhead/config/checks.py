@@ -13,6 +13,7 @@ from typing import Any
 from railhead.base.errors import choices
 from railhead.base.sections import Problem, knowing, taken, told, twice
 from railhead.catalog.machines import MACHINES
+from railhead.catalog.switches import SWITCHES
 from railhead.config import served, teams
 from railhead.fabric.checks import UNIVERSAL
 from railhead.model.cluster import HOSTNAME_LEVEL, Cluster, Pool, RuntimeConfig
@@ -175,6 +176,19 @@ def _nodes(path: str, runtime: RuntimeConfig, pool: Pool) -> Iterator[Problem]:
         )
 
 
+def _switched(cluster: Cluster) -> Iterator[Problem]:
+    """No runtime takes its jobs off the network, or half of it, by a variable of its own."""
+    rows = knowing(cluster.runtimes, "runtimes", lambda row: dict(row.environment))
+    for path, _, environment in rows:
+        for name in (name for name in environment if name in SWITCHES):
+            yield (
+                f"{path}.environment.{name}",
+                f"{environment[name]!r} would take every job of the runtime off the fabric, or "
+                f"off part of it ({SWITCHES[name].reason}); remove it: the fabric sets what it "
+                "needs, and a single job that wants no fabric says `fabric: none` in its file",
+            )
+
+
 def _topology(cluster: Cluster) -> Iterator[Problem]:
     *_, last = cluster.topology or (HOSTNAME_LEVEL,)
     if last != HOSTNAME_LEVEL:
@@ -218,6 +232,7 @@ _CHECKS: tuple[Callable[[Cluster], Iterator[Problem]], ...] = (
     _machines,
     _machines_fabric,
     _runtimes,
+    _switched,
     _topology,
     _platforms,
     served.problems,

@@ -60,6 +60,13 @@ class Network(_Model):
     interface: str
 
 
+class Switch(_Model):
+    """A variable that can take a job off its network: why, and the values that the fabric has."""
+
+    reason: str
+    allowed: tuple[str, ...] = ()
+
+
 class Fabric(_Model):
     """The training fabric, as far as it is the same for every pod.
 
@@ -70,6 +77,8 @@ class Fabric(_Model):
     regular expressions of which each must match NCCL's log of every rank of a job of several
     nodes, and ``gpudirect`` one that the line of a channel from GPU memory to the NIC matches; None
     where NCCL's log does not say it. ``rdma`` is None where an older stack did not say.
+    ``switches`` are the variables that can take a job off the fabric; only a job that says
+    ``fabric: none`` may set them to what the fabric has not.
     """
 
     kind: str
@@ -81,6 +90,7 @@ class Fabric(_Model):
     rdma: bool | None = None
     reasons: dict[str, str] = Field(default_factory=dict)
     not_set: dict[str, str] = Field(default_factory=dict)
+    switches: dict[str, Switch] = Field(default_factory=dict)
     capabilities: tuple[str, ...] = ()
     host_network: bool = False
     userspace: tuple[str, ...] = ()
@@ -172,6 +182,9 @@ class Runtime(_Model):
     node label within whose value they are placed where that is possible. ``pod`` is the pod's
     template, with metadata and spec, as the runtime has it.
 
+    ``launches`` is a regular expression that a command of several nodes must match, ``alone`` one
+    that it must not, and ``launcher`` what to begin it with; None where nothing needs a launcher.
+
     ``reserved`` are the variables that no job may set, with who sets them. ``process_prefix`` is a
     regular expression for the start of a process' log lines, its group the process' number on its
     node; None where they have none.
@@ -190,6 +203,9 @@ class Runtime(_Model):
     pool: str | None = None
     checkpoint: Mount | None = None
     topology_level: str | None = None
+    launcher: str | None = None
+    launches: str | None = None
+    alone: str | None = None
     reserved: dict[str, str] = Field(default_factory=dict)
     process_prefix: str | None = None
     pod: Annotated[dict[str, Any], BeforeValidator(_whole)] = Field(default_factory=dict)

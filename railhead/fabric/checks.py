@@ -6,13 +6,12 @@ import functools
 from collections.abc import Iterator
 
 from railhead.catalog.images import cuda_major
+from railhead.catalog.switches import SWITCHES
 from railhead.fabric.kinds import FABRICS
 from railhead.fabric.mode import BaseFabric
 from railhead.fabric.modes import MODES, modes_of
 from railhead.fabric.site import Check, Problem, Site
 
-# A switch that somebody left behind after debugging, and TCP or half the speed for everybody.
-NEVER = ("NCCL_IB_DISABLE", "NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE")
 UNIVERSAL = frozenset(fabric.name for fabric in FABRICS.values() if fabric.universal)
 
 
@@ -57,9 +56,12 @@ def _environment(fabric: BaseFabric, site: Site) -> Iterator[Problem]:
     reasons = {name: why for other in FABRICS.values() for name, why in other.not_set.items()}
     for name in fabric.environment:
         path = f"fabric.environment.{name}"
+        switch = SWITCHES.get(name)
         if name in pinned:
             yield path, f"is the catalogue's on fabric {fabric.kind!r}: {pinned[name].reason}"
-        elif name in (*NEVER, *fabric.row.never):
+        elif switch is not None and not switch.site:
+            yield path, f"must not be set: {row.not_set.get(name) or switch.reason}"
+        elif name in fabric.row.never:
             yield path, f"must not be set: {row.not_set.get(name) or reasons[name]}"
 
 

@@ -32,6 +32,10 @@ class Framework(ABC):
         one_node: its values that say one.
         nodes_argument: a regular expression (RE2) that finds, in a command's words joined by
             spaces, that it is for several nodes; None where no command says so.
+        launches: a regular expression (RE2) that finds a launcher in a command's words joined by
+            spaces, without which each node of a gang would be a world of its own; None where a
+            process finds its peers by itself.
+        alone: one that finds an argument by which the launcher makes a world of one node.
         process_prefix: a regular expression that matches what a process' log lines start with;
             its group is the process' number on its node. None where lines have no such start.
         source: where it was read.
@@ -47,6 +51,8 @@ class Framework(ABC):
     nodes_variable: str
     one_node: tuple[str, ...] = ("1",)
     nodes_argument: str | None = None
+    launches: str | None = None
+    alone: str | None = None
     process_prefix: str | None = None
     source: str
 

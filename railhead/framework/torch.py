@@ -46,6 +46,12 @@ FRAMEWORK = Torch(
     # An elastic job gives a range.
     one_node=("1", "1:1"),
     nodes_argument=r"(^|\s)--nnodes[= ](0*[2-9]|0*[1-9][0-9]+|[0-9]+:)",
+    # Others (accelerate, deepspeed) read none of what Trainer sets.
+    launches=r"(^|[\s/;&|\"'(])(torchrun|torch\.distributed\.(run|launch))($|[\s;&|\"')])",
+    # Arguments win over the PET_ variables (torch/distributed/argparse_util.py).
+    alone=r"(^|\s)--(standalone($|[\s;&|\"')])|nnodes[= ][\"']?0*1(:[0-9]+)?($|[\s;&|\"')]))"
+    r"|(^|[\s;&|\"'(])(unset +)?PET_(NNODES|NODE_RANK|MASTER_ADDR|MASTER_PORT|STANDALONE)"
+    r"($|[=\s;&|\"')])",
     # With --tee: `[<role><local rank>]:`.
     process_prefix=r"\[[A-Za-z_-]*?(\d+)\]:",
     source="Trainer v2.1.0 and v2.3.0, pkg/runtime/framework/plugins/torch and pkg/constants; "

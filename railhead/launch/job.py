@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
@@ -133,6 +133,10 @@ class JobFile(BaseModel):
         image: the container image; the runtime's when absent.
         runtime: the ClusterTrainingRuntime; the cluster's only one when absent.
         queue: the LocalQueue; the cluster's first one when absent.
+        fabric: ``none`` for a job that may leave the training fabric: `env` may then set the
+            variables that choose a network, and NCCL takes TCP unless they say otherwise.
+        launcher: ``own`` for a command that starts its processes itself, in a way that cannot be
+            seen from outside, or whose nodes each work alone.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -149,6 +153,8 @@ class JobFile(BaseModel):
     image: Annotated[str, AfterValidator(_image)] | None = None
     runtime: ObjectName | None = None
     queue: ObjectName | None = None
+    fabric: Literal["none"] | None = None
+    launcher: Literal["own"] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,6 +184,8 @@ EXPECTED = {
     "image": "text",
     "runtime": "text",
     "queue": "text",
+    "fabric": "none, for a job that may leave the training fabric; otherwise leave it out",
+    "launcher": "own, for a command that starts its processes itself; otherwise leave it out",
 }
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal, TypeVar
 
 from railhead.base.errors import InputError, PrerequisiteError, did_you_mean
-from railhead.contract import ClusterContract, NodePool, Queue, Runtime, Share
+from railhead.base.names import FABRIC_LABEL, LAUNCHER_LABEL
+from railhead.contract import ClusterContract, NodePool, Queue, Runtime, Share, Switch
 from railhead.launch.job import JobFile, Payload
 
 _T = TypeVar("_T")
@@ -25,6 +27,8 @@ class Plan:
         resources: the trainer container's complete ``requests`` and ``limits``.
         resized: whether they are others than the runtime's own.
         env: what launch adds first, then the user's.
+        labels: of the TrainJob, beside launch's own.
+        pod_labels: of its pods.
         notes: what the user should know and nothing refuses.
     """
 
@@ -48,6 +52,8 @@ class Plan:
     resized: bool
     placement_field: PlacementField
     checkpoint_claim: str | None
+    labels: dict[str, str]
+    pod_labels: dict[str, str]
     notes: tuple[str, ...]
 
     @property
@@ -157,18 +163,63 @@ def _check_nodes(job: JobFile, runtime: Runtime) -> None:
         )
 
 
-def _check_environment(job: JobFile, runtime: Runtime) -> None:
+def _check_environment(job: JobFile, runtime: Runtime, switches: Mapping[str, Switch]) -> None:
     """A value of the job's would be a lie, or take it off its network."""
+    leaves = job.fabric == "none"
     said = {
         name: f" ({name}={runtime.environment[name]})" if name in runtime.environment else ""
         for name in job.env
-        if name in runtime.reserved
+        if name in runtime.reserved and not (leaves and name in switches)
     }
     if said:
         text = "; ".join(f"{n}: set by {runtime.reserved[n]}{value}" for n, value in said.items())
         raise InputError(
             f"env: {text}, not by a job", remedy="leave it out; the runtime carries it"
         )
+    off = [
+        f"{name}={value}: {switches[name].reason}"
+        for name, value in job.env.items()
+        if name in switches and value not in switches[name].allowed
+    ]
+    if off and not leaves:
+        raise InputError(
+            f"env: {'; '.join(off)}; the job would leave its fabric and still complete",
+            remedy="leave it out, or write `fabric: none` if the job wants no fabric",
+        )
+
+
+def _check_words(job: JobFile, switches: Mapping[str, Switch]) -> None:
+    """What `env:` may not say, the command may not either."""
+    names = "|".join(map(re.escape, switches))
+    found = re.search(rf"(?:^|[^A-Za-z0-9_])({names})=", " ".join(job.command)) if names else None
+    if found and job.fabric != "none":
+        raise InputError(
+            f"command: sets {found[1]}: {switches[found[1]].reason}; the job would leave its "
+            "fabric and still complete",
+            remedy="leave it out, or write `fabric: none` if the job wants no fabric",
+        )
+
+
+def _check_launcher(job: JobFile, runtime: Runtime) -> None:
+    """Without a launcher every node would be a world of its own, and the job complete."""
+    if job.nodes == 1 or job.launcher == "own" or runtime.launches is None:
+        return
+    words, shown = " ".join(job.command), repr(job.command[0])
+    alone = re.search(runtime.alone, words) if runtime.alone else None
+    if re.search(runtime.launches, words) and alone is None:
+        return
+    problem = (
+        f"has {alone[0].strip()!r}, by which {runtime.launcher} makes a world of one node"
+        if alone
+        else f"{shown} starts no launcher that is known ({runtime.launcher})"
+    )
+    raise InputError(
+        f"command: {problem}: each of the {job.nodes} nodes would train alone, in a world of its "
+        "own, and the job complete",
+        remedy=f"begin it with {runtime.launcher} and leave size and addresses to the runtime; or "
+        "write `launcher: own` if it starts its processes in a way that cannot be seen from here, "
+        "or each node is to work by itself; or ask for one node",
+    )
 
 
 def check_job(job: JobFile, contract: ClusterContract) -> Choice:
@@ -200,7 +251,9 @@ def check_job(job: JobFile, contract: ClusterContract) -> Choice:
     if runtime is not None:
         share = tried(partial(choose_share, job, runtime))
         tried(partial(_check_nodes, job, runtime))
-        tried(partial(_check_environment, job, runtime))
+        tried(partial(_check_environment, job, runtime, contract.fabric.switches))
+        tried(partial(_check_launcher, job, runtime))
+    tried(partial(_check_words, job, contract.fabric.switches))
     if runtime and queue and share and not problems:
         return Choice(runtime=runtime, queue=queue, share=share, placement_field=patch)
     if len(problems) == 1:
@@ -222,6 +275,8 @@ def _environment(
     }
     if directory is not None:
         added["CHECKPOINT_DIR"] = directory
+    if job.fabric == "none":
+        added["NCCL_NET"] = "Socket"
     return added | job.env
 
 
@@ -274,5 +329,7 @@ def make_plan(job: JobFile, files: tuple[Payload, ...], contract: ClusterContrac
         resized=resized,
         placement_field=choice.placement_field,
         checkpoint_claim=mount.claim if mount else None,
+        labels={LAUNCHER_LABEL: job.launcher} if job.launcher else {},
+        pod_labels={FABRIC_LABEL: job.fabric} if job.fabric else {},
         notes=tuple(notes),
     )

@@ -74,27 +74,31 @@ def config_map(plan: Plan, *, owner: Object | None = None) -> Object | None:
 
 
 def _placement(plan: Plan) -> Object:
-    """The pod patch that mounts the files, in the shape that the cluster's Trainer reads."""
-    if not plan.files:
+    """The pod patch that mounts the files and labels, in the shape that Trainer reads."""
+    pod: Object = {}
+    if plan.pod_labels:
+        pod["metadata"] = {"labels": dict(plan.pod_labels)}
+    if plan.files:
+        pod["spec"] = {
+            "volumes": [
+                {
+                    "name": VOLUME,
+                    "configMap": {"name": files_name(plan.name), "defaultMode": 0o555},
+                }
+            ],
+            "containers": [
+                {
+                    "name": plan.container,
+                    "volumeMounts": [{"name": VOLUME, "mountPath": WORKSPACE, "readOnly": True}],
+                }
+            ],
+        }
+    if not pod:
         return {}
-    pod: Object = {
-        "volumes": [
-            {
-                "name": VOLUME,
-                "configMap": {"name": files_name(plan.name), "defaultMode": 0o555},
-            }
-        ],
-        "containers": [
-            {
-                "name": plan.container,
-                "volumeMounts": [{"name": VOLUME, "mountPath": WORKSPACE, "readOnly": True}],
-            }
-        ],
-    }
     if plan.placement_field == "podTemplateOverrides":
-        target = {"targetJobs": [{"name": plan.replicated_job}], "spec": pod}
+        target = {"targetJobs": [{"name": plan.replicated_job}], **pod}
         return {"podTemplateOverrides": [target]}
-    job = {"name": plan.replicated_job, "template": {"spec": {"template": {"spec": pod}}}}
+    job = {"name": plan.replicated_job, "template": {"spec": {"template": pod}}}
     return {
         "runtimePatches": [
             {
@@ -128,7 +132,7 @@ def train_job(plan: Plan) -> Object:
         "metadata": {
             "name": plan.name,
             "namespace": plan.namespace,
-            "labels": _labels(plan) | {QUEUE_LABEL: plan.queue},
+            "labels": _labels(plan) | plan.labels | {QUEUE_LABEL: plan.queue},
         },
         "spec": {
             "runtimeRef": {

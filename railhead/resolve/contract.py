@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from railhead import contract
 from railhead.catalog.machines import MACHINES
+from railhead.catalog.switches import SWITCHES
 from railhead.catalog.versions import COMBINATIONS
 from railhead.fabric.kinds import FABRICS
 from railhead.model.capacity import quantities
@@ -14,7 +15,7 @@ from railhead.platform.registry import platform_of
 from railhead.resolve.namespaces import common_environment
 from railhead.resolve.queues import Queues
 from railhead.resolve.runtimes import Runtime
-from railhead.resolve.wiring import wiring
+from railhead.resolve.wiring import chosen, wiring
 
 # A job may ask NCCL to talk more; what it talks over is the cluster's to say.
 _FREE = frozenset({"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"})
@@ -85,12 +86,21 @@ def _fabric(cluster: Cluster) -> contract.Fabric:
         rdma=row.rdma,
         reasons=_reasons(cluster, common),
         not_set=dict(row.not_set),
+        switches=_switches(cluster),
         capabilities=wired.capabilities,
         host_network=wired.host_network,
         userspace=row.userspace,
         proofs=row.proofs,
         gpudirect=row.gpudirect,
     )
+
+
+def _switches(cluster: Cluster) -> dict[str, contract.Switch]:
+    allowed = chosen(cluster)
+    return {
+        name: contract.Switch(reason=switch.reason, allowed=allowed.get(name, ()))
+        for name, switch in SWITCHES.items()
+    }
 
 
 def _reasons(cluster: Cluster, environment: Mapping[str, str]) -> dict[str, str]:
@@ -132,6 +142,9 @@ def _runtime(cluster: Cluster, runtime: Runtime) -> contract.Runtime:
         ),
         topology_level=runtime.level,
         reserved=dict.fromkeys(pinned, "the cluster's fabric") | framework.reserved,
+        launcher=framework.launcher,
+        launches=framework.launches,
+        alone=framework.alone,
         process_prefix=framework.process_prefix,
         pod=dict(runtime.pod),
     )

@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from railhead.catalog.machines import MACHINES, Machine
 from railhead.catalog.parts import HostPath
+from railhead.catalog.switches import SWITCHES
 from railhead.fabric.kinds import FABRICS
 from railhead.fabric.mode import NETWORKS_ANNOTATION, RailInterface
 from railhead.fabric.plugin import PluginDaemon
@@ -128,6 +129,16 @@ def _environment(cluster: Cluster, machine: Machine) -> dict[str, str]:
     if fabric.nccl_net is not None:
         found["NCCL_NET"] = fabric.nccl_net
     return found | dict(fabric.environment)
+
+
+def chosen(cluster: Cluster) -> dict[str, tuple[str, ...]]:
+    """What the fabric sets of the variables that choose a network: every pool's values."""
+    found: dict[str, list[str]] = {}
+    for pool in cluster.pools:
+        for name, value in wiring(cluster, pool).environment.items():
+            if name in SWITCHES and value not in found.setdefault(name, []):
+                found[name].append(value)
+    return {name: tuple(values) for name, values in found.items()}
 
 
 def claim_of(cluster: Cluster, nics: int) -> str | None:

@@ -97,8 +97,12 @@ class Jobs:
             "processes_per_node": 1,
             "command": sleep(60),
         }
+        job |= fields
+        if job["command"][0] != "torchrun":
+            # Each node does its small work alone.
+            job.setdefault("launcher", "own")
         path = self.directory / f"{name}.yaml"
-        path.write_text(yaml.safe_dump(job | fields))
+        path.write_text(yaml.safe_dump(job))
         self.made.append(name)
         return str(path)
 
@@ -116,7 +120,10 @@ class Jobs:
             "metadata": {
                 "name": name,
                 "namespace": NAMESPACE,
-                "labels": {"kueue.x-k8s.io/queue-name": QUEUE},
+                "labels": {
+                    "kueue.x-k8s.io/queue-name": QUEUE,
+                    "railhead.dev/launcher": "own",
+                },
             },
             "spec": {"runtimeRef": {"name": RUNTIME}},
         }

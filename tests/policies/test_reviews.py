@@ -20,9 +20,9 @@ from pulumi_policy.proxy import unknown_checking_proxy
 from policies import RULES, inputs
 from policies.clouds import cloud_resource
 from policies.plan import UNKNOWN as NOT_KNOWN
-from policies.switches import CHOOSING, forbidden
+from policies.switches import forbidden
 from railhead.base.wide import too_wide
-from railhead.fabric.checks import NEVER
+from railhead.catalog.switches import SWITCHES
 from tests.components.recording import STACKS, recorded
 from tests.policies.planning import UNKNOWN, judge, options, provider
 
@@ -312,8 +312,7 @@ def test_a_network_of_somebody(cidr: str) -> None:
 
 
 def test_the_list_of_switches_is_the_catalogue_s() -> None:
-    assert set(NEVER) <= set(forbidden(None))
-    assert set(CHOOSING) == {"NCCL_NET", "NCCL_SOCKET_IFNAME"}
+    assert set(SWITCHES) <= set(forbidden(None))
 
 
 def test_the_dns_endpoint_and_a_private_address_are_closed() -> None:

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from railhead.base.errors import ExitCode, InputError
+from railhead.catalog.switches import SWITCHES
 from railhead.config import Cluster, load, parse
 
 REPO = Path(__file__).resolve().parents[3]
@@ -255,3 +256,25 @@ class TestFiles:
         path.write_text(text)
         with pytest.raises(InputError, match="railhead:cluster is missing"):
             load(path)
+
+
+@pytest.mark.parametrize("name", sorted(SWITCHES))
+def test_no_runtime_takes_its_jobs_off_the_network(name: str) -> None:
+    raw = lab()
+    raw["runtimes"][0]["environment"] = {name: "x", "OMP_NUM_THREADS": "1"}
+    with pytest.raises(InputError) as caught:
+        parse(raw, where="x")
+    assert f"runtimes[0].environment.{name}: 'x' would take every job" in str(caught.value)
+    assert "OMP_NUM_THREADS" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", sorted(SWITCHES))
+def test_a_stack_sets_for_all_jobs_only_what_is_a_sites_to_say(name: str) -> None:
+    raw = lab()
+    raw["fabric"]["environment"] = {name: "x"}
+    if SWITCHES[name].site and name != "NCCL_IB_HCA":
+        assert parse(raw, where="x").fabric.environment == {name: "x"}
+        return
+    with pytest.raises(InputError) as caught:
+        parse(raw, where="x")
+    assert f"fabric.environment.{name}: " in str(caught.value)

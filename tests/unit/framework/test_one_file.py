@@ -26,6 +26,7 @@ ELSEWHERE = {
     "railhead/nccl": "logs are read whatever wrote them",
     "railhead/lab": "builds the lab's training image",
     "railhead/catalog/images.py": "what the lab's training image needs",
+    "railhead/catalog/switches.py": "where a variable of the library's was read",
     "railhead/launch/cli.py": "examples in help texts",
     "railhead/launch/job.py": "examples in help texts",
     "railhead/cli/__init__.py": "an example in a help text",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from railhead.base.errors import InputError, PrerequisiteError
-from railhead.contract import ClusterContract
+from railhead.contract import ClusterContract, Switch
+from railhead.framework.torch import FRAMEWORK as TORCH
 from railhead.launch.job import Payload, parse_job
 from railhead.launch.plan import Plan, make_plan
 from tests.unit.launch.conftest import CONTRACT, JOB
@@ -139,3 +141,111 @@ def test_where_a_queue_charges_the_runtimes_own_size_no_other_is_asked_for() -> 
     assert plan(contract=contract).nodes == 2
     with pytest.raises(InputError, match=r"nodes: 1 is not allowed with runtime 'torch'; .*: 2"):
         plan(sets=("nodes=1",), contract=contract)
+
+
+SWITCHED = CONTRACT.model_copy(
+    update={
+        "fabric": CONTRACT.fabric.model_copy(
+            update={
+                "switches": {
+                    "NCCL_NET": Switch(reason="`Socket` is TCP", allowed=("IB",)),
+                    "NCCL_IB_DISABLE": Switch(reason="a debugging switch"),
+                    "NCCL_SOCKET_IFNAME": Switch(reason="which interfaces", allowed=("net1",)),
+                }
+            }
+        )
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("sets", "says"),
+    [
+        (("env.NCCL_NET=Socket",), "env: NCCL_NET=Socket: `Socket` is TCP"),
+        (("env.NCCL_IB_DISABLE=1",), "env: NCCL_IB_DISABLE=1: a debugging switch"),
+    ],
+)
+def test_a_job_does_not_leave_its_fabric_in_silence(sets: tuple[str, ...], says: str) -> None:
+    with pytest.raises(InputError) as caught:
+        plan(contract=SWITCHED, sets=sets)
+    assert says in caught.value.problem
+    assert "`fabric: none`" in caught.value.remedy
+    assert plan(contract=SWITCHED, sets=(*sets, "fabric=none")).pod_labels == {
+        "railhead.dev/fabric": "none"
+    }
+
+
+def test_what_the_fabric_has_is_no_mistake() -> None:
+    assert plan(contract=SWITCHED, sets=("env.NCCL_NET=IB",)).env["NCCL_NET"] == "IB"
+
+
+def test_the_command_says_no_more_than_the_environment_may() -> None:
+    text = "name: a\nnodes: 1\ncommand: [sh, -c, 'export NCCL_IB_DISABLE=1; python3 x.py']\n"
+    with pytest.raises(InputError) as caught:
+        plan(text, SWITCHED)
+    assert "command: sets NCCL_IB_DISABLE" in caught.value.problem
+    assert plan(text + "fabric: none\n", SWITCHED)
+
+
+def test_a_job_that_wants_no_fabric_takes_tcp_unless_it_says_otherwise() -> None:
+    free = plan(contract=SWITCHED, sets=("fabric=none", "env.NCCL_SOCKET_IFNAME=eth0"))
+    assert (free.env["NCCL_NET"], free.env["NCCL_SOCKET_IFNAME"]) == ("Socket", "eth0")
+    own = plan(contract=SWITCHED, sets=("fabric=none", "env.NCCL_NET=FastSocket"))
+    assert own.env["NCCL_NET"] == "FastSocket"
+    with pytest.raises(InputError):
+        plan(contract=SWITCHED, sets=("fabric=none", "env.PET_NNODES=1"))
+
+
+LAUNCHED = CONTRACT.model_copy(
+    update={
+        "runtimes": tuple(
+            runtime.model_copy(
+                update={
+                    "launcher": TORCH.launcher,
+                    "launches": TORCH.launches,
+                    "alone": TORCH.alone,
+                }
+            )
+            for runtime in CONTRACT.runtimes
+        )
+    }
+)
+
+
+def commanded(*words: str, nodes: int = 2, more: str = "") -> Plan:
+    return plan(f"name: a\nnodes: {nodes}\ncommand: {json.dumps(words)}\n{more}", LAUNCHED)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("torchrun", "x.py"),
+        ("/opt/conda/bin/torchrun", "--nnodes=2", "x.py"),
+        ("python3", "-m", "torch.distributed.run", "x.py"),
+        ("bash", "-c", "cd /x && exec torchrun --nnodes=$PET_NNODES x.py"),
+        ("sh", "-c", "torchrun --nnodes 12 x.py"),
+    ],
+)
+def test_a_launcher_makes_one_world(words: tuple[str, ...]) -> None:
+    assert commanded(*words).world_size == 16
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("python3", "x.py"), "'python3' starts no launcher that is known (torchrun)"),
+        (("python3", "torchrun_me.py"), "starts no launcher"),
+        (("sh", "-c", "python x.py"), "starts no launcher"),
+        (("torchrun", "--standalone", "x.py"), "has '--standalone'"),
+        (("torchrun", "--nnodes=1", "x.py"), "has '--nnodes=1'"),
+        (("torchrun", "--nnodes", "1:4", "x.py"), "has '--nnodes 1:4'"),
+        (("sh", "-c", "PET_NNODES=1 torchrun x.py"), "has 'PET_NNODES='"),
+    ],
+)
+def test_two_worlds_of_one_are_refused(words: tuple[str, ...], says: str) -> None:
+    with pytest.raises(InputError) as caught:
+        commanded(*words)
+    assert says in caught.value.problem
+    assert "`launcher: own`" in caught.value.remedy
+    assert commanded(*words, nodes=1)
+    assert commanded(*words, more="launcher: own\n").labels == {"railhead.dev/launcher": "own"}

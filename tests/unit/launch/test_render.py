@@ -112,3 +112,21 @@ def test_words_reach_the_process_unchanged(text: str) -> None:
 def test_the_kubelets_rules_would_change_it_unprotected() -> None:
     assert expand("a $(X) $$", {"X": "y"}) == "a y $"
     assert render.literal("plain $HOME ${X}") == "plain $HOME ${X}"
+
+
+@pytest.mark.parametrize("trainer", ["2.1.0", "2.3.0"])
+@pytest.mark.parametrize("files", [FILES, ()])
+def test_words_reach_the_job_and_its_pods(
+    trainer: str, files: tuple[Payload, ...], schema_2_1: Any, schema_2_3: Any
+) -> None:
+    job = render.train_job(plan(trainer, files, ("fabric=none", "launcher=own")))
+    assert job["metadata"]["labels"]["railhead.dev/launcher"] == "own"
+    assert check({"2.1.0": schema_2_1, "2.3.0": schema_2_3}[trainer], job) == []
+    if trainer == "2.1.0":
+        (patch,) = job["spec"]["podTemplateOverrides"]
+    else:
+        (outer,) = job["spec"]["runtimePatches"]
+        (one,) = outer["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
+        patch = one["template"]["spec"]["template"]
+    assert patch["metadata"] == {"labels": {"railhead.dev/fabric": "none"}}
+    assert ("spec" in patch) == bool(files)

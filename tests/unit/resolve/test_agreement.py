@@ -47,7 +47,7 @@ FILE = Payload(name="train.py", data=b"x")
 
 def plan_of(resolved: Resolved, runtime: str, **fields: Any) -> Plan:
     """As `railhead launch` makes it."""
-    wanted = {"name": "job", "nodes": 1, "runtime": runtime, "command": ["x", "y"]} | fields
+    wanted = {"name": "job", "nodes": 1, "runtime": runtime, "command": ["torchrun", "y"]} | fields
     job = parse_job(json.dumps(wanted), where="job")
     return make_plan(job, (FILE,), resolved.contract)
 

@@ -1,0 +1,167 @@
+"""Variables that can take a job off its network, or hide part of it, while it still completes.
+
+The one list: a stack's file, a job's, the policies and the API server's guards all ask it. A job
+may set them only if it says that it wants no fabric. What the fabric itself sets is no mistake.
+
+Not in it: ``LD_PRELOAD`` and ``LD_LIBRARY_PATH``, which allocators and images need, and what a
+process sets for itself. NCCL's log shows what came of those (:mod:`railhead.nccl`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+
+@dataclass(frozen=True, kw_only=True)
+class Switch:
+    """A variable that says which network is used.
+
+    Args:
+        name: of the variable.
+        reason: what it does to a job.
+        source: where that was read.
+        site: whether a stack's ``fabric.environment`` may set it, for all jobs alike, where the
+            catalogue does not; what it says there is the fabric's word.
+    """
+
+    name: str
+    reason: str
+    source: str
+    site: bool = False
+
+
+_NCCL = "NCCL v2.30.7"
+_ENV = f"{_NCCL}, docs/userguide/source/env.rst"
+_LIBFABRIC = "libfabric v2.3.1"
+_TCPXO = "container-engine-accelerators, gpudirect-tcpxo: the profile of the fabric's row"
+_TCPX = "container-engine-accelerators, gpudirect-tcpx: the profile of the fabric's row"
+
+_ROWS = (
+    Switch(
+        name="NCCL_NET",
+        reason="NCCL takes the network of this name and no other: `Socket` is TCP",
+        source=f"{_NCCL}, src/init.cc and src/plugin/net.cc",
+    ),
+    Switch(
+        name="NCCL_NET_PLUGIN",
+        reason="which libraries NCCL looks for networks in; `none` leaves it without the fabric's",
+        source=f"{_NCCL}, src/plugin/net.cc, initPluginLibsOnceFunc",
+        site=True,
+    ),
+    Switch(
+        name="NCCL_ENV_PLUGIN",
+        reason="a library that answers for every other variable of NCCL",
+        source="NCCL v2.28.9 and newer, src/plugin/env.cc",
+    ),
+    Switch(
+        name="NCCL_CONF_FILE",
+        reason="a file with more of NCCL's variables, which nothing outside the job reads",
+        source="NCCL v2.23.4 and newer, src/misc/param.cc",
+    ),
+    Switch(
+        name="NCCL_SOCKET_IFNAME",
+        reason="which interfaces NCCL's sockets take, and where its ranks meet",
+        source=f"{_NCCL}, src/misc/socket.cc",
+    ),
+    Switch(
+        name="NCCL_OOB_NET_IFNAME",
+        reason="which interfaces NCCL's ranks meet by where its bootstrap uses a network",
+        source=f"{_NCCL}, src/bootstrap.cc",
+    ),
+    Switch(
+        name="NCCL_IB_DISABLE",
+        reason="no InfiniBand and no RoCE: a debugging switch; left behind it is TCP for good",
+        source=f"{_NCCL}, src/transport/net_ib/init.cc, IbDisable",
+    ),
+    Switch(
+        name="NCCL_IB_HCA",
+        reason="which RDMA devices NCCL uses: a shorter list is half of the fabric, or another's",
+        source=f"{_NCCL}, src/transport/net_ib/init.cc",
+        site=True,
+    ),
+    Switch(
+        name="NCCL_P2P_DISABLE",
+        reason="no NVLink between a node's GPUs: a debugging switch",
+        source=_ENV,
+    ),
+    Switch(
+        name="NCCL_SHM_DISABLE",
+        reason="a node's own ranks talk over the network: a debugging switch",
+        source=_ENV,
+    ),
+    Switch(
+        name="GLOO_SOCKET_IFNAME",
+        reason="which interface gloo, PyTorch's collectives on CPUs, takes",
+        source="PyTorch, torch/csrc/distributed/c10d/init.cpp",
+    ),
+    Switch(
+        name="TP_SOCKET_IFNAME",
+        reason="which interface PyTorch's RPC takes",
+        source="PyTorch, torch/csrc/distributed/rpc/tensorpipe_agent.cpp",
+    ),
+    Switch(
+        name="FI_PROVIDER",
+        reason="libfabric offers this provider and no other: `tcp` or `sockets` is TCP",
+        source=f"{_LIBFABRIC}, src/fabric.c: provider",
+    ),
+    Switch(
+        name="FI_PROVIDER_PATH",
+        reason="where libfabric looks for providers: one without EFA's leaves TCP",
+        source=f"{_LIBFABRIC}, src/fabric.c: provider_path",
+    ),
+    Switch(
+        name="FI_EFA_IFACE",
+        reason="which EFA devices libfabric uses: a shorter list is half of the fabric",
+        source="libfabric v2.6.0, man/fi_efa.7.md and prov/efa/src/efa_device.c",
+        site=True,
+    ),
+    Switch(
+        name="OFI_NCCL_DISABLE_GDR_REQUIRED_CHECK",
+        reason="goes on without GPUDirect RDMA where the machine has it, slowly and without a word",
+        source="aws-ofi-nccl v1.21.1, include/nccl_ofi_param.h",
+    ),
+    Switch(
+        name="NCCL_FASTRAK_IFNAME",
+        reason="which NICs the TCPXO plugin uses",
+        source=_TCPXO,
+    ),
+    Switch(
+        name="NCCL_FASTRAK_CTRL_DEV",
+        reason="which interface the TCPXO plugin's control takes",
+        source=_TCPXO,
+    ),
+    Switch(
+        name="NCCL_GPUDIRECTTCPX_SOCKET_IFNAME",
+        reason="which NICs the TCPX plugin uses",
+        source=_TCPX,
+    ),
+    Switch(
+        name="NCCL_GPUDIRECTTCPX_CTRL_DEV",
+        reason="which interface the TCPX plugin's control takes",
+        source=_TCPX,
+    ),
+    Switch(
+        name="UCX_TLS",
+        reason="which transports UCX, and so MPI, may take: `tcp` is TCP",
+        source="OpenUCX documentation, running UCX: environment variables",
+        site=True,
+    ),
+    Switch(
+        name="UCX_NET_DEVICES",
+        reason="which devices UCX, and so MPI, may take",
+        source="NVIDIA DOCA documentation, UCX: UCX_NET_DEVICES",
+        site=True,
+    ),
+)
+
+#: Name -> variable.
+SWITCHES: Mapping[str, Switch] = MappingProxyType({row.name: row for row in _ROWS})
+
+
+def in_words() -> str:
+    """A regular expression (RE2) that finds one of them set in a command's words."""
+    names = "|".join(re.escape(name) for name in SWITCHES)
+    return rf"(^|[^A-Za-z0-9_])({names})="
