@@ -45,7 +45,8 @@ def told_by_rule(
 ) -> tuple[str, str]:
     """The same for a short file whose every field has a rule, which says what it may be.
 
-    What is below a field is text; a validator's ValueError says what else is allowed.
+    What is below a field is text, unless its path has a rule too; a validator's ValueError says
+    what else is allowed.
     """
     kind, given, loc = error["type"], error["input"], error["loc"]
     path, inner = path_of(model, loc), len(loc) > 1
@@ -53,7 +54,8 @@ def told_by_rule(
         fields = _siblings(model, error)
         near = did_you_mean(str(loc[-1]), fields)
         return path, f"no such field{near}; fields: {', '.join(fields)}"
-    rule = str(error.get("ctx", {}).get("error") or ("text" if inner else rules[str(loc[0])]))
+    known = rules.get(path) or ("text" if inner else rules[str(loc[0])])
+    rule = str(error.get("ctx", {}).get("error") or known)
     if kind == "missing":
         return path, f"missing; allowed: {rule}"
     if given is None:

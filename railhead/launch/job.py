@@ -7,7 +7,7 @@ Text fields take the text that was written: ``lr: 0.10`` reaches the process as 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -25,6 +25,10 @@ MAX_PROCESSES = 512
 MAX_JOB_FILE_BYTES = 1 << 20
 # What the API server takes in one ConfigMap, all values together (validation, MaxSecretSize).
 MAX_FILES_BYTES = 1 << 20
+# Eight of them: kubelets fetch these again for every pod, so code travels so and data does not.
+MAX_WORKSPACE_BYTES = 8 << 20
+# Folders that are made anew wherever the code runs.
+SKIPPED = frozenset({"__pycache__", "node_modules", "venv"})
 MAX_DEPTH = 20
 WORKSPACE = "/workspace"
 
@@ -40,9 +44,19 @@ IMAGE = re.compile(
     r"(?::[A-Za-z0-9_][-.A-Za-z0-9_]{0,127})?(?:@sha256:[0-9a-f]{64})?"
 )
 
+DURATION = re.compile(r"([0-9]{1,9})([smhd]?)")
+UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+# First parts of paths that a pod's own files, Kubernetes, the runtime or launch have.
+TAKEN = frozenset(
+    {"bin", "dev", "etc", "lib", "lib64", "proc", "run", "sbin", "sys", "usr", "var"}
+) | {WORKSPACE.strip("/")}
+
 # Set by Kubernetes and by launch, whatever the framework; a value of the user's would be a lie.
 RESERVED_ENV = frozenset({"JOB_COMPLETION_INDEX"})
 RESERVED_PREFIX = "RAILHEAD_"
+# Fields of named values, and fields that one value cannot say.
+INNER = ("env", "secrets", "mounts", "checkpoint")
+WHOLE = ("command", "files")
 NUMBER_FIELDS = frozenset({"nodes", "gpus_per_node", "processes_per_node"})
 
 
@@ -98,8 +112,69 @@ def _env_name(value: str) -> str:
 
 def _file(value: str) -> str:
     name = Path(value).name
+    if value == ".":
+        return value
     if not FILE_NAME.fullmatch(name) or name in (".", "..") or "\0" in value:
         raise _AllowedError("a path whose last part is letters, digits, '.', '_' and '-'")
+    return value
+
+
+def _duration(value: str) -> str:
+    seconds(value)
+    return value
+
+
+def seconds(text: str) -> int:
+    """What ``90s``, ``30m``, ``12h`` and ``2d`` are in seconds; a bare number is seconds.
+
+    Raises:
+        ValueError: it is none of them, less than a second or more than a label's integer holds.
+    """
+    found = DURATION.fullmatch(text)
+    total = int(found[1]) * UNITS[found[2]] if found else 0
+    # int32 in Kueue's Workload (spec.maximumExecutionTimeSeconds).
+    if not 1 <= total < 2**31:
+        raise _AllowedError("a duration from 1s on, such as 90s, 30m, 12h or 2d")
+    return total
+
+
+def _secret(value: str) -> str:
+    name, _, key = value.partition("/")
+    if not OBJECT_NAME.fullmatch(name) or not FILE_NAME.fullmatch(key):
+        raise _AllowedError("SECRET/KEY: the name of a Secret of the namespace, and a key of it")
+    return value
+
+
+def _mount_path(value: str) -> str:
+    parts = Path(value).parts
+    if (
+        not re.fullmatch(r"/[-._a-zA-Z0-9/]+", value)
+        or ".." in parts
+        or "." in value.split("/")
+        or len(parts) < 2
+        or parts[1] in TAKEN
+    ):
+        raise _AllowedError(
+            "an absolute path of letters, digits, '.', '_', '-' and '/', outside of "
+            + ", ".join(f"/{name}" for name in sorted(TAKEN))
+        )
+    return value
+
+
+def _claim(value: str) -> str:
+    name, _, mode = value.partition(":")
+    if not OBJECT_NAME.fullmatch(name) or mode not in ("", "ro") or value.endswith(":"):
+        raise _AllowedError("the name of a claim of the namespace, or NAME:ro to read only")
+    return value
+
+
+def _directory(value: str) -> str:
+    parts = value.split("/")
+    if not all(FILE_NAME.fullmatch(part) and part not in (".", "..") for part in parts):
+        raise _AllowedError(
+            "a path inside the claim, such as llama-8b or team/llama-8b: letters, digits, '.', "
+            "'_', '-' and '/'"
+        )
     return value
 
 
@@ -117,6 +192,22 @@ Word = Annotated[str, AfterValidator(_word)]
 EnvName = Annotated[str, AfterValidator(_env_name)]
 File = Annotated[str, AfterValidator(_file)]
 ObjectName = Annotated[str, AfterValidator(_object_name)]
+MountPath = Annotated[str, AfterValidator(_mount_path)]
+
+
+class CheckpointFile(BaseModel):
+    """Where a job's checkpoints lie, and whether it goes on from what lies there.
+
+    Attributes:
+        path: the directory inside the runtime's claim; the job's name when absent.
+        resume: ``auto`` starts from what is there; ``never`` gives each launch a directory of its
+            own, so that nothing is found. Restarts of one launch resume either way.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    path: Annotated[str, Field(max_length=500), AfterValidator(_directory)] | None = None
+    resume: Literal["auto", "never"] = "auto"
 
 
 class JobFile(BaseModel):
@@ -129,7 +220,7 @@ class JobFile(BaseModel):
         processes_per_node: processes that are started in each pod; one a GPU when absent.
         command: the program and its arguments, exactly as they reach the process; no shell.
         env: environment variables, exactly as they reach the process.
-        files: small local files, relative to the job file, that appear in /workspace.
+        files: small local files and folders, relative to the job file, that appear in /workspace.
         image: the container image; the runtime's when absent.
         runtime: the ClusterTrainingRuntime; the cluster's only one when absent.
         queue: the LocalQueue; the cluster's first one when absent.
@@ -137,6 +228,10 @@ class JobFile(BaseModel):
             variables that choose a network, and NCCL takes TCP unless they say otherwise.
         launcher: ``own`` for a command that starts its processes itself, in a way that cannot be
             seen from outside, or whose nodes each work alone.
+        timeout: how long it may run once it is admitted, such as ``12h``; for ever when absent.
+        secrets: environment variables from Secrets of the namespace, ``NAME: secret/key``.
+        mounts: claims of the namespace, ``/path: claim``, or ``/path: claim:ro``.
+        checkpoint: where checkpoints lie; the job's name in the runtime's claim when absent.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -155,11 +250,19 @@ class JobFile(BaseModel):
     queue: ObjectName | None = None
     fabric: Literal["none"] | None = None
     launcher: Literal["own"] | None = None
+    timeout: Annotated[str, AfterValidator(_duration)] | None = None
+    secrets: Annotated[
+        dict[EnvName, Annotated[str, AfterValidator(_secret)]], Field(max_length=100)
+    ] = Field(default_factory=dict)
+    mounts: Annotated[
+        dict[MountPath, Annotated[str, AfterValidator(_claim)]], Field(max_length=20)
+    ] = Field(default_factory=dict)
+    checkpoint: CheckpointFile | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Payload:
-    """A local file that travels with the job: its name in /workspace and its bytes."""
+    """A local file that travels with the job: its path below /workspace and its bytes."""
 
     name: str
     data: bytes
@@ -180,12 +283,18 @@ EXPECTED = {
     "processes_per_node": f"a whole number from 1 to {MAX_PROCESSES}",
     "command": "a list of 1 to 128 words, such as [torchrun, /workspace/train.py]",
     "env": "at most 100 lines of NAME: value",
-    "files": "a list of at most 100 paths, such as [train.py]",
+    "files": "a list of at most 100 files and folders, such as [train.py, src]",
     "image": "text",
     "runtime": "text",
     "queue": "text",
     "fabric": "none, for a job that may leave the training fabric; otherwise leave it out",
     "launcher": "own, for a command that starts its processes itself; otherwise leave it out",
+    "timeout": "a duration, such as 90s, 30m, 12h or 2d",
+    "secrets": "at most 100 lines of NAME: SECRET/KEY",
+    "mounts": "at most 20 lines of /path: CLAIM or /path: CLAIM:ro",
+    "checkpoint": "lines of path: DIRECTORY and resume: auto or never",
+    "checkpoint.path": "text",
+    "checkpoint.resume": "auto or never",
 }
 
 
@@ -287,7 +396,7 @@ def _compose(text: str, where: str) -> yaml.Node:
 
 
 def _override(values: dict[str, Any], sets: Iterable[str], lines: dict[str, int]) -> list[Mistake]:
-    """Apply ``field=value`` and ``env.NAME=value`` overrides; returns what is wrong with them.
+    """Apply ``field=value``, ``env.NAME=value`` and their like; returns what is wrong with them.
 
     What is overridden is no longer about a line of the file, and leaves ``lines``.
     """
@@ -296,17 +405,18 @@ def _override(values: dict[str, Any], sets: Iterable[str], lines: dict[str, int]
         key, equals, text = item.partition("=")
         field, dot, name = key.partition(".")
         lines.pop(key, None)
-        if not equals or (dot and (field != "env" or not name)) or field in ("command", "files"):
+        if not equals or (dot and (field not in INNER or not name)) or field in WHOLE:
             mistakes.append(
                 Mistake(
                     line=0,
-                    text=f"--set {item!r}: allowed: FIELD=VALUE of a single value, env.NAME=VALUE",
+                    text=f"--set {item!r}: allowed: FIELD=VALUE of a single value, "
+                    + ", ".join(f"{inner}.NAME=VALUE" for inner in INNER),
                 )
             )
         elif dot:
-            environment = values.get("env") or {}
-            if isinstance(environment, dict):
-                values["env"] = environment | {name: text}
+            inner = values.get(field) or {}
+            if isinstance(inner, dict):
+                values[field] = inner | {name: text}
         elif field in NUMBER_FIELDS and re.fullmatch(r"[-+]?[0-9]{1,9}", text):
             values[field] = int(text)
         else:
@@ -380,8 +490,8 @@ def read_job(path: Path, *, sets: Iterable[str] = ()) -> tuple[JobFile, tuple[Pa
     """Read a job file and the local files that it names.
 
     Raises:
-        InputError: as :func:`parse_job`; or the job file or one of its files is missing, no
-            regular file, unreadable or, all together, larger than a ConfigMap may be.
+        InputError: as :func:`parse_job`; or the job file or one of its files is missing,
+            unreadable, larger than a ConfigMap may be or, all together, than eight of them.
     """
     read = _read(_read_text(path), where=str(path), sets=sets)
     payloads = _payloads(read, path)
@@ -410,35 +520,62 @@ def _siblings(directory: Path) -> list[str]:
         return []
 
 
+def _folder(folder: Path, under: Path) -> Iterator[tuple[Path, Path]]:
+    """A folder's files, each with its place in the workspace; no caches, no hidden ones."""
+    for entry in sorted(folder.iterdir()):
+        if entry.name.startswith(".") or entry.name in SKIPPED or entry.suffix == ".pyc":
+            continue
+        if entry.is_dir():
+            # A link to a folder may lead round in a circle.
+            if not entry.is_symlink():
+                yield from _folder(entry, under / entry.name)
+        elif entry.is_file():
+            yield entry, under / entry.name
+
+
+def _sources(source: Path, entry: str) -> Iterator[tuple[Path, Path]]:
+    if source.is_dir():
+        # `.` is the job file's own folder: its files lie in the workspace itself.
+        yield from _folder(source, Path() if entry == "." else Path(source.name))
+    else:
+        yield source, Path(source.name)
+
+
 def _payloads(read: _Read, path: Path) -> tuple[Payload, ...]:
     """The files' bytes; what is wrong with them joins the other mistakes."""
-    payloads: list[Payload] = []
+    found: dict[str, Payload] = {}
     total = 0
+
+    def wrong(field: str, text: str) -> None:
+        read.mistakes.append(Mistake(line=read.lines.get(field, 0), text=f"{field}: {text}"))
+
     for index, entry in enumerate(read.files):
-        source = path.parent / entry
-        problem = ""
+        field, source = f"files[{index}]", path.parent / entry
         try:
-            if source.is_file():
-                total += source.stat().st_size
-                if total <= MAX_FILES_BYTES:
-                    payloads.append(Payload(name=source.name, data=source.read_bytes()))
-            elif source.is_dir():
-                problem = "a directory; allowed: a file, relative to the job file"
-            else:
+            if not source.exists():
                 near = did_you_mean(source.name, _siblings(source.parent))
-                problem = f"no such file beside the job file{near}"
-        except OSError as error:
-            problem = str(error.strerror)
-        if problem:
-            field = f"files[{index}]"
-            line = read.lines.get(field, 0)
-            read.mistakes.append(Mistake(line=line, text=f"{field}: {shown(entry)}: {problem}"))
-    if total > MAX_FILES_BYTES:
-        read.mistakes.append(
-            Mistake(
-                line=read.lines.get("files", 0),
-                text=f"files: {total} bytes together; allowed: {MAX_FILES_BYTES} (one ConfigMap);"
-                " put larger ones into the image or on the checkpoint claim",
-            )
+                wrong(field, f"{shown(entry)}: no such file beside the job file{near}")
+                continue
+            before = len(found)
+            for file, place in _sources(source, entry):
+                size = file.stat().st_size
+                total += size
+                if size > MAX_FILES_BYTES:
+                    wrong(
+                        field,
+                        f"{shown(str(place))}: {size} bytes; allowed: {MAX_FILES_BYTES}"
+                        " a file (one ConfigMap); put larger ones into the image or on a claim",
+                    )
+                elif total <= MAX_WORKSPACE_BYTES:
+                    found[str(place)] = Payload(name=str(place), data=file.read_bytes())
+            if source.is_dir() and len(found) == before:
+                wrong(field, f"{shown(entry)}: a folder without a file that would be taken along")
+        except (OSError, RecursionError) as error:
+            wrong(field, f"{shown(entry)}: {getattr(error, 'strerror', None) or error}")
+    if total > MAX_WORKSPACE_BYTES:
+        wrong(
+            "files",
+            f"{total} bytes together; allowed: {MAX_WORKSPACE_BYTES};"
+            " put larger ones into the image or on a claim",
         )
-    return tuple(payloads)
+    return tuple(found.values())

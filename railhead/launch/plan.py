@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import partial
+from pathlib import PurePosixPath as Path
 from typing import Literal, TypeVar
 
 from railhead.base.errors import InputError, PrerequisiteError, did_you_mean
 from railhead.base.names import FABRIC_LABEL, LAUNCHER_LABEL
 from railhead.contract import ClusterContract, NodePool, Queue, Runtime, Share, Switch
-from railhead.launch.job import JobFile, Payload
+from railhead.launch.job import CheckpointFile, JobFile, Payload, seconds
 
 _T = TypeVar("_T")
 PlacementField = Literal["podTemplateOverrides", "runtimePatches"]
@@ -29,6 +31,9 @@ class Plan:
         env: what launch adds first, then the user's.
         labels: of the TrainJob, beside launch's own.
         pod_labels: of its pods.
+        secrets: environment variables from Secrets, ``secret/key`` by name.
+        mounts: claims by path, ``claim`` or ``claim:ro``.
+        max_seconds: how long it may run once admitted; 0 for ever.
         notes: what the user should know and nothing refuses.
     """
 
@@ -55,6 +60,9 @@ class Plan:
     labels: dict[str, str]
     pod_labels: dict[str, str]
     notes: tuple[str, ...]
+    secrets: dict[str, str] = field(default_factory=dict)
+    mounts: dict[str, str] = field(default_factory=dict)
+    max_seconds: int = 0
 
     @property
     def world_size(self) -> int:
@@ -168,7 +176,7 @@ def _check_environment(job: JobFile, runtime: Runtime, switches: Mapping[str, Sw
     leaves = job.fabric == "none"
     said = {
         name: f" ({name}={runtime.environment[name]})" if name in runtime.environment else ""
-        for name in job.env
+        for name in (*job.env, *job.secrets)
         if name in runtime.reserved and not (leaves and name in switches)
     }
     if said:
@@ -253,6 +261,7 @@ def check_job(job: JobFile, contract: ClusterContract) -> Choice:
         tried(partial(_check_nodes, job, runtime))
         tried(partial(_check_environment, job, runtime, contract.fabric.switches))
         tried(partial(_check_launcher, job, runtime))
+        tried(partial(_check_extras, job, runtime))
     tried(partial(_check_words, job, contract.fabric.switches))
     if runtime and queue and share and not problems:
         return Choice(runtime=runtime, queue=queue, share=share, placement_field=patch)
@@ -262,6 +271,38 @@ def check_job(job: JobFile, contract: ClusterContract) -> Choice:
         "\n  ".join([f"{len(problems)} mistakes", *(p.problem for p in problems)]),
         remedy="; ".join(dict.fromkeys(p.remedy for p in problems)),
     )
+
+
+def _check_extras(job: JobFile, runtime: Runtime) -> None:
+    """Secrets, mounts and checkpoints beside what else the job and its runtime have."""
+    if twice := sorted(set(job.env) & set(job.secrets)):
+        raise InputError(f"secrets: {', '.join(twice)}: given in env too", remedy="give each once")
+    taken = [str(mount["mountPath"]) for mount in runtime.trainer.get("volumeMounts", ())]
+    taken += [runtime.checkpoint.path] if runtime.checkpoint else []
+    for path in job.mounts:
+        for other in taken:
+            if Path(path).is_relative_to(other):
+                raise InputError(
+                    f"mounts: {path!r} lies in {other}, which runtime {runtime.name!r} mounts",
+                    remedy="name another path",
+                )
+    if job.checkpoint is not None and runtime.checkpoint is None:
+        raise InputError(
+            f"checkpoint: runtime {runtime.name!r} has no claim for checkpoints",
+            remedy="leave it out, or name a runtime that has one",
+        )
+
+
+def _checkpoint_directory(job: JobFile, runtime: Runtime) -> str | None:
+    """Where the job's checkpoints lie in its containers; None without a claim."""
+    mount, asked = runtime.checkpoint, job.checkpoint or CheckpointFile()
+    if mount is None:
+        return None
+    directory = f"{mount.path.rstrip('/')}/{asked.path or job.name}"
+    # A directory that no launch had before, so there is nothing to go on from.
+    if asked.resume == "never":
+        directory += f"/{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    return directory
 
 
 def _environment(
@@ -322,7 +363,7 @@ def make_plan(job: JobFile, files: tuple[Payload, ...], contract: ClusterContrac
             job,
             nodes=job.nodes,
             processes=processes,
-            directory=f"{mount.path.rstrip('/')}/{job.name}" if mount else None,
+            directory=_checkpoint_directory(job, runtime),
         ),
         files=files,
         resources=complete_resources(runtime, share),
@@ -332,4 +373,7 @@ def make_plan(job: JobFile, files: tuple[Payload, ...], contract: ClusterContrac
         labels={LAUNCHER_LABEL: job.launcher} if job.launcher else {},
         pod_labels={FABRIC_LABEL: job.fabric} if job.fabric else {},
         notes=tuple(notes),
+        secrets=dict(job.secrets),
+        mounts=dict(job.mounts),
+        max_seconds=seconds(job.timeout) if job.timeout else 0,
     )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import base64
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from railhead.base.names import QUEUE_LABEL, TRAINER_API
-from railhead.launch.job import WORKSPACE
+from railhead.launch.job import MAX_FILES_BYTES, WORKSPACE, Payload
 from railhead.launch.plan import Plan
 
 Object = dict[str, Any]
@@ -16,6 +17,7 @@ JOB_LABEL = "railhead.dev/job"
 MANAGED_BY = {"app.kubernetes.io/managed-by": "railhead"}
 PATCH_MANAGER = "railhead.dev/launch"
 VOLUME = "railhead-files"
+MAX_SECONDS_LABEL = "kueue.x-k8s.io/max-exec-time-seconds"
 
 
 def literal(text: str) -> str:
@@ -26,33 +28,66 @@ def literal(text: str) -> str:
     return re.sub(r"\$(?=[$(])", "$$", text)
 
 
-def files_name(job: str) -> str:
-    """The name of the ConfigMap that carries a job's files."""
-    return f"{job}-files"
+def files_name(job: str, part: int = 0) -> str:
+    """The name of a ConfigMap that carries a job's files; most need one, ``part`` 0."""
+    return f"{job}-files-{part}" if part else f"{job}-files"
 
 
 def _labels(plan: Plan) -> dict[str, str]:
     return MANAGED_BY | {JOB_LABEL: plan.name}
 
 
-def config_map(plan: Plan, *, owner: Object | None = None) -> Object | None:
-    """The ConfigMap with the job's files; None when it has none.
+def _parts(files: Sequence[Payload]) -> list[list[Payload]]:
+    """The files in ConfigMaps' worth of bytes, in their order."""
+    parts: list[list[Payload]] = []
+    room = 0
+    for payload in files:
+        # Keys and places count too, a little.
+        size = len(payload.data) + 2 * len(payload.name)
+        if not parts or size > room:
+            parts.append([])
+            room = MAX_FILES_BYTES
+        parts[-1].append(payload)
+        room -= size
+    return parts
+
+
+def _flat(parts: Sequence[Sequence[Payload]]) -> bool:
+    """One ConfigMap whose keys are the files' names: all that plain files need."""
+    return len(parts) == 1 and not any("/" in payload.name for payload in parts[0])
+
+
+def config_maps(plan: Plan, *, owner: Object | None = None) -> list[Object]:
+    """The ConfigMaps with the job's files; none when it has none.
 
     Args:
         plan: the plan.
-        owner: the created TrainJob; with it, the ConfigMap goes when the job goes.
+        owner: the created job; with it, the ConfigMaps go when the job goes.
     """
-    if not plan.files:
-        return None
+    parts = _parts(plan.files)
+    return [
+        _config_map(
+            plan,
+            number,
+            {p.name if _flat(parts) else f"file-{i}": p for i, p in enumerate(part)},
+            owner,
+        )
+        for number, part in enumerate(parts)
+    ]
+
+
+def _config_map(
+    plan: Plan, number: int, part: Mapping[str, Payload], owner: Object | None
+) -> Object:
     text: dict[str, str] = {}
     binary: dict[str, str] = {}
-    for payload in plan.files:
+    for key, payload in part.items():
         try:
-            text[payload.name] = payload.data.decode("utf-8")
+            text[key] = payload.data.decode("utf-8")
         except UnicodeDecodeError:
-            binary[payload.name] = base64.b64encode(payload.data).decode()
+            binary[key] = base64.b64encode(payload.data).decode()
     metadata: Object = {
-        "name": files_name(plan.name),
+        "name": files_name(plan.name, number),
         "namespace": plan.namespace,
         "labels": _labels(plan),
     }
@@ -73,25 +108,54 @@ def config_map(plan: Plan, *, owner: Object | None = None) -> Object | None:
     return result
 
 
+def _files_volume(plan: Plan) -> Object:
+    """All files in one directory, with their folders."""
+    parts = _parts(plan.files)
+    if _flat(parts):
+        return {
+            "name": VOLUME,
+            "configMap": {"name": files_name(plan.name), "defaultMode": 0o555},
+        }
+    sources = [
+        {
+            "configMap": {
+                "name": files_name(plan.name, number),
+                "items": [
+                    {"key": f"file-{index}", "path": payload.name}
+                    for index, payload in enumerate(part)
+                ],
+            }
+        }
+        for number, part in enumerate(parts)
+    ]
+    return {"name": VOLUME, "projected": {"sources": sources, "defaultMode": 0o555}}
+
+
+def _volumes(plan: Plan) -> tuple[list[Object], list[Object]]:
+    """What a job mounts beside what its runtime mounts: volumes, and where."""
+    volumes: list[Object] = []
+    mounts: list[Object] = []
+    if plan.files:
+        volumes.append(_files_volume(plan))
+        mounts.append({"name": VOLUME, "mountPath": WORKSPACE, "readOnly": True})
+    for number, (path, given) in enumerate(plan.mounts.items()):
+        claim, _, mode = given.partition(":")
+        name = f"railhead-mount-{number}"
+        volumes.append({"name": name, "persistentVolumeClaim": {"claimName": claim}})
+        mounts.append({"name": name, "mountPath": path, **({"readOnly": True} if mode else {})})
+    return volumes, mounts
+
+
 def _placement(plan: Plan) -> Object:
-    """The pod patch that mounts the files and labels, in the shape that Trainer reads."""
+    """The pod patch with what the job mounts and its labels, as the cluster's Trainer reads it."""
     pod: Object = {}
     if plan.pod_labels:
         pod["metadata"] = {"labels": dict(plan.pod_labels)}
-    if plan.files:
+    volumes, mounts = _volumes(plan)
+    if volumes:
         pod["spec"] = {
-            "volumes": [
-                {
-                    "name": VOLUME,
-                    "configMap": {"name": files_name(plan.name), "defaultMode": 0o555},
-                }
-            ],
-            "containers": [
-                {
-                    "name": plan.container,
-                    "volumeMounts": [{"name": VOLUME, "mountPath": WORKSPACE, "readOnly": True}],
-                }
-            ],
+            "volumes": volumes,
+            "containers": [{"name": plan.container, "volumeMounts": mounts}],
         }
     if not pod:
         return {}
@@ -109,13 +173,29 @@ def _placement(plan: Plan) -> Object:
     }
 
 
+def _from_secret(name: str, source: str) -> Object:
+    secret, _, key = source.partition("/")
+    return {"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}
+
+
+def job_labels(plan: Plan) -> Object:
+    """The labels of the job's object, whatever its kind: whose it is, and what Kueue reads."""
+    # Kueue puts the limit into the Workload of any kind of job, and deactivates it after that
+    # (v0.16.2 pkg/controller/jobframework/interface.go, MaximumExecutionTimeSecondsForObject).
+    limit = {MAX_SECONDS_LABEL: str(plan.max_seconds)} if plan.max_seconds else {}
+    return _labels(plan) | plan.labels | {QUEUE_LABEL: plan.queue} | limit
+
+
 def train_job(plan: Plan) -> Object:
     """The TrainJob (trainer.kubeflow.org/v1alpha1) of a plan."""
     trainer: Object = {
         "command": [literal(plan.command[0])],
         "numNodes": plan.nodes,
         "numProcPerNode": plan.processes_per_node,
-        "env": [{"name": name, "value": literal(value)} for name, value in plan.env.items()],
+        "env": [
+            *({"name": name, "value": literal(value)} for name, value in plan.env.items()),
+            *(_from_secret(name, source) for name, source in plan.secrets.items()),
+        ],
     }
     if len(plan.command) > 1:
         trainer["args"] = [literal(word) for word in plan.command[1:]]
@@ -132,7 +212,7 @@ def train_job(plan: Plan) -> Object:
         "metadata": {
             "name": plan.name,
             "namespace": plan.namespace,
-            "labels": _labels(plan) | plan.labels | {QUEUE_LABEL: plan.queue},
+            "labels": job_labels(plan),
         },
         "spec": {
             "runtimeRef": {
@@ -148,5 +228,4 @@ def train_job(plan: Plan) -> Object:
 
 def objects(plan: Plan) -> list[Object]:
     """Everything that a launch creates, in the order of creation."""
-    files = config_map(plan)
-    return [*([files] if files else []), train_job(plan)]
+    return [*config_maps(plan), train_job(plan)]

@@ -27,19 +27,19 @@ def submit(cluster: kube.Cluster, plan: Plan) -> kube.Object:
     Raises:
         ApiError: the cluster refused one of them.
     """
-    files = render.config_map(plan)
-    path = kube.core(plan.namespace, "configmaps", render.files_name(plan.name))
-    if files is not None:
-        cluster.delete(path)
-        cluster.create(kube.core(plan.namespace, "configmaps"), files)
+    files = render.config_maps(plan)
+    folder = kube.core(plan.namespace, "configmaps")
+    paths = [f"{folder}/{one['metadata']['name']}" for one in files]
     try:
+        for path, one in zip(paths, files, strict=True):
+            cluster.delete(path)
+            cluster.create(folder, one)
         created = cluster.create(kube.trainjobs(plan.namespace), render.train_job(plan))
     except BaseException:
-        if files is not None:
+        for path in paths:
             cluster.delete(path)
         raise
-    owned = render.config_map(plan, owner=created)
-    if owned is not None:
+    for path, owned in zip(paths, render.config_maps(plan, owner=created), strict=True):
         cluster.patch(path, {"metadata": {"ownerReferences": owned["metadata"]["ownerReferences"]}})
     return created
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from railhead import cli
 from railhead import contract as contracts
 from railhead.contract import (
     Checkpoint,
@@ -229,3 +230,17 @@ def cluster(kubeconfig: Path) -> Iterator[Cluster]:
     cluster = Cluster(choose_target(kubeconfig=kubeconfig))
     yield cluster
     cluster.close()
+
+
+@pytest.fixture
+def run(kubeconfig: Path, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Run a command line against the fake cluster; returns exit code, stdout and stderr."""
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        words = [str(a) for a in arguments] + ["--kubeconfig", str(kubeconfig)]
+        code = cli.run(words)
+        captured = capsys.readouterr()
+        assert "Traceback" not in captured.err
+        return code, captured.out, captured.err
+
+    return call

@@ -21,20 +21,6 @@ Captured = pytest.CaptureFixture[str]
 FILES = "/api/v1/namespaces/training/configmaps/demo-files"
 
 
-@pytest.fixture
-def run(kubeconfig: Path, capsys: Captured) -> Any:
-    """Run a command line against the fake cluster; returns exit code, stdout and stderr."""
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        words = [str(a) for a in arguments] + ["--kubeconfig", str(kubeconfig)]
-        code = cli.run(words)
-        captured = capsys.readouterr()
-        assert "Traceback" not in captured.err
-        return code, captured.out, captured.err
-
-    return call
-
-
 def created(api: Api) -> list[str]:
     return [
         path for method, path, params in api.asked if method == "POST" and "dryRun" not in params

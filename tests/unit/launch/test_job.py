@@ -150,7 +150,7 @@ def test_files_are_read_and_limited(job_file: Path) -> None:
     _, files = read_job(job_file)
     assert files == (jobs.Payload(name="train.py", data=b"say('hello')\n"),)
     (job_file.parent / "train.py").write_bytes(b"x" * (jobs.MAX_FILES_BYTES + 1))
-    with pytest.raises(InputError, match=r"1048577 bytes together; allowed: 1048576"):
+    with pytest.raises(InputError, match=r"1048577 bytes; allowed: 1048576 a file"):
         read_job(job_file)
 
 
@@ -163,7 +163,7 @@ def test_missing_files_are_named_with_their_near_misses(job_file: Path) -> None:
     assert (
         "files[0]: 'trian.py': no such file beside the job file; did you mean 'train.py'?" in says
     )
-    assert "files[1]: 'sub': a directory" in says
+    assert "files[1]: 'sub': a folder without a file that would be taken along" in says
 
 
 def test_mistakes_in_the_text_and_in_the_files_come_together(job_file: Path) -> None:

@@ -80,8 +80,7 @@ def test_files_survive_and_have_an_owner() -> None:
         "kind": "TrainJob",
         "metadata": {"name": "demo", "uid": "u"},
     }
-    made = render.config_map(plan("2.1.0"), owner=owner)
-    assert made is not None
+    (made,) = render.config_maps(plan("2.1.0"), owner=owner)
     assert made["data"] == {"train.py": "say('hello')\n"}
     assert base64.b64decode(made["binaryData"]["w.bin"]) == b"\xff\x00"
     assert made["metadata"]["ownerReferences"][0]["uid"] == "u"

@@ -1,0 +1,262 @@
+"""Folders of code, secrets, mounts, limits of time and checkpoints in a job file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from railhead.base.errors import ExitCode, InputError, RefusedError
+from railhead.contract import ClusterContract, Runtime
+from railhead.kube.client import Cluster
+from railhead.launch import job as jobs
+from railhead.launch import render
+from railhead.launch.job import Payload, parse_job, read_job
+from railhead.launch.plan import Plan, make_plan
+from railhead.launch.preflight import preflight
+from tests.unit.launch import world
+from tests.unit.launch.conftest import CONTRACT, JOB
+from tests.unit.launch.fake_api import Api
+
+CORE = "/api/v1/namespaces/training"
+
+
+def plan(text: str = JOB, files: tuple[Payload, ...] = ()) -> Plan:
+    return make_plan(parse_job(text, where="job"), files, CONTRACT)
+
+
+def of(runtime: Runtime) -> ClusterContract:
+    return CONTRACT.model_copy(update={"runtimes": (runtime,)})
+
+
+def refused(more: str) -> str:
+    with pytest.raises(InputError) as caught:
+        plan(JOB + more)
+    return caught.value.problem
+
+
+# -- folders ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def tree(job_file: Path) -> Path:
+    root = job_file.parent / "src"
+    for name in ("a.py", "pkg/__init__.py", "pkg/b.py", "pkg/data.bin", ".git/config"):
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"\xff\x00" if name.endswith("bin") else name.encode())
+    (root / "pkg" / "__pycache__").mkdir()
+    (root / "pkg" / "__pycache__" / "b.pyc").touch()
+    (root / "round").symlink_to(root)
+    job_file.write_text(JOB.replace("[train.py]", "[train.py, src]"))
+    return job_file
+
+
+def mounted(made: Plan) -> dict[str, bytes]:
+    """The workspace as a kubelet would lay it out."""
+    import base64
+
+    maps = {m["metadata"]["name"]: m for m in render.config_maps(made)}
+    patch = render.train_job(made)["spec"]["podTemplateOverrides"][0]["spec"]
+    (volume,) = patch["volumes"]
+    found: dict[str, bytes] = {}
+    sources: list[dict[str, Any]] = (
+        [{"configMap": volume["configMap"]}]
+        if "configMap" in volume
+        else volume["projected"]["sources"]
+    )
+    for source in (s["configMap"] for s in sources):
+        body = maps[source["name"]]
+        held = {k: v.encode() for k, v in body.get("data", {}).items()}
+        held |= {k: base64.b64decode(v) for k, v in body.get("binaryData", {}).items()}
+        items = source.get("items") or [{"key": k, "path": k} for k in held]
+        for item in items:
+            assert item["path"] not in found
+            found[item["path"]] = held[item["key"]]
+    return found
+
+
+def test_a_folder_lies_in_the_workspace_as_it_lies_here(tree: Path) -> None:
+    job, files = read_job(tree)
+    assert mounted(make_plan(job, files, CONTRACT)) == {
+        "train.py": b"say('hello')\n",
+        "src/a.py": b"a.py",
+        "src/pkg/__init__.py": b"pkg/__init__.py",
+        "src/pkg/b.py": b"pkg/b.py",
+        "src/pkg/data.bin": b"\xff\x00",
+    }
+
+
+def test_the_folder_of_the_job_file_is_the_workspace(tree: Path) -> None:
+    tree.write_text(JOB.replace("[train.py]", "[.]"))
+    job, files = read_job(tree)
+    assert set(mounted(make_plan(job, files, CONTRACT))) == {
+        "job.yaml", "train.py", "src/a.py", "src/pkg/__init__.py", "src/pkg/b.py",
+        "src/pkg/data.bin",
+    }  # fmt: skip
+
+
+def test_a_folder_that_is_too_large_is_told(tree: Path) -> None:
+    for index in range(9):
+        (tree.parent / "src" / f"{index}.bin").write_bytes(b"x" * (1 << 20))
+    with pytest.raises(InputError, match=r"bytes together; allowed: 8388608"):
+        read_job(tree)
+
+
+@given(st.lists(st.integers(0, jobs.MAX_FILES_BYTES // 2), max_size=12))
+def test_no_config_map_is_larger_than_the_server_takes(sizes: list[int]) -> None:
+    files = tuple(Payload(name=f"d/{i}", data=b"x" * size) for i, size in enumerate(sizes))
+    made = plan(files=files)
+    for body in render.config_maps(made):
+        held = body.get("data", {}) | body.get("binaryData", {})
+        assert sum(map(len, held.values())) <= jobs.MAX_FILES_BYTES
+        assert held
+    if files:
+        assert mounted(made) == {f.name: f.data for f in files}
+
+
+def test_every_config_map_goes_with_the_job(api: Api, run: Any, tree: Path) -> None:
+    for index in range(3):
+        (tree.parent / "src" / f"{index}.bin").write_bytes(b"x" * (1 << 19))
+    code, _, _ = run("launch", tree)
+    assert code == 0
+    names = [p.rpartition("/")[2] for p in api.objects if f"{CORE}/configmaps/" in p]
+    assert sorted(names) == ["demo-files", "demo-files-1", "demo-files-2"]
+    owners = {
+        api.objects[f"{CORE}/configmaps/{n}"]["metadata"]["ownerReferences"][0]["name"]
+        for n in names
+    }
+    assert owners == {"demo"}
+
+
+def test_none_is_left_when_the_job_is_refused(api: Api, run: Any, tree: Path) -> None:
+    api.refusals[("POST", world.JOBS)] = (422, "no")
+    code, _, _ = run("launch", tree)
+    assert code == ExitCode.REFUSED
+    assert not [p for p in api.objects if f"{CORE}/configmaps/" in p]
+
+
+# -- secrets, mounts, limits, checkpoints -------------------------------------------------------
+
+
+def trainer(made: Plan) -> dict[str, Any]:
+    found: dict[str, Any] = render.train_job(made)["spec"]["trainer"]
+    return found
+
+
+def test_a_secret_reaches_the_process_by_reference() -> None:
+    made = trainer(plan(JOB + "secrets:\n  HF_TOKEN: hub/token\n"))
+    assert made["env"][-1] == {
+        "name": "HF_TOKEN",
+        "valueFrom": {"secretKeyRef": {"name": "hub", "key": "token"}},
+    }
+
+
+def test_a_claim_is_mounted_where_the_job_says() -> None:
+    made = plan(JOB + "mounts:\n  /data: imagenet:ro\n  /out: scratch\n")
+    (patch,) = render.train_job(made)["spec"]["podTemplateOverrides"]
+    assert patch["spec"]["volumes"] == [
+        {"name": "railhead-mount-0", "persistentVolumeClaim": {"claimName": "imagenet"}},
+        {"name": "railhead-mount-1", "persistentVolumeClaim": {"claimName": "scratch"}},
+    ]
+    (container,) = patch["spec"]["containers"]
+    assert container["volumeMounts"] == [
+        {"name": "railhead-mount-0", "mountPath": "/data", "readOnly": True},
+        {"name": "railhead-mount-1", "mountPath": "/out"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "told"), [("90", "90"), ("30m", "1800"), ("12h", "43200"), ("2d", "172800")]
+)
+def test_a_limit_of_time_is_kueues(given: str, told: str) -> None:
+    labels = render.train_job(plan(JOB + f"timeout: {given}\n"))["metadata"]["labels"]
+    assert labels["kueue.x-k8s.io/max-exec-time-seconds"] == told
+
+
+def test_without_a_limit_there_is_no_label() -> None:
+    assert not any("max-exec" in k for k in render.train_job(plan())["metadata"]["labels"])
+
+
+def test_checkpoints_lie_where_the_job_says() -> None:
+    made = plan(JOB + "checkpoint: {path: team/llama, resume: auto}\n")
+    assert made.env["CHECKPOINT_DIR"] == "/checkpoints/team/llama"
+    fresh = plan(JOB + "checkpoint: {resume: never}\n").env["CHECKPOINT_DIR"]
+    assert fresh.startswith("/checkpoints/demo/2")
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ("timeout: 0", "a duration from 1s on"),
+        ("timeout: soon", "a duration from 1s on"),
+        ("timeout: 99999d", "a duration from 1s on"),
+        ("secrets: {A: token}", "SECRET/KEY"),
+        ("secrets: {A: x/../y}", "SECRET/KEY"),
+        ("secrets: {RANK: x/y}", "RANK: set by torchrun"),
+        ("secrets: {EPOCHS: x/y}", "EPOCHS: given in env too"),
+        ("secrets: {NCCL_SOCKET_IFNAME: x/y}", "set by the cluster's fabric"),
+        ("mounts: {data: x}", "an absolute path"),
+        ("mounts: {/etc/x: x}", "an absolute path"),
+        ("mounts: {/workspace/x: x}", "an absolute path"),
+        ("mounts: {/a/../b: x}", "an absolute path"),
+        ("mounts: {/data: X}", "the name of a claim"),
+        ("mounts: {/data: x:rw}", "the name of a claim"),
+        ("mounts: {/checkpoints/mine: x}", "which runtime 'torch' mounts"),
+        ("checkpoint: {path: /abs}", "a path inside the claim"),
+        ("checkpoint: {path: a/../../b}", "a path inside the claim"),
+        ("checkpoint: {resume: maybe}", "auto"),
+        ("checkpoint: {paths: x}", "no such field"),
+    ],
+)
+def test_what_is_not_allowed_is_told(more: str, words: str) -> None:
+    assert words in refused(more + "\n")
+
+
+def test_a_checkpoint_without_a_claim_is_refused() -> None:
+    (runtime,) = CONTRACT.runtimes
+    bare = runtime.model_copy(update={"checkpoint": None})
+    with pytest.raises(InputError, match="has no claim for checkpoints"):
+        make_plan(parse_job(JOB + "checkpoint: {path: x}\n", where="j"), (), of(bare))
+
+
+@pytest.fixture
+def referring(cluster: Cluster, api: Api) -> Callable[[], str]:
+    def check() -> str:
+        made = plan(JOB + "secrets: {A: hub/token}\nmounts: {/data: imagenet}\n")
+        try:
+            findings = preflight(cluster, made, CONTRACT)
+        except RefusedError as error:
+            return error.problem
+        return "; ".join(f.text for f in findings if f.passed is None)
+
+    return check
+
+
+def test_what_a_job_names_must_be_there(referring: Any, api: Api) -> None:
+    says = referring()
+    assert "Secret training/hub is not there" in says
+    assert "claim training/imagenet is not there" in says
+    api.put(f"{CORE}/secrets", {"metadata": {"name": "hub"}, "data": {"tokens": "eA=="}})
+    api.put(
+        f"{CORE}/persistentvolumeclaims",
+        {"metadata": {"name": "imagenet"}, "spec": {"accessModes": ["ReadWriteOnce"]}},
+    )
+    says = referring()
+    assert "has no key token; did you mean 'tokens'?" in says
+    assert "is for one node (ReadWriteOnce), the job has 2" in says
+    api.objects[f"{CORE}/secrets/hub"]["data"]["token"] = "eA=="
+    api.objects[f"{CORE}/persistentvolumeclaims/imagenet"]["spec"]["accessModes"] = [
+        "ReadWriteMany"
+    ]
+    assert referring() == ""
+
+
+def test_a_secret_that_may_not_be_read_is_not_checked(referring: Any, api: Api) -> None:
+    api.refusals[("GET", f"{CORE}/secrets/hub")] = (403, "no")
+    api.put(f"{CORE}/persistentvolumeclaims", {"metadata": {"name": "imagenet"}})
+    assert referring() == "Secret training/hub may not be read"
