@@ -166,7 +166,9 @@ MAY_IMPORT = {
     "platform": "base catalog fabric model",
     "framework": "base catalog",
     "config": "base catalog fabric model platform framework contract kube",
-    "resolve": "base catalog fabric model platform framework config contract gate",
+    "resolve": "base catalog fabric model platform framework config contract gate watch",
+    # Alerts, dashboards, and programs that run in the cluster beside what they watch.
+    "watch": "base catalog gate",
     # What a cluster tells its users, and how one talks to it. Machines' facts are everybody's.
     "contract": "base",
     "kube": "base catalog contract",
