@@ -82,7 +82,7 @@ class TrainingCluster(pulumi.ComponentResource):
             KueueArgs(
                 controller=combination.kueue,
                 resources=resources,
-                ready_timeout_seconds=cluster.ready_timeout_seconds,
+                settings=resolved.queues.settings,
             ),
             opts=below,
         )

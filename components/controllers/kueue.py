@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,15 +36,14 @@ FRAMEWORKS = (
 class KueueArgs(charts.ControllerArgs):
     """Arguments of :class:`Kueue`.
 
-    ``ready_timeout_seconds``: how long an admitted gang may take until all of its pods run.
+    ``settings``: what the stack decides of Kueue's configuration (:mod:`railhead.resolve.queues`).
     """
 
-    ready_timeout_seconds: int
+    settings: Mapping[str, Any]
 
 
-def configuration(ready_timeout_seconds: int) -> dict[str, Any]:
+def configuration(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Kueue's own configuration file, ``config.kueue.x-k8s.io/v1beta2``."""
-    patience = f"{ready_timeout_seconds}s"
     return {
         "apiVersion": "config.kueue.x-k8s.io/v1beta2",
         "kind": "Configuration",
@@ -64,14 +64,8 @@ def configuration(ready_timeout_seconds: int) -> dict[str, Any]:
         # A job without a queue in a training namespace stays suspended: nothing there runs unpaid.
         "manageJobsWithoutQueueName": True,
         "managedJobsNamespaceSelector": {"matchLabels": {TRAINING_LABEL: "true"}},
-        # A gang that cannot get all of its pods to run gives back what it holds.
-        "waitForPodsReady": {
-            "timeout": patience,
-            "recoveryTimeout": patience,
-            "blockAdmission": False,
-            "requeuingStrategy": {"timestamp": "Eviction", "backoffBaseSeconds": 60},
-        },
         "integrations": {"frameworks": list(FRAMEWORKS)},
+        **settings,
     }
 
 
@@ -91,7 +85,7 @@ def values(args: KueueArgs) -> dict[str, Any]:
         },
         "managerConfig": {
             "controllerManagerConfigYaml": yaml.safe_dump(
-                configuration(args.ready_timeout_seconds), sort_keys=True
+                configuration(args.settings), sort_keys=True
             )
         },
     }

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_kubernetes as kubernetes
 
+from components.queueing.priorities import Priorities, PrioritiesArgs
 from components.queueing.provisioning import Provisioning, ProvisioningArgs
 from railhead.base.names import KUEUE_API
 from railhead.resolve.queues import Queues as Resolved
@@ -75,5 +76,10 @@ class Queues(pulumi.ComponentResource):
                 spec=queue.spec,
                 opts=pulumi.ResourceOptions(parent=self, depends_on=[*after, *asked, *flavors]),
             )
+        Priorities(
+            f"{name}-priority",
+            PrioritiesArgs(priorities=queues.priorities, after=after),
+            opts=pulumi.ResourceOptions(parent=self),
+        )
         named = {pool: flavor.name for pool, flavor in queues.flavors.items()}
         self.register_outputs({"flavors": named})

@@ -39,8 +39,9 @@ def check(
     """Check stacks' files as `pulumi up` would, without Pulumi and without a cluster.
 
     Every mistake is named at once, with its line. What may be meant and mostly is not is a warning,
-    and stops nothing; versions that never ran are a note. Exits 0 for correct files, 3 for
-    mistakes, 5 where there is no such stack.
+    and stops nothing; versions that never ran are a note. Of teams it says what each is promised,
+    and what it may borrow of whom. Exits 0 for correct files, 3 for mistakes, 5 where there is no
+    such stack.
 
     Example: [bold]railhead config check lab[/bold]
     """
@@ -70,6 +71,7 @@ def _checked(path: Path) -> tuple[dict[str, object], str]:
     """What is told of a correct file, as JSON and as a line."""
     from railhead import config
     from railhead.config.served import unproven
+    from railhead.model.borrowing import borrowing, table
 
     checked = config.check(path)
     notes = [note] if (note := unproven(checked.cluster)) else []
@@ -82,11 +84,17 @@ def _checked(path: Path) -> tuple[dict[str, object], str]:
         "mistakes": [],
         "warnings": list(checked.doubts),
         "notes": notes,
+        "teams": table(cluster),
         "cluster": cluster.model_dump(mode="json"),
     }, "\n".join(
         [
             f"{path}: correct: cluster {cluster.name} on {cluster.platform.kind}, {nodes}, "
             f"fabric {cluster.fabric.kind} by {cluster.fabric.mode}",
+            *(
+                f"team {team.name} {said}"
+                for team in cluster.teams
+                for said in borrowing(cluster, team)
+            ),
             *(f"note: {note}" for note in notes),
         ]
     )

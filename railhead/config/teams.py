@@ -45,6 +45,18 @@ def _priorities(cluster: Cluster) -> Iterator[Problem]:
             yield f"{path}.priority", f"{name!r} is not one of priorities{choices(name, known)}"
 
 
+def _stops(cluster: Cluster) -> Iterator[Problem]:
+    """Kueue's fair sharing decides by itself who is stopped for one that borrows."""
+    if cluster.fair.sharing:
+        for path, _, borrow in knowing(cluster.teams, "teams", lambda t: t.preemption.borrow):
+            if borrow != "never":
+                yield (
+                    f"{path}.preemption.borrow",
+                    f"{borrow!r} has no effect with fair sharing; write `sharing: false` under "
+                    "`fair`, or leave it out",
+                )
+
+
 def _shares(cluster: Cluster) -> Iterator[Problem]:
     pools = {pool.name: pool for pool in cluster.pools}
     alone = {pool: queue.cluster_queue for queue in cluster.queues for pool in queue.pools}
@@ -123,6 +135,7 @@ _CHECKS = (
     _namespaces,
     _queue_names,
     _priorities,
+    _stops,
     _shares,
     _capacity,
 )

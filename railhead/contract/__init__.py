@@ -137,6 +137,7 @@ class Queue(_Model):
     """A LocalQueue that researchers submit to, and the ClusterQueue behind it.
 
     ``pools`` are those whose nodes it hands out, ``flavors`` their ResourceFlavors in that order.
+    ``priority`` is what jobs get that name none, ``team`` whose queue it is; None for nobody's.
     """
 
     name: str
@@ -144,6 +145,23 @@ class Queue(_Model):
     cluster_queue: str
     flavors: tuple[str, ...]
     pools: tuple[str, ...] = ()
+    team: str | None = None
+    priority: str | None = None
+
+
+class Team(_Model):
+    """People who share ``namespaces`` and a cluster queue of the team's name.
+
+    ``leads``, ``researchers`` and ``viewers`` are groups, ``borrows`` says in words what it may
+    have beyond its shares, and whose it is.
+    """
+
+    name: str
+    namespaces: tuple[str, ...]
+    leads: tuple[str, ...] = ()
+    researchers: tuple[str, ...] = ()
+    viewers: tuple[str, ...] = ()
+    borrows: tuple[str, ...] = ()
 
 
 class Share(_Model):
@@ -244,7 +262,8 @@ class ClusterContract(_Model):
     ``standing`` says whether nodes are there all the time; elsewhere they may come for a job.
     ``placement_field`` is the field of a TrainJob that patches pods, None where an older stack did
     not say. ``versions`` is component -> version, and ``combination``, the row of the catalogue.
-    ``researchers`` is the group that may submit jobs. ``details`` are what the platform has that
+    ``researchers`` is the group that may submit jobs. ``priorities`` is name -> value of what jobs
+    may name, the highest first. ``details`` are what the platform has that
     other projects refer to, such as ``vpc_id``; only the stack's output has them, the copy in the
     cluster does not.
     """
@@ -263,6 +282,8 @@ class ClusterContract(_Model):
     placement_field: Literal["podTemplateOverrides", "runtimePatches"] | None = None
     versions: dict[str, str]
     researchers: str | None = None
+    teams: tuple[Team, ...] = ()
+    priorities: dict[str, int] = Field(default_factory=dict)
     details: dict[str, str] = Field(default_factory=dict)
 
     def to_json(self) -> str:

@@ -39,6 +39,7 @@ from railhead.model.access import AccessConfig
 from railhead.model.gate import GateConfig
 from railhead.model.gpu import GpuOperatorConfig
 from railhead.model.network_policy import NetworkPolicyConfig
+from railhead.model.queueing import FairConfig, RequeueConfig
 from railhead.model.removals import RemovalConfig
 from railhead.model.restarts import RestartConfig
 from railhead.model.teams import PRIORITIES, PriorityConfig, TeamConfig
@@ -207,7 +208,8 @@ class Cluster(Model):
 
     ``topology`` lists node labels from the widest to the host. ``gpu_operator`` is absent where
     nodes have the driver, the toolkit and the device plugin already. ``ready_timeout_seconds`` is
-    how long an admitted gang may take until all of its pods run; then it is put back whole.
+    how long an admitted gang may take until all of its pods run; then it is put back whole, as
+    ``requeue`` says. ``fair`` is how teams share what is nobody's.
 
     ``gate`` is what nodes prove before jobs are placed on them, ``network_policy`` whom the pods of
     jobs reach besides each other, ``access`` what people may do. ``registry_mirrors`` is registry
@@ -233,6 +235,8 @@ class Cluster(Model):
     runtimes: tuple[RuntimeConfig, ...] = Field(min_length=1)
     controllers: ControllerResources | None = None
     ready_timeout_seconds: Annotated[int, Field(strict=True, ge=30, le=86400)] = 600
+    requeue: RequeueConfig = RequeueConfig()
+    fair: FairConfig = FairConfig()
     gate: GateConfig = GateConfig()
     network_policy: NetworkPolicyConfig = NetworkPolicyConfig()
     access: AccessConfig = AccessConfig()

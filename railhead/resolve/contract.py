@@ -9,6 +9,7 @@ from railhead.catalog.machines import MACHINES
 from railhead.catalog.switches import SWITCHES
 from railhead.catalog.versions import COMBINATIONS
 from railhead.fabric.kinds import FABRICS
+from railhead.model.borrowing import borrowing
 from railhead.model.capacity import quantities
 from railhead.model.cluster import Cluster, Pool
 from railhead.platform.registry import platform_of
@@ -39,6 +40,8 @@ def build(
                 cluster_queue=queue.cluster_queue,
                 flavors=tuple(queues.flavors[pool].name for pool in queue.pools),
                 pools=queue.pools,
+                team=team.name if (team := cluster.team_of(queue.namespace)) else None,
+                priority=team.priority if team else None,
             )
             for queue in cluster.local_queues
         ),
@@ -63,6 +66,21 @@ def build(
             "trainer": combination.trainer.version,
         },
         researchers=cluster.researchers,
+        teams=tuple(
+            contract.Team(
+                name=team.name,
+                namespaces=team.namespaces,
+                leads=team.leads,
+                researchers=team.researchers,
+                viewers=team.viewers,
+                borrows=borrowing(cluster, team),
+            )
+            for team in cluster.teams
+        ),
+        priorities={
+            row.name: row.value
+            for row in sorted(cluster.priorities, key=lambda row: (-row.value, row.name))
+        },
     )
 
 

@@ -72,6 +72,7 @@ class Queues:
         cluster_queues: in the stack's order, the teams' last.
         cohort: of the teams' queues; None without teams.
         priorities: name -> value and description of each WorkloadPriorityClass.
+        settings: of Kueue's own configuration file, what is about waiting and sharing.
         provisioning: where nodes come only when Kueue asks for them; None where all are there or
             come by themselves.
     """
@@ -82,6 +83,7 @@ class Queues:
     cluster_queues: tuple[ClusterQueue, ...]
     cohort: Cohort | None
     priorities: Mapping[str, Mapping[str, Any]]
+    settings: Mapping[str, Any]
     provisioning: Provisioning | None
 
 
@@ -119,8 +121,44 @@ def queues(cluster: Cluster) -> Queues:
             priority.name: {"value": priority.value, "description": priority.description}
             for priority in cluster.priorities
         },
+        settings=settings(cluster),
         provisioning=_provisioning(cluster, queued) if queued else None,
     )
+
+
+def settings(cluster: Cluster) -> dict[str, Any]:
+    """The part of Kueue's configuration (``config.kueue.x-k8s.io/v1beta2``) that a stack decides.
+
+    Read in apis/config/v1beta2/configuration_types.go and pkg/config/validation.go of 0.15 to 0.19.
+    """
+    requeue, ready = cluster.requeue, cluster.ready_timeout_seconds
+    recovery = ready if requeue.recovery_seconds is None else requeue.recovery_seconds
+    strategy: dict[str, Any] = {
+        "timestamp": "Eviction",
+        "backoffBaseSeconds": requeue.backoff_seconds,
+        "backoffMaxSeconds": requeue.backoff_max_seconds,
+    }
+    if requeue.limit is not None:
+        strategy["backoffLimitCount"] = requeue.limit
+    found: dict[str, Any] = {
+        # A gang that cannot get all of its pods to run gives back what it holds.
+        "waitForPodsReady": {
+            "timeout": f"{ready}s",
+            "recoveryTimeout": f"{recovery}s",
+            "blockAdmission": False,
+            "requeuingStrategy": strategy,
+        }
+    }
+    if cluster.teams and cluster.fair.sharing:
+        # Required where there is fair sharing at all; these are what its documentation recommends.
+        strategies = ["LessThanOrEqualToFinalShare", "LessThanInitialShare"]
+        found["fairSharing"] = {"preemptionStrategies": strategies}
+    if cluster.teams and cluster.fair.half_life_hours is not None:
+        found["admissionFairSharing"] = {
+            "usageHalfLifeTime": f"{cluster.fair.half_life_hours}h",
+            "usageSamplingInterval": "5m",
+        }
+    return found
 
 
 def _flavor(pool: Pool, topology: str, proven: Mapping[str, str]) -> dict[str, Any]:
@@ -201,23 +239,29 @@ def _team_queue(
     }
     if policy.borrow != "never":
         preemption["borrowWithinCohort"] = {"policy": "LowerPriority"}
-    return _admission_checks(cluster, team.pools, flavors) | {
-        "cohortName": cluster.name,
-        # A namespace cannot take this label off, nor another put it on: the API server sets it.
-        "namespaceSelector": {
-            "matchLabels": {TRAINING_LABEL: "true"},
-            "matchExpressions": [
-                {"key": _NAME_LABEL, "operator": "In", "values": list(team.namespaces)}
-            ],
-        },
-        "queueingStrategy": _STRATEGY[team.order],
-        "preemption": preemption,
-        "fairSharing": {"weight": str(team.weight)},
-        "resourceGroups": _resource_groups(
-            {share.pool: _share(cluster, share, pools[share.pool]) for share in team.shares},
-            flavors,
-        ),
-    }
+    scope = {"admissionMode": "UsageBasedAdmissionFairSharing"}
+    by_use = {} if cluster.fair.half_life_hours is None else {"admissionScope": scope}
+    return (
+        _admission_checks(cluster, team.pools, flavors)
+        | by_use
+        | {
+            "cohortName": cluster.name,
+            # A namespace cannot take this label off, nor another put it on: the API server sets it.
+            "namespaceSelector": {
+                "matchLabels": {TRAINING_LABEL: "true"},
+                "matchExpressions": [
+                    {"key": _NAME_LABEL, "operator": "In", "values": list(team.namespaces)}
+                ],
+            },
+            "queueingStrategy": _STRATEGY[team.order],
+            "preemption": preemption,
+            "fairSharing": {"weight": str(team.weight)},
+            "resourceGroups": _resource_groups(
+                {share.pool: _share(cluster, share, pools[share.pool]) for share in team.shares},
+                flavors,
+            ),
+        }
+    )
 
 
 def _share(cluster: Cluster, share: ShareConfig, pool: Pool) -> dict[str, dict[str, str]]:

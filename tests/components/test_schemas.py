@@ -37,17 +37,59 @@ KINDS = (
     "NetworkAttachmentDefinition",
     "ResourceFlavor",
     "Topology",
+    "WorkloadPriorityClass",
 )
+# Of a stack with teams besides.
+OF_TEAMS = ("ClusterQueue", "Cohort", "LocalQueue")
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_fits_the_published_schema(
     recording: Recording, schemas: dict[tuple[str, str], Any], kind: str
 ) -> None:
-    body = dict(recording.one(kind).inputs)
-    validator = jsonschema.Draft7Validator(schemas[(body["apiVersion"], kind)])
-    errors = [f"{e.json_path}: {e.message}" for e in validator.iter_errors(body)]
-    assert errors == []
+    sent = recording.kind(kind)
+    assert sent
+    for resource in sent:
+        body = dict(resource.inputs)
+        validator = jsonschema.Draft7Validator(schemas[(body["apiVersion"], kind)])
+        assert [f"{e.json_path}: {e.message}" for e in validator.iter_errors(body)] == []
+
+
+@pytest.fixture(scope="module", params=["lab", "production", "kueue-0.15"])
+def with_teams(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """What a stack with teams sends, and the definitions of its own combination."""
+    cache = tmp_path_factory.mktemp("cache")
+    fake_lab(cache)
+    raw = lab_cluster() | {"versions": request.param, "namespaces": [], "queues": []}
+    share = {"pool": "gpu", "nodes": 1, "borrow": 1, "lend": 0}
+    raw["teams"] = [
+        {
+            "name": name,
+            "namespaces": [name, f"{name}-two"],
+            "researchers": ["r"],
+            "shares": [share],
+            "weight": 2,
+            "preemption": {"within": "lower-or-newer-equal", "borrow": "lower"},
+        }
+        for name in ("language", "vision")
+    ]
+    raw["fair"] = {"sharing": False, "half_life_hours": 168}
+    claim = raw["checkpoints"][0]
+    raw["checkpoints"] = [
+        claim | {"namespace": name} for team in raw["teams"] for name in team["namespaces"]
+    ]
+    return run_program(raw, cache), crds.schemas(request.param)
+
+
+@pytest.mark.parametrize("kind", OF_TEAMS)
+def test_what_teams_have_fits_the_published_schema(with_teams: Any, kind: str) -> None:
+    recording, schemas = with_teams
+    sent = recording.kind(kind)
+    assert len(sent) == {"ClusterQueue": 2, "Cohort": 1, "LocalQueue": 4}[kind]
+    for resource in sent:
+        body = dict(resource.inputs)
+        validator = jsonschema.Draft7Validator(schemas[(body["apiVersion"], kind)])
+        assert [f"{e.json_path}: {e.message}" for e in validator.iter_errors(body)] == []
 
 
 def test_no_kind_is_left_out(recording: Recording) -> None:

@@ -1,0 +1,57 @@
+"""How jobs wait, in a stack's file: when a gang is put back, and what is fair among teams."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from railhead.base.fields import Model, problem
+
+Seconds = Annotated[int, Field(strict=True, ge=1, le=86400)]
+
+
+class RequeueConfig(Model):
+    """What becomes of an admitted gang whose pods are not all ready in time.
+
+    It is evicted whole, and its quota is free for others. It waits ``backoff_seconds``, twice as
+    long after each further time, at most ``backoff_max_seconds``, and is then tried again.
+
+    Args:
+        recovery_seconds: how long a gang that once ran may lack a pod, such as while it is started
+            again on other nodes; longer than that takes, or a restart loses its place. None takes
+            ``ready_timeout_seconds``; 0 never evicts one that ran.
+        backoff_seconds: a minute lets an image arrive or a node be repaired.
+        backoff_max_seconds: half an hour, so that a repaired cluster is soon in use again.
+        limit: times that a job is put back before it is left alone, deactivated, until a person
+            looks: a pod that admission refuses, or an image that is not there, will not heal. The
+            times of a job's whole life count. None tries for ever.
+    """
+
+    recovery_seconds: Annotated[int, Field(strict=True, ge=0, le=86400)] | None = None
+    backoff_seconds: Seconds = 60
+    backoff_max_seconds: Seconds = 1800
+    limit: Annotated[int, Field(strict=True, ge=0, le=1000)] | None = 5
+
+    @model_validator(mode="after")
+    def _grows(self) -> RequeueConfig:
+        if self.backoff_max_seconds < self.backoff_seconds:
+            raise problem(
+                f"backoff_max_seconds: {self.backoff_max_seconds} is less than backoff_seconds: "
+                f"{self.backoff_seconds}"
+            )
+        return self
+
+
+class FairConfig(Model):
+    """What is fair among teams, and within one.
+
+    Args:
+        sharing: what is borrowed is divided by the teams' weights, and a team that has more than
+            its part gives it back to one that has less, by preemption.
+        half_life_hours: within a team, the namespace that used less lately goes first; use counts
+            half after this long. None orders by priority and age alone.
+    """
+
+    sharing: bool = True
+    half_life_hours: Annotated[int, Field(strict=True, ge=1, le=8760)] | None = None
