@@ -20,6 +20,13 @@ PUBLISHED_LABEL = "railhead.dev/published"
 TRAINER_API = "trainer.kubeflow.org/v1alpha1"
 KUEUE_API = "kueue.x-k8s.io/v1beta2"
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+# Names a WorkloadPriorityClass (kueue, pkg/controller/constants).
+PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
+# How the pods of a pod set lie to each other; a pod has one of the three at most
+# (kueue, apis/kueue/v1beta2/topology_types.go; pkg/controller/jobframework/tas_validation.go).
+REQUIRED_TOPOLOGY = "kueue.x-k8s.io/podset-required-topology"
+PREFERRED_TOPOLOGY = "kueue.x-k8s.io/podset-preferred-topology"
+UNCONSTRAINED_TOPOLOGY = "kueue.x-k8s.io/podset-unconstrained-topology"
 # Kueue puts it on every pod of a workload that it admitted.
 PODSET_LABEL = "kueue.x-k8s.io/podset"
 # The one replicated job of a runtime (Trainer's pkg/constants, Node), and the container that

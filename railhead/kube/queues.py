@@ -24,5 +24,17 @@ def quota(queue: Object, only: str | None = None) -> dict[str, tuple[Decimal, De
     return {name: (amount, reserved.get(name, Decimal(0))) for name, amount in nominal.items()}
 
 
+def borrowing_limits(queue: Object, only: str | None = None) -> dict[str, Decimal]:
+    """What a ClusterQueue may have beyond its nominal quota, by resource; absent is no limit."""
+    limits: dict[str, Decimal] = {}
+    for group in (queue.get("spec") or {}).get("resourceGroups") or []:
+        for flavor in _of(group.get("flavors"), only):
+            for resource in flavor.get("resources") or []:
+                if "borrowingLimit" in resource:
+                    name = str(resource["name"])
+                    limits[name] = limits.get(name, Decimal(0)) + parse(resource["borrowingLimit"])
+    return limits
+
+
 def _of(flavors: list[Object] | None, only: str | None) -> list[Object]:
     return [flavor for flavor in flavors or [] if only in (None, flavor["name"])]

@@ -36,6 +36,8 @@ NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 FILE_NAME = re.compile(r"[-._a-zA-Z0-9]{1,253}")
 ENV_NAME = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
 OBJECT_NAME = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
+# A label's key, or what stands behind its slash.
+LEVEL = re.compile(r"[-._/a-zA-Z0-9]{1,316}")
 # distribution/reference: [host[:port]/]path[:tag][@digest]
 IMAGE = re.compile(
     r"(?:(?:[a-zA-Z0-9](?:[-a-zA-Z0-9]*[a-zA-Z0-9])?)"
@@ -76,6 +78,16 @@ def _object_name(value: str) -> str:
     if not OBJECT_NAME.fullmatch(value) or len(value) > 253:
         raise _AllowedError("a Kubernetes name: lower-case letters, digits, '-' and '.'")
     return value
+
+
+def _topology(value: str) -> str:
+    words = value.split()
+    level = words[1:] if words[:1] == ["prefer"] else words
+    if len(level) != 1 or not LEVEL.fullmatch(level[0]) or level == ["prefer"]:
+        raise _AllowedError(
+            "a level of the cluster's topology, such as rack; prefer and a level; or any"
+        )
+    return " ".join(words)
 
 
 def _image(value: str) -> str:
@@ -232,6 +244,11 @@ class JobFile(BaseModel):
         secrets: environment variables from Secrets of the namespace, ``NAME: secret/key``.
         mounts: claims of the namespace, ``/path: claim``, or ``/path: claim:ro``.
         checkpoint: where checkpoints lie; the job's name in the runtime's claim when absent.
+        namespace: of several that have such a queue; the first when absent.
+        priority: one of the cluster's priorities; the queue's own when absent.
+        topology: how near to each other the nodes must be: a level such as ``rack``, all within one
+            or the job waits; ``prefer rack``, within one where that is possible; ``any``, wherever
+            there is room. Absent, the runtime's own preference.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -258,6 +275,9 @@ class JobFile(BaseModel):
         dict[MountPath, Annotated[str, AfterValidator(_claim)]], Field(max_length=20)
     ] = Field(default_factory=dict)
     checkpoint: CheckpointFile | None = None
+    namespace: ObjectName | None = None
+    priority: ObjectName | None = None
+    topology: Annotated[str, AfterValidator(_topology)] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -295,6 +315,9 @@ EXPECTED = {
     "checkpoint": "lines of path: DIRECTORY and resume: auto or never",
     "checkpoint.path": "text",
     "checkpoint.resume": "auto or never",
+    "namespace": "text",
+    "priority": "text",
+    "topology": "text, such as rack, prefer rack or any",
 }
 
 

@@ -11,7 +11,13 @@ from pathlib import PurePosixPath as Path
 from typing import Literal, TypeVar
 
 from railhead.base.errors import InputError, PrerequisiteError, did_you_mean
-from railhead.base.names import FABRIC_LABEL, LAUNCHER_LABEL
+from railhead.base.names import (
+    FABRIC_LABEL,
+    LAUNCHER_LABEL,
+    PREFERRED_TOPOLOGY,
+    REQUIRED_TOPOLOGY,
+    UNCONSTRAINED_TOPOLOGY,
+)
 from railhead.contract import ClusterContract, NodePool, Queue, Runtime, Share, Switch
 from railhead.launch.job import CheckpointFile, JobFile, Payload, seconds
 
@@ -34,6 +40,8 @@ class Plan:
         secrets: environment variables from Secrets, ``secret/key`` by name.
         mounts: claims by path, ``claim`` or ``claim:ro``.
         max_seconds: how long it may run once admitted; 0 for ever.
+        priority: the WorkloadPriorityClass, None where the cluster has none.
+        annotations: all of the pods' own, where the job's placement is another than the runtime's.
         notes: what the user should know and nothing refuses.
     """
 
@@ -59,6 +67,8 @@ class Plan:
     checkpoint_claim: str | None
     labels: dict[str, str]
     pod_labels: dict[str, str]
+    priority: str | None
+    annotations: dict[str, str] | None
     notes: tuple[str, ...]
     secrets: dict[str, str] = field(default_factory=dict)
     mounts: dict[str, str] = field(default_factory=dict)
@@ -83,6 +93,8 @@ class Choice:
     queue: Queue
     share: Share
     placement_field: PlacementField
+    priority: str | None
+    annotations: dict[str, str] | None
 
 
 def choose_runtime(job: JobFile, contract: ClusterContract) -> Runtime:
@@ -115,9 +127,25 @@ def choose_queue(job: JobFile, contract: ClusterContract, runtime: Runtime | Non
         InputError: the cluster has none, or the one that is named is not there or over other pools.
     """
     covering = [q for q in contract.queues if runtime is None or runtime.pool in q.pools]
-    for queue in covering:
-        if job.queue in (None, queue.name):
-            return queue
+    wanted = [
+        queue
+        for queue in covering
+        if job.queue in (None, queue.name) and job.namespace in (None, queue.namespace)
+    ]
+    if len({queue.team for queue in wanted}) > 1:
+        known = ", ".join(f"{queue.namespace}/{queue.name}" for queue in wanted)
+        raise InputError(
+            f"queue: missing, and several teams have one in cluster {contract.cluster!r}: {known}",
+            remedy="name your team's, in the job file or with --queue",
+        )
+    if wanted:
+        return wanted[0]
+    if job.namespace is not None and any(job.queue in (None, queue.name) for queue in covering):
+        places = ", ".join(dict.fromkeys(queue.namespace for queue in covering))
+        raise InputError(
+            f"namespace: {job.namespace!r} has no such queue; these have one: {places}",
+            remedy="name one of them, or leave it out",
+        )
     names = [queue.name for queue in contract.queues]
     if runtime is not None and job.queue in names:
         raise InputError(
@@ -147,6 +175,55 @@ def choose_share(job: JobFile, runtime: Runtime) -> Share:
         f"gpus_per_node: {wanted} is not allowed with runtime {runtime.name!r}; allowed: {allowed}",
         remedy="ask for one of them, or name another runtime; any other number needs a runtime of "
         "its own in the cluster's stack",
+    )
+
+
+def choose_priority(job: JobFile, contract: ClusterContract, queue: Queue | None) -> str | None:
+    """The job's priority, or what the queue gives to jobs that name none.
+
+    Raises:
+        InputError: the cluster has none, or not the one that is named.
+    """
+    if job.priority is None:
+        return queue.priority if queue else None
+    if job.priority in contract.priorities:
+        return job.priority
+    known = ", ".join(f"{name} ({value})" for name, value in contract.priorities.items()) or "none"
+    raise InputError(
+        f"priority: {job.priority!r} is not in cluster {contract.cluster!r}; there are: {known}"
+        + did_you_mean(job.priority, contract.priorities),
+        remedy="name one of them, or leave it out",
+    )
+
+
+_PLACEMENTS = (REQUIRED_TOPOLOGY, PREFERRED_TOPOLOGY, UNCONSTRAINED_TOPOLOGY)
+
+
+def choose_placement(
+    job: JobFile, contract: ClusterContract, runtime: Runtime
+) -> dict[str, str] | None:
+    """The pods' annotations with the job's placement in place of the runtime's; None for that.
+
+    Raises:
+        InputError: the topology has no such level, or several of that name.
+    """
+    if job.topology is None:
+        return None
+    own = (runtime.pod.get("metadata") or {}).get("annotations") or {}
+    kept = {key: value for key, value in own.items() if key not in _PLACEMENTS}
+    first, _, second = job.topology.partition(" ")
+    if first == "any":
+        return kept | {UNCONSTRAINED_TOPOLOGY: "true"}
+    wanted, levels = second or first, contract.topology_levels
+    found = [level for level in levels if wanted in (level, level.rpartition("/")[2])]
+    if len(found) == 1:
+        return kept | {PREFERRED_TOPOLOGY if second else REQUIRED_TOPOLOGY: found[0]}
+    short = [level.rpartition("/")[2] for level in levels]
+    names = [s if short.count(s) == 1 else level for s, level in zip(short, levels, strict=True)]
+    raise InputError(
+        f"topology: {wanted!r} is {'no level' if not found else 'several levels'} of cluster "
+        f"{contract.cluster!r}; from the widest: {', '.join(names)}" + did_you_mean(wanted, names),
+        remedy="name one of them, `prefer` and one of them, or `any`",
     )
 
 
@@ -255,8 +332,10 @@ def check_job(job: JobFile, contract: ClusterContract) -> Choice:
         )
     runtime = tried(lambda: choose_runtime(job, contract))
     queue = tried(lambda: choose_queue(job, contract, runtime))
-    share = None
+    priority = tried(lambda: choose_priority(job, contract, queue))
+    share = annotations = None
     if runtime is not None:
+        annotations = tried(partial(choose_placement, job, contract, runtime))
         share = tried(partial(choose_share, job, runtime))
         tried(partial(_check_nodes, job, runtime))
         tried(partial(_check_environment, job, runtime, contract.fabric.switches))
@@ -264,7 +343,14 @@ def check_job(job: JobFile, contract: ClusterContract) -> Choice:
         tried(partial(_check_extras, job, runtime))
     tried(partial(_check_words, job, contract.fabric.switches))
     if runtime and queue and share and not problems:
-        return Choice(runtime=runtime, queue=queue, share=share, placement_field=patch)
+        return Choice(
+            runtime=runtime,
+            queue=queue,
+            share=share,
+            placement_field=patch,
+            priority=priority,
+            annotations=annotations,
+        )
     if len(problems) == 1:
         raise problems[0]
     raise InputError(
@@ -372,6 +458,8 @@ def make_plan(job: JobFile, files: tuple[Payload, ...], contract: ClusterContrac
         checkpoint_claim=mount.claim if mount else None,
         labels={LAUNCHER_LABEL: job.launcher} if job.launcher else {},
         pod_labels={FABRIC_LABEL: job.fabric} if job.fabric else {},
+        priority=choice.priority,
+        annotations=choice.annotations,
         notes=tuple(notes),
         secrets=dict(job.secrets),
         mounts=dict(job.mounts),

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from railhead.base.names import QUEUE_LABEL, TRAINER_API
+from railhead.base.names import PRIORITY_LABEL, QUEUE_LABEL, TRAINER_API
 from railhead.launch.job import MAX_FILES_BYTES, WORKSPACE, Payload
 from railhead.launch.plan import Plan
 
@@ -149,8 +149,16 @@ def _volumes(plan: Plan) -> tuple[list[Object], list[Object]]:
 def _placement(plan: Plan) -> Object:
     """The pod patch with what the job mounts and its labels, as the cluster's Trainer reads it."""
     pod: Object = {}
+    metadata: Object = {}
     if plan.pod_labels:
-        pod["metadata"] = {"labels": dict(plan.pod_labels)}
+        metadata["labels"] = dict(plan.pod_labels)
+    if plan.annotations is not None:
+        # Trainer merges strategically, and a pod with two of the placement annotations is refused:
+        # the runtime's goes only with all of its annotations (Trainer 2.1 and 2.3,
+        # pkg/runtime/core/trainingruntime.go, StrategicMergePatch).
+        metadata["annotations"] = {"$patch": "replace", **plan.annotations}
+    if metadata:
+        pod["metadata"] = metadata
     volumes, mounts = _volumes(plan)
     if volumes:
         pod["spec"] = {
@@ -183,7 +191,10 @@ def job_labels(plan: Plan) -> Object:
     # Kueue puts the limit into the Workload of any kind of job, and deactivates it after that
     # (v0.16.2 pkg/controller/jobframework/interface.go, MaximumExecutionTimeSecondsForObject).
     limit = {MAX_SECONDS_LABEL: str(plan.max_seconds)} if plan.max_seconds else {}
-    return _labels(plan) | plan.labels | {QUEUE_LABEL: plan.queue} | limit
+    queued = {QUEUE_LABEL: plan.queue}
+    if plan.priority is not None:
+        queued[PRIORITY_LABEL] = plan.priority
+    return _labels(plan) | plan.labels | queued | limit
 
 
 def train_job(plan: Plan) -> Object:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from railhead.base.names import PUBLISHED_LABEL
+from railhead.base.names import PREFERRED_TOPOLOGY, PUBLISHED_LABEL
 from railhead.catalog.images import IMAGES
 from railhead.catalog.machines import MACHINES, Machine
 from railhead.catalog.versions import COMBINATIONS
@@ -24,7 +24,6 @@ from railhead.resolve.wiring import Wiring, shared_memory_gib, wiring
 
 ANCESTOR_LABEL = "trainer.kubeflow.org/trainjob-ancestor-step"
 FRAMEWORK_LABEL = "trainer.kubeflow.org/framework"
-TOPOLOGY_ANNOTATION = "kueue.x-k8s.io/podset-preferred-topology"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +88,7 @@ def _runtime(cluster: Cluster, config: RuntimeConfig) -> Runtime:
     environment = _environment(config, framework, wired)
     # As close together as free capacity allows: within one of these, else within the next wider.
     level = cluster.topology[-2] if len(cluster.topology) > 1 else cluster.topology[0]
-    annotations = {TOPOLOGY_ANNOTATION: level}
+    annotations = {PREFERRED_TOPOLOGY: level}
     for claim in claims:
         annotations |= platform_of(cluster).mount_annotations(cluster, claim)
     container = {

@@ -55,7 +55,7 @@ def test_it_fits_the_published_schema(
         assert [f"{e.json_path}: {e.message}" for e in validator.iter_errors(body)] == []
 
 
-@pytest.fixture(scope="module", params=["lab", "production", "kueue-0.15"])
+@pytest.fixture(scope="module", params=["lab", "proven", "newest-read", "kueue-0.15"])
 def with_teams(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """What a stack with teams sends, and the definitions of its own combination."""
     cache = tmp_path_factory.mktemp("cache")

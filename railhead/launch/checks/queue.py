@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 from railhead.base.finding import Finding
 from railhead.base.quantity import parse, show
 from railhead.kube import client as kube
-from railhead.kube.queues import quota
+from railhead.kube.queues import borrowing_limits, quota
 from railhead.launch.asked import Asked, Object, existing
 
 ORDER = 40
@@ -38,13 +40,16 @@ def check(asked: Asked) -> list[Finding]:
 def _short(asked: Asked, queue: Object) -> list[str]:
     """What the job needs and the queue can never give."""
     plan, amounts = asked.plan, quota(queue, asked.plan.flavor)
-    # A queue in a cohort may borrow; only Kueue can say.
+    # A queue in a cohort may borrow, up to its limit; of what others leave only Kueue can say.
     borrows = bool((queue.get("spec") or {}).get("cohortName"))
+    limits = borrowing_limits(queue, plan.flavor)
     short = []
     for resource, each in sorted((plan.resources.get("requests") or {}).items()):
         need = parse(each) * plan.nodes
-        if resource in amounts and need > amounts[resource][0] and not borrows:
-            short.append(f"{show(need)} {resource} of {show(amounts[resource][0])}")
-        elif resource not in amounts and resource == plan.gpu_resource:
+        if resource not in amounts and resource == plan.gpu_resource:
             short.append(f"{show(need)} {resource} of none")
+        elif resource in amounts and not (borrows and resource not in limits):
+            most = amounts[resource][0] + limits.get(resource, Decimal(0))
+            if need > most:
+                short.append(f"{show(need)} {resource} of {show(most)}")
     return short

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 from railhead.base.quantity import parse as number
+from railhead.cli.config import app
 from railhead.config import parse
+from railhead.model.borrowing import borrowing
 from railhead.model.capacity import quantities
 from railhead.model.cluster import Cluster
 from railhead.resolve.cluster import resolve
+from railhead.resolve.queues import settings as settings_of
 from tests.unit.config.test_config import WHERE, Raw, lab, mistakes, put
 
 
@@ -151,3 +158,57 @@ def test_a_namespace_cannot_submit_to_another_team() -> None:
         name: {name: {"clusterQueue": name}} for name in ("language", "vision")
     }
     assert resolved.contract.namespaces == ("language", "vision")
+
+
+def test_what_a_team_may_borrow_is_said_in_words(tmp_path: Path) -> None:
+    first, second = cluster({"nodes": 2, "borrow": 1, "lend": 1}, {"nodes": 1, "lend": 0}).teams
+    found = cluster({"nodes": 2, "borrow": 1, "lend": 1}, {"nodes": 1, "lend": 0})
+    assert borrowing(found, first) == (
+        "is promised 2 nodes of 4 in pool gpu, and may borrow up to 1, by its own limit of 1: "
+        "1 that nobody is promised",
+    )
+    assert borrowing(found, second) == (
+        "is promised 1 node of 4 in pool gpu, and may borrow up to 2: 1 that nobody is promised, "
+        "1 of language",
+    )
+    full = cluster({"nodes": 3, "lend": 0}, {"nodes": 1, "borrow": 0})
+    assert borrowing(full, full.teams[1])[0].endswith("may borrow none: no other lends any")
+    assert borrowing(full, full.teams[0])[0].endswith("may borrow up to 1: 1 of vision")
+    path = tmp_path / "Pulumi.x.yaml"
+    path.write_text(yaml.safe_dump({"config": {"railhead:cluster": shared({"nodes": 2})}}))
+    done = CliRunner().invoke(app, ["check", str(path), "--json"])
+    (row,) = json.loads(done.stdout)["teams"]
+    assert (row["team"], row["borrows_up_to"], row["of"]) == ("language", 2, {"nobody": 2})
+    assert row["quota"]["nvidia.com/gpu"] == "16"
+    said = CliRunner().invoke(app, ["check", str(path)]).stdout
+    assert "team language is promised 2 nodes of 4 in pool gpu" in said
+
+
+def test_how_long_a_gang_is_waited_for_is_the_stacks_to_say() -> None:
+    raw = shared({"nodes": 2})
+    ready = settings_of(parse(raw, where=WHERE))["waitForPodsReady"]
+    assert ready["requeuingStrategy"]["backoffLimitCount"] == 5
+    assert (ready["timeout"], ready["recoveryTimeout"]) == ("600s", "600s")
+    raw["requeue"] = {"recovery_seconds": 0, "backoff_seconds": 5, "limit": None}
+    ready = settings_of(parse(raw, where=WHERE))["waitForPodsReady"]
+    assert ready["recoveryTimeout"] == "0s"
+    assert "backoffLimitCount" not in ready["requeuingStrategy"]
+    raw["requeue"] = {"backoff_seconds": 60, "backoff_max_seconds": 30}
+    assert any("is less than backoff_seconds" in line for line in mistakes(raw))
+
+
+def test_fair_sharing_is_for_teams_and_goes_without_borrowers_preemption() -> None:
+    assert "fairSharing" not in settings_of(parse(lab(), where=WHERE))
+    raw = shared({"nodes": 2}, {"nodes": 1})
+    assert settings_of(parse(raw, where=WHERE))["fairSharing"]["preemptionStrategies"]
+    raw["teams"][0]["preemption"] = {"borrow": "lower"}
+    assert any("has no effect with fair sharing" in line for line in mistakes(raw))
+    raw["fair"] = {"sharing": False, "half_life_hours": 24}
+    found = parse(raw, where=WHERE)
+    assert settings_of(found)["admissionFairSharing"]["usageHalfLifeTime"] == "24h"
+    assert "fairSharing" not in settings_of(found)
+    first, second = (queue.spec for queue in resolve(found).queues.cluster_queues)
+    assert first["preemption"]["borrowWithinCohort"] == {"policy": "LowerPriority"}
+    assert "borrowWithinCohort" not in second["preemption"]
+    scope = {"admissionMode": "UsageBasedAdmissionFairSharing"}
+    assert first["admissionScope"] == scope
