@@ -13,6 +13,7 @@ from typing import Any, Self
 import pytest
 import yaml
 
+from railhead.base.names import DELETE_ANNOTATION
 from railhead.base.paths import charts_dir
 from railhead.kube.errors import ApiError
 from railhead.lab.engine.provider.client import (
@@ -112,8 +113,21 @@ class Server:
     def delete(self, bodies: Iterable[Mapping[str, Any]]) -> None:
         """Delete objects, last one first; what is gone already is no mistake."""
         for body in reversed(list(bodies)):
+            self._ask_in_words(body)
             # No kubelet is there to say that a pod has ended.
             self._found("DELETE", body, gracePeriodSeconds="0")
+
+    def _ask_in_words(self, body: Mapping[str, Any]) -> None:
+        """What a checkpoint claim needs before it can be deleted."""
+        metadata = body["metadata"]
+        if body["kind"] != "PersistentVolumeClaim" or not self._found("GET", body):
+            return
+        self.client.request(
+            "PATCH",
+            self.path(body),
+            body={"metadata": {"annotations": {DELETE_ANNOTATION: metadata["name"]}}},
+            content_type="application/merge-patch+json",
+        )
 
     def eventually_gone(self, bodies: Iterable[Mapping[str, Any]], seconds: float = 30) -> None:
         """Wait until no finalizer holds any of them."""

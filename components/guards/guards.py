@@ -36,11 +36,13 @@ class Guards(pulumi.ComponentResource):
                 spec=spec,
                 opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
             )
-            bound: Any = {"policyName": policy_name, "validationActions": ["Deny"], **guard.binding}
-            kubernetes.admissionregistration.v1.ValidatingAdmissionPolicyBinding(
-                f"{name}-{short}-binding",
-                metadata={"name": policy_name},
-                spec=bound,
-                opts=pulumi.ResourceOptions(parent=self, depends_on=[policy]),
-            )
+            for suffix, binding in (guard.bindings or {"": guard.binding}).items():
+                end = f"-{suffix}" if suffix else ""
+                bound: Any = {"policyName": policy_name, "validationActions": ["Deny"], **binding}
+                kubernetes.admissionregistration.v1.ValidatingAdmissionPolicyBinding(
+                    f"{name}-{short}-binding{end}",
+                    metadata={"name": f"{policy_name}{end}"},
+                    spec=bound,
+                    opts=pulumi.ResourceOptions(parent=self, depends_on=[policy]),
+                )
         self.register_outputs({"policies": list(args.guards)})

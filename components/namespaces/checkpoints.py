@@ -9,6 +9,8 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as kubernetes
 
+from railhead.base.names import CHECKPOINT_LABEL
+
 
 @dataclass(frozen=True, kw_only=True)
 class CheckpointsArgs:
@@ -34,11 +36,15 @@ class Checkpoints(pulumi.ComponentResource):
                 metadata={
                     "name": claim,
                     "namespace": args.namespace,
+                    "labels": {CHECKPOINT_LABEL: "true"},
                     # A class that binds on first use binds no claim before a job runs.
                     "annotations": {"pulumi.com/skipAwait": "true"},
                 },
                 spec=spec,
-                opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
+                # Whoever takes the stack away leaves the data: see docs/editing.md.
+                opts=pulumi.ResourceOptions(
+                    parent=self, depends_on=list(args.after), retain_on_delete=True
+                ),
             )
             for claim, spec in args.claims.items()
         ]

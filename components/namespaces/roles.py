@@ -21,8 +21,9 @@ def subjects(access: Access) -> list[Any]:
 
 def roles(
     name: str, namespace: str, access: Sequence[Access], opts: pulumi.ResourceOptions
-) -> None:
-    """Make the roles and their bindings, with ``opts`` for all of them."""
+) -> list[pulumi.Resource]:
+    """Make the roles and their bindings, with ``opts`` for all of them, and return them."""
+    made: list[pulumi.Resource] = []
     for one in access:
         metadata: Any = {"name": f"railhead-{one.persona}", "namespace": namespace}
         role = kubernetes.rbac.v1.Role(
@@ -31,7 +32,7 @@ def roles(
             rules=[dict(rule) for rule in one.rules],
             opts=opts,
         )
-        kubernetes.rbac.v1.RoleBinding(
+        bound = kubernetes.rbac.v1.RoleBinding(
             f"{name}-{one.persona}-binding",
             metadata=metadata,
             role_ref={
@@ -42,3 +43,5 @@ def roles(
             subjects=subjects(one),
             opts=pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=[role])),
         )
+        made += [role, bound]
+    return made

@@ -32,7 +32,8 @@ class TrainingNamespace(pulumi.ComponentResource):
     """Namespace, networks, policies, NCCL profile, queues, claims and people's roles.
 
     Make it depend on the controllers, the queues, the runtimes and the guards: it opens last, and
-    when destroyed it takes every job away while the controllers that hold finalizers still run.
+    when destroyed its queues go first, which the API server refuses while they have jobs, so that
+    nothing else is gone then. A namespace with checkpoint claims is left, and its claims in it.
     """
 
     namespace: kubernetes.core.v1.Namespace
@@ -48,45 +49,54 @@ class TrainingNamespace(pulumi.ComponentResource):
                 "name": namespace,
                 "labels": {TRAINING_LABEL: "true", "railhead.dev/managed": "true"},
             },
-            opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
+            # With claims in it, it stays for them; everything else in it goes one by one.
+            opts=pulumi.ResourceOptions(
+                parent=self,
+                depends_on=list(args.after),
+                retain_on_delete=bool(resolved.checkpoints),
+            ),
         )
-        # What is in the namespace goes with it: one by one, a claim would wait for ever for the
-        # jobs that still use it, which nobody but the namespace takes away.
+        goes_with = None if resolved.checkpoints else self.namespace
         inside = pulumi.ResourceOptions(
-            parent=self, depends_on=[self.namespace], deleted_with=self.namespace
+            parent=self, depends_on=[self.namespace], deleted_with=goes_with
         )
-        RailNetworks(
+        networks = RailNetworks(
             f"{name}-networks",
             RailNetworksArgs(namespace=namespace, cluster=cluster, after=[self.namespace]),
-            opts=pulumi.ResourceOptions(parent=self, deleted_with=self.namespace),
+            opts=pulumi.ResourceOptions(parent=self, deleted_with=goes_with),
         )
-        NcclProfile(
+        profile = NcclProfile(
             f"{name}-nccl",
             NcclProfileArgs(
                 namespace=namespace, files=resolved.nccl_profile, after=[self.namespace]
             ),
-            opts=pulumi.ResourceOptions(parent=self, deleted_with=self.namespace),
+            opts=pulumi.ResourceOptions(parent=self, deleted_with=goes_with),
         )
+        opened: list[pulumi.Resource] = [networks, profile]
         if resolved.nic_claims:
-            Claims(
+            claims = Claims(
                 f"{name}-claims",
                 ClaimsArgs(
                     namespace=namespace, templates=resolved.nic_claims, after=[self.namespace]
                 ),
-                opts=pulumi.ResourceOptions(parent=self, deleted_with=self.namespace),
+                opts=pulumi.ResourceOptions(parent=self, deleted_with=goes_with),
             )
-        NetworkPolicies(
+            opened.append(claims)
+        policies = NetworkPolicies(
             f"{name}-network-policies",
             NetworkPoliciesArgs(cluster=cluster, namespace=namespace, after=[self.namespace]),
-            opts=pulumi.ResourceOptions(parent=self, deleted_with=self.namespace),
+            opts=pulumi.ResourceOptions(parent=self, deleted_with=goes_with),
         )
-        Checkpoints(
+        checkpoints = Checkpoints(
             f"{name}-checkpoints",
             CheckpointsArgs(
                 namespace=namespace, claims=resolved.checkpoints, after=[self.namespace]
             ),
-            opts=pulumi.ResourceOptions(parent=self, deleted_with=self.namespace),
+            opts=pulumi.ResourceOptions(parent=self, deleted_with=goes_with),
         )
+        opened += [policies, checkpoints, *roles(name, namespace, resolved.access, inside)]
+        # Last to open and first to close: the API server refuses to delete a queue that has jobs
+        # (railhead.resolve.keepers), and what those need must still be there then.
         for queue, spec in resolved.queues.items():
             kubernetes.apiextensions.CustomResource(
                 f"{name}-queue-{queue}",
@@ -94,7 +104,6 @@ class TrainingNamespace(pulumi.ComponentResource):
                 kind="LocalQueue",
                 metadata={"name": queue, "namespace": namespace},
                 spec=spec,
-                opts=inside,
+                opts=pulumi.ResourceOptions(parent=self, depends_on=[self.namespace, *opened]),
             )
-        roles(name, namespace, resolved.access, inside)
         self.register_outputs({"namespace": namespace})

@@ -74,7 +74,12 @@ class Queues(pulumi.ComponentResource):
                 kind="ClusterQueue",
                 metadata={"name": queue.name},
                 spec=queue.spec,
-                opts=pulumi.ResourceOptions(parent=self, depends_on=[*after, *asked, *flavors]),
+                opts=pulumi.ResourceOptions(
+                    parent=self,
+                    depends_on=[*after, *asked, *flavors],
+                    # Kueue holds it until its last job has given its quota back.
+                    custom_timeouts=pulumi.CustomTimeouts(delete="2m"),
+                ),
             )
         Priorities(
             f"{name}-priority",

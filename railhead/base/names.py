@@ -17,6 +17,10 @@ FABRIC_LABEL = "railhead.dev/fabric"
 LAUNCHER_LABEL = "railhead.dev/launcher"
 # A ClusterTrainingRuntime that this stack published.
 PUBLISHED_LABEL = "railhead.dev/published"
+# A claim that checkpoints are in.
+CHECKPOINT_LABEL = "railhead.dev/checkpoint"
+# On a claim, with its own name as the value: somebody wants it deleted.
+DELETE_ANNOTATION = "railhead.dev/delete"
 TRAINER_API = "trainer.kubeflow.org/v1alpha1"
 KUEUE_API = "kueue.x-k8s.io/v1beta2"
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"

@@ -10,6 +10,7 @@ from railhead.model.cluster import Cluster
 from railhead.resolve.access import Access, cluster_access
 from railhead.resolve.contract import build
 from railhead.resolve.guards import Guard, guards
+from railhead.resolve.keepers import keepers
 from railhead.resolve.namespaces import Namespace, namespaces
 from railhead.resolve.queues import Queues, queues
 from railhead.resolve.runtimes import Runtime, runtimes
@@ -45,7 +46,7 @@ def resolve(cluster: Cluster) -> Resolved:
         cluster=cluster,
         runtimes=of,
         queues=waiting,
-        guards=guards(cluster, of),
+        guards=guards(cluster, of) | keepers(cluster),
         namespaces=namespaces(cluster, of),
         access=cluster_access(cluster),
         contract=build(cluster, of, waiting),

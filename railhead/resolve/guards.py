@@ -53,10 +53,14 @@ _DEVICE_PREFIXES = ("nvidia.com/", "amd.com/", "rdma/")
 
 @dataclass(frozen=True, kw_only=True)
 class Guard:
-    """A ValidatingAdmissionPolicy's spec, and what its binding has beside the policy's name."""
+    """A ValidatingAdmissionPolicy's spec, and what its binding has beside the policy's name.
+
+    ``bindings`` are several in the one's place, each with a suffix to the policy's name.
+    """
 
     policy: Mapping[str, Any]
     binding: Mapping[str, Any] = field(default_factory=dict)
+    bindings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 def guards(cluster: Cluster, runtimes: Sequence[Runtime]) -> dict[str, Guard]:

@@ -44,6 +44,7 @@ class Registered:
     provider: str
     deleted_with: str
     protect: bool
+    retain: bool
     ignore_changes: frozenset[str]
     dependencies: frozenset[str]
     inputs: Mapping[str, Any]
@@ -129,6 +130,7 @@ class RecordingMonitor(mocks.MockMonitor):
             provider=request.provider,
             deleted_with=request.deletedWith,
             protect=request.protect,
+            retain=request.retainOnDelete,
             ignore_changes=frozenset(request.ignoreChanges),
             dependencies=frozenset(request.dependencies),
             inputs=rpc.deserialize_properties(request.object, keep_unknowns=True) or {},
@@ -146,6 +148,7 @@ class RecordingMonitor(mocks.MockMonitor):
             provider=request.provider,
             deleted_with="",
             protect=False,
+            retain=False,
             ignore_changes=frozenset(),
             dependencies=frozenset(request.dependencies),
             inputs=rpc.deserialize_properties(request.properties, keep_unknowns=True) or {},

@@ -50,6 +50,19 @@ def inputs(recording: Recording) -> dict[str, Any]:
     }
 
 
+def _inside(recording: Recording, namespace: str) -> list[Registered]:
+    return [
+        r
+        for r in recording.resources.values()
+        if r.inputs.get("metadata", {}).get("namespace") == namespace
+    ]
+
+
+def _kept(recording: Recording) -> set[str]:
+    """Names of what Pulumi takes no part of away."""
+    return {r.inputs["metadata"]["name"] for r in recording.resources.values() if r.retain}
+
+
 class TestGraph:
     def test_only_the_stack_and_its_cluster_have_no_other_parent(
         self, recording: Recording
@@ -135,17 +148,30 @@ class TestGraph:
             ):
                 assert namespaces[name] in recording.before(resource.urn), resource.urn
 
-    def test_what_lies_in_a_training_namespace_goes_with_it(self, recording: Recording) -> None:
-        """A claim that pods use waits for them, and they go with the namespace alone."""
+    def test_claims_and_their_namespace_are_left_and_the_rest_goes_one_by_one(
+        self, recording: Recording
+    ) -> None:
+        assert _kept(recording) == {"checkpoints", "training"}
+        assert {recording.deleted_with(r) for r in _inside(recording, "training")} == {""}
+
+    def test_a_namespace_without_claims_takes_all_with_it_but_its_queues(self, cache: Path) -> None:
+        """A queue is deleted for itself: the API server refuses that while it has jobs."""
+        cluster = changed(checkpoints=[])
+        del cluster["runtimes"][0]["checkpoint"]
+        recording = run_program(cluster, cache)
+        assert _kept(recording) == set()
         for name in ("training", "railhead-system"):
             namespace = recording.one("Namespace", name).urn
-            inside = [
-                r
-                for r in recording.resources.values()
-                if r.inputs.get("metadata", {}).get("namespace") == name
-            ]
+            inside = [r for r in _inside(recording, name) if r.inputs["kind"] != "LocalQueue"]
             assert len(inside) >= 3
             assert {recording.deleted_with(r) for r in inside} == {namespace}
+        assert recording.deleted_with(recording.one("LocalQueue")) == ""
+
+    def test_a_queue_closes_before_anything_that_its_jobs_need(self, recording: Recording) -> None:
+        queue = recording.one("LocalQueue")
+        for resource in _inside(recording, "training"):
+            if resource.urn != queue.urn:
+                assert resource.urn in recording.before(queue.urn), resource.urn
 
     def test_the_contract_comes_after_the_namespaces(self, recording: Recording) -> None:
         before = recording.before(recording.one("ConfigMap", "railhead-contract").urn)
