@@ -57,7 +57,7 @@ class TrainingCluster(pulumi.ComponentResource):
     ) -> None:
         super().__init__("railhead:index:TrainingCluster", name, None, opts)
         cluster, resolved = args.cluster, resolve(args.cluster)
-        combination = COMBINATIONS[cluster.versions]
+        combination = COMBINATIONS[cluster.versions].through(cluster.registry_mirrors)
         below_kubernetes = infrastructure(cluster, pulumi.ResourceOptions(parent=self))
         self.kubeconfig = below_kubernetes.kubeconfig
         self.details = below_kubernetes.details

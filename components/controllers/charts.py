@@ -6,6 +6,7 @@ own documentation says, and a preview needs no cluster-side templates.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -112,7 +113,7 @@ def release(
         name,
         name=controller.name,
         namespace=controller.namespace,
-        values=dict(values),
+        values=_moved(values, controller.moved),
         timeout=timeout,
         # Not atomic: a first install that fails for lack of an image would be rolled back and
         # installed again for ever; left in place, the next `up` upgrades it.
@@ -123,6 +124,18 @@ def release(
         version=source.version,
         repository_opts={"repo": source.repository} if source.repository else None,
     )
+
+
+def _moved(values: Mapping[str, Any], moved: Mapping[str, str]) -> dict[str, Any]:
+    """Values with those of the images that come from a mirror, below what is said already."""
+    found = copy.deepcopy(dict(values))
+    for path, value in moved.items():
+        *parents, last = path.split(".")
+        at = found
+        for key in parents:
+            at = at.setdefault(key, {})
+        at.setdefault(last, value)
+    return found
 
 
 def installed(

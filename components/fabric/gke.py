@@ -30,6 +30,7 @@ DEVICE_INJECTOR, PAUSE = PARTS["nri-device-injector"].images
 class GkeFabricArgs:
     """Arguments of :class:`GkeFabric`."""
 
+    cluster: Cluster
     plugin: NodePlugin
     after: Sequence[pulumi.Resource] = ()
 
@@ -99,7 +100,7 @@ def _daemon_set(
     }
 
 
-def installer(plugin: NodePlugin) -> dict[str, Any]:
+def installer(cluster: Cluster, plugin: NodePlugin) -> dict[str, Any]:
     """The DaemonSet's spec that puts a plugin on its nodes."""
     volumes = [
         {"name": f"host-{index}", "hostPath": {"path": host, "type": "DirectoryOrCreate"}}
@@ -121,7 +122,7 @@ def installer(plugin: NodePlugin) -> dict[str, Any]:
         steps.append(
             {
                 "name": "prepare",
-                "image": plugin.installer.reference,
+                "image": cluster.mirrored(plugin.installer.reference),
                 # The node's own mounts and network, in which these commands are meant.
                 "command": ["nsenter", "-at", "1", "--", "sh", "-c", plugin.prepare],
                 "securityContext": _PRIVILEGED,
@@ -130,7 +131,7 @@ def installer(plugin: NodePlugin) -> dict[str, Any]:
     steps.append(
         {
             "name": "install",
-            "image": plugin.installer.reference,
+            "image": cluster.mirrored(plugin.installer.reference),
             "command": ["sh", "-c", install_script(plugin)],
             "env": [{"name": name, "value": value} for name, value in environment.items()],
             "resources": {"requests": {"cpu": "150m"}},
@@ -142,7 +143,7 @@ def installer(plugin: NodePlugin) -> dict[str, Any]:
         "hostNetwork": True,
         "hostPID": True,
         "initContainers": steps,
-        "containers": [{"name": "pause", "image": PAUSE.reference}],
+        "containers": [{"name": "pause", "image": cluster.mirrored(PAUSE.reference)}],
         "volumes": volumes,
     }
     # A rollout in the middle of jobs would leave the pods of one with two versions: the vendor asks
@@ -152,7 +153,7 @@ def installer(plugin: NodePlugin) -> dict[str, Any]:
     return _daemon_set(f"railhead-{plugin.name}-installer", pod, plugin.accelerators, strategy)
 
 
-def injector(plugin: NodePlugin) -> dict[str, Any]:
+def injector(cluster: Cluster, plugin: NodePlugin) -> dict[str, Any]:
     """The DaemonSet's spec of GKE's device injector, on the nodes of a plugin's machines."""
     pod = {
         "hostNetwork": True,
@@ -160,7 +161,7 @@ def injector(plugin: NodePlugin) -> dict[str, Any]:
         "containers": [
             {
                 "name": "device-injector",
-                "image": DEVICE_INJECTOR.reference,
+                "image": cluster.mirrored(DEVICE_INJECTOR.reference),
                 "resources": {"requests": {"cpu": "150m"}},
                 "securityContext": _PRIVILEGED,
                 "volumeMounts": [
@@ -185,9 +186,11 @@ class GkeFabric(pulumi.ComponentResource):
         self, name: str, args: GkeFabricArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("railhead:index:GkeFabric", name, None, opts)
-        found: dict[str, Any] = {f"railhead-{args.plugin.name}-installer": installer(args.plugin)}
+        found: dict[str, Any] = {
+            f"railhead-{args.plugin.name}-installer": installer(args.cluster, args.plugin)
+        }
         if args.plugin.injector:
-            found["railhead-device-injector"] = injector(args.plugin)
+            found["railhead-device-injector"] = injector(args.cluster, args.plugin)
         for daemon_set, spec in found.items():
             kubernetes.apps.v1.DaemonSet(
                 f"{name}-{daemon_set.removeprefix('railhead-')}",
@@ -216,7 +219,7 @@ def installed(
     plugin = FABRICS[cluster.fabric.kind].plugin
     if plugin is None or not install:
         return []
-    args = GkeFabricArgs(plugin=plugin, after=after)
+    args = GkeFabricArgs(cluster=cluster, plugin=plugin, after=after)
     return [GkeFabric(f"{name}-gke", args, opts=opts)]
 
 

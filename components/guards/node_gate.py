@@ -159,7 +159,7 @@ def daemon_set(cluster: Cluster, pool: Pool, digest: str) -> Any:
     module.append(f"--period={cluster.gate.period_seconds}")
     container = {
         "name": "gate",
-        "image": cluster.gate.image or cluster.mirrored(GATE_IMAGE),
+        "image": cluster.mirrored(cluster.gate.image or GATE_IMAGE),
         "imagePullPolicy": "IfNotPresent",
         "command": [
             *module,
@@ -250,7 +250,7 @@ def keeper_deployment(cluster: Cluster, digest: str) -> Any:
     period = 2 * cluster.gate.period_seconds
     container = {
         "name": "keeper",
-        "image": cluster.gate.image or cluster.mirrored(GATE_IMAGE),
+        "image": cluster.mirrored(cluster.gate.image or GATE_IMAGE),
         "imagePullPolicy": "IfNotPresent",
         "command": [
             *("python3", "-m", "railhead.gate.keeper"),

@@ -15,6 +15,19 @@ from types import MappingProxyType
 from typing import Literal
 
 
+def mirrored(reference: str, mirrors: Mapping[str, str]) -> str:
+    """Where an image, or the beginning of its name, is pulled from; ``mirrors`` is host -> prefix.
+
+    >>> mirrored("docker.io/library/python:3.13", {"docker.io": "registry.example.com/docker"})
+    'registry.example.com/docker/library/python:3.13'
+    """
+    host, slash, rest = reference.partition("/")
+    if not slash or not any(mark in host for mark in ".:"):
+        # What names no registry is Docker Hub's (distribution/reference, normalize.go).
+        host, rest = "docker.io", reference if slash else f"library/{reference}"
+    return f"{mirrors[host]}/{rest}" if host in mirrors else reference
+
+
 @dataclass(frozen=True, kw_only=True)
 class OciChart:
     """A chart in a publisher's OCI registry."""
@@ -83,6 +96,10 @@ class Image:
     repository: str
     tag: str
 
+    def through(self, mirrors: Mapping[str, str]) -> Image:
+        """The image as a stack's mirrors have it."""
+        return dataclasses.replace(self, repository=mirrored(self.repository, mirrors))
+
     @property
     def reference(self) -> str:
         """What a container's ``image`` says; a tag that is a digest is joined as one."""
@@ -103,6 +120,10 @@ class Controller:
         crds: ``Kind.group/version`` of the custom resources that the release brings.
         kubernetes: what the publisher serves; None where it says nothing.
         gates: feature gates that must be other than their default.
+        image_values: dotted path of a chart's value -> what the chart has there: a registry with
+            what of its images' names is said in that place. All that the chart can run here, but
+            for what the components write themselves from ``image`` and ``operands``.
+        moved: those that a stack's mirrors change, as :meth:`through` has them.
         source: where the version and the image name were read.
     """
 
@@ -117,6 +138,20 @@ class Controller:
     crds: tuple[str, ...] = ()
     kubernetes: KubernetesRange | None = None
     gates: Mapping[str, bool] = field(default_factory=dict)
+    image_values: Mapping[str, str] = field(default_factory=dict)
+    moved: Mapping[str, str] = field(default_factory=dict)
+
+    def through(self, mirrors: Mapping[str, str]) -> Controller:
+        """The row with its images as a stack's mirrors have them."""
+        moved = {path: mirrored(value, mirrors) for path, value in self.image_values.items()}
+        return dataclasses.replace(
+            self,
+            image=mirrored(self.image, mirrors),
+            operands={name: image.through(mirrors) for name, image in self.operands.items()},
+            moved={
+                path: value for path, value in moved.items() if value != self.image_values[path]
+            },
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,6 +222,16 @@ class Combination:
         """Kueue, JobSet and Trainer."""
         return self.kueue, self.jobset, self.trainer
 
+    def through(self, mirrors: Mapping[str, str]) -> Combination:
+        """The combination with every image as a stack's mirrors have it."""
+        return dataclasses.replace(
+            self,
+            kueue=self.kueue.through(mirrors),
+            jobset=self.jobset.through(mirrors),
+            trainer=self.trainer.through(mirrors),
+            addons={name: row.through(mirrors) for name, row in self.addons.items()},
+        )
+
     def addon(self, name: str) -> Controller:
         """The add-on called ``name``.
 
@@ -214,6 +259,7 @@ def _minor(version: str) -> tuple[int, ...]:
 
 
 _EKS_CHARTS = "https://aws.github.io/eks-charts"
+_EKS_IMAGES = "602401143452.dkr.ecr.us-west-2.amazonaws.com/eks"
 _NGC = "https://helm.ngc.nvidia.com/nvidia"
 _NVIDIA_MELLANOX = "nvcr.io/nvidia/mellanox"
 _NETWORK_OPERATOR_TAG = "network-operator-v26.4.1"
@@ -258,6 +304,26 @@ GPU_OPERATOR = Controller(
         newest="1.36",
         source="NVIDIA/cloud-native-docs gpu-operator/platform-support.rst of 2026-08-21, Ubuntu "
         "rows; the chart itself only asks for 1.16",
+    ),
+    image_values=MappingProxyType(
+        {
+            "operator.repository": "nvcr.io/nvidia",
+            "validator.repository": "nvcr.io/nvidia",
+            "driver.repository": "nvcr.io/nvidia",
+            "driver.manager.repository": "nvcr.io/nvidia/cloud-native",
+            "toolkit.repository": "nvcr.io/nvidia/k8s",
+            "devicePlugin.repository": "nvcr.io/nvidia",
+            "gfd.repository": "nvcr.io/nvidia",
+            "dcgm.repository": "nvcr.io/nvidia/cloud-native",
+            "dcgmExporter.repository": "nvcr.io/nvidia/k8s",
+            "migManager.repository": "nvcr.io/nvidia/cloud-native",
+            "nodeStatusExporter.repository": "nvcr.io/nvidia",
+            "gdrcopy.repository": "nvcr.io/nvidia/cloud-native",
+            "draDriver.repository": "nvcr.io/nvidia",
+            "node-feature-discovery.image.repository": (
+                "registry.k8s.io/nfd/node-feature-discovery"
+            ),
+        }
     ),
     source="NVIDIA/gpu-operator tag v26.7.0, deployments/gpu-operator/values.yaml and crds/",
 )
@@ -319,6 +385,33 @@ NETWORK_OPERATOR = Controller(
         source="Mellanox/network-operator-docs docs/platform-support.rst of 2026-05-21; the chart "
         "itself only asks for 1.21",
     ),
+    # What the policy names is in the operands.
+    image_values=MappingProxyType(
+        {
+            "operator.repository": "nvcr.io/nvidia/cloud-native",
+            "operator.ofedDriver.initContainer.repository": _NVIDIA_MELLANOX,
+            "node-feature-discovery.image.repository": f"{_NVIDIA_MELLANOX}/node-feature-discovery",
+            **{
+                f"sriov-network-operator.images.{value}": (
+                    f"{_NVIDIA_MELLANOX}/{name}:{_NETWORK_OPERATOR_TAG}"
+                )
+                for value, name in (
+                    ("operator", "sriov-network-operator"),
+                    ("sriovConfigDaemon", "sriov-network-operator-config-daemon"),
+                    ("sriovCni", "sriov-cni"),
+                    ("ibSriovCni", "ib-sriov-cni"),
+                    ("ovsCni", "ovs-cni-plugin"),
+                    ("rdmaCni", "rdma-cni"),
+                    ("sriovDevicePlugin", "sriov-network-device-plugin"),
+                    ("sriovDraDriver", "dra-driver-sriov"),
+                    ("webhook", "sriov-network-operator-webhook"),
+                )
+            },
+            "sriov-network-operator.images.resourcesInjector": (
+                "ghcr.io/k8snetworkplumbingwg/network-resources-injector:v1.7.0"
+            ),
+        }
+    ),
     source="Mellanox/network-operator tag v26.4.1, deployment/network-operator/Chart.yaml and "
     "hack/release.yaml; 26.7.0 was seen as release candidates only and asks for 1.32",
 )
@@ -354,8 +447,9 @@ EFA_DEVICE_PLUGIN = Controller(
     version="v0.5.30",
     namespace="kube-system",
     chart=HttpChart(repository=_EKS_CHARTS, chart="aws-efa-k8s-device-plugin"),
-    image="602401143452.dkr.ecr.us-west-2.amazonaws.com/eks/aws-efa-k8s-device-plugin",
+    image=f"{_EKS_IMAGES}/aws-efa-k8s-device-plugin",
     tag="v0.5.20",
+    image_values=MappingProxyType({"image.repository": f"{_EKS_IMAGES}/aws-efa-k8s-device-plugin"}),
     source="aws/eks-charts of 2026-08-03, stable/aws-efa-k8s-device-plugin; the chart is ahead of "
     "its image; versions before 0.5.10 count NVLink controllers as EFA devices",
 )
@@ -365,8 +459,9 @@ AWS_DRANET = Controller(
     version="1.0.0",
     namespace="kube-system",
     chart=HttpChart(repository=_EKS_CHARTS, chart="aws-dranet"),
-    image="602401143452.dkr.ecr.us-west-2.amazonaws.com/eks/dranet",
+    image=f"{_EKS_IMAGES}/dranet",
     tag="v1.2.0-eksbuild.2",
+    image_values=MappingProxyType({"image.repository": f"{_EKS_IMAGES}/dranet"}),
     kubernetes=KubernetesRange(
         oldest="1.35", newest=None, source="aws/eks-charts stable/aws-dranet/README.md"
     ),
@@ -380,6 +475,7 @@ DRANET = Controller(
     chart=OciChart(url="oci://registry.k8s.io/networking/charts/dranet"),
     image="registry.k8s.io/networking/dranet",
     tag="v1.4.0",
+    image_values=MappingProxyType({"image.repository": "registry.k8s.io/networking/dranet"}),
     source="newest tag of kubernetes-sigs/dranet seen 2026-08; image as in "
     "deployments/helm/dranet/values.yaml, its tag is the release's",
 )
@@ -391,6 +487,9 @@ GPU_DRA = Controller(
     chart=OciChart(url="oci://registry.k8s.io/dra-driver-nvidia/charts/dra-driver-nvidia-gpu"),
     image="registry.k8s.io/dra-driver-nvidia/dra-driver-nvidia-gpu",
     tag="v0.4.0",
+    image_values=MappingProxyType(
+        {"image.repository": "registry.k8s.io/dra-driver-nvidia/dra-driver-nvidia-gpu"}
+    ),
     crds=(
         "ComputeDomain.resource.nvidia.com/v1beta1",
         "ComputeDomainClique.resource.nvidia.com/v1beta1",

@@ -32,7 +32,7 @@ from railhead.base.fields import (
     problem,
 )
 from railhead.catalog.machines import MACHINES
-from railhead.catalog.versions import COMBINATIONS
+from railhead.catalog.versions import COMBINATIONS, mirrored
 from railhead.fabric.modes import FabricConfig
 from railhead.framework import FRAMEWORKS
 from railhead.model.access import AccessConfig
@@ -177,13 +177,19 @@ class RuntimeConfig(Model):
 
 
 RegistryHost = Annotated[
-    str, matching(r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?(:[0-9]+)?$", "a registry, such as 'docker.io'")
+    str,
+    matching(
+        r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?(:[0-9]+)?$",
+        "a registry, such as 'docker.io'",
+        longest=253,
+    ),
 ]
 ImagePrefix = Annotated[
     str,
     matching(
         r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?(:[0-9]+)?(/[a-z0-9._-]+)*$",
         "a registry and a path, such as 'registry.example.com/docker'",
+        longest=253,
     ),
 ]
 
@@ -213,8 +219,8 @@ class Cluster(Model):
 
     ``gate`` is what nodes prove before jobs are placed on them, ``network_policy`` whom the pods of
     jobs reach besides each other, ``access`` what people may do. ``registry_mirrors`` is registry
-    -> what takes its place in the node gate's image, unless ``gate`` names one: a registry that
-    limits anonymous pulls by address holds up a thousand nodes behind one.
+    -> what takes its place in every image that the stack deploys, charts' and runtimes' included: a
+    registry that limits anonymous pulls by address holds up a thousand nodes behind one.
 
     ``removals`` is what the next update may take away with data, jobs or quota in it.
     """
@@ -268,8 +274,5 @@ class Cluster(Model):
         return next((team for team in self.teams if namespace in team.namespaces), None)
 
     def mirrored(self, reference: str) -> str:
-        """Where an image that the stack itself names is pulled from."""
-        host, _, rest = reference.partition("/")
-        return (
-            f"{self.registry_mirrors[host]}/{rest}" if host in self.registry_mirrors else reference
-        )
+        """Where an image is pulled from."""
+        return mirrored(reference, self.registry_mirrors)

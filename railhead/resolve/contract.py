@@ -139,7 +139,7 @@ def _runtime(cluster: Cluster, runtime: Runtime) -> contract.Runtime:
     return contract.Runtime(
         name=runtime.name,
         framework=framework.name,
-        image=config.image,
+        image=cluster.mirrored(config.image),
         container=framework.container,
         replicated_job=framework.replicated_job,
         gpus_per_node=runtime.gpus,

@@ -10,7 +10,11 @@ from railhead.model.cluster import Cluster, Pool
 from railhead.resolve.wiring import Wiring, wiring
 
 #: What runs the gate where a stack names no image: its program needs Python and nothing else.
-GATE_IMAGE = "docker.io/library/python:3.13-slim"
+#: The digest is the index of 3.13.5-slim, as public Dockerfiles pin it and build logs pull it.
+GATE_IMAGE = (
+    "docker.io/library/python:3.13.5-slim"
+    "@sha256:6544e0e002b40ae0f59bc3618b07c1e48064c4faed3a15ae2fbd2e8f663e8283"
+)
 
 # Whose machines have no hypervisor, which would hide links and IOMMU.
 _BARE = ("metal", "oci")

@@ -93,7 +93,7 @@ def _runtime(cluster: Cluster, config: RuntimeConfig) -> Runtime:
         annotations |= platform_of(cluster).mount_annotations(cluster, claim)
     container = {
         "name": framework.container,
-        "image": config.image,
+        "image": cluster.mirrored(config.image),
         "imagePullPolicy": "IfNotPresent",
         "env": [{"name": name, "value": value} for name, value in environment.items()],
         "resources": {

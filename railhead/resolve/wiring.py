@@ -7,7 +7,7 @@ and sets. It is pure data: no Pulumi in it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from railhead.catalog.machines import MACHINES, Machine
@@ -97,7 +97,7 @@ def wiring(cluster: Cluster, pool: Pool | None = None, gpus: int | None = None) 
         # The slowest NIC of a collective sets its pace.
         line_rate_gbps=min((nic.rate_gbps for m in machines for nic in m.nics), default=0),
         nics_per_node=min(len(machine.nics) for machine in machines),
-        sidecar=row.plugin.daemon if row.plugin else None,
+        sidecar=_mirrored(cluster, row.plugin.daemon if row.plugin else None),
     )
 
 
@@ -152,3 +152,9 @@ def shared_memory_gib(machine: Machine, gpus: int) -> int:
     It is a limit, not a reservation: what is not used is not taken.
     """
     return max(1, machine.schedulable_memory_gib * min(gpus, machine.gpus) // machine.gpus // 2)
+
+
+def _mirrored(cluster: Cluster, daemon: PluginDaemon | None) -> PluginDaemon | None:
+    if daemon is None:
+        return None
+    return replace(daemon, image=daemon.image.through(cluster.registry_mirrors))

@@ -30,12 +30,14 @@ from railhead.resolve.cluster import resolve
 from railhead.resolve.namespaces import nccl_profile
 from railhead.resolve.wiring import wiring
 from tests.components.fabrics import Case, cluster, every, recorded
+from tests.components.recording import stack_cluster
 
 NODES = {
     "nodeSelectorTerms": [
         {"matchExpressions": [{"key": "railhead.dev/pool", "operator": "In", "values": ["gpu"]}]}
     ]
 }
+MEGA = parse(stack_cluster("gcp-a3-mega"), where="a case")
 PLUGINS = [row.plugin for row in FABRICS.values() if row.plugin]
 
 
@@ -402,7 +404,7 @@ class TestInstaller:
     def run(self, plugin: NodePlugin, node: Path) -> subprocess.CompletedProcess[str]:
         (container,) = [
             c
-            for c in gke_fabric.installer(plugin)["template"]["spec"]["initContainers"]
+            for c in gke_fabric.installer(MEGA, plugin)["template"]["spec"]["initContainers"]
             if c["name"] == "install"
         ]
         script = container["command"][2].replace("/host/bin", str(node))
@@ -457,7 +459,7 @@ class TestInstaller:
     def test_it_is_not_rolled_under_jobs_and_nobody_waits_for_every_node(
         self, plugin: NodePlugin
     ) -> None:
-        assert gke_fabric.installer(plugin)["updateStrategy"] == {"type": "OnDelete"}
+        assert gke_fabric.installer(MEGA, plugin)["updateStrategy"] == {"type": "OnDelete"}
         sets = recorded(case_of(f"{plugin.name}-{plugin.name}-gcp")).kind("DaemonSet")
         ours = [
             d.inputs["metadata"] for d in sets if d.inputs["metadata"]["namespace"] == "kube-system"
@@ -468,7 +470,7 @@ class TestInstaller:
     def test_the_injector_goes_to_the_machines_of_its_plugin(self) -> None:
         tcpxo = FABRICS["tcpxo"].plugin
         assert tcpxo is not None
-        spec = gke_fabric.injector(tcpxo)["template"]["spec"]["affinity"]["nodeAffinity"]
+        spec = gke_fabric.injector(MEGA, tcpxo)["template"]["spec"]["affinity"]["nodeAffinity"]
         assert "nvidia-h100-mega-80gb" in json.dumps(spec)
         assert 'gke-gpu"' not in json.dumps(spec)
 
@@ -537,7 +539,7 @@ class TestGoogle:
     def test_an_installer_goes_to_the_machines_it_is_for_and_no_other(
         self, plugin: NodePlugin
     ) -> None:
-        spec = gke_fabric.installer(plugin)["template"]["spec"]
+        spec = gke_fabric.installer(MEGA, plugin)["template"]["spec"]
         (term,) = spec["affinity"]["nodeAffinity"][
             "requiredDuringSchedulingIgnoredDuringExecution"
         ]["nodeSelectorTerms"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from railhead.catalog.digests import pinned, references
 from railhead.catalog.versions import COMBINATIONS
+from railhead.resolve.gate import GATE_IMAGE
 from tests.docs.fabric_tables import REPO, rendered, table_head, table_row
 
 PAGE = REPO / "docs" / "catalogue.md"
@@ -23,7 +25,18 @@ def ran() -> str:
     return "\n".join(lines)
 
 
-TABLES = {"ran": ran}
+def images() -> str:
+    """Every image with its digest, or that it was not read."""
+    lines = list(table_head("image", "digest", "read in"))
+    # The gate's is no row of the catalogue: a stack may name another.
+    for reference in (*references(), GATE_IMAGE):
+        digest, source = pinned(reference)
+        name = reference.partition("@")[0].removesuffix(":")
+        lines.append(table_row(f"`{name}`", f"`{digest}`" if digest else "-", source))
+    return "\n".join(lines)
+
+
+TABLES = {"ran": ran, "images": images}
 
 
 def main() -> None:

@@ -42,7 +42,7 @@ def values(cluster: Cluster, fabric: EfaFabric, driver: Controller) -> dict[str,
     }
     nearest = platform_of(cluster).image(cluster, driver.image)
     if nearest != driver.image:
-        found["image"] = {"repository": nearest}
+        found["image"] = {"repository": cluster.mirrored(nearest)}
     if fabric.allocation == "dra":
         found["deviceClass"] = {"create": True, "name": DEVICE_CLASS}
     return found

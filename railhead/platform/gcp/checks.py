@@ -45,8 +45,9 @@ _POD_PREFIX = 24
 _RESERVED_ADDRESSES = 4
 # GKE documentation, Allocate network resources by using GKE managed DRANET.
 _DRANET_VERSION = (1, 34, 1)
-# Filestore documentation, the zonal and the regional tier's two ranges each: GiB of the smallest,
-# the largest, and between sizes. From 10 TiB on the steps are 2.5 TiB.
+# Filestore documentation, service-tiers-zonal and service-tiers-regional, two ranges each: GiB of
+# the smallest, the largest, and between sizes. From 10 TiB on the steps are 2.5 TiB. The regional
+# tier's lower range ends at 10,239 GiB, which is a multiple of one GiB alone.
 _FILESTORE = {
     "zonal": ((1024, 9984, 256), (10240, 102400, 2560)),
     "regional": ((100, 10239, 1), (10240, 102400, 2560)),

@@ -1,0 +1,111 @@
+"""Digests of the images that the catalogue pins by version, where a publisher's own files say them.
+
+No registry was asked. What is not here is pinned by its version alone: :data:`UNREAD` says why, and
+docs/catalogue.md lists it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+
+from railhead.catalog.versions import ADDONS, COMBINATIONS, PARTS
+
+_GPU_OPERATOR = (
+    "NVIDIA/gpu-operator tag v26.7.0, bundle/manifests/gpu-operator-certified."
+    "clusterserviceversion.yaml, with its tag"
+)
+_NETWORK_OPERATOR = (
+    "Mellanox/network-operator tag v26.4.1, bundle/manifests/nvidia-network-operator."
+    "clusterserviceversion.yaml, without its tag"
+)
+
+_OF_GPU_OPERATOR: Mapping[str, str] = MappingProxyType(
+    {
+        "nvcr.io/nvidia/cloud-native/k8s-driver-manager:v0.12.0": (
+            "sha256:7d98d08a751cc528d1c8c8bdc2f9d9fcd59714b158a3985a5a0262f1620098e4"
+        ),
+        "nvcr.io/nvidia/cloud-native/k8s-mig-manager:v0.15.0": (
+            "sha256:cab2cf9deafc9602da69d0832a82958a7687f22f4a2f19674099dc9a5c4ea8e2"
+        ),
+        "nvcr.io/nvidia/dra-driver-nvidia-gpu:v0.5.0": (
+            "sha256:9b46984c0eb18def60e2b9817b874275f4b5b08d12d491de4f1a7b91b51d706c"
+        ),
+        "nvcr.io/nvidia/k8s-device-plugin:v0.20.0": (
+            "sha256:a61ba9fd8efb82f3a79f877f7580e02c1e8e7593f62473644bc9c79e315c3312"
+        ),
+        "nvcr.io/nvidia/k8s/container-toolkit:v1.20.0": (
+            "sha256:f8c647d581f7c8b178efdb7e6c94f5fb6eb12ebc05e2157fa314d327560fcb7a"
+        ),
+        "nvcr.io/nvidia/k8s/dcgm-exporter:4.6.0-4.8.3-distroless": (
+            "sha256:613ab03c11d442fd960ff515f547e9921537454a712d08160bc8f677f89f1c35"
+        ),
+    }
+)
+
+_OF_NETWORK_OPERATOR: Mapping[str, str] = MappingProxyType(
+    {
+        "nvcr.io/nvidia/cloud-native/network-operator:v26.4.1": (
+            "sha256:49d8bd43fa4559468ec93a4c52053aaf7f36861d9f802ffe8fd3aa94266f82de"
+        ),
+        "nvcr.io/nvidia/doca/doca_telemetry:1.25.5-doca3.4.0-host": (
+            "sha256:e728430bdde27bc0f2e57cedb83814f21d23113385328034af9727e900724d09"
+        ),
+        "nvcr.io/nvidia/mellanox/ib-kubernetes:network-operator-v26.4.1": (
+            "sha256:b103b0a36693d6ab1a25ca65f6cc058bfb5819b9d11a8f0638ae7f1c832273d1"
+        ),
+        "nvcr.io/nvidia/mellanox/ipoib-cni:network-operator-v26.4.1": (
+            "sha256:e5eb2d3c746a06a44bad7e8e451ff7a4d14251b1a254f9a411f17dd529c41f0f"
+        ),
+        "nvcr.io/nvidia/mellanox/k8s-rdma-shared-dev-plugin:network-operator-v26.4.1": (
+            "sha256:464970d3197fe982b779c48cce74d90f7563ede5daef834bf169db39ee4541c7"
+        ),
+        "nvcr.io/nvidia/mellanox/network-operator-init-container:network-operator-v26.4.1": (
+            "sha256:922217cee504f080b2a76c51ec5d17baa562ffe2447bb1e370c01a6b26a7059f"
+        ),
+        "nvcr.io/nvidia/mellanox/nic-configuration-operator-daemon:network-operator-v26.4.1": (
+            "sha256:ff80af3402473fba6251f36f924ddc50341f954980bfba919cae70925e644318"
+        ),
+        "nvcr.io/nvidia/mellanox/nic-configuration-operator:network-operator-v26.4.1": (
+            "sha256:b5e9733a01ba6031ecbf71024a98ad02b9052d11a10d3df62daf75135a07ba9b"
+        ),
+        "nvcr.io/nvidia/mellanox/nic-feature-discovery:network-operator-v26.4.1": (
+            "sha256:2599a0d512af2f92c1fa6ac7536d657463219d64bb1369156644ab1b150b672f"
+        ),
+        "nvcr.io/nvidia/mellanox/nvidia-k8s-ipam:network-operator-v26.4.1": (
+            "sha256:88db2fa65846d68d9c4ec996de0ecf4839b79e02e5643eb9ad3354d448cb2757"
+        ),
+        "nvcr.io/nvidia/mellanox/sriov-network-device-plugin:network-operator-v26.4.1": (
+            "sha256:c24d0993feb97c0a1952bf30ab51f7452dc57d5846684e481aaa4455cd56e1aa"
+        ),
+    }
+)
+
+#: Reference with tag -> (digest, source).
+DIGESTS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {image: (digest, _GPU_OPERATOR) for image, digest in _OF_GPU_OPERATOR.items()}
+    | {image: (digest, _NETWORK_OPERATOR) for image, digest in _OF_NETWORK_OPERATOR.items()}
+)
+UNREAD = "not read: no file that was read names it, and no registry was asked"
+
+
+def references() -> Iterator[str]:
+    """Every image of the catalogue, each once, with the tag or the digest that pins it.
+
+    One whose chart alone says its tag ends in a colon.
+    """
+    found: dict[str, None] = {}
+    for combination in COMBINATIONS.values():
+        found |= dict.fromkeys(f"{row.image}:{row.tag}" for row in combination.controllers)
+    for addon in ADDONS.values():
+        found[f"{addon.image}:{addon.tag}"] = None
+        found |= dict.fromkeys(image.reference for image in addon.operands.values())
+    for part in PARTS.values():
+        found |= dict.fromkeys(image.reference for image in part.images)
+    yield from sorted(found)
+
+
+def pinned(reference: str) -> tuple[str, str]:
+    """(digest, where it was read) of an image; an empty digest where it was not."""
+    _, at, digest = reference.partition("@")
+    return (digest, "its own reference") if at else DIGESTS.get(reference, ("", UNREAD))

@@ -1,0 +1,141 @@
+"""Every image that a stack deploys comes from the mirror of its registry, those of charts too."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from railhead.catalog.versions import ADDONS, COMBINATIONS, PARTS, Controller, mirrored
+from tests.components.recording import STACKS, Recording, run_stack, stack_cluster
+
+CONTROLLERS: dict[str, Controller] = {
+    row.name: row for row in (*COMBINATIONS["proven"].controllers, *ADDONS.values())
+}
+HOSTS = (
+    {
+        image.partition("/")[0]
+        for row in CONTROLLERS.values()
+        for image in (
+            row.image,
+            *(i.repository for i in row.operands.values()),
+            *row.image_values.values(),
+        )
+    }
+    | {i.repository.partition("/")[0] for part in PARTS.values() for i in part.images}
+    | {"docker.io"}
+)
+# A region's own registry of EKS, which the platform names in place of the chart's.
+HOSTS |= {f"602401143452.dkr.ecr.{region}.amazonaws.com" for region in ("us-east-2", "us-west-2")}
+MIRRORS = {host: f"mirror.example.com/of-{host.replace(':', '-')}" for host in sorted(HOSTS)}
+# With what the shipped ones leave out.
+CHANGES: Mapping[str, dict[str, Any]] = {
+    "onprem-ib-sriov": {"gpu_operator": {"compute_domains": True, "gdrcopy": True}},
+}
+REFERENCE = re.compile(rf"^({'|'.join(map(re.escape, sorted(HOSTS)))})(/|$)")
+
+
+@cache
+def recording(stack: str) -> Recording:
+    raw = stack_cluster(stack) | CHANGES.get(stack, {}) | {"registry_mirrors": MIRRORS}
+    with tempfile.TemporaryDirectory() as folder:
+        return run_stack(stack, Path(folder), cluster=raw)
+
+
+def texts(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from texts(inner, f"{path}.{key}")
+    elif isinstance(value, list | tuple):
+        for index, inner in enumerate(value):
+            yield from texts(inner, f"{path}[{index}]")
+    elif isinstance(value, str):
+        yield path, value
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_no_image_of_a_stack_is_of_a_registry_that_has_a_mirror(stack: str) -> None:
+    left = {
+        f"{resource.name}{path}": text
+        for resource in recording(stack).resources.values()
+        if resource.type.startswith("kubernetes:")
+        for path, text in texts(resource.inputs)
+        if REFERENCE.match(text)
+    }
+    assert left == {}
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_every_image_of_a_chart_is_said(stack: str) -> None:
+    """What a chart has by itself no mirror reaches."""
+    releases = recording(stack).of_type("kubernetes:helm.sh/v3:Release")
+    assert len(releases) >= 3
+    for release in releases:
+        said = dict(texts(release.inputs["values"]))
+        row = CONTROLLERS[str(release.inputs["name"])]
+        if stack == "lab":
+            continue
+        for path, value in row.image_values.items():
+            assert said[f".{path}"].startswith("mirror.example.com/"), (row.name, path, value)
+        if not row.image_values:
+            assert any("mirror.example.com" in text for text in said.values()), row.name
+
+
+def test_operands_of_charts_are_in_the_values_or_in_the_policy() -> None:
+    for name in ("gpu-operator",):
+        row = CONTROLLERS[name]
+        prefixes = set(row.image_values.values())
+        for operand, image in row.operands.items():
+            assert image.repository.rpartition("/")[0] in prefixes, operand
+    network = CONTROLLERS["network-operator"]
+    said = " ".join(network.image_values.values())
+    of_policy = {
+        "doca-driver",
+        "k8s-rdma-shared-dev-plugin",
+        "sriov-network-device-plugin",
+        "rdma-cni",
+        "ipoib-cni",
+        "multus-cni",
+        "plugins",
+        "nvidia-k8s-ipam",
+        "ib-kubernetes",
+        "sriov-cni",
+        "ib-sriov-cni",
+        "nic-feature-discovery",
+        "nic-configuration-operator",
+        "nic-configuration-operator-daemon",
+        "maintenance-operator",
+        "doca_telemetry",
+        "network-operator-init-container",
+    }
+    for operand, image in network.operands.items():
+        assert operand in of_policy or image.repository in said, operand
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ("docker.io/library/python:3.13", "m/d/library/python:3.13"),
+        ("pytorch/pytorch:2.9.0", "m/d/pytorch/pytorch:2.9.0"),
+        ("python:3.13", "m/d/library/python:3.13"),
+        ("localhost:5000/x", "localhost:5000/x"),
+        ("docker.io.example.com/x", "docker.io.example.com/x"),
+        ("nvcr.io/nvidia/pytorch@sha256:0", "nvcr.io/nvidia/pytorch@sha256:0"),
+    ],
+)
+def test_what_names_no_registry_is_docker_hubs(given: str, wanted: str) -> None:
+    assert mirrored(given, {"docker.io": "m/d"}) == wanted
+    assert mirrored(given, {}) == given
+
+
+def test_a_runtime_and_the_contract_name_one_image() -> None:
+    found = recording("gcp-a3-mega")
+    contract = found.one("ConfigMap", "railhead-contract").inputs["data"]
+    wanted = mirrored("nvcr.io/nvidia/pytorch:25.06-py3", MIRRORS)
+    assert wanted in str(contract)
+    assert "nvcr.io/nvidia/pytorch" not in str(contract).replace(wanted, "")
