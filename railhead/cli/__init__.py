@@ -17,6 +17,7 @@ from railhead.cli.drift import drift
 from railhead.cli.nccl import app as nccl_app
 from railhead.cli.plan import plan
 from railhead.diagnose import cli as diagnose_cli
+from railhead.launch import after as after_cli
 from railhead.launch import cli as launch_cli
 
 app = typer.Typer(
@@ -57,6 +58,7 @@ def _no_lab() -> None:
 
 
 launch_cli.register(app)
+after_cli.register(app)
 diagnose_cli.register(app)
 if find_spec("railhead.lab"):
     from railhead.lab.cli import app as lab_app

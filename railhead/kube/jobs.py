@@ -201,9 +201,7 @@ def read_nodes(cluster: kube.Cluster, namespace: str, name: str) -> tuple[Node, 
     return gang(cluster.list(kube.core(namespace, "pods"), selector=f"{JOBSET_LABEL}={name}"))
 
 
-def _list_if_allowed(
-    cluster: kube.Cluster, path: str, selector: str = "", fields: str = ""
-) -> list[Object]:
+def allowed(cluster: kube.Cluster, path: str, selector: str = "", fields: str = "") -> list[Object]:
     """A collection; empty where it may not be read or its kind is not installed."""
     try:
         return cluster.list(path, selector=selector, fields=fields)
@@ -217,7 +215,7 @@ def _explained(cluster: kube.Cluster, namespace: str, node: Node) -> Node:
     """A node whose container is not made yet, with what the kubelet last complained of."""
     if node.started or node.reason not in ("", "ContainerCreating", "PodInitializing"):
         return node
-    events = _list_if_allowed(
+    events = allowed(
         cluster, kube.core(namespace, "events"), fields=f"involvedObject.uid={node.uid}"
     )
     warnings = [e for e in events if e.get("type") == "Warning"]
@@ -372,7 +370,7 @@ def _build(
 def read_state(cluster: kube.Cluster, job: Object) -> JobState:
     """The state of one TrainJob object that was just read."""
     namespace, name = job["metadata"]["namespace"], job["metadata"]["name"]
-    workloads = _list_if_allowed(
+    workloads = allowed(
         cluster,
         kube.kueue(namespace, "workloads"),
         selector=f"{UID_LABEL}={job['metadata']['uid']}",
@@ -400,11 +398,9 @@ def read_states(cluster: kube.Cluster, namespaces: tuple[str, ...]) -> list[JobS
             pods.setdefault(pod["metadata"]["labels"][JOBSET_LABEL], []).append(pod)
         workloads = {
             (w["metadata"].get("labels") or {}).get(UID_LABEL): w
-            for w in _list_if_allowed(cluster, kube.kueue(namespace, "workloads"))
+            for w in allowed(cluster, kube.kueue(namespace, "workloads"))
         }
-        children = {
-            c["metadata"]["name"]: c for c in _list_if_allowed(cluster, kube.jobset(namespace, ""))
-        }
+        children = {c["metadata"]["name"]: c for c in allowed(cluster, kube.jobset(namespace, ""))}
         for job in jobs:
             name = job["metadata"]["name"]
             states.append(

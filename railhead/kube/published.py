@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from railhead import contract as contracts
 from railhead.base.errors import PrerequisiteError
+from railhead.base.names import TRAINER_CONTAINER
 from railhead.contract import ClusterContract
 from railhead.kube import client as kube
 
@@ -54,6 +55,13 @@ def process_prefix(cluster: kube.Cluster, runtime: str) -> str | None:
     contract = find_contract(cluster)
     known = {r.name: r.process_prefix for r in contract.runtimes} if contract else {}
     return known.get(runtime)
+
+
+def container_of(cluster: kube.Cluster, runtime: str) -> str:
+    """The trainer's container of a runtime's pods; Trainer's own name for one that is foreign."""
+    contract = find_contract(cluster)
+    known = {r.name: r.container for r in contract.runtimes} if contract else {}
+    return known.get(runtime, TRAINER_CONTAINER)
 
 
 def namespaces(cluster: kube.Cluster, namespace: str | None) -> tuple[str, ...]:

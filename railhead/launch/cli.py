@@ -170,14 +170,32 @@ def _submit(
             dump(seen.to_json())
         say(f"see it with `railhead status {plan.name}` and `railhead logs {plan.name} --follow`")
         return
+    follow_to_the_end(cluster, job, logs=follow, timeout=timeout, as_json=as_json)
+
+
+def follow_to_the_end(
+    cluster: Cluster,
+    job: dict[str, Any],
+    *,
+    logs: bool = True,
+    timeout: float | None = None,
+    as_json: bool = False,
+) -> None:
+    """Show a job's logs, or its phases alone, until it ends; exit as it ended.
+
+    Raises:
+        RailheadError: it did not complete.
+        TimedOutError: it had not ended in time; it goes on.
+    """
+    name = job["metadata"]["name"]
     try:
-        last = _watch(cluster, job, follow=follow, timeout=timeout)
+        last = _watch(cluster, job, follow=logs, timeout=timeout)
     except KeyboardInterrupt:
-        say(f"the job goes on; `railhead cancel {plan.name}` ends it")
+        say(f"the job goes on; `railhead cancel {name}` ends it")
         raise
     if as_json and last is not None:
         dump(last.to_json())
-    _verdict(cluster, plan.name, last, shown=follow)
+    _verdict(cluster, name, last, shown=logs)
 
 
 def _watch(

@@ -301,6 +301,19 @@ def read(
             ) from None
 
 
+def stamped(cluster: kube.Cluster, job: JobState, node: Node, *, tail: int) -> list[str]:
+    """A node's last lines as the kubelet has them, timestamps first; none where it has no log."""
+    found: list[str] = []
+    try:
+        with cluster.log_lines(
+            job.namespace, node.pod, container=TRAINER_CONTAINER, follow=False, tail=tail
+        ) as lines:
+            found.extend(lines)
+    except (TimeoutError, kube.ApiError):
+        return found
+    return found
+
+
 def last_lines(cluster: kube.Cluster, job: JobState, count: int) -> list[Line]:
     """The last lines of the node that failed first, or of node 0."""
     failed = [n for n in job.nodes if n.reason and n.started] or list(job.nodes[:1])

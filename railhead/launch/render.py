@@ -57,6 +57,16 @@ def _flat(parts: Sequence[Sequence[Payload]]) -> bool:
     return len(parts) == 1 and not any("/" in payload.name for payload in parts[0])
 
 
+def owner_reference(owner: Object) -> Object:
+    """What makes an object go when ``owner``, which was created, goes."""
+    return {
+        "apiVersion": owner["apiVersion"],
+        "kind": owner["kind"],
+        "name": owner["metadata"]["name"],
+        "uid": owner["metadata"]["uid"],
+    }
+
+
 def config_maps(plan: Plan, *, owner: Object | None = None) -> list[Object]:
     """The ConfigMaps with the job's files; none when it has none.
 
@@ -92,14 +102,7 @@ def _config_map(
         "labels": _labels(plan),
     }
     if owner is not None:
-        metadata["ownerReferences"] = [
-            {
-                "apiVersion": owner["apiVersion"],
-                "kind": owner["kind"],
-                "name": owner["metadata"]["name"],
-                "uid": owner["metadata"]["uid"],
-            }
-        ]
+        metadata["ownerReferences"] = [owner_reference(owner)]
     result: Object = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
     if text:
         result["data"] = text

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from railhead.base.errors import PrerequisiteError, TimedOutError
@@ -11,11 +12,18 @@ from railhead.kube import client as kube
 from railhead.kube import jobs
 from railhead.kube.jobs import JobState, Phase
 from railhead.launch import render
+from railhead.launch.job import MAX_FILES_BYTES, MAX_WORKSPACE_BYTES
 from railhead.launch.plan import Plan
 
 POLL_SECONDS = 1.0
 # Reading a cluster's state fails now and then while its API server restarts; a job outlives that.
 PATIENCE_SECONDS = 60.0
+# What a job's object was when it was submitted; annotations hold 256 KiB together
+# (apimachinery pkg/api/validation/objectmeta.go, TotalAnnotationSizeLimitB).
+SUBMITTED = "railhead.dev/submitted"
+MAX_SUBMITTED = 128 << 10
+# ConfigMaps that a job's files can need.
+MAX_PARTS = MAX_WORKSPACE_BYTES // MAX_FILES_BYTES * 2
 
 
 def submit(cluster: kube.Cluster, plan: Plan) -> kube.Object:
@@ -27,21 +35,84 @@ def submit(cluster: kube.Cluster, plan: Plan) -> kube.Object:
     Raises:
         ApiError: the cluster refused one of them.
     """
-    files = render.config_maps(plan)
-    folder = kube.core(plan.namespace, "configmaps")
+    body = render.train_job(plan)
+    return _create(cluster, _with_itself(body), render.config_maps(plan))
+
+
+def _with_itself(body: kube.Object) -> kube.Object:
+    """The object with what was asked for as an annotation: the cluster changes the rest of it."""
+    text = json.dumps({"labels": body["metadata"]["labels"], "spec": body["spec"]})
+    if len(text) > MAX_SUBMITTED:
+        return body
+    return body | {"metadata": body["metadata"] | {"annotations": {SUBMITTED: text}}}
+
+
+def _create(cluster: kube.Cluster, body: kube.Object, files: Sequence[kube.Object]) -> kube.Object:
+    namespace = body["metadata"]["namespace"]
+    folder = kube.core(namespace, "configmaps")
     paths = [f"{folder}/{one['metadata']['name']}" for one in files]
     try:
         for path, one in zip(paths, files, strict=True):
             cluster.delete(path)
             cluster.create(folder, one)
-        created = cluster.create(kube.trainjobs(plan.namespace), render.train_job(plan))
+        created = cluster.create(kube.trainjobs(namespace), body)
     except BaseException:
         for path in paths:
             cluster.delete(path)
         raise
-    for path, owned in zip(paths, render.config_maps(plan, owner=created), strict=True):
-        cluster.patch(path, {"metadata": {"ownerReferences": owned["metadata"]["ownerReferences"]}})
+    for path in paths:
+        cluster.patch(path, {"metadata": {"ownerReferences": [render.owner_reference(created)]}})
     return created
+
+
+def restart(
+    cluster: kube.Cluster,
+    job: kube.Object,
+    *,
+    timeout_seconds: float,
+    progress: Callable[[str], None],
+) -> kube.Object:
+    """End a job and submit it anew as it was asked for; it goes on from its checkpoints.
+
+    Raises:
+        PrerequisiteError: it was not launched by `railhead launch`, so nobody knows what was asked.
+        TimedOutError: as :func:`cancel`.
+        ApiError: the cluster refused it; what it refused is gone then.
+    """
+    metadata = job["metadata"]
+    namespace, name = metadata["namespace"], metadata["name"]
+    text = (metadata.get("annotations") or {}).get(SUBMITTED)
+    if text is None:
+        raise PrerequisiteError(
+            f"{name}: was not launched by `railhead launch`, so what was asked for is not known",
+            remedy=f"`railhead cancel {name}`, then submit it again as it was submitted",
+        )
+    asked = json.loads(text)
+    names = [render.files_name(name, part) for part in range(MAX_PARTS)]
+    found = [cluster.find(kube.core(namespace, "configmaps", one)) for one in names]
+    files = [
+        {key: one[key] for key in ("data", "binaryData") if key in one}
+        | {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {key: one["metadata"][key] for key in ("name", "namespace", "labels")},
+        }
+        for one in found
+        if one is not None and (one["metadata"].get("labels") or {}).get(render.JOB_LABEL) == name
+    ]
+    cancel(cluster, job, timeout_seconds=timeout_seconds, progress=progress)
+    body = {
+        "apiVersion": job["apiVersion"],
+        "kind": job["kind"],
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "labels": asked["labels"],
+            "annotations": {SUBMITTED: text},
+        },
+        "spec": asked["spec"],
+    }
+    return _create(cluster, body, files)
 
 
 def watch(

@@ -1,0 +1,460 @@
+"""`railhead wait`, `list`, `describe`, `top`, `restart`, `exec` and `port-forward`.
+
+Heavy imports are made inside the commands.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from railhead.base.errors import InputError, NotFoundError, PrerequisiteError, RailheadError
+from railhead.base.options import Context, Json, Kubeconfig, Lab, Namespace
+from railhead.launch.console import (
+    JobName,
+    Progress,
+    connected,
+    dump,
+    namespaces_of,
+    out,
+    say,
+    since,
+)
+
+if TYPE_CHECKING:
+    from railhead.kube.client import Cluster
+    from railhead.kube.jobs import JobState, Node
+    from railhead.launch.progress import Progress as Steps
+
+# Lines of a node's log that are looked at for its progress.
+LOOKED_AT = 200
+# A node without a line for this long is named; no framework is silent for longer by default.
+SILENT_SECONDS = 300
+
+NodeIndex = Annotated[
+    int, typer.Option("--node", metavar="N", min=0, help="Which node, counted from 0.")
+]
+
+
+def _state(cluster: Cluster, namespace: str | None, name: str) -> JobState:
+    from railhead.kube import jobs
+
+    found = jobs.find_job(cluster, namespaces_of(cluster, namespace), name)
+    return jobs.read_state(cluster, found)
+
+
+def wait(
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="The jobs' names.")],
+    timeout: Annotated[
+        float | None,
+        typer.Option("--timeout", metavar="SECONDS", min=1, help="Stop waiting; the jobs go on."),
+    ] = None,
+    namespace: Namespace = None,
+    as_json: Json = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    lab: Lab = None,
+) -> None:
+    """Wait until jobs have ended.
+
+    Example: [bold]railhead wait torch-ddp --timeout 3600[/bold]
+
+    Exits 0 when all completed, 1 when one failed or was deleted, 5 when there is no such job, 7
+    after --timeout.
+    """
+    from railhead.kube import jobs
+    from railhead.kube.jobs import Phase
+    from railhead.launch import submit
+
+    ended: list[JobState] = []
+    bad: list[str] = []
+    deadline = None if timeout is None else time.monotonic() + timeout
+    with connected(kubeconfig, context, lab) as cluster:
+        where = namespaces_of(cluster, namespace)
+        # A name that is wrong is told before anything is waited for.
+        for job in [jobs.find_job(cluster, where, name) for name in dict.fromkeys(names)]:
+            name, last = job["metadata"]["name"], None
+            left = None if deadline is None else max(0.1, deadline - time.monotonic())
+            progress = Progress(name=name)
+            try:
+                for last in submit.watch(cluster, job, timeout_seconds=left):
+                    progress.changed(last)
+            finally:
+                progress.close()
+            if last is None or not last.phase.finished:
+                bad.append(f"{name} was deleted")
+            elif last.phase is not Phase.COMPLETED:
+                bad.append(f"{name} failed: {last.detail}")
+            if last is not None:
+                ended.append(last)
+    if as_json:
+        dump([state.to_json() for state in ended])
+    if bad:
+        raise RailheadError("; ".join(bad), remedy="`railhead describe NAME` says what happened")
+
+
+def listed(
+    phase: Annotated[
+        list[str] | None,
+        typer.Option("--phase", metavar="PHASE", help="Only jobs in this phase. Repeatable."),
+    ] = None,
+    namespace: Namespace = None,
+    as_json: Json = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    lab: Lab = None,
+) -> None:
+    """List jobs, one a line: the names first, for scripts.
+
+    Example: [bold]railhead list --phase running --phase queued[/bold]
+
+    Exits 0, also when there are none.
+    """
+    from railhead.kube import jobs
+    from railhead.kube.jobs import Phase
+
+    known = [one.value for one in Phase]
+    if wrong := [one for one in phase or () if one not in known]:
+        raise InputError(
+            f"--phase {wrong[0]}: not a phase; allowed: {', '.join(known)}",
+            remedy="name one of them",
+        )
+    with connected(kubeconfig, context, lab) as cluster:
+        states = jobs.read_states(cluster, namespaces_of(cluster, namespace))
+    states = [state for state in states if not phase or state.phase.value in phase]
+    if as_json:
+        dump([state.to_json() for state in states])
+        return
+    width = max((len(state.name) for state in states), default=0)
+    for state in states:
+        out(
+            f"{state.name:<{width}}  {state.phase.value:<10}  {state.namespace}  "
+            f"{state.wanted}x{state.gpus_per_node}  {since(state.age())}"
+        )
+
+
+def describe(
+    name: JobName,
+    namespace: Namespace = None,
+    as_json: Json = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    lab: Lab = None,
+) -> None:
+    """Show all that is known of one job: what it is, what it got, and what happened to it.
+
+    Example: [bold]railhead describe torch-ddp[/bold]
+
+    Exits 0 whatever the job's phase, 5 when there is no such job.
+    """
+    from railhead.kube import jobs
+    from railhead.launch import history
+
+    with connected(kubeconfig, context, lab) as cluster:
+        job = jobs.find_job(cluster, namespaces_of(cluster, namespace), name)
+        state = jobs.read_state(cluster, job)
+        happened = history.read(cluster, job, state)
+    trainer = (job.get("spec") or {}).get("trainer") or {}
+    words = [*(trainer.get("command") or ()), *(trainer.get("args") or ())]
+    names = [str(one["name"]) for one in trainer.get("env") or ()]
+    if as_json:
+        dump(
+            state.to_json()
+            | {
+                "image": trainer.get("image"),
+                "command": words,
+                "environment": names,
+                "history": [one.to_json() for one in happened],
+            }
+        )
+        return
+    _described(state, words=words, image=trainer.get("image"), names=names)
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("WHEN", "OBJECT", "WHAT", "IN WORDS"):
+        table.add_column(column, no_wrap=column == "WHEN", overflow="fold")
+    for one in happened:
+        style = "yellow" if one.warning else None
+        cells = (one.at.partition(".")[0].rstrip("Z"), one.what, one.reason, one.text)
+        table.add_row(*map(escape, cells), style=style)
+    Console(width=None if sys.stdout.isatty() else 160).print(table)
+
+
+def _described(state: JobState, *, words: list[str], image: str | None, names: list[str]) -> None:
+    import shlex
+
+    rows = [
+        ("job", f"{state.namespace}/{state.name}"),
+        ("phase", state.phase.value + (f": {state.detail}" if state.detail else "")),
+        ("age", since(state.age())),
+        (
+            "size",
+            f"{state.wanted} nodes x {state.gpus_per_node} GPUs, {state.processes_per_node} "
+            f"processes each, {state.ranks} ranks",
+        ),
+        ("runtime", state.runtime),
+        ("queue", state.queue or "none"),
+        ("image", image or "the runtime's"),
+        ("command", shlex.join(words)),
+        # Names alone: a value may be somebody's token.
+        ("environment", ", ".join(names) or "nothing of its own"),
+        ("restarts", str(state.restarts)),
+        *((f"node {node.index}", _place(node)) for node in state.nodes),
+    ]
+    for key, value in rows:
+        out(f"{key + ':':<13}{value}")
+    out("")
+
+
+def _place(node: Node) -> str:
+    reason = f", {node.reason}" if node.reason else ""
+    return f"{node.pod} on {node.machine or 'no machine yet'}, {node.phase}{reason}"
+
+
+def top(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="One job; all that run if absent.")
+    ] = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", help="Show it again every five seconds.")
+    ] = False,
+    namespace: Namespace = None,
+    as_json: Json = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    lab: Lab = None,
+) -> None:
+    """Show how far runs are: steps, loss and throughput, as far as they print them.
+
+    Read from the newest lines of each node's log, so that nothing has to be changed in a script.
+    A node that has printed nothing for five minutes is named.
+
+    Example: [bold]railhead top torch-ddp --watch[/bold]
+
+    Exits 0, 5 when there is no such job.
+    """
+    from railhead.kube import jobs
+    from railhead.kube.jobs import Phase
+
+    with connected(kubeconfig, context, lab) as cluster:
+        where = namespaces_of(cluster, namespace)
+        while True:
+            if name is not None:
+                states = [jobs.read_state(cluster, jobs.find_job(cluster, where, name))]
+            else:
+                states = [
+                    state
+                    for state in jobs.read_states(cluster, where)
+                    if state.phase in (Phase.RUNNING, Phase.STARTING)
+                ]
+            rows = [_row(cluster, state) for state in states]
+            if as_json:
+                dump(rows[0] if name is not None else rows)
+            else:
+                _table(rows)
+            if not watch or not states or all(state.phase.finished for state in states):
+                return
+            time.sleep(5.0)
+
+
+def _row(cluster: Cluster, state: JobState) -> dict[str, Any]:
+    from datetime import UTC, datetime
+
+    from railhead.launch import logs, progress
+
+    now = datetime.now(UTC)
+    seen: dict[int, Steps] = {}
+    for node in state.nodes:
+        if node.started:
+            lines = logs.stamped(cluster, state, node, tail=LOOKED_AT)
+            seen[node.index] = progress.read(lines)
+    # Rank 0's node is the one that prints, nearly always.
+    told = [one for one in seen.values() if one.step or one.loss or one.rate]
+    best = told[0] if told else progress.Progress()
+    running = state.phase.value == "running"
+    silent = {
+        index: one.silent(now)
+        for index, one in seen.items()
+        if running and one.silent(now) >= SILENT_SECONDS
+    }
+    missing = [n for n in range(state.wanted) if n not in seen] if running else []
+    return {
+        "name": state.name,
+        "phase": state.phase.value,
+        "unit": best.unit,
+        "step": best.step,
+        "loss": best.loss,
+        "rate": best.rate,
+        "restarts": state.restarts,
+        "age_seconds": state.age(now),
+        "silent_seconds": {f"node-{index}": seconds for index, seconds in silent.items()},
+        "nodes_without_output": [f"node-{n}" for n in missing if running],
+    }
+
+
+def _table(rows: list[dict[str, Any]]) -> None:
+    if not rows:
+        out("no job runs")
+        return
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("NAME", "PHASE", "STEP", "LOSS", "RATE", "RESTARTS", "AGE"):
+        table.add_column(column, no_wrap=True)
+    for row in rows:
+        step = f"{row['unit']} {row['step']}" if row["step"] else "-"
+        cells = (row["name"], row["phase"], step, row["loss"] or "-", row["rate"] or "-")
+        table.add_row(*map(escape, cells), str(row["restarts"]), since(row["age_seconds"]))
+    Console(width=None if sys.stdout.isatty() else 160).print(table)
+    for row in rows:
+        for node, seconds in row["silent_seconds"].items():
+            out(
+                f"{row['name']}: {node} has printed nothing for {since(seconds)}; "
+                f"`railhead diagnose --job {row['name']}` looks for a hang"
+            )
+
+
+def restart(
+    name: JobName,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Print the logs and wait for the end.")
+    ] = False,
+    timeout: Annotated[
+        float,
+        typer.Option("--timeout", metavar="SECONDS", min=1, help="How long to wait for its pods."),
+    ] = 120.0,
+    namespace: Namespace = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    lab: Lab = None,
+) -> None:
+    """End a job, whatever its phase, and submit it again as it was launched.
+
+    It waits in its queue again, and goes on from its newest checkpoint.
+
+    Example: [bold]railhead restart torch-ddp --follow[/bold]
+
+    Exits 0 when it is submitted or, with --follow, when it has completed; 4 when it was not
+    launched by `railhead launch`; 5 when there is no such job; 7 when its pods do not go.
+    """
+    from railhead.kube import jobs
+    from railhead.launch import cli, submit
+
+    with connected(kubeconfig, context, lab) as cluster:
+        job = jobs.find_job(cluster, namespaces_of(cluster, namespace), name)
+        made = submit.restart(cluster, job, timeout_seconds=timeout, progress=say)
+        say(f"created TrainJob {made['metadata']['namespace']}/{name} again")
+        if follow:
+            cli.follow_to_the_end(cluster, made)
+
+
+def _kubectl(cluster: Cluster, *words: str) -> None:
+    """Become kubectl: streams are its trade. The words are a list, and no shell reads them."""
+    kubectl = shutil.which("kubectl")
+    if kubectl is None:
+        raise PrerequisiteError(
+            "kubectl is not on PATH, and this command needs it",
+            remedy="install kubectl; everything else works without it",
+        )
+    target = cluster.target
+    where = ["--kubeconfig", str(target.kubeconfig)] if target.kubeconfig else []
+    where += ["--context", target.context] if target.context else []
+    cluster.close()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execv(kubectl, [kubectl, *where, *words])  # noqa: S606 - no shell, and a list of words
+
+
+def _running(state: JobState, node: int) -> Node:
+    for one in state.nodes:
+        if one.index == node:
+            if one.started and not one.ended:
+                return one
+            raise PrerequisiteError(
+                f"{state.name}: node {node} does not run: {one.phase} {one.reason}".rstrip(),
+                remedy=f"`railhead status {state.name}` shows its nodes",
+            )
+    raise NotFoundError(
+        f"{state.name} has no pod of node {node}; it is {state.phase.value}, and has "
+        f"{state.wanted} nodes",
+        remedy=f"`railhead status {state.name}` shows its nodes",
+    )
+
+
+def execute(
+    name: JobName,
+    command: Annotated[
+        list[str], typer.Argument(metavar="-- COMMAND...", help="The program and its arguments.")
+    ],
+    node: NodeIndex = 0,
+    namespace: Namespace = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    lab: Lab = None,
+) -> None:
+    """Run a command in a job's container, by kubectl.
+
+    Example: [bold]railhead exec torch-ddp --node 1 -- nvidia-smi[/bold]
+
+    Exits with the command's own code; 5 when there is no such job or node.
+    """
+    from railhead.kube.published import container_of
+
+    with connected(kubeconfig, context, lab) as cluster:
+        state = _state(cluster, namespace, name)
+        pod = _running(state, node)
+        terminal = ["-i", "-t"] if sys.stdin.isatty() and sys.stdout.isatty() else []
+        container = container_of(cluster, state.runtime)
+        _kubectl(
+            cluster, "-n", state.namespace, "exec", *terminal, pod.pod, "-c", container, "--",
+            *command,
+        )  # fmt: skip
+
+
+def port_forward(
+    name: JobName,
+    ports: Annotated[
+        list[str], typer.Argument(metavar="[LOCAL:]REMOTE...", help="Ports of the container.")
+    ],
+    node: NodeIndex = 0,
+    namespace: Namespace = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    lab: Lab = None,
+) -> None:
+    """Bring ports of a job's node to this machine's loopback, by kubectl, until Ctrl-C.
+
+    Example: [bold]railhead port-forward torch-ddp 6006[/bold]
+
+    Exits with kubectl's own code; 5 when there is no such job or node.
+    """
+    for port in ports:
+        parts = port.split(":")
+        if len(parts) > 2 or not all(p.isdigit() and 0 < int(p) < 65536 for p in parts):
+            raise InputError(
+                f"{port}: not a port; allowed: REMOTE or LOCAL:REMOTE, from 1 to 65535",
+                remedy="such as 6006, or 8080:6006",
+            )
+    with connected(kubeconfig, context, lab) as cluster:
+        state = _state(cluster, namespace, name)
+        pod = _running(state, node)
+        _kubectl(cluster, "-n", state.namespace, "port-forward", f"pod/{pod.pod}", *ports)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the root application."""
+    for command in (wait, describe, top, restart):
+        app.command()(command)
+    app.command(name="list")(listed)
+    app.command(name="exec")(execute)
+    app.command(name="port-forward")(port_forward)

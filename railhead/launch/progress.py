@@ -1,0 +1,106 @@
+"""How far a run is, from what it prints: steps, loss and throughput, in any framework's words.
+
+Nothing has to be changed in a script: the forms are those that PyTorch's examples, Hugging Face's
+Trainer, DeepSpeed, Megatron-LM, Lightning, Keras and tqdm print.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+_NUMBER = r"([-+]?(?:\d[\d,]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|nan|inf)"
+_BETWEEN = r"[\"']?\s*[:=]?\s*\[?\s*"
+_STEP = re.compile(
+    rf"\b(?:global[_ ]step|steps?|iteration|iter)\b{_BETWEEN}(\d+)(?:\s*(?:/|of)\s*(\d+))?", re.I
+)
+_EPOCH = re.compile(rf"\bepochs?\b{_BETWEEN}(\d+(?:\.\d+)?)(?:\s*(?:/|of)\s*(\d+))?", re.I)
+_LOSS = re.compile(rf"\b(?:train(?:ing)?[_ ]|lm[_ ])?loss\b{_BETWEEN}{_NUMBER}", re.I)
+# 1234 tokens/s, 3.2it/s, 12 samples/sec
+_RATE = re.compile(
+    rf"{_NUMBER}\s*(tokens?|tok|samples?|images?|img|sequences?|seqs?|it|iter|steps?)"
+    r"\s*(?:/|per)\s*s(?:ec(?:ond)?)?\b",
+    re.I,
+)
+# samples/sec: 30.1 (DeepSpeed)
+_TOLD_RATE = re.compile(
+    rf"\b(tokens?|samples?|images?|iters?|steps?)\s*/\s*s(?:ec(?:ond)?)?\s*[:=]\s*{_NUMBER}", re.I
+)
+# 45/100 [00:12<00:15 (tqdm)
+_BAR = re.compile(r"\b(\d+)/(\d+)\s*\[[0-9:?]+<")
+# tokens_per_second: 1234, train_samples_per_second=12
+_NAMED_RATE = re.compile(
+    rf"\b(?:train_)?(tokens?|samples?|images?|steps?|iterations?)_per_s(?:ec(?:ond)?)?{_BETWEEN}"
+    rf"{_NUMBER}",
+    re.I,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """The newest of each that was printed; empty where nothing was.
+
+    Attributes:
+        step: such as ``120/1000``; steps where there are any, else epochs.
+        unit: ``step`` or ``epoch``.
+        loss: as it was printed.
+        rate: such as ``1234 tokens/s``.
+        last: when the newest line was written; None before the first.
+    """
+
+    step: str = ""
+    unit: str = ""
+    loss: str = ""
+    rate: str = ""
+    last: datetime | None = None
+
+    def silent(self, now: datetime) -> int:
+        """Seconds since the newest line; 0 before the first."""
+        return 0 if self.last is None else max(0, int((now - self.last).total_seconds()))
+
+
+def _step(text: str) -> tuple[str, str] | None:
+    for unit, pattern in (("step", _STEP), ("step", _BAR), ("epoch", _EPOCH)):
+        if found := pattern.search(text):
+            of = f"/{found[2]}" if found[2] else ""
+            return unit, f"{found[1]}{of}"
+    return None
+
+
+def _rate(text: str) -> str:
+    if found := _NAMED_RATE.search(text) or _TOLD_RATE.search(text):
+        return f"{found[2]} {found[1].lower()}/s"
+    if found := _RATE.search(text):
+        return f"{found[1]} {found[2].lower()}/s"
+    return ""
+
+
+def read(lines: Iterable[str]) -> Progress:
+    """What lines say, each with the kubelet's timestamp in front, in any order of nodes."""
+    seen = Progress()
+    for line in lines:
+        stamp, _, text = line.partition(" ")
+        at = _time(stamp)
+        if at is not None and (seen.last is None or at > seen.last):
+            seen = replace(seen, last=at)
+        # Steps outrank epochs: where both are printed, the steps move.
+        step = _step(text)
+        if step and (step[0] == "step" or seen.unit != "step"):
+            seen = replace(seen, unit=step[0], step=step[1])
+        if loss := _LOSS.search(text):
+            seen = replace(seen, loss=loss[1])
+        if rate := _rate(text):
+            seen = replace(seen, rate=rate)
+    return seen
+
+
+def _time(stamp: str) -> datetime | None:
+    try:
+        # Nanoseconds are more than Python reads.
+        cut = re.sub(r"(\.\d{6})\d+", r"\1", stamp)
+        found = datetime.fromisoformat(cut)
+    except ValueError:
+        return None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)

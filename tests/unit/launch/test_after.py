@@ -1,0 +1,294 @@
+"""Everything after the launch: wait, list, describe, top, restart, exec, port-forward."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from railhead import cli
+from railhead.base.errors import ExitCode
+from railhead.launch import after, progress
+from railhead.launch.submit import SUBMITTED
+from tests.unit.launch import world
+from tests.unit.launch.fake_api import Api
+
+STAMP = "2026-01-02T03:04:05.000000001Z"
+JOB = f"{world.JOBS}/demo"
+FILES = "/api/v1/namespaces/training/configmaps/demo-files"
+
+
+@pytest.fixture
+def running(api: Api) -> Any:
+    owner = world.job(api, "demo")
+    world.admit(api, owner)
+    return owner
+
+
+# -- wait ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("failed", "expected"), [(False, ExitCode.OK), (True, ExitCode.FAILED)])
+def test_wait_ends_as_the_job_ends(
+    api: Api, run: Any, running: Any, failed: bool, expected: ExitCode
+) -> None:
+    timer = threading.Timer(0.3, world.end, args=(api, running), kwargs={"failed": failed})
+    timer.start()
+    code, out, err = run("wait", "demo", "--json")
+    assert code == expected
+    assert json.loads(out)[0]["phase"] == ("failed" if failed else "completed")
+    assert ("demo failed" in err) is failed
+
+
+def test_wait_gives_up_in_time_for_all_of_them_together(api: Api, run: Any, running: Any) -> None:
+    begin = time.monotonic()
+    code, _, err = run("wait", "demo", "--timeout", "1")
+    assert code == ExitCode.TIMED_OUT
+    assert "it goes on" in err
+    assert time.monotonic() - begin < 5
+
+
+def test_wait_names_a_wrong_name_before_it_waits(run: Any, running: Any) -> None:
+    code, _, err = run("wait", "demo", "dmeo")
+    assert code == ExitCode.NOT_FOUND
+    assert "did you mean 'demo'?" in err
+
+
+def test_a_job_that_is_deleted_did_not_complete(api: Api, run: Any, running: Any) -> None:
+    threading.Timer(0.3, api.remove, args=(JOB,)).start()
+    code, _, err = run("wait", "demo")
+    assert code == ExitCode.FAILED
+    assert "demo was deleted" in err
+
+
+# -- list, describe -----------------------------------------------------------------------------
+
+
+def test_list_has_a_line_a_job_and_can_choose(api: Api, run: Any, running: Any) -> None:
+    world.job(api, "other")
+    assert [line.split()[0] for line in run("list")[1].splitlines()] == ["demo", "other"]
+    code, out, _ = run("list", "--phase", "running")
+    assert (code, [line.split()[:2] for line in out.splitlines()]) == (0, [["demo", "running"]])
+    assert [s["name"] for s in json.loads(run("list", "--json")[1])] == ["demo", "other"]
+
+
+def test_a_phase_that_there_is_not_is_refused(run: Any) -> None:
+    code, _, err = run("list", "--phase", "runing")
+    assert code == ExitCode.BAD_INPUT
+    assert "allowed: queued, admitted" in err
+
+
+def test_describe_tells_what_happened_in_order_and_no_value(
+    api: Api, run: Any, running: Any
+) -> None:
+    running["spec"]["trainer"] |= {
+        "command": ["torchrun"],
+        "args": ["a b.py"],
+        "env": [{"name": "TOKEN", "value": "hush"}],
+    }
+    running["status"] = {
+        "conditions": [
+            {
+                "type": "Suspended",
+                "status": "False",
+                "lastTransitionTime": "2026-01-02T03:00:00Z",
+                "message": "it was let go",
+            }
+        ]
+    }
+    api.put(
+        "/api/v1/namespaces/training/events",
+        {
+            "metadata": {"name": "e1"},
+            "involvedObject": {"uid": running["metadata"]["uid"], "name": "demo"},
+            "type": "Warning",
+            "reason": "Odd",
+            "message": "something is odd",
+            "count": 3,
+            "lastTimestamp": "2026-01-02T03:10:00Z",
+        },
+    )
+    code, out, _ = run("describe", "demo")
+    assert code == 0
+    assert "hush" not in out
+    assert "torchrun 'a b.py'" in out
+    assert "node 1:      demo-node-0-1-abcde on lab-node-1, Running" in out
+    assert out.index("it was let go") < out.index("something is odd (3 times)")
+    found = json.loads(run("describe", "demo", "--json")[1])
+    assert found["environment"] == ["TOKEN"]
+    assert [one["reason"] for one in found["history"] if one["warning"]] == ["Odd"]
+
+
+# -- top ----------------------------------------------------------------------------------------
+
+# What the trainers named print, read in their sources or their documents.
+PRINTED = {
+    "pytorch/examples mnist": (
+        "Train Epoch: 3 [640/60000 (1%)]\tLoss: 2.300",
+        ("epoch", "3", "2.300", ""),
+    ),
+    "transformers Trainer": (
+        "{'loss': 2.3457, 'grad_norm': 1.0, 'learning_rate': 1e-05, 'epoch': 0.12}",
+        ("epoch", "0.12", "2.3457", ""),
+    ),
+    "transformers, at the end": (
+        "{'train_runtime': 12.3, 'train_samples_per_second': 811.1, 'train_loss': 0.5}",
+        ("", "", "0.5", "811.1 samples/s"),
+    ),
+    "Megatron-LM": (
+        " iteration       10/     100 | consumed samples: 80 | elapsed time per iteration (ms): "
+        "120.1 | lm loss: 1.082E+01 | loss scale: 1.0",
+        ("step", "10/100", "1.082E+01", ""),
+    ),
+    "DeepSpeed": (
+        "steps: 20 loss: 0.1234 iter time (s): 1.2 samples/sec: 30.1",
+        ("step", "20", "0.1234", "30.1 samples/s"),
+    ),
+    "tqdm": (
+        " 45%|####5     | 45/100 [00:12<00:15,  3.61it/s, loss=0.532]",
+        ("step", "45/100", "0.532", "3.61 it/s"),
+    ),
+    "Keras": ("Epoch 2/5 - loss: 0.3 - 12ms/step", ("epoch", "2/5", "0.3", "")),
+    "torchrun's prefix": ("[default0]:epoch 7 loss 0.125", ("epoch", "7", "0.125", "")),
+    "diverged": ("step 5 loss nan 1,234.5 tokens/s", ("step", "5", "nan", "1,234.5 tokens/s")),
+    "nothing": ("no progress: 3 warnings, loss scale: 65536", ("", "", "", "")),
+}
+
+
+@pytest.mark.parametrize("who", PRINTED)
+def test_what_frameworks_print_is_read(who: str) -> None:
+    line, expected = PRINTED[who]
+    found = progress.read([f"{STAMP} {line}"])
+    assert (found.unit, found.step, found.loss, found.rate) == expected
+
+
+def test_the_newest_counts_and_steps_outrank_epochs() -> None:
+    found = progress.read([f"{STAMP} step 3 loss 2", f"{STAMP} epoch 1", f"{STAMP} step 4 loss 1"])
+    assert (found.unit, found.step, found.loss) == ("step", "4", "1")
+    assert found.last == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+def stamp(ago: int) -> str:
+    return (datetime.now(UTC) - timedelta(seconds=ago)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def test_top_names_a_node_that_went_silent(api: Api, run: Any, running: Any) -> None:
+    api.open_logs.clear()
+    api.logs["demo-node-0-0-abcde"] = [f"{stamp(3)} step 12/90 loss 0.5"]
+    api.logs["demo-node-0-1-abcde"] = [f"{stamp(after.SILENT_SECONDS + 60)} ready"]
+    code, out, _ = run("top", "demo")
+    assert code == 0
+    assert "step 12/90" in out
+    assert "demo: node-1 has printed nothing for 6m" in out
+    assert "node-0 has" not in out
+    row = json.loads(run("top", "demo", "--json")[1])
+    assert (row["step"], row["loss"], [*row["silent_seconds"]]) == ("12/90", "0.5", ["node-1"])
+
+
+def test_top_of_nothing(run: Any) -> None:
+    assert run("top")[1] == "no job runs\n"
+
+
+# -- restart ------------------------------------------------------------------------------------
+
+
+def test_restart_submits_what_was_submitted(api: Api, run: Any, job_file: Path) -> None:
+    run("launch", job_file)
+    before = json.loads(json.dumps(api.objects[JOB]))
+    # What Kueue and Trainer add to a job that they let go.
+    api.objects[JOB]["spec"]["suspend"] = False
+    api.objects[JOB]["spec"]["podTemplateOverrides"].append({"targetJobs": [{"name": "node"}]})
+    code, _, err = run("restart", "demo")
+    assert (code, "created TrainJob training/demo again" in err) == (0, True)
+    now = api.objects[JOB]
+    assert now["metadata"]["uid"] != before["metadata"]["uid"]
+    assert now["spec"] == before["spec"]
+    assert now["metadata"]["labels"] == before["metadata"]["labels"]
+    files = api.objects[FILES]
+    assert files["data"] == {"train.py": "say('hello')\n"}
+    assert files["metadata"]["ownerReferences"][0]["uid"] == now["metadata"]["uid"]
+    # And once more: what was asked for is still known.
+    assert run("restart", "demo")[0] == 0
+
+
+def test_a_job_of_another_hand_is_not_restarted(api: Api, run: Any, running: Any) -> None:
+    code, _, err = run("restart", "demo")
+    assert code == ExitCode.MISSING_PREREQUISITE
+    assert "was not launched by `railhead launch`" in err
+    assert JOB in api.objects
+
+
+def test_a_job_too_large_for_an_annotation_is_launched_all_the_same(
+    api: Api, run: Any, job_file: Path
+) -> None:
+    job_file.write_text(job_file.read_text() + f"  LONG: {'x' * 200_000}\n")
+    assert run("launch", job_file)[0] == 0
+    assert SUBMITTED not in (api.objects[JOB]["metadata"].get("annotations") or {})
+
+
+# -- exec, port-forward -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    program = tmp_path / "bin" / "kubectl"
+    program.parent.mkdir()
+    program.touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(program.parent))
+    called: list[list[str]] = []
+
+    def become(path: str, words: list[str]) -> None:
+        assert path == str(program)
+        called.append(words[1:])
+
+    monkeypatch.setattr(os, "execv", become)
+    return called
+
+
+def test_exec_hands_words_to_kubectl_as_they_are(
+    running: Any, kubectl: list[list[str]], kubeconfig: Path
+) -> None:
+    asked = ["exec", "demo", "--node", "1", "--kubeconfig", str(kubeconfig)]
+    assert cli.run([*asked, "--", "sh", "-c", "a; $b"]) == 0
+    (words,) = kubectl
+    assert words == [
+        "--kubeconfig", str(kubeconfig), "-n", "training", "exec", "demo-node-0-1-abcde",
+        "-c", "node", "--", "sh", "-c", "a; $b",
+    ]  # fmt: skip
+
+
+def test_a_port_is_brought_here(run: Any, running: Any, kubectl: list[list[str]]) -> None:
+    assert run("port-forward", "demo", "8080:6006")[0] == 0
+    assert kubectl[0][-3:] == ["port-forward", "pod/demo-node-0-0-abcde", "8080:6006"]
+
+
+@pytest.mark.parametrize("port", ["0", "x", "1:2:3", "70000", "-1", "--address=0.0.0.0"])
+def test_what_is_no_port_never_reaches_kubectl(
+    running: Any, kubectl: list[list[str]], kubeconfig: Path, port: str
+) -> None:
+    words = ["port-forward", "demo", "--kubeconfig", str(kubeconfig), "--", port]
+    assert cli.run(words) == ExitCode.BAD_INPUT
+    assert not kubectl
+
+
+def test_a_node_that_does_not_run_is_named(api: Api, run: Any, running: Any, kubectl: Any) -> None:
+    assert run("port-forward", "demo", "6006", "--node", "7")[0] == ExitCode.NOT_FOUND
+    world.end(api, running, failed=True)
+    code, _, err = run("port-forward", "demo", "6006", "--node", "1")
+    assert code == ExitCode.MISSING_PREREQUISITE
+    assert "node 1 does not run: Failed exited 1" in err
+
+
+def test_without_kubectl_it_says_so(
+    run: Any, running: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    code, _, err = run("port-forward", "demo", "6006")
+    assert code == ExitCode.MISSING_PREREQUISITE
+    assert "kubectl is not on PATH" in err
