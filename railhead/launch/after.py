@@ -404,7 +404,7 @@ def execute(
 ) -> None:
     """Run a command in a job's container, by kubectl.
 
-    Example: [bold]railhead exec torch-ddp --node 1 -- nvidia-smi[/bold]
+    Example: [bold]railhead exec torch-ddp --node 1 -- ls[/bold]
 
     Exits with the command's own code; 5 when there is no such job or node.
     """
