@@ -10,17 +10,39 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from railhead.base.names import (
+    FABRIC_LABEL,
+    LAUNCHER_LABEL,
     PODSET_LABEL,
     PUBLISHED_LABEL,
     QUEUE_LABEL,
     TRAINER_API,
     TRAINING_LABEL,
 )
+from railhead.catalog.switches import SWITCHES, in_words
 from railhead.catalog.versions import COMBINATIONS
 from railhead.model.cluster import Cluster
 from railhead.resolve import cel
-from railhead.resolve.pod_guards import NO_WAY_IN, WAYS_IN, claims, demand, pod_policies, takes
+from railhead.resolve.job_guards import (
+    Chosen,
+    leaves,
+    network_rules,
+    queue_rules,
+    queued_policy,
+    template_policy,
+    variables_policy,
+)
+from railhead.resolve.pod_guards import (
+    NO_WAY_IN,
+    WAYS_IN,
+    claims,
+    demand,
+    joins,
+    pod_policies,
+    reach_rules,
+    takes,
+)
 from railhead.resolve.runtimes import Runtime
+from railhead.resolve.wiring import chosen
 
 _TRAINJOBS: dict[str, Any] = {
     "resourceRules": [
@@ -47,6 +69,8 @@ _TOUCHED = {
 }
 
 
+_OFF = ", by which the job would leave its fabric and still complete"
+
 # Whoever's plugin advertises them: GPUs, their MIG parts, virtual functions, shares of HCAs.
 _DEVICE_PREFIXES = ("nvidia.com/", "amd.com/", "rdma/")
 
@@ -65,10 +89,15 @@ class Guard:
 
 def guards(cluster: Cluster, runtimes: Sequence[Runtime]) -> dict[str, Guard]:
     """Name -> guard, of the stack."""
+    fabric, said = demand(cluster), network(cluster, runtimes)
     policies = {
         "railhead-train-job": train_job_policy(cluster, runtimes),
+        "railhead-train-job-pods": train_job_pods_policy(cluster, said),
         "railhead-device-pod": device_pod_policy(runtimes),
-        **pod_policies(demand(cluster)),
+        **pod_policies(fabric),
+        "railhead-network-variables": variables_policy(said),
+        "railhead-job-template": template_policy(fabric, said),
+        "railhead-queued-job": queued_policy(queues_of(cluster)),
     }
     found = {name: Guard(policy=policy) for name, policy in policies.items()}
     if COMBINATIONS[cluster.versions].gang_charge == "template":
@@ -79,6 +108,21 @@ def guards(cluster: Cluster, runtimes: Sequence[Runtime]) -> dict[str, Guard]:
             binding={"paramRef": {"selector": published, "parameterNotFoundAction": "Deny"}},
         )
     return found
+
+
+def network(cluster: Cluster, runtimes: Sequence[Runtime]) -> Chosen:
+    """What the stack's fabric sets of the variables that choose a network."""
+    return Chosen(
+        values=chosen(cluster), devices=tuple(_devices(runtimes)), prefixes=_DEVICE_PREFIXES
+    )
+
+
+def queues_of(cluster: Cluster) -> dict[str, tuple[str, ...]]:
+    """Namespace -> its LocalQueues."""
+    return {
+        namespace: tuple(q.name for q in cluster.local_queues if q.namespace == namespace)
+        for namespace in cluster.training_namespaces
+    }
 
 
 def _devices(runtimes: Sequence[Runtime]) -> list[str]:
@@ -102,6 +146,8 @@ def train_job_policy(cluster: Cluster, runtimes: Sequence[Runtime]) -> dict[str,
     rendezvous = _once(name for runtime in runtimes for name in runtime.framework.rendezvous)
     queues = ", ".join(sorted({queue.name for queue in cluster.local_queues}))
     namespaces = ", ".join(cluster.training_namespaces)
+    said = network(cluster, runtimes)
+    launchers, launcher_rules = _launcher_rules(runtimes)
     return {
         "failurePolicy": "Fail",
         "matchConstraints": _TRAINJOBS,
@@ -110,6 +156,11 @@ def train_job_policy(cluster: Cluster, runtimes: Sequence[Runtime]) -> dict[str,
             {
                 "name": "labels",
                 "expression": "has(object.metadata.labels) ? object.metadata.labels : {}",
+            },
+            {
+                "name": "queue",
+                "expression": f"'{QUEUE_LABEL}' in variables.labels"
+                f" ? variables.labels['{QUEUE_LABEL}'] : ''",
             },
             {
                 "name": "sized",
@@ -138,6 +189,15 @@ def train_job_policy(cluster: Cluster, runtimes: Sequence[Runtime]) -> dict[str,
                 " ? dyn(variables.resources.requests) : dyn({})",
             },
             {
+                "name": "switched",
+                "expression": f"variables.env.filter(e, {said.off('e')}).map(e, e.name)",
+            },
+            {
+                "name": "leaves",
+                "expression": _patched(cluster, leaves("p")),
+            },
+            *launchers,
+            {
                 # Empty resources leave the runtime's alone.
                 "name": "replaced",
                 "expression": "size(variables.limits) > 0 || size(variables.requests) > 0",
@@ -152,12 +212,7 @@ def train_job_policy(cluster: Cluster, runtimes: Sequence[Runtime]) -> dict[str,
                 f"training namespaces: {namespaces}",
                 "reason": "Forbidden",
             },
-            {
-                "expression": f"'{QUEUE_LABEL}' in variables.labels"
-                f" && variables.labels['{QUEUE_LABEL}'] != ''",
-                "message": f"the TrainJob has no queue and would wait for ever: set the label "
-                f"{QUEUE_LABEL} to one of: {queues}",
-            },
+            *queue_rules(queues_of(cluster), "the TrainJob", queues),
             {
                 "expression": "variables.sized",
                 "message": "spec.trainer.numNodes is missing: set it, and spec.trainer."
@@ -178,8 +233,141 @@ def train_job_policy(cluster: Cluster, runtimes: Sequence[Runtime]) -> dict[str,
                 "spec.trainer.numProcPerNode, from which the controllers set it",
             },
             _resources_rule(runtimes),
+            *_network_rules(cluster, said),
+            *launcher_rules,
         ],
     }
+
+
+def _patched(cluster: Cluster, predicate: str) -> str:
+    """Whether a TrainJob changes its pods' templates by a patch ``p`` of which this holds.
+
+    The field has another name, and lies deeper, from Trainer 2.2 on (pkg/apis/trainer/v1alpha1).
+    """
+    if COMBINATIONS[cluster.versions].placement_field == "podTemplateOverrides":
+        field = "object.spec.podTemplateOverrides"
+        return f"has({field}) && {field}.exists(o, [dyn(o)].exists(p, {predicate}))"
+    field, spec = "object.spec.runtimePatches", "m.trainingRuntimeSpec.template.spec"
+    return (
+        f"has({field}) && {field}.exists(m, has(m.trainingRuntimeSpec)"
+        f" && has(m.trainingRuntimeSpec.template) && has({spec}) && has({spec}.replicatedJobs)"
+        f" && {spec}.replicatedJobs.exists(j, has(j.template) && has(j.template.spec)"
+        f" && has(j.template.spec.template)"
+        f" && [dyn(j.template.spec.template)].exists(p, {predicate})))"
+    )
+
+
+def _network_rules(cluster: Cluster, said: Chosen) -> list[dict[str, str]]:
+    """What a TrainJob's pods would be refused for, or leave their network by."""
+    names = ", ".join(SWITCHES)
+    fabric = ", ".join(f"{name}={'|'.join(v)}" for name, v in said.values.items()) or "none"
+    free = f"if the job wants no fabric, label its pods {FABRIC_LABEL}=none in spec." + (
+        "podTemplateOverrides[].metadata.labels"
+        if COMBINATIONS[cluster.versions].placement_field == "podTemplateOverrides"
+        else "runtimePatches[] at template.spec.replicatedJobs[].template.spec.template.metadata"
+    )
+    return [
+        {
+            "expression": "variables.leaves || size(variables.switched) == 0",
+            "messageExpression": "'spec.trainer.env sets ' + variables.switched.join(', ')"
+            f" + {cel.string(_OFF + '; the fabric sets ' + fabric + ': remove it; ' + free)}",
+            "message": f"spec.trainer.env sets one of {names}{_OFF}: remove it; {free}",
+            "reason": "Forbidden",
+        },
+        {
+            "expression": f"variables.leaves || !variables.words.matches({cel.string(in_words())})",
+            "message": f"spec.trainer.command or args set one of {names}{_OFF}: remove it; {free}",
+            "reason": "Forbidden",
+        },
+    ]
+
+
+def train_job_pods_policy(cluster: Cluster, said: Chosen) -> dict[str, Any]:
+    """What a TrainJob changes in its runtime's pods is nothing that these are refused for.
+
+    Trainer takes such a patch as long as the job is suspended, so it is looked at each time.
+    """
+    fabric, field = demand(cluster), COMBINATIONS[cluster.versions].placement_field
+    joined = joins("p", fabric)
+    rules = [
+        *network_rules("p", said)[:2],
+        *reach_rules("p", fabric),
+        *([joined] if joined else []),
+    ]
+    patches = "(has({0}.spec." + field + ") ? dyn({0}.spec." + field + ") : dyn(null))"
+    return {
+        "failurePolicy": "Fail",
+        "matchConstraints": _TRAINJOBS,
+        "matchConditions": [
+            {
+                "name": "patches-of-pods-changed",
+                "expression": "request.operation == 'CREATE'"
+                f" || {patches.format('object')} != {patches.format('oldObject')}",
+            }
+        ],
+        "validations": [
+            {
+                "expression": f"!({_patched(cluster, f'!({expression})')})",
+                "message": f"spec.{field}: {message}",
+                "reason": "Forbidden",
+            }
+            for expression, message in rules
+        ],
+    }
+
+
+def _launcher_rules(
+    runtimes: Sequence[Runtime],
+) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
+    """Variables and rules: a job of several nodes starts what makes one world of them.
+
+    A job without a command starts what its image says, which cannot be seen.
+    """
+    label = cel.string(LAUNCHER_LABEL)
+    trainer = "object.spec.trainer"
+    variables = [
+        {
+            "name": "words",
+            "expression": f"has({trainer}) ? ((has({trainer}.command) ? {trainer}.command : [])"
+            f" + (has({trainer}.args) ? {trainer}.args : [])).join(' ') : ''",
+        },
+        {
+            "name": "nodes",
+            "expression": f"variables.sized ? int({trainer}.numNodes) : 1",
+        },
+        {
+            "name": "own",
+            "expression": f"{label} in variables.labels && variables.labels[{label}] == 'own'",
+        },
+    ]
+    rules = []
+    for framework in {runtime.framework.name: runtime.framework for runtime in runtimes}.values():
+        if framework.launches is None:
+            continue
+        names = [r.name for r in runtimes if r.framework.name == framework.name]
+        several = f"variables.nodes > 1 && object.spec.runtimeRef.name in {cel.strings(names)}"
+        alone = (
+            f" && !variables.words.matches({cel.string(framework.alone)})"
+            if framework.alone
+            else ""
+        )
+        rules.append(
+            {
+                "expression": f"!({several}) || variables.own"
+                f" || variables.words.matches({cel.string(framework.launches)}){alone}",
+                "messageExpression": "'spec.trainer.command ' + (variables.words == '' ? 'is "
+                "missing, and what the image starts cannot be seen' : 'starts no ' + "
+                f"{cel.string(framework.launcher)} + ', or one that makes a world of one node')"
+                " + ': each of the ' + string(variables.nodes) + ' nodes would train alone, in a "
+                f"world of its own, and the job complete: begin it with {framework.launcher} and "
+                "leave size and addresses to the runtime; if it starts its processes in a way that "
+                "cannot be seen here, or each node is to work alone, label the TrainJob "
+                f"{LAUNCHER_LABEL}=own'",
+                "message": f"spec.trainer.command starts no {framework.launcher}, and each node "
+                f"would train alone: begin it with one, or label the TrainJob {LAUNCHER_LABEL}=own",
+            }
+        )
+    return variables, rules
 
 
 def _resources_rule(runtimes: Sequence[Runtime]) -> dict[str, str]:
@@ -191,15 +379,24 @@ def _resources_rule(runtimes: Sequence[Runtime]) -> dict[str, str]:
             "and with them the claim of its NICs: leave it out, or name a runtime of another size",
         }
     devices = _devices(runtimes)
+    gpus = _once(runtime.machine.gpu_resource for runtime in runtimes)
+    complete = f"list all of them, as limits {', '.join(devices)} and as requests cpu, memory"
     return {
         "expression": "!variables.replaced"
         f" || ({cel.strings(devices)}.all(r, r in variables.limits"
         " && quantity(string(variables.limits[r])).isGreaterThan(quantity('0')))"
         " && ['cpu', 'memory'].all(r, r in variables.requests || r in variables.limits))",
+        "messageExpression": "'spec.trainer.resourcesPerNode replaces the runtime\\'s resources as "
+        f"a whole' + (!{cel.strings(gpus)}.exists(r, r in variables.limits) ? "
+        f"', and asks for no GPUs: the runtimes of this stack place pods on machines with GPUs and "
+        f"charge them; leave it out, or {complete}; for work on CPUs alone submit a Job with the "
+        f"label {QUEUE_LABEL}' : !{cel.strings(devices)}.all(r, r in variables.limits) ? "
+        f"', and leaves out the fabric\\'s device: NCCL is held to the fabric, also on one node, "
+        f"and would not start, or fall back to TCP: leave it out, or {complete}' : "
+        f"': leave it out, or {complete}; what is not requested is not charged')",
         "message": "spec.trainer.resourcesPerNode replaces the runtime's resources as a whole: "
-        f"leave it out, or list all of them, as limits {', '.join(devices)} and as requests cpu, "
-        "memory; a pod without its device falls back to TCP, and what is not requested is not "
-        "charged",
+        f"leave it out, or {complete}; a pod without its device falls back to TCP, and what is not "
+        "requested is not charged",
     }
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal
 
-from railhead.base.names import SINGLE_NODE_LABEL, TRAINING_LABEL
+from railhead.base.names import FABRIC_LABEL, SINGLE_NODE_LABEL, TRAINING_LABEL
 from railhead.catalog.machines import MACHINES
 from railhead.fabric.mode import GKE_INTERFACES, NETWORKS_ANNOTATION
 from railhead.framework import FRAMEWORKS
@@ -233,6 +233,11 @@ def _variables(pod: str, fabric: FabricDemand) -> list[dict[str, str]]:
             "expression": f"{pod}.spec.containers.exists(c, {many})",
         },
         {
+            "name": "leaves",
+            "expression": f"{cel.string(FABRIC_LABEL)} in variables.labels"
+            f" && variables.labels[{cel.string(FABRIC_LABEL)}] == 'none'",
+        },
+        {
             "name": "alone",
             "expression": f"!variables.several && ({single} in variables.labels"
             f" && variables.labels[{single}] == 'true'"
@@ -283,7 +288,8 @@ def _messages(fabric: FabricDemand, what: str) -> tuple[str, str]:
     end = (
         f"; a TrainJob with a runtime of the stack ({', '.join(fabric.runtimes)}) has all of it, "
         f"{NO_WAY_IN}. "
-        f"If each pod trains by itself, label the pods {SINGLE_NODE_LABEL}=true"
+        f"If each pod trains by itself, label the pods {SINGLE_NODE_LABEL}=true; if the job wants "
+        f"no fabric, {FABRIC_LABEL}=none"
     )
     attach = _attach(fabric)
     # Only the first rule that fails is shown, so its message says all of it.
@@ -304,12 +310,83 @@ def _rules(fabric: FabricDemand, condition: str, what: str) -> list[dict[str, st
         if needed:
             found.append(
                 {
-                    "expression": f"!({condition}) || variables.alone || variables.{variable}",
+                    "expression": f"!({condition}) || variables.alone || variables.leaves"
+                    f" || variables.{variable}",
                     "message": message,
                     "reason": "Forbidden",
                 }
             )
     return found
+
+
+def written_out(expression: str, variables: Sequence[Mapping[str, str]]) -> str:
+    """An expression with the policy's variables put in: rules on each of several templates."""
+    known: dict[str, str] = {}
+    for row in variables:
+        known[row["name"]] = _put_in(row["expression"], known)
+    return _put_in(expression, known)
+
+
+def _put_in(expression: str, known: Mapping[str, str]) -> str:
+    return re.sub(
+        r"variables\.(\w+)",
+        lambda found: f"({known[found[1]]})" if found[1] in known else found[0],
+        expression,
+    )
+
+
+def fabric_rules(pod: str, fabric: FabricDemand, gang: str, what: str) -> list[tuple[str, str]]:
+    """(expression, message) of what a pod template must have; ``gang`` is CEL: one of several."""
+    condition = f"variables.several || variables.gpus && {gang}"
+    variables = _variables(pod, fabric)
+    return [
+        (written_out(rule["expression"], variables), rule["message"])
+        for rule in _rules(fabric, condition, what)
+    ]
+
+
+def joins(pod: str, fabric: FabricDemand) -> tuple[str, str] | None:
+    """(expression, message): a patch of a pod that says which networks, says all of them."""
+    if fabric.attachment not in ("multus", "gke") or not fabric.networks:
+        return None
+    annotation = cel.string(GKE_INTERFACES if fabric.attachment == "gke" else NETWORKS_ANNOTATION)
+    annotations = f"{pod}.metadata.annotations"
+    said = f"has({pod}.metadata) && has({annotations}) && {annotation} in {annotations}"
+    variables = _variables(pod, fabric)
+    return (
+        f"!({said}) || {written_out('variables.leaves || variables.joined', variables)}",
+        f"a job that takes its pods off the fabric's networks ({fabric.title}) would never run, or "
+        f"run over TCP: leave the annotation to the runtime, or {_attach(fabric)}; if the job "
+        f"wants no fabric, label its pods {FABRIC_LABEL}=none",
+    )
+
+
+def reach_rules(pod: str, fabric: FabricDemand) -> list[tuple[str, str]]:
+    """(expression, message) of what no pod template, or patch of one, may have of its node."""
+    spec = f"{pod}.spec"
+    containers = (
+        f"(has({spec}.containers) ? dyn({spec}.containers) : [])"
+        f" + (has({spec}.initContainers) ? dyn({spec}.initContainers) : [])"
+    )
+    variables = [
+        {"name": "containers", "expression": containers},
+        {"name": "volumes", "expression": f"has({spec}.volumes) ? dyn({spec}.volumes) : []"},
+    ]
+    rules = [
+        *_container_rules(fabric),
+        _volume_rule(fabric, "false"),
+        *(
+            (
+                f"!has({spec}.{field}) || !{spec}.{field}",
+                f"spec.{field} gives the pod its node's own: {fix}",
+            )
+            for field, fix in _host_fields(fabric).items()
+        ),
+    ]
+    return [
+        (f"!has({spec}) || {written_out(f'({expression})', variables)}", message)
+        for expression, message in rules
+    ]
 
 
 _IN_TRAINING = {"namespaceSelector": {"matchLabels": {TRAINING_LABEL: "true"}}}

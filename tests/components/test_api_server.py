@@ -20,6 +20,10 @@ from tests.engine.controlplane import ControlPlane
 
 pytestmark = pytest.mark.controlplane
 
+QUEUE = "kueue.x-k8s.io/queue-name"
+NETWORKS = "k8s.v1.cni.cncf.io/networks"
+FABRIC_NONE = {"labels": {"railhead.dev/fabric": "none"}}
+
 
 @pytest.fixture(scope="module")
 def server(control_plane: ControlPlane) -> Iterator[Server]:
@@ -73,11 +77,12 @@ def train_job(**trainer: Any) -> dict[str, Any]:
         "metadata": {
             "name": "mine",
             "namespace": "training",
-            "labels": {"kueue.x-k8s.io/queue-name": "training"},
+            "labels": {QUEUE: "training"},
         },
         "spec": {
             "runtimeRef": {"name": "torch"},
-            "trainer": {"numNodes": 2, "numProcPerNode": 2} | trainer,
+            "trainer": {"numNodes": 2, "numProcPerNode": 2, "command": ["torchrun", "x.py"]}
+            | trainer,
         },
     }
 
@@ -134,6 +139,43 @@ def test_the_policies_are_well_typed(applied: Server, recording: Recording) -> N
         assert not warnings, json.dumps(warnings, indent=1)
 
 
+def env(**values: str) -> list[dict[str, str]]:
+    return [{"name": name, "value": value} for name, value in values.items()]
+
+
+def overridden(
+    metadata: dict[str, Any] | None = None, spec: dict[str, Any] | None = None, **trainer: Any
+) -> dict[str, Any]:
+    """A TrainJob that patches its pods."""
+    body = train_job(**trainer)
+    patch: dict[str, Any] = {"targetJobs": [{"name": "node"}]}
+    patch |= {"metadata": metadata} if metadata else {}
+    patch |= {"spec": spec} if spec else {}
+    body["spec"]["podTemplateOverrides"] = [patch]
+    return body
+
+
+def queued(queue: str, labels: dict[str, str] | None = None, **trainer: Any) -> dict[str, Any]:
+    body = train_job(**trainer)
+    body["metadata"]["labels"] = {QUEUE: queue} | (labels or {})
+    return body
+
+
+def own_launcher(**trainer: Any) -> dict[str, Any]:
+    return queued("training", {"railhead.dev/launcher": "own"}, **trainer)
+
+
+# kubeflow 0.5.0, trainer/constants: the shape in which the SDK sends a function.
+SDK = """read -r -d '' SCRIPT << EOM
+
+def f():
+    print(1)
+f()
+
+EOM
+printf "%s" \"$SCRIPT\" > \"f.py\"
+torchrun "f.py\""""
+
 GOOD: dict[str, dict[str, Any]] = {
     "as `railhead launch` writes it": train_job(),
     "without numProcPerNode: the runtime says it": without(
@@ -148,6 +190,33 @@ GOOD: dict[str, dict[str, Any]] = {
         }
     ),
     "no resources listed": train_job(resourcesPerNode={}),
+    "what the fabric sets anyhow": train_job(env=env(NCCL_NET="IB", GLOO_SOCKET_IFNAME="net1")),
+    "another network, in words": overridden(
+        FABRIC_NONE, env=env(NCCL_NET="Socket", NCCL_SOCKET_IFNAME="eth0", NCCL_IB_DISABLE="1")
+    ),
+    "another network in the command, in words": overridden(
+        FABRIC_NONE, command=["sh", "-c", "NCCL_NET=Socket torchrun x.py"]
+    ),
+    "no networks, in words": overridden(FABRIC_NONE | {"annotations": {NETWORKS: "[]"}}),
+    "files, as `railhead launch` mounts them": overridden(
+        spec={
+            "volumes": [{"name": "f", "configMap": {"name": "mine-files"}}],
+            "containers": [{"name": "node", "volumeMounts": [{"name": "f", "mountPath": "/w"}]}],
+        }
+    ),
+    "what Kueue patches": overridden(
+        {"labels": {"kueue.x-k8s.io/podset": "node"}},
+        spec={"nodeSelector": {"a": "b"}, "schedulingGates": [{"name": "g"}]},
+    ),
+    "networks as the runtime has them": overridden(
+        {"annotations": {NETWORKS: '[{"name": "rail-0", "interface": "net1"}]'}}
+    ),
+    "torchrun by python": train_job(command=["python3", "-m", "torch.distributed.run", "x.py"]),
+    "torchrun in arguments": train_job(command=["bash", "-c"], args=["cd /w; torchrun x.py"]),
+    "as the SDK writes a function": train_job(command=["bash", "-c", SDK]),
+    "a launcher of one's own, in words": own_launcher(command=["./train.sh"]),
+    "the image's own command, in words": own_launcher(command=[]),
+    "one node without a launcher": train_job(numNodes=1, command=["python3", "x.py"]),
 }
 
 BAD: dict[str, tuple[dict[str, Any], str]] = {
@@ -198,6 +267,82 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
         ),
         "as requests cpu, memory",
     ),
+    "CPUs alone": (
+        train_job(resourcesPerNode={"requests": {"cpu": "1", "memory": "1Gi"}}),
+        "asks for no GPUs: the runtimes of this stack place pods on machines with GPUs",
+    ),
+    "one node without the fabric's device": (
+        train_job(
+            numNodes=1,
+            resourcesPerNode={
+                "limits": {"nvidia.com/gpu": 8},
+                "requests": {"cpu": "1", "memory": "1Gi"},
+            },
+        ),
+        "leaves out the fabric's device: NCCL is held to the fabric, also on one node",
+    ),
+    "a queue that is not there": (
+        queued("defualt"),
+        "names the queue defualt, which namespace training has not, so the TrainJob would wait "
+        "for ever: name one of: training",
+    ),
+    "an empty queue's name": (queued(""), "the TrainJob has no queue"),
+    "TCP": (train_job(env=env(NCCL_NET="Socket")), "spec.trainer.env sets NCCL_NET, by which"),
+    "TCP over the pods' network": (
+        train_job(env=env(NCCL_NET="Socket", GLOO_SOCKET_IFNAME="eth0", EPOCHS="3")),
+        "spec.trainer.env sets NCCL_NET, GLOO_SOCKET_IFNAME, by which the job would leave",
+    ),
+    "a variable from a secret": (
+        train_job(
+            env=[{"name": "NCCL_IB_DISABLE", "valueFrom": {"fieldRef": {"fieldPath": "spec.x"}}}]
+        ),
+        "sets NCCL_IB_DISABLE",
+    ),
+    "TCP by the label of the TrainJob alone": (
+        queued("training", {"railhead.dev/fabric": "none"}, env=env(NCCL_NET="Socket")),
+        "label its pods railhead.dev/fabric=none in spec.podTemplateOverrides[].metadata.labels",
+    ),
+    "TCP in the command": (
+        train_job(command=["env", "NCCL_NET=Socket", "torchrun", "x.py"]),
+        "spec.trainer.command or args set one of NCCL_NET",
+    ),
+    "a plain process on each of two nodes": (
+        train_job(command=["python3", "x.py"]),
+        "starts no torchrun, or one that makes a world of one node: each of the 2 nodes would",
+    ),
+    "a world a node": (
+        train_job(command=["torchrun"], args=["--standalone", "x.py"]),
+        "makes a world of one node",
+    ),
+    "a world a node by its size": (
+        train_job(command=["torchrun", "--nnodes=1", "x.py"]),
+        "makes a world of one node",
+    ),
+    "the image's own command": (
+        train_job(command=[]),
+        "is missing, and what the image starts cannot be seen",
+    ),
+}
+
+# The same in a patch of the pods: policy railhead-train-job-pods.
+BAD_PODS: dict[str, tuple[dict[str, Any], str]] = {
+    "no networks": (overridden({"annotations": {NETWORKS: "[]"}}), "takes its pods off"),
+    "another network's name": (
+        overridden({"annotations": {NETWORKS: "rail-01"}}),
+        "set the annotation k8s.v1.cni.cncf.io/networks",
+    ),
+    "a variable": (
+        overridden(spec={"containers": [{"name": "node", "env": env(NCCL_SOCKET_IFNAME="eth0")}]}),
+        "a container's env chooses another network than the fabric's",
+    ),
+    "a variable of an init container": (
+        overridden(spec={"initContainers": [{"name": "i", "env": env(FI_PROVIDER="tcp")}]}),
+        "a container's env chooses another network",
+    ),
+    "the node's file system": (
+        overridden(spec={"volumes": [{"name": "h", "hostPath": {"path": "/"}}]}),
+        "a hostPath volume mounts the node's file system",
+    ),
 }
 
 
@@ -212,6 +357,14 @@ def test_a_bad_job_is_refused_with_the_remedy(applied: Server, case: str) -> Non
     verdict = applied.verdict(body)
     assert "railhead-train-job" in verdict
     assert words in verdict
+
+
+@pytest.mark.parametrize("case", BAD_PODS)
+def test_pods_are_not_patched_off_their_network(applied: Server, case: str) -> None:
+    body, words = BAD_PODS[case]
+    verdict = applied.verdict(body)
+    assert "railhead-train-job-pods" in verdict
+    assert f"spec.podTemplateOverrides: {words}" in verdict or words in verdict
 
 
 def test_a_bare_pod_with_devices_is_refused(applied: Server) -> None:
@@ -296,7 +449,8 @@ def test_controllers_may_still_write_to_a_job_that_was_there_before(
     assert patch({"metadata": {"finalizers": ["example.com/f"]}}) == ""
     assert patch({"metadata": {"finalizers": []}}) == ""
     assert "numNodes is missing" in patch({"spec": {"trainer": {"image": "other"}}})
-    assert patch({"spec": {"trainer": {"numNodes": 2}}}) == ""
+    assert "starts cannot be seen" in patch({"spec": {"trainer": {"numNodes": 2}}})
+    assert patch({"spec": {"trainer": {"numNodes": 2, "command": ["torchrun"]}}}) == ""
     assert "numNodes is fixed" in patch({"spec": {"trainer": {"numNodes": 4}}})
     assert patch({"spec": {"trainer": {"image": "other"}}}) == ""
     assert "set the label" in patch({"metadata": {"labels": None}})

@@ -373,9 +373,9 @@ class TestRuntime:
 
     def test_the_stacks_own_environment_wins(self, cache: Path) -> None:
         cluster = changed()
-        cluster["runtimes"][0]["environment"] = {"NCCL_DEBUG": "INFO", "NCCL_NET": "Socket"}
+        cluster["runtimes"][0]["environment"] = {"NCCL_DEBUG": "INFO", "NCCL_BUFFSIZE": "1"}
         env = {e["name"]: e["value"] for e in container(run_program(cluster, cache))["env"]}
-        assert (env["NCCL_DEBUG"], env["NCCL_NET"]) == ("INFO", "Socket")
+        assert (env["NCCL_DEBUG"], env["NCCL_BUFFSIZE"]) == ("INFO", "1")
 
     def test_processes_a_node_are_said_where_trainer_reads_them(
         self, recording: Recording, cache: Path

@@ -247,5 +247,5 @@ def test_two_worlds_of_one_are_refused(words: tuple[str, ...], says: str) -> Non
         commanded(*words)
     assert says in caught.value.problem
     assert "`launcher: own`" in caught.value.remedy
-    assert commanded(*words, nodes=1)
+    assert commanded(*words, nodes=1).nodes == 1
     assert commanded(*words, more="launcher: own\n").labels == {"railhead.dev/launcher": "own"}

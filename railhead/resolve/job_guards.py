@@ -1,0 +1,274 @@
+"""What the API server refuses of jobs and pods that leave the fabric: at the first object.
+
+A gang whose pods are refused holds its quota without a word, so whatever is refused of a pod is
+refused of the object that would make it: of a JobSet, a Job, an MPIJob and their like by their pod
+templates, of a TrainJob by what it changes in its runtime's. The pod is the last line.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from railhead.base.names import FABRIC_LABEL, QUEUE_LABEL, TRAINING_LABEL
+from railhead.catalog.switches import SWITCHES, in_words
+from railhead.resolve import cel
+from railhead.resolve.pod_guards import FabricDemand, fabric_rules, reach_rules, takes
+
+# API group -> (resources, versions' kinds): what Kueue admits besides TrainJobs, and whose objects
+# carry their pods' templates.
+_KINDS: Mapping[str, Mapping[str, str]] = {
+    "batch": {"jobs": "Job"},
+    "jobset.x-k8s.io": {"jobsets": "JobSet"},
+    "kubeflow.org": {
+        "jaxjobs": "JAXJob",
+        "mpijobs": "MPIJob",
+        "paddlejobs": "PaddleJob",
+        "pytorchjobs": "PyTorchJob",
+        "tfjobs": "TFJob",
+        "xgboostjobs": "XGBoostJob",
+    },
+    "ray.io": {"rayclusters": "RayCluster", "rayjobs": "RayJob"},
+}
+# training-operator v1.9 and mpi-operator v2beta1: where each kind has its replicas.
+_REPLICAS = {
+    "JAXJob": "jaxReplicaSpecs",
+    "MPIJob": "mpiReplicaSpecs",
+    "PaddleJob": "paddleReplicaSpecs",
+    "PyTorchJob": "pytorchReplicaSpecs",
+    "TFJob": "tfReplicaSpecs",
+    "XGBoostJob": "xgbReplicaSpecs",
+}
+_MANAGED = ("TrainJob", *(kind for kinds in _KINDS.values() for kind in kinds.values()))
+
+
+def _templates(job: str) -> str:
+    """The pod templates of ``job``, a CEL expression of any of the kinds."""
+    spec = f"dyn({job}).spec"
+    ray = (
+        "({0}.headGroupSpec.template == null ? [] : [{0}.headGroupSpec.template])"
+        " + (has({0}.workerGroupSpecs) ? {0}.workerGroupSpecs.map(g, g.template) : [])"
+    )
+    cases = [
+        ("JobSet", f"{spec}.replicatedJobs.map(j, j.template.spec.template)"),
+        ("Job", f"[{spec}.template]"),
+        ("RayCluster", ray.format(spec)),
+        (
+            "RayJob",
+            f"(has({spec}.rayClusterSpec) ? {ray.format(f'{spec}.rayClusterSpec')} : [])",
+        ),
+        *(
+            (kind, f"{spec}.{field}.map(r, {spec}.{field}[r].template)")
+            for kind, field in _REPLICAS.items()
+        ),
+    ]
+    chain = " : ".join(f"dyn({job}).kind == '{kind}' ? {found}" for kind, found in cases)
+    return f"{chain} : []"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chosen:
+    """What the fabric itself sets of the variables that choose a network."""
+
+    values: Mapping[str, Sequence[str]]
+    devices: tuple[str, ...]
+    prefixes: tuple[str, ...]
+
+    def off(self, variable: str) -> str:
+        """Whether ``variable``, an entry of ``env``, chooses another network; a CEL expression."""
+        values = json.dumps({name: list(several) for name, several in self.values.items()})
+        said = f"has({variable}.value) && {variable}.name in {values}"
+        return (
+            f"({variable}.name in {cel.strings(tuple(SWITCHES))}"
+            f" && !({said} && {variable}.value in {values}[{variable}.name]))"
+        )
+
+    def unseen(self, container: str) -> str:
+        """Whether a container takes variables from elsewhere that could choose another network.
+
+        ``env`` wins over ``envFrom`` (core/v1, Container.envFrom), so what the fabric sets is safe
+        where the container sets it itself.
+        """
+        own = f"has({container}.env) && {container}.env.exists(e, e.name == n)"
+        return (
+            f"(has({container}.envFrom) && size({container}.envFrom) > 0"
+            f" && {takes(container, self.devices, self.prefixes)}"
+            f" && !{cel.strings(tuple(self.values))}.all(n, {own}))"
+        )
+
+
+def words(container: str) -> str:
+    """A container's command and arguments as one text."""
+    return (
+        f"((has({container}.command) ? {container}.command : [])"
+        f" + (has({container}.args) ? {container}.args : [])).join(' ')"
+    )
+
+
+def containers(pod: str) -> str:
+    """All containers of a pod, a template or a patch of one; a CEL expression."""
+    spec = f"{pod}.spec"
+    return (
+        f"(!has({spec}) ? [] : (has({spec}.containers) ? dyn({spec}.containers) : [])"
+        f" + (has({spec}.initContainers) ? dyn({spec}.initContainers) : []))"
+    )
+
+
+def leaves(pod: str) -> str:
+    """Whether a pod says that its job wants no fabric."""
+    label = cel.string(FABRIC_LABEL)
+    labels = f"{pod}.metadata.labels"
+    return (
+        f"(has({pod}.metadata) && has({labels}) && {label} in {labels}"
+        f" && {labels}[{label}] == 'none')"
+    )
+
+
+def network_rules(pod: str, chosen: Chosen) -> list[tuple[str, str]]:
+    """(expression, message) of what would take a pod, or a patch of one, off its network."""
+    names = ", ".join(SWITCHES)
+    fabric = ", ".join(f"{name}={'|'.join(v)}" for name, v in chosen.values.items()) or "none"
+    out = f"or, if the job wants no fabric, label its pods {FABRIC_LABEL}=none"
+    every = containers(pod)
+    return [
+        (
+            f"{leaves(pod)} || {every}.all(c, !has(c.env) || !c.env.exists(e, {chosen.off('e')}))",
+            "a container's env chooses another network than the fabric's, and the job would leave "
+            f"it and still complete: remove it; the variables are {names}; the fabric sets "
+            f"{fabric}; {out}",
+        ),
+        (
+            f"{leaves(pod)} || {every}.all(c, !{words('c')}.matches({cel.string(in_words())}))",
+            "a container's command or args set a variable that chooses another network than the "
+            f"fabric's: remove it; the variables are {names}; {out}",
+        ),
+        (
+            f"{leaves(pod)} || {every}.all(c, !{chosen.unseen('c')})",
+            "what a container's envFrom brings cannot be seen here and may take the job off its "
+            f"network: set in env, which wins over it, what the fabric sets ({fabric}), or name "
+            f"single keys by env[].valueFrom; {out}",
+        ),
+    ]
+
+
+def variables_policy(chosen: Chosen) -> dict[str, Any]:
+    """No pod of a training namespace chooses another network, whatever made it."""
+    return {
+        "failurePolicy": "Fail",
+        "matchConstraints": _matching({"": ("pods",)}, ("CREATE",)),
+        "validations": [
+            {"expression": expression, "message": message, "reason": "Forbidden"}
+            for expression, message in network_rules("object", chosen)
+        ],
+    }
+
+
+def template_policy(fabric: FabricDemand, chosen: Chosen) -> dict[str, Any]:
+    """What pods would be refused for, their job is refused for when it is made.
+
+    What was there before the guard may still be written to by its controllers.
+    """
+    rules = [
+        *network_rules("p", chosen),
+        *fabric_rules("p", fabric, "variables.gang", "a job"),
+        *reach_rules("p", fabric),
+    ]
+    return {
+        "failurePolicy": "Fail",
+        "matchConstraints": _matching(
+            {group: tuple(kinds) for group, kinds in _KINDS.items()}, ("CREATE", "UPDATE")
+        ),
+        "variables": [
+            {"name": "templates", "expression": _templates("object")},
+            {
+                "name": "before",
+                "expression": f"request.operation == 'UPDATE' ? ({_templates('oldObject')}) : []",
+            },
+            {
+                # Whose pods carry the marks of a gang (pod_guards.GANG_LABELS).
+                "name": "gang",
+                "expression": "dyn(object).kind != 'Job'"
+                " || has(dyn(object).spec.completionMode)"
+                " && dyn(object).spec.completionMode == 'Indexed'",
+            },
+        ],
+        "validations": [
+            {
+                "expression": f"variables.templates.all(p, {expression})"
+                f" || variables.before.exists(p, !({expression}))",
+                "message": message,
+                "reason": "Forbidden",
+            }
+            for expression, message in rules
+        ],
+    }
+
+
+def queued_policy(queues: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """Every job names a queue of its namespace; without one it is suspended and nobody says so.
+
+    ``queues`` is namespace -> LocalQueues. Kueue gives a job without a queue the namespace's
+    ``default``, if there is one, before this is asked. What another job made is charged with it.
+    """
+    label = cel.string(QUEUE_LABEL)
+    known = ", ".join(f"{namespace}: {', '.join(names)}" for namespace, names in queues.items())
+    owned = (
+        "has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o,"
+        f" has(o.controller) && o.controller && o.kind in {cel.strings(_MANAGED)})"
+    )
+    return {
+        "failurePolicy": "Fail",
+        "matchConstraints": _matching(
+            {group: tuple(kinds) for group, kinds in _KINDS.items()}, ("CREATE",)
+        ),
+        "matchConditions": [{"name": "not-part-of-a-job", "expression": f"!({owned})"}],
+        "variables": [
+            {
+                "name": "queue",
+                "expression": f"has(object.metadata.labels) && {label} in object.metadata.labels"
+                f" ? object.metadata.labels[{label}] : ''",
+            },
+        ],
+        "validations": queue_rules(queues, "the job", known),
+    }
+
+
+def queue_rules(queues: Mapping[str, Sequence[str]], what: str, known: str) -> list[dict[str, str]]:
+    """Rules on ``variables.queue`` of an object in its namespace."""
+    listed = json.dumps({namespace: list(names) for namespace, names in queues.items()})
+    namespace = "object.metadata.namespace"
+    return [
+        {
+            "expression": "variables.queue != ''",
+            "message": f"{what} has no queue, and would stay suspended for ever: set the label "
+            f"{QUEUE_LABEL} to one of: {known}",
+        },
+        {
+            # A namespace that this stack does not know may have queues made by hand.
+            "expression": f"variables.queue == '' || !({namespace} in {listed})"
+            f" || variables.queue in {listed}[{namespace}]",
+            "messageExpression": "'the label "
+            f"{QUEUE_LABEL} names the queue ' + variables.queue + ', which namespace '"
+            f" + {namespace} + ' has not, so {what} would wait for ever: name one of: '"
+            f" + {listed}[{namespace}].join(', ')",
+            "message": f"the label {QUEUE_LABEL} names a queue that the namespace has not: name "
+            f"one of: {known}",
+        },
+    ]
+
+
+def _matching(groups: Mapping[str, Sequence[str]], operations: Sequence[str]) -> dict[str, Any]:
+    return {
+        "namespaceSelector": {"matchLabels": {TRAINING_LABEL: "true"}},
+        "resourceRules": [
+            {
+                "apiGroups": [group],
+                "apiVersions": ["*"],
+                "operations": list(operations),
+                "resources": list(resources),
+            }
+            for group, resources in groups.items()
+        ],
+    }

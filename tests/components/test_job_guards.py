@@ -1,0 +1,382 @@
+"""Jobs that would leave their fabric, or wait for ever, judged by a real API server as they come.
+
+The older operators' kinds are served by definitions that take anything: what is asked here is
+where each kind has its pods, which the operators' releases say.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from railhead.base.names import FABRIC_LABEL, QUEUE_LABEL, SINGLE_NODE_LABEL
+from railhead.catalog.switches import SWITCHES
+from railhead.fabric.mode import NETWORKS_ANNOTATION
+from railhead.resolve.job_guards import Chosen, queued_policy, template_policy, variables_policy
+from tests.api_server import Server, lab_definitions
+from tests.components.test_pod_guards import GPU, JOINED, RDMA, ROCE, env, eventually, namespace
+from tests.engine.controlplane import ControlPlane
+
+pytestmark = pytest.mark.controlplane
+
+WHERE = "guarded-jobs"
+CHOSEN = Chosen(
+    values={"NCCL_NET": ("IB",), "NCCL_SOCKET_IFNAME": ("=net1", "=net2")},
+    devices=(GPU, RDMA),
+    prefixes=("nvidia.com/",),
+)
+POLICIES = {
+    "variables": variables_policy(CHOSEN),
+    "template": template_policy(ROCE, CHOSEN),
+    "queued": queued_policy({WHERE: ("training", "spare")}),
+}
+WIRED = {GPU: 8, RDMA: 1}
+FIXED = env(NCCL_NET="IB", NCCL_SOCKET_IFNAME="=net2")
+
+Body = dict[str, Any]
+
+
+def template(
+    *,
+    limits: dict[str, int] | None = None,
+    annotations: dict[str, str] | None = None,
+    labels: dict[str, str] | None = None,
+    spec: Body | None = None,
+    **container: Any,
+) -> Body:
+    """A pod template that has its fabric, unless an argument says otherwise."""
+    return {
+        "metadata": {
+            "annotations": JOINED if annotations is None else annotations,
+            "labels": labels or {},
+        },
+        "spec": {
+            "restartPolicy": "Never",
+            "containers": [
+                {
+                    "name": "node",
+                    "image": "x",
+                    "resources": {"limits": WIRED if limits is None else limits},
+                    **container,
+                }
+            ],
+            **(spec or {}),
+        },
+    }
+
+
+def body(version: str, kind: str, spec: Body, **metadata: Any) -> Body:
+    return {
+        "apiVersion": version,
+        "kind": kind,
+        "metadata": {"name": "j", "namespace": WHERE, "labels": {QUEUE_LABEL: "training"}}
+        | metadata,
+        "spec": spec,
+    }
+
+
+def jobset(pod: Body, **metadata: Any) -> Body:
+    job = {"parallelism": 2, "completions": 2, "template": pod}
+    replicated = [{"name": "workers", "replicas": 1, "template": {"spec": job}}]
+    return body("jobset.x-k8s.io/v1alpha2", "JobSet", {"replicatedJobs": replicated}, **metadata)
+
+
+def indexed(pod: Body, **metadata: Any) -> Body:
+    spec = {"completionMode": "Indexed", "completions": 1, "parallelism": 1, "template": pod}
+    return body("batch/v1", "Job", spec, **metadata)
+
+
+def replicas(version: str, kind: str, field: str) -> Callable[..., Body]:
+    def make(pod: Body, **metadata: Any) -> Body:
+        quiet = template(limits={}, annotations={})
+        workers = {"Master": {"template": quiet}, "Worker": {"replicas": 2, "template": pod}}
+        return body(version, kind, {field: workers}, **metadata)
+
+    return make
+
+
+def ray(kind: str) -> Callable[..., Body]:
+    def make(pod: Body, **metadata: Any) -> Body:
+        head = {"template": template(limits={}, annotations={})}
+        cluster = {"headGroupSpec": head, "workerGroupSpecs": [{"template": pod}]}
+        spec = {"rayClusterSpec": cluster} if kind == "RayJob" else cluster
+        return body("ray.io/v1", kind, spec, **metadata)
+
+    return make
+
+
+KINDS: dict[str, Callable[..., Body]] = {
+    "JobSet": jobset,
+    "Indexed Job": indexed,
+    "MPIJob": replicas("kubeflow.org/v2beta1", "MPIJob", "mpiReplicaSpecs"),
+    "PyTorchJob": replicas("kubeflow.org/v1", "PyTorchJob", "pytorchReplicaSpecs"),
+    "TFJob": replicas("kubeflow.org/v1", "TFJob", "tfReplicaSpecs"),
+    "JAXJob": replicas("kubeflow.org/v1", "JAXJob", "jaxReplicaSpecs"),
+    "PaddleJob": replicas("kubeflow.org/v1", "PaddleJob", "paddleReplicaSpecs"),
+    "XGBoostJob": replicas("kubeflow.org/v1", "XGBoostJob", "xgbReplicaSpecs"),
+    "RayCluster": ray("RayCluster"),
+    "RayJob": ray("RayJob"),
+}
+
+
+def definition(served: str, kind: str) -> Body:
+    group, version = served.split("/")
+    plural = f"{kind.lower()}s"
+    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{group}"},
+        "spec": {
+            "group": group,
+            "names": {"kind": kind, "plural": plural},
+            "scope": "Namespaced",
+            "versions": [
+                {
+                    "name": version,
+                    "served": True,
+                    "storage": True,
+                    "schema": {"openAPIV3Schema": anything},
+                }
+            ],
+        },
+    }
+
+
+@pytest.fixture(scope="module")
+def server(control_plane: ControlPlane) -> Iterator[Server]:
+    with Server(control_plane) as server:
+        others = [make(template()) for make in KINDS.values()]
+        made = [
+            definition(one["apiVersion"], one["kind"])
+            for one in others
+            if one["kind"] not in ("JobSet", "Job")
+        ]
+        server.define([*lab_definitions(), *made])
+        server.apply(namespace(WHERE, {"case": WHERE}))
+        server.apply(namespace("unguarded-jobs", {}))
+        for name, policy in POLICIES.items():
+            spec = copy.deepcopy(policy)
+            spec["matchConstraints"]["namespaceSelector"] = {"matchLabels": {"case": WHERE}}
+            binding = {"policyName": f"jobs-{name}", "validationActions": ["Deny"]}
+            for kind, inner in (
+                ("ValidatingAdmissionPolicy", spec),
+                ("ValidatingAdmissionPolicyBinding", binding),
+            ):
+                server.apply(
+                    {
+                        "apiVersion": "admissionregistration.k8s.io/v1",
+                        "kind": kind,
+                        "metadata": {"name": f"jobs-{name}"},
+                        "spec": inner,
+                    }
+                )
+        server.eventually_refuses(jobset(template(env=env(NCCL_NET="Socket"))))
+        server.eventually_refuses(jobset(template(), labels={}))
+        server.eventually_refuses(pod(template(env=env(NCCL_NET="Socket"))))
+        for make in KINDS.values():
+            eventually(lambda make=make: server.verdict(make(template())) == "")  # type: ignore[misc]
+        yield server
+
+
+def pod(one: Body) -> Body:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", "namespace": WHERE} | one["metadata"],
+        "spec": one["spec"],
+    }
+
+
+def test_the_policies_are_well_typed(server: Server) -> None:
+    for name in POLICIES:
+        found = server.run("get", "validatingadmissionpolicy", f"jobs-{name}", "-o", "json")
+        checked = json.loads(found.stdout).get("status", {}).get("typeChecking", {})
+        assert not checked.get("expressionWarnings"), checked
+
+
+BAD: dict[str, tuple[Body, str]] = {
+    "TCP": (template(env=env(NCCL_NET="Socket")), "chooses another network than the fabric's"),
+    "half of the rails": (template(env=env(NCCL_IB_HCA="=mlx5_0")), "chooses another network"),
+    "a variable from elsewhere": (
+        template(
+            env=[
+                {
+                    "name": "NCCL_NET",
+                    "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k"}},
+                }
+            ]
+        ),
+        "the fabric sets NCCL_NET=IB, NCCL_SOCKET_IFNAME==net1|=net2",
+    ),
+    "TCP in an init container": (
+        template(spec={"initContainers": [{"name": "i", "image": "x", "env": env(UCX_TLS="tcp")}]}),
+        "chooses another network",
+    ),
+    "TCP in the command": (
+        template(command=["sh", "-c", "export NCCL_IB_DISABLE=1; exec ./train"]),
+        "command or args set a variable",
+    ),
+    "variables that nobody sees": (
+        template(envFrom=[{"configMapRef": {"name": "c"}}]),
+        "set in env, which wins over it, what the fabric sets (NCCL_NET=IB",
+    ),
+    "some of them seen": (
+        template(envFrom=[{"secretRef": {"name": "c"}}], env=env(NCCL_NET="IB")),
+        "what a container's envFrom brings cannot be seen",
+    ),
+    "GPUs without RDMA": (template(limits={GPU: 8}), "add to resources.limits of each"),
+    "RDMA without the networks": (
+        template(annotations={}),
+        "set the annotation k8s.v1.cni.cncf.io/networks",
+    ),
+    "no networks": (template(annotations={NETWORKS_ANNOTATION: "[]"}), "set the annotation"),
+    "a privileged container": (
+        template(securityContext={"privileged": True}),
+        "a privileged container has the whole node",
+    ),
+    "the node's file system": (
+        template(spec={"volumes": [{"name": "h", "hostPath": {"path": "/etc"}}]}),
+        "a hostPath volume mounts the node's file system",
+    ),
+    "the node's processes": (template(spec={"hostPID": True}), "spec.hostPID"),
+    "the node's network": (template(spec={"hostNetwork": True}), "spec.hostNetwork"),
+    "a capability": (
+        template(securityContext={"capabilities": {"add": ["SYS_ADMIN"]}}),
+        "reaches beyond its pod",
+    ),
+}
+
+GOOD: dict[str, Body] = {
+    "wired": template(),
+    "what the fabric sets": template(env=FIXED),
+    "one's own variables": template(env=env(NCCL_DEBUG="INFO", NCCL_NET_GDR_LEVEL="SYS")),
+    "variables from elsewhere below the fabric's": template(
+        env=FIXED, envFrom=[{"configMapRef": {"name": "c"}}]
+    ),
+    "variables from elsewhere without devices": template(
+        limits={}, annotations={}, envFrom=[{"configMapRef": {"name": "c"}}]
+    ),
+    "TCP, in words": template(labels={FABRIC_LABEL: "none"}, env=env(NCCL_NET="Socket")),
+    "no fabric, in words": template(limits={GPU: 8}, annotations={}, labels={FABRIC_LABEL: "none"}),
+    "each pod alone, in words": template(
+        limits={GPU: 8}, annotations={}, labels={SINGLE_NODE_LABEL: "true"}
+    ),
+    "CPUs alone": template(limits={}, annotations={}),
+    "a name that only ends so": template(command=["sh", "-c", "MY_NCCL_NET=1 ./train"]),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_job_is_refused_for_what_its_pods_would_be(server: Server, kind: str, case: str) -> None:
+    bad, words = BAD[case]
+    verdict = server.verdict(KINDS[kind](bad))
+    assert "jobs-template" in verdict
+    assert words in verdict
+
+
+@pytest.mark.parametrize("case", GOOD)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_job_whose_pods_are_taken_is_taken(server: Server, kind: str, case: str) -> None:
+    assert server.verdict(KINDS[kind](GOOD[case])) == ""
+
+
+@pytest.mark.parametrize("case", [case for case in BAD if "TCP" in case or "variable" in case])
+def test_pods_are_the_last_line(server: Server, case: str) -> None:
+    bad, words = BAD[case]
+    verdict = server.verdict(pod(bad))
+    assert "jobs-variables" in verdict
+    assert words in verdict
+
+
+@pytest.mark.parametrize("name", sorted(SWITCHES))
+def test_every_variable_of_the_list(server: Server, name: str) -> None:
+    for one in (pod(template(env=env(**{name: "x"}))), jobset(template(env=env(**{name: "x"})))):
+        assert "chooses another network" in server.verdict(one)
+    worded = template(command=["sh", "-c", f"{name}=x ./train"])
+    assert "command or args" in server.verdict(pod(worded))
+
+
+def test_one_pod_of_a_job_needs_no_fabric(server: Server) -> None:
+    plain = body("batch/v1", "Job", {"template": template(limits={GPU: 1}, annotations={})})
+    assert server.verdict(plain) == ""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        ({}, "the job has no queue, and would stay suspended for ever"),
+        ({QUEUE_LABEL: ""}, "the job has no queue"),
+        (
+            {QUEUE_LABEL: "defualt"},
+            f"names the queue defualt, which namespace {WHERE} has not, so the job would wait for "
+            "ever: name one of: training, spare",
+        ),
+    ],
+)
+def test_a_job_without_a_queue_says_so(
+    server: Server, kind: str, labels: dict[str, str], words: str
+) -> None:
+    verdict = server.verdict(KINDS[kind](template(), labels=labels))
+    assert "jobs-queued" in verdict
+    assert words in verdict
+    assert server.verdict(KINDS[kind](template(), labels={QUEUE_LABEL: "spare"})) == ""
+
+
+def test_what_a_job_made_is_charged_with_it(server: Server) -> None:
+    def owned(kind: str) -> Body:
+        owner = {"apiVersion": "x/v1", "kind": kind, "name": "o", "uid": "u", "controller": True}
+        return indexed(template(), labels={}, ownerReferences=[owner])
+
+    assert server.verdict(owned("JobSet")) == ""
+    assert "has no queue" in server.verdict(owned("CronJob")), "Kueue suspends it all the same"
+
+
+def test_elsewhere_nothing_is_asked(server: Server) -> None:
+    free = jobset(template(env=env(NCCL_NET="Socket")), labels={})
+    free["metadata"]["namespace"] = "unguarded-jobs"
+    assert server.verdict(free) == ""
+
+
+def test_a_job_that_was_there_before_is_still_written_to(server: Server) -> None:
+    """Its controllers suspend it, place it and take finalizers away."""
+    bad = indexed(template(env=env(NCCL_NET="Socket")), name="old")
+    bad["spec"]["suspend"] = True
+    kept = next(
+        body
+        for body in server.applied.values()
+        if body["kind"].endswith("Binding") and body["metadata"]["name"] == "jobs-template"
+    )
+    server.run("delete", "validatingadmissionpolicybinding", "jobs-template")
+    try:
+        eventually(lambda: server.verdict(bad) == "")
+        server.apply(bad)
+    finally:
+        server.apply(kept)
+    server.eventually_refuses(indexed(template(env=env(NCCL_NET="Socket")), name="new"))
+
+    def patch(change: Body) -> str:
+        return server.run(
+            "patch", "job", "old", "-n", WHERE, "--type=merge", "-p", json.dumps(change)
+        ).stderr
+
+    assert patch({"metadata": {"annotations": {"a": "b"}}}) == ""
+    assert patch({"spec": {"template": {"spec": {"nodeSelector": {"a": "b"}}}}}) == ""
+    assert patch({"spec": {"suspend": False}}) == ""
+
+
+def test_a_good_job_is_not_made_a_bad_one(server: Server) -> None:
+    good = indexed(template(), name="good")
+    good["spec"]["suspend"] = True
+    server.apply(good)
+    change = {"spec": {"template": {"metadata": {"annotations": {NETWORKS_ANNOTATION: "[]"}}}}}
+    refused = server.run(
+        "patch", "job", "good", "-n", WHERE, "--type=merge", "-p", json.dumps(change)
+    )
+    assert "set the annotation" in refused.stderr
