@@ -7,7 +7,7 @@ from components.training_cluster import TrainingCluster, TrainingClusterArgs
 from railhead import config, contract
 from railhead.base.errors import RailheadError
 from railhead.config import edits
-from railhead.config.live import before_up
+from railhead.config.live import before_up, left_behind
 from railhead.config.served import unproven
 from railhead.resolve.cluster import resolve
 
@@ -36,7 +36,11 @@ def main() -> None:
             pulumi.log.warn(unchecked)
         if never_ran := unproven(cluster):
             pulumi.log.warn(never_ran)
-        built = TrainingCluster(cluster.name, TrainingClusterArgs(cluster=cluster))
+        # What `pulumi destroy` left for its claims is taken over, and stays so.
+        adopt = bool(outputs.get(last_update.ADOPTED)) or bool(
+            before is None and left_behind(cluster)
+        )
+        built = TrainingCluster(cluster.name, TrainingClusterArgs(cluster=cluster, adopt=adopt))
     except RailheadError as error:
         # Printed as it is, without a traceback.
         raise pulumi.RunError(str(error)) from None
@@ -47,6 +51,8 @@ def main() -> None:
         contract.OUTPUT,
         details.apply(lambda known: {**published, "details": known}) if details else published,
     )
+    if adopt:
+        pulumi.export(last_update.ADOPTED, adopt)
     if built.kubeconfig is not None:
         pulumi.export(contract.KUBECONFIG_OUTPUT, pulumi.Output.secret(built.kubeconfig))
 

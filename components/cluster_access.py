@@ -65,8 +65,13 @@ def exec_kubeconfig(
     }
 
 
-def provider(name: str, access: ClusterAccess, opts: pulumi.ResourceOptions) -> kubernetes.Provider:
-    """The one provider that every resource of the cluster is registered with."""
+def provider(
+    name: str, access: ClusterAccess, opts: pulumi.ResourceOptions, *, adopt: bool = False
+) -> kubernetes.Provider:
+    """The one provider that every resource of the cluster is registered with.
+
+    ``adopt``: what an earlier stack left, such as claims and their namespaces, is taken over.
+    """
     return kubernetes.Provider(
         name,
         kubeconfig=access.kubeconfig,
@@ -75,6 +80,7 @@ def provider(name: str, access: ClusterAccess, opts: pulumi.ResourceOptions) -> 
         # What somebody else has written into a field of ours is taken back by `up --refresh`;
         # otherwise the API server refuses the apply as a conflict (docs/drift.md).
         enable_patch_force=True,
+        upsert_existing_objects=adopt or None,
         # Whatever goes into the cluster has the provider, and so waits for these.
         opts=pulumi.ResourceOptions.merge(
             opts, pulumi.ResourceOptions(depends_on=list(access.after))

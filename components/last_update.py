@@ -9,6 +9,9 @@ import pulumi
 
 from railhead import contract
 
+# The output that says that the stack took over what an earlier one had left.
+ADOPTED = "adopted"
+
 
 def outputs() -> Mapping[str, Any]:
     """The stack's outputs as they are, which also stay its outputs should the program fail.

@@ -31,9 +31,10 @@ from railhead.resolve.cluster import resolve
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingClusterArgs:
-    """Arguments of :class:`TrainingCluster`."""
+    """Arguments of :class:`TrainingCluster`; ``adopt`` takes over what an earlier stack left."""
 
     cluster: Cluster
+    adopt: bool = False
 
 
 class TrainingCluster(pulumi.ComponentResource):
@@ -62,7 +63,10 @@ class TrainingCluster(pulumi.ComponentResource):
         self.kubeconfig = below_kubernetes.kubeconfig
         self.details = below_kubernetes.details
         self.provider = provider(
-            f"{name}-kubernetes", below_kubernetes.access, pulumi.ResourceOptions(parent=self)
+            f"{name}-kubernetes",
+            below_kubernetes.access,
+            pulumi.ResourceOptions(parent=self),
+            adopt=args.adopt,
         )
 
         # A component's own `depends_on` does not reach its children: what must come first is an

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from policies.plan import UNKNOWN, Planned, rows
+from railhead.base.names import CHECKPOINT_LABEL
 
 _RUNTIMES = frozenset({"ClusterTrainingRuntime", "TrainingRuntime"})
 _MANY = frozenset({"ReadWriteMany", "ReadOnlyMany"})
@@ -17,9 +18,16 @@ def problems(plan: Iterable[Planned]) -> Iterator[tuple[str, str]]:
     claims = [p for p in objects if p.kind == "PersistentVolumeClaim"]
     for planned in claims:
         yield from _shared(planned)
+        yield from _kept(planned)
     for planned in objects:
         if planned.kind == "PersistentVolume":
             yield from _retained(planned)
+        if planned.kind == "StorageClass" and planned.body.get("reclaimPolicy") != "Retain":
+            yield (
+                f"{planned.label}: reclaimPolicy is {planned.body.get('reclaimPolicy')!r}: the "
+                "data would go with the claim: set Retain",
+                planned.urn,
+            )
     made = {_name(planned) for planned in claims}
     for planned in objects:
         if planned.kind not in _RUNTIMES:
@@ -63,6 +71,17 @@ def _shared(planned: Planned) -> Iterator[tuple[str, str]]:
         yield (
             f"{planned.label}: spec.accessModes is {modes}: the pods of a gang are on several "
             "nodes, and all but one would never start: use ReadWriteMany",
+            planned.urn,
+        )
+
+
+def _kept(planned: Planned) -> Iterator[tuple[str, str]]:
+    metadata = planned.body.get("metadata")
+    labels = metadata.get("labels") if isinstance(metadata, Mapping) else None
+    if not isinstance(labels, Mapping) or labels.get(CHECKPOINT_LABEL) != "true":
+        yield (
+            f"{planned.label}: has no label {CHECKPOINT_LABEL}: true, by which the API server "
+            "knows what it must not delete unasked",
             planned.urn,
         )
 

@@ -104,6 +104,13 @@ class TrainingNamespace(pulumi.ComponentResource):
                 kind="LocalQueue",
                 metadata={"name": queue, "namespace": namespace},
                 spec=spec,
-                opts=pulumi.ResourceOptions(parent=self, depends_on=[self.namespace, *opened]),
+                opts=pulumi.ResourceOptions(
+                    parent=self,
+                    depends_on=[self.namespace, *opened],
+                    # Fixed once it is there (kueue, apis/kueue/v1beta2, LocalQueueSpec), and so is
+                    # the queue's name: the old one goes first.
+                    replace_on_changes=["spec.clusterQueue"],
+                    delete_before_replace=True,
+                ),
             )
         self.register_outputs({"namespace": namespace})

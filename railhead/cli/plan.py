@@ -6,6 +6,7 @@ import json
 import sys
 from dataclasses import asdict
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -26,12 +27,20 @@ def plan(
     policies: Annotated[
         bool, typer.Option("--policies/--no-policies", help="Judge the plan by the policy pack.")
     ] = True,
+    contract: Annotated[
+        Path | None,
+        typer.Option(
+            help="What the stack made last, from `pulumi stack output contract --json`; by default "
+            "what the cluster says, where it is there and answers."
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Show what a first `pulumi up` of a stack would make, without credentials and without a cloud.
 
     The real engine runs the stack's program and the policies; recorders stand for the clouds. It
-    does not ask the cloud anything: no quota, price or name is checked. Exits 0, 6 when a policy
+    does not ask the cloud anything: no quota, price or name is checked. What an edit would lose of
+    a stack that is up is told as `pulumi preview` tells it. Exits 0, 6 when a policy or a loss
     refuses the plan, 3 for mistakes in the file, 4 without `pulumi`, 1 when the preview fails.
 
     Example: [bold]railhead plan aws-p5-prod[/bold]
@@ -48,6 +57,7 @@ def plan(
 
     path = _file(stack)
     cluster = config.load(path)
+    compared = _compared(cluster, contract)
     name = path.name.removeprefix("Pulumi.").removesuffix(".yaml")
     found = planning.plan(name, path, progress=_progress, policies=policies)
     _progress(None)
@@ -55,9 +65,36 @@ def plan(
     if as_json:
         typer.echo(json.dumps(_document(found, cluster), default=str))
     else:
-        for line in _lines(found, cluster):
+        for line in (*_lines(found, cluster), compared):
             typer.echo(line)
     raise typer.Exit(ExitCode.REFUSED if refused else ExitCode.OK)
+
+
+def _compared(cluster: Cluster, file: Path | None) -> str:
+    """What the edit of a stack that is up loses; raises RefusedError as `pulumi preview` would."""
+    from railhead.base.errors import InputError
+    from railhead.config import edits, live
+    from railhead.contract import ClusterContract
+    from railhead.resolve.cluster import resolve
+
+    if file is not None:
+        try:
+            text = file.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(
+                f"--contract {file}: cannot be read: {error}",
+                remedy="write it with `pulumi stack output contract --json`",
+            ) from None
+        before: ClusterContract | None = ClusterContract.from_json(text, where=str(file))
+    else:
+        before = live.published(cluster)
+    if before is None:
+        return (
+            "edits: not compared, what the stack made last is not known here; `pulumi preview` "
+            "compares, or give --contract"
+        )
+    stale = edits.stop(before, resolve(cluster).contract, cluster.removals)
+    return f"edits: {stale or 'nothing is lost'}"
 
 
 def _progress(resources: int | None) -> None:

@@ -5,13 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 from railhead.base.errors import RailheadError
+from railhead.base.names import TRAINING_LABEL
 from railhead.catalog.machines import MACHINES
 from railhead.config.served import unserved
-from railhead.contract import Toleration
+from railhead.contract import ClusterContract, Toleration
 from railhead.kube import client as kube
 from railhead.kube import nodes
+from railhead.kube.published import find_contract
 from railhead.model.cluster import Cluster
 from railhead.platform.registry import platform_of
+
+# Of every namespace that a stack makes.
+MANAGED = "railhead.dev/managed"
 
 
 def described(cluster: Cluster) -> tuple[nodes.Promise, ...]:
@@ -52,6 +57,32 @@ def target(
     if found is None:
         return kube.choose_target(kubeconfig=kubeconfig, context=context)
     return kube.Target(kubeconfig=found.kubeconfig, context=context or found.context, why=found.why)
+
+
+def left_behind(cluster: Cluster) -> tuple[str, ...]:
+    """Namespaces of the stack's that are in the cluster already, kept by an earlier one for claims.
+
+    Nothing where the stack makes its own cluster, or where it does not answer.
+    """
+    try:
+        if platform_of(cluster).access(cluster) is None:
+            return ()
+        client = kube.Cluster(target(cluster))
+        found = client.list("/api/v1/namespaces", selector=f"{TRAINING_LABEL}=true,{MANAGED}=true")
+    except RailheadError:
+        return ()
+    names = {str(one["metadata"]["name"]) for one in found}
+    return tuple(name for name in cluster.training_namespaces if name in names)
+
+
+def published(cluster: Cluster) -> ClusterContract | None:
+    """The contract that the stack's cluster has; None where it cannot be asked or has none."""
+    try:
+        if platform_of(cluster).access(cluster) is None:
+            return None
+        return find_contract(kube.Cluster(target(cluster)))
+    except RailheadError:
+        return None
 
 
 def before_up(cluster: Cluster) -> str:

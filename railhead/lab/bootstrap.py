@@ -151,7 +151,7 @@ def _volumes() -> list[Object]:
             "kind": "StorageClass",
             "metadata": {"name": STORAGE_CLASS, "labels": _LABELS},
             "provisioner": PROVISIONER,
-            "reclaimPolicy": "Delete",
+            "reclaimPolicy": "Retain",
             "volumeBindingMode": "Immediate",
         },
         {
