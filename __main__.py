@@ -45,11 +45,13 @@ def main() -> None:
         # Printed as it is, without a traceback.
         raise pulumi.RunError(str(error)) from None
     published = built.contract.model_dump(mode="json")
-    # Without details of the platform's own the contract is known at preview, and stays so.
-    details = pulumi.Output.all(**built.details) if built.details else None
+    # Without details of the platform's own the contract is known at preview, and stays so. An
+    # update that fails on its way leaves the last one, against which the next edit is held.
+    awaited = {} if pulumi.runtime.is_dry_run() else {"": built.written}
+    known = pulumi.Output.all(**built.details, **awaited) if built.details or awaited else None
     pulumi.export(
         contract.OUTPUT,
-        details.apply(lambda known: {**published, "details": known}) if details else published,
+        known.apply(lambda found: last_update.detailed(published, found)) if known else published,
     )
     if adopt:
         pulumi.export(last_update.ADOPTED, adopt)

@@ -20,7 +20,12 @@ class ContractArgs:
 
 
 class PublishedContract(pulumi.ComponentResource):
-    """The contract's ConfigMap, which every authenticated user may read, and nothing beside it."""
+    """The contract's ConfigMap, which every authenticated user may read, and nothing beside it.
+
+    ``written``: its id, known once all that it tells of is there.
+    """
+
+    written: pulumi.Output[str]
 
     def __init__(
         self, name: str, args: ContractArgs, opts: pulumi.ResourceOptions | None = None
@@ -32,7 +37,7 @@ class PublishedContract(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
         )
         inside = pulumi.ResourceOptions(parent=self, depends_on=[namespace], deleted_with=namespace)
-        kubernetes.core.v1.ConfigMap(
+        config_map = kubernetes.core.v1.ConfigMap(
             f"{name}-config-map",
             metadata={"name": contract.CONFIG_MAP, "namespace": contract.NAMESPACE},
             data={contract.KEY: args.contract.to_json()},
@@ -42,6 +47,7 @@ class PublishedContract(pulumi.ComponentResource):
             "name": "railhead-contract-reader",
             "namespace": contract.NAMESPACE,
         }
+        self.written = config_map.id
         role = kubernetes.rbac.v1.Role(
             f"{name}-reader",
             metadata=reader,

@@ -39,3 +39,9 @@ def made(found: Mapping[str, Any]) -> contract.ClusterContract | None:
     if (raw := found.get(contract.OUTPUT)) is None:
         return None
     return contract.ClusterContract.from_data(raw, where=f"the stack's output {contract.OUTPUT!r}")
+
+
+def detailed(published: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
+    """The contract with the platform's details, which are those of ``found`` that have a name."""
+    details = {name: value for name, value in found.items() if name}
+    return {**published, "details": details} if details else dict(published)

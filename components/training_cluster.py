@@ -44,11 +44,13 @@ class TrainingCluster(pulumi.ComponentResource):
     namespaces while Kueue, JobSet and Trainer still run to let go of finalizers, and removes Kueue
     with its aggregated API after the last namespace that the API's absence would wedge.
 
-    ``contract``: what the cluster tells its users, known at plan time. ``kubeconfig``: a secret,
+    ``contract``: what the cluster tells its users, known at plan time; ``written`` is known once
+    the cluster holds it. ``kubeconfig``: a secret,
     None where the cluster was there before. ``details``: what other projects refer to.
     """
 
     contract: ClusterContract
+    written: pulumi.Output[str]
     kubeconfig: pulumi.Output[str] | None
     details: Mapping[str, pulumi.Input[str]]
     provider: kubernetes.Provider
@@ -141,9 +143,10 @@ class TrainingCluster(pulumi.ComponentResource):
         ]
         self.contract = resolved.contract
         # Last: whoever can read it can launch.
-        PublishedContract(
+        published = PublishedContract(
             f"{name}-contract",
             ContractArgs(contract=self.contract, after=[researchers, *namespaces]),
             opts=below,
         )
+        self.written = published.written
         self.register_outputs({"contract": self.contract.model_dump(mode="json")})

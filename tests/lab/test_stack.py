@@ -147,17 +147,36 @@ def test_up_killed_at_any_moment_then_again_ends_in_the_same_place_and_destroy_e
     state = succeed(_run(other, repo, "pulumi", "stack", "export", "--stack", STACK)).stdout
     assert not json.loads(state)["deployment"].get("pending_operations")
 
-    # A job that nobody ended must not hold the cluster back.
+    # A job that nobody ended stops it before anything that the job needs is gone.
     launched = _run(
         other, repo, sys.executable, "-m", "railhead", "launch", "examples/torch-ddp.yaml"
     )
     assert launched.returncode == 0, launched.stderr
-    destroyed = _run(
-        other, repo, "pulumi", "destroy", "--stack", STACK, "--yes", "--non-interactive"
-    )
-    assert destroyed.returncode == 0, destroyed.stdout
+    destroy = ("pulumi", "destroy", "--stack", STACK, "--yes", "--non-interactive")
+    refused = _run(other, repo, *destroy)
+    assert refused.returncode != 0
+    assert "queue training has a job: TrainJob training/torch-ddp" in refused.stdout
+    succeed(_run(other, repo, sys.executable, "-m", "railhead", "cancel", "torch-ddp"))
+    claim = ("kubectl", "-n", "training", "get", "pvc", "checkpoints", "-o", "name")
+    uid = (*claim[:-1], "jsonpath={.metadata.uid}")
+    kept = succeed(_run(other, repo, *uid)).stdout
+    succeed(_run(other, repo, *destroy))
     left = succeed(_run(other, repo, "pulumi", "stack", "export", "--stack", STACK)).stdout
     assert not json.loads(left)["deployment"].get("resources")
+    # Checkpoints stay, whoever deletes them, and are the next stack's.
+    assert succeed(_run(other, repo, *uid)).stdout == kept
+    inside = "pods,networkpolicies,roles,rolebindings"
+    assert not succeed(_run(other, repo, "kubectl", "-n", "training", "get", inside)).stdout
+    succeed(_run(other, repo, *up))
+    assert succeed(_run(other, repo, *uid)).stdout == kept
+    succeed(_run(other, repo, *up, "--expect-no-changes"))
+    gone = ("kubectl", "delete", "namespace", "training")
+    told = _run(other, repo, *gone)
+    assert "annotate pvc checkpoints railhead.dev/delete=checkpoints" in told.stderr
+    asked = "railhead.dev/delete=checkpoints"
+    succeed(_run(other, repo, "kubectl", "-n", "training", "annotate", "pvc/checkpoints", asked))
+    succeed(_run(other, repo, *destroy))
+    succeed(_run(other, repo, *gone))
     after = succeed(_run(other, repo, "kubectl", "get", "namespaces", "-o", "name")).stdout
     assert after == before
     hooks = "validatingwebhookconfigurations,mutatingwebhookconfigurations"

@@ -188,6 +188,16 @@ EDITS: dict[str, tuple[str, Callable[[Plan], None], str]] = {
     ),
     "SYS_ADMIN": (AWS, _sys_admin, "no-reach-into-nodes"),
     "a claim gone": (AWS, _no_claim, "checkpoints-are-kept"),
+    "a claim that may be deleted": (
+        AWS,
+        put("PersistentVolumeClaim", "metadata", "labels", value={}),
+        "checkpoints-are-kept",
+    ),
+    "a class that deletes": (
+        AWS,
+        put("StorageClass", "reclaimPolicy", value="Delete"),
+        "checkpoints-are-kept",
+    ),
     "a claim for one node": (
         AWS,
         put("PersistentVolumeClaim", "spec", "accessModes", value=["ReadWriteOnce"]),
