@@ -23,6 +23,7 @@ from components.namespaces.training_namespace import TrainingNamespace, Training
 from components.platform import infrastructure
 from components.queueing.queues import Queues, QueuesArgs
 from components.runtimes import Runtimes, RuntimesArgs
+from components.watching.watching import Watched, WatchedArgs
 from railhead.catalog.versions import COMBINATIONS
 from railhead.contract import ClusterContract
 from railhead.model.cluster import Cluster
@@ -141,6 +142,17 @@ class TrainingCluster(pulumi.ComponentResource):
             )
             for namespace in resolved.namespaces
         ]
+        if resolved.watching is not None:
+            Watched(
+                f"{name}-watching",
+                WatchedArgs(
+                    cluster=cluster,
+                    combination=combination,
+                    watching=resolved.watching,
+                    after=[kueue, jobset, trainer, *namespaces],
+                ),
+                opts=below,
+            )
         self.contract = resolved.contract
         # Last: whoever can read it can launch.
         published = PublishedContract(

@@ -604,6 +604,12 @@ DCGM_EXPORTER = Controller(
     "brings one, is not installed",
 )
 
+#: Tells custom resources alone, beside whichever a site has. Read at v2.15.0, examples/standard:
+#: the newest whose Go module can be had.
+KUBE_STATE_METRICS = Image(
+    repository="registry.k8s.io/kube-state-metrics/kube-state-metrics", tag="v2.15.0"
+)
+
 NODE_PROBLEM_DETECTOR = Controller(
     name="node-problem-detector",
     version="2.4.1",

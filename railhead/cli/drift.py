@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import time
 from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from railhead.cli.config import Stack, _file
+
+if TYPE_CHECKING:
+    from railhead.drift import Drift
 
 
 def drift(
@@ -36,6 +40,14 @@ def drift(
     context: Annotated[
         str | None, typer.Option("--context", metavar="NAME", help="A context of the kubeconfig.")
     ] = None,
+    metrics: Annotated[
+        Path | None,
+        typer.Option(
+            "--metrics",
+            metavar="FILE",
+            help="Also write Prometheus metrics, for node exporter's textfile collector (*.prom).",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Hold the cluster against what the last update of its stack said, field by field.
@@ -56,6 +68,8 @@ def drift(
     exported = _read(state) if state else _export(name, path)
     client = kube.Cluster(target(cluster, kubeconfig, context))
     found = drift.find(exported, client)
+    if metrics is not None:
+        _publish(metrics, name, found)
     compared = len(drift.objects(exported)) + len(drift.releases(exported))
     if as_json:
         rows = [asdict(one) | {"severity": one.severity.name.lower()} for one in found]
@@ -69,6 +83,19 @@ def drift(
             typer.echo(f"         {one.remedy}")
         typer.echo(f"{name}: {len(found)} differences in {compared} objects and releases")
     raise typer.Exit(ExitCode.REFUSED if found else ExitCode.OK)
+
+
+def _publish(file: Path, stack: str, found: list[Drift]) -> None:
+    from railhead.base.errors import InputError
+    from railhead.drift import metrics
+
+    try:
+        metrics.write(file, metrics.rendered(stack, found, time.time()))
+    except OSError as error:
+        raise InputError(
+            f"--metrics {file}: {error.strerror}",
+            remedy="name a file in a folder that you may write",
+        ) from None
 
 
 def _read(file: Path) -> dict[str, Any]:

@@ -43,6 +43,7 @@ from railhead.model.queueing import FairConfig, RequeueConfig
 from railhead.model.removals import RemovalConfig
 from railhead.model.restarts import RestartConfig
 from railhead.model.teams import PRIORITIES, PriorityConfig, TeamConfig
+from railhead.model.watching import WatchingConfig
 
 __all__ = [
     "HOSTNAME_LEVEL",
@@ -218,8 +219,9 @@ class Cluster(Model):
     ``requeue`` says. ``fair`` is how teams share what is nobody's.
 
     ``gate`` is what nodes prove before jobs are placed on them, ``network_policy`` whom the pods of
-    jobs reach besides each other, ``access`` what people may do. ``registry_mirrors`` is registry
-    -> what takes its place in every image that the stack deploys, charts' and runtimes' included: a
+    jobs reach besides each other, ``access`` what people may do, ``watching`` whether alerts and
+    dashboards are made and how a Prometheus gets them. ``registry_mirrors`` is registry -> what
+    takes its place in every image that the stack deploys, charts' and runtimes' included: a
     registry that limits anonymous pulls by address holds up a thousand nodes behind one.
 
     ``removals`` is what the next update may take away with data, jobs or quota in it.
@@ -245,6 +247,7 @@ class Cluster(Model):
     fair: FairConfig = FairConfig()
     gate: GateConfig = GateConfig()
     network_policy: NetworkPolicyConfig = NetworkPolicyConfig()
+    watching: WatchingConfig = WatchingConfig()
     access: AccessConfig = AccessConfig()
     registry_mirrors: dict[RegistryHost, ImagePrefix] = Field(default_factory=dict)
     removals: tuple[RemovalConfig, ...] = ()

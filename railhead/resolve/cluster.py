@@ -14,6 +14,7 @@ from railhead.resolve.keepers import keepers
 from railhead.resolve.namespaces import Namespace, namespaces
 from railhead.resolve.queues import Queues, queues
 from railhead.resolve.runtimes import Runtime, runtimes
+from railhead.resolve.watching import Watching, watching
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +29,7 @@ class Resolved:
         namespaces: what jobs have around them.
         access: what people may read beside their namespaces.
         contract: what users are told of all of it.
+        watching: what watches the cluster; None where the stack has nothing of it.
     """
 
     cluster: Cluster
@@ -37,17 +39,20 @@ class Resolved:
     namespaces: tuple[Namespace, ...]
     access: tuple[Access, ...]
     contract: ClusterContract
+    watching: Watching | None
 
 
 def resolve(cluster: Cluster) -> Resolved:
     """What follows from a stack's file; the one place that puts it together."""
     of, waiting = runtimes(cluster), queues(cluster)
+    refused, spaces = guards(cluster, of) | keepers(cluster), namespaces(cluster, of)
     return Resolved(
         cluster=cluster,
         runtimes=of,
         queues=waiting,
-        guards=guards(cluster, of) | keepers(cluster),
-        namespaces=namespaces(cluster, of),
+        guards=refused,
+        namespaces=spaces,
         access=cluster_access(cluster),
         contract=build(cluster, of, waiting),
+        watching=watching(cluster, spaces, list(refused)),
     )

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from string import Template
 from typing import Any, Literal
 
-from railhead.watch.metrics import Exporter
-
 #: Xids after which NVIDIA's catalogue has the GPU reset or the node restarted, and none that a
 #: program can cause: analyzing-xid-catalog.html, and the drains of Health Validation's Xid checks.
 FATAL_XIDS = (46, 48, 64, 74, 79, 95, 119, 120, 140)
@@ -58,8 +56,9 @@ class Alert:
             what needs a hand this day, ``info`` for what heals or what its owner should know.
         summary: one line; ``{{ $labels.x }}`` is a label of the series.
         action: what to do, with commands.
-        needs: exporters beyond those whose metrics the expression names.
-        fabric: False where it would be wrong for jobs whose only network is the pods'.
+        fabric: whether it is about jobs that have a network beside the pods'.
+        named: whether it would be wrong of devices that are not the fabric's: only where the
+            catalogue names those.
     """
 
     name: str
@@ -69,8 +68,8 @@ class Alert:
     severity: Literal["critical", "warning", "info"]
     summary: str
     action: str
-    needs: tuple[Exporter, ...] = ()
     fabric: bool = False
+    named: bool = False
 
     def rule(self, site: Site, labels: Mapping[str, str] | None = None) -> dict[str, Any]:
         """As an element of a rule group's ``rules``."""
@@ -281,6 +280,7 @@ ALERTS: tuple[Alert, ...] = (
         "active",
         action="The node gate takes the node out of the queue; running jobs on it hang or fail. "
         "`ibstat` or `rdma link` on the node, then cable, transceiver and switch port.",
+        named=True,
     ),
     Alert(
         name="RailheadLinkFlapping",
@@ -313,6 +313,7 @@ ALERTS: tuple[Alert, ...] = (
         "{{ $value | humanize }}B/s only",
         action="One slow rail slows every collective of its gang. Train the link again (`ip link "
         "set ... down`, `up`, or the switch port), then change cable or transceiver.",
+        named=True,
     ),
     Alert(
         name="RailheadRailUneven",

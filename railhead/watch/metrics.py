@@ -168,6 +168,12 @@ _ROWS = (
             "namespace claim directory",
             "when the newest file below a directory of a claim was written",
         ),
+        (
+            "railhead_checkpoint_unreadable",
+            "gauge",
+            "namespace claim",
+            "directories of a claim that may not be read, and so are not in it",
+        ),
     ),
     *_of(
         "kubernetes",

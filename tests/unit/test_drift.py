@@ -9,7 +9,8 @@ import pytest
 
 from railhead.base.errors import ExitCode
 from railhead.cli import run
-from railhead.drift import differences, objects, releases
+from railhead.drift import Drift, Severity, differences, metrics, objects, releases
+from railhead.watch.metrics import METRICS
 from tests.components.recording import STACKS, recorded
 
 
@@ -81,3 +82,22 @@ def test_a_file_that_is_no_state_is_refused(text: str, tmp_path: Path) -> None:
     file.write_text(text)
     stack = Path(__file__).resolve().parents[2] / "stacks" / "Pulumi.lab.yaml"
     assert run(["drift", str(stack), "--state", str(file)]) == ExitCode.BAD_INPUT
+
+
+def test_metrics_tell_each_severity_and_when(tmp_path: Path) -> None:
+    found = [
+        Drift(severity=Severity.GUARD, subject="a"),
+        Drift(severity=Severity.ADDED, subject="b"),
+        Drift(severity=Severity.ADDED, subject="c"),
+    ]
+    text = metrics.rendered("prod", found, 1234.5)
+    assert 'railhead_drift_differences{stack="prod",severity="guard"} 1\n' in text
+    assert 'railhead_drift_differences{stack="prod",severity="gone"} 0\n' in text
+    assert 'railhead_drift_differences{stack="prod",severity="added"} 2\n' in text
+    assert 'railhead_drift_checked_timestamp_seconds{stack="prod"} 1234\n' in text
+    assert {line.split("{")[0] for line in text.splitlines() if not line.startswith("#")} == {
+        metric.name for metric in METRICS.values() if metric.exporter == "drift"
+    }
+    metrics.write(tmp_path / "drift.prom", text)
+    assert [path.name for path in tmp_path.iterdir()] == ["drift.prom"]
+    assert (tmp_path / "drift.prom").read_text() == text

@@ -1,0 +1,428 @@
+"""What watches the cluster: rules and dashboards, and what gives the metrics that only it has.
+
+A kube-state-metrics that tells custom resources alone, and `railhead.watch.exporter`: once for
+guards and nodes, once for each claim with checkpoints. :mod:`railhead.resolve.watching` decides.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+import yaml
+
+import railhead
+from components.fabric.fleet import tolerations
+from railhead.base.names import physical_name
+from railhead.catalog.versions import KUBE_STATE_METRICS, Combination
+from railhead.model.cluster import Cluster
+from railhead.resolve.gate import GATE_IMAGE
+from railhead.resolve.watching import (
+    PART_OF,
+    Claim,
+    Watching,
+    scrape_config,
+    service_monitor,
+)
+from railhead.watch import objects
+from railhead.watch.exporter import PORT
+
+_NAME = "app.kubernetes.io/name"
+_OBJECTS = "railhead-objects"
+_GUARDS = "railhead-guards"
+_PROGRAM = "/opt/railhead-watch"
+_CHECKPOINTS = "/checkpoints"
+_NOBODY = 65534
+#: What the exporter is: files of ours, below the package.
+_FILES = (
+    "gate/__init__.py",
+    "gate/api.py",
+    "gate/state.py",
+    "gate/words.py",
+    "base/finding.py",
+    "watch/__init__.py",
+    "watch/exporter.py",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WatchedArgs:
+    """Arguments of :class:`Watched`."""
+
+    cluster: Cluster
+    combination: Combination
+    watching: Watching
+    after: Sequence[pulumi.Resource] = ()
+
+
+def program() -> dict[str, str]:
+    """The exporter's files: path -> text."""
+    root = Path(railhead.__file__).parent
+    return {f"railhead/{name}": (root / name).read_text(encoding="utf-8") for name in _FILES}
+
+
+def _key(path: str) -> str:
+    return path.replace("/", ".")
+
+
+def _unprivileged() -> dict[str, Any]:
+    return {
+        "runAsNonRoot": True,
+        "runAsUser": _NOBODY,
+        "runAsGroup": _NOBODY,
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+
+
+def _deployment(
+    cluster: Cluster,
+    name: str,
+    container: Mapping[str, Any],
+    volumes: Sequence[Mapping[str, Any]],
+    account: str | None,
+    digest: str,
+) -> dict[str, Any]:
+    labels = {_NAME: name, **PART_OF}
+    spec: dict[str, Any] = {
+        "enableServiceLinks": False,
+        "tolerations": tolerations(cluster),
+        "containers": [dict(container) | {"securityContext": _unprivileged()}],
+        "volumes": list(volumes),
+        "automountServiceAccountToken": account is not None,
+    }
+    if account is not None:
+        spec["serviceAccountName"] = account
+    return {
+        "replicas": 1,
+        "selector": {"matchLabels": {_NAME: name}},
+        "template": {
+            "metadata": {"labels": labels, "annotations": {"railhead.dev/digest": digest}},
+            "spec": spec,
+        },
+    }
+
+
+def objects_deployment(cluster: Cluster, digest: str) -> dict[str, Any]:
+    """The spec of kube-state-metrics' Deployment."""
+    container = {
+        "name": "kube-state-metrics",
+        "image": cluster.mirrored(KUBE_STATE_METRICS.reference),
+        "imagePullPolicy": "IfNotPresent",
+        "args": [
+            "--custom-resource-state-only=true",
+            "--custom-resource-state-config-file=/etc/objects/objects.yaml",
+            f"--port={PORT}",
+            "--telemetry-port=8081",
+        ],
+        "ports": [{"name": "metrics", "containerPort": PORT}],
+        "resources": {
+            "requests": {"cpu": "10m", "memory": "64Mi"},
+            "limits": {"memory": "512Mi"},
+        },
+        "volumeMounts": [{"name": "objects", "mountPath": "/etc/objects", "readOnly": True}],
+    }
+    volumes = [{"name": "objects", "configMap": {"name": "objects"}}]
+    return _deployment(cluster, _OBJECTS, container, volumes, _OBJECTS, digest)
+
+
+def exporter(cluster: Cluster, arguments: Sequence[str]) -> dict[str, Any]:
+    """The exporter's container, which mounts its program from the volume ``program``."""
+    return {
+        "name": "exporter",
+        "image": cluster.mirrored(cluster.gate.image or GATE_IMAGE),
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["python3", "-m", "railhead.watch.exporter", *arguments],
+        "env": [
+            {"name": "PYTHONPATH", "value": _PROGRAM},
+            {"name": "PYTHONDONTWRITEBYTECODE", "value": "1"},
+        ],
+        "ports": [{"name": "metrics", "containerPort": PORT}],
+        "readinessProbe": {"httpGet": {"path": "/ready", "port": PORT}, "periodSeconds": 5},
+        "resources": {
+            "requests": {"cpu": "10m", "memory": "32Mi"},
+            "limits": {"memory": "256Mi"},
+        },
+        "volumeMounts": [{"name": "program", "mountPath": _PROGRAM, "readOnly": True}],
+    }
+
+
+def _program_volume() -> dict[str, Any]:
+    items = [{"key": _key(path), "path": path} for path in program()]
+    source = {"name": "railhead-watch-program", "items": items}
+    return {"name": "program", "configMap": source}
+
+
+def guards_deployment(cluster: Cluster, watching: Watching, digest: str) -> dict[str, Any]:
+    """The spec of the exporter of guards and nodes."""
+    arguments = [f"--guard={name}" for name in watching.guards]
+    arguments += [f"--nodes={selector}" for selector in watching.selectors]
+    container = exporter(cluster, arguments)
+    return _deployment(cluster, _GUARDS, container, [_program_volume()], _GUARDS, digest)
+
+
+def checkpoints_deployment(cluster: Cluster, claim: Claim, digest: str) -> dict[str, Any]:
+    """The spec of the exporter of one claim's checkpoints; it has no account's token."""
+    container = exporter(
+        cluster,
+        [
+            f"--checkpoints={_CHECKPOINTS}",
+            f"--namespace={claim.namespace}",
+            f"--claim={claim.name}",
+            "--period=60",
+        ],
+    )
+    container["volumeMounts"].append(
+        {"name": "checkpoints", "mountPath": _CHECKPOINTS, "readOnly": True}
+    )
+    mounted = {
+        "name": "checkpoints",
+        "persistentVolumeClaim": {"claimName": claim.name, "readOnly": True},
+    }
+    name = checkpoints_name(claim)
+    return _deployment(cluster, name, container, [_program_volume(), mounted], None, digest)
+
+
+def checkpoints_name(claim: Claim) -> str:
+    """The exporter's Deployment and Service."""
+    return physical_name("railhead-checkpoints", claim.name)
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
+
+
+class Watched(pulumi.ComponentResource):
+    """Everything that watches; nothing depends on it, and it changes nothing."""
+
+    def __init__(
+        self, name: str, args: WatchedArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("railhead:index:Watched", name, None, opts)
+        config = args.cluster.watching
+        self._space = config.namespace
+        namespace = kubernetes.core.v1.Namespace(
+            f"{name}-namespace",
+            metadata={"name": config.namespace, "labels": {"railhead.dev/managed": "true"}},
+            opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
+        )
+        self._inside = pulumi.ResourceOptions(
+            parent=self, depends_on=[namespace], deleted_with=namespace
+        )
+        self._of_objects(name, args)
+        self._of_guards(name, args)
+        for claim in args.watching.claims:
+            self._of_checkpoints(name, args, claim)
+        self._trainer_service(name, args)
+        if config.kind == "prometheus-operator":
+            self._operator(name, args)
+        else:
+            self._files(name, args)
+        self.register_outputs({"alerts": sum(len(g["rules"]) for g in args.watching.groups)})
+
+    def _after(self, *more: pulumi.Resource) -> pulumi.ResourceOptions:
+        return pulumi.ResourceOptions.merge(
+            self._inside, pulumi.ResourceOptions(depends_on=list(more))
+        )
+
+    def _of_objects(self, name: str, args: WatchedArgs) -> None:
+        text = yaml.safe_dump(dict(args.watching.objects), sort_keys=True)
+        config = kubernetes.core.v1.ConfigMap(
+            f"{name}-objects",
+            metadata={"name": "objects", "namespace": self._space},
+            data={"objects.yaml": text},
+            opts=self._inside,
+        )
+        rules = [
+            {"api_groups": [group], "resources": [plural], "verbs": ["list", "watch"]}
+            for group, plural in objects.READS
+        ]
+        access = self._account(f"{name}-objects", _OBJECTS, rules)
+        kubernetes.apps.v1.Deployment(
+            f"{name}-objects",
+            metadata={"name": _OBJECTS, "namespace": self._space},
+            spec=objects_deployment(args.cluster, _digest(text)),
+            opts=self._after(config, *access),
+        )
+        self._service(f"{name}-objects", _OBJECTS, self._space, self._inside)
+
+    def _of_guards(self, name: str, args: WatchedArgs) -> None:
+        files = program()
+        config = self._program(f"{name}-program", self._space, self._inside)
+        rules: list[dict[str, Any]] = [
+            {
+                "api_groups": ["admissionregistration.k8s.io"],
+                "resources": [
+                    "validatingadmissionpolicies",
+                    "validatingadmissionpolicybindings",
+                ],
+                "verbs": ["list"],
+            },
+            {"api_groups": [""], "resources": ["nodes"], "verbs": ["list"]},
+        ]
+        access = self._account(f"{name}-guards", _GUARDS, rules)
+        spec: Any = guards_deployment(args.cluster, args.watching, _digest(files))
+        kubernetes.apps.v1.Deployment(
+            f"{name}-guards",
+            metadata={"name": _GUARDS, "namespace": self._space},
+            spec=spec,
+            opts=self._after(config, *access),
+        )
+        self._service(f"{name}-guards", _GUARDS, self._space, self._inside)
+
+    def _of_checkpoints(self, name: str, args: WatchedArgs, claim: Claim) -> None:
+        own = f"{name}-checkpoints-{claim.namespace}-{claim.name}"
+        opts = pulumi.ResourceOptions(parent=self, depends_on=list(args.after))
+        config = None
+        first = next(one for one in args.watching.claims if one.namespace == claim.namespace)
+        if claim == first:
+            config = self._program(f"{name}-program-{claim.namespace}", claim.namespace, opts)
+        called = checkpoints_name(claim)
+        spec: Any = checkpoints_deployment(args.cluster, claim, _digest(program()))
+        kubernetes.apps.v1.Deployment(
+            own,
+            # A claim whose server is away must not hold up an update.
+            metadata={
+                "name": called,
+                "namespace": claim.namespace,
+                "annotations": {"pulumi.com/skipAwait": "true"},
+            },
+            spec=spec,
+            opts=pulumi.ResourceOptions.merge(
+                opts, pulumi.ResourceOptions(depends_on=[config] if config else [])
+            ),
+        )
+        self._service(own, called, claim.namespace, opts)
+        if args.cluster.network_policy.enabled:
+            kubernetes.networking.v1.NetworkPolicy(
+                own,
+                metadata={"name": called, "namespace": claim.namespace},
+                spec={
+                    "pod_selector": {"match_labels": {_NAME: called}},
+                    "policy_types": ["Ingress"],
+                    "ingress": [{"ports": [{"protocol": "TCP", "port": PORT}]}],
+                },
+                opts=opts,
+            )
+
+    def _program(
+        self, name: str, namespace: str, opts: pulumi.ResourceOptions
+    ) -> kubernetes.core.v1.ConfigMap:
+        return kubernetes.core.v1.ConfigMap(
+            name,
+            metadata={"name": "railhead-watch-program", "namespace": namespace},
+            data={_key(path): text for path, text in program().items()},
+            opts=opts,
+        )
+
+    def _account(self, name: str, account: str, rules: Any) -> list[pulumi.Resource]:
+        made = kubernetes.core.v1.ServiceAccount(
+            f"{name}-account",
+            metadata={"name": account, "namespace": self._space},
+            opts=self._inside,
+        )
+        role = kubernetes.rbac.v1.ClusterRole(
+            f"{name}-role",
+            metadata={"name": account},
+            rules=rules,
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        binding = kubernetes.rbac.v1.ClusterRoleBinding(
+            f"{name}-role-binding",
+            metadata={"name": account},
+            role_ref={
+                "api_group": "rbac.authorization.k8s.io",
+                "kind": "ClusterRole",
+                "name": account,
+            },
+            subjects=[{"kind": "ServiceAccount", "name": account, "namespace": self._space}],
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[role, made]),
+        )
+        return [made, binding]
+
+    def _service(
+        self, name: str, called: str, namespace: str, opts: pulumi.ResourceOptions
+    ) -> None:
+        kubernetes.core.v1.Service(
+            f"{name}-metrics",
+            metadata={
+                "name": called,
+                "namespace": namespace,
+                "labels": {_NAME: called, **PART_OF},
+                "annotations": {"pulumi.com/skipAwait": "true"},
+            },
+            spec={
+                "selector": {_NAME: called},
+                "ports": [{"name": "metrics", "port": PORT, "target_port": PORT}],
+            },
+            opts=opts,
+        )
+
+    def _trainer_service(self, name: str, args: WatchedArgs) -> None:
+        """Trainer's own Service leads to a port that its manager does not listen on (v2.1.0)."""
+        controller = args.combination.trainer
+        called = "railhead-trainer-metrics"
+        kubernetes.core.v1.Service(
+            f"{name}-trainer-metrics",
+            metadata={
+                "name": called,
+                "namespace": controller.namespace,
+                "labels": {_NAME: called},
+                "annotations": {"pulumi.com/skipAwait": "true"},
+            },
+            spec={
+                "selector": {
+                    _NAME: controller.name,
+                    "app.kubernetes.io/component": "manager",
+                },
+                "ports": [{"name": "https", "port": 8443, "target_port": 8443}],
+            },
+            opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
+        )
+
+    def _operator(self, name: str, args: WatchedArgs) -> None:
+        labels = dict(args.cluster.watching.labels)
+        kubernetes.apiextensions.CustomResource(
+            f"{name}-rules",
+            api_version="monitoring.coreos.com/v1",
+            kind="PrometheusRule",
+            metadata={"name": "railhead", "namespace": self._space, "labels": labels},
+            spec={"groups": [dict(group) for group in args.watching.groups]},
+            opts=self._inside,
+        )
+        for scrape in args.watching.scrapes:
+            kubernetes.apiextensions.CustomResource(
+                f"{name}-monitor-{scrape.name}",
+                api_version="monitoring.coreos.com/v1",
+                kind="ServiceMonitor",
+                metadata={
+                    "name": f"railhead-{scrape.name}",
+                    "namespace": self._space,
+                    "labels": labels,
+                },
+                spec=service_monitor(scrape),
+                opts=self._inside,
+            )
+
+    def _files(self, name: str, args: WatchedArgs) -> None:
+        groups = {"groups": [dict(group) for group in args.watching.groups]}
+        scrapes = {"scrape_configs": [scrape_config(one) for one in args.watching.scrapes]}
+        for short, text in (("rules", groups), ("scrapes", scrapes)):
+            kubernetes.core.v1.ConfigMap(
+                f"{name}-{short}",
+                metadata={
+                    "name": f"railhead-{short}",
+                    "namespace": self._space,
+                    "labels": dict(args.cluster.watching.labels),
+                },
+                data={f"railhead-{short}.yaml": yaml.safe_dump(text, sort_keys=False, width=100)},
+                opts=self._inside,
+            )

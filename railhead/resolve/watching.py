@@ -1,0 +1,270 @@
+"""What watches a stack: its alerts, who is scraped for them, and what gives the metrics."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from railhead.catalog.machines import MACHINES
+from railhead.fabric.kinds import FABRICS
+from railhead.model.cluster import Cluster
+from railhead.resolve.gate import gated
+from railhead.resolve.namespaces import Namespace
+from railhead.watch import objects
+from railhead.watch.alerts import ALERTS, Alert, Site
+from railhead.watch.metrics import METRICS, Exporter
+
+#: Deployments without which no job runs, as the charts of Kueue, JobSet and Trainer name them:
+#: theirs of the lab's versions, which production's have too.
+CONTROLLERS = (
+    "jobset-controller",
+    "kubeflow-trainer-controller-manager",
+    "kueue-controller-manager",
+)
+#: What holds the gate's accounts to their label, where there is a gate.
+GATE_GUARDS = ("railhead-gate-no-label", "railhead-gate-own-node")
+#: On whatever of the stack's own is scraped.
+PART_OF = {"app.kubernetes.io/part-of": "railhead-watching"}
+_OWN: tuple[Exporter, ...] = ("kueue", "controllers", "objects", "railhead")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scrape:
+    """A Service that is scraped.
+
+    Args:
+        name: of the job.
+        namespace: where the Service is; None for wherever.
+        labels: of the Service.
+        port: its name.
+        token: whether it is asked by HTTPS with the Prometheus' own token; its certificate is one
+            that it made for itself.
+    """
+
+    name: str
+    namespace: str | None
+    labels: Mapping[str, str]
+    port: str
+    token: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """A claim whose checkpoints' age is read."""
+
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Watching:
+    """All that watches a stack.
+
+    Args:
+        site: what of the stack stands in queries.
+        sources: who gives metrics.
+        groups: rule groups, as Prometheus' rule files and PrometheusRules have them.
+        scrapes: whom the stack adds to what the Prometheus scrapes.
+        objects: kube-state-metrics' configuration of custom resources.
+        guards: policies that must deny.
+        selectors: labels of each pool's nodes, where nodes prove anything.
+        claims: claims with checkpoints.
+    """
+
+    site: Site
+    sources: frozenset[Exporter]
+    groups: tuple[Mapping[str, Any], ...]
+    scrapes: tuple[Scrape, ...]
+    objects: Mapping[str, Any]
+    guards: tuple[str, ...]
+    selectors: tuple[str, ...]
+    claims: tuple[Claim, ...]
+
+
+def watching(
+    cluster: Cluster, spaces: Sequence[Namespace], guards: Sequence[str]
+) -> Watching | None:
+    """What watches the stack; None where its file says so."""
+    config = cluster.watching
+    if config.kind == "none":
+        return None
+    where, given = site(cluster, [space.name for space in spaces]), sources(cluster)
+    kept = [alert for alert in ALERTS if published(cluster, where, alert, given)]
+    return Watching(
+        site=where,
+        sources=given,
+        groups=tuple(
+            {"name": f"railhead-{group}", "rules": [row.rule(where) for row in rows]}
+            for group, rows in groupby(kept, key=lambda alert: alert.group)
+        ),
+        scrapes=_SCRAPES,
+        objects=objects.configuration(),
+        guards=(*guards, *(GATE_GUARDS if gated(cluster) else ())),
+        selectors=tuple(
+            ",".join(f"{key}={value}" for key, value in pool.node_selector.items())
+            for pool in cluster.pools
+        )
+        if gated(cluster)
+        else (),
+        claims=tuple(
+            Claim(namespace=space.name, name=name) for space in spaces for name in space.checkpoints
+        )
+        if config.checkpoints
+        else (),
+    )
+
+
+def sources(cluster: Cluster) -> frozenset[Exporter]:
+    """Who gives metrics: the stack's own, and what its Prometheus scrapes besides."""
+    if cluster.watching.sources is not None:
+        return frozenset((*_OWN, *cluster.watching.sources))
+    fabric = FABRICS[cluster.fabric.kind]
+    found: list[Exporter] = [*_OWN, "kubernetes", "kubelet", "nodes"]
+    real = not any(MACHINES[pool.instance_type].stand_in for pool in cluster.pools)
+    if real and fabric.link_layer is not None:
+        found.append("rdma")
+    if real and fabric.name == "efa":
+        found.append("efa")
+    if cluster.gpu_operator is not None and cluster.gpu_operator.dcgm_exporter:
+        found.append("dcgm")
+    return frozenset(found)
+
+
+def exporters(expression: str) -> frozenset[Exporter]:
+    """Who gives the metrics that an expression names."""
+    found = set()
+    for word in re.findall(r"[A-Za-z_]\w*", expression):
+        metric = METRICS.get(word) or METRICS.get(re.sub(r"_(bucket|count|sum)$", "", word))
+        if metric is not None:
+            found.add(metric.exporter)
+    return frozenset(found)
+
+
+def published(cluster: Cluster, where: Site, alert: Alert, given: frozenset[Exporter]) -> bool:
+    """Whether a stack has an alert: its metrics are there, and mean there what it says."""
+    if not exporters(alert.expr) <= given:
+        return False
+    if alert.fabric and FABRICS[cluster.fabric.kind].universal:
+        return False
+    return not alert.named or where.rail_bytes > 0
+
+
+def site(cluster: Cluster, namespaces: Sequence[str]) -> Site:
+    """What of the stack stands in queries."""
+    machines = [MACHINES[pool.instance_type] for pool in cluster.pools]
+    devices = sorted({name for machine in machines for name in machine.hcas})
+    named = all(machine.hcas for machine in machines)
+    rates = [nic.rate_gbps for machine in machines for nic in machine.nics]
+    return Site(
+        namespaces=_any(namespaces),
+        controllers=_any(CONTROLLERS),
+        controller_count=len(CONTROLLERS),
+        devices=_any(devices) if named else ".+",
+        # sysfs says Gbit/s, and node exporter makes bytes of it.
+        rail_bytes=min(rates, default=0) * 125_000_000 if named else 0,
+        off_fabric_bytes=cluster.watching.off_fabric_megabytes * 1_000_000,
+        checkpoint_seconds=cluster.watching.checkpoint_minutes * 60,
+    )
+
+
+def _any(names: Sequence[str]) -> str:
+    # Names of Kubernetes objects and devices have nothing that a regular expression takes amiss
+    # but the dot, which then stands for any.
+    return "|".join(sorted(names))
+
+
+_SCRAPES = (
+    Scrape(
+        name="kueue",
+        namespace="kueue-system",
+        labels={
+            "app.kubernetes.io/name": "kueue",
+            "app.kubernetes.io/component": "metrics-service",
+        },
+        port="https",
+        token=True,
+    ),
+    Scrape(
+        name="jobset",
+        namespace="jobset-system",
+        labels={"app.kubernetes.io/name": "jobset", "app.kubernetes.io/component": "controller"},
+        port="https",
+        token=True,
+    ),
+    Scrape(
+        name="trainer",
+        namespace="kubeflow-system",
+        labels={"app.kubernetes.io/name": "railhead-trainer-metrics"},
+        port="https",
+        token=True,
+    ),
+    Scrape(name="railhead", namespace=None, labels=PART_OF, port="metrics", token=False),
+)
+
+
+def service_monitor(scrape: Scrape) -> dict[str, Any]:
+    """The spec of a ServiceMonitor (monitoring.coreos.com/v1)."""
+    endpoint: dict[str, Any] = {"port": scrape.port, "path": "/metrics", "interval": "30s"}
+    if scrape.token:
+        endpoint |= {
+            "scheme": "https",
+            # As Kueue's and JobSet's own charts ask.
+            "bearerTokenFile": "/var/run/secrets/kubernetes.io/serviceaccount/token",
+            "tlsConfig": {"insecureSkipVerify": True},
+        }
+    else:
+        # Its samples are of other namespaces' objects.
+        endpoint["honorLabels"] = True
+    where = {"any": True} if scrape.namespace is None else {"matchNames": [scrape.namespace]}
+    return {
+        "namespaceSelector": where,
+        "selector": {"matchLabels": dict(scrape.labels)},
+        "endpoints": [endpoint],
+    }
+
+
+def scrape_config(scrape: Scrape) -> dict[str, Any]:
+    """An element of ``scrape_configs``, for a Prometheus without operator, in the cluster."""
+    place: dict[str, Any] = {"role": "endpoints"}
+    if scrape.namespace is not None:
+        place["namespaces"] = {"names": [scrape.namespace]}
+    keep = [
+        {
+            "action": "keep",
+            "source_labels": [
+                f"__meta_kubernetes_service_label_{re.sub(r'[^a-zA-Z0-9_]', '_', key)}"
+            ],
+            "regex": value,
+        }
+        for key, value in scrape.labels.items()
+    ]
+    keep.append(
+        {
+            "action": "keep",
+            "source_labels": ["__meta_kubernetes_endpoint_port_name"],
+            "regex": scrape.port,
+        }
+    )
+    found: dict[str, Any] = {
+        "job_name": f"railhead-{scrape.name}",
+        "scrape_interval": "30s",
+        "kubernetes_sd_configs": [place],
+        "relabel_configs": [
+            *keep,
+            {"source_labels": ["__meta_kubernetes_namespace"], "target_label": "namespace"},
+        ],
+    }
+    if scrape.token:
+        found |= {
+            "scheme": "https",
+            "authorization": {
+                "credentials_file": "/var/run/secrets/kubernetes.io/serviceaccount/token"
+            },
+            "tls_config": {"insecure_skip_verify": True},
+        }
+    else:
+        found["honor_labels"] = True
+    return found

@@ -1,0 +1,211 @@
+"""``python3 -m railhead.watch.exporter``: metrics that nothing else in a cluster gives.
+
+``--guard NAME`` and ``--nodes SELECTOR``: whether the stack's guards are there and deny, and what
+the node gate says of its nodes. ``--checkpoints DIR``: when anything below each directory of a
+claim was last written. It changes nothing, and needs Python alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import threading
+import urllib.parse
+from collections.abc import Iterator, Mapping, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from railhead.gate.api import Api, ApiError, server
+from railhead.gate.state import LABEL
+from railhead.gate.words import say
+
+PORT = 8080
+_ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+_TYPES = {
+    "railhead_guard_bound": "1 where a guard is there and denies, else 0",
+    "railhead_node_gate": "1 for what the node gate says of a node: ready, failed or none",
+    "railhead_checkpoint_newest_timestamp_seconds": "when the newest file below was written",
+    "railhead_checkpoint_unreadable": "directories of a claim that may not be read",
+}
+#: How deep below a claim's own directories it looks; a new file also touches its directory.
+DEPTH = 4
+
+Sample = tuple[str, Mapping[str, str], float]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Serve until told to end; returns the exit status."""
+    options = _options().parse_args(arguments)
+    held = Held()
+    api = Api(server=server()) if options.guard or options.nodes else None
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    signal.signal(signal.SIGINT, lambda *_: stop.set())
+    serving = ThreadingHTTPServer(("", options.port), handler(held))
+    threading.Thread(target=serving.serve_forever, daemon=True).start()
+    while not stop.is_set():
+        turn(options, api, held)
+        stop.wait(options.period)
+    serving.shutdown()
+    return 0
+
+
+def _options() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="railhead.watch.exporter", description=__doc__)
+    parser.add_argument("--guard", action="append", default=[], help="a policy that must deny")
+    parser.add_argument("--nodes", action="append", default=[], help="labels of a pool's nodes")
+    parser.add_argument("--checkpoints", type=Path, help="where a claim is mounted")
+    parser.add_argument("--namespace", default="", help="the claim's")
+    parser.add_argument("--claim", default="", help="its name")
+    parser.add_argument("--period", type=float, default=30, help="seconds between two looks")
+    parser.add_argument("--port", type=int, default=PORT)
+    return parser
+
+
+class Held:
+    """What was seen last; empty from the moment that looking fails."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._text = ""
+
+    @property
+    def text(self) -> str:
+        """In Prometheus' text format."""
+        with self._lock:
+            return self._text
+
+    def put(self, samples: Sequence[Sample]) -> None:
+        """Replace it."""
+        text = rendered(samples)
+        with self._lock:
+            self._text = text
+
+
+def turn(options: argparse.Namespace, api: Api | None, held: Held) -> None:
+    """One look. What cannot be seen is not told: its absence is an alert, an old value is none."""
+    samples: list[Sample] = []
+    try:
+        if api is not None:
+            samples += guards(api, options.guard)
+            for selector in options.nodes:
+                samples += nodes(api, selector)
+        if options.checkpoints is not None:
+            samples += checkpoints(options.checkpoints, options.namespace, options.claim)
+    except (ApiError, OSError) as error:
+        say("warning", str(error))
+        samples = []
+    held.put(samples)
+
+
+def guards(api: Api, names: Sequence[str]) -> Iterator[Sample]:
+    """Whether each policy is there and some binding of it denies. Raises ApiError."""
+    if not names:
+        return
+    there = {
+        item["metadata"]["name"]
+        for item in _items(api, f"{_ADMISSION}/validatingadmissionpolicies")
+    }
+    denying = {
+        item["spec"]["policyName"]
+        for item in _items(api, f"{_ADMISSION}/validatingadmissionpolicybindings")
+        if "Deny" in item["spec"].get("validationActions", ())
+    }
+    for name in names:
+        yield "railhead_guard_bound", {"policy": name}, float(name in there & denying)
+
+
+def nodes(api: Api, selector: str) -> Iterator[Sample]:
+    """What the gate's label says of each node of a pool. Raises ApiError."""
+    query = urllib.parse.urlencode({"labelSelector": selector, "resourceVersion": "0"})
+    for node in _items(api, f"/api/v1/nodes?{query}"):
+        state = node["metadata"].get("labels", {}).get(LABEL, "none")
+        yield "railhead_node_gate", {"node": node["metadata"]["name"], "state": state}, 1.0
+
+
+def _items(api: Api, path: str) -> list[Mapping[str, Any]]:
+    found: list[Mapping[str, Any]] | None = api.call("GET", path)["items"]
+    return found or []
+
+
+def checkpoints(root: Path, namespace: str, claim: str) -> Iterator[Sample]:
+    """The newest file below each directory of a claim. Raises OSError where it is not mounted."""
+    labels = {"namespace": namespace, "claim": claim}
+    unreadable = 0
+    for entry in sorted(os.scandir(root), key=lambda one: one.name):
+        if not entry.is_dir(follow_symlinks=False) or entry.name == "lost+found":
+            continue
+        newest, refused = _newest(Path(entry.path), DEPTH)
+        unreadable += refused
+        if newest is not None:
+            name = "railhead_checkpoint_newest_timestamp_seconds"
+            yield name, {**labels, "directory": entry.name}, newest
+    yield "railhead_checkpoint_unreadable", labels, float(unreadable)
+
+
+def _newest(directory: Path, depth: int) -> tuple[float | None, int]:
+    """When the newest file was written, and how many directories could not be read."""
+    newest: float | None = None
+    unreadable = 0
+    try:
+        entries = list(os.scandir(directory))
+    except OSError:
+        return None, 1
+    for entry in entries:
+        try:
+            found = entry.stat(follow_symlinks=False)
+        except OSError:
+            # Gone since: old checkpoints are deleted while we look.
+            continue
+        if entry.is_dir(follow_symlinks=False):
+            written, refused = _newest(Path(entry.path), depth - 1) if depth else (None, 0)
+            unreadable += refused
+            written = found.st_mtime if written is None and not depth else written
+        else:
+            written = found.st_mtime
+        if written is not None and (newest is None or written > newest):
+            newest = written
+    return newest, unreadable
+
+
+def rendered(samples: Sequence[Sample]) -> str:
+    """Samples in Prometheus' text format, those of a name together."""
+    lines = []
+    for name, text in _TYPES.items():
+        of_name = [(labels, value) for other, labels, value in samples if other == name]
+        if of_name:
+            lines += [f"# HELP {name} {text}\n", f"# TYPE {name} gauge\n"]
+        for labels, value in of_name:
+            inner = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
+            lines.append(f"{name}{{{inner}}} {value:.17g}\n")
+    return "".join(lines)
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def handler(held: Held) -> type[BaseHTTPRequestHandler]:
+    """What answers /metrics and, once something was seen, /ready."""
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            known = self.path in ("/metrics", "/ready")
+            text = held.text if known else "only /metrics is here\n"
+            ready = self.path != "/ready" or bool(text)
+            self.send_response(200 if known and ready else 404 if not known else 503)
+            self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+            """Scrapes are not worth a line each."""
+
+    return Answers
+
+
+if __name__ == "__main__":
+    sys.exit(main())

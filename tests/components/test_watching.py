@@ -1,0 +1,157 @@
+"""What watches: as objects, as the operator's definitions have them, and not where nobody asked."""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from components.watching.watching import program
+from railhead.catalog.versions import COMBINATIONS
+from railhead.resolve.watching import CONTROLLERS
+from tests import crds
+from tests.components.recording import STACKS, Recording, run_stack, stack_cluster
+
+OPERATOR = crds.DATA.parent / "prometheus-operator-v0.85.0"
+
+
+@functools.cache
+def watched(stack: str, kind: str) -> Recording:
+    cluster = stack_cluster(stack)
+    cluster["watching"] = {"kind": kind, "labels": {"release": "prom"}}
+    with tempfile.TemporaryDirectory() as folder:
+        return run_stack(stack, Path(folder), cluster=cluster)
+
+
+def definitions() -> dict[str, Any]:
+    bodies = [yaml.safe_load(path.read_text()) for path in OPERATOR.glob("*.yaml")]
+    return {
+        body["spec"]["names"]["kind"]: crds.whole(
+            body["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+        )
+        for body in bodies
+    }
+
+
+def data(recording: Recording, name: str) -> Any:
+    found = recording.one("ConfigMap", name).inputs["data"]
+    assert len(found) == 1
+    return yaml.safe_load(next(iter(found.values())))
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_every_shipped_stack_plans_it_for_the_operator(stack: str) -> None:
+    recording = watched(stack, "prometheus-operator")
+    made = [r.inputs for kind in ("PrometheusRule", "ServiceMonitor") for r in recording.kind(kind)]
+    assert len(made) == 5
+    known = definitions()
+    for inputs in made:
+        jsonschema.validate(dict(inputs), known[inputs["kind"]])
+        assert inputs["metadata"]["labels"] == {"release": "prom"}
+        assert inputs["metadata"]["namespace"] == "railhead-watching"
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_both_kinds_carry_the_same_rules(stack: str) -> None:
+    operator = watched(stack, "prometheus-operator").one("PrometheusRule").inputs["spec"]
+    files = watched(stack, "files")
+    assert data(files, "railhead-rules") == operator
+    assert not files.kind("ServiceMonitor")
+    names = {one["job_name"] for one in data(files, "railhead-scrapes")["scrape_configs"]}
+    assert names == {"railhead-kueue", "railhead-jobset", "railhead-trainer", "railhead-railhead"}
+
+
+def test_no_alert_of_what_nobody_gives() -> None:
+    def names(stack: str) -> set[str]:
+        rules = watched(stack, "files")
+        return {r["alert"] for g in data(rules, "railhead-rules")["groups"] for r in g["rules"]}
+
+    lab, aws, metal = names("lab"), names("aws-p5-prod"), names("onprem-ib-sriov")
+    assert not {n for n in lab if "Xid" in n or "Link" in n or "Efa" in n or "Drift" in n}
+    assert "RailheadTrafficOffFabric" in lab & aws & metal
+    assert "RailheadEfaDrops" in aws - metal
+    assert "RailheadXid" in aws & metal
+    assert "RailheadRailSlow" in metal - aws
+
+
+def test_a_stack_says_itself_who_is_scraped() -> None:
+    cluster = stack_cluster("lab")
+    cluster["watching"] = {"kind": "files", "sources": ["drift"]}
+    with tempfile.TemporaryDirectory() as folder:
+        recording = run_stack("lab", Path(folder), cluster=cluster)
+    groups = data(recording, "railhead-rules")["groups"]
+    names = {rule["alert"] for group in groups for rule in group["rules"]}
+    assert "RailheadDrift" in names
+    assert "RailheadNodeNotReady" not in names, "kube-state-metrics is not scraped"
+
+
+def test_nothing_is_made_where_nobody_asked() -> None:
+    cluster = stack_cluster("lab")
+    cluster["watching"] = {"kind": "none"}
+    with tempfile.TemporaryDirectory() as folder:
+        recording = run_stack("lab", Path(folder), cluster=cluster)
+    assert not [r for r in recording.resources.values() if "watching" in r.name]
+
+
+def container(recording: Recording, name: str) -> dict[str, Any]:
+    spec = recording.one("Deployment", name).inputs["spec"]["template"]["spec"]
+    (only,) = spec["containers"]
+    assert only["securityContext"]["runAsNonRoot"] is True
+    assert only["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    return dict(only)
+
+
+def test_the_exporter_is_told_every_guard_and_every_pool() -> None:
+    recording = watched("onprem-ib-sriov", "files")
+    asked = container(recording, "railhead-guards")["command"]
+    guards = {r.inputs["metadata"]["name"] for r in recording.kind("ValidatingAdmissionPolicy")}
+    named = {a.removeprefix("--guard=") for a in asked if a.startswith("--guard=")}
+    assert named == guards
+    assert "--nodes=railhead.dev/pool=h100" in asked
+
+
+def test_checkpoints_are_read_where_they_are_and_not_written() -> None:
+    recording = watched("onprem-ib-sriov", "files")
+    made = [
+        r.inputs
+        for r in recording.kind("Deployment")
+        if r.inputs["metadata"]["name"] == "railhead-checkpoints-checkpoints"
+    ]
+    assert {m["metadata"]["namespace"] for m in made} == {"training", "research"}
+    for inputs in made:
+        spec = inputs["spec"]["template"]["spec"]
+        assert spec["automountServiceAccountToken"] is False
+        (mounted,) = (v for v in spec["volumes"] if "persistentVolumeClaim" in v)
+        assert mounted["persistentVolumeClaim"] == {"claimName": "checkpoints", "readOnly": True}
+        (volume,) = (v for v in spec["containers"][0]["volumeMounts"] if v["name"] == "checkpoints")
+        assert volume["readOnly"] is True
+
+
+def test_the_program_is_whole() -> None:
+    """What it imports of ours is in the ConfigMap, and only that."""
+    import ast
+
+    files = program()
+    for path, text in files.items():
+        for node in ast.walk(ast.parse(text, path)):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("railhead"):
+                assert str(node.module).replace(".", "/") + ".py" in files, (path, node.module)
+
+
+def test_controllers_are_called_as_the_releases_call_them() -> None:
+    """A Deployment's name is the chart's own; releases are named after their charts."""
+    for combination in COMBINATIONS.values():
+        for controller in (combination.kueue, combination.jobset, combination.trainer):
+            assert any(name.startswith(controller.name) for name in CONTROLLERS)
+
+
+def test_sole_rights_are_to_read() -> None:
+    recording = watched("lab", "files")
+    for account in ("railhead-objects", "railhead-guards"):
+        rules = recording.one("ClusterRole", account).inputs["rules"]
+        assert {verb for rule in rules for verb in rule["verbs"]} <= {"list", "watch"}

@@ -1,0 +1,142 @@
+"""The exporter of guards, nodes and checkpoints: what it says, and that it says nothing unseen."""
+
+from __future__ import annotations
+
+import os
+import threading
+import urllib.error
+import urllib.request
+from http.server import ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from railhead.gate.api import ApiError
+from railhead.watch import exporter
+from railhead.watch.metrics import METRICS
+
+POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
+
+
+class Served:
+    def __init__(self, lists: dict[str, list[Any] | None]) -> None:
+        self.lists = lists
+
+    def call(self, method: str, path: str) -> dict[str, Any]:
+        assert method == "GET"
+        if path not in self.lists:
+            raise ApiError(f"{path}: 403")
+        return {"items": self.lists[path]}
+
+
+def policy(name: str) -> dict[str, Any]:
+    return {"metadata": {"name": name}}
+
+
+def binding(name: str, *actions: str) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "spec": {"policyName": name, "validationActions": actions}}
+
+
+def bound(policies: list[Any] | None, bindings: list[Any] | None) -> dict[str, float]:
+    api: Any = Served({POLICIES: policies, BINDINGS: bindings})
+    return {labels["policy"]: value for _, labels, value in exporter.guards(api, ["a", "b"])}
+
+
+def test_a_guard_counts_only_while_it_denies() -> None:
+    both = [policy("a"), policy("b"), policy("else")]
+    assert bound(both, [binding("a", "Deny"), binding("b", "Deny", "Audit")]) == {"a": 1, "b": 1}
+    assert bound(both, [binding("a", "Audit"), binding("b", "Warn")]) == {"a": 0, "b": 0}
+    assert bound([policy("b")], [binding("a", "Deny"), binding("b", "Deny")]) == {"a": 0, "b": 1}
+    # An empty list comes as null.
+    assert bound(both, None) == {"a": 0, "b": 0}
+    assert bound(None, None) == {"a": 0, "b": 0}
+
+
+def test_a_node_is_what_the_gate_says() -> None:
+    path = "/api/v1/nodes?labelSelector=pool%3Dgpu&resourceVersion=0"
+    api: Any = Served(
+        {
+            path: [
+                {"metadata": {"name": "n0", "labels": {"railhead.dev/fabric": "ready"}}},
+                {"metadata": {"name": "n1", "labels": {"railhead.dev/fabric": "failed"}}},
+                {"metadata": {"name": "n2"}},
+            ]
+        }
+    )
+    found = {labels["node"]: labels["state"] for _, labels, _ in exporter.nodes(api, "pool=gpu")}
+    assert found == {"n0": "ready", "n1": "failed", "n2": "none"}
+
+
+def wrote(path: Path, at: int) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("x")
+    os.utime(path, (at, at))
+
+
+def test_the_newest_file_of_each_directory_counts(tmp_path: Path) -> None:
+    wrote(tmp_path / "run" / "step-1" / "model.pt", 100)
+    wrote(tmp_path / "run" / "step-2" / "rank-0" / "model.pt", 300)
+    wrote(tmp_path / "run" / "log", 200)
+    wrote(tmp_path / "other" / "deep" / "deeper" / "model.pt", 50)
+    wrote(tmp_path / "a-file-of-nobody's", 999)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "run")
+    found = {
+        labels.get("directory"): value
+        for name, labels, value in exporter.checkpoints(tmp_path, "training", "c")
+        if name == "railhead_checkpoint_newest_timestamp_seconds"
+    }
+    assert found == {"run": 300, "other": 50}
+
+
+def test_what_lies_too_deep_is_told_by_its_directory(tmp_path: Path) -> None:
+    deep = tmp_path.joinpath("run", *"abcdefg")
+    wrote(deep / "model.pt", 100)
+    at = tmp_path.joinpath("run", *"abcde")
+    os.utime(at, (70, 70))
+    (_, _, value), _ = exporter.checkpoints(tmp_path, "training", "c")
+    assert value == 70
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read all")
+def test_what_may_not_be_read_is_counted(tmp_path: Path) -> None:
+    (tmp_path / "closed").mkdir(mode=0)
+    ((name, _, value),) = exporter.checkpoints(tmp_path, "training", "c")
+    assert (name, value) == ("railhead_checkpoint_unreadable", 1)
+
+
+def test_what_cannot_be_seen_any_more_is_not_told(tmp_path: Path) -> None:
+    held = exporter.Held()
+    options = exporter._options().parse_args(["--guard=a"])
+    there: Any = Served({POLICIES: [policy("a")], BINDINGS: [binding("a", "Deny")]})
+    exporter.turn(options, there, held)
+    assert 'railhead_guard_bound{policy="a"} 1\n' in held.text
+    exporter.turn(options, Served({}), held)  # type: ignore[arg-type]
+    assert held.text == ""
+    gone = exporter._options().parse_args([f"--checkpoints={tmp_path / 'not-mounted'}"])
+    exporter.turn(gone, None, held)
+    assert held.text == ""
+
+
+def test_its_metrics_are_the_tables() -> None:
+    assert {m.name for m in METRICS.values() if m.exporter == "railhead"} == set(exporter._TYPES)
+
+
+def test_it_answers_in_prometheus_format(tmp_path: Path) -> None:
+    held = exporter.Held()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), exporter.handler(held))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        base = f"http://127.0.0.1:{server.server_port}"
+        with pytest.raises(urllib.error.HTTPError, match="503"):
+            urllib.request.urlopen(f"{base}/ready")
+        held.put([("railhead_guard_bound", {"policy": 'a"\\\n'}, 1.0)])
+        assert urllib.request.urlopen(f"{base}/ready").status == 200
+        text = urllib.request.urlopen(f"{base}/metrics").read().decode()
+        assert 'railhead_guard_bound{policy="a\\"\\\\\\n"} 1\n' in text
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            urllib.request.urlopen(f"{base}/etc/passwd")
+    finally:
+        server.shutdown()
