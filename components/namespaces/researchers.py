@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from components.namespaces.roles import subjects
+from components.namespaces.roles import rules, subjects
 from railhead.resolve.access import Access
 
 
@@ -34,7 +34,7 @@ class Researchers(pulumi.ComponentResource):
             role = kubernetes.rbac.v1.ClusterRole(
                 f"{prefix}-role",
                 metadata={"name": role_name},
-                rules=[dict(rule) for rule in access.rules],
+                rules=rules(access),
                 opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
             )
             kubernetes.rbac.v1.ClusterRoleBinding(

@@ -19,6 +19,11 @@ def subjects(access: Access) -> list[Any]:
     ]
 
 
+def rules(access: Access) -> list[Any]:
+    """What a persona may, as rules of a role."""
+    return [dict(rule) for rule in access.rules]
+
+
 def roles(
     name: str, namespace: str, access: Sequence[Access], opts: pulumi.ResourceOptions
 ) -> list[pulumi.Resource]:
@@ -29,7 +34,7 @@ def roles(
         role = kubernetes.rbac.v1.Role(
             f"{name}-{one.persona}",
             metadata=metadata,
-            rules=[dict(rule) for rule in one.rules],
+            rules=rules(one),
             opts=opts,
         )
         bound = kubernetes.rbac.v1.RoleBinding(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pulumi
 import pulumi_kubernetes as kubernetes
 
 from components.namespaces.checkpoints import Checkpoints, CheckpointsArgs
 from components.namespaces.claims import Claims, ClaimsArgs
+from components.namespaces.jobs_account import JobsAccount, JobsAccountArgs
 from components.namespaces.nccl_profile import NcclProfile, NcclProfileArgs
 from components.namespaces.network_policies import NetworkPolicies, NetworkPoliciesArgs
 from components.namespaces.networks import RailNetworks, RailNetworksArgs
@@ -47,7 +49,11 @@ class TrainingNamespace(pulumi.ComponentResource):
             f"{name}-namespace",
             metadata={
                 "name": namespace,
-                "labels": {TRAINING_LABEL: "true", "railhead.dev/managed": "true"},
+                "labels": {
+                    TRAINING_LABEL: "true",
+                    "railhead.dev/managed": "true",
+                    **resolved.fences.labels,
+                },
             },
             # With claims in it, it stays for them; everything else in it goes one by one.
             opts=pulumi.ResourceOptions(
@@ -94,7 +100,24 @@ class TrainingNamespace(pulumi.ComponentResource):
             ),
             opts=pulumi.ResourceOptions(parent=self, deleted_with=goes_with),
         )
-        opened += [policies, checkpoints, *roles(name, namespace, resolved.access, inside)]
+        quota: Any = dict(resolved.fences.quota)
+        objects = kubernetes.core.v1.ResourceQuota(
+            f"{name}-objects",
+            metadata={"name": "railhead-objects", "namespace": namespace},
+            spec=quota,
+            opts=inside,
+        )
+        account = JobsAccount(
+            f"{name}-jobs",
+            JobsAccountArgs(
+                namespace=namespace,
+                pull_secrets=resolved.fences.pull_secrets,
+                after=[self.namespace],
+            ),
+            opts=pulumi.ResourceOptions(parent=self, deleted_with=goes_with),
+        )
+        opened += [policies, checkpoints, objects, account]
+        opened += roles(name, namespace, resolved.access, inside)
         # Last to open and first to close: the API server refuses to delete a queue that has jobs
         # (railhead.resolve.keepers), and what those need must still be there then.
         for queue, spec in resolved.queues.items():

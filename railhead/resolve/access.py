@@ -16,6 +16,9 @@ Persona = Literal["leads", "researchers", "viewers"]
 PERSONAS: tuple[Persona, ...] = get_args(Persona)
 
 READ = ("get", "list", "watch")
+#: The verb by which a job may name a priority; the API server itself knows nothing of it, and the
+#: guard ``railhead-priority`` asks for it.
+USE = "use"
 
 _ALL: frozenset[Persona] = frozenset(PERSONAS)
 _SUBMITTING: frozenset[Persona] = frozenset({"leads", "researchers"})
@@ -66,7 +69,7 @@ def members(cluster: Cluster, namespace: str) -> dict[Persona, tuple[str, ...]]:
     return {"leads": own.leads, "researchers": (cluster.researchers,), "viewers": own.viewers}
 
 
-def rights(cluster: Cluster) -> tuple[Right, ...]:
+def rights(cluster: Cluster, namespace: str) -> tuple[Right, ...]:
     """What is allowed in a training namespace."""
     inside: frozenset[Persona] = {
         "researchers": _SUBMITTING,
@@ -163,8 +166,37 @@ def rights(cluster: Cluster) -> tuple[Right, ...]:
             personas=_LEADING,
             why="keys that jobs mount; nobody reads them back through the API",
         ),
+        *_priorities(cluster, namespace),
     )
     return tuple(right for right in found if right.personas)
+
+
+def _priorities(cluster: Cluster, namespace: str) -> tuple[Right, ...]:
+    """Everybody may ask for no more than what a job gets that asks for nothing; leads for all."""
+    team = cluster.team_of(namespace)
+    values = {priority.name: priority.value for priority in cluster.priorities}
+    # A job without a priority has the value 0 (kueue, pkg/constants, DefaultPriority).
+    usual = values.get(team.priority, 0) if team is not None else 0
+    found = (
+        Right(
+            group="kueue.x-k8s.io",
+            resources=("workloadpriorityclasses",),
+            verbs=(USE,),
+            personas=_SUBMITTING,
+            names=tuple(name for name, value in values.items() if value <= usual),
+            why="jobs that come no sooner than others",
+        ),
+        Right(
+            group="kueue.x-k8s.io",
+            resources=("workloadpriorityclasses",),
+            verbs=(USE,),
+            personas=_LEADING,
+            names=tuple(name for name, value in values.items() if value > usual),
+            why="jobs that come before others",
+        ),
+    )
+    # Without names a rule is of all of them.
+    return tuple(right for right in found if right.names)
 
 
 def cluster_rights() -> tuple[Right, ...]:
@@ -208,7 +240,7 @@ def _of(persona: Persona, groups: tuple[str, ...], listed: Sequence[Right]) -> A
 
 def namespace_access(cluster: Cluster, namespace: str) -> tuple[Access, ...]:
     """The roles of a training namespace, of those personas that somebody is."""
-    groups, listed = members(cluster, namespace), rights(cluster)
+    groups, listed = members(cluster, namespace), rights(cluster, namespace)
     return tuple(_of(persona, groups[persona], listed) for persona in PERSONAS if groups[persona])
 
 

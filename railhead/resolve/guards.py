@@ -22,6 +22,7 @@ from railhead.catalog.switches import SWITCHES, in_words
 from railhead.catalog.versions import COMBINATIONS
 from railhead.model.cluster import Cluster
 from railhead.resolve import cel
+from railhead.resolve.fences import fence_policies
 from railhead.resolve.job_guards import (
     Chosen,
     leaves,
@@ -98,6 +99,7 @@ def guards(cluster: Cluster, runtimes: Sequence[Runtime]) -> dict[str, Guard]:
         "railhead-network-variables": variables_policy(said),
         "railhead-job-template": template_policy(fabric, said),
         "railhead-queued-job": queued_policy(queues_of(cluster)),
+        **fence_policies(cluster),
     }
     found = {name: Guard(policy=policy) for name, policy in policies.items()}
     if COMBINATIONS[cluster.versions].gang_charge == "template":

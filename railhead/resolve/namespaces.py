@@ -11,6 +11,7 @@ from railhead.fabric.kinds import FABRICS
 from railhead.fabric.mode import NicClaim
 from railhead.model.cluster import Cluster
 from railhead.resolve.access import Access, namespace_access
+from railhead.resolve.fences import Fences, fences
 from railhead.resolve.runtimes import Runtime
 from railhead.resolve.wiring import claim_of, share, wiring
 
@@ -28,6 +29,7 @@ class Namespace:
         checkpoints: ReadWriteMany claims that every pod of a gang mounts, on every node.
         queues: LocalQueues.
         access: a role for each persona that somebody is.
+        fences: what stands around it.
     """
 
     name: str
@@ -36,11 +38,13 @@ class Namespace:
     checkpoints: Mapping[str, Mapping[str, Any]]
     queues: Mapping[str, Mapping[str, Any]]
     access: tuple[Access, ...]
+    fences: Fences
 
 
 def namespaces(cluster: Cluster, runtimes: Sequence[Runtime]) -> tuple[Namespace, ...]:
     """The stack's training namespaces, in its order."""
     claims, profile = nic_claims(cluster, runtimes), nccl_profile(cluster)
+    around = fences(cluster)
     return tuple(
         Namespace(
             name=name,
@@ -61,6 +65,7 @@ def namespaces(cluster: Cluster, runtimes: Sequence[Runtime]) -> tuple[Namespace
                 if queue.namespace == name
             },
             access=namespace_access(cluster, name),
+            fences=around,
         )
         for name in cluster.training_namespaces
     )

@@ -130,7 +130,7 @@ TRAIN_JOB = {
     "metadata": {"name": "new", "labels": {"kueue.x-k8s.io/queue-name": "training"}},
     "spec": {
         "runtimeRef": {"name": "torch"},
-        "trainer": {"numNodes": 2, "numProcPerNode": 2},
+        "trainer": {"numNodes": 2, "numProcPerNode": 2, "command": ["torchrun", "x.py"]},
     },
 }
 JOB_SET = {

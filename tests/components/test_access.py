@@ -27,6 +27,7 @@ from tests.engine.controlplane import ControlPlane
 
 pytestmark = pytest.mark.controlplane
 
+LOGIN = "registry-login"
 #: Of the team whose namespace it is; a stranger is of none.
 GROUPS = {
     "L": "railhead:leads",
@@ -55,6 +56,9 @@ def cluster() -> dict[str, Any]:
         "queues": [],
         "teams": [_team(OWN, "railhead"), _team(OTHER, "vision")],
         "checkpoints": [claim, claim | {"namespace": OTHER}],
+        "access": {"image_pull_secrets": [{"name": LOGIN}]},
+        # A fabric that needs more than a Pod Security level gives, so that the guards stand alone.
+        "fabric": lab["fabric"] | {"lock_memory": True},
     }
 
 
@@ -269,3 +273,246 @@ def test_a_role_that_says_a_word_more_is_found_out(people: People) -> None:
         while people.lets("V", asked):
             assert time.monotonic() < deadline, f"still let through: {asked.what}"
             time.sleep(0.01)
+
+
+PRIORITY = "kueue.x-k8s.io/priority-class"
+
+
+def labelled(body: Mapping[str, Any], priority: str) -> dict[str, Any]:
+    made = named(body, "new")
+    made["metadata"]["labels"] = {**made["metadata"]["labels"], PRIORITY: priority}
+    return made
+
+
+def submitted(client: KubeClient, server: Server, body: Mapping[str, Any]) -> str:
+    """Empty when it was taken (as a dry run), else the server's words."""
+    try:
+        client.request(
+            "POST", server.path(body, collection=True), body=body, query={"dryRun": "All"}
+        )
+    except ApiError as error:
+        return error.message
+    return ""
+
+
+def patched(client: KubeClient, body: Mapping[str, Any], change: Mapping[str, Any]) -> str:
+    try:
+        client.request(
+            "PATCH",
+            f"/apis/{body['apiVersion']}/namespaces/{OWN}/{body['kind'].lower()}s/mine",
+            body=change,
+            content_type="application/merge-patch+json",
+            query={"dryRun": "All"},
+        )
+    except ApiError as error:
+        return error.message
+    return ""
+
+
+@pytest.mark.parametrize("body", [TRAIN_JOB, JOB_SET], ids=["TrainJob", "JobSet"])
+@pytest.mark.parametrize(
+    ("persona", "priority", "may"),
+    [
+        ("R", "research", True),
+        ("R", "spare", True),
+        ("R", "production", False),
+        ("R", "made-up", False),
+        ("L", "production", True),
+        ("L", "spare", True),
+        ("L", "made-up", False),
+    ],
+)
+def test_who_may_say_which_priority(
+    people: People, body: Mapping[str, Any], persona: str, priority: str, may: bool
+) -> None:
+    client, label = people.clients[persona], {"metadata": {"labels": {PRIORITY: priority}}}
+    for words in (
+        submitted(client, people.server, labelled(body, priority)),
+        patched(client, body, label),
+    ):
+        assert (words == "") == may, words
+        assert may or ("railhead-priority" in words and f"{PRIORITY}: {priority} is not" in words)
+
+
+def test_a_job_that_a_lead_put_first_is_still_its_owners_to_suspend(people: People) -> None:
+    ahead = labelled(TRAIN_JOB, "production")
+    ahead["metadata"]["name"] = "ahead"
+    people.server.apply(ahead)
+    try:
+        path = f"/apis/trainer.kubeflow.org/v1alpha1/namespaces/{OWN}/trainjobs/ahead"
+        for change in ({"spec": {"suspend": True}}, {"metadata": {"labels": {PRIORITY: "spare"}}}):
+            people.clients["R"].request(
+                "PATCH",
+                path,
+                body=change,
+                content_type="application/merge-patch+json",
+                query={"dryRun": "All"},
+            )
+    finally:
+        people.server.delete([ahead])
+
+
+def test_controllers_carry_a_priority_on_and_jobs_do_not(people: People) -> None:
+    """What Trainer makes of a lead's job has the lead's label; a job's own account is nobody."""
+    trainer = "system:serviceaccount:kubeflow-system:trainer"
+    mine = f"system:serviceaccount:{OWN}:default"
+    accounts = ("system:serviceaccounts", f"system:serviceaccounts:{OWN}", GROUPS["R"])
+    body = labelled(JOB_SET, "production")
+    allowed = people.be(
+        trainer, "system:serviceaccounts", "system:serviceaccounts:kubeflow-system", GROUPS["R"]
+    )
+    assert submitted(allowed, people.server, body) == ""
+    assert "railhead-priority" in submitted(people.be(mine, *accounts), people.server, body)
+
+
+@pytest.mark.parametrize("persona", ["R", "L"])
+def test_no_pod_priority_jumps_the_queue(people: People, persona: str) -> None:
+    body = named(JOB_SET, "new")
+    (job,) = body["spec"]["replicatedJobs"]
+    job["template"]["spec"]["template"]["spec"]["priorityClassName"] = "system-node-critical"
+    words = submitted(people.clients[persona], people.server, body)
+    assert "railhead-pod-priority" in words
+    assert "remove it" in words
+
+
+def _pod(**spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "new", "namespace": OWN},
+        "spec": {"containers": [{"name": "c", "image": "x"}]} | spec,
+    }
+
+
+def _container(**fields: Any) -> dict[str, Any]:
+    return _pod(containers=[{"name": "c", "image": "x"} | fields])
+
+
+REACHES: dict[str, tuple[str, dict[str, Any]]] = {
+    "a privileged container": (
+        "railhead-node-reach",
+        _container(securityContext={"privileged": True}),
+    ),
+    "a privileged init container": (
+        "railhead-node-reach",
+        _pod(initContainers=[{"name": "i", "image": "x", "securityContext": {"privileged": True}}]),
+    ),
+    "a capability over the node": (
+        "railhead-node-reach",
+        _container(securityContext={"capabilities": {"add": ["SYS_ADMIN"]}}),
+    ),
+    "a host path": (
+        "railhead-node-reach",
+        _pod(volumes=[{"name": "root", "hostPath": {"path": "/"}}]),
+    ),
+    "the node's network": ("railhead-node-reach", _pod(hostNetwork=True)),
+    "the node's processes": ("railhead-node-reach", _pod(hostPID=True)),
+    "the node's shared memory": ("railhead-node-reach", _pod(hostIPC=True)),
+    "a GPU that no queue charged": (
+        "railhead-device-pod",
+        _container(resources={"limits": {"nvidia.com/gpu": 1}}),
+    ),
+    "the registry's login as a volume": (
+        "railhead-pull-secret",
+        _pod(volumes=[{"name": "v", "secret": {"secretName": LOGIN}}]),
+    ),
+    "the registry's login as a projected volume": (
+        "railhead-pull-secret",
+        _pod(volumes=[{"name": "v", "projected": {"sources": [{"secret": {"name": LOGIN}}]}}]),
+    ),
+    "the registry's login as a variable": (
+        "railhead-pull-secret",
+        _container(env=[{"name": "A", "valueFrom": {"secretKeyRef": {"name": LOGIN, "key": "a"}}}]),
+    ),
+    "the registry's login as the environment": (
+        "railhead-pull-secret",
+        _container(envFrom=[{"secretRef": {"name": LOGIN}}]),
+    ),
+    "the registry's login in an init container": (
+        "railhead-pull-secret",
+        _pod(
+            initContainers=[
+                {"name": "i", "image": "x", "envFrom": [{"secretRef": {"name": LOGIN}}]}
+            ]
+        ),
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def controller(people: People) -> KubeClient:
+    """Whoever submitted, a controller makes the pods."""
+    return people.be(
+        "system:serviceaccount:kube-system:job-controller",
+        "system:serviceaccounts",
+        "system:serviceaccounts:kube-system",
+    )
+
+
+@pytest.mark.parametrize("case", REACHES)
+def test_no_job_of_anybodys_gets(people: People, controller: KubeClient, case: str) -> None:
+    guard, body = REACHES[case]
+    words = submitted(controller, people.server, body)
+    assert f"'{guard}'" in words, words
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        _pod(),
+        _pod(imagePullSecrets=[{"name": LOGIN}]),
+        _pod(volumes=[{"name": "v", "secret": {"secretName": "key"}}]),
+        _container(envFrom=[{"secretRef": {"name": "key"}}]),
+    ],
+    ids=["a plain pod", "one that pulls with the login", "a key as a volume", "a key in envFrom"],
+)
+def test_what_a_job_of_anybodys_may_have(
+    people: People, controller: KubeClient, body: Mapping[str, Any]
+) -> None:
+    assert submitted(controller, people.server, body) == ""
+
+
+def test_a_jobs_pod_has_no_token_and_the_registrys_login(
+    people: People, controller: KubeClient, recording: Recording
+) -> None:
+    inputs = next(
+        r.inputs
+        for r in recording.resources.values()
+        if r.type.endswith("ServiceAccountPatch") and r.inputs["metadata"]["namespace"] == OWN
+    )
+    path = f"/api/v1/namespaces/{OWN}/serviceaccounts/default"
+    server = people.server.client
+
+    def volumes() -> tuple[list[str], Any]:
+        made = controller.request(
+            "POST", f"/api/v1/namespaces/{OWN}/pods", body=_pod(), query={"dryRun": "All"}
+        ).body["spec"]
+        return [v["name"] for v in made.get("volumes", [])], made.get("imagePullSecrets")
+
+    (token,), logins = volumes()
+    assert token.startswith("kube-api-access"), "so without the patch there is one"
+    assert not logins
+    server.request(
+        "PATCH",
+        path,
+        body={**inputs, "apiVersion": "v1", "kind": "ServiceAccount"},
+        content_type="application/apply-patch+yaml",
+        query={"fieldManager": "test"},
+    )
+    deadline = time.monotonic() + 10
+    while volumes() != ([], [{"name": LOGIN}]):
+        assert time.monotonic() < deadline, volumes()
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("kind", ["LoadBalancer", "NodePort"])
+def test_no_service_opens_the_namespace(people: People, kind: str) -> None:
+    body = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "open", "namespace": OWN},
+        "spec": {"type": kind, "ports": [{"port": 1}]},
+    }
+    assert "exceeded quota: railhead-objects" in people.server.verdict(body)
+    body["spec"] = {"type": "ClusterIP", "clusterIP": "None", "ports": [{"port": 1}]}
+    assert people.server.verdict(body) == "", "a JobSet's own is one"

@@ -1,0 +1,38 @@
+"""What a fabric's pods do that the baseline Pod Security Standard refuses."""
+
+from __future__ import annotations
+
+from railhead.fabric.kinds import FABRICS
+from railhead.fabric.modes import FabricConfig
+
+#: What the standard lets a container add (Kubernetes documentation, Pod Security Standards).
+BASELINE_CAPABILITIES = frozenset(
+    {
+        "AUDIT_WRITE",
+        "CHOWN",
+        "DAC_OVERRIDE",
+        "FOWNER",
+        "FSETID",
+        "KILL",
+        "MKNOD",
+        "NET_BIND_SERVICE",
+        "SETFCAP",
+        "SETGID",
+        "SETPCAP",
+        "SETUID",
+        "SYS_CHROOT",
+    }
+)
+
+
+def beyond_baseline(fabric: FabricConfig) -> tuple[str, ...]:
+    """In words; empty where the fabric's pods pass ``baseline``."""
+    mode, plugin = fabric.row, FABRICS[fabric.kind].plugin
+    added = [one.name for one in mode.capabilities_on(fabric.kind) if fabric.lock_memory]
+    added += plugin.daemon.capabilities if plugin and plugin.daemon else []
+    paths = dict.fromkeys(path.host for path in mode.host_paths_on(fabric.kind))
+    return (
+        *(f"the capability {name}" for name in sorted(set(added) - BASELINE_CAPABILITIES)),
+        *(f"the host path {path}" for path in paths),
+        *(("the node's network",) if fabric.node_network is not None else ()),
+    )

@@ -1,0 +1,266 @@
+"""What stands around a training namespace: Pod Security, a quota of objects, two guards.
+
+There is no LimitRange, on purpose. Kueue adds a LimitRange's default requests to a container before
+it takes limits for requests (v0.16.2, pkg/workload/resources.go, AdjustResources), while the API
+server takes limits for requests first: a job that says limits alone would be charged the default
+and its pods would take the limit, so gangs would be admitted that do not fit. Without one, what a
+container does not ask for is neither charged nor kept free for it, and both agree.
+
+GPUs, NICs, CPU and memory are in no quota of Kubernetes: Kueue charges them, whole and once. A
+ResourceQuota over them would charge pods one by one, and stop a gang half-way that Kueue let in.
+Nor are jobs counted: of a kind that came a moment before the quota the quota controller learns with
+its next round of all quotas, 5 min apart, and until then the API server refuses every job with
+"status unknown for quota" (275 s on the lab's Kubernetes, measured).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from railhead.base.names import PRIORITY_LABEL, TRAINING_LABEL
+from railhead.catalog.versions import COMBINATIONS
+from railhead.model.access import PodSecurityLevel
+from railhead.model.cluster import Cluster
+from railhead.model.pod_security import beyond_baseline
+from railhead.resolve import cel
+
+# More than a kubelet runs (110 unless told otherwise; 256 at most on GKE, 250 on EKS): nodes are
+# full before the quota is, so it stops no gang half-way.
+_PODS_PER_NODE = 256
+_SECURITY = "pod-security.kubernetes.io/"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PodSecurity:
+    """The level that a training namespace enforces; ``beyond`` is what of the baseline is left."""
+
+    level: PodSecurityLevel
+    beyond: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PullSecret:
+    """A Secret of a registry's login; ``config`` is where its content is, None: somebody's own."""
+
+    name: str
+    config: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fences:
+    """Of every training namespace.
+
+    Args:
+        labels: of the namespace itself.
+        quota: spec of its ResourceQuota.
+        pull_secrets: what the service account that jobs run as pulls images with.
+    """
+
+    labels: Mapping[str, str]
+    quota: Mapping[str, Any]
+    pull_secrets: tuple[PullSecret, ...]
+
+
+def pod_security(cluster: Cluster) -> PodSecurity:
+    """The strictest level that the stack's runtimes pass, unless the stack says another.
+
+    None passes ``restricted``: images of frameworks run as root, and NCCL's users expect it. Where
+    a fabric needs more than ``baseline`` the guard ``railhead-node-reach`` holds pods to the
+    baseline and that one thing, which a level cannot say.
+    """
+    beyond = beyond_baseline(cluster.fabric)
+    found: PodSecurityLevel = "privileged" if beyond else "baseline"
+    return PodSecurity(level=cluster.access.pod_security or found, beyond=beyond)
+
+
+def fences(cluster: Cluster) -> Fences:
+    """What stands around each training namespace."""
+    oldest, _ = COMBINATIONS[cluster.versions].kubernetes
+    objects = cluster.access.objects
+    nodes = sum(pool.nodes for pool in cluster.pools)
+    return Fences(
+        labels={
+            f"{_SECURITY}enforce": pod_security(cluster).level,
+            # What a level means changes with Kubernetes; what passes here must not, by an upgrade.
+            f"{_SECURITY}enforce-version": f"v{oldest}",
+        },
+        quota={
+            "hard": {
+                "count/configmaps": str(objects),
+                "count/secrets": str(objects),
+                "pods": str(_PODS_PER_NODE * nodes),
+                # A job is no server: neither is made for it, and either would open it to the world.
+                "services.loadbalancers": "0",
+                "services.nodeports": "0",
+            }
+        },
+        pull_secrets=tuple(
+            PullSecret(name=secret.name, config=secret.config)
+            for secret in cluster.access.image_pull_secrets
+        ),
+    )
+
+
+# A controller acts for somebody who was asked before; a training namespace's account is a job's.
+def _controllers(cluster: Cluster) -> str:
+    own = [f"system:serviceaccounts:{name}" for name in cluster.training_namespaces]
+    return (
+        "request.userInfo.username.startsWith('system:serviceaccount:')"
+        f" && !request.userInfo.groups.exists(g, g in {cel.strings(own)})"
+    )
+
+
+_JOBS = (
+    ("trainer.kubeflow.org", ("trainjobs",)),
+    ("jobset.x-k8s.io", ("jobsets",)),
+    ("batch", ("jobs", "cronjobs")),
+    ("kubeflow.org", ("*",)),
+    ("ray.io", ("*",)),
+    ("leaderworkerset.x-k8s.io", ("leaderworkersets",)),
+    ("apps", ("deployments", "statefulsets")),
+    ("", ("pods",)),
+)
+
+
+def _may(group: str, resource: str, name: str) -> str:
+    return (
+        f"authorizer.group({cel.string(group)}).resource({cel.string(resource)})"
+        f".namespace(request.namespace).name({name}).check('use').allowed()"
+    )
+
+
+def _matching(rules: Any) -> dict[str, Any]:
+    return {
+        "namespaceSelector": {"matchLabels": {TRAINING_LABEL: "true"}},
+        "resourceRules": [
+            {
+                "apiGroups": [group],
+                "apiVersions": ["*"],
+                "operations": ["CREATE", "UPDATE"],
+                "resources": list(resources),
+            }
+            for group, resources in rules
+        ],
+    }
+
+
+def priority_policy(cluster: Cluster) -> dict[str, Any]:
+    """Who may give a job which priority: whom RBAC lets ``use`` the WorkloadPriorityClass.
+
+    Kueue takes the label of whatever it queues (v0.16.2, pkg/controller/jobframework/
+    reconciler.go, ExtractPriority); its own webhooks ask nobody.
+    """
+    label = cel.string(PRIORITY_LABEL)
+    return {
+        "failurePolicy": "Fail",
+        "matchConstraints": _matching(_JOBS),
+        "matchConditions": [{"name": "no-controller", "expression": f"!({_controllers(cluster)})"}],
+        "variables": [
+            {
+                "name": "asked",
+                "expression": f"has(object.metadata.labels) && {label} in object.metadata.labels"
+                f" ? object.metadata.labels[{label}] : ''",
+            },
+            {
+                "name": "had",
+                "expression": "request.operation == 'UPDATE' && has(oldObject.metadata.labels)"
+                f" && {label} in oldObject.metadata.labels"
+                f" ? oldObject.metadata.labels[{label}] : ''",
+            },
+        ],
+        "validations": [
+            {
+                "expression": "variables.asked == '' || variables.asked == variables.had || "
+                + _may("kueue.x-k8s.io", "workloadpriorityclasses", "variables.asked"),
+                "messageExpression": f"'the label ' + {label} + ': ' + variables.asked + ' is not "
+                "yours to give: take a lower priority or leave the label out, or ask a lead of the "
+                "team to set it on the job'",
+                "message": f"the label {PRIORITY_LABEL} names a priority that is not yours to give",
+                "reason": "Forbidden",
+            }
+        ],
+    }
+
+
+def pod_priority_policy(cluster: Cluster) -> dict[str, Any]:
+    """No JobSet brings a PriorityClass of pods, by which it would come before others.
+
+    Kueue takes that of the pod template where the job has no label (the same function), and the
+    scheduler would evict others' pods for it. Other kinds are nobody's to submit but controllers',
+    and a TrainJob has no field for it.
+    """
+    name = "j.template.spec.template.spec.priorityClassName"
+    return {
+        "failurePolicy": "Fail",
+        "matchConstraints": _matching((("jobset.x-k8s.io", ("jobsets",)),)),
+        "matchConditions": [{"name": "no-controller", "expression": f"!({_controllers(cluster)})"}],
+        "validations": [
+            {
+                "expression": "object.spec.replicatedJobs.all(j, "
+                f"!has({name}) || {name} == '' || "
+                f"{_may('scheduling.k8s.io', 'priorityclasses', name)})",
+                "message": "priorityClassName in a pod's template would put the job before others "
+                f"in the queue and on the nodes: remove it, and set the label {PRIORITY_LABEL}",
+                "reason": "Forbidden",
+            }
+        ],
+    }
+
+
+def pull_secret_policy(cluster: Cluster) -> dict[str, Any] | None:
+    """A registry's login pulls images and is nothing that a pod reads; None without one.
+
+    Whoever may submit jobs may mount any other secret of the namespace: it is the team's.
+    """
+    names = [secret.name for secret in cluster.access.image_pull_secrets]
+    if not names:
+        return None
+    mine = cel.strings(names)
+    container = (
+        "(!has(c.env) || c.env.all(e, !has(e.valueFrom) || !has(e.valueFrom.secretKeyRef)"
+        f" || !(e.valueFrom.secretKeyRef.name in {mine})))"
+        " && (!has(c.envFrom) || c.envFrom.all(e, !has(e.secretRef)"
+        f" || !(e.secretRef.name in {mine})))"
+    )
+    return {
+        "failurePolicy": "Fail",
+        "matchConstraints": _matching((("", ("pods", "pods/ephemeralcontainers")),)),
+        "variables": [
+            {
+                "name": "containers",
+                "expression": "dyn(object.spec.containers)"
+                " + (has(object.spec.initContainers) ? dyn(object.spec.initContainers) : [])"
+                " + (has(object.spec.ephemeralContainers)"
+                " ? dyn(object.spec.ephemeralContainers) : [])",
+            },
+            {
+                "name": "volumes",
+                "expression": "has(object.spec.volumes) ? object.spec.volumes : []",
+            },
+        ],
+        "validations": [
+            {
+                "expression": "variables.volumes.all(v, (!has(v.secret)"
+                f" || !has(v.secret.secretName) || !(v.secret.secretName in {mine}))"
+                " && (!has(v.projected) || !has(v.projected.sources)"
+                " || v.projected.sources.all(s, !has(s.secret)"
+                f" || !(s.secret.name in {mine}))))"
+                f" && variables.containers.all(c, {container})",
+                "message": f"the login of a registry ({', '.join(names)}) pulls images and is "
+                "nothing for a pod to read: remove it from volumes, env and envFrom",
+                "reason": "Forbidden",
+            }
+        ],
+    }
+
+
+def fence_policies(cluster: Cluster) -> dict[str, dict[str, Any]]:
+    """Policy name -> spec."""
+    found = {
+        "railhead-priority": priority_policy(cluster),
+        "railhead-pod-priority": pod_priority_policy(cluster),
+        "railhead-pull-secret": pull_secret_policy(cluster),
+    }
+    return {name: spec for name, spec in found.items() if spec is not None}
