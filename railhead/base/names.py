@@ -15,6 +15,8 @@ SINGLE_NODE_LABEL = "railhead.dev/single-node"
 FABRIC_LABEL = "railhead.dev/fabric"
 # On a job, with the value `own`: what starts its processes is the job's own affair.
 LAUNCHER_LABEL = "railhead.dev/launcher"
+# On a namespace that is no training namespace, with the value `true`: its pods may take GPUs.
+UNCHARGED_LABEL = "railhead.dev/uncharged"
 # A ClusterTrainingRuntime that this stack published.
 PUBLISHED_LABEL = "railhead.dev/published"
 # A claim that checkpoints are in.

@@ -246,6 +246,20 @@ def _gpus(job: Object, workload: Object | None) -> tuple[str, int]:
     return "", 0
 
 
+def _processes(job: Object, workload: Object | None, child: Object | None) -> int:
+    """How many each pod starts: the job's word, what Trainer put into its pods, or one a GPU."""
+    said = ((job.get("spec") or {}).get("trainer") or {}).get("numProcPerNode")
+    if isinstance(said, int):
+        return said
+    for replicated in ((child or {}).get("spec") or {}).get("replicatedJobs") or []:
+        for container in replicated["template"]["spec"]["template"]["spec"].get("containers") or []:
+            for variable in container.get("env") or []:
+                value = str(variable.get("value") or "")
+                if variable["name"].endswith("NPROC_PER_NODE") and value.isdigit():
+                    return int(value)
+    return _gpus(job, workload)[1] or 1
+
+
 def _queue_room(cluster: kube.Cluster, namespace: str, queue: str, gpu: str) -> str:
     """What the queue has left of a resource; empty where it may not be read."""
     try:
@@ -348,7 +362,6 @@ def _build(
     counted = charged(workload)
     wanted = int(trainer.get("numNodes") or counted or 1)
     phase = _phase(job, workload, nodes, wanted)
-    processes = trainer.get("numProcPerNode")
     return JobState(
         name=metadata["name"],
         namespace=metadata["namespace"],
@@ -358,7 +371,7 @@ def _build(
         queue=queue,
         runtime=(spec.get("runtimeRef") or {}).get("name") or "",
         wanted=wanted,
-        processes_per_node=processes if isinstance(processes, int) else 1,
+        processes_per_node=_processes(job, workload, child),
         gpus_per_node=_gpus(job, workload)[1],
         charged=counted,
         created=_time(metadata["creationTimestamp"]),

@@ -17,6 +17,7 @@ from railhead.base.names import (
     QUEUE_LABEL,
     TRAINER_API,
     TRAINING_LABEL,
+    UNCHARGED_LABEL,
 )
 from railhead.catalog.switches import SWITCHES, in_words
 from railhead.catalog.versions import COMBINATIONS
@@ -102,6 +103,9 @@ def guards(cluster: Cluster, runtimes: Sequence[Runtime]) -> dict[str, Guard]:
         **fence_policies(cluster),
     }
     found = {name: Guard(policy=policy) for name, policy in policies.items()}
+    if cluster.platform.kind != "existing":
+        # Somebody else's cluster has its own use of GPUs elsewhere.
+        found["railhead-uncharged-pod"] = Guard(policy=uncharged_pod_policy(cluster, runtimes))
     if COMBINATIONS[cluster.versions].gang_charge == "template":
         found["railhead-published-runtime"] = Guard(policy=published_runtime_policy(runtimes))
         published = {"matchLabels": {PUBLISHED_LABEL: "true"}}
@@ -447,6 +451,60 @@ def device_pod_policy(runtimes: Sequence[Runtime]) -> dict[str, Any]:
                 "expression": "!variables.takesDevices || variables.admitted",
                 "message": f"no queue was charged for this pod's devices: submit {WAYS_IN} with "
                 f"the label {QUEUE_LABEL}; bare pods, and {NO_WAY_IN}",
+                "reason": "Forbidden",
+            }
+        ],
+    }
+
+
+def uncharged_pod_policy(cluster: Cluster, runtimes: Sequence[Runtime]) -> dict[str, Any]:
+    """No pod outside the training namespaces takes a GPU, which no queue would be charged for.
+
+    Kueue would give the same GPUs to a gang, whose pods then wait for them. Namespaces of the
+    cluster's own parts, which test GPUs, are left alone, and those that say so by a label.
+    """
+    combination = COMBINATIONS[cluster.versions]
+    rows = (
+        combination.kueue,
+        combination.jobset,
+        combination.trainer,
+        *combination.addons.values(),
+    )
+    parts = sorted({"kube-system", "railhead-gate", *(row.namespace for row in rows)})
+    gpus = _once(runtime.machine.gpu_resource for runtime in runtimes)
+    taken = takes("c", tuple(gpus), tuple(f"{gpu.partition('/')[0]}/mig-" for gpu in gpus))
+    training = ", ".join(cluster.training_namespaces)
+    return {
+        "failurePolicy": "Fail",
+        "matchConstraints": {
+            "namespaceSelector": {
+                "matchExpressions": [
+                    {"key": TRAINING_LABEL, "operator": "NotIn", "values": ["true"]},
+                    {"key": UNCHARGED_LABEL, "operator": "NotIn", "values": ["true"]},
+                    {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": parts},
+                ]
+            },
+            "resourceRules": [
+                {
+                    "apiGroups": [""],
+                    "apiVersions": ["v1"],
+                    "operations": ["CREATE"],
+                    "resources": ["pods"],
+                }
+            ],
+        },
+        "validations": [
+            {
+                "expression": "!(dyn(object.spec.containers)"
+                " + (has(object.spec.initContainers) ? dyn(object.spec.initContainers) : []))"
+                f".exists(c, {taken})",
+                "messageExpression": "'no queue is charged for GPUs in namespace ' + "
+                f"object.metadata.namespace + ', and Kueue would promise them to a gang as well: "
+                f"submit {WAYS_IN} with the label {QUEUE_LABEL} in one of: {training}; if the "
+                "namespace is to have GPUs beside the queues, take them out of the pool and label "
+                f"it {UNCHARGED_LABEL}=true'",
+                "message": "no queue is charged for GPUs outside of the training namespaces: "
+                f"{training}",
                 "reason": "Forbidden",
             }
         ],

@@ -383,7 +383,24 @@ def test_pods_without_devices_and_other_namespaces_are_left_alone(applied: Serve
     plain = gpu_pod()
     plain["spec"]["containers"][0].pop("resources")
     assert applied.verdict(plain) == ""
-    assert applied.verdict(gpu_pod(namespace="default")) == ""
+    assert applied.verdict(plain | {"metadata": {"name": "p", "namespace": "default"}}) == ""
+    assert applied.verdict(gpu_pod(namespace="kube-system")) == ""
+
+
+def test_gpus_outside_of_the_training_namespaces_are_charged_to_nobody(applied: Server) -> None:
+    body = gpu_pod(namespace="default")
+    verdict = applied.eventually_refuses(body)
+    assert "railhead-uncharged-pod" in verdict
+    assert "no queue is charged for GPUs in namespace default" in verdict
+    assert "in one of: training" in verdict
+    applied.run("label", "namespace", "default", "railhead.dev/uncharged=true")
+    try:
+        deadline = time.monotonic() + 30
+        while applied.verdict(body):
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+    finally:
+        applied.run("label", "namespace", "default", "railhead.dev/uncharged-")
 
 
 @pytest.mark.parametrize(

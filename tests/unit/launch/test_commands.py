@@ -473,3 +473,23 @@ def test_version_and_usage(capsys: Captured) -> None:
     assert cli.run(["launhc"]) == ExitCode.USAGE
     assert cli.run(["launch"]) == ExitCode.USAGE
     assert cli.run(["launch", "--help"]) == 0
+
+
+@pytest.mark.parametrize(("variable", "ranks"), [("8", 16), ("4", 8), (None, 16)])
+def test_a_job_that_does_not_say_how_many_processes(
+    api: Api, run: Any, variable: str | None, ranks: int
+) -> None:
+    """Trainer says it in the pods that it asks for; before those are there it is one a GPU."""
+    owner = world.job(api, "sdk")
+    del api.objects[f"{world.JOBS}/sdk"]["spec"]["trainer"]["numProcPerNode"]
+    world.workload(api, owner)
+    if variable is not None:
+        container = {"name": "node", "env": [{"name": "PET_NPROC_PER_NODE", "value": variable}]}
+        template = {"spec": {"template": {"spec": {"containers": [container]}}}}
+        replicated = [{"name": "node", "template": template}]
+        api.put(
+            world.JOBSETS, {"metadata": {"name": "sdk"}, "spec": {"replicatedJobs": replicated}}
+        )
+    code, out, _ = run("status", "sdk", "--json")
+    assert code == 0
+    assert json.loads(out)["ranks"] == ranks
