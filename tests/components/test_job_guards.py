@@ -8,16 +8,22 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
 
+from railhead import config
 from railhead.base.names import FABRIC_LABEL, QUEUE_LABEL, SINGLE_NODE_LABEL
 from railhead.catalog.switches import SWITCHES
 from railhead.fabric.mode import NETWORKS_ANNOTATION
+from railhead.resolve.guards import network
 from railhead.resolve.job_guards import Chosen, queued_policy, template_policy, variables_policy
+from railhead.resolve.pod_guards import demand
+from railhead.resolve.runtimes import runtimes
 from tests.api_server import Server, lab_definitions
+from tests.components import fabrics
+from tests.components.fabrics import Case, every, parameters
 from tests.components.test_pod_guards import GPU, JOINED, RDMA, ROCE, env, eventually, namespace
 from tests.engine.controlplane import ControlPlane
 
@@ -157,24 +163,8 @@ def server(control_plane: ControlPlane) -> Iterator[Server]:
             if one["kind"] not in ("JobSet", "Job")
         ]
         server.define([*lab_definitions(), *made])
-        server.apply(namespace(WHERE, {"case": WHERE}))
         server.apply(namespace("unguarded-jobs", {}))
-        for name, policy in POLICIES.items():
-            spec = copy.deepcopy(policy)
-            spec["matchConstraints"]["namespaceSelector"] = {"matchLabels": {"case": WHERE}}
-            binding = {"policyName": f"jobs-{name}", "validationActions": ["Deny"]}
-            for kind, inner in (
-                ("ValidatingAdmissionPolicy", spec),
-                ("ValidatingAdmissionPolicyBinding", binding),
-            ):
-                server.apply(
-                    {
-                        "apiVersion": "admissionregistration.k8s.io/v1",
-                        "kind": kind,
-                        "metadata": {"name": f"jobs-{name}"},
-                        "spec": inner,
-                    }
-                )
+        install(server, WHERE, POLICIES)
         server.eventually_refuses(jobset(template(env=env(NCCL_NET="Socket"))))
         server.eventually_refuses(jobset(template(), labels={}))
         server.eventually_refuses(pod(template(env=env(NCCL_NET="Socket"))))
@@ -194,7 +184,7 @@ def pod(one: Body) -> Body:
 
 def test_the_policies_are_well_typed(server: Server) -> None:
     for name in POLICIES:
-        found = server.run("get", "validatingadmissionpolicy", f"jobs-{name}", "-o", "json")
+        found = server.run("get", "validatingadmissionpolicy", f"{name}-{WHERE}", "-o", "json")
         checked = json.loads(found.stdout).get("status", {}).get("typeChecking", {})
         assert not checked.get("expressionWarnings"), checked
 
@@ -276,7 +266,7 @@ GOOD: dict[str, Body] = {
 def test_a_job_is_refused_for_what_its_pods_would_be(server: Server, kind: str, case: str) -> None:
     bad, words = BAD[case]
     verdict = server.verdict(KINDS[kind](bad))
-    assert "jobs-template" in verdict
+    assert f"template-{WHERE}" in verdict
     assert words in verdict
 
 
@@ -290,7 +280,7 @@ def test_a_job_whose_pods_are_taken_is_taken(server: Server, kind: str, case: st
 def test_pods_are_the_last_line(server: Server, case: str) -> None:
     bad, words = BAD[case]
     verdict = server.verdict(pod(bad))
-    assert "jobs-variables" in verdict
+    assert f"variables-{WHERE}" in verdict
     assert words in verdict
 
 
@@ -324,7 +314,7 @@ def test_a_job_without_a_queue_says_so(
     server: Server, kind: str, labels: dict[str, str], words: str
 ) -> None:
     verdict = server.verdict(KINDS[kind](template(), labels=labels))
-    assert "jobs-queued" in verdict
+    assert f"queued-{WHERE}" in verdict
     assert words in verdict
     assert server.verdict(KINDS[kind](template(), labels={QUEUE_LABEL: "spare"})) == ""
 
@@ -351,9 +341,9 @@ def test_a_job_that_was_there_before_is_still_written_to(server: Server) -> None
     kept = next(
         body
         for body in server.applied.values()
-        if body["kind"].endswith("Binding") and body["metadata"]["name"] == "jobs-template"
+        if body["kind"].endswith("Binding") and body["metadata"]["name"] == f"template-{WHERE}"
     )
-    server.run("delete", "validatingadmissionpolicybinding", "jobs-template")
+    server.run("delete", "validatingadmissionpolicybinding", f"template-{WHERE}")
     try:
         eventually(lambda: server.verdict(bad) == "")
         server.apply(bad)
@@ -380,3 +370,59 @@ def test_a_good_job_is_not_made_a_bad_one(server: Server) -> None:
         "patch", "job", "good", "-n", WHERE, "--type=merge", "-p", json.dumps(change)
     )
     assert "set the annotation" in refused.stderr
+
+
+# What Trainer makes of the stack's own runtimes, in every mode, under the guards of their stack.
+
+
+def install(server: Server, where: str, policies: Mapping[str, Body]) -> None:
+    server.apply(namespace(where, {"case": where}))
+    for name, policy in policies.items():
+        spec = copy.deepcopy(policy)
+        spec["matchConstraints"]["namespaceSelector"] = {"matchLabels": {"case": where}}
+        binding = {"policyName": f"{name}-{where}", "validationActions": ["Deny"]}
+        for kind, inner in (
+            ("ValidatingAdmissionPolicy", spec),
+            ("ValidatingAdmissionPolicyBinding", binding),
+        ):
+            server.apply(
+                {
+                    "apiVersion": "admissionregistration.k8s.io/v1",
+                    "kind": kind,
+                    "metadata": {"name": f"{name}-{where}"},
+                    "spec": inner,
+                }
+            )
+
+
+@pytest.mark.parametrize("case", parameters(every()))
+def test_what_trainer_makes_of_the_stacks_runtimes_passes(server: Server, case: Case) -> None:
+    cluster = config.parse(fabrics.cluster(case), where="test")
+    made = runtimes(cluster)
+    where = f"made-{case.mode}-{case.fabric}-{case.platform}-{case.variant}".rstrip("-").lower()
+    fabric, said = demand(cluster), network(cluster, made)
+    install(
+        server,
+        where,
+        {"variables": variables_policy(said), "template": template_policy(fabric, said)},
+    )
+    # Trainer fills in the rendezvous and the command, and leaves the rest.
+    spec = copy.deepcopy(dict(made[0].spec["template"]["spec"]))
+    (job,) = spec["replicatedJobs"]
+    trained = job["template"]["spec"]["template"]
+    container = next(c for c in trained["spec"]["containers"] if c["name"] == "node")
+    container["env"] = [e for e in container["env"] if e["name"] != "PET_NNODES"]
+    container["env"] += env(PET_NNODES="2", PET_MASTER_ADDR="j-node-0-0.j")
+    container["command"] = ["torchrun", "x.py"]
+    good = body("jobset.x-k8s.io/v1alpha2", "JobSet", spec, namespace=where)
+    bad = copy.deepcopy(good)
+    (job,) = bad["spec"]["replicatedJobs"]
+    inner = job["template"]["spec"]["template"]["spec"]
+    next(c for c in inner["containers"] if c["name"] == "node")["env"] += env(TP_SOCKET_IFNAME="lo")
+    # In force, and still this one passes; so do its Job and its pods.
+    assert "chooses another network" in server.eventually_refuses(bad)
+    assert server.verdict(good) == ""
+    assert server.verdict(indexed(trained, namespace=where)) == ""
+    alone = {"apiVersion": "v1", "kind": "Pod", "spec": trained["spec"]}
+    metadata = trained["metadata"] | {"name": "p", "namespace": where}
+    assert server.verdict(alone | {"metadata": metadata}) == ""
