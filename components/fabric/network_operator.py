@@ -87,13 +87,15 @@ def _ofed(config: OfedConfig, operator: Controller) -> dict[str, Any]:
     driver = image(operator, "doca-driver")
     if config.version is not None:
         driver["version"] = config.version
+    if config.environment:
+        driver["env"] = [{"name": name, "value": v} for name, v in config.environment.items()]
     rolling = config.upgrade == "rolling"
     return driver | {
         "upgradePolicy": {
             # Manual: a new version is loaded on a node when a person restarts its driver pod.
             "autoUpgrade": rolling,
             "maxParallelUpgrades": 1,
-            "safeLoad": False,
+            "safeLoad": config.safe_load,
             # Rolling: no node is touched while a training pod is on it, however long that takes.
             "waitForCompletion": {"podSelector": TRAINING_PODS, "timeoutSeconds": 0},
             "drain": {

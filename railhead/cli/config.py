@@ -141,7 +141,7 @@ def verify(
         against = "the stack's file; no contract is published yet, so devices were not asked for"
     checked = nodes.verify(promises, nodes.live(client))
     not_served = unserved(cluster, nodes.live_minor(client))
-    failed = bool(not_served) or any(pool.lines() for pool in checked)
+    failed = bool(not_served) or not checked or any(pool.lines() for pool in checked)
     if as_json:
         rows = {
             v.promise.pool: {

@@ -6,7 +6,7 @@ import ipaddress
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from railhead.base.fields import (
     AbsolutePath,
@@ -16,7 +16,9 @@ from railhead.base.fields import (
     Model,
     Name,
     Positive,
+    Variable,
     matching,
+    problem,
 )
 from railhead.base.sections import each, knowing, known, told
 from railhead.catalog.machine import Machine
@@ -156,11 +158,22 @@ class OfedConfig(Model):
 
     ``upgrade`` is ``manual``: a new version reaches a node only when somebody says so, since its
     upgrade unloads the driver below every job there. ``rolling`` upgrades node by node, and waits
-    for training pods to end before it touches a node.
+    for training pods to end before it touches a node. ``safe_load`` cordons and drains a node
+    before the driver is loaded after a boot, too; only with ``rolling`` (nicpolicy_webhook.go).
+    ``environment`` is the container's, such as ``UNLOAD_STORAGE_MODULES``: a node whose own modules
+    hold the driver's loads none without (docs/mofed-container-env-vars.md, 26.4.1).
     """
 
     version: str | None = Field(default=None, min_length=1)
     upgrade: Literal["manual", "rolling"] = "manual"
+    safe_load: bool = False
+    environment: dict[Variable, str] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _loads_safely_by_itself(self) -> OfedConfig:
+        if self.safe_load and self.upgrade != "rolling":
+            raise problem("safe_load needs upgrade 'rolling'")
+        return self
 
 
 class NetworkOperatorConfig(NicOperator):

@@ -270,6 +270,8 @@ def require(
     """
     lines = [also] if also else []
     lines += [line for pool in checked for line in (pool.lines() if down_bars else pool.bars())]
+    if not checked:
+        lines.append("no pool is promised, so nothing was held against the nodes")
     if lines:
         raise RefusedError(
             "\n".join([f"cluster {cluster!r} lacks what its stack promises:", *lines]),

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 from components.fabric import gke as gke_fabric
@@ -29,6 +30,7 @@ from railhead.fabric.sriov import SriovFabric
 from railhead.resolve.cluster import resolve
 from railhead.resolve.namespaces import nccl_profile
 from railhead.resolve.wiring import wiring
+from tests import crds
 from tests.components.fabrics import Case, cluster, every, recorded
 from tests.components.recording import stack_cluster
 
@@ -101,6 +103,21 @@ class TestDrivers:
             "timeoutSeconds": 0,
         }
         assert upgrade["drain"]["force"] is False
+
+    def test_the_drivers_container_is_told_what_the_host_has(self) -> None:
+        spoilt = raw("sriov-roce-roce-existing")
+        assert "env" not in policy(parse(spoilt, where="a case"))["ofedDriver"]
+        ofed = spoilt["fabric"]["network_operator"]["ofed"]
+        ofed |= {"safe_load": True, "environment": {"UNLOAD_STORAGE_MODULES": "true"}}
+        made = policy(parse(spoilt, where="a case"))["ofedDriver"]
+        assert made["env"] == [{"name": "UNLOAD_STORAGE_MODULES", "value": "true"}]
+        assert made["upgradePolicy"]["safeLoad"] is True
+        schemas = crds.schemas("proven")[("mellanox.com/v1alpha1", "NicClusterPolicy")]
+        driver = schemas["properties"]["spec"]["properties"]["ofedDriver"]
+        assert not list(jsonschema.Draft7Validator(driver).iter_errors(made))
+        ofed["upgrade"] = "manual"
+        with pytest.raises(InputError, match="safe_load needs upgrade 'rolling'"):
+            parse(spoilt, where="a case")
 
     def test_without_a_driver_of_its_own_it_says_nothing_of_one(self) -> None:
         spoilt = raw("sriov-roce-roce-existing")

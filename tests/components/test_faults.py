@@ -1,8 +1,8 @@
 """Every fault that was found by reading upstream's sources, put back one by one: each is refused.
 
-By `railhead config check`, or by the test that holds the plan, run here on a plan or on code that has
-the fault again. What is proven on a node, in a script or by the API server is put back where it is
-proven; the table names those tests.
+By `railhead config check`, or by the test that holds the plan, run here on a plan or on code that
+has the fault again. What is proven on a node, in a script or by the API server is put back where it
+is proven; the table names those tests.
 """
 
 from __future__ import annotations
