@@ -19,6 +19,7 @@ from railhead.cli.plan import plan
 from railhead.diagnose import cli as diagnose_cli
 from railhead.launch import after as after_cli
 from railhead.launch import cli as launch_cli
+from railhead.launch import starting as starting_cli
 
 app = typer.Typer(
     name="railhead",
@@ -58,6 +59,7 @@ def _no_lab() -> None:
 
 
 launch_cli.register(app)
+starting_cli.register(app)
 after_cli.register(app)
 diagnose_cli.register(app)
 if find_spec("railhead.lab"):

@@ -118,23 +118,53 @@ def launch(
         if value is not None:
             overrides.append(f"{field}={value}")
     from railhead.launch.job import read_job
-    from railhead.launch.preflight import preflight
 
     # A mistake in the file needs no cluster to be told.
     job, files = read_job(job_file, sets=overrides)
     with connected(kubeconfig, context, lab) as cluster:
         plan, contract = _plan(cluster, job, files)
-        checks = preflight(cluster, plan, contract)
-        say(f"{_describe(plan)} on {contract.cluster} ({cluster.target.why})")
-        for check in checks:
-            if check.passed is None:
-                say(f"note: not checked: {check.text}")
-        for note in plan.notes:
-            say(f"note: {note}")
-        if dry_run:
-            _print_objects(plan, as_json=as_json)
-            return
-        _submit(cluster, plan, follow=follow, wait=wait, timeout=timeout, as_json=as_json)
+        launch_plan(
+            cluster,
+            plan,
+            contract,
+            follow=follow,
+            wait=wait,
+            timeout=timeout,
+            dry_run=dry_run,
+            as_json=as_json,
+        )
+
+
+def launch_plan(
+    cluster: Cluster,
+    plan: Plan,
+    contract: ClusterContract,
+    *,
+    follow: bool = False,
+    wait: bool = False,
+    timeout: float | None = None,
+    dry_run: bool = False,
+    as_json: bool = False,
+) -> None:
+    """Check a plan, then print its objects or submit it; the options are `railhead launch`'s.
+
+    Raises:
+        RefusedError: a check, or the cluster, says no.
+        RailheadError: it was waited for, and did not complete.
+    """
+    from railhead.launch.preflight import preflight
+
+    checks = preflight(cluster, plan, contract)
+    say(f"{_describe(plan)} on {contract.cluster} ({cluster.target.why})")
+    for check in checks:
+        if check.passed is None:
+            say(f"note: not checked: {check.text}")
+    for note in plan.notes:
+        say(f"note: {note}")
+    if dry_run:
+        _print_objects(plan, as_json=as_json)
+        return
+    _submit(cluster, plan, follow=follow, wait=wait, timeout=timeout, as_json=as_json)
 
 
 def _print_objects(plan: Plan, *, as_json: bool) -> None:

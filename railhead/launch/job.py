@@ -7,7 +7,7 @@ Text fields take the text that was written: ``lr: 0.10`` reaches the process as 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -447,6 +447,11 @@ def _override(values: dict[str, Any], sets: Iterable[str], lines: dict[str, int]
     return mistakes
 
 
+def override_values(values: dict[str, Any], sets: Iterable[str]) -> list[str]:
+    """The same for values that come from no file, in place; what is wrong, in words."""
+    return [mistake.text for mistake in _override(values, sets, {})]
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Read:
     """A job file as far as it could be read: ``job`` is None if the text alone has mistakes."""
@@ -461,6 +466,10 @@ def _read(text: str, *, where: str, sets: Iterable[str]) -> _Read:
     reader = _Reader()
     values = reader.value(_compose(text, where), "")
     mistakes = reader.mistakes + _override(values, sets, reader.lines)
+    return _judge(values, lines=reader.lines, mistakes=mistakes)
+
+
+def _judge(values: Mapping[str, Any], *, lines: dict[str, int], mistakes: list[Mistake]) -> _Read:
     # An optional field without a value means that it was left out.
     optional = [n for n, f in JobFile.model_fields.items() if not f.is_required()]
     given = {k: v for k, v in values.items() if not (v is None and k in optional)}
@@ -472,9 +481,28 @@ def _read(text: str, *, where: str, sets: Iterable[str]) -> _Read:
         for one in error.errors(include_url=False):
             path, wrong = told_by_rule(JobFile, one, EXPECTED)
             bad_files = bad_files or path.startswith("files")
-            mistakes.append(Mistake(line=reader.lines.get(path, 0), text=f"{path}: {wrong}"))
+            mistakes.append(Mistake(line=lines.get(path, 0), text=f"{path}: {wrong}"))
     files = () if bad_files else given.get("files", ())
-    return _Read(job=job, files=files, lines=reader.lines, mistakes=mistakes)
+    return _Read(job=job, files=files, lines=lines, mistakes=mistakes)
+
+
+def job_of(
+    values: Mapping[str, Any], *, folder: Path, where: str
+) -> tuple[JobFile, tuple[Payload, ...]]:
+    """A job from values instead of a file's text, by the same rules.
+
+    Args:
+        values: the fields of a job file; sequences may be lists.
+        folder: what `files` are relative to.
+        where: how errors call it.
+
+    Raises:
+        InputError: as :func:`read_job`.
+    """
+    given = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+    read = _judge(given, lines={}, mistakes=[])
+    payloads = _payloads(read, folder / "job")
+    return _accept(read, where), payloads
 
 
 def parse_job(text: str, *, where: str, sets: Iterable[str] = ()) -> JobFile:

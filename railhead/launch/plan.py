@@ -98,24 +98,29 @@ class Choice:
 
 
 def choose_runtime(job: JobFile, contract: ClusterContract) -> Runtime:
-    """The job's runtime, or the cluster's only one.
+    """The job's runtime, or the cluster's only one. Raises as :func:`named_runtime`."""
+    return named_runtime(job.runtime, contract)
+
+
+def named_runtime(name: str | None, contract: ClusterContract) -> Runtime:
+    """The runtime of that name, or the cluster's only one.
 
     Raises:
         InputError: the cluster has none, several, or not the one that is named.
     """
     names = [runtime.name for runtime in contract.runtimes]
     known = ", ".join(names) or "none"
-    if job.runtime is None and len(names) != 1:
+    if name is None and len(names) != 1:
         raise InputError(
             f"runtime: missing, and cluster {contract.cluster!r} has several: {known}",
             remedy="name one in the job file",
         )
     for runtime in contract.runtimes:
-        if job.runtime in (None, runtime.name):
+        if name in (None, runtime.name):
             return runtime
     raise InputError(
-        f"runtime: {job.runtime!r} is not in cluster {contract.cluster!r}; there are: {known}"
-        + did_you_mean(str(job.runtime), names),
+        f"runtime: {name!r} is not in cluster {contract.cluster!r}; there are: {known}"
+        + did_you_mean(str(name), names),
         remedy="name one of them in the job file",
     )
 

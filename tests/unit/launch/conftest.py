@@ -78,6 +78,7 @@ CONTRACT = ClusterContract(
             processes_per_node=8,
             max_nodes=2,
             topology_level="kubernetes.io/hostname",
+            launcher=FRAMEWORKS["torch"].launcher,
             pod={
                 "metadata": {},
                 "spec": {

@@ -1,0 +1,154 @@
+"""The same in Python: a job is described, submitted, watched, read and ended.
+
+>>> from railhead.launch import Job
+>>> run = Job(name="demo", nodes=2, command=["torchrun", "train.py"]).submit()  # doctest: +SKIP
+>>> run.wait(timeout=3600).phase  # doctest: +SKIP
+<Phase.COMPLETED: 'completed'>
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from railhead.base.errors import InputError
+from railhead.kube import jobs
+from railhead.kube.client import Cluster, choose_target
+from railhead.kube.jobs import JobState
+from railhead.kube.published import namespaces, process_prefix, read_contract
+from railhead.launch import logs, render, submit
+from railhead.launch.job import job_of
+from railhead.launch.plan import Plan, make_plan
+from railhead.launch.preflight import preflight
+
+
+def connect(
+    *, kubeconfig: Path | None = None, context: str | None = None, lab: str | None = None
+) -> Cluster:
+    """The cluster that the commands would take by the same options; close it in the end.
+
+    Raises:
+        InputError: the options contradict each other, or name what is not there.
+        PrerequisiteError: nothing names a cluster.
+    """
+    return Cluster(choose_target(kubeconfig=kubeconfig, context=context, lab=lab))
+
+
+class Job:
+    """What a job file says.
+
+    Args:
+        name: the job's name; pods, logs and the checkpoint directory carry it.
+        nodes: machines, one pod each.
+        command: the program and its arguments, exactly as they reach the process; no shell.
+        env: environment variables, exactly as they reach the process.
+        folder: what ``files`` are relative to; the working directory when absent.
+        fields: every other field of a job file, such as ``gpus_per_node`` or ``image``.
+
+    Raises:
+        InputError: with every mistake, as the command tells them.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        nodes: int,
+        command: Sequence[str],
+        env: Mapping[str, str] | None = None,
+        folder: Path | None = None,
+        **fields: Any,
+    ) -> None:
+        values = {"name": name, "nodes": nodes, "command": list(command), "env": dict(env or {})}
+        if twice := sorted(set(values) & set(fields)):
+            raise InputError(f"{', '.join(twice)}: given twice", remedy="give each once")
+        self.file, self.files = job_of(values | fields, folder=folder or Path.cwd(), where=name)
+
+    def plan(self, cluster: Cluster) -> Plan:
+        """Every choice made, nothing created.
+
+        Raises:
+            InputError: the job asks for what this cluster does not have.
+            PrerequisiteError: the cluster publishes no contract, or one that is too old.
+        """
+        return make_plan(self.file, self.files, read_contract(cluster))
+
+    def objects(self, cluster: Cluster) -> list[dict[str, Any]]:
+        """What :meth:`submit` would create. Raises as :meth:`plan`."""
+        return render.objects(self.plan(cluster))
+
+    def submit(self, cluster: Cluster | None = None) -> Run:
+        """Check everything, then create it; all of it, or nothing.
+
+        Raises:
+            InputError, PrerequisiteError: as :meth:`plan`.
+            RefusedError: a check failed; the message has the reasons.
+            ApiError: the cluster refused it.
+        """
+        cluster = cluster or connect()
+        contract = read_contract(cluster)
+        made = make_plan(self.file, self.files, contract)
+        preflight(cluster, made, contract)
+        created = submit.submit(cluster, made)
+        return Run(cluster, made.name, namespace=created["metadata"]["namespace"])
+
+
+class Run:
+    """A job that is in a cluster.
+
+    Args:
+        cluster: where it is.
+        name: its name.
+        namespace: where to look; every training namespace of the cluster when absent.
+
+    Raises:
+        NotFoundError: there is none of that name.
+    """
+
+    def __init__(self, cluster: Cluster, name: str, *, namespace: str | None = None) -> None:
+        self.cluster = cluster
+        self.name = name
+        self._where = namespaces(cluster, namespace)
+        self._job = jobs.find_job(cluster, self._where, name)
+
+    def state(self) -> JobState:
+        """What it is doing now. Raises NotFoundError once it is gone."""
+        self._job = jobs.find_job(self.cluster, self._where, self.name)
+        return jobs.read_state(self.cluster, self._job)
+
+    def wait(self, *, timeout: float | None = None) -> JobState:
+        """Its last state, once it has ended or was deleted.
+
+        Args:
+            timeout: seconds; for ever when absent.
+
+        Raises:
+            TimedOutError: it had not ended in time; it goes on.
+            NotFoundError: it was gone before it could be read once.
+        """
+        states = deque(submit.watch(self.cluster, self._job, timeout_seconds=timeout), maxlen=1)
+        return states[-1] if states else self.state()
+
+    def logs(
+        self, *, rank: int | None = None, node: int | None = None, tail: int | None = None
+    ) -> Iterator[logs.Line]:
+        """What it has written so far, one node after the other.
+
+        Raises:
+            InputError: it has no such rank or node, or both are given.
+            ApiError: a log could not be read.
+        """
+        state = self.state()
+        prefix = None if rank is None else process_prefix(self.cluster, state.runtime)
+        selection = logs.select(state, rank=rank, node=node, prefix=prefix)
+        return logs.read(self.cluster, state, selection, tail=tail)
+
+    def cancel(self, *, timeout: float = 120.0) -> None:
+        """End it and remove everything that belongs to it; checkpoints stay.
+
+        Raises:
+            TimedOutError: something is still there; the message names it.
+        """
+        submit.cancel(self.cluster, self._job, timeout_seconds=timeout, progress=lambda _: None)

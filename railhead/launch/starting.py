@@ -1,0 +1,231 @@
+"""`railhead run`, one line that is a job, and `railhead init`, a first job file."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from railhead.base.errors import InputError, PrerequisiteError
+from railhead.base.options import Context, Json, Kubeconfig, Lab
+from railhead.launch.console import connected, out, say
+
+if TYPE_CHECKING:
+    from railhead.contract import ClusterContract, Runtime
+
+SIZE = re.compile(r"([0-9]{1,5})(?:x([0-9]{1,3}))?")
+
+
+def _named(items: list[str] | None, option: str) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for item in items or ():
+        name, equals, value = item.partition("=")
+        if not equals or not name:
+            raise InputError(
+                f"{option} {item}: no value; allowed: NAME=VALUE", remedy=f"{option} {item}=VALUE"
+            )
+        pairs[name] = value
+    return pairs
+
+
+def run(
+    command: Annotated[
+        list[str], typer.Argument(metavar="-- COMMAND...", help="The program and its arguments.")
+    ],
+    size: Annotated[
+        str,
+        typer.Option("-j", "--size", metavar="NODES[xGPUS]", help="Nodes, and GPUs on each."),
+    ] = "1",
+    name: Annotated[
+        str | None, typer.Option("--name", metavar="NAME", help="Its name; else made up.")
+    ] = None,
+    image: Annotated[
+        str | None, typer.Option("--image", metavar="IMAGE", help="Else the runtime's.")
+    ] = None,
+    runtime: Annotated[
+        str | None, typer.Option("--runtime", metavar="NAME", help="Else the cluster's only one.")
+    ] = None,
+    queue: Annotated[
+        str | None, typer.Option("--queue", metavar="NAME", help="Else the first of the pool.")
+    ] = None,
+    env: Annotated[
+        list[str] | None,
+        typer.Option("--env", "-e", metavar="NAME=VALUE", help="A variable. Repeatable."),
+    ] = None,
+    files: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--files", metavar="PATH", help="A file or folder for /workspace. Repeatable."
+        ),
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="FIELD=VALUE", help="Any other field of a job file. Repeatable."
+        ),
+    ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Print the logs and wait for the end.")
+    ] = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Check everything, print the objects, create nothing."),
+    ] = False,
+    as_json: Json = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    lab: Lab = None,
+) -> None:
+    """Launch a job from one line.
+
+    A script of this folder is taken along, and started by the runtime's launcher.
+
+    Example: [bold]railhead run -j 2x8 --env EPOCHS=3 -- torchrun /workspace/train.py[/bold]
+
+    Exits as `railhead launch` does.
+    """
+    from railhead.kube.published import read_contract
+    from railhead.launch import cli
+    from railhead.launch.job import MAX_NAME, job_of, override_values
+    from railhead.launch.plan import make_plan, named_runtime
+
+    found = SIZE.fullmatch(size)
+    if found is None:
+        raise InputError(
+            f"-j {size}: not a size; allowed: NODES or NODESxGPUS, such as 2x8", remedy="-j 2x8"
+        )
+    script, words = Path(command[0]), list(command)
+    stem = re.sub(r"[^a-z0-9]+", "-", script.stem.lower()).strip("-") or "run"
+    stem = stem if stem[0].isalpha() else f"run-{stem}"
+    values: dict[str, Any] = {
+        "name": name or f"{stem[: MAX_NAME - 7]}-{secrets.token_hex(3)}",
+        "nodes": int(found[1]),
+        "command": words,
+        "env": _named(env, "--env"),
+        "files": list(files or ()),
+        "image": image,
+        "runtime": runtime,
+        "queue": queue,
+    }
+    if found[2]:
+        values["gpus_per_node"] = int(found[2])
+    values = {key: value for key, value in values.items() if value is not None}
+    mistakes = override_values(values, set_ or ())
+    if mistakes:
+        raise InputError("; ".join(mistakes), remedy="such as --set timeout=2h")
+    with connected(kubeconfig, context, lab) as cluster:
+        contract = read_contract(cluster)
+        if script.suffix == ".py":
+            chosen = named_runtime(values.get("runtime"), contract)
+            values["command"] = _started(script, words, values["files"], chosen)
+        job, payloads = job_of(values, folder=Path.cwd(), where="the command line")
+        plan = make_plan(job, payloads, contract)
+        cli.launch_plan(cluster, plan, contract, follow=follow, dry_run=dry_run, as_json=as_json)
+
+
+def _started(script: Path, words: list[str], files: list[str], runtime: Runtime) -> list[str]:
+    """A script as a command: taken along where it is here, behind the runtime's launcher."""
+    place = str(script)
+    if script.is_file():
+        # Where the folder goes along anyway, the script lies in it.
+        inside = [f for f in files if f != "." and script.is_relative_to(f)]
+        if "." in files:
+            place = f"/workspace/{script}"
+        elif inside:
+            place = f"/workspace/{Path(inside[0]).name}/{script.relative_to(inside[0])}"
+        else:
+            files.append(str(script))
+            place = f"/workspace/{script.name}"
+    return [*((runtime.launcher or "python3").split()), place, *words[1:]]
+
+
+def init(
+    job_file: Annotated[
+        Path, typer.Argument(metavar="[JOB.yaml]", help="The file to write; - prints it.")
+    ] = Path("job.yaml"),
+    name: Annotated[
+        str, typer.Option("--name", metavar="NAME", help="The job's name.")
+    ] = "my-first-job",
+    runtime: Annotated[
+        str | None, typer.Option("--runtime", metavar="NAME", help="Else the cluster's first one.")
+    ] = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    lab: Lab = None,
+) -> None:
+    """Write a first job file from what the cluster has.
+
+    Example: [bold]railhead init job.yaml[/bold]
+
+    Exits 0 when it is written, 3 when there is such a file already.
+    """
+    from railhead.kube.published import read_contract
+    from railhead.launch.plan import named_runtime
+
+    with connected(kubeconfig, context, lab) as cluster:
+        contract = read_contract(cluster)
+    if not contract.runtimes:
+        raise PrerequisiteError(
+            f"cluster {contract.cluster!r} has no runtime",
+            remedy="ask the platform team for one",
+        )
+    chosen = named_runtime(runtime or contract.runtimes[0].name, contract)
+    text = first_job(contract, chosen, name)
+    if str(job_file) == "-":
+        out(text.rstrip())
+        return
+    try:
+        with job_file.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise InputError(
+            f"{job_file}: is there already", remedy="name another file, or remove it"
+        ) from None
+    except OSError as error:
+        raise InputError(f"{job_file}: {error.strerror}", remedy="name another file") from None
+    say(f"wrote {job_file}; `railhead launch {job_file} --dry-run` checks it against the cluster")
+
+
+def first_job(contract: ClusterContract, runtime: Runtime, name: str) -> str:
+    """A job file for a runtime: what must be said, and as comments what may be."""
+    import yaml
+
+    queues = [q for q in contract.queues if runtime.pool in q.pools]
+    must = {
+        "name": name,
+        "runtime": runtime.name,
+        "nodes": runtime.only_nodes or min(2, runtime.max_nodes or 2),
+        "gpus_per_node": runtime.gpus_per_node,
+        "command": [*(runtime.launcher or "python3").split(), "/workspace/train.py"],
+        "files": ["train.py"],
+    }
+    may = {
+        "image": runtime.image,
+        "queue": queues[0].name if queues else None,
+        "env": {"EPOCHS": "10"},
+        "timeout": "12h",
+        "checkpoint": {"path": name, "resume": "auto"} if runtime.checkpoint else None,
+    }
+    head = [
+        f"A job for cluster {contract.cluster}. Check it: railhead launch FILE --dry-run",
+        f"Runtimes: {', '.join(r.name for r in contract.runtimes)}",
+        f"Queues over this one's pool: {', '.join(q.name for q in queues) or 'none'}",
+        f"GPUs on a node: {', '.join(str(s.gpus) for s in runtime.shares)}; "
+        f"nodes: at most {runtime.max_nodes or 'as many as the pool grows to'}",
+    ]
+    rest = {key: value for key, value in may.items() if value is not None}
+    lines = [f"# {line}" for line in head]
+    lines += yaml.safe_dump(must, sort_keys=False, default_flow_style=None).splitlines()
+    lines.append("# What may be said besides:")
+    dumped = yaml.safe_dump(rest, sort_keys=False, default_flow_style=None)
+    lines += [f"# {line}" for line in dumped.splitlines()]
+    return "\n".join(lines) + "\n"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the root application."""
+    app.command()(run)
+    app.command()(init)

@@ -1,0 +1,181 @@
+"""One line that is a job, a first job file, and the same in Python."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import railhead.launch
+from railhead import cli
+from railhead.base.errors import ExitCode, InputError, NotFoundError, RefusedError, TimedOutError
+from railhead.kube.client import Cluster
+from railhead.kube.jobs import Phase
+from railhead.launch import Job, Run, render
+from railhead.launch.job import parse_job, read_job
+from railhead.launch.plan import make_plan
+from tests.unit.launch import world
+from tests.unit.launch.conftest import CONTRACT
+from tests.unit.launch.fake_api import Api
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "train.py").write_text("pass\n")
+    (tmp_path / "train.py").write_text("pass\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def dry(kubeconfig: Path, capsys: pytest.CaptureFixture[str]) -> Any:
+    """What `railhead run` would create: the TrainJob, and the paths in its workspace."""
+
+    def call(*words: str) -> tuple[dict[str, Any], set[str]]:
+        assert cli.run(["run", "--dry-run", "--kubeconfig", str(kubeconfig), *words]) == 0
+        made = list(yaml.safe_load_all(capsys.readouterr().out))
+        paths = {key for one in made[:-1] for key in one.get("data", {})}
+        return made[-1], paths
+
+    return call
+
+
+def test_one_line_is_a_job(dry: Any, here: Path) -> None:
+    made, paths = dry("-j", "2x8", "-e", "LR=0.10", "--", "train.py", "--epochs", "3")
+    trainer = made["spec"]["trainer"]
+    assert trainer["command"] == ["torchrun"]
+    assert trainer["args"] == ["/workspace/train.py", "--epochs", "3"]
+    assert (trainer["numNodes"], trainer["numProcPerNode"]) == (2, 8)
+    assert {"name": "LR", "value": "0.10"} in trainer["env"]
+    assert made["metadata"]["name"].startswith("train-")
+    assert paths == {"train.py"}
+
+
+def test_a_script_of_a_folder_that_goes_along_lies_in_it(dry: Any, here: Path) -> None:
+    made, _ = dry("--files", "src", "--", "src/train.py")
+    assert made["spec"]["trainer"]["args"] == ["/workspace/src/train.py"]
+
+
+def test_a_script_that_is_not_here_is_the_images(dry: Any, here: Path) -> None:
+    made, paths = dry("--", "/opt/train.py")
+    assert made["spec"]["trainer"]["args"] == ["/opt/train.py"]
+    assert paths == set()
+
+
+def test_what_is_no_script_is_left_as_it_is(dry: Any, here: Path) -> None:
+    made, _ = dry("--set", "timeout=2h", "--", "nvidia-smi", "-L")
+    assert made["spec"]["trainer"]["command"] == ["nvidia-smi"]
+    assert made["metadata"]["labels"]["kueue.x-k8s.io/max-exec-time-seconds"] == "7200"
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["-j", "2x", "--", "x"], "not a size"),
+        (["-j", "0", "--", "x"], "nodes: 0 is not allowed"),
+        (["-e", "LR", "--", "x"], "--env LR: no value"),
+        (["--set", "command=x", "--", "x"], "--set 'command=x'"),
+        (["--name", "Not_A", "--", "x"], "name: 'Not_A'"),
+        (["--files", "nothing", "--", "x"], "no such file"),
+        (["--runtime", "trch", "--", "x.py"], "did you mean 'torch'?"),
+    ],
+)
+def test_a_mistake_in_the_line_is_told(
+    words: list[str],
+    says: str,
+    kubeconfig: Path,
+    here: Path,
+    api: Api,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert cli.run(["run", "--kubeconfig", str(kubeconfig), *words]) == ExitCode.BAD_INPUT
+    assert says in capsys.readouterr().err
+    assert not [path for method, path, _ in api.asked if method == "POST"]
+
+
+# -- init ---------------------------------------------------------------------------------------
+
+
+def test_the_first_job_file_is_one_that_can_be_launched(run: Any, here: Path) -> None:
+    code, _, _ = run("init", "first.yaml", "--name", "mine")
+    assert code == 0
+    job, files = read_job(here / "first.yaml")
+    made = make_plan(job, files, CONTRACT)
+    assert (made.name, made.nodes, made.gpus_per_node) == ("mine", 2, 8)
+
+
+def test_what_may_be_said_besides_may_be_said(run: Any, here: Path) -> None:
+    lines = run("init", "-")[1].splitlines()
+    start = next(i for i, line in enumerate(lines) if "besides" in line)
+    text = [line for line in lines[:start] if not line.startswith("#")]
+    text += [line.removeprefix("# ") for line in lines[start + 1 :]]
+    job = parse_job("\n".join(text), where="job")
+    assert make_plan(job, (), CONTRACT).max_seconds == 43200
+
+
+def test_a_file_that_is_there_stays(run: Any, here: Path) -> None:
+    (here / "job.yaml").write_text("mine")
+    code, _, err = run("init")
+    assert (code, (here / "job.yaml").read_text()) == (ExitCode.BAD_INPUT, "mine")
+    assert "is there already" in err
+
+
+# -- Python -------------------------------------------------------------------------------------
+
+
+def job(**fields: Any) -> Job:
+    return Job(
+        **{"name": "demo", "nodes": 2, "command": ["torchrun", "/workspace/train.py"]} | fields
+    )
+
+
+def test_python_says_what_a_job_file_says(cluster: Cluster, here: Path) -> None:
+    text = (
+        "name: demo\nnodes: 2\ncommand: [torchrun, /workspace/train.py]\nfiles: [train.py]\n"
+        "env: {A: '1'}\ncheckpoint: {path: x}\n"
+    )
+    (here / "job.yaml").write_text(text)
+    parsed, files = read_job(here / "job.yaml")
+    expected = render.objects(make_plan(parsed, files, CONTRACT))
+    made = job(files=["train.py"], env={"A": "1"}, checkpoint={"path": "x"})
+    assert made.objects(cluster) == expected
+
+
+def test_python_tells_every_mistake(here: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        job(name="Bad_Name", nodse=3, files=["nothing.py"])
+    assert "3 mistakes" in caught.value.problem
+    assert "did you mean 'nodes'?" in caught.value.problem
+
+
+def test_python_runs_reads_and_ends_a_job(api: Api, cluster: Cluster, here: Path) -> None:
+    run = job().submit(cluster)
+    owner = api.objects[f"{world.JOBS}/demo"]
+    world.admit(api, owner)
+    assert run.state().phase is Phase.RUNNING
+    with pytest.raises(TimedOutError):
+        run.wait(timeout=0.2)
+    api.open_logs.clear()
+    assert [line.node for line in run.logs()] == [0, 0, 1, 1]
+    assert all("default1" in line.text for line in run.logs(rank=1))
+    threading.Timer(0.2, world.end, args=(api, owner)).start()
+    assert run.wait(timeout=30).phase is Phase.COMPLETED
+    Run(cluster, "demo").cancel()
+    with pytest.raises(NotFoundError):
+        run.state()
+
+
+def test_python_is_refused_what_the_command_is(api: Api, cluster: Cluster, here: Path) -> None:
+    world.job(api, "demo")
+    with pytest.raises(RefusedError, match="exists already"):
+        job().submit(cluster)
+
+
+def test_the_names_are_there_and_no_others() -> None:
+    assert set(railhead.launch.__all__) == {"Job", "Run", "connect"}
+    with pytest.raises(AttributeError, match="no attribute 'Jbo'"):
+        railhead.launch.Jbo  # noqa: B018
