@@ -31,6 +31,7 @@ from railhead.resolve.watching import (
     service_monitor,
 )
 from railhead.watch import objects
+from railhead.watch.dashboards import DASHBOARDS
 from railhead.watch.exporter import PORT
 
 _NAME = "app.kubernetes.io/name"
@@ -226,6 +227,8 @@ class Watched(pulumi.ComponentResource):
             self._operator(name, args)
         else:
             self._files(name, args)
+        if config.dashboards:
+            self._dashboards(name, args)
         self.register_outputs({"alerts": sum(len(g["rules"]) for g in args.watching.groups)})
 
     def _after(self, *more: pulumi.Resource) -> pulumi.ResourceOptions:
@@ -424,5 +427,18 @@ class Watched(pulumi.ComponentResource):
                     "labels": dict(args.cluster.watching.labels),
                 },
                 data={f"railhead-{short}.yaml": yaml.safe_dump(text, sort_keys=False, width=100)},
+                opts=self._inside,
+            )
+
+    def _dashboards(self, name: str, args: WatchedArgs) -> None:
+        for dashboard in DASHBOARDS:
+            kubernetes.core.v1.ConfigMap(
+                f"{name}-dashboard-{dashboard.uid.removeprefix('railhead-')}",
+                metadata={
+                    "name": f"railhead-dashboard-{dashboard.uid.removeprefix('railhead-')}",
+                    "namespace": self._space,
+                    "labels": dict(args.cluster.watching.dashboard_labels),
+                },
+                data={f"{dashboard.uid}.json": dashboard.text(args.watching.site)},
                 opts=self._inside,
             )

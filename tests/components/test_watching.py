@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import yaml
 from components.watching.watching import program
 from railhead.catalog.versions import COMBINATIONS
 from railhead.resolve.watching import CONTROLLERS
+from railhead.watch.dashboards import DASHBOARDS
 from tests import crds
 from tests.components.recording import STACKS, Recording, run_stack, stack_cluster
 
@@ -155,3 +157,16 @@ def test_sole_rights_are_to_read() -> None:
     for account in ("railhead-objects", "railhead-guards"):
         rules = recording.one("ClusterRole", account).inputs["rules"]
         assert {verb for rule in rules for verb in rule["verbs"]} <= {"list", "watch"}
+
+
+def test_dashboards_are_where_grafanas_sidecar_looks() -> None:
+    recording = watched("lab", "files")
+    found = [
+        r.inputs
+        for r in recording.kind("ConfigMap")
+        if r.inputs["metadata"].get("labels", {}).get("grafana_dashboard") == "1"
+    ]
+    assert len(found) == len(DASHBOARDS)
+    for inputs in found:
+        ((name, text),) = inputs["data"].items()
+        assert name == f"{json.loads(text)['uid']}.json"

@@ -11,7 +11,8 @@ import pytest
 
 from railhead.watch import page
 from railhead.watch.alerts import ALERTS, FATAL_XIDS, Alert
-from railhead.watch.metrics import metric_of
+from railhead.watch.dashboards import queries
+from railhead.watch.metrics import METRICS, metric_of
 from tests.unit.watch.cases import CASES, SITE
 from tests.unit.watch.queries import by_labels, selectors
 
@@ -28,7 +29,7 @@ def test_names_are_unique_and_told_apart_from_others() -> None:
 @every
 def test_it_names_metrics_and_labels_that_exporters_give(alert: Alert) -> None:
     for selector in selectors(SITE.fill(alert.expr)):
-        metric = metric_of(selector.name)
+        metric = metric_of(str(selector.name))
         known = {*metric.labels, "le"} if metric.kind == "histogram" else set(metric.labels)
         asked = {matcher.name for matcher in selector.matchers.matchers}
         assert asked <= known, f"{alert.name}: {selector.name} has no label {asked - known}"
@@ -37,7 +38,9 @@ def test_it_names_metrics_and_labels_that_exporters_give(alert: Alert) -> None:
 @every
 def test_what_its_texts_show_are_labels_of_its_metrics(alert: Alert) -> None:
     shown = set(re.findall(r"\$labels\.(\w+)", alert.summary + alert.action))
-    found = {label for s in selectors(SITE.fill(alert.expr)) for label in metric_of(s.name).labels}
+    found = {
+        label for s in selectors(SITE.fill(alert.expr)) for label in metric_of(str(s.name)).labels
+    }
     # DCGM's exporter spells the node Hostname up to 4.8.2 and hostname after it (its #655).
     assert shown <= found | {"Hostname", "hostname"}
     assert "$labels" not in re.sub(r"\{\{ \$labels\.\w+ \}\}", "", alert.summary + alert.action)
@@ -66,7 +69,9 @@ def test_every_expression_parses_without_what_a_stack_decides() -> None:
 def test_what_is_grouped_by_is_a_label() -> None:
     for alert in ALERTS:
         known = {
-            label for s in selectors(SITE.fill(alert.expr)) for label in metric_of(s.name).labels
+            label
+            for s in selectors(SITE.fill(alert.expr))
+            for label in metric_of(str(s.name)).labels
         }
         known.add("le")
         assert by_labels(SITE.fill(alert.expr)) <= known, alert.name
@@ -95,3 +100,9 @@ def test_the_page_lists_each_metric_with_its_source() -> None:
     text = (REPO / "docs" / "watching.md").read_text()
     begin, end = "<!-- metrics -->\n", "<!-- end of metrics -->"
     assert text.split(begin)[1].split(end)[0] == page.metrics()
+
+
+def test_every_metric_is_read_by_somebody() -> None:
+    named = {s.name for alert in ALERTS for s in selectors(SITE.fill(alert.expr))}
+    named |= {s.name for query in queries(SITE) for s in selectors(query)}
+    assert {metric_of(str(name)).name for name in named} == METRICS.keys()
