@@ -1,0 +1,113 @@
+"""The guard of what a TrainJob changes in its pods, in the shape of Trainer 2.2 and newer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from railhead import config
+from railhead.catalog.versions import COMBINATIONS
+from railhead.resolve.guards import guards
+from railhead.resolve.runtimes import runtimes
+from tests import crds
+from tests.api_server import Server
+from tests.components.recording import lab_cluster
+from tests.components.test_api_server import NETWORKS, env, train_job
+from tests.components.test_pod_guards import namespace
+from tests.engine.controlplane import ControlPlane
+
+pytestmark = pytest.mark.controlplane
+
+NEWER = "newest-read"
+NAMES = ("railhead-train-job", "railhead-train-job-pods")
+
+
+def patched(metadata: dict[str, Any], spec: dict[str, Any], **trainer: Any) -> dict[str, Any]:
+    body = train_job(**trainer)
+    pod = {"metadata": metadata, "spec": spec}
+    job = {"name": "node", "template": {"spec": {"template": pod}}}
+    body["spec"]["runtimePatches"] = [
+        {
+            "manager": "example.com/me",
+            "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": [job]}}},
+        }
+    ]
+    del body["spec"]["trainer"]["numProcPerNode"]
+    return body
+
+
+@pytest.fixture(scope="module")
+def server(control_plane: ControlPlane) -> Iterator[Server]:
+    cluster = config.parse(lab_cluster() | {"versions": NEWER}, where="test")
+    with Server(control_plane) as server:
+        server.define(crds.of(COMBINATIONS[NEWER].trainer))
+        server.apply(namespace("training", {"railhead.dev/training": "true"}))
+        for name, guard in guards(cluster, runtimes(cluster)).items():
+            if name not in NAMES:
+                continue
+            for kind, spec in (
+                ("ValidatingAdmissionPolicy", guard.policy),
+                (
+                    "ValidatingAdmissionPolicyBinding",
+                    {"policyName": name, "validationActions": ["Deny"]},
+                ),
+            ):
+                server.apply(
+                    {
+                        "apiVersion": "admissionregistration.k8s.io/v1",
+                        "kind": kind,
+                        "metadata": {"name": name},
+                        "spec": spec,
+                    }
+                )
+        server.eventually_refuses(patched({}, {}, env=env(NCCL_NET="Socket")))
+        server.eventually_refuses(patched({"annotations": {NETWORKS: "[]"}}, {}))
+        yield server
+
+
+def test_the_policies_are_well_typed(server: Server) -> None:
+    for name in NAMES:
+        found = server.run("get", "validatingadmissionpolicy", name, "-o", "json")
+        checked = json.loads(found.stdout).get("status", {}).get("typeChecking", {})
+        assert not checked.get("expressionWarnings"), checked
+
+
+NONE = {"labels": {"railhead.dev/fabric": "none"}}
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (patched({"annotations": {NETWORKS: "[]"}}, {}), "takes its pods off"),
+        (
+            patched({}, {"containers": [{"name": "node", "env": env(NCCL_IB_DISABLE="1")}]}),
+            "spec.runtimePatches: a container's env chooses another network",
+        ),
+        (
+            patched(
+                {}, {"containers": [{"name": "node", "securityContext": {"privileged": True}}]}
+            ),
+            "a privileged container has the whole node",
+        ),
+        (patched({}, {}, env=env(NCCL_NET="Socket")), "spec.runtimePatches[] at template.spec"),
+    ],
+)
+def test_a_patch_off_the_network_is_refused(
+    server: Server, body: dict[str, Any], words: str
+) -> None:
+    assert words in server.verdict(body)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        patched({"labels": {"a": "b"}}, {"nodeSelector": {"a": "b"}}),
+        patched(NONE, {}, env=env(NCCL_NET="Socket")),
+        patched(NONE | {"annotations": {NETWORKS: "[]"}}, {}),
+    ],
+)
+def test_other_patches_pass(server: Server, body: dict[str, Any]) -> None:
+    assert server.verdict(body) == ""
