@@ -20,6 +20,7 @@ from railhead.diagnose import cli as diagnose_cli
 from railhead.launch import after as after_cli
 from railhead.launch import cli as launch_cli
 from railhead.launch import starting as starting_cli
+from railhead.storage.cli import storage
 
 app = typer.Typer(
     name="railhead",
@@ -75,6 +76,7 @@ else:
     )(_no_lab)
 app.command()(plan)
 app.command()(drift)
+app.command()(storage)
 app.add_typer(catalog_app, name="catalog")
 app.add_typer(config_app, name="config")
 app.add_typer(nccl_app, name="nccl")

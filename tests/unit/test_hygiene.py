@@ -173,12 +173,14 @@ MAY_IMPORT = {
     "contract": "base",
     "kube": "base catalog contract",
     # What a researcher runs: they know a cluster by its contract alone.
-    "launch": "base contract kube",
+    "launch": "base contract kube storage",
     # Logs and measurements, against what the catalogue says that a machine can do.
     "nccl": "base catalog",
     "diagnose": "base contract kube nccl",
     # The state of the last update, against what is live.
     "drift": "base kube",
+    # Claims of the contract, and the proof that nodes share them.
+    "storage": "base contract kube",
     # Runs on the nodes: further held by test_the_gate_needs_nothing_but_python.
     "gate": "base",
     "lab": "base catalog fabric model platform kube",

@@ -1,10 +1,13 @@
-"""Does the checkpoint claim that the runtime mounts exist?"""
+"""Can the job's nodes use the checkpoint claim that the runtime mounts, and share it?"""
 
 from __future__ import annotations
 
 from railhead.base.finding import Finding
+from railhead.contract import Checkpoint
 from railhead.kube import client as kube
-from railhead.launch.asked import Asked, existing
+from railhead.launch.asked import Asked
+from railhead.storage import live
+from railhead.storage.claims import findings
 
 ORDER = 50
 
@@ -14,6 +17,15 @@ def check(asked: Asked) -> list[Finding]:
     plan = asked.plan
     if plan.checkpoint_claim is None:
         return []
-    path = kube.core(plan.namespace, "persistentvolumeclaims", plan.checkpoint_claim)
-    what = f"checkpoint claim {plan.namespace}/{plan.checkpoint_claim}"
-    return [existing(asked, "checkpoints", path, what)[0]]
+    name = f"{plan.namespace}/{plan.checkpoint_claim}"
+    row = Checkpoint(claim=plan.checkpoint_claim, namespace=plan.namespace, mount_path="", size="")
+    try:
+        claim, events = live.claim(asked.cluster, row)
+    except kube.ApiError as error:
+        if error.status != 403:
+            raise
+        text = f"checkpoint claim {name} may not be read"
+        return [Finding(name="checkpoints", passed=None, text=text)]
+    found = list(findings(name, claim, nodes=plan.nodes, events=events))
+    text = f"checkpoint claim {name} is there"
+    return found or [Finding(name="checkpoints", passed=True, text=text)]

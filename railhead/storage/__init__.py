@@ -1,0 +1,1 @@
+"""Checkpoint claims: whether a gang can use one, and the proof that two nodes share it."""

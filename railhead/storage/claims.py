@@ -1,0 +1,89 @@
+"""What a claim's own object says of whether a gang can use it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from railhead.base.finding import Finding
+from railhead.base.names import DELETE_ANNOTATION
+
+#: The last proof, on the claim: see :func:`railhead.storage.proof.verdict`.
+SHARED_ANNOTATION = "railhead.dev/shared"
+REFRESH = "run `pulumi up --refresh` on the cluster's stack: a plain `pulumi up` believes its state"
+PROVE = "`railhead storage --prove` finds out, with a pod on each of two nodes"
+_MANY = frozenset({"ReadWriteMany", "ReadOnlyMany"})
+
+
+def findings(
+    name: str, claim: Mapping[str, Any] | None, *, nodes: int, events: tuple[str, ...] = ()
+) -> Iterator[Finding]:
+    """What there is to say of the claim ``name`` (``namespace/claim``) for a job of ``nodes``.
+
+    ``claim`` is the PersistentVolumeClaim, None where it is not there; ``events`` what was said of
+    it last, the newest first.
+    """
+    if claim is None:
+        yield _bad(f"checkpoint claim {name} is not there", REFRESH)
+        return
+    metadata, status = claim.get("metadata") or {}, claim.get("status") or {}
+    spec, phase = claim.get("spec") or {}, status.get("phase")
+    if metadata.get("deletionTimestamp"):
+        yield _bad(
+            f"checkpoint claim {name} is being deleted: it takes no new pod, and goes with the "
+            "last that mounts it",
+            "let its jobs end, then `pulumi up --refresh` makes it anew; its volume is kept where "
+            "its class says Retain",
+        )
+    if phase == "Lost":
+        yield _bad(
+            f"checkpoint claim {name} is Lost: its volume {spec.get('volumeName')} is gone",
+            "bring the volume back under its name, or ask the platform team; jobs would hang in "
+            "mounting it",
+        )
+    if phase == "Pending" and events:
+        # One that binds on first use has nothing but WaitForFirstConsumer to say.
+        yield _bad(
+            f"checkpoint claim {name} has no volume yet: {events[0]}",
+            f"mend its storage class {spec.get('storageClassName')!r}, or wait for its provisioner",
+        )
+    modes = set(spec.get("accessModes") or ())
+    if nodes > 1 and modes and not modes & _MANY:
+        yield _bad(
+            f"checkpoint claim {name} is {', '.join(sorted(modes))}: one "
+            f"node can mount it, and the job has {nodes}",
+            "use a claim with ReadWriteMany",
+        )
+    if nodes > 1:
+        yield _proven(name, metadata.get("annotations") or {})
+    if (metadata.get("annotations") or {}).get(DELETE_ANNOTATION) == metadata.get("name", ""):
+        yield Finding(
+            name="checkpoints",
+            passed=None,
+            text=f"checkpoint claim {name} may be deleted: somebody annotated it with "
+            f"{DELETE_ANNOTATION}",
+            remedy="remove the annotation if its data is wanted",
+        )
+
+
+def _proven(name: str, annotations: Mapping[str, str]) -> Finding:
+    said = annotations.get(SHARED_ANNOTATION, "")
+    verdict, _, why = said.partition(": ")
+    if verdict == "no":
+        return _bad(
+            f"checkpoint claim {name} is not shared between nodes: {why}",
+            f"use a class that every node mounts from one place; then {PROVE}",
+        )
+    return Finding(
+        name="checkpoints",
+        passed=True if verdict == "yes" else None,
+        text=f"checkpoint claim {name} is shared between nodes: {why}"
+        if verdict == "yes"
+        else f"checkpoint claim {name}: that two nodes share it is not proven"
+        + (f": {why}" if why else ""),
+        remedy="" if verdict == "yes" else PROVE,
+    )
+
+
+def _bad(text: str, remedy: str) -> Finding:
+    return Finding(name="checkpoints", passed=False, text=text, remedy=remedy)

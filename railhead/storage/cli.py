@@ -1,0 +1,92 @@
+"""`railhead storage`: what the checkpoint claims of a cluster are good for."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+_GIB = 1 << 30
+
+
+def storage(
+    claim: Annotated[
+        str | None, typer.Argument(help="One claim, as NAMESPACE/CLAIM. Else all of the stack's.")
+    ] = None,
+    prove: Annotated[
+        bool,
+        typer.Option("--prove", help="Let one node write and another read; look at both mounts."),
+    ] = False,
+    kubeconfig: Annotated[
+        Path | None, typer.Option("--kubeconfig", metavar="FILE", help="The cluster's kubeconfig.")
+    ] = None,
+    context: Annotated[
+        str | None, typer.Option("--context", metavar="NAME", help="A context of the kubeconfig.")
+    ] = None,
+    lab: Annotated[str | None, typer.Option("--lab", metavar="NAME", help="A running lab.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Say of each checkpoint claim whether a gang can use it, and whether two nodes share it.
+
+    With [bold]--prove[/bold] it runs two jobs of one pod on each claim and writes the verdict on
+    the claim, where the checks before a launch read it; it takes the right to patch claims. Exits 0
+    when all are proven, 6 when one cannot be used, 9 when one is not proven.
+
+    Example: [bold]railhead storage --prove[/bold]
+    """
+    from railhead.base.errors import ExitCode, NotFoundError
+    from railhead.kube import client as kube
+    from railhead.kube.published import read_contract
+    from railhead.storage import live
+    from railhead.storage.claims import findings
+
+    rows: list[dict[str, Any]] = []
+    with kube.opened(kubeconfig, context, lab) as cluster:
+        contract = read_contract(cluster)
+        known = {f"{row.namespace}/{row.claim}": row for row in contract.checkpoints}
+        if claim is not None and claim not in known:
+            raise NotFoundError(
+                f"claim {claim!r} is not one of cluster {contract.cluster!r}; there are: "
+                f"{', '.join(known) or 'none'}",
+                remedy="name one of them, or add it under `checkpoints` in the cluster's stack",
+            )
+        for name, row in known.items():
+            if claim not in (None, name):
+                continue
+            found, events = live.claim(cluster, row)
+            told: tuple[Any, ...] = ()
+            if prove and found is not None:
+                _, told = live.prove(
+                    cluster, contract, row, say=lambda text: typer.echo(text, err=True)
+                )
+                found, events = live.claim(cluster, row)
+            rows += [
+                {"claim": name, "passed": f.passed, "text": f.text, "remedy": f.remedy}
+                for f in findings(name, found, nodes=2, events=events)
+            ]
+            for one in told:
+                if one.total:
+                    wrote = f", 32 MiB in {one.seconds:g} s" if one.seconds else ""
+                    free = f"{one.free / _GIB:.1f} of {one.total / _GIB:.1f} GiB free"
+                    rows.append(
+                        {
+                            "claim": name,
+                            "passed": one.free > 0,
+                            "text": f"{one.node}: {one.type} {one.source}, {free}{wrote}",
+                            "remedy": "" if one.free else "delete old checkpoints, or grow it",
+                        }
+                    )
+    if as_json:
+        typer.echo(json.dumps({"cluster": contract.cluster, "claims": rows}))
+    else:
+        marks = {True: "ok", False: "FAILED", None: "unproven"}
+        for line in rows:
+            typer.echo(f"{marks[line['passed']]:<8} {line['text']}")
+            if line["remedy"] and not line["passed"]:
+                typer.echo(f"         {line['remedy']}")
+    verdicts = {line["passed"] for line in rows}
+    if False in verdicts:
+        raise typer.Exit(ExitCode.REFUSED)
+    raise typer.Exit(ExitCode.UNPROVEN if None in verdicts else ExitCode.OK)

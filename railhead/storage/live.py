@@ -1,0 +1,149 @@
+"""Claims and their proofs on a live cluster."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from typing import Any, Literal
+
+from railhead.base.errors import NotFoundError, PrerequisiteError
+from railhead.contract import Checkpoint, ClusterContract, Runtime
+from railhead.kube import client as kube
+from railhead.storage.claims import SHARED_ANNOTATION
+from railhead.storage.proof import DEADLINE_S, Told, Verdict, job, verdict
+
+Object = kube.Object
+
+
+def claim(cluster: kube.Cluster, row: Checkpoint) -> tuple[Object | None, tuple[str, ...]]:
+    """A claim, and what was said of it last where it has no volume, the newest first."""
+    found = cluster.find(kube.core(row.namespace, "persistentvolumeclaims", row.claim))
+    if found is None or (found.get("status") or {}).get("phase") != "Pending":
+        return found, ()
+    return found, _warnings(cluster, row.namespace, "PersistentVolumeClaim", row.claim)
+
+
+def _warnings(cluster: kube.Cluster, namespace: str, kind: str, name: str) -> tuple[str, ...]:
+    """Messages of the warning events of an object, the newest first."""
+    selector = f"involvedObject.kind={kind},involvedObject.name={name},type=Warning"
+    events = cluster.list(kube.core(namespace, "events"), fields=selector)
+    events.sort(key=lambda e: str(e.get("lastTimestamp") or e.get("eventTime") or ""), reverse=True)
+    return tuple(str(event.get("message", "")).strip() for event in events)
+
+
+def prove(
+    cluster: kube.Cluster,
+    contract: ClusterContract,
+    row: Checkpoint,
+    *,
+    say: Callable[[str], None] = lambda _: None,
+) -> tuple[Verdict, tuple[Told, ...]]:
+    """Let one node write and another read, and write the verdict on the claim.
+
+    Raises:
+        NotFoundError: no queue serves the claim's namespace, or no runtime is published.
+        PrerequisiteError: fewer than two nodes are ready.
+        RefusedError, ApiError: the cluster does not take the jobs.
+    """
+    runtime, queue = _runtime(contract, row), _queue(contract, row.namespace)
+    nodes = _nodes(cluster, contract, runtime)
+    nonce, told = secrets.token_hex(8), []
+    roles: tuple[tuple[Literal["write", "read"], str], ...] = (
+        ("write", nodes[0]),
+        ("read", nodes[1]),
+    )
+    tolerations = [t.model_dump(exclude_none=True) for t in contract.pool(runtime).tolerations]
+    for role, node in roles:
+        name = f"storage-proof-{role}-{nonce}"
+        say(f"{row.namespace}/{row.claim}: {node} is to {role}")
+        body = job(
+            role,
+            name=name,
+            nonce=nonce,
+            namespace=row.namespace,
+            claim=row.claim,
+            node=node,
+            image=runtime.image,
+            queue=queue,
+            tolerations=tolerations,
+        )
+        path = f"/apis/batch/v1/namespaces/{row.namespace}/jobs"
+        cluster.create(path, body)
+        try:
+            told.append(_await(cluster, row.namespace, name, node))
+        finally:
+            cluster.delete(f"{path}/{name}")
+        if told[-1].error:
+            break
+    found = verdict(told[0], told[-1] if len(told) > 1 else Told(node=nodes[1], error="not asked"))
+    at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    note = {SHARED_ANNOTATION: f"{found.shared}: {found.why}, {at}"}
+    cluster.patch(
+        kube.core(row.namespace, "persistentvolumeclaims", row.claim),
+        {"metadata": {"annotations": note}},
+    )
+    return found, tuple(told)
+
+
+def _await(cluster: kube.Cluster, namespace: str, name: str, node: str) -> Told:
+    """What the Job's pod said; why it said nothing, once its time is over."""
+    end = time.monotonic() + DEADLINE_S + 10
+    pods: list[Object] = []
+    while time.monotonic() < end:
+        pods = cluster.list(kube.core(namespace, "pods"), selector=f"job-name={name}")
+        for pod in pods:
+            for status in (pod.get("status") or {}).get("containerStatuses") or ():
+                if ended := (status.get("state") or {}).get("terminated"):
+                    return Told.of(str(ended.get("message") or ended.get("reason") or ""))
+        time.sleep(1)
+    if not pods:
+        return Told(node=node, error=f"no pod within {DEADLINE_S} s: the queue did not admit it")
+    said = _warnings(cluster, namespace, "Pod", str(pods[0]["metadata"]["name"]))
+    return Told(
+        node=node,
+        error=f"the claim was not mounted, written and read within {DEADLINE_S} s: "
+        f"{said[0] if said else 'nothing was said of it; the storage does not answer'}",
+    )
+
+
+def _runtime(contract: ClusterContract, row: Checkpoint) -> Runtime:
+    mounting = [r for r in contract.runtimes if r.checkpoint and r.checkpoint.claim == row.claim]
+    for runtime in (*mounting, *contract.runtimes):
+        if runtime.pool is not None:
+            return runtime
+    raise NotFoundError(
+        f"cluster {contract.cluster!r} publishes no runtime whose image the proof could run in",
+        remedy="add one under `runtimes` in the cluster's stack",
+    )
+
+
+def _queue(contract: ClusterContract, namespace: str) -> str:
+    for queue in contract.queues:
+        if queue.namespace == namespace:
+            return queue.name
+    raise NotFoundError(
+        f"namespace {namespace!r} has no queue that the proof could wait in",
+        remedy="add one under `queues` in the cluster's stack",
+    )
+
+
+def _nodes(cluster: kube.Cluster, contract: ClusterContract, runtime: Runtime) -> list[str]:
+    pool = contract.pool(runtime)
+    selector = ",".join(f"{key}={value}" for key, value in pool.node_selector.items())
+    ready = [
+        str(node["metadata"]["labels"]["kubernetes.io/hostname"])
+        for node in cluster.list("/api/v1/nodes", selector=selector)
+        if not (node.get("spec") or {}).get("unschedulable") and _ready(node)
+    ]
+    if len(ready) < 2:
+        raise PrerequisiteError(
+            f"pool {pool.name!r} has {len(ready)} ready nodes, and sharing is between two",
+            remedy="try again when two are up",
+        )
+    return sorted(ready)[:2]
+
+
+def _ready(node: Any) -> bool:
+    conditions = (node.get("status") or {}).get("conditions") or ()
+    return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
