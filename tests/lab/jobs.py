@@ -201,12 +201,12 @@ class Jobs:
         return job is None and not self.pods(name)
 
 
-def wait(condition: Callable[[], bool], seconds: float, what: str) -> float:
+def wait(condition: Callable[[], bool], seconds: float, what: str, every: float = 0.3) -> float:
     """Wait for a condition; returns how long it took."""
     begin = time.monotonic()
     while not condition():
         assert time.monotonic() - begin < seconds, f"not within {seconds:g} s: {what}"
-        time.sleep(0.3)
+        time.sleep(every)
     return time.monotonic() - begin
 
 
