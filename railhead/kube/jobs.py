@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
@@ -12,7 +13,8 @@ from railhead.base.errors import NotFoundError, did_you_mean
 from railhead.base.names import QUEUE_LABEL, TRAINER_CONTAINER, TRAINER_JOB
 from railhead.base.quantity import parse, show
 from railhead.kube import client as kube
-from railhead.kube.queues import quota
+from railhead.kube.evictions import deactivated, put_back
+from railhead.kube.queues import flavors, quota
 
 Object = dict[str, Any]
 
@@ -260,8 +262,11 @@ def _processes(job: Object, workload: Object | None, child: Object | None) -> in
     return _gpus(job, workload)[1] or 1
 
 
-def _queue_room(cluster: kube.Cluster, namespace: str, queue: str, gpu: str) -> str:
-    """What the queue has left of a resource; empty where it may not be read."""
+def _queue_room(cluster: kube.Cluster, namespace: str, queue: str, gpu: str, labels: Object) -> str:
+    """What the queue has left of a resource in the pools that the job can run on.
+
+    ``labels`` are the node selector of its pods. Empty where it may not be read.
+    """
     try:
         local = cluster.find(kube.kueue(namespace, "localqueues", queue))
         name = ((local or {}).get("spec") or {}).get("clusterQueue")
@@ -274,10 +279,39 @@ def _queue_room(cluster: kube.Cluster, namespace: str, queue: str, gpu: str) -> 
         return f"there is no queue {queue!r} in namespace {namespace}"
     if behind is None:
         return f"there is no ClusterQueue {name!r}"
-    nominal, reserved = quota(behind).get(gpu, (None, None))
-    if nominal is None or reserved is None:
+    names = flavors(behind)
+    mine = [name for name in names if _fits(cluster, name, labels)] if len(names) > 1 else names
+    amounts = [found[gpu] for name in mine if gpu in (found := quota(behind, name))]
+    if not amounts:
         return ""
+    nominal = sum((total for total, _ in amounts), Decimal(0))
+    reserved = sum((taken for _, taken in amounts), Decimal(0))
+    if (behind.get("spec") or {}).get("cohortName"):
+        over = f", {show(reserved - nominal)} borrowed" if reserved > nominal else ""
+        free = max(nominal - reserved, Decimal(0))
+        return f"queue {queue} has {show(free)} of its own {show(nominal)} free{over}"
     return f"queue {queue} has {show(nominal - reserved)} of {show(nominal)} free"
+
+
+def _fits(cluster: kube.Cluster, flavor: str, labels: Object) -> bool:
+    """Whether pods with this node selector may run on a flavor's nodes; true where unread."""
+    try:
+        found = cluster.find(kube.kueue("", "resourceflavors", flavor))
+    except kube.ApiError as error:
+        if error.status != 403:
+            raise
+        return True
+    own = ((found or {}).get("spec") or {}).get("nodeLabels") or {}
+    # As Kueue's flavor assigner: of the labels that both name, none may differ.
+    return all(labels[key] == own[key] for key in labels.keys() & own.keys())
+
+
+def _selector(workload: Object | None) -> Object:
+    """The node selector of a Workload's pods; of several pod sets, what all of them say."""
+    sets = ((workload or {}).get("spec") or {}).get("podSets") or []
+    found = [s["template"]["spec"].get("nodeSelector") or {} for s in sets]
+    first: Object = dict(found[0]) if found else {}
+    return {k: v for k, v in first.items() if all(other.get(k) == v for other in found)}
 
 
 def _waiting(
@@ -285,8 +319,11 @@ def _waiting(
 ) -> str:
     gpu, each = _gpus(job, workload)
     parts = [f"needs {wanted} x {each} {gpu}" if each else f"needs {wanted} pods"]
-    if each and (room := _queue_room(cluster, job["metadata"]["namespace"], queue, gpu)):
+    namespace, labels = job["metadata"]["namespace"], _selector(workload)
+    if each and (room := _queue_room(cluster, namespace, queue, gpu, labels)):
         parts.append(room)
+    if history := put_back(workload):
+        parts.append(history)
     text = f"waiting in queue {queue}: {', '.join(parts)}"
     reserved = _condition(workload, "QuotaReserved") or {}
     if reserved.get("status") == "False" and reserved.get("message"):
@@ -314,6 +351,8 @@ def _phase(job: Object, workload: Object | None, nodes: tuple[Node, ...], wanted
     if spec.get("suspend"):
         if not (job["metadata"].get("labels") or {}).get(QUEUE_LABEL):
             return Phase.SUSPENDED
+        if deactivated(workload):
+            return Phase.SUSPENDED
         if _is_true(workload, "Admitted"):
             return Phase.ADMITTED
         return Phase.QUEUED
@@ -338,13 +377,14 @@ def _detail(
     if phase is Phase.FAILED:
         return _failure(job, nodes)
     if phase is Phase.SUSPENDED:
-        return "suspended, and no queue will start it"
+        return deactivated(workload) or "suspended, and no queue will start it"
     if phase is Phase.ADMITTED:
         return "admitted by the queue; pods are being made"
     if phase in (Phase.STARTING, Phase.RUNNING, Phase.CANCELLING):
         up = sum(1 for n in nodes if n.phase in ("Running", "Succeeded"))
         why = [f"node-{n.index}: {n.reason}" for n in nodes if n.reason]
-        return "; ".join([f"{up} of {wanted} pods running", *why])
+        history = put_back(workload)
+        return "; ".join([f"{up} of {wanted} pods running", *why, *([history] if history else [])])
     return ""
 
 

@@ -24,6 +24,12 @@ def quota(queue: Object, only: str | None = None) -> dict[str, tuple[Decimal, De
     return {name: (amount, reserved.get(name, Decimal(0))) for name, amount in nominal.items()}
 
 
+def flavors(queue: Object) -> list[str]:
+    """Names of a ClusterQueue's flavors, in its order."""
+    groups = (queue.get("spec") or {}).get("resourceGroups") or []
+    return list(dict.fromkeys(f["name"] for group in groups for f in group.get("flavors") or []))
+
+
 def borrowing_limits(queue: Object, only: str | None = None) -> dict[str, Decimal]:
     """What a ClusterQueue may have beyond its nominal quota, by resource; absent is no limit."""
     limits: dict[str, Decimal] = {}
