@@ -127,9 +127,9 @@ class Record:
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
-def _is(obj: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
+def _is(obj: Mapping[str, Any], kind: str) -> dict[str, Any]:
     conditions = (obj.get("status") or {}).get("conditions") or []
-    return next((c for c in conditions if c["type"] == kind), {})
+    return next((dict(c) for c in conditions if c["type"] == kind), {})
 
 
 class Watcher(threading.Thread):
@@ -170,6 +170,7 @@ class Arenas:
     cluster: Cluster
     count: int
     flavor: str
+    prefix: str
     record: Record = field(default_factory=Record)
     #: gang -> how it ended
     ended: dict[str, str] = field(default_factory=dict)
@@ -179,7 +180,7 @@ class Arenas:
 
     def namespace(self, arena: int) -> str:
         """Of an arena, its team and its queue."""
-        return f"arena-{arena}"
+        return f"{self.prefix}-{arena}"
 
     def make(self) -> None:
         """A namespace, a queue and a share for each arena, as a stack's teams have them."""
@@ -249,7 +250,7 @@ class Arenas:
 
     def _workload(self, event: str, obj: dict[str, Any]) -> None:
         meta = obj["metadata"]
-        if not meta["namespace"].startswith("arena-") or not meta.get("ownerReferences"):
+        if not meta["namespace"].startswith(f"{self.prefix}-") or not meta.get("ownerReferences"):
             return
         evicted, gang = _is(obj, "Evicted"), meta["ownerReferences"][0]["name"]
         self.known[meta["namespace"]].add(gang)
@@ -470,7 +471,7 @@ class Verdict:
     unpaid: list[str] = field(default_factory=list)
     out_of_order: list[str] = field(default_factory=list)
     never_whole: list[str] = field(default_factory=list)
-    evictions: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    evictions: dict[str, int] = field(default_factory=dict)
     pods: int = 0
     most_at_once: int = 0
 
@@ -544,7 +545,7 @@ def _read_gang(
     seen.size, seen.priority = row["size"], row["priority"]
     seen.created = row["created"]
     if row["evicted"] and seen.reserved and not row["reserved"]:
-        verdict.evictions[row["evicted"]] += 1
+        verdict.evictions[row["evicted"]] = verdict.evictions.get(row["evicted"], 0) + 1
     if seen.since < 0 or (seen.reserved and not row["reserved"]):
         seen.since = row["t"]
     admitted = row["reserved"] and not seen.reserved and not row["finished"]
@@ -646,13 +647,14 @@ def conduct(
     record: Path,
     lose: bool = True,
     simulated: bool = True,
+    prefix: str = "arena",
 ) -> Done:
     """Run the contests of a seed on ``nodes`` of a lab whose stack is up; leaves the record."""
     contests = draw(seed, count, arenas, simulated)
     if not lose:
         contests = [replace(contest, loses_node=False) for contest in contests]
     cluster = Cluster(choose_target(lab=lab))
-    made = Arenas(cluster=cluster, count=arenas, flavor="contests")
+    made = Arenas(cluster=cluster, count=arenas, flavor=f"{prefix}-contests", prefix=prefix)
     lost: list[str] = []
     struck: set[int] = set()
 

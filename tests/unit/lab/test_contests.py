@@ -1,0 +1,91 @@
+"""What judges the contests finds each thing that must not be, in records that are made up."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+from tests.lab.contests import PLACES, PRIORITIES, Contest, Gang, draw, judge
+
+Rows = list[dict[str, Any]]
+_versions = itertools.count(1)
+
+
+def gang(name: str, size: int, t: float, **what: Any) -> dict[str, Any]:
+    row = {"rv": next(_versions), "t": t, "kind": "gang", "event": "MODIFIED", "arena": "arena-0"}
+    row |= {"gang": name, "size": size, "priority": 0, "created": "2026-01-01T00:00:00Z"}
+    return row | {"reserved": False, "finished": "", "evicted": ""} | what
+
+
+def pod(name: str, t: float, node: str = "n", **what: Any) -> dict[str, Any]:
+    row = {"rv": next(_versions), "t": t, "kind": "pod", "event": "MODIFIED", "arena": "arena-0"}
+    row |= {"gang": name.partition("/")[0], "pod": name, "node": node, "phase": "Running"}
+    return row | {"going": False} | what
+
+
+def contest(*names: str, held: bool = False) -> Contest:
+    gangs = tuple(Gang(name=name, size=3, priority="research", after=0) for name in names)
+    return Contest(number=0, arena=0, gangs=gangs, held=held, loses_node=False, simulated=False)
+
+
+def run(name: str, size: int, t: float, **what: Any) -> Rows:
+    pods = [f"{name}/{index}" for index in range(size)]
+    return [
+        gang(name, size, t, reserved=True, **what),
+        *(pod(one, t) for one in pods),
+        *(pod(one, t + 1, phase="Succeeded") for one in pods),
+        gang(name, size, t + 1, reserved=True, finished="Succeeded", **what),
+    ]
+
+
+def test_one_after_another_is_right() -> None:
+    waiting = [gang("a", 3, 0), gang("b", 3, 0)]
+    assert judge([*waiting, *run("a", 3, 1), *run("b", 3, 3)], [contest("a", "b")]).wrong == []
+
+
+def test_two_that_hold_parts_of_each_others_places() -> None:
+    rows = [gang("a", 3, 0, reserved=True), gang("b", 3, 0, reserved=True)]
+    rows += [pod("a/0", 1), pod("b/0", 1), pod("b/1", 1)]
+    verdict = judge(rows, [contest("a", "b")])
+    assert verdict.half_placed
+    assert verdict.overfull
+
+
+def test_a_pod_without_quota() -> None:
+    assert judge([gang("a", 1, 0), pod("a/0", 1)], [contest("a")]).unpaid
+
+
+def test_a_gang_that_ended_without_ever_having_had_all_its_places() -> None:
+    rows = run("a", 3, 0)
+    assert judge(rows, [contest("a")]).never_whole == []
+    fewer = [row for row in rows if row.get("pod") != "a/2"]
+    assert judge(fewer, [contest("a")]).never_whole == ["a"]
+
+
+@pytest.mark.parametrize(("since", "wrong"), [(0.0, True), (9.5, False)])
+def test_a_less_important_one_goes_first(since: float, wrong: bool) -> None:
+    """One that came half a second ago may have come after the decision."""
+    rows = [gang("a", 3, 0), gang("b", 3, since, priority=1000), *run("a", 3, 10)]
+    assert bool(judge(rows, [contest("a", "b")]).out_of_order) is wrong
+
+
+def test_of_a_held_contest_the_older_of_two_equals_goes_first() -> None:
+    old, new = "2026-01-01T00:00:00Z", "2026-01-01T00:00:03Z"
+    waiting = [gang("a", 3, 0, created=old), gang("b", 3, 3, created=new)]
+    held = [contest("a", "b", held=True)]
+    assert judge([*waiting, *run("b", 3, 4, created=new)], held).out_of_order
+    assert not judge([*waiting, *run("a", 3, 4, created=old)], held).out_of_order
+
+
+def test_contests_come_from_their_seed_and_never_all_fit() -> None:
+    found = draw(11, 200, 20)
+    assert found == draw(11, 200, 20)
+    assert found != draw(12, 200, 20)
+    assert all(sum(g.size for g in one.gangs) > PLACES for one in found)
+    assert {len(one.gangs) for one in found} == {2, 3, 4, 5}
+    assert {g.priority for one in found for g in one.gangs} == set(PRIORITIES)
+    losing = [one for one in found if one.loses_node]
+    assert len(losing) == 20
+    assert not any(one.simulated for one in losing)
