@@ -10,6 +10,7 @@ from railhead.base.errors import RefusedError
 from railhead.catalog.versions import unrun
 from railhead.fabric.kinds import FABRICS
 from railhead.fabric.modes import MODES
+from railhead.gate.dcb import Dcb
 from railhead.gate.expectation import Expectation
 from railhead.gate.node import Node
 from railhead.gate.prove import evaluate
@@ -34,7 +35,7 @@ def test_a_node_of_which_nothing_is_expected_is_not_proven(tmp_path: Path) -> No
         proc=tmp_path,
         kernel="6.8.0-45-generic",
         allocatable={},
-        dcb=lambda _: None,
+        dcb=lambda _: Dcb(pfc=frozenset(), dscp={}),
     )
     found = evaluate(node, Expectation(fabric="new"))
     assert found
