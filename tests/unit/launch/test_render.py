@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import json
 import re
 from pathlib import Path
@@ -129,3 +130,16 @@ def test_words_reach_the_job_and_its_pods(
         patch = one["template"]["spec"]["template"]
     assert patch["metadata"] == {"labels": {"railhead.dev/fabric": "none"}}
     assert ("spec" in patch) == bool(files)
+
+
+@pytest.mark.parametrize("word", ["$(X)", "$$(X)", "a$(X)$", "$HOME", "$$", "plain"])
+def test_every_word_and_variable_of_a_job_is_protected(word: str) -> None:
+    """In the command's first word, in its arguments and in variables alike."""
+    given = dataclasses.replace(
+        plan("2.1.0"), command=(word, word, f"--x={word}"), env={"A": word, "B": "b"}
+    )
+    trainer = render.train_job(given)["spec"]["trainer"]
+    values = {"X": "expanded", "": "empty"}
+    assert [expand(w, values) for w in trainer["command"]] == [word]
+    assert [expand(w, values) for w in trainer["args"]] == [word, f"--x={word}"]
+    assert {v["name"]: expand(v["value"], values) for v in trainer["env"]} == {"A": word, "B": "b"}

@@ -1,0 +1,139 @@
+"""What one dropped line would take away in silence: facts of every stack, not of a case."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.components.order import assert_first
+from tests.components.recording import Recording, Registered, run_stack, stack_cluster
+
+RELEASE = "kubernetes:helm.sh/v3:Release"
+# The clouds' SDKs take seconds to import; their own order has tests of its own.
+STACKS = ("lab", "onprem-ib-sriov", "onprem-roce-shared")
+# Component below the cluster -> components of which everything is there before any of it. What a
+# stack does not have is left out.
+AFTER = {
+    "trainer": ("jobset",),
+    "queues": ("kueue",),
+    "runtimes": ("jobset", "trainer", "fabric"),
+    "gate": ("fabric",),
+    "guards": ("runtimes",),
+    "researchers": ("queues", "runtimes"),
+    "namespace": ("kueue", "jobset", "trainer", "queues", "runtimes", "guards", "gate"),
+    "contract": ("researchers", "namespace"),
+}
+
+
+@pytest.fixture(scope="module", params=STACKS)
+def stack(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+@pytest.fixture(scope="module")
+def recording(stack: str) -> Recording:
+    with tempfile.TemporaryDirectory() as folder:
+        return run_stack(stack, Path(folder))
+
+
+def parts(recording: Recording, stack: str) -> dict[str, list[Registered]]:
+    """What is made by each component right below the cluster; namespaces' together."""
+    cluster = f"{stack_cluster(stack)['name']}-"
+    found: dict[str, list[Registered]] = {}
+    for resource in recording.resources.values():
+        if not resource.custom or not resource.name.startswith(cluster):
+            continue
+        part = resource.name.removeprefix(cluster).partition("-")[0]
+        found.setdefault(part, []).append(resource)
+    return found
+
+
+def test_guards_deny_and_what_they_cannot_evaluate_they_deny_too(recording: Recording) -> None:
+    bindings = recording.kind("ValidatingAdmissionPolicyBinding")
+    assert len(bindings) >= 4
+    for binding in bindings:
+        assert binding.inputs["spec"]["validationActions"] == ["Deny"], binding.name
+    policies = recording.kind("ValidatingAdmissionPolicy")
+    assert {b.inputs["spec"]["policyName"] for b in bindings} == {
+        p.inputs["metadata"]["name"] for p in policies
+    }
+    for policy in policies:
+        assert policy.inputs["spec"]["failurePolicy"] == "Fail", policy.name
+
+
+def test_a_gang_that_does_not_start_gives_its_quota_back(recording: Recording, stack: str) -> None:
+    [kueue] = [r for r in recording.of_type(RELEASE) if r.inputs["name"] == "kueue"]
+    told = yaml.safe_load(kueue.inputs["values"]["managerConfig"]["controllerManagerConfigYaml"])
+    seconds = stack_cluster(stack).get("ready_timeout_seconds", 600)
+    assert told["waitForPodsReady"] == {
+        "timeout": f"{seconds}s",
+        "recoveryTimeout": f"{seconds}s",
+        "blockAdmission": False,
+        "requeuingStrategy": {"timestamp": "Eviction", "backoffBaseSeconds": 60},
+    }
+
+
+def pods(value: Any) -> list[dict[str, Any]]:
+    """Every pod's spec anywhere below a value."""
+    if isinstance(value, dict):
+        own = [value] if isinstance(value.get("containers"), list) else []
+        return own + [pod for inner in value.values() for pod in pods(inner)]
+    if isinstance(value, list):
+        return [pod for inner in value for pod in pods(inner)]
+    return []
+
+
+def test_no_training_pod_has_a_token_of_a_service_account(recording: Recording) -> None:
+    for runtime in recording.kind("ClusterTrainingRuntime"):
+        found = pods(runtime.inputs["spec"])
+        assert found
+        for pod in found:
+            assert pod["automountServiceAccountToken"] is False
+            assert pod["enableServiceLinks"] is False
+            for container in pod["containers"]:
+                assert container["securityContext"]["allowPrivilegeEscalation"] is False
+
+
+def test_everything_is_there_before_what_needs_it(recording: Recording, stack: str) -> None:
+    found = parts(recording, stack)
+    for later, earlier in AFTER.items():
+        for part in earlier:
+            needed = [r for r in found.get(part, []) if r.type == RELEASE] or found.get(part, [])
+            for step in found[later] if needed else ():
+                assert_first(recording, needed, step)
+
+
+# Kind -> the release that serves it.
+SERVED = {
+    "NicClusterPolicy": "network-operator",
+    "SriovNetworkNodePolicy": "network-operator",
+    "SriovNetworkPoolConfig": "network-operator",
+    "SriovIBNetwork": "network-operator",
+    "SriovNetwork": "network-operator",
+    "MacvlanNetwork": "network-operator",
+    "IPPool": "network-operator",
+    "CIDRPool": "network-operator",
+    "ClusterPolicy": "gpu-operator",
+    "ClusterQueue": "kueue",
+    "LocalQueue": "kueue",
+    "ResourceFlavor": "kueue",
+    "Topology": "kueue",
+    "ClusterTrainingRuntime": "kubeflow-trainer",
+}
+
+
+def test_what_an_operator_serves_waits_for_the_operator(recording: Recording) -> None:
+    releases = {str(r.inputs["name"]): r for r in recording.of_type(RELEASE)}
+    seen = set()
+    for resource in recording.resources.values():
+        served = SERVED.get(str(resource.inputs.get("kind")))
+        if served is None or served not in releases:
+            continue
+        seen.add(served)
+        assert_first(recording, [releases[served]], resource)
+    assert {"kueue", "kubeflow-trainer"} <= seen

@@ -1,0 +1,410 @@
+"""Which mistakes of one line the quick tests would miss: a sampled mutation run.
+
+    python tools/mutants.py --sample 120 --seed 7 components railhead/launch
+
+A mutant is a file with one expression changed: an entry of a dict or a list, or an argument, left
+out; a comparison, a condition or a flag turned round; a number or a text made another. The tests of
+its place are run on it (`PLACES`), the first failure ends them, and what no test fails on is printed
+with its line. Equal seeds choose equal mutants of equal sources.
+
+Why it is not a library: mutmut (3.8) runs from a copy of the sources in a folder of its own, where
+the tests that read `stacks`, `docs` and `tools` beside them find none, and cosmic-ray (8.7) writes each
+mutant over the file in the working tree and starts a new interpreter for it, whose imports alone
+take longer here than most of the tests. This one changes the module while it is imported, in a fork
+of a process that has imported everything else: the working tree is never written to.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import copy
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import json
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+REPO = Path(__file__).resolve().parents[1]
+#: Path -> its tests, those that fail soonest first; the longest path that fits counts.
+PLACES: dict[str, tuple[str, ...]] = {
+    "railhead/launch": ("tests/unit/launch",),
+    "components": (
+        "tests/components/test_what_must_hold.py",
+        "tests/components/test_training_cluster.py",
+        "tests/components/test_names.py",
+        "tests/components/test_example_stacks.py",
+    ),
+    "components/fabric": (
+        "tests/components/test_fabric_cases.py",
+        "tests/components/test_fabric_objects.py",
+        "tests/components/test_what_must_hold.py",
+        "tests/components/test_example_stacks.py",
+    ),
+    "components/fabric/gke.py": ("tests/components/test_gcp.py",),
+    "components/guards": (
+        "tests/components/test_what_must_hold.py",
+        "tests/components/test_node_gate.py",
+        "tests/components/test_gate_cases.py",
+        "tests/components/test_training_cluster.py",
+    ),
+    "components/namespaces": (
+        "tests/components/test_what_must_hold.py",
+        "tests/components/test_training_cluster.py",
+        "tests/components/test_network_policies.py",
+        "tests/components/test_names.py",
+        "tests/components/test_example_stacks.py",
+    ),
+    "components/aws": (
+        "tests/components/test_aws.py",
+        "tests/components/test_aws_order.py",
+        "tests/components/test_aws_fields.py",
+        "tests/components/test_aws_requests.py",
+    ),
+    "components/gcp": (
+        "tests/components/test_gcp.py",
+        "tests/components/test_gcp_order.py",
+        "tests/components/test_gcp_requests.py",
+    ),
+}
+LIMIT_S = 180
+#: Imported once, before any fork; nothing of the checkout's own.
+HEAVY = ("pytest", "yaml", "pydantic", "hypothesis", "jsonschema", "httpx", "typer", "rich")
+HEAVY_OF = {
+    "components": ("pulumi", "pulumi_kubernetes"),
+    "components/aws": ("pulumi_aws", "botocore"),
+    "components/gcp": ("pulumi_gcp", "googleapiclient"),
+    "components/fabric/gke.py": ("pulumi_gcp",),
+}
+
+_COMPARED: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mutant:
+    """One change: the ``index``-th that a file offers."""
+
+    file: str
+    index: int
+    line: int
+    what: str
+
+
+class _Changes(ast.NodeVisitor):
+    """Finds, and with ``wanted`` makes, the changes of a tree in a fixed order."""
+
+    def __init__(self, wanted: int | None = None) -> None:
+        self.found: list[tuple[int, str]] = []
+        self.wanted = wanted
+
+    def _offer(self, node: ast.AST, what: str) -> bool:
+        self.found.append((getattr(node, "lineno", 0), what))
+        return len(self.found) - 1 == self.wanted
+
+    # What is said to people, or to the type checker, is no behaviour.
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:  # noqa: N802 - ast's name
+        if node.value is not None:
+            self.visit(node.value)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:  # noqa: N802 - ast's name
+        for default in (*node.args.defaults, *(d for d in node.args.kw_defaults if d)):
+            self.visit(default)
+        for statement in node.body:
+            self.visit(statement)
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:  # noqa: N802 - ast's name
+        for statement in node.body:
+            self.visit(statement)
+
+    def visit_Raise(self, node: ast.Raise) -> None:  # noqa: N802 - ast's name
+        del node
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> None:  # noqa: N802 - ast's name
+        for value in node.values:
+            if isinstance(value, ast.FormattedValue):
+                self.visit(value.value)
+
+    def visit_Import(self, node: ast.Import) -> None:  # noqa: N802 - ast's name
+        del node
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:  # noqa: N802 - ast's name
+        del node
+
+    def visit_Subscript(self, node: ast.Subscript) -> None:  # noqa: N802 - ast's name
+        self.visit(node.value)
+        # Of a type, a slice says nothing at run time.
+        if not (isinstance(node.value, ast.Name) and node.value.id[:1].isupper()):
+            self.visit(node.slice)
+
+    def visit_Assign(self, node: ast.Assign) -> None:  # noqa: N802 - ast's name
+        names = [t.id for t in node.targets if isinstance(t, ast.Name)]
+        if "__all__" not in names:
+            self.visit(node.value)
+
+    def visit_If(self, node: ast.If) -> None:  # noqa: N802 - ast's name
+        if isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            return
+        if self._offer(node.test, "the condition turned round"):
+            node.test = ast.UnaryOp(op=ast.Not(), operand=node.test)
+            return
+        self.generic_visit(node)
+
+    def visit_Expr(self, node: ast.Expr) -> None:  # noqa: N802 - ast's name
+        if isinstance(node.value, ast.Constant):
+            return
+        if isinstance(node.value, ast.Call) and self._offer(node, "the call left out"):
+            node.value = ast.copy_location(ast.Constant(value=None), node.value)
+            return
+        self.generic_visit(node)
+
+    def visit_Compare(self, node: ast.Compare) -> None:  # noqa: N802 - ast's name
+        for index, op in enumerate(node.ops):
+            other = _COMPARED[type(op)]
+            if self._offer(node, f"{type(op).__name__} for {other.__name__}"):
+                node.ops[index] = other()
+                return
+        self.generic_visit(node)
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> None:  # noqa: N802 - ast's name
+        if self._offer(node, "`and` and `or` swapped"):
+            node.op = ast.Or() if isinstance(node.op, ast.And) else ast.And()
+            return
+        self.generic_visit(node)
+
+    def visit_Dict(self, node: ast.Dict) -> None:  # noqa: N802 - ast's name
+        for index, key in enumerate(node.keys):
+            name = ast.unparse(key) if key is not None else f"**{ast.unparse(node.values[index])}"
+            if self._offer(node.values[index], f"entry {name[:60]} left out"):
+                del node.keys[index], node.values[index]
+                return
+        self.generic_visit(node)
+
+    def _elements(self, node: ast.List | ast.Tuple | ast.Set) -> None:
+        if isinstance(getattr(node, "ctx", None), ast.Store):
+            return
+        for index, element in enumerate(node.elts):
+            # A set display cannot be empty, and a pair is taken apart by position.
+            if isinstance(node, ast.List | ast.Set) and (
+                isinstance(node, ast.List) or len(node.elts) > 1
+            ):
+                if self._offer(element, f"element {ast.unparse(element)[:60]} left out"):
+                    del node.elts[index]
+                    return
+        self.generic_visit(node)
+
+    visit_List = visit_Tuple = visit_Set = _elements  # noqa: N815 - ast's names
+
+    def visit_Call(self, node: ast.Call) -> None:  # noqa: N802 - ast's name
+        for index, keyword in enumerate(node.keywords):
+            # Typer's help and the like are words.
+            if keyword.arg in ("help", "metavar", "remedy", "reason", "source", "encoding"):
+                continue
+            if keyword.arg and self._offer(keyword.value, f"argument {keyword.arg} left out"):
+                del node.keywords[index]
+                return
+        self.visit(node.func)
+        for argument in node.args:
+            self.visit(argument)
+        for keyword in node.keywords:
+            if keyword.arg not in ("help", "metavar", "remedy", "reason", "source", "encoding"):
+                self.visit(keyword.value)
+
+    def visit_Constant(self, node: ast.Constant) -> None:  # noqa: N802 - ast's name
+        value = node.value
+        if isinstance(value, bool):
+            if self._offer(node, f"{not value} for {value}"):
+                node.value = not value
+        elif isinstance(value, int):
+            if self._offer(node, f"{value + 1} for {value}"):
+                node.value = value + 1
+        # With a space in it a text is for people.
+        elif isinstance(value, str) and value and " " not in value:
+            if self._offer(node, f"another text for {value!r}"[:90]):
+                node.value = f"{value}x"
+
+
+def mutants(file: Path) -> list[Mutant]:
+    """Every change that a file offers."""
+    changes = _Changes()
+    changes.visit(ast.parse(file.read_text(encoding="utf-8")))
+    name = str(file.relative_to(REPO))
+    return [
+        Mutant(file=name, index=index, line=line, what=what)
+        for index, (line, what) in enumerate(changes.found)
+    ]
+
+
+def changed(mutant: Mutant) -> ast.Module:
+    """The file's tree with the change made."""
+    tree = ast.parse((REPO / mutant.file).read_text(encoding="utf-8"))
+    before = ast.dump(copy.deepcopy(tree))
+    _Changes(mutant.index).visit(tree)
+    if ast.dump(tree) == before:
+        raise RuntimeError(f"{mutant} changes nothing")
+    return ast.fix_missing_locations(tree)
+
+
+class _Loader(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Gives one module another tree than its file has."""
+
+    def __init__(self, module: str, file: Path, tree: ast.Module) -> None:
+        self.module, self.file, self.tree = module, file, tree
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """The module's spec with this loader; None for every other."""
+        del path, target
+        if fullname != self.module:
+            return None
+        package = [str(self.file.parent)] if self.file.name == "__init__.py" else None
+        return importlib.util.spec_from_file_location(
+            fullname, self.file, loader=self, submodule_search_locations=package
+        )
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Run the changed tree."""
+        exec(compile(self.tree, str(self.file), "exec"), module.__dict__)  # noqa: S102
+
+
+def place(file: str) -> str:
+    """The row of :data:`PLACES` that a file belongs to."""
+    fits = [p for p in PLACES if file == p or file.startswith(f"{p}/")]
+    if not fits:
+        raise SystemExit(f"{file} has no tests in PLACES of tools/mutants.py")
+    return max(fits, key=len)
+
+
+def _heavy(file: str) -> Iterator[str]:
+    yield from HEAVY
+    for start, modules in HEAVY_OF.items():
+        if file.startswith(start):
+            yield from modules
+
+
+def _module(file: str) -> str:
+    return file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def _tests(mutant: Mutant | None, row: str) -> int:
+    """Run a row's tests in this process; 0 where all pass."""
+    import pytest
+
+    if mutant is not None:
+        file = REPO / mutant.file
+        sys.meta_path.insert(0, _Loader(_module(mutant.file), file, changed(mutant)))
+    quiet = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(quiet, 1)
+    os.dup2(quiet, 2)
+    options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not lab"]
+    options[-1] += " and not controlplane"
+    return int(pytest.main([*options, *PLACES[row]]))
+
+
+def _started(mutant: Mutant | None, row: str) -> int:
+    child = os.fork()
+    if child == 0:
+        os.setpgid(0, 0)
+        os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = "/dev/null"
+        status = 1
+        try:
+            status = _tests(mutant, row)
+        finally:
+            os._exit(status)
+    return child
+
+
+def run(chosen: Sequence[Mutant], parallel: int) -> dict[Mutant, str]:
+    """Each mutant's end: ``caught``, ``caught by time``, or ``survived``."""
+    ended: dict[Mutant, str] = {}
+    todo = list(chosen)
+    running: dict[int, tuple[Mutant, float]] = {}
+    while todo or running:
+        while todo and len(running) < parallel:
+            mutant = todo.pop(0)
+            running[_started(mutant, place(mutant.file))] = (mutant, time.monotonic())
+        time.sleep(0.05)
+        for child, (mutant, start) in list(running.items()):
+            found, status = os.waitpid(child, os.WNOHANG)
+            if not found and time.monotonic() - start < LIMIT_S:
+                continue
+            if not found:
+                os.killpg(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+                ended[mutant] = "caught by time"
+            else:
+                passed = os.waitstatus_to_exitcode(status) == 0
+                ended[mutant] = "survived" if passed else "caught"
+            del running[child]
+            print(
+                f"{len(ended)}/{len(chosen)} {ended[mutant]:14} {time.monotonic() - start:5.1f} s "
+                f"{mutant.file}:{mutant.line}: {mutant.what}",
+                flush=True,
+            )
+    return ended
+
+
+def main() -> int:
+    """Print what survives; exit 1 where that is more than ``--at-most`` per cent."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("paths", nargs="*", default=["components", "railhead/launch"])
+    parser.add_argument("--sample", type=int, default=100, help="how many mutants; 0 is all")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--parallel", type=int, default=2)
+    parser.add_argument("--at-most", type=float, default=5.0, help="per cent that may survive")
+    parser.add_argument("--json", type=Path, help="also write what happened here")
+    given = parser.parse_args()
+    files = sorted(
+        file
+        for path in given.paths
+        for file in ([REPO / path] if path.endswith(".py") else (REPO / path).rglob("*.py"))
+    )
+    every = [mutant for file in files for mutant in mutants(file)]
+    chosen = every
+    if given.sample and given.sample < len(every):
+        chosen = random.Random(given.seed).sample(every, given.sample)  # noqa: S311 - no secret
+    os.chdir(REPO)
+    sys.path.insert(0, str(REPO))
+    sys.dont_write_bytecode = True
+    for name in {name for mutant in chosen for name in _heavy(mutant.file)}:
+        importlib.import_module(name)
+    for row in sorted({place(mutant.file) for mutant in chosen}):
+        start = time.monotonic()
+        _, status = os.waitpid(_started(None, row), 0)
+        print(f"{row}: its tests take {time.monotonic() - start:.0f} s unchanged", flush=True)
+        if os.waitstatus_to_exitcode(status):
+            print(f"the tests of {row} fail without any change: {', '.join(PLACES[row])}")
+            return 2
+    ended = run(sorted(chosen, key=lambda m: (m.file, m.index)), given.parallel)
+    survived = [mutant for mutant, end in ended.items() if end == "survived"]
+    share = 100 * len(survived) / max(len(ended), 1)
+    print(f"{len(ended)} of {len(every)} mutants, seed {given.seed}: {share:.1f} % survived")
+    for mutant in survived:
+        print(f"  {mutant.file}:{mutant.line}: {mutant.what}")
+    if given.json:
+        rows = [vars(mutant) | {"ended": end} for mutant, end in ended.items()]
+        given.json.write_text(json.dumps(rows, indent=1))
+    return 1 if share > given.at_most else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
