@@ -96,6 +96,10 @@ bench: venv ## Times and memory of the lab, measured on this machine
 bench-nccl: venv ## Speed of `railhead nccl read` over a 1 GB log, next to grep
 	@$(VENV)/python benchmarks/nccl.py
 
+.PHONY: mutants
+mutants: venv ## Which mistakes of one line the quick tests would miss (SAMPLE=100 SEED=1 PATHS="components")
+	@PYTHONPATH=. $(VENV)/python tools/mutants.py --sample $(or $(SAMPLE),100) --seed $(or $(SEED),1) $(PATHS)
+
 .PHONY: lock
 lock: venv ## Pin the requirements again after a change in pyproject.toml (UPGRADE=1: newest)
 	@$(VENV)/python -m pip install --quiet --require-hashes --requirement requirements/lock.txt

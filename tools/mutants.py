@@ -3,15 +3,15 @@
     python tools/mutants.py --sample 120 --seed 7 components railhead/launch
 
 A mutant is a file with one expression changed: an entry of a dict or a list, or an argument, left
-out; a comparison, a condition or a flag turned round; a number or a text made another. The tests of
-its place are run on it (`PLACES`), the first failure ends them, and what no test fails on is printed
-with its line. Equal seeds choose equal mutants of equal sources.
+out; a comparison, a condition or a flag turned round; a number or a text made another. The tests
+of its place are run on it (`PLACES`), the first failure ends them, and what no test fails on is
+printed with its line. Equal seeds choose equal mutants of equal sources.
 
 Why it is not a library: mutmut (3.8) runs from a copy of the sources in a folder of its own, where
-the tests that read `stacks`, `docs` and `tools` beside them find none, and cosmic-ray (8.7) writes each
-mutant over the file in the working tree and starts a new interpreter for it, whose imports alone
-take longer here than most of the tests. This one changes the module while it is imported, in a fork
-of a process that has imported everything else: the working tree is never written to.
+the tests that read `stacks`, `docs` and `tools` beside them find none, and cosmic-ray (8.7) writes
+each mutant over the file in the working tree and starts a new interpreter for it, whose imports
+alone take longer here than most of the tests. This one changes the module while it is imported, in
+a fork of a process that has imported everything else: the working tree is never written to.
 """
 
 from __future__ import annotations
@@ -121,46 +121,46 @@ class _Changes(ast.NodeVisitor):
         return len(self.found) - 1 == self.wanted
 
     # What is said to people, or to the type checker, is no behaviour.
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:  # noqa: N802 - ast's name
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
         if node.value is not None:
             self.visit(node.value)
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:  # noqa: N802 - ast's name
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
         for default in (*node.args.defaults, *(d for d in node.args.kw_defaults if d)):
             self.visit(default)
         for statement in node.body:
             self.visit(statement)
 
-    def visit_ClassDef(self, node: ast.ClassDef) -> None:  # noqa: N802 - ast's name
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
         for statement in node.body:
             self.visit(statement)
 
-    def visit_Raise(self, node: ast.Raise) -> None:  # noqa: N802 - ast's name
+    def visit_Raise(self, node: ast.Raise) -> None:
         del node
 
-    def visit_JoinedStr(self, node: ast.JoinedStr) -> None:  # noqa: N802 - ast's name
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
         for value in node.values:
             if isinstance(value, ast.FormattedValue):
                 self.visit(value.value)
 
-    def visit_Import(self, node: ast.Import) -> None:  # noqa: N802 - ast's name
+    def visit_Import(self, node: ast.Import) -> None:
         del node
 
-    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:  # noqa: N802 - ast's name
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
         del node
 
-    def visit_Subscript(self, node: ast.Subscript) -> None:  # noqa: N802 - ast's name
+    def visit_Subscript(self, node: ast.Subscript) -> None:
         self.visit(node.value)
         # Of a type, a slice says nothing at run time.
         if not (isinstance(node.value, ast.Name) and node.value.id[:1].isupper()):
             self.visit(node.slice)
 
-    def visit_Assign(self, node: ast.Assign) -> None:  # noqa: N802 - ast's name
+    def visit_Assign(self, node: ast.Assign) -> None:
         names = [t.id for t in node.targets if isinstance(t, ast.Name)]
         if "__all__" not in names:
             self.visit(node.value)
 
-    def visit_If(self, node: ast.If) -> None:  # noqa: N802 - ast's name
+    def visit_If(self, node: ast.If) -> None:
         if isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
             return
         if self._offer(node.test, "the condition turned round"):
@@ -168,7 +168,7 @@ class _Changes(ast.NodeVisitor):
             return
         self.generic_visit(node)
 
-    def visit_Expr(self, node: ast.Expr) -> None:  # noqa: N802 - ast's name
+    def visit_Expr(self, node: ast.Expr) -> None:
         if isinstance(node.value, ast.Constant):
             return
         if isinstance(node.value, ast.Call) and self._offer(node, "the call left out"):
@@ -176,7 +176,7 @@ class _Changes(ast.NodeVisitor):
             return
         self.generic_visit(node)
 
-    def visit_Compare(self, node: ast.Compare) -> None:  # noqa: N802 - ast's name
+    def visit_Compare(self, node: ast.Compare) -> None:
         for index, op in enumerate(node.ops):
             other = _COMPARED[type(op)]
             if self._offer(node, f"{type(op).__name__} for {other.__name__}"):
@@ -184,13 +184,13 @@ class _Changes(ast.NodeVisitor):
                 return
         self.generic_visit(node)
 
-    def visit_BoolOp(self, node: ast.BoolOp) -> None:  # noqa: N802 - ast's name
+    def visit_BoolOp(self, node: ast.BoolOp) -> None:
         if self._offer(node, "`and` and `or` swapped"):
             node.op = ast.Or() if isinstance(node.op, ast.And) else ast.And()
             return
         self.generic_visit(node)
 
-    def visit_Dict(self, node: ast.Dict) -> None:  # noqa: N802 - ast's name
+    def visit_Dict(self, node: ast.Dict) -> None:
         for index, key in enumerate(node.keys):
             name = ast.unparse(key) if key is not None else f"**{ast.unparse(node.values[index])}"
             if self._offer(node.values[index], f"entry {name[:60]} left out"):
@@ -203,17 +203,17 @@ class _Changes(ast.NodeVisitor):
             return
         for index, element in enumerate(node.elts):
             # A set display cannot be empty, and a pair is taken apart by position.
-            if isinstance(node, ast.List | ast.Set) and (
-                isinstance(node, ast.List) or len(node.elts) > 1
-            ):
-                if self._offer(element, f"element {ast.unparse(element)[:60]} left out"):
-                    del node.elts[index]
-                    return
+            leaves_some = isinstance(node, ast.List) or len(node.elts) > 1
+            if isinstance(node, ast.Tuple) or not leaves_some:
+                continue
+            if self._offer(element, f"element {ast.unparse(element)[:60]} left out"):
+                del node.elts[index]
+                return
         self.generic_visit(node)
 
     visit_List = visit_Tuple = visit_Set = _elements  # noqa: N815 - ast's names
 
-    def visit_Call(self, node: ast.Call) -> None:  # noqa: N802 - ast's name
+    def visit_Call(self, node: ast.Call) -> None:
         for index, keyword in enumerate(node.keywords):
             # Typer's help and the like are words.
             if keyword.arg in ("help", "metavar", "remedy", "reason", "source", "encoding"):
@@ -228,7 +228,7 @@ class _Changes(ast.NodeVisitor):
             if keyword.arg not in ("help", "metavar", "remedy", "reason", "source", "encoding"):
                 self.visit(keyword.value)
 
-    def visit_Constant(self, node: ast.Constant) -> None:  # noqa: N802 - ast's name
+    def visit_Constant(self, node: ast.Constant) -> None:
         value = node.value
         if isinstance(value, bool):
             if self._offer(node, f"{not value} for {value}"):
@@ -237,7 +237,7 @@ class _Changes(ast.NodeVisitor):
             if self._offer(node, f"{value + 1} for {value}"):
                 node.value = value + 1
         # With a space in it a text is for people.
-        elif isinstance(value, str) and value and " " not in value:
+        elif isinstance(value, str) and value and " " not in value:  # noqa: SIM102 - as above
             if self._offer(node, f"another text for {value!r}"[:90]):
                 node.value = f"{value}x"
 
