@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetJsonSchema
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError
 
-from railhead.base import quantity
+from railhead.base import described, quantity
 from railhead.base.errors import choices
 
 _LABEL = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
@@ -21,7 +21,7 @@ _LABEL_KEY = re.compile(
     r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
 )
 _QUANTITY = re.compile(r"^[0-9]+(\.[0-9]+)?(m|[kMGTPE]|[KMGTPE]i)?$")
-_INTERFACE = re.compile(r"^[A-Za-z0-9_.-]{1,15}$")
+_INTERFACE = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,14}$")
 _VARIABLE = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
 _LABEL_VALUE = re.compile(r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$")
 # github.com/distribution/reference, regexp.go: a registry or none, a path, a tag, a digest.
@@ -83,7 +83,13 @@ def matching(pattern: str | re.Pattern[str], rule: str, longest: int = 63) -> An
             raise problem(f"{value!r} is not {rule}, at most {longest} characters")
         return value
 
-    return _Validator(check, {"pattern": compiled.pattern, "maxLength": longest})
+    said = {"description": f"{rule[:1].upper()}{rule[1:]}."}
+    return _Validator(check, {"pattern": compiled.pattern, "maxLength": longest} | said)
+
+
+def _saying(check: Callable[[str], str], rule: str) -> Any:
+    """A validator of a text; ``rule`` is a sentence for editors."""
+    return _Validator(check, {"description": rule})
 
 
 def _absolute(value: str) -> str:
@@ -126,11 +132,20 @@ def _image(value: str) -> str:
 
 
 def _group(value: str) -> str:
+    if value.startswith("-"):
+        raise problem(f"{value!r} is not a group's name: it starts with '-'")
     if value.startswith("system:"):
         raise problem(
             f"{value!r} is Kubernetes' own, and everybody or an administrator is in it; name a "
             "group of your own"
         )
+    return value
+
+
+def _file(value: str) -> str:
+    # White space and colons are in real ones.
+    if value.startswith("-") or _NO_PATH.search(re.sub(r"[ :\\]", "", value)):
+        raise problem(f"{value!r} is not a file's path, such as '~/.kube/config'")
     return value
 
 
@@ -156,9 +171,11 @@ Name = Annotated[
 LabelKey = Annotated[str, matching(_LABEL_KEY, "a Kubernetes label key", longest=316)]
 LabelValue = Annotated[str, matching(_LABEL_VALUE, "a Kubernetes label's value")]
 Quantity = Annotated[str, matching(_QUANTITY, "a Kubernetes quantity, such as '10Gi'", longest=32)]
-Cpus = Annotated[Quantity, AfterValidator(_cpu)]
-Bytes = Annotated[Quantity, AfterValidator(_bytes)]
-ImageReference = Annotated[str, AfterValidator(_image)]
+Cpus = Annotated[Quantity, _saying(_cpu, "CPUs, such as '8' or '500m'.")]
+Bytes = Annotated[Quantity, _saying(_bytes, "Bytes as a Kubernetes quantity, such as '10Gi'.")]
+ImageReference = Annotated[
+    str, _saying(_image, "An image with a version or a digest, never `latest`.")
+]
 Group = Annotated[
     str,
     matching(r"^[^\s*]([^*]*[^\s*])?$", "a group's name, without '*'", longest=253),
@@ -166,9 +183,10 @@ Group = Annotated[
 ]
 Interface = Annotated[str, matching(_INTERFACE, "a network interface's name", longest=15)]
 Variable = Annotated[str, matching(_VARIABLE, "an environment variable's name", longest=256)]
-AbsolutePath = Annotated[str, AfterValidator(_absolute)]
-IpNetwork = Annotated[str, AfterValidator(_network)]
-IpAddress = Annotated[str, AfterValidator(_address)]
+FilePath = Annotated[str, Field(min_length=1), _saying(_file, "The path of a file.")]
+AbsolutePath = Annotated[str, _saying(_absolute, "An absolute path.")]
+IpNetwork = Annotated[str, _saying(_network, "A network, such as '192.168.128.0/20'.")]
+IpAddress = Annotated[str, _saying(_address, "An IP address, such as '192.168.136.1'.")]
 Positive = Annotated[int, Field(strict=True, ge=1)]
 # Amazon EKS runs up to 100,000 nodes in a cluster, GKE 65,000; Kubernetes is tested to 5,000.
 NodeCount = Annotated[int, Field(strict=True, ge=1, le=100_000)]
@@ -178,6 +196,19 @@ class Model(BaseModel):
     """A frozen model that refuses fields it does not know."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Every property says what the docstrings say of it, for editors."""
+        made = handler(schema)
+        for name, held in handler.resolve_ref_schema(made).get("properties", {}).items():
+            said = described.field(cls, name) or held.get("description")
+            said = said or described.section(cls.model_fields[name].annotation)
+            if said:
+                held["description"] = said
+        return made
 
     if not TYPE_CHECKING:
 

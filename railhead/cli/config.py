@@ -173,9 +173,9 @@ def schema() -> None:
 
     Example: [bold]railhead config schema[/bold]
     """
-    from railhead.config.schema import stack_schema
+    from railhead.config.schema import text
 
-    typer.echo(json.dumps(stack_schema(), indent=1))
+    typer.echo(text(), nl=False)
 
 
 def _file(stack: str) -> Path:

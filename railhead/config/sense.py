@@ -7,6 +7,7 @@ is told and stops nothing (:func:`doubts`).
 from __future__ import annotations
 
 import ipaddress
+import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
@@ -59,7 +60,9 @@ def _texts(value: Any, path: str, depth: int) -> Iterator[Problem]:
                 yield path, f"the key {key!r} {why}"
             yield from _texts(inner, where, depth + 1)
     elif isinstance(value, list):
-        for where, inner in each(value, path):
+        for index, (where, inner) in enumerate(each(value, path)):
+            if isinstance(inner, str | int | Mapping) and inner in value[:index]:
+                yield where, f"is the same as [{value.index(inner)}] of the list; take one away"
             yield from _texts(inner, where, depth + 1)
     elif isinstance(value, str):
         yield from _text(value, path)
@@ -85,10 +88,18 @@ def _text(value: str, path: str) -> Iterator[Problem]:
 def _unprintable(text: str) -> str:
     if text != text.strip():
         return "starts or ends with white space; take it away"
+    alphabets: set[str] = set()
     for character in text:
         # Controls, and what is not seen: zero-width, direction marks, soft hyphens.
+        if character.isalpha():
+            alphabets.add(unicodedata.name(character, "").partition(" ")[0])
         if unicodedata.category(character) in ("Cc", "Cf", "Co", "Cn", "Cs", "Zl", "Zp"):
             return f"has a character that cannot be seen, {character!a}; take it away"
+    # Letters that look alike: what is written is not what is read.
+    if "LATIN" in alphabets and alphabets & {"CYRILLIC", "GREEK", "FULLWIDTH"}:
+        return f"mixes letters of {' and '.join(sorted(alphabets))}, of which some look alike"
+    if found := re.search(r"\$[({]|`", text):
+        return f"has {found[0]!r} in it; nothing is expanded in a stack's file"
     return ""
 
 
@@ -108,6 +119,21 @@ def _larger_than_the_node(cluster: Cluster) -> Iterator[Problem]:
             yield from told(_cpus, path, runtime, pool)
             yield from told(_memory, path, runtime, pool)
         yield from told(_shared_memory, path, runtime)
+
+
+def _more_than_the_machine(cluster: Cluster) -> Iterator[Problem]:
+    """Pods cannot request more than there is, whatever a pool's ``schedulable`` says."""
+    pools = knowing(
+        cluster.pools, "pools", lambda p: (MACHINES[p.instance_type], p.schedulable_resources)
+    )
+    for path, _, (machine, (cpus, gib)) in pools:
+        if machine.vcpus is not None and cpus > machine.vcpus:
+            yield f"{path}.schedulable.cpu", f"{cpus} is more than the {machine.vcpus} of a node"
+        if machine.memory_gib is not None and gib > machine.memory_gib:
+            yield (
+                f"{path}.schedulable.memory_gib",
+                f"{gib} is more than the {machine.memory_gib} GiB of a node",
+            )
 
 
 def _cpus(path: str, runtime: RuntimeConfig, pool: Pool) -> Iterator[Problem]:
@@ -316,6 +342,7 @@ def _name_servers(cluster: Cluster) -> Iterator[Problem]:
 
 _CHECKS: tuple[Callable[[Cluster], Iterator[Problem]], ...] = (
     _larger_than_the_node,
+    _more_than_the_machine,
     _controllers,
     _namespaces,
     _mount_paths,
@@ -351,7 +378,15 @@ def doubts(cluster: Cluster, now: datetime) -> Iterator[Problem]:
             )
     if (nodes := sum(pool.nodes for pool in cluster.pools)) > _TESTED_NODES:
         yield "pools", f"{nodes} nodes; Kubernetes is tested up to {_TESTED_NODES}"
+    for path, runtime in each(cluster.runtimes, "runtimes"):
+        if runtime.grace_seconds == 0:
+            yield f"{path}.grace_seconds", "is 0: a job that ends has no moment to save anything"
+        if runtime.image.startswith("railhead.local/") and cluster.platform.kind != "lab":
+            yield f"{path}.image", "is made by the lab, and on nodes of the lab alone"
     yield from _small_shares(cluster)
+    combination = COMBINATIONS[cluster.versions]
+    if cluster.platform.kind != "lab" and isinstance(combination.kueue.chart, ModuleChart):
+        yield "versions", f"{cluster.versions!r} takes its charts from the lab's own build"
     yield from _reached(cluster)
     yield from _nobody_labels(cluster)
     yield from PLATFORMS[cluster.platform.kind].doubts(cluster, now)
@@ -388,10 +423,7 @@ def _nobody_labels(cluster: Cluster) -> Iterator[Problem]:
         return
     own = {key for pool in cluster.pools for key in pool.node_selector}
     own |= {key for pool in cluster.pools for key in getattr(pool, "labels", ())}
-    theirs = (*platform.label_domains, "kubernetes.io", "nvidia.com")
+    known_labels = {*own, *platform.levels, HOSTNAME_LEVEL}
     for path, label in each(cluster.topology, "topology"):
-        domain = label.partition("/")[0] if "/" in label else ""
-        if label not in (*own, HOSTNAME_LEVEL) and not any(
-            domain == one or domain.endswith(f".{one}") for one in theirs
-        ):
+        if label not in known_labels and not label.startswith("nvidia.com/"):
             yield path, f"nothing puts {label!r} on nodes, and no job is placed without it"

@@ -146,6 +146,8 @@ class BaseFabric(Model):
     whose hypervisor hides it. ``nccl_net`` is what NCCL_NET says in place of NCCL's own InfiniBand
     transport, where the image has NVIDIA's plugin for it: SHARP needs that, since NCCL takes
     CollNet from the plugin that it selects and from no other.
+
+    ``kind`` is a row of the catalogue.
     """
 
     row: ClassVar[Mode]

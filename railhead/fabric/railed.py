@@ -162,6 +162,8 @@ class OfedConfig(Model):
     before the driver is loaded after a boot, too; only with ``rolling`` (nicpolicy_webhook.go).
     ``environment`` is the container's, such as ``UNLOAD_STORAGE_MODULES``: a node whose own modules
     hold the driver's loads none without (docs/mofed-container-env-vars.md, 26.4.1).
+
+    ``version`` is the driver container's; None takes the catalogue's.
     """
 
     version: str | None = Field(default=None, min_length=1)

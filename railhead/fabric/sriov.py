@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from railhead.base.fields import Model, Positive
+from railhead.base.fields import Model, NodeCount
 from railhead.catalog.machine import Machine
 from railhead.catalog.parts import DeviceResource
 from railhead.fabric.railed import RailDevices
@@ -30,7 +30,7 @@ class SriovConfig(Model):
     vfs: Annotated[int, Field(strict=True, ge=1, le=127)] = 1
     rdma_mode: Literal["exclusive", "shared"] = "exclusive"
     drain: bool = True
-    max_unavailable: Positive = 1
+    max_unavailable: NodeCount = 1
     firmware: bool = True
     externally_managed: bool = False
 

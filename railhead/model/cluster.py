@@ -87,7 +87,11 @@ class PlatformConfig(Model):
 
 
 class Toleration(Model):
-    """A Kubernetes toleration."""
+    """A Kubernetes toleration.
+
+    ``key`` None is every key. ``operator`` ``Equal`` compares ``value`` as well, ``Exists`` takes
+    any. ``effect`` None is every effect.
+    """
 
     key: LabelKey | None = None
     operator: Literal["Exists", "Equal"] = "Exists"
@@ -106,6 +110,8 @@ class Pool(Model):
 
     Each platform extends it; what is common is what Kubernetes sees. ``node_selector`` are the
     labels that the pool's nodes carry, ``tolerations`` what its pods must tolerate.
+
+    ``instance_type`` is a row of the catalogue.
     """
 
     name: Name
@@ -160,6 +166,10 @@ class RuntimeConfig(Model):
     ``cpu`` and ``memory`` are requested so that queues charge them. ``shared_memory`` sizes
     ``/dev/shm`` and counts as memory; None takes half of the node memory that goes with its GPUs.
     ``checkpoint`` names a claim that every training namespace of the runtime has.
+
+    ``framework`` is a row of the catalogue. ``environment`` is what the stack sets for every job of
+    the runtime; what the fabric pins stays. ``grace_seconds`` is how long a pod that must end has
+    to save its work.
     """
 
     name: Name
@@ -225,6 +235,8 @@ class Cluster(Model):
     registry that limits anonymous pulls by address holds up a thousand nodes behind one.
 
     ``removals`` is what the next update may take away with data, jobs or quota in it.
+
+    ``versions`` is a combination of the catalogue.
     """
 
     name: Name

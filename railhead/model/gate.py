@@ -26,6 +26,8 @@ class GateConfig(Model):
     what NCCL's packets carry, by NCCL_IB_TC, and what the NIC must sort into ``priority``; None
     takes 26 where the fabric is lossless. ``pcie``: whether metal proves its PCIe links and an
     IOMMU that does not translate. ``period_seconds`` is the time between two looks.
+
+    ``enabled`` false places jobs on nodes that proved nothing.
     """
 
     enabled: bool = True

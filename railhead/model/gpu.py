@@ -25,6 +25,8 @@ class GpuOperatorConfig(Model):
         allocation: ``device-plugin``, or ``dra`` for NVIDIA's DRA driver in its place. Never both.
         compute_domains: DRA for NVLink domains that span nodes (GB200), beside either allocation.
         nfd: whether this operator labels nodes; the network operator's wins where it does.
+        service_monitor: whether Prometheus' operator is told to scrape the metrics; needs its
+            CRDs.
     """
 
     driver: Literal["operator", "host"] = "operator"

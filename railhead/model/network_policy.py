@@ -15,6 +15,9 @@ class Destination(Model):
     """Where jobs may connect to besides each other: addresses, or the pods of a namespace.
 
     ``ports`` are TCP unless ``protocol`` says otherwise; without any, every port of every protocol.
+
+    ``cidr`` is a network, ``namespace`` the name of one of the cluster's; exactly one of both is
+    given.
     """
 
     cidr: IpNetwork | None = None
@@ -36,6 +39,8 @@ class NetworkPolicyConfig(Model):
     cluster or in other namespaces, such as object storage; ``ingress_namespaces`` whose pods reach
     them, such as a scraper's; ``dns`` adds addresses of name servers that are no pods of
     kube-system.
+
+    ``enabled`` false leaves namespaces open to whatever reaches them.
     """
 
     enabled: bool = True

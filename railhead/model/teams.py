@@ -29,6 +29,8 @@ class PriorityConfig(Model):
 
     A job names one; it changes nothing of how its pods are treated once they run, except that jobs
     of a lower value make room where the queue's preemption says so.
+
+    ``description`` is for people.
     """
 
     name: Name

@@ -20,6 +20,8 @@ class EfaFabric(BaseFabric):
 
     ``allocation``: ``device-plugin``, which works with every kind of node, or ``dra``, AWS' DRA
     driver, which AWS recommends for managed node groups from Kubernetes 1.34 on. Never both.
+
+    ``install`` is whether the stack brings the device plugin.
     """
 
     row: ClassVar[Mode] = Mode(

@@ -148,6 +148,20 @@ def _control_plane(cluster: AwsCluster) -> Iterator[Problem]:
         )
 
 
+def _subnets_differ(cluster: AwsCluster) -> Iterator[Problem]:
+    """A subnet is in one zone (EC2 user guide), so it cannot be that of two."""
+    network = cluster.platform.network
+    seen: dict[str, str] = {}
+    for zone, subnet in (
+        network.private_subnets.items() if isinstance(network, ExistingNetwork) else ()
+    ):
+        if seen.setdefault(subnet, zone) != zone:
+            yield (
+                f"platform.network.private_subnets.{zone}",
+                f"{subnet!r} is the subnet of {seen[subnet]} already; a subnet is in one zone",
+            )
+
+
 def _network(cluster: AwsCluster) -> Iterator[Problem]:
     network = cluster.platform.network
     if not isinstance(network, NewNetwork):
@@ -563,6 +577,7 @@ _CHECKS: tuple[Callable[[AwsCluster], Iterator[Problem]], ...] = (
     _storage_zones,
     _purchase_zones,
     _control_plane,
+    _subnets_differ,
     _network,
     _addresses,
     _endpoint,

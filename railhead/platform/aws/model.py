@@ -102,6 +102,8 @@ class TransitGateway(Model):
     """A transit gateway that the VPC is attached to, and what lies behind it.
 
     The way from where `pulumi up` runs to an API server that has a private address only.
+
+    ``id`` is the gateway's, ``cidrs`` are the networks behind it.
     """
 
     id: TransitGatewayId
@@ -129,6 +131,8 @@ class ExistingNetwork(Model):
     """A VPC that is there already; ``private_subnets`` by zone, each with a way out.
 
     A subnet in a Local Zone is for the pool there alone.
+
+    ``vpc_id`` is the VPC's.
     """
 
     kind: Literal["existing"]
@@ -151,7 +155,11 @@ class PublicEndpoint(Model):
 
 
 class SystemPool(Model):
-    """Nodes without GPUs, in every zone, for the controllers; ``nodes`` is what it starts with."""
+    """Nodes without GPUs, in every zone, for the controllers; ``nodes`` is what it starts with.
+
+    ``instance_type`` has no GPUs, ``architecture`` is that of its CPU. ``max_nodes`` is the most
+    that the autoscaler takes. ``root_volume_gib`` is the size of each node's root volume.
+    """
 
     instance_type: InstanceType = "m7i.2xlarge"
     architecture: Literal["amd64", "arm64"] = "amd64"
@@ -167,7 +175,10 @@ class AutomaticMetadata(Model):
 
 
 class ProvisionedMetadata(Model):
-    """Metadata IOPS that are paid for."""
+    """Metadata IOPS that are paid for.
+
+    ``iops`` is how many.
+    """
 
     kind: Literal["provisioned"]
     iops: Positive
@@ -179,6 +190,10 @@ class LustreFileSystem(Model):
     Its name is its storage class. ``throughput`` is MB/s for each TiB. ``efa``: servers speak EFA
     too; it can only be said at creation, and fixes ``throughput``. All claims see the whole file
     system: their ``size`` is what Kubernetes is told, not a quota.
+
+    ``availability_zone`` should be the pools' own. ``capacity_gib`` is its size in GiB.
+    ``compression`` is LZ4 on the servers. ``backup_days`` is how long daily backups are kept; 0
+    makes none.
     """
 
     kind: Literal["lustre"]
@@ -198,6 +213,8 @@ class ElasticFileSystem(Model):
     """An EFS file system with a mount target in every zone; each claim gets a directory of its own.
 
     Its name is its storage class. It grows by itself, so that a claim's ``size`` is a form.
+
+    ``throughput`` is how EFS bills and grants it; ``backups`` is whether AWS Backup keeps copies.
     """
 
     kind: Literal["efs"]
@@ -211,6 +228,8 @@ class Bucket(Model):
 
     ``prefix`` is what the keys start with, all of them without. ``kms_key`` is the key of a bucket
     that is encrypted with one of its owner's.
+
+    ``name`` is the bucket's.
     """
 
     name: BucketName
@@ -237,6 +256,10 @@ class AwsPlatform(PlatformConfig):
     researchers group. ``addon_versions`` overrides the catalogue's; ``default`` asks EKS.
     ``s3_access`` is what jobs may do in S3: without, they have no credentials of AWS at all.
     ``deletion_protection`` keeps the cluster, GPU pools, keys and file systems from being deleted.
+
+    ``region`` is where all of it is, ``kubernetes`` the minor of its control plane. ``storage`` are
+    file systems, each a storage class. ``log_retention_days`` is how long the control plane's logs
+    are kept. ``tags`` are on everything that takes tags, and so on the bill.
     """
 
     kind: Literal["aws"]
@@ -272,7 +295,10 @@ class OnDemand(Model):
 
 
 class Reservation(Model):
-    """An on-demand capacity reservation that is there already, in ``availability_zone``."""
+    """An on-demand capacity reservation that is there already, in ``availability_zone``.
+
+    ``id`` is the reservation's.
+    """
 
     kind: Literal["reservation"]
     id: ReservationId
@@ -289,6 +315,8 @@ class ReservationGroup(Model):
     """Several on-demand capacity reservations, as one resource group of theirs.
 
     ``availability_zone`` is that of all of them; nothing here reads the group.
+
+    ``arn`` is the group's.
     """
 
     kind: Literal["reservation-group"]
@@ -301,6 +329,8 @@ class CapacityBlock(Model):
 
     ``starts`` and ``ends`` are as the block's own, with their time zone: no node starts before, and
     EKS scales the pool to none before the end.
+
+    ``id`` is its reservation's, ``availability_zone`` where it is.
     """
 
     kind: Literal["capacity-block"]
@@ -317,14 +347,20 @@ class NewPlacementGroup(Model):
 
 
 class ExistingPlacementGroup(Model):
-    """The cluster placement group that a reservation was made in."""
+    """The cluster placement group that a reservation was made in.
+
+    ``name`` is the group's.
+    """
 
     kind: Literal["existing"]
     name: Annotated[str, Field(min_length=1, max_length=255)]
 
 
 class Taint(Model):
-    """A taint of every node of a pool."""
+    """A taint of every node of a pool.
+
+    ``value`` may be empty; ``effect`` is what happens to pods that do not tolerate it.
+    """
 
     key: LabelKey
     value: NodeLabelValue = ""
@@ -340,6 +376,10 @@ class AwsPool(Pool):
     data. ``hugepages_2mib``: huge pages of 2 MiB that each node sets aside for EFA.
     ``lustre_efa_devices``: how many of a node's EFA devices Lustre takes, AWS' number without it;
     each is one of a file system's connections.
+
+    ``availability_zone`` is where all of its nodes are. ``min_nodes`` is the least that the
+    autoscaler leaves. ``root_volume_gib`` is the size of each node's root volume. ``repair`` lets
+    EKS replace nodes that fail. ``ami_release`` pins the nodes' image; None takes EKS' newest.
     """
 
     availability_zone: NodeZone

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from railhead.model.cluster import Cluster, Model, Name, PlatformConfig, Pool, Positive
+from railhead.base.fields import FilePath
+from railhead.model.cluster import Cluster, Model, Name, PlatformConfig, Pool
 
 
 class ExistingPlatform(PlatformConfig):
@@ -16,20 +17,26 @@ class ExistingPlatform(PlatformConfig):
     the cluster for good: resources are replaced when it changes, and only then. ``verify_nodes``
     holds the pools against the live nodes before anything is changed, wherever the cluster answers;
     false for a cluster whose nodes are yet to join.
+
+    ``context`` is one of the kubeconfig's; None takes its current one.
     """
 
     kind: Literal["existing"]
-    kubeconfig: str = Field(min_length=1)
+    kubeconfig: FilePath
     context: str | None = Field(default=None, min_length=1)
     identity: Name | None = None
     verify_nodes: bool = True
 
 
 class Schedulable(Model):
-    """What pods can request on each node of a pool: whole CPUs, and memory in GiB."""
+    """What pods can request on each node of a pool: whole CPUs, and memory in GiB.
 
-    cpu: Positive
-    memory_gib: Positive
+    ``cpu`` is whole CPUs, ``memory_gib`` is GiB.
+    """
+
+    # No machine of the catalogue has a tenth of it.
+    cpu: Annotated[int, Field(strict=True, ge=1, le=4096)]
+    memory_gib: Annotated[int, Field(strict=True, ge=1, le=65536)]
 
 
 class ExistingPool(Pool):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from railhead.base.fields import matching, problem
 from railhead.model.cluster import (
@@ -196,7 +197,34 @@ def _zoned(value: datetime) -> datetime:
     return value
 
 
-Moment = Annotated[datetime, AfterValidator(_zoned)]
+def _written(value: Any) -> Any:
+    # A number would be taken for seconds since 1970.
+    if isinstance(value, str) and re.match(r"\d{4}-\d\d-\d\d", value):
+        return value
+    if isinstance(value, datetime):
+        return value
+    raise problem(f"{value!r} is not a moment, such as '2026-11-28T02:00:00Z'")
+
+
+Moment = Annotated[datetime, BeforeValidator(_written), AfterValidator(_zoned)]
+
+_DAY = r"[+-]?\d{0,2}(MO|TU|WE|TH|FR|SA|SU)"
+_RULE = (
+    r"(FREQ=[A-Z]+|INTERVAL=[1-9]\d{0,3}|COUNT=[1-9]\d{0,3}|UNTIL=\d{8}(T\d{6}Z)?"
+    rf"|BYDAY={_DAY}(,{_DAY})*|WKST=(MO|TU|WE|TH|FR|SA|SU)"
+    r"|BY(SECOND|MINUTE|HOUR|MONTHDAY|YEARDAY|WEEKNO|MONTH|SETPOS)=[+-]?\d{1,3}(,[+-]?\d{1,3})*)"
+)
+Recurrence = Annotated[
+    str,
+    matching(
+        rf"^(RRULE:)?{_RULE}(;{_RULE})*$",
+        "a rule of RFC 5545, such as 'FREQ=WEEKLY;BYDAY=SA,SU'",
+        longest=500,
+    ),
+]
+MachineType = Annotated[
+    str, matching(r"^[a-z][a-z0-9]*(-[a-z0-9]+)+$", "a machine type, such as 'e2-standard-16'")
+]
 
 
 class Maintenance(Model):
@@ -208,14 +236,18 @@ class Maintenance(Model):
 
     start: Moment
     end: Moment
-    recurrence: str = Field(default="FREQ=WEEKLY;BYDAY=SA,SU", min_length=5)
+    recurrence: Recurrence = "FREQ=WEEKLY;BYDAY=SA,SU"
     no_upgrades_from: Moment | None = None
 
 
 class SystemPool(Model):
-    """Nodes for controllers: no GPUs. Counts are for all ``zones`` together."""
+    """Nodes for controllers: no GPUs. Counts are for all ``zones`` together.
 
-    machine_type: str = Field(default="e2-standard-16", min_length=3)
+    ``machine_type`` has no GPUs. ``min_nodes`` and ``max_nodes`` are the autoscaler's bounds.
+    ``disk_size_gb`` is the size of each node's boot disk, in GB.
+    """
+
+    machine_type: MachineType = "e2-standard-16"
     min_nodes: Positive = 2
     max_nodes: Positive = 6
     disk_size_gb: Annotated[int, Field(strict=True, ge=50, le=65536)] = 200
@@ -226,6 +258,8 @@ class FilestoreStorage(Model):
     """An NFS file system of Filestore; checkpoint claims name it as their ``storage_class``.
 
     Zonal is the faster, in the cluster's zone; regional outlives a zone.
+
+    ``tier`` is ``zonal`` or ``regional``; ``capacity_gib`` is its size in GiB.
     """
 
     kind: Literal["filestore"]
@@ -239,6 +273,8 @@ class LustreStorage(Model):
 
     ``throughput`` is MB/s a TiB; it decides which capacities there are. ``gke_support`` is only
     for nodes older than 1.33.2-gke.4655000, whose metadata server has Lustre's port.
+
+    ``capacity_gib`` is its size in GiB.
     """
 
     kind: Literal["lustre"]
@@ -277,6 +313,9 @@ class GcpPlatform(PlatformConfig):
         deletion_protection: what holds data or GPU nodes can be neither deleted nor replaced.
         groups: Google Groups for RBAC, so that ``researchers`` may be a group's address.
         labels: of every resource that takes labels, for the bill.
+        project_number: of the project; needed for buckets, whose rights name it.
+        release_channel: how soon GKE upgrades the control plane.
+        storage: file systems and buckets, each a storage class.
     """
 
     kind: Literal["gcp"]
@@ -326,6 +365,8 @@ class FlexStart(Model):
     """Nodes of the Dynamic Workload Scheduler, each for up to seven days.
 
     ``queued``: only whole gangs get nodes, through Kueue's provisioning requests.
+
+    ``max_run_seconds`` is how long a node may live.
     """
 
     kind: Literal["flex-start"]
@@ -358,6 +399,10 @@ class WorkloadPolicy(Model):
     """A workload policy of high throughput, for what compact placement does not know.
 
     It is the pool's own, or ``policy``, which is there.
+
+    ``max_topology_distance`` is how far apart nodes may be; None leaves it to GCP.
+    ``accelerator_topology`` is the NVLink domain's shape, such as ``1x72``; None takes the
+    catalogue's.
     """
 
     kind: Literal["workload-policy"]
@@ -376,7 +421,10 @@ Placement = Annotated[CompactPlacement | WorkloadPolicy | NoPlacement, Field(dis
 
 
 class Taint(Model):
-    """A taint of a pool's nodes."""
+    """A taint of a pool's nodes.
+
+    ``value`` may be empty; ``effect`` is what happens to pods that do not tolerate it.
+    """
 
     key: LabelKey
     value: str = Field(default="", max_length=63)
@@ -402,6 +450,7 @@ class GcpPool(Pool):
             ``image_streaming``.
         labels: of the nodes, beside those of ``node_selector`` that GKE does not give itself.
         taints: beside ``nvidia.com/gpu``, which every GPU node has.
+        disk_size_gb: of each node's boot disk, in GB.
     """
 
     capacity: Capacity

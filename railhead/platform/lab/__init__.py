@@ -52,6 +52,7 @@ PLATFORM = Lab(
     offers=frozenset({"multus"}),
     standing=True,
     waits_for_nodes=True,
+    label_domains=("topology.railhead.dev",),
     levels=(
         "topology.railhead.dev/block",
         "topology.railhead.dev/rack",

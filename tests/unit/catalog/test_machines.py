@@ -67,7 +67,8 @@ def test_one_more_row_is_all_that_a_new_machine_needs() -> None:
         contract = resolve(cluster).contract
         [pool] = contract.node_pools
         [promise] = described(cluster)
-        names = stack_schema()["$defs"]["ExistingPool"]["properties"]["instance_type"]["enum"]
+        defined = stack_schema()["$defs"]["existing"]["$defs"]
+        names = defined["ExistingPool"]["properties"]["instance_type"]["enum"]
         cli.run(["catalog", "show", "acme-x1", "--json"])
         print(json.dumps({
             "gpus": pool.gpus_per_node,

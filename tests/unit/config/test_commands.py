@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,9 @@ from railhead import cli
 from railhead.base.errors import ExitCode, InputError
 from railhead.catalog.machines import MACHINES
 from railhead.config import check, load
+from railhead.config.schema import FILE, MODELINE, stack_schema, text
+from railhead.fabric.modes import MODES
+from railhead.platform.registry import PLATFORMS
 
 REPO = Path(__file__).resolve().parents[3]
 STACKS = sorted((REPO / "stacks").glob("Pulumi.*.yaml"))
@@ -161,8 +165,6 @@ def test_a_file_that_is_not_there(capsys: pytest.CaptureFixture[str], tmp_path: 
 
 @pytest.fixture(scope="module")
 def validator() -> jsonschema.Draft202012Validator:
-    from railhead.config.schema import stack_schema
-
     schema = json.loads(json.dumps(stack_schema()))
     jsonschema.Draft202012Validator.check_schema(schema)
     return jsonschema.Draft202012Validator(schema)
@@ -208,13 +210,98 @@ def test_what_the_schema_refuses_parse_refuses_as_well(
     assert at in [".".join(map(str, list(e.path)[2:])) for e in errors]
 
 
-def test_the_schema_completes_instance_types() -> None:
-    from railhead.config.schema import stack_schema
+def properties(value: Any) -> Iterator[tuple[str, Any]]:
+    """Every property anywhere in a schema, with its name; conditions have none."""
+    if isinstance(value, dict):
+        held = value.get("properties")
+        yield from held.items() if isinstance(held, dict) else ()
+        for key, inner in value.items():
+            if key != "if":
+                yield from properties(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from properties(inner)
 
-    enumerations = [
-        set(definition["properties"]["instance_type"]["enum"])
-        for name, definition in stack_schema()["$defs"].items()
-        if name.endswith("Pool") and not name.endswith("SystemPool")
-    ]
-    assert len(enumerations) >= 3
-    assert all(names == set(MACHINES) for names in enumerations)
+
+def test_every_property_of_the_schema_says_what_it_is() -> None:
+    found = list(properties(stack_schema()))
+    silent = sorted({name for name, held in found if "description" not in held})
+    assert len(found) > 400
+    # `config:` and `railhead:cluster:` lead to it, and so does a platform's kind.
+    assert silent == []
+    words = [held["description"] for name, held in found]
+    assert all(len(text.split()) >= 2 for text in words)
+
+
+def test_a_description_is_the_docstring_s() -> None:
+    aws = stack_schema()["$defs"]["aws"]["$defs"]
+    assert aws["AwsPool"]["properties"]["hugepages_2mib"]["description"] == (
+        "`hugepages_2mib`: huge pages of 2 MiB that each node sets aside for EFA."
+    )
+    assert aws["GpuOperatorConfig"]["properties"]["gdrcopy"]["description"].startswith(
+        "The low-latency copy driver"
+    )
+    assert aws["RestartConfig"]["properties"]["gang"]["description"].startswith("`gang` is how")
+
+
+def test_the_schema_offers_what_the_platform_has_and_nothing_else() -> None:
+    defined = stack_schema()["$defs"]
+    for kind, platform in PLATFORMS.items():
+        own = defined[kind]
+        [pool] = [
+            held["properties"]["instance_type"]["enum"]
+            for held in own["$defs"].values()
+            if "node_selector" in held.get("properties", {})
+        ]
+        assert set(pool) == {n for n, machine in MACHINES.items() if kind in machine.platforms}
+        fabric = own["properties"]["fabric"]
+        assert set(fabric["properties"]["mode"]["enum"]) == {
+            name for name, mode in MODES.items() if mode.on(platform.offers)
+        }
+    assert "lab" not in defined["aws"]["properties"]["versions"]["enum"]
+    assert "lab" in defined["lab"]["properties"]["versions"]["enum"]
+
+
+@pytest.mark.parametrize("file", STACKS, ids=lambda f: f.name)
+def test_another_platform_s_words_are_refused_by_the_schema(
+    validator: jsonschema.Draft202012Validator, file: Path
+) -> None:
+    """Each stack under another platform's kind, and with each other stack's pools and fabric."""
+    data = yaml.safe_load(file.read_text())
+    cluster = data["config"]["railhead:cluster"]
+    own = cluster["platform"]["kind"]
+    refused = 0
+    for other in STACKS:
+        theirs = yaml.safe_load(other.read_text())["config"]["railhead:cluster"]
+        if theirs["platform"]["kind"] == own:
+            continue
+        for part in ("platform", "pools"):
+            mixed = {"config": {"railhead:cluster": cluster | {part: theirs[part]}}}
+            # The lab is an existing cluster to whoever names its kubeconfig.
+            if part == "platform" and {own, theirs["platform"]["kind"]} == {"lab", "existing"}:
+                continue
+            # A pool without anything of its platform's own is as good elsewhere.
+            plain = {"name", "instance_type", "nodes", "node_selector", "tolerations"}
+            machines = {p["instance_type"] for p in theirs["pools"]}
+            if (
+                part == "pools"
+                and all(own in MACHINES[m].platforms for m in machines)
+                and all(set(p) <= plain for p in theirs["pools"])
+                and own in ("existing", "lab")
+            ):
+                continue
+            assert list(validator.iter_errors(mixed)), (file.name, other.name, part)
+            refused += 1
+    assert refused >= 3
+
+
+def test_the_schema_of_the_checkout_is_the_models_own() -> None:
+    """Mended by `railhead config schema > stacks/stack.schema.json`."""
+    assert (REPO / FILE).read_text() == text()
+
+
+@pytest.mark.parametrize("file", STACKS, ids=lambda f: f.name)
+def test_every_stack_names_its_schema(file: Path) -> None:
+    first = file.read_text().splitlines()[0]
+    assert first == MODELINE
+    assert (file.parent / first.partition("$schema=")[2]).samefile(REPO / FILE)
