@@ -54,23 +54,30 @@ def problem(message: str) -> PydanticCustomError:
 class _Validator(AfterValidator):
     """A validator that also says in JSON Schema what it lets through, for editors."""
 
-    json_schema: Mapping[str, Any] = field(hash=False)
+    json_schema: Mapping[str, Any] | Callable[[], Mapping[str, Any]] = field(hash=False)
 
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        return handler(schema) | dict(self.json_schema)
+        said = self.json_schema() if callable(self.json_schema) else self.json_schema
+        return handler(schema) | dict(said)
 
 
-def catalogue(rows: Any, what: str) -> Any:
-    """A validator for a field that names one of ``rows``; ``what`` ends 'in the catalogue'."""
+def catalogue(rows: Any, what: str, way: str = "") -> Any:
+    """A validator for a field that names one of ``rows``; ``what`` ends 'in the catalogue'.
+
+    ``way`` says what to do for one that is really not there.
+    """
 
     def check(value: str) -> str:
         if value not in rows:
-            raise problem(f"{value!r} is not in the catalogue{what}{choices(value, sorted(rows))}")
+            raise problem(
+                f"{value!r} is not in the catalogue{what}{choices(value, sorted(rows))}{way}"
+            )
         return value
 
-    return _Validator(check, {"enum": sorted(rows)})
+    # Rows may join until it is asked.
+    return _Validator(check, lambda: {"enum": sorted(rows)})
 
 
 def matching(pattern: str | re.Pattern[str], rule: str, longest: int = 63) -> Any:

@@ -30,13 +30,16 @@ __all__ = [
     "FIGURES",
     "GKE_MACHINES",
     "MACHINES",
+    "SHIPPED",
     "Interface",
     "Machine",
     "Measurement",
     "Nic",
+    "add",
 ]
 
-MACHINES: Mapping[str, Machine] = MappingProxyType(
+#: What ships: the rows of ``machines_<provider>.py``.
+SHIPPED: Mapping[str, Machine] = MappingProxyType(
     {
         machine.name: machine
         for rows in (
@@ -50,6 +53,21 @@ MACHINES: Mapping[str, Machine] = MappingProxyType(
         for machine in rows
     }
 )
+
+_ROWS: dict[str, Machine] = dict(SHIPPED)
+#: Those and a team's own, which join when a stack beside them is read (:mod:`.own`).
+MACHINES: Mapping[str, Machine] = MappingProxyType(_ROWS)
+
+
+def add(machine: Machine) -> None:
+    """Let a team's own row join.
+
+    Raises:
+        ValueError: another row has its name.
+    """
+    if _ROWS.setdefault(machine.name, machine) != machine:
+        raise ValueError(f"{machine.name!r} is another machine already")
+
 
 #: What GKE needs for each machine type that it has.
 GKE_MACHINES: Mapping[str, GkeMachine] = MappingProxyType(

@@ -92,9 +92,12 @@ def _tables() -> dict[Kind, Mapping[str, Any]]:
     from railhead.catalog.accelerators import ACCELERATORS
     from railhead.catalog.machines import MACHINES
     from railhead.catalog.versions import ADDONS, COMBINATIONS, PARTS, PROVEN
+    from railhead.cli.config import _folder
+    from railhead.config import use
     from railhead.fabric.kinds import FABRICS
     from railhead.fabric.modes import MODES
 
+    use(_folder())
     controllers = PROVEN.controllers
     return {
         Kind.MACHINES: MACHINES,

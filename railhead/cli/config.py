@@ -117,14 +117,15 @@ def verify(
     """Hold the live nodes against what the stack promises of them, node by node.
 
     Against the contract that is published in the cluster; before the first `pulumi up`, against the
-    stack's file, which does not ask for devices yet. Exits 0 when every pool has all of it, 6 when
+    stack's file, which does not ask for devices yet. A contract of another cluster is refused, by
+    name, platform and pools. Exits 0 when every pool has all of it, 6 when
     not, and names each node with what it lacks.
 
     Example: [bold]railhead config verify lab[/bold]
     """
     from railhead import config
-    from railhead.base.errors import ExitCode
-    from railhead.config.live import described, target
+    from railhead.base.errors import ExitCode, RefusedError
+    from railhead.config.live import described, elsewhere, target
     from railhead.config.served import unserved
     from railhead.kube import client as kube
     from railhead.kube import nodes
@@ -134,6 +135,12 @@ def verify(
     client = kube.Cluster(target(cluster, kubeconfig, context))
     contract = find_contract(client)
     if contract is not None:
+        if why := elsewhere(cluster, contract):
+            raise RefusedError(
+                f"{client.server} ({client.target.why}): {why}",
+                remedy="name the stack's own cluster by --kubeconfig and --context, or run "
+                "`pulumi up` where the file is right",
+            )
         promises = nodes.promised(contract)
         against = "the contract in the cluster"
     else:
@@ -173,8 +180,10 @@ def schema() -> None:
 
     Example: [bold]railhead config schema[/bold]
     """
+    from railhead.config import use
     from railhead.config.schema import text
 
+    use(_folder())
     typer.echo(text(), nl=False)
 
 

@@ -20,16 +20,18 @@ from pydantic import ValidationError
 from railhead.base.errors import InputError, choices
 from railhead.base.mistakes import described
 from railhead.base.sections import Problem, read
+from railhead.catalog import own
 from railhead.config import sense, site
 from railhead.config.checks import problems
 from railhead.config.lines import Lines, lines
+from railhead.fabric.kinds import FABRICS
 from railhead.model.cluster import Cluster
 from railhead.platform.registry import PLATFORMS
 
 PROJECT = "railhead"
 KEY = "cluster"
 
-__all__ = ["KEY", "PROJECT", "Checked", "Cluster", "check", "check_values", "load", "parse"]
+__all__ = ["KEY", "PROJECT", "Checked", "Cluster", "check", "check_values", "load", "parse", "use"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,9 +79,19 @@ def check_values(raw: Any, *, where: str, now: datetime | None = None) -> Checke
 
 
 def _checked(raw: Any, where: str, at: Lines | None, now: datetime | None) -> Checked:
+    use(Path(where).parent)
     cluster = parse(raw, where=where, at=at)
     found = sense.doubts(cluster, now or datetime.now(UTC))
     return Checked(cluster=cluster, doubts=tuple(_told(found, where, at)))
+
+
+def use(folder: Path) -> None:
+    """Let the machines of a folder's ``machines.yaml`` join the catalogue.
+
+    Raises:
+        InputError: a line for each mistake in it.
+    """
+    own.use(folder, frozenset(FABRICS), frozenset(PLATFORMS))
 
 
 def _read(path: Path) -> tuple[Any, Lines]:

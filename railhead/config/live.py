@@ -85,6 +85,35 @@ def published(cluster: Cluster) -> ClusterContract | None:
         return None
 
 
+def elsewhere(cluster: Cluster, published: ClusterContract) -> str:
+    """Why a contract that was found in a cluster is not that of a stack; empty where it may be."""
+    for what, said, found in (
+        ("name", cluster.name, published.cluster),
+        ("platform", cluster.platform.kind, published.platform),
+    ):
+        if said != found:
+            return (
+                f"this is another cluster: the stack's {what} is {said!r}, and the contract that "
+                f"is published there says {found!r}"
+            )
+    names = [pool.name for pool in cluster.pools]
+    theirs = [pool.name for pool in published.node_pools]
+    if sorted(names) != sorted(theirs):
+        return (
+            f"this is another cluster, or the file was edited since the last `pulumi up`: the "
+            f"stack's pools are {', '.join(names)}, the published contract's {', '.join(theirs)}"
+        )
+    for pool in cluster.pools:
+        [other] = [p for p in published.node_pools if p.name == pool.name]
+        if (pool.nodes, pool.instance_type) != (other.nodes, other.instance_type):
+            return (
+                "this is another cluster, or the file was edited since the last `pulumi up`: pool "
+                f"{pool.name!r} is {pool.nodes} x {pool.instance_type} in the file, {other.nodes} "
+                f"x {other.instance_type} in the published contract"
+            )
+    return ""
+
+
 def before_up(cluster: Cluster) -> str:
     """Hold a stack's pools against the live nodes before anything is registered.
 

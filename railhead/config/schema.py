@@ -1,7 +1,7 @@
 """JSON Schema of a stack's file, for editors: completion, types and names of the catalogue.
 
-It says what each field may be, on the platform that the file says. What spans several fields
-(`railhead config check`) it cannot say.
+It says what each field may be on the platform that the file says, a team's own machines included.
+What spans several fields (`railhead config check`) it cannot say.
 """
 
 from __future__ import annotations

@@ -72,6 +72,7 @@ __all__ = [
     "problem",
 ]
 
+_OWN_MACHINE = "; a machine of your own is a row of machines.yaml beside the stacks"
 HOSTNAME_LEVEL = "kubernetes.io/hostname"
 
 
@@ -115,7 +116,7 @@ class Pool(Model):
     """
 
     name: Name
-    instance_type: Annotated[str, catalogue(MACHINES, "")]
+    instance_type: Annotated[str, catalogue(MACHINES, "", _OWN_MACHINE)]
     nodes: NodeCount
     node_selector: dict[LabelKey, LabelValue] = Field(min_length=1)
     tolerations: tuple[Toleration, ...] = ()

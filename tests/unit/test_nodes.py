@@ -269,8 +269,37 @@ def test_schedulable_of_a_pool_replaces_the_catalogues_figure(kubeconfig: Path) 
     assert promise.capacity == {"cpu": "1", "memory": "3Gi"}
 
 
+# As the stack of these tests would publish it.
+OWN = CONTRACT.model_copy(update={"platform": "existing"})
+
+
 class TestCommand:
     """`railhead config verify`."""
+
+    @pytest.mark.parametrize(
+        ("change", "said"),
+        [
+            ({"cluster": "other"}, "name is 'lab', and the contract that is published there says"),
+            ({"platform": "aws"}, "platform is 'existing'"),
+            ({"node_pools": ()}, "pools are gpu, the published contract's"),
+            (
+                {"node_pools": (CONTRACT.node_pools[0].model_copy(update={"nodes": 16}),)},
+                "pool 'gpu' is 2 x lab.8gpu in the file, 16 x lab.8gpu",
+            ),
+        ],
+    )
+    def test_another_cluster_is_refused(
+        self,
+        api: Api,
+        stack: Path,
+        capsys: pytest.CaptureFixture[str],
+        change: dict[str, Any],
+        said: str,
+    ) -> None:
+        publish(api, OWN.model_copy(update=change))
+        code, _, err = self.run(capsys, str(stack))
+        assert code == ExitCode.REFUSED
+        assert said in err
 
     @pytest.fixture
     def stack(self, tmp_path: Path, kubeconfig: Path) -> Path:
@@ -291,7 +320,7 @@ class TestCommand:
     def test_against_the_contract_in_the_cluster(
         self, api: Api, stack: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        publish(api, CONTRACT)
+        publish(api, OWN)
         code, out, _ = self.run(capsys, str(stack))
         assert code == ExitCode.OK
         assert "against the contract in the cluster" in out
@@ -300,7 +329,7 @@ class TestCommand:
     def test_a_lack_is_named_and_refused(
         self, api: Api, stack: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        publish(api, CONTRACT)
+        publish(api, OWN)
         bad = copy.deepcopy(api.objects["/api/v1/nodes/gpu-1"])
         bad["status"]["allocatable"].pop(RDMA)
         api.put(nodes.NODES, bad)
@@ -330,7 +359,7 @@ class TestCommand:
     def test_nodes_that_may_not_be_listed(
         self, api: Api, stack: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        publish(api, CONTRACT)
+        publish(api, OWN)
         api.refusals["GET", nodes.NODES] = (403, "no nodes for you")
         code, _, err = self.run(capsys, str(stack))
         assert code == ExitCode.REFUSED

@@ -48,6 +48,8 @@ def workspace(folder: Path, *, checkout: Path, stack: str, file: Path, pulumi: P
     plain = {key: value for key, value in given["config"].items() if not _secret(value)}
     stack_file = project / "stacks" / f"Pulumi.{stack}.yaml"
     stack_file.write_text(yaml.safe_dump({"config": plain}, sort_keys=False))
+    if (machines := file.parent / "machines.yaml").is_file():
+        shutil.copy(machines, stack_file.parent)
     fake_lab(folder / "cache")
     fake_kubeconfig(folder / "home", plain["railhead:cluster"])
     plugins = folder / "plugins"

@@ -12,6 +12,7 @@ from railhead.catalog import accelerators
 from railhead.catalog.accelerators import ACCELERATORS
 from railhead.catalog.images import IMAGES
 from railhead.catalog.machines import FIGURES, MACHINES, Machine
+from railhead.catalog.own import problems
 from railhead.catalog.versions import (
     ADDONS,
     COMBINATIONS,
@@ -28,6 +29,7 @@ from railhead.catalog.versions import (
 from railhead.fabric.kind import Fabric
 from railhead.fabric.kinds import FABRICS
 from railhead.fabric.modes import MODES
+from railhead.platform.registry import PLATFORMS
 
 # Issue 4 names families; these are their types.
 NAMED_BY_THE_ISSUE = {
@@ -106,17 +108,8 @@ def test_efa_is_on_the_cards_that_the_ec2_user_guide_names() -> None:
 
 @pytest.mark.parametrize("machine", MACHINES.values(), ids=lambda m: m.name)
 def test_a_machine_is_consistent_in_itself(machine: Machine) -> None:
-    assert machine.gpus >= 1
-    assert machine.nvlink_domain % machine.gpus == 0
-    assert machine.schedulable_vcpus <= (machine.vcpus or machine.schedulable_vcpus)
-    assert machine.schedulable_memory_gib <= (machine.memory_gib or machine.schedulable_memory_gib)
-    assert len(set(machine.hcas)) == len(machine.hcas)
+    assert list(problems(machine, FABRICS, PLATFORMS)) == []
     assert (machine.accelerator is None) == (machine.provider == "lab")
-    if machine.accelerator is not None:
-        accelerator = ACCELERATORS[machine.accelerator]
-        # GiB as reported, GB as sold: never more, and not much less.
-        assert 0.9 * accelerator.memory_gb <= machine.gpu_memory_gib <= accelerator.memory_gb
-        assert len({nic.rate_gbps for nic in machine.nics}) == 1
     if "assumed" in machine.sources["schedulable"]:
         assert machine.vcpus is not None
         assert machine.memory_gib is not None
