@@ -20,6 +20,9 @@ _SERVICES = frozenset({"DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"})
 def problems(plan: Iterable[Planned]) -> Iterator[tuple[str, str]]:
     """(message, urn) for each queue that omits a device, or that cannot be judged."""
     objects = list(plan)
+    for planned in objects:
+        if path := _hidden(planned):
+            yield _unjudged(planned, path), planned.urn
     wanted: dict[str, str] = {}
     for planned in objects:
         for resource in sorted(_requested(planned)):
@@ -43,6 +46,21 @@ def _requested(planned: Planned) -> set[str]:
     if planned.kind == "ConfigMap" and _at(planned.body, "metadata", "name") == CONFIG_MAP:
         found |= _of_contract(planned)
     return found
+
+
+def _hidden(planned: Planned) -> str | None:
+    """What may ask for a device and is not known, of a workload or of the contract."""
+    if planned.kind in _SERVICES:
+        return None
+    for pod in planned.pods:
+        for path, container in containers(pod):
+            if container is UNKNOWN or device_requests(container.get("resources")) is None:
+                return path
+    if planned.kind == "ConfigMap" and _at(planned.body, "metadata", "name") == CONFIG_MAP:
+        data = planned.body.get("data")
+        if data is UNKNOWN or _at(data, KEY) is UNKNOWN:
+            return "data"
+    return None
 
 
 def _of_contract(planned: Planned) -> set[str]:
@@ -80,8 +98,16 @@ def _queue(planned: Planned, wanted: Mapping[str, str]) -> Iterator[str]:
             return
         for name in names or []:
             covered[name] = []
-        for _, flavor in rows(group, "flavors", path):
+        for where, flavor in rows(group, "flavors", path):
+            if flavor is UNKNOWN or flavor.get("resources") is UNKNOWN:
+                yield _unjudged(planned, where)
+                return
             for _, row in rows(flavor, "resources", "") if isinstance(flavor, dict) else ():
+                if row is UNKNOWN or (
+                    isinstance(row, dict) and UNKNOWN in (row.get("name"), row.get("nominalQuota"))
+                ):
+                    yield _unjudged(planned, f"{path}.flavors[].resources[].nominalQuota")
+                    return
                 if isinstance(row, dict):
                     quota = row.get("nominalQuota")
                     covered.setdefault(str(row.get("name")), []).append(quota)

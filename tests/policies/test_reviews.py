@@ -289,6 +289,19 @@ def test_an_edit_is_refused_by_its_rule_and_by_no_other(edit: str) -> None:
         ),
         (put("ClusterRole", "rules", value=UNKNOWN), "nobody-has-everything"),
         (env("NCCL_NET", UNKNOWN), "jobs-stay-on-the-fabric"),
+        (put("ClusterQueue", "spec", value=UNKNOWN), "queue-covers-devices"),
+        (
+            put("ClusterQueue", "spec", "resourceGroups", 0, "flavors", value=UNKNOWN),
+            "queue-covers-devices",
+        ),
+        (
+            put(
+                *("ClusterQueue", "spec", "resourceGroups", 0, "flavors", 0, "resources", 0),
+                "nominalQuota",
+                value=UNKNOWN,
+            ),
+            "queue-covers-devices",
+        ),
         (add(ATTACHMENT, {"policyArn": UNKNOWN}), "nobody-has-everything"),
         (add(MEMBER, {"role": UNKNOWN}), "nobody-has-everything"),
     ],
