@@ -14,6 +14,12 @@ compile() { # OUTPUT ARGS...
   local out=requirements/$1
   shift
   echo "lock: $out"
+  pin "$out" "$@"
+}
+
+pin() { # OUTPUT ARGS...
+  local out=$1
+  shift
   # Neither the index nor a directory of wheels that this machine is set to may reach a file.
   env -u UV_INDEX_URL -u UV_DEFAULT_INDEX -u UV_FIND_LINKS "$uv" pip compile --quiet \
     --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
@@ -32,3 +38,12 @@ compile nccl.txt pyproject.toml --extra nccl --constraint requirements/dev.txt
 compile build.txt requirements/build.in --constraint requirements/dev.txt
 compile go.txt requirements/go.in
 compile lock.txt requirements/lock.in
+
+# What the lab's training image holds. Its runs are on CPU: of CUDA's libraries, two gigabytes, it has
+# one small stand-in (railhead/lab/artifacts/stubs.py).
+training=railhead/lab/build/training
+cuda=(cuda-toolkit cuda-bindings cuda-pathfinder triton)
+cuda+=(nvidia-{cublas,cuda-cccl,cuda-crt,cuda-cupti,cuda-nvrtc,cuda-runtime,cudnn-cu13,cufft,cufile})
+cuda+=(nvidia-{curand,cusolver,cusparse,cusparselt-cu13,nccl-cu13,nvjitlink,nvshmem-cu13,nvtx})
+echo "lock: $training/requirements.txt"
+pin "$training/requirements.txt" "$training/requirements.in" "${cuda[@]/#/--no-emit-package=}"

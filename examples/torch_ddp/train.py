@@ -207,7 +207,7 @@ def one_epoch(
         loss = nn.functional.cross_entropy(model(images), labels)
         loss.backward()
         optimizer.step()
-        total += torch.tensor([float(loss) * len(labels), float(len(labels))])
+        total += torch.tensor([loss.item() * len(labels), float(len(labels))])
     distributed.all_reduce(total)
     return float(total[0] / total[1])
 

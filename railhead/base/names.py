@@ -38,6 +38,8 @@ PODSET_LABEL = "kueue.x-k8s.io/podset"
 # The one replicated job of a runtime (Trainer's pkg/constants, Node), and the container that
 # Trainer fills in.
 TRAINER_JOB = "node"
+# Beside it, where one of the pods starts the others' processes (Launcher).
+TRAINER_LAUNCHER = "launcher"
 TRAINER_CONTAINER = "node"
 
 

@@ -29,22 +29,27 @@ class Image:
     source: str
 
 
-_TO_MAP = (
-    "torch.distributed.run of PyTorch 1.13 under Python 3.11 fails in `to_map` while it parses the "
-    "defaults of --redirects and --tee; any explicit value avoids it"
-)
-
-_RUN = "run in the lab: a two-process gloo all-reduce gave the right sum only with it"
+_EACH = "each line of a process says which one it is of, so that logs tell ranks apart"
 
 TORCH_CPU = Image(
     reference="railhead.local/torch-cpu:lab",
     framework="torch",
     environment=(
-        Variable(name="PET_REDIRECTS", value="1", reason=_TO_MAP, source=_RUN),
-        Variable(name="PET_TEE", value="1", reason=_TO_MAP, source=_RUN),
+        Variable(
+            name="PET_REDIRECTS",
+            value="1",
+            reason=_EACH,
+            source="torch 2.15, torch/distributed/run.py: --redirects and --tee",
+        ),
+        Variable(
+            name="PET_TEE",
+            value="1",
+            reason=_EACH,
+            source="torch 2.15, torch/distributed/run.py: --redirects and --tee",
+        ),
     ),
-    source="python3-torch of the machine's own release (1.13.1 on Debian 12), built by "
-    "`railhead lab build`",
+    source="PyTorch, JAX, Orbax and Accelerate from Python's packages, Open MPI and OpenSSH from "
+    "the machine's own release, built by `railhead lab build`",
 )
 
 IMAGES: Mapping[str, Image] = MappingProxyType({i.reference: i for i in (TORCH_CPU,)})

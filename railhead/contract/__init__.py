@@ -205,7 +205,8 @@ class Runtime(_Model):
 
     ``reserved`` are the variables that no job may set, with who sets them. ``process_prefix`` is a
     regular expression for the start of a process' log lines, its group the process' number on its
-    node; None where they have none.
+    node; None where they have none. ``told`` are those of the reserved variables that launch sets
+    for each job, as no policy of Trainer's does.
     """
 
     name: str
@@ -226,6 +227,7 @@ class Runtime(_Model):
     alone: str | None = None
     reserved: dict[str, str] = Field(default_factory=dict)
     process_prefix: str | None = None
+    told: tuple[str, ...] = ()
     pod: Annotated[dict[str, Any], BeforeValidator(_whole)] = Field(default_factory=dict)
 
     @property
@@ -237,7 +239,7 @@ class Runtime(_Model):
     @property
     def environment(self) -> dict[str, str]:
         """The variables of that container."""
-        return {e["name"]: e["value"] for e in self.trainer.get("env") or ()}
+        return {e["name"]: e["value"] for e in self.trainer.get("env") or () if "value" in e}
 
     @property
     def devices(self) -> dict[str, str]:

@@ -7,12 +7,47 @@ of them names one.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from railhead.base.names import TRAINER_CONTAINER, TRAINER_JOB
-from railhead.catalog.versions import Combination
+
+if TYPE_CHECKING:
+    from railhead.catalog.versions import Combination
+
+#: A pod's variable with its own number in its gang, from 0; the kubelet puts it in place of
+#: ``$(RAILHEAD_NODE_RANK)`` in variables that come after it, and in commands.
+NODE_RANK = "RAILHEAD_NODE_RANK"
+#: A pod's variable with the number of its gang's pods.
+NODES = "RAILHEAD_NODES"
+#: What Trainer's own policies take (v2.1.0, pkg/constants), and so everything here.
+PORT = 29500
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gang:
+    """The pods of one job, before any of them is there.
+
+    Args:
+        job: the job's name.
+        hosts: the DNS name of each pod, in the order of their numbers.
+        processes: what each of them starts.
+    """
+
+    job: str
+    hosts: tuple[str, ...]
+    processes: int
+
+    @property
+    def nodes(self) -> int:
+        """How many pods there are."""
+        return len(self.hosts)
+
+    @property
+    def world_size(self) -> int:
+        """How many processes there are."""
+        return self.nodes * self.processes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +57,7 @@ class Framework(ABC):
     Args:
         name: what a runtime's ``framework`` says.
         replicated_job: the job of a runtime whose pods train.
+        servers: jobs of a runtime whose pods take part, with processes that the former starts.
         container: the one of these pods that Trainer fills in.
         launcher: what starts the processes in each pod.
         rendezvous: variables that Trainer sets in it, by which the gang's processes meet.
@@ -38,11 +74,19 @@ class Framework(ABC):
         alone: one that finds an argument by which the launcher makes a world of one node.
         process_prefix: a regular expression that matches what a process' log lines start with;
             its group is the process' number on its node. None where lines have no such start.
+        told: those of the rendezvous that whoever submits a job says, as no policy of Trainer's
+            does; launch says them.
+        one_process: whether a pod's one process takes all of its GPUs.
+        fewest_nodes: of a job.
+        kinds: kinds of job of other controllers that run it, beside those that run anything.
+        controller: kind of job -> variables that its controller sets.
+        label: what ``trainer.kubeflow.org/framework`` says; the Kubeflow SDK knows some words.
         source: where it was read.
     """
 
     name: str
     replicated_job: str = TRAINER_JOB
+    servers: tuple[str, ...] = ()
     container: str = TRAINER_CONTAINER
     launcher: str
     rendezvous: tuple[str, ...]
@@ -54,13 +98,20 @@ class Framework(ABC):
     launches: str | None = None
     alone: str | None = None
     process_prefix: str | None = None
+    told: tuple[str, ...] = ()
+    one_process: bool = False
+    fewest_nodes: int = 1
+    kinds: tuple[str, ...] = ()
+    controller: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    label: str | None = None
     source: str
 
     @property
     def reserved(self) -> dict[str, str]:
         """Variables that no job may set -> who sets them."""
         by_trainer = dict.fromkeys(self.rendezvous, "Kubeflow Trainer")
-        return dict.fromkeys(self.per_process, self.launcher) | by_trainer
+        by_launch = dict.fromkeys(self.told, "railhead launch")
+        return dict.fromkeys(self.per_process, self.launcher) | by_trainer | by_launch
 
     @abstractmethod
     def ml_policy(self, combination: Combination, processes: int) -> dict[str, Any]:
@@ -70,3 +121,39 @@ class Framework(ABC):
             combination: the cluster's versions; Trainer's policies change between them.
             processes: how many a pod starts unless its job says otherwise.
         """
+
+    @abstractmethod
+    def wiring(self, gang: Gang) -> dict[str, str]:
+        """The variables of each pod by which the gang's processes meet, where no controller helps.
+
+        Values may hold ``$(RAILHEAD_NODE_RANK)``.
+        """
+
+    def process(self, gang: Gang, node: int, local: int) -> dict[str, str]:
+        """What the launcher in a pod sets for process ``local`` of pod ``node``."""
+        del gang, node, local
+        return {}
+
+    def start(self, words: Sequence[str], gang: Gang) -> tuple[str, ...]:
+        """The command of each pod for a job's words; a Python file gets its launcher before it."""
+        del gang
+        return ("python3", *words) if words[0].endswith(".py") else tuple(words)
+
+    def problems(self, words: Sequence[str], gang: Gang, gpus: int) -> list[tuple[str, str]]:
+        """What in a job's command cannot be on such a gang of pods with ``gpus``: text and fix."""
+        del words, gang, gpus
+        return []
+
+    def taken_along(self, names: Iterable[str]) -> dict[str, str]:
+        """What says that processes of other pods get these of the first pod's variables."""
+        del names
+        return {}
+
+    def job_set(self, job: Mapping[str, Any], nodes: int) -> dict[str, Any]:
+        """What of a runtime's JobSet runs ``job``, the spec of the Job of its pods.
+
+        The replicated job called ``replicated_job`` has ``metadata`` for the labels of Trainer.
+        """
+        del nodes
+        template = {"metadata": {}, "spec": dict(job)}
+        return {"replicatedJobs": [{"name": self.replicated_job, "template": template}]}

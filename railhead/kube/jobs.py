@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from railhead.base.errors import NotFoundError, did_you_mean
-from railhead.base.names import QUEUE_LABEL, TRAINER_CONTAINER, TRAINER_JOB
+from railhead.base.names import QUEUE_LABEL, TRAINER_CONTAINER, TRAINER_JOB, TRAINER_LAUNCHER
 from railhead.base.quantity import parse, show
 from railhead.kube import client as kube
 from railhead.kube.evictions import deactivated, put_back
@@ -186,12 +186,20 @@ def read_node(pod: Object) -> Node:
 
 
 def gang(pods: Iterable[Object]) -> tuple[Node, ...]:
-    """The trainer's pods, one an index (the newest where a pod was replaced), by index."""
+    """The trainer's pods, one an index (the newest where a pod was replaced), by index.
+
+    A pod that starts the others' processes is the last: so Trainer's hostfile has it.
+    """
     newest: dict[int, tuple[str, Node]] = {}
+    ours: dict[str, list[Object]] = {TRAINER_JOB: [], TRAINER_LAUNCHER: []}
     for pod in pods:
-        if (pod["metadata"].get("labels") or {}).get(REPLICATED_LABEL) != TRAINER_JOB:
-            continue
+        name = (pod["metadata"].get("labels") or {}).get(REPLICATED_LABEL)
+        ours.get(str(name), []).append(pod)
+    servers = 1 + max((read_node(pod).index for pod in ours[TRAINER_JOB]), default=-1)
+    for pod in (*ours[TRAINER_JOB], *ours[TRAINER_LAUNCHER]):
         node = read_node(pod)
+        if pod in ours[TRAINER_LAUNCHER]:
+            node = replace(node, index=servers + node.index)
         born = pod["metadata"].get("creationTimestamp") or ""
         if node.index not in newest or born >= newest[node.index][0]:
             newest[node.index] = (born, node)

@@ -107,6 +107,10 @@ def launch(
         bool,
         typer.Option("--dry-run", help="Check everything, print the objects, create nothing."),
     ] = False,
+    api: Annotated[
+        str | None,
+        typer.Option("--api", metavar="KIND", help="Print it as another kind of job; see docs."),
+    ] = None,
     as_json: Json = False,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
@@ -131,6 +135,7 @@ def launch(
             wait=wait,
             timeout=timeout,
             dry_run=dry_run,
+            api=api,
             as_json=as_json,
         )
 
@@ -144,6 +149,7 @@ def launch_plan(
     wait: bool = False,
     timeout: float | None = None,
     dry_run: bool = False,
+    api: str | None = None,
     as_json: bool = False,
 ) -> None:
     """Check a plan, then print its objects or submit it; the options are `railhead launch`'s.
@@ -161,16 +167,38 @@ def launch_plan(
             say(f"note: not checked: {check.text}")
     for note in plan.notes:
         say(f"note: {note}")
+    if api is not None:
+        _print(_as_another_kind(cluster, plan, api), as_json=as_json)
+        return
     if dry_run:
         _print_objects(plan, as_json=as_json)
         return
     _submit(cluster, plan, follow=follow, wait=wait, timeout=timeout, as_json=as_json)
 
 
+def _as_another_kind(cluster: Cluster, plan: Plan, api: str) -> list[dict[str, Any]]:
+    """The plan's objects with a job of another kind in place of its TrainJob."""
+    from railhead.base.errors import InputError, did_you_mean
+    from railhead.launch import render
+    from railhead.launch.apis import apis
+
+    if api not in apis():
+        raise InputError(
+            f"--api: {api!r} is no kind of job that launch writes{did_you_mean(api, apis())}",
+            remedy=f"one of {', '.join(apis())}; without it, a TrainJob is submitted",
+        )
+    rendered = apis()[api].objects(plan)
+    apis()[api].require(cluster)
+    return [*render.config_maps(plan), *rendered]
+
+
 def _print_objects(plan: Plan, *, as_json: bool) -> None:
     from railhead.launch import render
 
-    objects = render.objects(plan)
+    _print(render.objects(plan), as_json=as_json)
+
+
+def _print(objects: list[dict[str, Any]], *, as_json: bool) -> None:
     if as_json:
         dump(objects)
         return

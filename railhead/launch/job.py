@@ -234,7 +234,8 @@ class JobFile(BaseModel):
         env: environment variables, exactly as they reach the process.
         files: small local files and folders, relative to the job file, that appear in /workspace.
         image: the container image; the runtime's when absent.
-        runtime: the ClusterTrainingRuntime; the cluster's only one when absent.
+        framework: what starts the processes; it chooses among the cluster's runtimes.
+        runtime: the ClusterTrainingRuntime; the first of the cluster's when absent.
         queue: the LocalQueue; the cluster's first one when absent.
         fabric: ``none`` for a job that may leave the training fabric: `env` may then set the
             variables that choose a network, and NCCL takes TCP unless they say otherwise.
@@ -263,6 +264,7 @@ class JobFile(BaseModel):
     env: Annotated[dict[EnvName, Word], Field(max_length=100)] = Field(default_factory=dict)
     files: Annotated[tuple[File, ...], Field(max_length=100), AfterValidator(_distinct)] = ()
     image: Annotated[str, AfterValidator(_image)] | None = None
+    framework: ObjectName | None = None
     runtime: ObjectName | None = None
     queue: ObjectName | None = None
     fabric: Literal["none"] | None = None
@@ -305,6 +307,7 @@ EXPECTED = {
     "env": "at most 100 lines of NAME: value",
     "files": "a list of at most 100 files and folders, such as [train.py, src]",
     "image": "text",
+    "framework": "text",
     "runtime": "text",
     "queue": "text",
     "fabric": "none, for a job that may leave the training fabric; otherwise leave it out",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import PurePosixPath as Path
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from railhead.base.errors import InputError, PrerequisiteError, did_you_mean
 from railhead.base.names import (
@@ -19,7 +19,9 @@ from railhead.base.names import (
     UNCONSTRAINED_TOPOLOGY,
 )
 from railhead.contract import ClusterContract, NodePool, Queue, Runtime, Share, Switch
-from railhead.launch.job import CheckpointFile, JobFile, Payload, seconds
+from railhead.framework import FRAMEWORKS
+from railhead.framework.base import NODES, Framework, Gang
+from railhead.launch.job import WORKSPACE, CheckpointFile, JobFile, Payload, seconds
 
 _T = TypeVar("_T")
 PlacementField = Literal["podTemplateOverrides", "runtimePatches"]
@@ -42,6 +44,9 @@ class Plan:
         max_seconds: how long it may run once admitted; 0 for ever.
         priority: the WorkloadPriorityClass, None where the cluster has none.
         annotations: all of the pods' own, where the job's placement is another than the runtime's.
+        framework: how the processes find each other; None where this Railhead knows it not.
+        wiring: variables by which they do and that launch sets; the kubelet completes them.
+        template: the runtime's pods, as the contract has them.
         notes: what the user should know and nothing refuses.
     """
 
@@ -69,10 +74,23 @@ class Plan:
     pod_labels: dict[str, str]
     priority: str | None
     annotations: dict[str, str] | None
+    framework: Framework | None
+    wiring: dict[str, str]
+    template: dict[str, Any]
     notes: tuple[str, ...]
     secrets: dict[str, str] = field(default_factory=dict)
     mounts: dict[str, str] = field(default_factory=dict)
     max_seconds: int = 0
+
+    @property
+    def pods_of(self) -> tuple[str, ...]:
+        """The replicated jobs whose pods run the job's processes."""
+        servers = self.framework.servers if self.framework else ()
+        return (self.replicated_job, *servers)
+
+    def gang(self, hosts: tuple[str, ...]) -> Gang:
+        """The job's pods under these names."""
+        return Gang(job=self.name, hosts=hosts, processes=self.processes_per_node)
 
     @property
     def world_size(self) -> int:
@@ -97,27 +115,62 @@ class Choice:
     annotations: dict[str, str] | None
 
 
+def _framework(runtime: Runtime) -> Framework | None:
+    return FRAMEWORKS.get(runtime.framework)
+
+
+def _is(runtime: Runtime, framework: str | None) -> bool:
+    """Whether a runtime is of a framework, which may be named by its launcher, too."""
+    row = _framework(runtime)
+    # Its launcher's name is one of the framework that has no other: its own is the launcher's.
+    plain = row is not None and row.launcher == framework and row.label in (row.name, None)
+    return framework in (None, runtime.framework) or plain
+
+
 def choose_runtime(job: JobFile, contract: ClusterContract) -> Runtime:
-    """The job's runtime, or the cluster's only one. Raises as :func:`named_runtime`."""
-    return named_runtime(job.runtime, contract)
+    """The job's runtime. Raises as :func:`named_runtime`."""
+    return named_runtime(job.runtime, contract, job.framework)
 
 
-def named_runtime(name: str | None, contract: ClusterContract) -> Runtime:
-    """The runtime of that name, or the cluster's only one.
+def named_runtime(
+    name: str | None, contract: ClusterContract, framework: str | None = None
+) -> Runtime:
+    """The runtime of that name, the only one of a framework, or else the first of the cluster's.
 
     Raises:
-        InputError: the cluster has none, several, or not the one that is named.
+        InputError: the cluster has none, several of the framework, or not the one that is named.
     """
+    fitting = [runtime for runtime in contract.runtimes if _is(runtime, framework)]
     names = [runtime.name for runtime in contract.runtimes]
     known = ", ".join(names) or "none"
-    if name is None and len(names) != 1:
+    if framework is not None and not fitting:
+        frameworks = list(dict.fromkeys(runtime.framework for runtime in contract.runtimes))
         raise InputError(
-            f"runtime: missing, and cluster {contract.cluster!r} has several: {known}",
+            f"framework: {framework!r} has no runtime in cluster {contract.cluster!r}; there "
+            f"are runtimes of: {', '.join(frameworks) or 'none'}"
+            + did_you_mean(framework, frameworks),
+            remedy="name one of them, or add a runtime of it to the cluster's stack",
+        )
+    if name is None and framework is not None and len(fitting) > 1:
+        raise InputError(
+            f"runtime: missing, and cluster {contract.cluster!r} has several of framework "
+            f"{framework!r}: {', '.join(runtime.name for runtime in fitting)}",
             remedy="name one in the job file",
         )
-    for runtime in contract.runtimes:
+    if not fitting:
+        raise InputError(
+            f"runtime: cluster {contract.cluster!r} has none",
+            remedy="add one to the cluster's stack",
+        )
+    for runtime in fitting:
         if name in (None, runtime.name):
             return runtime
+    if name in names:
+        theirs = contract.runtime(str(name)).framework
+        raise InputError(
+            f"framework: runtime {name!r} is of {theirs!r}, not of {framework!r}",
+            remedy="leave one of the two out",
+        )
     raise InputError(
         f"runtime: {name!r} is not in cluster {contract.cluster!r}; there are: {known}"
         + did_you_mean(str(name), names),
@@ -294,7 +347,9 @@ def _check_launcher(job: JobFile, runtime: Runtime) -> None:
     """Without a launcher every node would be a world of its own, and the job complete."""
     if job.nodes == 1 or job.launcher == "own" or runtime.launches is None:
         return
-    words, shown = " ".join(job.command), repr(job.command[0])
+    framework, one = _framework(runtime), Gang(job=job.name, hosts=(job.name,), processes=1)
+    started = framework.start(job.command, one) if framework else job.command
+    words, shown = " ".join(started), repr(job.command[0])
     alone = re.search(runtime.alone, words) if runtime.alone else None
     if re.search(runtime.launches, words) and alone is None:
         return
@@ -412,6 +467,33 @@ def _environment(
     return added | job.env
 
 
+def _command(job: JobFile, files: tuple[Payload, ...]) -> tuple[str, ...]:
+    """The job's words; a program that travels with it is where its files are."""
+    first, *rest = job.command
+    sent = {payload.name for payload in files}
+    return (f"{WORKSPACE}/{first}" if first in sent else first, *rest)
+
+
+def _check_framework(framework: Framework, command: tuple[str, ...], gang: Gang, gpus: int) -> None:
+    """What the framework itself says of such a job.
+
+    Raises:
+        InputError: fewer nodes or other processes than it runs on, or its own sizes do not fit.
+    """
+    found = framework.problems(command, gang, gpus)
+    if gang.nodes < framework.fewest_nodes:
+        text = f"{framework.name} jobs have at least {framework.fewest_nodes} nodes here"
+        found.append((f"nodes: {gang.nodes} is too few: {text}", "ask for more nodes"))
+    if framework.one_process and gang.processes != 1:
+        text = f"processes_per_node: {gang.processes} is not allowed with {framework.name}"
+        fix = "leave it out: one process a pod has all of its GPUs, or starts the others itself"
+        found.append((text, fix))
+    if found:
+        raise InputError(
+            "\n  ".join(text for text, _ in found), remedy="; ".join(fix for _, fix in found)
+        )
+
+
 def make_plan(job: JobFile, files: tuple[Payload, ...], contract: ClusterContract) -> Plan:
     """Decide everything about a job.
 
@@ -427,7 +509,10 @@ def make_plan(job: JobFile, files: tuple[Payload, ...], contract: ClusterContrac
     choice = check_job(job, contract)
     runtime, queue, share = choice.runtime, choice.queue, choice.share
     gpus, resized = share.gpus, share.gpus != runtime.gpus_per_node
-    processes = job.processes_per_node or (gpus if resized else runtime.processes_per_node)
+    framework = _framework(runtime)
+    one = framework is not None and framework.one_process
+    own = gpus if resized and not one else runtime.processes_per_node
+    processes = job.processes_per_node or own
     mount, pool = runtime.checkpoint, contract.pool(runtime)
     notes = []
     if job.nodes > 1 and gpus < pool.gpus_per_node:
@@ -435,6 +520,21 @@ def make_plan(job: JobFile, files: tuple[Payload, ...], contract: ClusterContrac
             f"{gpus} of a machine's {pool.gpus_per_node} GPUs a node: several of this job's nodes "
             "may share one machine; ask for all of them to have each machine whole"
         )
+    env = _environment(
+        job,
+        nodes=job.nodes,
+        processes=processes,
+        directory=_checkpoint_directory(job, runtime),
+    )
+    command, wiring = _command(job, files), {}
+    if framework is not None:
+        pods = (f"{job.name}-{runtime.replicated_job}-0-{i}.{job.name}" for i in range(job.nodes))
+        gang = Gang(job=job.name, hosts=tuple(pods), processes=processes)
+        _check_framework(framework, command, gang, gpus)
+        command = framework.start(command, gang)
+        every = framework.wiring(gang) | {NODES: str(job.nodes)}
+        wiring = {name: value for name, value in every.items() if name in runtime.told}
+        wiring |= framework.taken_along([*runtime.environment, *env])
     return Plan(
         name=job.name,
         namespace=queue.namespace,
@@ -449,13 +549,8 @@ def make_plan(job: JobFile, files: tuple[Payload, ...], contract: ClusterContrac
         pool=pool,
         flavor=queue.flavors[queue.pools.index(pool.name)],
         image=job.image,
-        command=job.command,
-        env=_environment(
-            job,
-            nodes=job.nodes,
-            processes=processes,
-            directory=_checkpoint_directory(job, runtime),
-        ),
+        command=command,
+        env={name: value for name, value in env.items() if name not in wiring},
         files=files,
         resources=complete_resources(runtime, share),
         resized=resized,
@@ -465,6 +560,9 @@ def make_plan(job: JobFile, files: tuple[Payload, ...], contract: ClusterContrac
         pod_labels={FABRIC_LABEL: job.fabric} if job.fabric else {},
         priority=choice.priority,
         annotations=choice.annotations,
+        framework=framework,
+        wiring=wiring,
+        template=runtime.pod,
         notes=tuple(notes),
         secrets=dict(job.secrets),
         mounts=dict(job.mounts),

@@ -134,7 +134,7 @@ def _files_volume(plan: Plan) -> Object:
     return {"name": VOLUME, "projected": {"sources": sources, "defaultMode": 0o555}}
 
 
-def _volumes(plan: Plan) -> tuple[list[Object], list[Object]]:
+def volumes_of(plan: Plan) -> tuple[list[Object], list[Object]]:
     """What a job mounts beside what its runtime mounts: volumes, and where."""
     volumes: list[Object] = []
     mounts: list[Object] = []
@@ -162,7 +162,7 @@ def _placement(plan: Plan) -> Object:
         metadata["annotations"] = {"$patch": "replace", **plan.annotations}
     if metadata:
         pod["metadata"] = metadata
-    volumes, mounts = _volumes(plan)
+    volumes, mounts = volumes_of(plan)
     if volumes:
         pod["spec"] = {
             "volumes": volumes,
@@ -171,20 +171,21 @@ def _placement(plan: Plan) -> Object:
     if not pod:
         return {}
     if plan.placement_field == "podTemplateOverrides":
-        target = {"targetJobs": [{"name": plan.replicated_job}], **pod}
+        target = {"targetJobs": [{"name": name} for name in plan.pods_of], **pod}
         return {"podTemplateOverrides": [target]}
-    job = {"name": plan.replicated_job, "template": {"spec": {"template": pod}}}
+    jobs = [{"name": name, "template": {"spec": {"template": pod}}} for name in plan.pods_of]
     return {
         "runtimePatches": [
             {
                 "manager": PATCH_MANAGER,
-                "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": [job]}}},
+                "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": jobs}}},
             }
         ]
     }
 
 
-def _from_secret(name: str, source: str) -> Object:
+def from_secret(name: str, source: str) -> Object:
+    """A variable whose value is a key of a Secret, ``secret/key``."""
     secret, _, key = source.partition("/")
     return {"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}
 
@@ -208,7 +209,8 @@ def train_job(plan: Plan) -> Object:
         "numProcPerNode": plan.processes_per_node,
         "env": [
             *({"name": name, "value": literal(value)} for name, value in plan.env.items()),
-            *(_from_secret(name, source) for name, source in plan.secrets.items()),
+            *(from_secret(name, source) for name, source in plan.secrets.items()),
+            *({"name": name, "value": value} for name, value in plan.wiring.items()),
         ],
     }
     if len(plan.command) > 1:

@@ -9,6 +9,7 @@ from railhead.catalog.machines import MACHINES
 from railhead.catalog.switches import SWITCHES
 from railhead.catalog.versions import COMBINATIONS
 from railhead.fabric.kinds import FABRICS
+from railhead.framework.base import Framework
 from railhead.model.borrowing import borrowing
 from railhead.model.capacity import quantities
 from railhead.model.cluster import Cluster, Pool
@@ -143,7 +144,7 @@ def _runtime(cluster: Cluster, runtime: Runtime) -> contract.Runtime:
         container=framework.container,
         replicated_job=framework.replicated_job,
         gpus_per_node=runtime.gpus,
-        processes_per_node=runtime.gpus,
+        processes_per_node=runtime.processes,
         shares=tuple(
             contract.Share(gpus=gpus, requests=dict(requests))
             for gpus, requests in runtime.shares.items()
@@ -164,8 +165,15 @@ def _runtime(cluster: Cluster, runtime: Runtime) -> contract.Runtime:
         launches=framework.launches,
         alone=framework.alone,
         process_prefix=framework.process_prefix,
+        told=_told(cluster, framework),
         pod=dict(runtime.pod),
     )
+
+
+def _told(cluster: Cluster, framework: Framework) -> tuple[str, ...]:
+    """None where Trainer has a policy of the framework's, which says all of it."""
+    policy = framework.ml_policy(COMBINATIONS[cluster.versions], 1)
+    return () if policy else framework.told
 
 
 def _node_pool(cluster: Cluster, pool: Pool) -> contract.NodePool:

@@ -149,7 +149,12 @@ def _training(job: str, runtimes: Sequence[Runtime]) -> str:
 def train_job_policy(cluster: Cluster, runtimes: Sequence[Runtime]) -> dict[str, Any]:
     """A TrainJob has a queue, a size, and the devices of its runtime; anywhere in the cluster."""
     # A job that sets one itself makes a world of its own.
-    rendezvous = _once(name for runtime in runtimes for name in runtime.framework.rendezvous)
+    rendezvous = _once(
+        name
+        for runtime in runtimes
+        for name in runtime.framework.rendezvous
+        if name not in runtime.framework.told
+    )
     queues = ", ".join(sorted({queue.name for queue in cluster.local_queues}))
     namespaces = ", ".join(cluster.training_namespaces)
     said = network(cluster, runtimes)

@@ -214,8 +214,11 @@ def _variables(pod: str, fabric: FabricDemand) -> list[dict[str, str]]:
         f"({cel.strings(fabric.gpus)}.exists(r, {_has('r')}) || {takes('c', (), (MIG,))}"
         f" || {claims('c')})"
     )
-    one = " || ".join(_one_node(framework) for framework in FRAMEWORKS.values())
-    many = " || ".join(_several_nodes(framework) for framework in FRAMEWORKS.values())
+    # Several frameworks say it in one way.
+    one = " || ".join(dict.fromkeys(_one_node(framework) for framework in FRAMEWORKS.values()))
+    many = " || ".join(
+        dict.fromkeys(_several_nodes(framework) for framework in FRAMEWORKS.values())
+    )
     metadata = f"has({pod}.metadata) && has({pod}.metadata"
     return [
         {

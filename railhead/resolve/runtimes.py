@@ -15,7 +15,7 @@ from railhead.catalog.images import IMAGES
 from railhead.catalog.machines import MACHINES, Machine
 from railhead.catalog.versions import COMBINATIONS
 from railhead.framework import FRAMEWORKS
-from railhead.framework.base import Framework
+from railhead.framework.base import NODE_RANK, Framework
 from railhead.model.cluster import CheckpointConfig, Cluster, Pool, RuntimeConfig
 from railhead.platform.registry import platform_of
 from railhead.resolve import restarts
@@ -65,7 +65,13 @@ class Runtime:
     @property
     def labels(self) -> dict[str, str]:
         """Of the ClusterTrainingRuntime."""
-        return {FRAMEWORK_LABEL: self.framework.name, PUBLISHED_LABEL: "true"}
+        label = self.framework.label or self.framework.name
+        return {FRAMEWORK_LABEL: label, PUBLISHED_LABEL: "true"}
+
+    @property
+    def processes(self) -> int:
+        """What a pod starts unless its job says otherwise."""
+        return 1 if self.framework.one_process else self.gpus
 
     @property
     def devices(self) -> Mapping[str, str]:
@@ -95,7 +101,10 @@ def _runtime(cluster: Cluster, config: RuntimeConfig) -> Runtime:
         "name": framework.container,
         "image": cluster.mirrored(config.image),
         "imagePullPolicy": "IfNotPresent",
-        "env": [{"name": name, "value": value} for name, value in environment.items()],
+        "env": [
+            *_own_number(framework),
+            *({"name": name, "value": value} for name, value in environment.items()),
+        ],
         "resources": {
             "requests": {"cpu": config.cpu, "memory": config.memory, **shares[gpus]},
             "limits": dict(shares[gpus]),
@@ -183,7 +192,16 @@ def _environment(config: RuntimeConfig, framework: Framework, wired: Wiring) -> 
     image = IMAGES.get(config.image)
     of_image = {v.name: v.value for v in image.environment} if image else {}
     own = dict(framework.unwired) | of_image | dict(config.environment)
-    return MappingProxyType(dict(wired.environment) | own)
+    every = dict(wired.environment) | own
+    return MappingProxyType(every | framework.taken_along(every))
+
+
+def _own_number(framework: Framework) -> list[dict[str, Any]]:
+    """A pod's number among its job's, before whatever refers to it."""
+    if NODE_RANK not in framework.rendezvous:
+        return []
+    path = "metadata.labels['batch.kubernetes.io/job-completion-index']"
+    return [{"name": NODE_RANK, "valueFrom": {"fieldRef": {"fieldPath": path}}}]
 
 
 def _spec(
@@ -195,14 +213,15 @@ def _spec(
     if combination.gang_charge == "template":
         # Such a Kueue reads the gang's size here and nowhere else; a guard holds jobs to it.
         job["parallelism"] = job["completions"] = config.nodes
-    template = {"metadata": {"labels": {ANCESTOR_LABEL: "trainer"}}, "spec": job}
-    replicated = {"name": framework.replicated_job, "template": template}
+    job_set = framework.job_set(job, config.nodes)
+    for replicated in job_set["replicatedJobs"]:
+        if replicated["name"] == framework.replicated_job:
+            labels = {"labels": {ANCESTOR_LABEL: "trainer"}}
+            replicated["template"] = replicated["template"] | {"metadata": labels}
+    processes = 1 if framework.one_process else gpus
     return {
-        "mlPolicy": {"numNodes": config.nodes} | framework.ml_policy(combination, processes=gpus),
+        "mlPolicy": {"numNodes": config.nodes} | framework.ml_policy(combination, processes),
         "template": {
-            "spec": {
-                "failurePolicy": restarts.failure_policy(config.restarts),
-                "replicatedJobs": [replicated],
-            }
+            "spec": {"failurePolicy": restarts.failure_policy(config.restarts)} | job_set,
         },
     }

@@ -581,7 +581,7 @@ def test_by_template_the_template_says_the_gang(older: Server) -> None:
     listed = older.run("get", "clustertrainingruntimes", "-o", "json")
     sizes = {}
     for item in json.loads(listed.stdout)["items"]:
-        (job,) = item["spec"]["template"]["spec"]["replicatedJobs"]
+        *_, job = item["spec"]["template"]["spec"]["replicatedJobs"]
         spec = job["template"]["spec"]
         assert spec["parallelism"] == spec["completions"]
         sizes[item["metadata"]["name"]] = spec["parallelism"]

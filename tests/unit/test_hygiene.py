@@ -173,7 +173,7 @@ MAY_IMPORT = {
     "contract": "base",
     "kube": "base catalog contract",
     # What a researcher runs: they know a cluster by its contract alone.
-    "launch": "base contract kube storage",
+    "launch": "base contract kube storage framework",
     # Logs and measurements, against what the catalogue says that a machine can do.
     "nccl": "base catalog",
     "diagnose": "base contract kube nccl",

@@ -1,8 +1,9 @@
-"""The training image: PyTorch for CPU and what it needs, from the machine's own package sources.
+"""The training image: Python, MPI, ssh from the machine's packages, PyTorch, JAX from Python's.
 
+Python's are pinned with hashes.
 apt resolves against an empty machine and downloads; the packages are unpacked side by side and no
-maintainer script is run. The few things that such scripts would have done are done here, and a
-two-process run inside the finished tree proves that it is whole.
+maintainer script is run. The few things that such scripts would have done are done here, and runs
+of each framework inside the finished tree prove that it is whole.
 """
 
 from __future__ import annotations
@@ -12,11 +13,14 @@ import shutil
 import socket
 import stat
 import subprocess
+import sys
 import tarfile
 import threading
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
+
+from packaging.requirements import Requirement
 
 from railhead.base.errors import PrerequisiteError, RailheadError
 from railhead.base.paths import cache_root
@@ -26,9 +30,10 @@ from railhead.lab.artifacts.files import digest, publish, remove_tree, scratch
 from railhead.lab.artifacts.images import EPOCH, Blob, HashingFile, Image
 from railhead.lab.artifacts.packages import apt_environment, os_release
 from railhead.lab.artifacts.steps import Tell
+from railhead.lab.artifacts.stubs import stand_in
 
 #: Counts up when what is done here changes the image.
-_RECIPE = "1"
+_RECIPE = "2"
 
 #: What the image is asked to hold; apt adds what these need, without recommendations.
 SEEDS = (
@@ -41,10 +46,21 @@ SEEDS = (
     "hostname",
     "iproute2",
     "libc-bin",
+    "libgomp1",
+    "openmpi-bin",
+    "openssh-client",
+    "openssh-server",
+    "procps",
     "python3",
-    "python3-torch",
+    "python3-mpi4py",
     "sed",
 )
+
+#: What pip installs for the image's own Python, pinned with hashes by `make lock`.
+REQUIREMENTS = Path(__file__).resolve().parents[1] / "build" / "training" / "requirements.txt"
+
+#: Of PyTorch: what only compiling against it and testing it needs.
+_UNUSED = ("torch/include", "torch/bin/protoc", "torch/test", "torch/share")
 
 #: Needed by the packages above on paper only, in Debian 12: graphics drivers and compilers, tests,
 #: map data; a quarter of the image. Where the proof fails without them they are unpacked after all.
@@ -85,10 +101,30 @@ DIGITS = "usr/share/railhead/digits.csv.gz"
 _DIGITS_PACKAGES = ("python3-sklearn", "python3-sklearn-lib")
 _DIGITS_FILE = "/sklearn/datasets/data/digits.csv.gz"
 
-USER, UID = "trainer", 1000
+# The name that Trainer and the MPI operator have for it.
+USER, UID = "mpiuser", 1000
+HOME = f"/home/{USER}"
 
-#: Debian builds PyTorch without libuv, which 2.4 and newer ask for unless they are told not to.
-_NO_LIBUV = "USE_LIBUV=0"
+#: Where the ssh of MPI's launcher finds the servers that Trainer's MPI policy has pods run, as in
+#: the images of Trainer and of the MPI operator (build/base/sshd_config and ssh_config there).
+SSH_PORT = 2222
+_SSHD_CONFIG = f"""\
+Port {SSH_PORT}
+PidFile {HOME}/sshd.pid
+HostKey {HOME}/.ssh/id_rsa
+AuthorizedKeysFile {HOME}/.ssh/authorized_keys
+StrictModes no
+PasswordAuthentication no
+UsePAM no
+LogLevel ERROR
+"""
+_SSH_CONFIG = f"""\
+Host *
+    Port {SSH_PORT}
+    StrictHostKeyChecking no
+    UserKnownHostsFile /dev/null
+    LogLevel ERROR
+"""
 
 _WORKERS = 2
 
@@ -104,6 +140,8 @@ def training_key() -> str:
         *SEEDS,
         *_LEFT_OUT,
         *_NOT_UNPACKED,
+        *_UNUSED,
+        REQUIREMENTS.read_text(),
     )
 
 
@@ -123,11 +161,11 @@ def training_image() -> Image:
         user=f"{UID}:{UID}",
         env=(
             "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-            "HOME=/tmp",
+            f"HOME={HOME}",
             "LANG=C.UTF-8",
             "PYTHONUNBUFFERED=1",
-            _NO_LIBUV,
         ),
+        workdir=HOME,
         labels={"dev.railhead.torch": torch},
     )
 
@@ -141,10 +179,12 @@ def build_training_layer(runner: Runner, tell: Tell) -> None:
         left_out = [a for a in archives if any(fnmatch(_package(a), p) for p in _LEFT_OUT)]
         chosen = [a for a in archives if a not in left_out]
         make_merged_usr(root)
-        unpack(chosen, root, runner, lambda f: tell(0.1 + 0.4 * f, "unpacking packages"))
+        unpack(chosen, root, runner, lambda f: tell(0.1 + 0.3 * f, "unpacking packages"))
         add_digits(work / "apt", root, runner)
+        tell(0.4, "Python's packages")
+        install(root, work, runner)
         configure(root, runner)
-        tell(0.6, "a two-process run inside")
+        tell(0.6, "runs of each framework inside")
         try:
             torch = prove(root, runner)
         except CommandError:
@@ -300,11 +340,78 @@ def _extract_member(archive: Path, suffix: str, target: Path, runner: Runner) ->
     return found
 
 
+def install(root: Path, work: Path, runner: Runner) -> None:
+    """Install Python's packages for the image's Python, and stand-ins for CUDA's libraries.
+
+    Raises:
+        PrerequisiteError: the registry that pip is set to does not have them.
+    """
+    version = _python(root)
+    pins = work / "requirements.txt"
+    pins.write_text(pins_for(REQUIREMENTS.read_text(), version))
+    target = root / f"usr/local/lib/python{version}/dist-packages"
+    tags = ("2_34", "2_31", "2_28", "2_27", "2_26", "2_24", "2_17", "2_12", "2_5")
+    names = [*(f"manylinux_{tag}" for tag in tags), "manylinux2014", "manylinux2010", "manylinux1"]
+    platforms = [f"--platform={name}_{os.uname().machine}" for name in names]
+    command = [
+        *(sys.executable, "-m", "pip", "install", "--quiet", "--no-input", "--no-deps"),
+        *("--no-compile", "--no-cache-dir", "--require-hashes", "--only-binary=:all:"),
+        *(f"--python-version={version}", "--implementation=cp", *platforms),
+        *("--target", str(target), "--requirement", str(pins)),
+    ]
+    try:
+        runner.run(command, log=log_path("training"))
+    except CommandError as error:
+        raise PrerequisiteError(
+            f"pip could not install the training image's packages:\n{error.tail}",
+            remedy="the registry that pip is set to must carry the pins of "
+            f"{REQUIREMENTS}; see `pip config list`",
+        ) from error
+    for name in _UNUSED:
+        remove_tree(target / name)
+    stand_in(target / "torch/lib")
+
+
+def pins_for(text: str, version: str) -> str:
+    """The pins that hold for a Python such as ``3.11`` on this kind of machine.
+
+    pip would go by the Python that it runs in.
+    """
+    there = {
+        "python_version": version,
+        "python_full_version": f"{version}.0",
+        "sys_platform": "linux",
+        "platform_machine": os.uname().machine,
+    }
+    chosen = []
+    for pin in text.replace("\\\n", " ").splitlines():
+        named, _, hashes = pin.partition(" --hash=")
+        if named.strip() and not named.startswith("#"):
+            marker = Requirement(named).marker
+            if marker is None or marker.evaluate(there):
+                chosen.append(f"{named.partition(';')[0].strip()} --hash={hashes}")
+    return "\n".join(chosen) + "\n"
+
+
+def _python(root: Path) -> str:
+    """The version of the tree's ``python3``, such as ``3.11``."""
+    return (root / "usr/bin/python3").readlink().name.removeprefix("python")
+
+
+#: Programs that Debian's scripts or pip's entry points would be; arguments go through as they are.
+_PROGRAMS = {
+    "torchrun": "torch.distributed.run",
+    "accelerate": "accelerate.commands.accelerate_cli",
+    "pip": "pip",
+}
+
+
 def configure(root: Path, runner: Runner) -> None:
     """Do what the packages' maintainer scripts would have done, as far as a container needs it."""
     (root / "etc/passwd").write_text(
         "root:x:0:0:root:/root:/bin/bash\n"
-        f"{USER}:x:{UID}:{UID}:{USER}:/tmp:/bin/bash\n"
+        f"{USER}:x:{UID}:{UID}:{USER}:{HOME}:/bin/bash\n"
+        "sshd:x:101:65534:sshd:/run/sshd:/usr/sbin/nologin\n"
         "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
     )
     (root / "etc/group").write_text(f"root:x:0:\n{USER}:x:{UID}:\nnogroup:x:65534:\n")
@@ -318,36 +425,34 @@ def configure(root: Path, runner: Runner) -> None:
             link = chosen.parent.parent / chosen.name
             if not link.exists():
                 link.symlink_to(f"{library}/{chosen.name}")
-    without_libuv(root)
-    torchrun = root / "usr/bin/torchrun"
-    if not torchrun.exists():
-        torchrun.write_text('#!/bin/sh\nexec python3 -m torch.distributed.run "$@"\n')
-        torchrun.chmod(0o755)
+    python = root / "usr/bin/python"
+    if not python.is_symlink():
+        python.symlink_to("python3")
+    for name, module in _PROGRAMS.items():
+        program = root / "usr/bin" / name
+        program.write_text(f'#!/bin/sh\nexec python3 -m {module} "$@"\n')
+        program.chmod(0o755)
+    for name in ("mpirun", "mpiexec"):
+        # Alternatives in Debian, too.
+        link = root / "usr/bin" / name
+        if not link.is_symlink() and not link.exists():
+            link.symlink_to("mpirun.openmpi")
+    for marker in root.glob("usr/lib/python3*/EXTERNALLY-MANAGED"):
+        # A container's Python is the user's own.
+        marker.unlink()
+    for directory in ("etc/ssh", "run/sshd"):
+        (root / directory).mkdir(parents=True, exist_ok=True)
+    (root / "etc/ssh/ssh_config").write_text(_SSH_CONFIG)
+    home = root / HOME.removeprefix("/")
+    (home / ".ssh").mkdir(parents=True, exist_ok=True)
+    (home / ".sshd_config").write_text(_SSHD_CONFIG)
+    for path in (home, home / ".ssh", home / ".sshd_config"):
+        os.chown(path, UID, UID)
     _in_root(root, ["/sbin/ldconfig"], runner)
 
 
-def without_libuv(root: Path) -> None:
-    """Let torchrun's store do without libuv in the two calls that never look at USE_LIBUV.
-
-    PyTorch before 2.4 knows no libuv and stays as it is.
-    """
-    distributed = root / "usr/lib/python3/dist-packages/torch/distributed"
-    common = distributed / "rendezvous.py"
-    static = distributed / "elastic/rendezvous/static_tcp_rendezvous.py"
-    if not common.is_file() or "USE_LIBUV" not in common.read_text():
-        return
-    for file, argument, value in (
-        (static, "multi_tenant=True,", "False"),
-        (common, "is_master=False,", "use_libuv"),
-    ):
-        told = f"{argument} use_libuv={value},"
-        source = file.read_text()
-        if told not in source:
-            file.write_text(source.replace(argument, told))
-
-
 def prove(root: Path, runner: Runner) -> str:
-    """Run two processes of PyTorch with an all-reduce inside ``root``.
+    """Run two processes of PyTorch, of MPI and one of JAX inside ``root``.
 
     It also leaves the byte code of every module that such a run imports, so that pods need not
     compile them anew; files get the layer's time stamp first, which byte code is held to.
@@ -363,6 +468,8 @@ def prove(root: Path, runner: Runner) -> str:
     script.write_text(_PROOF)
     try:
         said = _in_root(root, _torchrun("/tmp/prove.py"), runner)  # noqa: S108
+        for command in _OTHER_PROOFS:
+            _in_root(root, ["timeout", "--kill-after=5", str(_PROOF_S), *command], runner)
     finally:
         script.unlink()
         for name in devices:
@@ -392,6 +499,20 @@ def _torchrun(script: str) -> list[str]:
         *("--redirects=1", "--tee=1", script),
     ]
 
+
+_OTHER_PROOFS = (
+    (
+        *("python3", "-c"),
+        "import jax, orbax.checkpoint, accelerate, torch.distributed.fsdp as f, "
+        "torch.distributed.checkpoint; assert int(jax.numpy.ones(3).sum()) == 3; f.fully_shard",
+    ),
+    (
+        *("mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "2", "python3", "-c"),
+        "from mpi4py import MPI; assert MPI.COMM_WORLD.allreduce(1) == 2",
+    ),
+    ("python3", "-m", "pip", "--version"),
+    ("ssh", "-V"),
+)
 
 _PROOF = """\
 import csv, gzip
@@ -433,7 +554,6 @@ def _in_root(root: Path, command: Sequence[str], runner: Runner) -> str:
         "HOME": "/tmp",  # noqa: S108 - inside the image's own tree
         "LANG": "C.UTF-8",
         "OMP_NUM_THREADS": "1",
-        **dict([_NO_LIBUV.split("=")]),
     }
     return runner.run(["chroot", str(root), *command], log=log_path("training"), env=environment)
 

@@ -19,6 +19,7 @@ from pydantic import ValidationError
 from railhead.base.errors import ExitCode, InputError
 from railhead.catalog.switches import SWITCHES
 from railhead.config import Cluster, load, parse
+from railhead.framework import FRAMEWORKS
 
 REPO = Path(__file__).resolve().parents[3]
 LAB = REPO / "stacks" / "Pulumi.lab.yaml"
@@ -163,7 +164,8 @@ def duplicate(key: str) -> Callable[[Raw], None]:
 def test_a_name_is_taken_once(key: str) -> None:
     raw = lab()
     duplicate(key)(raw)
-    assert any(line.startswith(f"{key}[1].name: ") and "taken" in line for line in mistakes(raw))
+    where = f"{key}[{len(raw[key]) - 1}].name: "
+    assert any(line.startswith(where) and "taken" in line for line in mistakes(raw))
 
 
 def test_rails_do_not_overlap() -> None:
@@ -201,9 +203,10 @@ def test_all_mistakes_come_at_once_whatever_their_kind() -> None:
 
 def test_what_is_there_is_not_called_absent() -> None:
     raw = lab()
-    put(raw, "runtimes[0].framework", "jax")
+    put(raw, "runtimes[0].framework", "caffe")
     assert mistakes(raw) == [
-        "runtimes[0].framework: 'jax' is not in the catalogue of frameworks; there are: torch"
+        "runtimes[0].framework: 'caffe' is not in the catalogue of frameworks; there are: "
+        + ", ".join(FRAMEWORKS)
     ]
 
 

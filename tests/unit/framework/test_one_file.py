@@ -25,8 +25,12 @@ ELSEWHERE = {
     "railhead/diagnose": "causes of hangs are a framework's own, and told by its words",
     "railhead/nccl": "logs are read whatever wrote them",
     "railhead/lab": "builds the lab's training image",
+    "railhead/launch/apis": "kinds of job of operators, which are each for one framework",
     "railhead/catalog/images.py": "what the lab's training image needs",
     "railhead/catalog/switches.py": "where a variable of the library's was read",
+    "railhead/launch/after.py": "examples in help texts",
+    "railhead/launch/api.py": "an example in its documentation",
+    "railhead/launch/starting.py": "examples in help texts and first job files",
     "railhead/launch/cli.py": "examples in help texts",
     "railhead/launch/job.py": "examples in help texts",
     "railhead/cli/__init__.py": "an example in a help text",
@@ -72,6 +76,9 @@ class Loom(Framework):
     def ml_policy(self, combination, processes):
         return {"loom": {"threads": processes}}
 
+    def wiring(self, gang):
+        return {"LOOM_NODES": str(gang.nodes)}
+
 FRAMEWORK = Loom(
     name="loom", launcher="loomrun", rendezvous=("LOOM_NODES",), per_process=("LOOM_RANK",),
     unwired={"LOOM_NODES": "none"}, nodes_variable="LOOM_NODES", source="a test",
@@ -103,7 +110,7 @@ def test_one_more_file_is_all_that_a_framework_needs(tmp_path: Path) -> None:
         raw = lab_cluster()
         raw["runtimes"].append(raw["runtimes"][0] | {"name": "woven", "framework": "loom"})
         resolved = resolve(parse(raw, where="test"))
-        spec = resolved.runtimes[1].spec
+        spec = resolved.runtimes[-1].spec
         (job,) = spec["template"]["spec"]["replicatedJobs"]
         (container,) = job["template"]["spec"]["template"]["spec"]["containers"]
         text = "name: a\\nnodes: 1\\nruntime: woven\\ncommand: [x]\\nenv: {LOOM_RANK: 1, RANK: 2}"
@@ -135,6 +142,7 @@ def test_one_more_file_is_all_that_a_framework_needs(tmp_path: Path) -> None:
         "railhead-train-job",
         "railhead-fabric-pod",
         "railhead-parallel-job",
+        "railhead-job-template",
     ]
     # Another framework's variables are the job's own.
     assert found["refused"] == "env: LOOM_RANK: set by loomrun, not by a job"

@@ -128,11 +128,12 @@ def test_a_contract_that_does_not_say_what_pods_need_is_not_guessed_at() -> None
         plan(contract=contract)
 
 
-def test_several_runtimes_need_a_name() -> None:
+def test_of_several_runtimes_the_first_is_taken_and_of_one_framework_one_is_named() -> None:
     other = CONTRACT.runtimes[0].model_copy(update={"name": "jax"})
     contract = CONTRACT.model_copy(update={"runtimes": (*CONTRACT.runtimes, other)})
-    with pytest.raises(InputError, match="has several: torch, jax"):
-        plan("name: a\nnodes: 1\ncommand: [x]\n", contract)
+    assert plan("name: a\nnodes: 1\ncommand: [x]\n", contract).runtime == "torch"
+    with pytest.raises(InputError, match="has several of framework 'torch': torch, jax"):
+        plan("name: a\nnodes: 1\nframework: torch\ncommand: [x]\n", contract)
 
 
 def test_where_a_queue_charges_the_runtimes_own_size_no_other_is_asked_for() -> None:

@@ -165,6 +165,7 @@ def test_packages_that_were_left_out_come_back_where_they_are_needed(
 
     monkeypatch.setattr(training, "download", lambda *_: archives)
     monkeypatch.setattr(training, "add_digits", lambda *_: None)
+    monkeypatch.setattr(training, "install", lambda *_: None)
     monkeypatch.setattr(training, "configure", lambda *_: None)
     monkeypatch.setattr(training, "prove", prove)
     monkeypatch.setattr(
@@ -182,17 +183,25 @@ def test_packages_that_were_left_out_come_back_where_they_are_needed(
     assert image.user == "1000:1000"
 
 
-@pytest.mark.parametrize(("settings", "changed"), [("USE_LIBUV = 1", True), ("old", False)])
-def test_only_a_pytorch_that_asks_for_libuv_is_told_not_to(
-    settings: str, changed: bool, tmp_path: Path
-) -> None:
-    distributed = tmp_path / "usr/lib/python3/dist-packages/torch/distributed"
-    common = distributed / "rendezvous.py"
-    static = distributed / "elastic/rendezvous/static_tcp_rendezvous.py"
-    static.parent.mkdir(parents=True)
-    common.write_text(f"{settings}\nTCPStore(\n    is_master=False,\n)\n")
-    static.write_text("TCPStore(\n    multi_tenant=True,\n)\n")
-    training.without_libuv(tmp_path)
-    training.without_libuv(tmp_path)
-    assert (static.read_text().count("use_libuv=False") == 1) is changed
-    assert (common.read_text().count("is_master=False, use_libuv=use_libuv,") == 1) is changed
+def test_pins_are_those_of_the_images_python() -> None:
+    text = (
+        "a==1 \\\n    --hash=sha256:00 \\\n    --hash=sha256:01\n"
+        "b==2 ; python_full_version < '3.12' \\\n    --hash=sha256:02\n"
+        "b==3 ; python_full_version >= '3.12' \\\n    --hash=sha256:03\n"
+        "c==4 ; sys_platform == 'win32' \\\n    --hash=sha256:04\n"
+    )
+    old = training.pins_for(text, "3.11").splitlines()
+    assert [line.split() for line in old] == [
+        ["a==1", "--hash=sha256:00", "--hash=sha256:01"],
+        ["b==2", "--hash=sha256:02"],
+    ]
+    assert "b==3 --hash=sha256:03" in training.pins_for(text, "3.13")
+
+
+def test_the_images_pins_have_hashes_and_no_cuda() -> None:
+    lines = training.pins_for(training.REQUIREMENTS.read_text(), "3.11").splitlines()
+    names = {line.partition("==")[0] for line in lines}
+    assert {"torch", "jax", "jaxlib", "orbax-checkpoint", "accelerate", "pip"} <= names
+    assert not [name for name in names if name.startswith(("nvidia", "cuda", "triton"))]
+    assert all(" --hash=sha256:" in line for line in lines)
+    assert "://" not in training.REQUIREMENTS.read_text()

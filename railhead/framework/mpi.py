@@ -1,0 +1,133 @@
+"""MPI by Open MPI's mpirun: the first pod starts the others' processes over ssh.
+
+As Trainer's MPI policy has it: a launcher that is a node too, pods of sshd, a key of the job's own,
+and a hostfile. sshd gives a process none of its container's variables, so mpirun is told which to
+take along.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from railhead.base.names import TRAINER_JOB, TRAINER_LAUNCHER
+from railhead.framework.base import Framework, Gang
+
+if TYPE_CHECKING:
+    from railhead.catalog.versions import Combination
+
+#: As in the images of Trainer and of the MPI operator (build/base/Dockerfile, v0.7.0).
+HOME = "/home/mpiuser"
+SSH_PORT = 2222
+SSHD = ("/usr/sbin/sshd", "-De", "-f", f"{HOME}/.sshd_config")
+_HOSTFILE = "/etc/mpi/hostfile"
+_STARTERS = ("mpirun", "mpiexec", "horovodrun")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mpi(Framework):
+    """What is started by mpirun."""
+
+    def ml_policy(self, combination: Combination, processes: int) -> dict[str, Any]:
+        """Trainer's ``mpi``; 1 would mean as many as the pod has GPUs of a few vendors."""
+        del combination
+        return {
+            "mpi": {
+                "numProcPerNode": processes,
+                "mpiImplementation": "OpenMPI",
+                "sshAuthMountPath": f"{HOME}/.ssh",
+                "runLauncherAsNode": True,
+            }
+        }
+
+    def wiring(self, gang: Gang) -> dict[str, str]:
+        """As Trainer v2.1.0 does, pkg/runtime/framework/plugins/mpi/mpi.go."""
+        return {
+            "OMPI_MCA_orte_default_hostfile": _HOSTFILE,
+            "OMPI_MCA_orte_keep_fqdn_hostnames": "true",
+            "OMPI_MCA_orte_set_default_slots": str(gang.processes),
+            "OMPI_MCA_plm_rsh_args": "-o ConnectionAttempts=10",
+        }
+
+    def process(self, gang: Gang, node: int, local: int) -> dict[str, str]:
+        """Open MPI 4.1, ompi/docs and mpirun(1), exported environment variables."""
+        return {
+            "OMPI_COMM_WORLD_RANK": str(node * gang.processes + local),
+            "OMPI_COMM_WORLD_SIZE": str(gang.world_size),
+            "OMPI_COMM_WORLD_LOCAL_RANK": str(local),
+            "OMPI_COMM_WORLD_LOCAL_SIZE": str(gang.processes),
+        }
+
+    def taken_along(self, names: Iterable[str]) -> dict[str, str]:
+        """mpirun(1) of 4.1: the list of ``-x``, as a parameter in a variable."""
+        return {"OMPI_MCA_mca_base_env_list": ";".join(sorted(set(names)))}
+
+    def start(self, words: Sequence[str], gang: Gang) -> tuple[str, ...]:
+        """One process a slot of the hostfile, unless the words are a launcher's own."""
+        if words[0].rpartition("/")[2] in _STARTERS:
+            return tuple(words)
+        # Pods have their cores by quota: binding would crowd them on the first ones.
+        mpirun = ("mpirun", "-np", str(gang.world_size), "--bind-to", "none")
+        return (*mpirun, *super().start(words, gang))
+
+    def job_set(self, job: Mapping[str, Any], nodes: int) -> dict[str, Any]:
+        """Pods of sshd, and a launcher once they serve; the job is done when the launcher is."""
+        del nodes
+        server = copy.deepcopy(dict(job))
+        (container,) = (
+            c for c in server["template"]["spec"]["containers"] if c["name"] == self.container
+        )
+        container["command"] = list(SSHD)
+        container["readinessProbe"] = {"tcpSocket": {"port": SSH_PORT}, "periodSeconds": 2}
+        return {
+            "successPolicy": {"operator": "All", "targetReplicatedJobs": [TRAINER_LAUNCHER]},
+            "replicatedJobs": [
+                {"name": TRAINER_JOB, "template": {"spec": server}},
+                {
+                    "name": TRAINER_LAUNCHER,
+                    "template": {"metadata": {}, "spec": dict(job)},
+                    "dependsOn": [{"name": TRAINER_JOB, "status": "Ready"}],
+                },
+            ],
+        }
+
+
+_RENDEZVOUS = (
+    "OMPI_MCA_orte_default_hostfile",
+    "OMPI_MCA_orte_keep_fqdn_hostnames",
+    "OMPI_MCA_orte_set_default_slots",
+    "OMPI_MCA_plm_rsh_args",
+)
+
+
+def mpi(name: str, source: str) -> Mpi:
+    """What is started by mpirun, under a name."""
+    return Mpi(
+        name=name,
+        replicated_job=TRAINER_LAUNCHER,
+        servers=(TRAINER_JOB,),
+        launcher="mpirun",
+        rendezvous=_RENDEZVOUS,
+        per_process=(
+            "OMPI_COMM_WORLD_RANK",
+            "OMPI_COMM_WORLD_SIZE",
+            "OMPI_COMM_WORLD_LOCAL_RANK",
+            "OMPI_COMM_WORLD_LOCAL_SIZE",
+        ),
+        nodes_variable="OMPI_MCA_orte_default_hostfile",
+        # Trainer makes a launcher and at least one more node (mpi.go, EnforceMLPolicy).
+        fewest_nodes=2,
+        kinds=("mpijob",),
+        controller={"mpijob": _RENDEZVOUS},
+        label=None,
+        source=source,
+    )
+
+
+FRAMEWORK = mpi(
+    "mpi",
+    "Trainer v2.1.0, pkg/runtime/framework/plugins/mpi/mpi.go; MPI operator v0.7.0, "
+    "pkg/controller/mpi_job_controller.go; mpirun(1) of Open MPI 4.1",
+)

@@ -1,0 +1,39 @@
+"""Volcano's Job: its scheduler admits the gang, its plugin makes the pods' names."""
+
+from __future__ import annotations
+
+from railhead.launch.apis.base import Api, Object
+from railhead.launch.plan import Plan
+
+
+class VolcanoJob(Api):
+    """One task of all of the pods, none of which starts before all can."""
+
+    def hosts(self, plan: Plan) -> tuple[str, ...]:
+        """pkg/controllers/job/plugins/svc: the pod's name, below a service of the job's."""
+        return tuple(f"{plan.name}-node-{i}.{plan.name}" for i in range(plan.nodes))
+
+    def spec(self, plan: Plan, template: Object) -> Object:
+        """A pod that fails or is evicted ends the job."""
+        return {
+            "schedulerName": "volcano",
+            "queue": plan.queue,
+            "minAvailable": plan.nodes,
+            "maxRetry": 1,
+            "plugins": {"svc": ["--publish-not-ready-addresses=true"]},
+            "policies": [
+                {"events": ["PodFailed", "PodEvicted"], "action": "AbortJob"},
+            ],
+            "tasks": [{"name": "node", "replicas": plan.nodes, "template": template}],
+        }
+
+
+API = VolcanoJob(
+    name="volcano",
+    api_version="batch.volcano.sh/v1alpha1",
+    kind="Job",
+    plural="jobs",
+    index="volcano.sh/task-index",
+    since="Volcano",
+    source="Volcano v1.15.1, pkg/controllers/job",
+)
