@@ -21,6 +21,9 @@ OWN = ("railhead/fabric/modes", "railhead/fabric/kinds", "components/fabric/mode
 # The same word for another thing, each with what it is there.
 OTHERWISE = {
     "efa": {
+        "railhead/watch/metrics.py": "an exporter of the fabric's counters",
+        "railhead/model/watching.py": "the same exporter, as a stack names it",
+        "railhead/resolve/watching.py": "which fabric it goes with",
         "components/aws/node_pools.py": "EC2's type of a network interface",
         "railhead/catalog/machine.py": "EC2's type of a network interface",
         "railhead/catalog/machines_aws.py": "the fabric of a machine, and its interfaces' type",
