@@ -14,7 +14,7 @@ from components.aws.network import Nets
 from components.cluster_access import exec_kubeconfig
 from railhead.base.names import physical_name
 from railhead.platform.aws import facts as catalogue
-from railhead.platform.aws.model import AwsCluster, PublicEndpoint
+from railhead.platform.aws.model import AwsCluster, OidcProvider, PublicEndpoint
 
 LOG_TYPES = ("api", "audit", "authenticator", "controllerManager", "scheduler")
 
@@ -142,6 +142,8 @@ class EksCluster(pulumi.ComponentResource):
         )
         reach = [] if public else self._reach(name, platform.endpoint.from_cidrs)
         self.access = [*reach, *self._entries(name, cluster)]
+        if platform.oidc is not None:
+            self._people(name, platform.oidc)
         self.kubeconfig = pulumi.Output.secret(
             pulumi.Output.json_dumps(
                 pulumi.Output.all(
@@ -207,6 +209,24 @@ class EksCluster(pulumi.ComponentResource):
                 opts=pulumi.ResourceOptions(parent=self),
             )
         return made
+
+    def _people(self, name: str, oidc: OidcProvider) -> None:
+        """Whoever logs in there is let in with the groups that the token says, and no others."""
+        eks.IdentityProviderConfig(
+            f"{name}-people",
+            cluster_name=self.cluster.name,
+            oidc={
+                "identity_provider_config_name": "people",
+                "issuer_url": oidc.issuer,
+                "client_id": oidc.client_id,
+                "groups_claim": oidc.groups_claim,
+                "groups_prefix": oidc.groups_prefix,
+                "username_claim": oidc.username_claim,
+                "username_prefix": oidc.username_prefix,
+                "required_claims": dict(oidc.required_claims) or None,
+            },
+            opts=pulumi.ResourceOptions(parent=self, delete_before_replace=True),
+        )
 
 
 # What `alias/` leaves.

@@ -115,8 +115,12 @@ class GcpInfrastructure(pulumi.ComponentResource):
             for pool in cluster.pools
         }
         if isinstance(platform.endpoint, DnsEndpoint):
-            access = ResearcherAccessArgs(project=platform.project, researchers=cluster.researchers)
-            ResearcherAccess(f"{name}-researchers", access, opts=self._below)
+            people = dict.fromkeys(group for _, group in cluster.groups)
+            for index, group in enumerate(people):
+                access = ResearcherAccessArgs(project=platform.project, researchers=group)
+                # The first was there before there were teams.
+                suffix = f"-{index}" if index else ""
+                ResearcherAccess(f"{name}-researchers{suffix}", access, opts=self._below)
         self.names = self._storage_names(f"{name}-storage-names")
         self.sources = self._storage(f"{name}-storage")
         self.register_outputs({"cluster": self.cluster.cluster.id})

@@ -289,6 +289,19 @@ class Cluster(Model):
         """The team that a namespace belongs to; None for one of the stack's own."""
         return next((team for team in self.teams if namespace in team.namespaces), None)
 
+    @property
+    def groups(self) -> tuple[tuple[str, str], ...]:
+        """Path in the stack's file and name of every group of people."""
+        own = (("researchers", self.researchers),)
+        listed: list[tuple[str, Model]] = [("access", self.access)]
+        listed += [(f"teams[{at}]", team) for at, team in enumerate(self.teams)]
+        return own + tuple(
+            (f"{path}.{persona}[{index}]", group)
+            for path, section in listed
+            for persona in ("leads", "researchers", "viewers")
+            for index, group in enumerate(getattr(section, persona, ()))
+        )
+
     def mirrored(self, reference: str) -> str:
         """Where an image is pulled from."""
         return mirrored(reference, self.registry_mirrors)

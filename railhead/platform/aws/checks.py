@@ -233,6 +233,20 @@ def _group(cluster: AwsCluster) -> Iterator[Problem]:
             yield "researchers", f"{group!r}: EKS gives nobody a group that starts {prefix!r}"
 
 
+def _issued(cluster: AwsCluster) -> Iterator[Problem]:
+    """Groups that no token can say: EKS puts the prefix before every one."""
+    oidc = cluster.platform.oidc
+    for path, group in cluster.groups if oidc is not None else ():
+        entered = path == "researchers" and cluster.platform.researchers
+        if oidc is not None and not entered and not group.startswith(oidc.groups_prefix):
+            yield (
+                path,
+                f"{group!r} does not start with {oidc.groups_prefix!r}, which platform.oidc puts "
+                f"before every group of a token, so nobody is in it; say "
+                f"{oidc.groups_prefix + group!r}",
+            )
+
+
 def _version(cluster: AwsCluster) -> Iterator[Problem]:
     minor, combination = cluster.platform.kubernetes, COMBINATIONS[cluster.versions]
     oldest, newest = combination.kubernetes
@@ -583,6 +597,7 @@ _CHECKS: tuple[Callable[[AwsCluster], Iterator[Problem]], ...] = (
     _endpoint,
     _principals,
     _group,
+    _issued,
     _version,
     _addons,
     _logs,

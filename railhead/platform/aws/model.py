@@ -248,12 +248,46 @@ class S3Access(Model):
     buckets: tuple[Bucket, ...] = Field(min_length=1)
 
 
+class OidcProvider(Model):
+    """An identity provider that people log in to; EKS takes one for a cluster.
+
+    Args:
+        issuer: its URL, which EKS must reach over the internet.
+        client_id: the audience of its tokens.
+        groups_claim: where a token lists its groups.
+        groups_prefix: what EKS puts before each; the stack names groups with it.
+        username_claim: where a token says who it is.
+        username_prefix: what EKS puts before that.
+        required_claims: what a token must have besides.
+    """
+
+    # EKS API reference, OidcIdentityProviderConfigRequest.
+    issuer: Annotated[
+        str,
+        _text(
+            r"https://[^\s?#]+",
+            "an issuer's URL: https:// and no query, such as 'https://login.example.com'",
+        ),
+    ]
+    client_id: Annotated[str, _text(r"\S+", "a client's id")]
+    groups_claim: Annotated[str, _text(r"\S+", "a claim's name")] = "groups"
+    groups_prefix: Annotated[
+        str, _text(r"(?!.*system:)\S*", "a prefix without 'system:' in it, such as 'oidc:'")
+    ] = "oidc:"
+    username_claim: Annotated[str, _text(r"\S+", "a claim's name")] = "sub"
+    username_prefix: Annotated[
+        str, _text(r"(?!.*system:)\S+", "a prefix without 'system:' in it, such as 'oidc:'")
+    ] = "oidc:"
+    required_claims: dict[str, str] = Field(default_factory=dict)
+
+
 class AwsPlatform(PlatformConfig):
     """AWS.
 
     ``account`` is the only one that the stack may touch. ``administrators`` administer the cluster:
     the role that runs `pulumi up` must be among them. ``researchers`` are put into the cluster's
-    researchers group. ``addon_versions`` overrides the catalogue's; ``default`` asks EKS.
+    researchers group; ``oidc`` is where everybody else's groups come from.
+    ``addon_versions`` overrides the catalogue's; ``default`` asks EKS.
     ``s3_access`` is what jobs may do in S3: without, they have no credentials of AWS at all.
     ``deletion_protection`` keeps the cluster, GPU pools, keys and file systems from being deleted.
 
@@ -272,6 +306,7 @@ class AwsPlatform(PlatformConfig):
     )
     administrators: tuple[Principal, ...] = Field(min_length=1)
     researchers: tuple[Principal, ...] = ()
+    oidc: OidcProvider | None = None
     system_pool: SystemPool = SystemPool()
     storage: tuple[
         Annotated[LustreFileSystem | ElasticFileSystem, Field(discriminator="kind")], ...

@@ -572,19 +572,21 @@ def _taint(where: str, path: str, taint: Taint, pool: GcpPool) -> Iterator[Probl
 
 
 def _researchers(cluster: GcpCluster) -> Iterator[Problem]:
-    if isinstance(cluster.platform.endpoint, DnsEndpoint) and "@" not in cluster.researchers:
-        yield (
-            "researchers",
-            f"{cluster.researchers!r} is no group's address, and the endpoint 'dns' lets in whom "
-            "IAM knows; name a group such as 'researchers@your-domain.com'",
-        )
+    for path, group in cluster.groups if isinstance(cluster.platform.endpoint, DnsEndpoint) else ():
+        if "@" not in group:
+            yield (
+                path,
+                f"{group!r} is no group's address, and the endpoint 'dns' lets in whom "
+                "IAM knows; name a group such as 'researchers@your-domain.com'",
+            )
 
 
 def _people(cluster: GcpCluster) -> Iterator[Problem]:
-    if "@" in cluster.researchers and cluster.platform.groups is None:
+    named = [group for _, group in cluster.groups if "@" in group]
+    if named and cluster.platform.groups is None:
         yield (
             "platform.groups",
-            f"is missing; GKE knows the group {cluster.researchers!r} of researchers only through "
+            f"is missing; GKE knows the group {named[0]!r} only through "
             "Google Groups for RBAC, a 'gke-security-groups@your-domain.com' that it is a member "
             "of",
         )

@@ -1,0 +1,67 @@
+"""Where groups of people come from on each cloud: what the providers are told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from railhead import config
+from railhead.base.errors import InputError
+from tests.components.recording import run_stack, stack_cluster
+
+pytestmark = pytest.mark.slow
+OIDC = {"issuer": "https://login.example.com", "client_id": "kubernetes"}
+
+
+def aws(researchers: str = "ml-researchers", **oidc: Any) -> dict[str, Any]:
+    cluster = stack_cluster("aws-p5-prod")
+    cluster["platform"]["oidc"] = OIDC | oidc
+    return cluster | {"researchers": researchers, "access": {"leads": ["oidc:leads"]}}
+
+
+def test_eks_is_told_of_the_identity_provider(tmp_path: Path) -> None:
+    recording = run_stack("aws-p5-prod", tmp_path, cluster=aws())
+    (made,) = recording.of_type("aws:eks/identityProviderConfig:IdentityProviderConfig")
+    assert made.inputs["oidc"] == {
+        "identityProviderConfigName": "people",
+        "issuerUrl": "https://login.example.com",
+        "clientId": "kubernetes",
+        "groupsClaim": "groups",
+        "groupsPrefix": "oidc:",
+        "usernameClaim": "sub",
+        "usernamePrefix": "oidc:",
+    }
+
+
+@pytest.mark.parametrize(
+    ("oidc", "words"),
+    [
+        ({"issuer": "http://login.example.com"}, "platform.oidc.issuer"),
+        ({"issuer": "https://login.example.com?a=b"}, "platform.oidc.issuer"),
+        ({"client_id": ""}, "platform.oidc.client_id"),
+        ({"groups_prefix": "system:"}, "platform.oidc.groups_prefix"),
+        ({"username_prefix": "system:"}, "platform.oidc.username_prefix"),
+        ({"client_secret": "x"}, "platform.oidc.client_secret"),
+        ({"groups_prefix": "sso:"}, "access.leads[0]: 'oidc:leads' does not start with 'sso:'"),
+    ],
+    ids=str,
+)
+def test_nonsense_is_refused_by_its_field(oidc: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError) as refused:
+        config.parse(aws(**oidc), where="test")
+    assert words in str(refused.value)
+
+
+def test_each_google_group_may_connect(tmp_path: Path) -> None:
+    cluster = stack_cluster("gcp-a3-ultra")
+    cluster["access"] = {"leads": ["ml-leads@example.com"]}
+    grants = run_stack("gcp-a3-ultra", tmp_path, cluster=cluster).of_type(
+        "gcp:projects/iAMMember:IAMMember"
+    )
+    members = {g.inputs["member"] for g in grants if "-researchers" in g.name}
+    assert members == {f"group:{cluster['researchers']}", "group:ml-leads@example.com"}
+    cluster["access"] = {"leads": ["leads"]}
+    with pytest.raises(InputError, match=r"access.leads\[0\]: 'leads' is no group's address"):
+        config.parse(cluster, where="test")
