@@ -249,10 +249,11 @@ class Watched(pulumi.ComponentResource):
             for group, plural in objects.READS
         ]
         access = self._account(f"{name}-objects", _OBJECTS, rules)
+        spec: Any = objects_deployment(args.cluster, _digest(text))
         kubernetes.apps.v1.Deployment(
             f"{name}-objects",
             metadata={"name": _OBJECTS, "namespace": self._space},
-            spec=objects_deployment(args.cluster, _digest(text)),
+            spec=spec,
             opts=self._after(config, *access),
         )
         self._service(f"{name}-objects", _OBJECTS, self._space, self._inside)

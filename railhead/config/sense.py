@@ -312,8 +312,8 @@ def _secrets(cluster: Cluster) -> Iterator[Problem]:
 def _environments(cluster: Cluster) -> Iterator[tuple[str, Mapping[str, str]]]:
     for path, _, names in knowing(cluster.runtimes, "runtimes", lambda row: dict(row.environment)):
         yield f"{path}.environment", names
-    if names := known(lambda: dict(cluster.fabric.environment)):
-        yield "fabric.environment", names
+    if common := known(lambda: dict(cluster.fabric.environment)):
+        yield "fabric.environment", common
 
 
 def _open(cluster: Cluster) -> Iterator[Problem]:

@@ -13,16 +13,17 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from components.controllers import gpu_operator
 from components.fabric import gke as gke_fabric
-from components.fabric import sriov
+from components.fabric import rails, sriov
 from railhead.base.errors import InputError
 from railhead.config import parse
 from railhead.fabric.kinds import FABRICS
+from railhead.fabric.plugin import NodePlugin
 from tests.components import (
     test_aws,
     test_aws_order,
@@ -448,7 +449,7 @@ FAULTS: Mapping[str, tuple[Fault, ...]] = {
             spoil=also(updateStrategy={"type": "RollingUpdate"}),
             judge=lambda: (
                 test_fabric_objects.TestInstaller().test_it_is_not_rolled_under_jobs_and_nobody_waits_for_every_node(
-                    FABRICS["tcpxo"].plugin
+                    cast(NodePlugin, FABRICS["tcpxo"].plugin)
                 )
             ),
         ),
@@ -547,7 +548,7 @@ FAULTS: Mapping[str, tuple[Fault, ...]] = {
     ),
     "metal: nv-ipam cuts pools for every node": (
         Code(
-            holder=test_fabric_objects.rails,
+            holder=rails,
             name="address_pool",
             spoil=_all_pools,
             judge=test_fabric_objects.TestRails().test_a_block_for_each_node_holds_its_pods,

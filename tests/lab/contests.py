@@ -202,20 +202,22 @@ class Arenas:
         ]
         resolved = resolve(parse(raw, where="the contests' stack"))
         ours = resolved.queues.flavors["gpu"].name
-        flavor = dict(resolved.queues.flavors["gpu"].spec) | {"nodeLabels": {NODE_LABEL: "true"}}
+        flavor: dict[str, Any] = dict(resolved.queues.flavors["gpu"].spec)
+        flavor["nodeLabels"] = {NODE_LABEL: "true"}
         self._ensure("", "resourceflavors", "ResourceFlavor", self.flavor, {"spec": flavor})
         for queue in resolved.queues.cluster_queues:
             # On nodes of the contests' own, where no controller runs that could be lost with one.
             text = json.dumps(queue.spec).replace(json.dumps(ours), json.dumps(self.flavor))
-            spec = {"spec": json.loads(text)}
-            self._ensure("", "clusterqueues", "ClusterQueue", queue.name, spec)
+            whole = {"spec": json.loads(text)}
+            self._ensure("", "clusterqueues", "ClusterQueue", queue.name, whole)
         for namespace in resolved.namespaces:
             labels = {TRAINING_LABEL: "true"}
             body = {"metadata": {"name": namespace.name, "labels": labels}}
             if self.cluster.find(f"/api/v1/namespaces/{namespace.name}") is None:
                 self.cluster.create("/api/v1/namespaces", body)
             for name, spec in namespace.queues.items():
-                self._ensure(namespace.name, "localqueues", "LocalQueue", name, {"spec": spec})
+                local = {"spec": dict(spec)}
+                self._ensure(namespace.name, "localqueues", "LocalQueue", name, local)
 
     def _ensure(
         self, namespace: str, plural: str, kind: str, name: str, body: dict[str, Any]

@@ -292,11 +292,19 @@ def test_nonsense_is_refused_with_its_line(
     ), told
 
 
+def every_queue_over(pool: str) -> Callable[[dict[str, Any]], None]:
+    def edit(cluster: dict[str, Any]) -> None:
+        for queue in cluster["queues"]:
+            queue["pools"].append(pool)
+
+    return edit
+
+
 DOUBTED: list[tuple[str, Edit, str, str]] = [
     ("onprem-ib-sriov", second_pool, "pools[1].name", "no queue covers pool 'idle'"),
     (
         "onprem-ib-sriov",
-        many(second_pool, lambda c: [q["pools"].append("idle") for q in c["queues"]]),
+        many(second_pool, every_queue_over("idle")),
         "pools[1].name",
         "no runtime uses pool 'idle'",
     ),

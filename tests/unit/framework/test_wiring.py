@@ -228,9 +228,8 @@ def pods(api: str, made: Plan) -> Iterator[tuple[str, dict[str, Any], dict[str, 
 
 
 def port(spec: dict[str, Any], name: str) -> int:
-    return next(
-        p["containerPort"] for c in spec["containers"] for p in c["ports"] if p["name"] == name
-    )
+    ports = (p for c in spec["containers"] for p in c["ports"] if p["name"] == name)
+    return int(next(ports)["containerPort"])
 
 
 def label(spec: dict[str, Any], whose: str, index: int) -> dict[str, Any]:

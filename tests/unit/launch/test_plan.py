@@ -185,7 +185,7 @@ def test_the_command_says_no_more_than_the_environment_may() -> None:
     with pytest.raises(InputError) as caught:
         plan(text, SWITCHED)
     assert "command: sets NCCL_IB_DISABLE" in caught.value.problem
-    assert plan(text + "fabric: none\n", SWITCHED)
+    assert plan(text + "fabric: none\n", SWITCHED).command[0] == "sh"
 
 
 def test_a_job_that_wants_no_fabric_takes_tcp_unless_it_says_otherwise() -> None:

@@ -128,9 +128,12 @@ def test_a_file_that_is_there_stays(run: Any, here: Path) -> None:
 
 
 def job(**fields: Any) -> Job:
-    return Job(
-        **{"name": "demo", "nodes": 2, "command": ["torchrun", "/workspace/train.py"]} | fields
-    )
+    given: dict[str, Any] = {
+        "name": "demo",
+        "nodes": 2,
+        "command": ["torchrun", "/workspace/train.py"],
+    }
+    return Job(**given | fields)
 
 
 def test_python_says_what_a_job_file_says(cluster: Cluster, here: Path) -> None:
