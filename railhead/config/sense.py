@@ -378,18 +378,19 @@ def doubts(cluster: Cluster, now: datetime) -> Iterator[Problem]:
             )
     if (nodes := sum(pool.nodes for pool in cluster.pools)) > _TESTED_NODES:
         yield "pools", f"{nodes} nodes; Kubernetes is tested up to {_TESTED_NODES}"
+    platform = PLATFORMS[cluster.platform.kind]
     for path, runtime in each(cluster.runtimes, "runtimes"):
         if runtime.grace_seconds == 0:
             yield f"{path}.grace_seconds", "is 0: a job that ends has no moment to save anything"
-        if runtime.image.startswith("railhead.local/") and cluster.platform.kind != "lab":
+        if runtime.image.startswith("railhead.local/") and not platform.built_here:
             yield f"{path}.image", "is made by the lab, and on nodes of the lab alone"
     yield from _small_shares(cluster)
     combination = COMBINATIONS[cluster.versions]
-    if cluster.platform.kind != "lab" and isinstance(combination.kueue.chart, ModuleChart):
+    if not platform.built_here and isinstance(combination.kueue.chart, ModuleChart):
         yield "versions", f"{cluster.versions!r} takes its charts from the lab's own build"
     yield from _reached(cluster)
     yield from _nobody_labels(cluster)
-    yield from PLATFORMS[cluster.platform.kind].doubts(cluster, now)
+    yield from platform.doubts(cluster, now)
 
 
 def _small_shares(cluster: Cluster) -> Iterator[Problem]:

@@ -52,6 +52,8 @@ class Platform(Generic[C]):
         label_domains: of labels that nodes of no other platform carry.
         levels: the labels that place its nodes, from the widest to the closest.
         knows_labels: whether no node of it carries another platform's labels.
+        owns_cluster: whether the stack makes the cluster, which is nobody else's then.
+        built_here: whether its nodes have what `railhead lab build` makes: images and charts.
         provisioning_class: what Kueue's provisioning requests name where nodes come for a gang.
     """
 
@@ -66,6 +68,8 @@ class Platform(Generic[C]):
     label_domains: tuple[str, ...] = ()
     levels: tuple[str, ...] = ()
     knows_labels: bool = True
+    owns_cluster: bool = True
+    built_here: bool = False
     provisioning_class: str = ""
 
     def problems(self, cluster: C) -> Iterator[Problem]:  # noqa: ARG002 - each platform's own

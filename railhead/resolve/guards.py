@@ -22,6 +22,7 @@ from railhead.base.names import (
 from railhead.catalog.switches import SWITCHES, in_words
 from railhead.catalog.versions import COMBINATIONS
 from railhead.model.cluster import Cluster
+from railhead.platform.registry import PLATFORMS
 from railhead.resolve import cel
 from railhead.resolve.fences import fence_policies
 from railhead.resolve.job_guards import (
@@ -103,7 +104,7 @@ def guards(cluster: Cluster, runtimes: Sequence[Runtime]) -> dict[str, Guard]:
         **fence_policies(cluster),
     }
     found = {name: Guard(policy=policy) for name, policy in policies.items()}
-    if cluster.platform.kind != "existing":
+    if PLATFORMS[cluster.platform.kind].owns_cluster:
         # Somebody else's cluster has its own use of GPUs elsewhere.
         found["railhead-uncharged-pod"] = Guard(policy=uncharged_pod_policy(cluster, runtimes))
     if COMBINATIONS[cluster.versions].gang_charge == "template":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from railhead.base.finding import Finding
@@ -12,11 +13,18 @@ from railhead.base.names import DELETE_ANNOTATION
 SHARED_ANNOTATION = "railhead.dev/shared"
 REFRESH = "run `pulumi up --refresh` on the cluster's stack: a plain `pulumi up` believes its state"
 PROVE = "`railhead storage --prove` finds out, with a pod on each of two nodes"
+# How long provisioners are given; those of the clouds' file systems are told to wait for longer.
+PROVISIONED_SECONDS = 180
 _MANY = frozenset({"ReadWriteMany", "ReadOnlyMany"})
 
 
 def findings(
-    name: str, claim: Mapping[str, Any] | None, *, nodes: int, events: tuple[str, ...] = ()
+    name: str,
+    claim: Mapping[str, Any] | None,
+    *,
+    nodes: int,
+    events: tuple[str, ...] = (),
+    now: datetime | None = None,
 ) -> Iterator[Finding]:
     """What there is to say of the claim ``name`` (``namespace/claim``) for a job of ``nodes``.
 
@@ -42,10 +50,15 @@ def findings(
             "mounting it",
         )
     if phase == "Pending" and events:
-        # One that binds on first use has nothing but WaitForFirstConsumer to say.
-        yield _bad(
-            f"checkpoint claim {name} has no volume yet: {events[0]}",
-            f"mend its storage class {spec.get('storageClassName')!r}, or wait for its provisioner",
+        # One that binds on first use has nothing but WaitForFirstConsumer to say. A provisioner's
+        # first attempts fail now and then, and are made again.
+        young = _age(metadata, now or datetime.now(UTC)) < PROVISIONED_SECONDS
+        yield Finding(
+            name="checkpoints",
+            passed=None if young else False,
+            text=f"checkpoint claim {name} has no volume yet: {events[0]}",
+            remedy=f"mend its storage class {spec.get('storageClassName')!r}, or wait for its "
+            "provisioner",
         )
     modes = set(spec.get("accessModes") or ())
     if nodes > 1 and modes and not modes & _MANY:
@@ -64,6 +77,12 @@ def findings(
             f"{DELETE_ANNOTATION}",
             remedy="remove the annotation if its data is wanted",
         )
+
+
+def _age(metadata: Mapping[str, Any], now: datetime) -> float:
+    """Seconds since it was made; for ever where that is not said."""
+    made = metadata.get("creationTimestamp")
+    return (now - datetime.fromisoformat(made)).total_seconds() if made else float("inf")
 
 
 def _proven(name: str, annotations: Mapping[str, str]) -> Finding:

@@ -41,6 +41,7 @@ PLATFORM = Existing(
     cluster=ExistingCluster,
     offers=frozenset({"multus", "operator", "efa", "gke", "nic-claims", "provider"}),
     standing=True,
+    owns_cluster=False,
     knows_networks=False,
     # It may be anybody's managed Kubernetes.
     knows_labels=False,

@@ -226,7 +226,7 @@ MISTAKES: tuple[tuple[str, Edit, str], ...] = (
         PROD,
         put(*POOL, "instance_type", value="p5.48xlrage"),
         "pools[0].instance_type: 'p5.48xlrage' is not in the catalogue; did you mean "
-        "'p5.48xlarge'?",
+        "'p5.48xlarge'?; a machine of your own is a row of machines.yaml beside the stacks",
     ),
     # Sizes
     (PROD, put(*POOL, "min_nodes", value=17), "pools[0].min_nodes: 17 is more than nodes, 16"),

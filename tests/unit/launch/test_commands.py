@@ -190,7 +190,7 @@ def test_who_sees_the_queue_has_seen_its_namespace(api: Api, run: Any, job_file:
     api.refusals[("GET", "/api/v1/namespaces/training")] = (403, "forbidden")
     code, _, err = run("launch", job_file)
     assert code == 0
-    assert "not checked" not in err
+    assert "not checked: namespace" not in err
 
 
 def test_a_taken_name(api: Api, run: Any, job_file: Path) -> None:
