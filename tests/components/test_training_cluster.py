@@ -14,7 +14,14 @@ import yaml
 
 from railhead.catalog.versions import LAB, NEWEST_READ, PROVEN, TEMPLATE_CHARGE, OciChart
 from railhead.contract import ClusterContract
-from tests.components.recording import Recording, Registered, fake_lab, lab_cluster, run_program
+from tests.components.recording import (
+    Recording,
+    Registered,
+    fake_lab,
+    lab_cluster,
+    run_program,
+    stack_cluster,
+)
 
 URNS = Path(__file__).with_name("urns") / "lab.txt"
 STACK = "pulumi:pulumi:Stack"
