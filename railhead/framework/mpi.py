@@ -81,17 +81,40 @@ class Mpi(Framework):
         )
         container["command"] = list(SSHD)
         container["readinessProbe"] = {"tcpSocket": {"port": SSH_PORT}, "periodSeconds": 2}
+        launcher = copy.deepcopy(dict(job))
+        inside = launcher["template"]["spec"]
+        inside["initContainers"] = [*inside.get("initContainers", ()), _named(container["image"])]
         return {
             "successPolicy": {"operator": "All", "targetReplicatedJobs": [TRAINER_LAUNCHER]},
             "replicatedJobs": [
                 {"name": TRAINER_JOB, "template": {"spec": server}},
                 {
                     "name": TRAINER_LAUNCHER,
-                    "template": {"metadata": {}, "spec": dict(job)},
+                    "template": {"metadata": {}, "spec": launcher},
                     "dependsOn": [{"name": TRAINER_JOB, "status": "Ready"}],
                 },
             ],
         }
+
+
+def _named(image: str) -> dict[str, Any]:
+    """Waits until the pod's own name is known.
+
+    The launcher is the first in its own hostfile, by a name that the cluster's DNS learns seconds
+    after the pod has started; ssh asks once, and mpirun ends with the first that it cannot reach.
+    """
+    return {
+        "name": "named",
+        "image": image,
+        "command": [
+            "sh",
+            "-c",
+            "name=$(hostname -f | cut -d. -f1,2); for _ in $(seq 120); do "
+            'getent hosts "$name" && exit 0; sleep 1; done; '
+            'echo "the cluster\'s DNS does not know $name"; exit 1',
+        ],
+        "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}},
+    }
 
 
 _RENDEZVOUS = (
