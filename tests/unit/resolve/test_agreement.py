@@ -388,6 +388,10 @@ def test_the_contract_has_each_runtimes_own_pod(stack: str) -> None:
     assert list(told) == [runtime.name for runtime in resolved.runtimes]
     for runtime in resolved.runtimes:
         *_, replicated = runtime.spec["template"]["spec"]["replicatedJobs"]
-        assert told[runtime.name].pod == replicated["template"]["spec"]["template"]
+        made = copy.deepcopy(replicated["template"]["spec"]["template"])
+        # What a framework's launcher alone waits for is no part of a node's pod.
+        inside = [c for c in made["spec"].pop("initContainers", ()) if c["name"] != "named"]
+        made["spec"] |= {"initContainers": inside} if inside else {}
+        assert told[runtime.name].pod == made
         assert told[runtime.name].replicated_job == replicated["name"]
         assert told[runtime.name].container == container_of(runtime.pod)["name"]
