@@ -36,6 +36,8 @@ _GONE = object()
 
 #: (a pattern of the path, of the mistake) -> why it rightly passes. The first that fits counts.
 RIGHTLY: tuple[tuple[str, str, str], ...] = (
+    (r"runtimes\[\d+\]\.framework", r"[\w-]+'s", "a runtime may be of any framework"),
+    (r"access", r"empty", "all of it has a default"),
     (".*", "left out|null", "it is optional, and what takes its place is documented"),
     (
         r".*(platform\.system_pool|\.tags|\.labels|gpu_operator|network_operator|ofed|gate|"

@@ -51,6 +51,11 @@ FIELDS: tuple[tuple[Any, tuple[Any, ...], dict[str, Any]], ...] = (
             "system_pool": None,
             "storage": None,
             "s3_access": [{"namespace": "training", "buckets": [{"name": "acme-others"}]}],
+            "oidc": {
+                "issuer": "https://login.example.com",
+                "client_id": "kubernetes",
+                "groups_prefix": "oidc:",
+            },
             "addon_versions": {"coredns": "v1.14.6-eksbuild.4"},
             "log_retention_days": 365,
             "deletion_protection": False,

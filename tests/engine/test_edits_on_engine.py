@@ -14,12 +14,15 @@ pytestmark = pytest.mark.slow
 
 
 def _claim(cluster: dict[str, Any]) -> None:
-    cluster["checkpoints"][0]["name"] = cluster["runtimes"][0]["checkpoint"] = "weights"
+    cluster["checkpoints"][0]["name"] = "weights"
+    for runtime in cluster["runtimes"]:
+        runtime["checkpoint"] = "weights"
 
 
 def _claim_removed(cluster: dict[str, Any]) -> None:
     cluster["checkpoints"] = []
-    del cluster["runtimes"][0]["checkpoint"]
+    for runtime in cluster["runtimes"]:
+        del runtime["checkpoint"]
 
 
 def _namespace(cluster: dict[str, Any]) -> None:
@@ -37,7 +40,9 @@ def _cluster_queue(cluster: dict[str, Any]) -> None:
 
 
 def _pool(cluster: dict[str, Any]) -> None:
-    cluster["pools"][0]["name"] = cluster["runtimes"][0]["pool"] = "big"
+    cluster["pools"][0]["name"] = "big"
+    for runtime in cluster["runtimes"]:
+        runtime["pool"] = "big"
     cluster["queues"][0]["pools"] = ["big"]
 
 

@@ -34,17 +34,25 @@ def test_a_stack_is_planned_made_and_made_again_without_a_change(
     assert not project.up("--expect-no-changes")
 
 
+def _giving_up(cluster: dict[str, Any], pool: str) -> None:
+    """For this change alone, as the refusal says: the pool's running jobs may be lost."""
+    cluster["removals"] = [{"kind": "pool", "name": pool, "loses": ["jobs"]}]
+
+
 def _label(cluster: dict[str, Any]) -> None:
+    _giving_up(cluster, cluster["pools"][0]["name"])
     cluster["pools"][0]["node_selector"]["team"] = "nlp"
 
 
 def _taint(cluster: dict[str, Any]) -> None:
+    _giving_up(cluster, cluster["pools"][0]["name"])
     pool = cluster["pools"][0]
     pool.setdefault("taints", []).append({"key": "team", "value": "nlp", "effect": "NoSchedule"})
     pool["tolerations"].append({"key": "team", "operator": "Exists"})
 
 
 def _disk(cluster: dict[str, Any]) -> None:
+    del cluster["removals"]
     pool = cluster["pools"][0]
     pool["root_volume_gib" if "root_volume_gib" in pool else "disk_size_gb"] = 400
 
@@ -58,6 +66,7 @@ def _second_pool(cluster: dict[str, Any]) -> None:
 
 
 def _without_second_pool(cluster: dict[str, Any]) -> None:
+    _giving_up(cluster, "extra")
     del cluster["pools"][1]
 
 
@@ -76,6 +85,7 @@ _RUNTIME = "kubernetes:trainer.kubeflow.org/v1alpha1:ClusterTrainingRuntime"
 _DEPLOYMENT = "kubernetes:apps/v1:Deployment"
 _CONFIG_MAP = "kubernetes:core/v1:ConfigMap"
 _DAEMONS = "kubernetes:apps/v1:DaemonSet"
+_POD_QUOTA = "kubernetes:core/v1:ResourceQuota"
 _RELEASE = "kubernetes:helm.sh/v3:Release"
 _AWS_POOL = "aws:eks/nodeGroup:NodeGroup"
 _TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
@@ -121,6 +131,8 @@ CHANGES: dict[str, list[tuple[Callable[[dict[str, Any]], None], dict[str, int]]]
                 f"create {_DAEMONS}": 1,
                 # They reach the new pool as well.
                 f"update {_RELEASE}": 2,
+                # More pods than before can run.
+                f"update {_POD_QUOTA}": 1,
                 f"update {_CONFIG_MAP}": 1,
             },
         ),
@@ -151,6 +163,7 @@ CHANGES: dict[str, list[tuple[Callable[[dict[str, Any]], None], dict[str, int]]]
                 f"create {_CONFIG_MAP}": 1,
                 f"create {_DAEMONS}": 1,
                 f"update {_CONFIG_MAP}": 1,
+                f"update {_POD_QUOTA}": 1,
             },
         ),
     ],
