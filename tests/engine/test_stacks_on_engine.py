@@ -34,9 +34,9 @@ def test_a_stack_is_planned_made_and_made_again_without_a_change(
     assert not project.up("--expect-no-changes")
 
 
-def _giving_up(cluster: dict[str, Any], pool: str) -> None:
+def _giving_up(cluster: dict[str, Any], pool: str, *more: str) -> None:
     """For this change alone, as the refusal says: the pool's running jobs may be lost."""
-    cluster["removals"] = [{"kind": "pool", "name": pool, "loses": ["jobs"]}]
+    cluster["removals"] = [{"kind": "pool", "name": pool, "loses": ["jobs", *more]}]
 
 
 def _label(cluster: dict[str, Any]) -> None:
@@ -66,7 +66,7 @@ def _second_pool(cluster: dict[str, Any]) -> None:
 
 
 def _without_second_pool(cluster: dict[str, Any]) -> None:
-    _giving_up(cluster, "extra")
+    _giving_up(cluster, "extra", "quota")
     del cluster["pools"][1]
 
 
