@@ -22,7 +22,8 @@ def read_contract(cluster: kube.Cluster) -> ClusterContract:
     if found is None:
         raise PrerequisiteError(
             f"{WHERE} is not in the cluster {cluster.server} ({cluster.target.why})",
-            remedy="is this the right cluster? its stack is deployed with `pulumi up`",
+            remedy="is this the right cluster? its stack is deployed with `pulumi up`; where it is "
+            "being destroyed, say where jobs are with --namespace",
         )
     return found
 

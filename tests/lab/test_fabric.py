@@ -350,7 +350,10 @@ def test_a_job_without_its_fabric_never_gets_a_pod(kubectl: Run, stack: str) -> 
             "template": {"spec": template["spec"]},
         },
     }
-    assert "a Job of several nodes without the fabric" in refusal(kubectl, job)
+    # The Job itself, before the queue has given it anything.
+    said = refusal(kubectl, job)
+    assert "'railhead-job-template'" in said
+    assert "a job of several nodes without the fabric" in said
 
 
 def test_a_running_pod_may_be_looked_into_but_not_raised(kubectl: Run, apply: Apply) -> None:

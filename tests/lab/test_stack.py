@@ -156,7 +156,9 @@ def test_up_killed_at_any_moment_then_again_ends_in_the_same_place_and_destroy_e
     refused = _run(other, repo, *destroy)
     assert refused.returncode != 0
     assert "queue training has a job: TrainJob training/torch-ddp" in refused.stdout
-    succeed(_run(other, repo, sys.executable, "-m", "railhead", "cancel", "torch-ddp"))
+    # The contract went first, so the namespace has to be said.
+    cancel = ("cancel", "torch-ddp", "--namespace", "training")
+    succeed(_run(other, repo, sys.executable, "-m", "railhead", *cancel))
     claim = ("kubectl", "-n", "training", "get", "pvc", "checkpoints", "-o", "name")
     uid = (*claim[:-1], "jsonpath={.metadata.uid}")
     kept = succeed(_run(other, repo, *uid)).stdout
