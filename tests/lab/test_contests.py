@@ -19,7 +19,8 @@ from tests.lab.contests import Done, conduct, lab_status
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 NAME = f"{LAB}-contests"
-SEED, COUNT, ARENAS = 11, 200, 20
+SEED, ARENAS = 11, 20
+COUNT = int(os.environ.get("RAILHEAD_CONTESTS", "200"))
 
 
 @pytest.fixture(scope="module")
