@@ -74,7 +74,12 @@ nccl-eval: venv ## How well NCCL logs are read, by part and label (WRITE=1: into
 lab-test: venv ## The tests on a real lab: brings up its own and takes it down
 	$(call stage,lab)
 	$(VENV)/railhead lab build
-	$(PYTEST) -m lab -v --junit-xml=$(REPORTS)/lab.xml $(ARGS)
+	$(PYTEST) -m "lab and not contests" -v --junit-xml=$(REPORTS)/lab.xml $(ARGS)
+
+.PHONY: contests
+contests: venv ## 200 contests of gangs in a lab of their own; RAILHEAD_CONTESTS says how many
+	@$(VENV)/railhead lab build
+	$(PYTEST) -m contests -v $(ARGS)
 
 .PHONY: engine-test
 engine-test: venv ## The tests on the real engine and on API servers of their own; no root, no lab

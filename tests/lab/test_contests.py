@@ -16,7 +16,7 @@ from railhead.lab.cli import environment
 from tests.lab.conftest import LAB, STACK, railhead, succeed
 from tests.lab.contests import Done, conduct, lab_status
 
-pytestmark = [pytest.mark.lab, pytest.mark.slow]
+pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.contests]
 
 NAME = f"{LAB}-contests"
 SEED, ARENAS = 11, 20
