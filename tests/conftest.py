@@ -53,7 +53,17 @@ def shared() -> Path:
 
 @pytest.fixture(scope="session")
 def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """One control plane for all tests of a worker; skips where its binaries are absent."""
+    """One control plane for all of a worker's tests on the engine; skips without its binaries."""
+    yield from _plane(tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def judging_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """Another for tests that have objects judged: the definitions that those need stay in it."""
+    yield from _plane(tmp_path_factory)
+
+
+def _plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     found = {name: locate(name) for name in PROGRAMS}
     missing = [name for name, path in found.items() if path is None]
     if missing:

@@ -165,8 +165,8 @@ def _things() -> Iterator[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def people(control_plane: ControlPlane, recording: Recording) -> Iterator[People]:
-    with Server(control_plane) as server:
+def people(judging_plane: ControlPlane, recording: Recording) -> Iterator[People]:
+    with Server(judging_plane) as server:
         server.define([*lab_definitions(), *crds.operators("k8s.cni.cncf.io")])
         for body in manifests(recording):
             server.apply(body)

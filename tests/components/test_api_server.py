@@ -26,8 +26,8 @@ FABRIC_NONE = {"labels": {"railhead.dev/fabric": "none"}}
 
 
 @pytest.fixture(scope="module")
-def server(control_plane: ControlPlane) -> Iterator[Server]:
-    with Server(control_plane) as server:
+def server(judging_plane: ControlPlane) -> Iterator[Server]:
+    with Server(judging_plane) as server:
         server.define([*lab_definitions(), *crds.operators("k8s.cni.cncf.io")])
         yield server
 

@@ -31,8 +31,8 @@ ELSEWHERE = ("networking.gke.io", "storage.k8s.io")
 
 
 @pytest.fixture(scope="module")
-def server(control_plane: ControlPlane) -> Iterator[Server]:
-    with Server(control_plane) as server:
+def server(judging_plane: ControlPlane) -> Iterator[Server]:
+    with Server(judging_plane) as server:
         server.define([*lab_definitions(), *crds.operators(*GROUPS)])
         # The releases of operators make it; here nothing is released.
         for namespace in ("nvidia-network-operator",):

@@ -38,8 +38,8 @@ def parsed(case: Case) -> Cluster:
 
 
 @pytest.fixture(scope="module")
-def server(control_plane: ControlPlane) -> Iterator[Server]:
-    with Server(control_plane) as server:
+def server(judging_plane: ControlPlane) -> Iterator[Server]:
+    with Server(judging_plane) as server:
         server.apply(
             {
                 "apiVersion": "v1",

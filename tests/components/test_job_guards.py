@@ -154,8 +154,8 @@ def definition(served: str, kind: str) -> Body:
 
 
 @pytest.fixture(scope="module")
-def server(control_plane: ControlPlane) -> Iterator[Server]:
-    with Server(control_plane) as server:
+def server(judging_plane: ControlPlane) -> Iterator[Server]:
+    with Server(judging_plane) as server:
         others = [make(template()) for make in KINDS.values()]
         made = [
             definition(one["apiVersion"], one["kind"])

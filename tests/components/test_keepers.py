@@ -74,8 +74,8 @@ def cluster_queue(*flavors: str, **more: Any) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def server(control_plane: ControlPlane) -> Iterator[Server]:
-    with Server(control_plane) as server:
+def server(judging_plane: ControlPlane) -> Iterator[Server]:
+    with Server(judging_plane) as server:
         server.define(lab_definitions())
         for name in (NS, "kept-second"):
             server.apply(thing("v1", "Namespace", name, labels={TRAINING_LABEL: "true"}))

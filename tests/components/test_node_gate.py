@@ -222,8 +222,8 @@ class TestPod:
 
 
 @pytest.fixture(scope="module")
-def server(control_plane: ControlPlane) -> Iterator[Server]:
-    with Server(control_plane) as server:
+def server(judging_plane: ControlPlane) -> Iterator[Server]:
+    with Server(judging_plane) as server:
         for body in objects():
             server.apply(body)
         stranger = token(server, "gate-1")

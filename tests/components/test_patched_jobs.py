@@ -40,9 +40,9 @@ def patched(metadata: dict[str, Any], spec: dict[str, Any], **trainer: Any) -> d
 
 
 @pytest.fixture(scope="module")
-def server(control_plane: ControlPlane) -> Iterator[Server]:
+def server(judging_plane: ControlPlane) -> Iterator[Server]:
     cluster = config.parse(lab_cluster() | {"versions": NEWER}, where="test")
-    with Server(control_plane) as server:
+    with Server(judging_plane) as server:
         server.define(crds.of(COMBINATIONS[NEWER].trainer))
         server.apply(namespace("training", {"railhead.dev/training": "true"}))
         for name, guard in guards(cluster, runtimes(cluster)).items():

@@ -144,8 +144,8 @@ def changed(body: Pod, change: Callable[[Pod], object]) -> Pod:
 
 
 @pytest.fixture(scope="module")
-def server(control_plane: ControlPlane) -> Iterator[Server]:
-    with Server(control_plane) as server:
+def server(judging_plane: ControlPlane) -> Iterator[Server]:
+    with Server(judging_plane) as server:
         for case, fabric in CASES.items():
             install(server, case, fabric)
         for name in ("guards-outside",):
