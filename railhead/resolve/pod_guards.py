@@ -20,6 +20,7 @@ from railhead.fabric.mode import GKE_INTERFACES, NETWORKS_ANNOTATION
 from railhead.framework import FRAMEWORKS
 from railhead.framework.base import Framework
 from railhead.model.cluster import Cluster
+from railhead.model.pod_security import BASELINE_CAPABILITIES
 from railhead.resolve import cel
 from railhead.resolve.daemons import daemon
 from railhead.resolve.wiring import wiring
@@ -41,22 +42,7 @@ GANG_LABELS: Mapping[str, str] = MappingProxyType(
 # What the baseline Pod Security Standard lets a container add; all of it is a runtime's default.
 # And what debuggers need (py-spy on a hanging rank, `kubectl debug --profile=general`): without the
 # node's processes, which hostPID would bring, it reaches the pod's own only.
-HARMLESS_CAPABILITIES = (
-    "AUDIT_WRITE",
-    "CHOWN",
-    "DAC_OVERRIDE",
-    "FOWNER",
-    "FSETID",
-    "KILL",
-    "MKNOD",
-    "NET_BIND_SERVICE",
-    "SETFCAP",
-    "SETGID",
-    "SETPCAP",
-    "SETUID",
-    "SYS_CHROOT",
-    "SYS_PTRACE",
-)
+HARMLESS_CAPABILITIES = tuple(sorted(BASELINE_CAPABILITIES | {"SYS_PTRACE"}))
 
 
 @dataclass(frozen=True, kw_only=True)
