@@ -7,17 +7,14 @@ node that has not passed or no longer does. Nothing has to be taken away from a 
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-import railhead
+from components import program as shipped
 from components.fabric.fleet import tolerations
 from railhead.gate.state import ANNOTATION, LABEL
 from railhead.model.cluster import Cluster, Pool
@@ -37,8 +34,6 @@ _NAME = "app.kubernetes.io/name"
 PLUGINS = "/home/kubernetes/bin"
 _PROGRAM = "/opt/railhead-gate"
 _STATE = "/run/gate"
-# Nobody: everything that is looked at may be read by all.
-_NOBODY = 65534
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,14 +46,8 @@ class NodeGateArgs:
 
 def program() -> dict[str, str]:
     """The gate's files and the one file that it needs of the rest: path -> text."""
-    root = Path(railhead.__file__).parent
-    paths = [root / "base" / "finding.py", *sorted((root / "gate").rglob("*.py"))]
-    return {str(p.relative_to(root.parent)): p.read_text(encoding="utf-8") for p in paths}
-
-
-def _key(path: str) -> str:
-    """A file's key in a ConfigMap, which may have no slash."""
-    return path.replace("/", ".")
+    root = shipped.ROOT
+    return shipped.files([root / "base" / "finding.py", *sorted((root / "gate").rglob("*.py"))])
 
 
 def _unchanged(field: str, but: str) -> str:
@@ -169,14 +158,14 @@ def daemon_set(cluster: Cluster, pool: Pool, digest: str) -> Any:
             *(["--plugins=/host/bin"] if plugins else []),
         ],
         "env": [
-            *_python(),
+            *shipped.environment(_PROGRAM),
             {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
         ],
         "resources": {
             "requests": {"cpu": "10m", "memory": "32Mi"},
             "limits": {"memory": "128Mi"},
         },
-        "securityContext": _unprivileged(),
+        "securityContext": shipped.unprivileged(),
         # Ready is who has spoken, whatever was said: a failed node must not hold up the stack.
         "readinessProbe": {
             "exec": {"command": ["test", "-e", f"{_STATE}/spoken"]},
@@ -232,18 +221,6 @@ def daemon_set(cluster: Cluster, pool: Pool, digest: str) -> Any:
     }
 
 
-def _unprivileged() -> dict[str, Any]:
-    return {
-        "runAsNonRoot": True,
-        "runAsUser": _NOBODY,
-        "runAsGroup": _NOBODY,
-        "allowPrivilegeEscalation": False,
-        "readOnlyRootFilesystem": True,
-        "capabilities": {"drop": ["ALL"]},
-        "seccompProfile": {"type": "RuntimeDefault"},
-    }
-
-
 def keeper_deployment(cluster: Cluster, digest: str) -> Any:
     """The spec of the keeper's Deployment, anywhere in the cluster."""
     labels = {_NAME: KEEPER}
@@ -260,13 +237,13 @@ def keeper_deployment(cluster: Cluster, digest: str) -> Any:
             # Longer than a rollout leaves a node without its gate.
             f"--grace={max(300, 5 * period)}",
         ],
-        "env": _python(),
+        "env": shipped.environment(_PROGRAM),
         "resources": {
             "requests": {"cpu": "10m", "memory": "64Mi"},
             # The pods of all gates at once, as JSON.
             "limits": {"memory": "512Mi"},
         },
-        "securityContext": _unprivileged(),
+        "securityContext": shipped.unprivileged(),
         "volumeMounts": [{"name": "program", "mountPath": _PROGRAM, "readOnly": True}],
     }
     spec = {
@@ -276,7 +253,9 @@ def keeper_deployment(cluster: Cluster, digest: str) -> Any:
         "tolerations": tolerations(cluster),
         "enableServiceLinks": False,
         "containers": [container],
-        "volumes": [{"name": "program", "projected": {"sources": [_program_source()]}}],
+        "volumes": [
+            {"name": "program", "projected": {"sources": [shipped.source("program", program())]}}
+        ],
     }
     return {
         "replicas": 1,
@@ -300,32 +279,16 @@ def awaited(cluster: Cluster) -> dict[str, str]:
     return {"pulumi.com/waitFor": "jsonpath={.status.observedGeneration}"}
 
 
-def _python() -> list[dict[str, Any]]:
-    return [
-        {"name": "PYTHONPATH", "value": _PROGRAM},
-        {"name": "PYTHONDONTWRITEBYTECODE", "value": "1"},
-    ]
-
-
-def _program_source() -> dict[str, Any]:
-    items = [{"key": _key(path), "path": path} for path in program()]
-    return {"configMap": {"name": "program", "items": items}}
-
-
 def _sources(pool: Pool) -> list[dict[str, Any]]:
     expected = [{"key": "expectation.json", "path": "expectation.json"}]
     return [
-        _program_source(),
+        shipped.source("program", program()),
         {"configMap": {"name": _expectation_name(pool), "items": expected}},
     ]
 
 
 def _expectation_name(pool: Pool) -> str:
     return f"expectation-{pool.name}"
-
-
-def _digest(files: Mapping[str, str]) -> str:
-    return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()[:16]
 
 
 class NodeGate(pulumi.ComponentResource):
@@ -369,7 +332,7 @@ class NodeGate(pulumi.ComponentResource):
             kubernetes.core.v1.ConfigMap(
                 f"{name}-program",
                 metadata={"name": "program", "namespace": NAMESPACE},
-                data={_key(path): text for path, text in files.items()},
+                data=shipped.data(files),
                 opts=inside,
             ),
         ]
@@ -388,13 +351,13 @@ class NodeGate(pulumi.ComponentResource):
                     "namespace": NAMESPACE,
                     "annotations": awaited(cluster),
                 },
-                spec=daemon_set(cluster, pool, _digest(files | {"expectation.json": text})),
+                spec=daemon_set(cluster, pool, shipped.digest(files | {"expectation.json": text})),
                 # Not with the namespace: as it ends it takes the label off its node, and must still
                 # be allowed to.
                 opts=pulumi.ResourceOptions(parent=self, depends_on=[*before, mine]),
             )
 
-        self._keeper(name, keeper_deployment(cluster, _digest(files)), before, inside)
+        self._keeper(name, keeper_deployment(cluster, shipped.digest(files)), before, inside)
 
     def _keeper(
         self,

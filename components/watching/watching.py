@@ -6,18 +6,15 @@ guards and nodes, once for each claim with checkpoints. :mod:`railhead.resolve.w
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pulumi
 import pulumi_kubernetes as kubernetes
 import yaml
 
-import railhead
+from components import program as shipped
 from components.fabric.fleet import tolerations
 from railhead.base.names import physical_name
 from railhead.catalog.versions import KUBE_STATE_METRICS, Combination
@@ -39,7 +36,6 @@ _OBJECTS = "railhead-objects"
 _GUARDS = "railhead-guards"
 _PROGRAM = "/opt/railhead-watch"
 _CHECKPOINTS = "/checkpoints"
-_NOBODY = 65534
 #: What the exporter is: files of ours, below the package.
 _FILES = (
     "gate/__init__.py",
@@ -64,24 +60,7 @@ class WatchedArgs:
 
 def program() -> dict[str, str]:
     """The exporter's files: path -> text."""
-    root = Path(railhead.__file__).parent
-    return {f"railhead/{name}": (root / name).read_text(encoding="utf-8") for name in _FILES}
-
-
-def _key(path: str) -> str:
-    return path.replace("/", ".")
-
-
-def _unprivileged() -> dict[str, Any]:
-    return {
-        "runAsNonRoot": True,
-        "runAsUser": _NOBODY,
-        "runAsGroup": _NOBODY,
-        "allowPrivilegeEscalation": False,
-        "readOnlyRootFilesystem": True,
-        "capabilities": {"drop": ["ALL"]},
-        "seccompProfile": {"type": "RuntimeDefault"},
-    }
+    return shipped.files(shipped.ROOT / name for name in _FILES)
 
 
 def _deployment(
@@ -96,7 +75,7 @@ def _deployment(
     spec: dict[str, Any] = {
         "enableServiceLinks": False,
         "tolerations": tolerations(cluster),
-        "containers": [dict(container) | {"securityContext": _unprivileged()}],
+        "containers": [dict(container) | {"securityContext": shipped.unprivileged()}],
         "volumes": list(volumes),
         "automountServiceAccountToken": account is not None,
     }
@@ -142,10 +121,7 @@ def exporter(cluster: Cluster, arguments: Sequence[str]) -> dict[str, Any]:
         "image": cluster.mirrored(cluster.gate.image or GATE_IMAGE),
         "imagePullPolicy": "IfNotPresent",
         "command": ["python3", "-m", "railhead.watch.exporter", *arguments],
-        "env": [
-            {"name": "PYTHONPATH", "value": _PROGRAM},
-            {"name": "PYTHONDONTWRITEBYTECODE", "value": "1"},
-        ],
+        "env": shipped.environment(_PROGRAM),
         "ports": [{"name": "metrics", "containerPort": PORT}],
         "readinessProbe": {"httpGet": {"path": "/ready", "port": PORT}, "periodSeconds": 5},
         "resources": {
@@ -157,9 +133,7 @@ def exporter(cluster: Cluster, arguments: Sequence[str]) -> dict[str, Any]:
 
 
 def _program_volume() -> dict[str, Any]:
-    items = [{"key": _key(path), "path": path} for path in program()]
-    source = {"name": "railhead-watch-program", "items": items}
-    return {"name": "program", "configMap": source}
+    return {"name": "program", **shipped.source("railhead-watch-program", program())}
 
 
 def guards_deployment(cluster: Cluster, watching: Watching, digest: str) -> dict[str, Any]:
@@ -195,10 +169,6 @@ def checkpoints_deployment(cluster: Cluster, claim: Claim, digest: str) -> dict[
 def checkpoints_name(claim: Claim) -> str:
     """The exporter's Deployment and Service."""
     return physical_name("railhead-checkpoints", claim.name)
-
-
-def _digest(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
 
 
 class Watched(pulumi.ComponentResource):
@@ -249,7 +219,7 @@ class Watched(pulumi.ComponentResource):
             for group, plural in objects.READS
         ]
         access = self._account(f"{name}-objects", _OBJECTS, rules)
-        spec: Any = objects_deployment(args.cluster, _digest(text))
+        spec: Any = objects_deployment(args.cluster, shipped.digest(text))
         kubernetes.apps.v1.Deployment(
             f"{name}-objects",
             metadata={"name": _OBJECTS, "namespace": self._space},
@@ -273,7 +243,7 @@ class Watched(pulumi.ComponentResource):
             {"api_groups": [""], "resources": ["nodes"], "verbs": ["list"]},
         ]
         access = self._account(f"{name}-guards", _GUARDS, rules)
-        spec: Any = guards_deployment(args.cluster, args.watching, _digest(files))
+        spec: Any = guards_deployment(args.cluster, args.watching, shipped.digest(files))
         kubernetes.apps.v1.Deployment(
             f"{name}-guards",
             metadata={"name": _GUARDS, "namespace": self._space},
@@ -290,7 +260,7 @@ class Watched(pulumi.ComponentResource):
         if claim == first:
             config = self._program(f"{name}-program-{claim.namespace}", claim.namespace, opts)
         called = checkpoints_name(claim)
-        spec: Any = checkpoints_deployment(args.cluster, claim, _digest(program()))
+        spec: Any = checkpoints_deployment(args.cluster, claim, shipped.digest(program()))
         kubernetes.apps.v1.Deployment(
             own,
             # A claim whose server is away must not hold up an update.
@@ -323,7 +293,7 @@ class Watched(pulumi.ComponentResource):
         return kubernetes.core.v1.ConfigMap(
             name,
             metadata={"name": "railhead-watch-program", "namespace": namespace},
-            data={_key(path): text for path, text in program().items()},
+            data=shipped.data(program()),
             opts=opts,
         )
 
