@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import json
+import secrets
 import subprocess
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -28,6 +30,8 @@ CHARTS = ("kueue-0.16.2", "jobset-0.10.1", "kubeflow-trainer-2.1.0")
 MANAGER = "kubectl"
 # What one test's module leaves to the next.
 STAY = ("Namespace", "CustomResourceDefinition")
+# What the server reads by a watch, and so a moment after it was made or deleted.
+POLICIES = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
 
 
 class Server:
@@ -44,6 +48,7 @@ class Server:
         settings = ClientSettings(kubeconfig=str(plane.kubeconfig))
         self.client = KubeClient(load_kubeconfig(settings), settings)
         self.applied: dict[str, Mapping[str, Any]] = {}
+        self._sentinels = itertools.count()
 
     def __enter__(self) -> Self:
         return self
@@ -111,11 +116,34 @@ class Server:
         self.client.forget_discovery()
 
     def delete(self, bodies: Iterable[Mapping[str, Any]]) -> None:
-        """Delete objects, last one first; what is gone already is no mistake."""
-        for body in reversed(list(bodies)):
+        """Delete objects, last one first; what is gone already is no mistake.
+
+        A deleted policy judges no more when this returns.
+        """
+        bodies = list(bodies)
+        for body in reversed(bodies):
             self._ask_in_words(body)
             # No kubelet is there to say that a pod has ended.
             self._found("DELETE", body, gracePeriodSeconds="0")
+        if any(body["kind"] in POLICIES for body in bodies):
+            self.policies_settled()
+
+    def policies_settled(self) -> None:
+        """Wait until every policy made or deleted so far has taken effect or lost it.
+
+        The server compiles all policies and bindings that its two watches have brought, at once,
+        each second (its ``admission/plugin/policy/generic/policy_source.go``). A watch brings
+        changes in their order, so a policy of our own that acts says that all before it do.
+        """
+        name = f"railhead-settled-{next(self._sentinels)}-{secrets.token_hex(4)}"
+        policy, binding, probe = _sentinel(name)
+        for body in (policy, binding):
+            self.client.request("POST", self.path(body, collection=True), body=body)
+        try:
+            self.eventually_refuses(probe)
+        finally:
+            for body in (binding, policy):
+                self._found("DELETE", body)
 
     def _ask_in_words(self, body: Mapping[str, Any]) -> None:
         """What a checkpoint claim needs before it can be deleted."""
@@ -147,6 +175,34 @@ class Server:
                 return False
             raise
         return True
+
+
+def _sentinel(name: str) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """A policy that refuses one ConfigMap by its name, its binding, and that ConfigMap."""
+    kind = {"apiVersion": "admissionregistration.k8s.io/v1"}
+    rule = {
+        "apiGroups": [""],
+        "apiVersions": ["v1"],
+        "operations": ["CREATE"],
+        "resources": ["configmaps"],
+    }
+    policy = {
+        "kind": POLICIES[0],
+        "metadata": {"name": name},
+        "spec": {
+            "failurePolicy": "Fail",
+            "matchConstraints": {"resourceRules": [rule]},
+            "validations": [{"expression": f"object.metadata.name != '{name}'"}],
+        },
+    }
+    binding = {
+        "kind": POLICIES[1],
+        "metadata": {"name": name},
+        "spec": {"policyName": name, "validationActions": ["Deny"]},
+    }
+    metadata = {"name": name, "namespace": "default"}
+    probe = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+    return kind | policy, kind | binding, probe
 
 
 def _found(name: str) -> Path:

@@ -70,6 +70,8 @@ def test_the_server_takes_every_object_in_order_and_lets_it_go(server: Server, c
     try:
         for body in bodies:
             server.apply(body)
+        # Else the pod would be taken because no guard was there yet.
+        server.policies_settled()
         _pod_of_the_runtime_is_taken(server)
     finally:
         server.delete(inside)
