@@ -1,7 +1,8 @@
 """What took how long: the stages of `make test`, and the files of each whose tests took longest.
 
 ``tools/times.py STAGE SECONDS`` notes a stage that has ended and shows it; without arguments
-it shows all that were noted. The tests' own times are read from pytest's JUnit XML of that name.
+it shows all that were noted. The tests' own times are read from pytest's JUnit XML of that name,
+and what a second try of the failed ones gave from that of ``STAGE-again``.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import sys
 import xml.etree.ElementTree as ElementTree
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 REPO = Path(__file__).resolve().parent.parent
@@ -28,10 +29,11 @@ class Stage:
     Args:
         name: the make target's.
         seconds: what it took, all in all.
-        outcomes: tests by ``passed``, ``failed`` (errors too) and ``skipped`` (expected failures
-            too); empty for a stage without tests.
+        outcomes: tests by ``passed``, ``failed`` (errors too), ``skipped`` (expected failures
+            too) and ``unsteady``; empty for a stage without tests.
         files: seconds of each file's tests, with their fixtures.
         failed: the tests that failed, each with the last line of its reason.
+        unsteady: those that failed and then passed when run once more, likewise.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Stage:
     outcomes: Counter[str]
     files: Mapping[str, float]
     failed: Sequence[str] = ()
+    unsteady: Sequence[str] = ()
 
 
 def read(reports: Path, name: str) -> Stage:
@@ -46,25 +49,60 @@ def read(reports: Path, name: str) -> Stage:
     noted = json.loads((reports / f"{name}.json").read_text())
     outcomes: Counter[str] = Counter()
     files: defaultdict[str, float] = defaultdict(float)
-    reasons: list[str] = []
-    xml = reports / f"{name}.xml"
-    if xml.exists():
-        for case in ElementTree.parse(xml).iter("testcase"):  # noqa: S314 - written by our own run
-            found = {child.tag for child in case}
-            failed = found & {"failure", "error"}
-            reasons += [_reason(case, child) for child in case if child.tag in failed]
-            outcomes["failed" if failed else "skipped" if "skipped" in found else "passed"] += 1
-            files[_file(case.get("classname", ""))] += float(case.get("time", 0))
-    return Stage(
-        name=name, seconds=noted["seconds"], outcomes=outcomes, files=files, failed=reasons
+    again = _cases(reports / f"{name}-again.xml")
+    reasons: dict[str, list[str]] = {"failed": [], "unsteady": []}
+    for key, case in _cases(reports / f"{name}.xml").items():
+        second = again.get(key)
+        steady = case.outcome != "failed" or second is None or second.outcome != "passed"
+        outcome = case.outcome if steady else "unsteady"
+        if outcome in reasons:
+            reasons[outcome].append(f"{case.file}::{key[1]}: {case.reason}")
+        outcomes[outcome] += 1
+        files[case.file] += case.seconds
+    return Stage(name=name, seconds=noted["seconds"], outcomes=outcomes, files=files, **reasons)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Case:
+    file: str
+    outcome: str
+    reason: str
+    seconds: float
+
+
+def _cases(xml: Path) -> dict[tuple[str, str], _Case]:
+    """Class and name of each test -> how it went; empty without the file.
+
+    A test that passed and whose fixture did not end well stands there twice, and has failed.
+    """
+    cases: dict[tuple[str, str], _Case] = {}
+    if not xml.exists():
+        return cases
+    for element in ElementTree.parse(xml).iter("testcase"):  # noqa: S314 - written by our own run
+        case = _case(element)
+        key = element.get("classname", ""), element.get("name", "")
+        before = cases.get(key)
+        if before is not None:
+            worse = before if before.outcome == "failed" else case
+            case = replace(worse, seconds=before.seconds + case.seconds)
+        cases[key] = case
+    return cases
+
+
+def _case(element: ElementTree.Element) -> _Case:
+    found = {child.tag: child for child in element}
+    verdict = found.get("failure", found.get("error"))
+    reason = ""
+    outcome = "skipped" if "skipped" in found else "passed"
+    if verdict is not None:
+        outcome = "failed"
+        reason = " ".join((verdict.get("message") or verdict.tag).split())[:REASON]
+    return _Case(
+        file=_file(element.get("classname", "")),
+        outcome=outcome,
+        reason=reason,
+        seconds=float(element.get("time", 0)),
     )
-
-
-def _reason(case: ElementTree.Element, verdict: ElementTree.Element) -> str:
-    """One line: the test, and what it failed with."""
-    message = " ".join((verdict.get("message") or verdict.tag).split())
-    name = f"{_file(case.get('classname', ''))}::{case.get('name')}"
-    return f"{name}: {message[:REASON]}"
 
 
 def _file(classname: str) -> str:
@@ -83,12 +121,12 @@ def stages(reports: Path) -> list[Stage]:
 def table(shown: Iterable[Stage]) -> str:
     """The stages with their tests and seconds, and the slowest files of all of them."""
     listed = list(shown)
-    lines = [f"{'stage':<14}{'passed':>8}{'failed':>8}{'skipped':>9}{'seconds':>9}"]
+    columns = ("passed", "failed", "unsteady", "skipped")
+    lines = [f"{'stage':<14}" + "".join(f"{name:>9}" for name in (*columns, "seconds"))]
 
     def line(name: str, outcomes: Counter[str], seconds: float) -> str:
-        counts = (outcomes["passed"], outcomes["failed"], outcomes["skipped"])
-        told = [str(count) if outcomes else "" for count in counts]
-        return f"{name:<14}{told[0]:>8}{told[1]:>8}{told[2]:>9}{seconds:>9.0f}"
+        told = [str(outcomes[column]) if outcomes else "" for column in columns]
+        return f"{name:<14}" + "".join(f"{one:>9}" for one in (*told, f"{seconds:.0f}"))
 
     lines += [line(stage.name, stage.outcomes, stage.seconds) for stage in listed]
     files = [
@@ -103,6 +141,9 @@ def table(shown: Iterable[Stage]) -> str:
         lines += ["", "slowest files, in seconds of their tests:"]
         lines += [f"{took:>8.1f}  {name}" for took, name in sorted(files)[: -SLOWEST - 1 : -1]]
     # Last, because the end of an output is what people are shown.
+    if unsteady := [reason for stage in listed for reason in stage.unsteady]:
+        lines += ["", "unsteady: failed, and passed when run once more:"]
+        lines += [f"  {reason}" for reason in unsteady]
     if failed := [reason for stage in listed for reason in stage.failed]:
         lines += ["", "failed:", *(f"  {reason}" for reason in failed)]
     return "\n".join(lines)

@@ -33,10 +33,10 @@ def reports(tmp_path: Path) -> Path:
 
 def test_the_table_has_every_stage_its_failures_and_the_slowest_files(reports: Path) -> None:
     assert times.table(times.stages(reports)) == (
-        "stage           passed  failed  skipped  seconds\n"
-        "quick                1       2        1       60\n"
-        "lint                                           4\n"
-        "all                  1       2        1       64\n"
+        "stage            passed   failed unsteady  skipped  seconds\n"
+        "quick                 1        2        0        0       60\n"
+        "lint                                                      4\n"
+        "all                   1        2        0        0       64\n"
         "\n"
         "slowest files, in seconds of their tests:\n"
         "     4.0  tests/unit/test_b.py (quick)\n"
@@ -52,16 +52,73 @@ def test_a_stage_alone_has_no_sum(reports: Path) -> None:
     assert "all " not in times.table([times.read(reports, "lint")])
 
 
-@pytest.mark.parametrize("command", ["exit 3", "false; true"])
-def test_a_stage_that_fails_still_fails_and_is_noted(tmp_path: Path, command: str) -> None:
-    """The recipe of a stage as make runs it, with another command in place of pytest."""
+def test_what_passes_when_run_once_more_is_unsteady_and_told_with_why(reports: Path) -> None:
+    (reports / "quick-again.xml").write_text(
+        """<?xml version="1.0"?><testsuites><testsuite>
+<testcase classname="tests.unit.test_a" name="y" time="0.5"/>
+<testcase classname="tests.unit.test_b" name="x" time="4.0"><failure message="still"/></testcase>
+</testsuite></testsuites>"""
+    )
+    stage = times.read(reports, "quick")
+    assert stage.outcomes == {"passed": 1, "unsteady": 1, "failed": 1}
+    assert times.table([stage]).endswith(
+        "\nunsteady: failed, and passed when run once more:\n"
+        "  tests/unit/test_a.py::y: it is 3\n"
+        "\nfailed:\n"
+        "  tests/unit/test_b.py::x: error"
+    )
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """The Makefile beside this environment, where nothing else is."""
     (tmp_path / "tools").mkdir()
     (tmp_path / "tools" / "times.py").write_text("import sys; print('noted', *sys.argv[1:])\n")
     (tmp_path / ".venv").symlink_to(REPO / ".venv")
-    text = (REPO / "Makefile").read_text()
-    (tmp_path / "Makefile").write_text(f"{text}\nprobe:\n\t$(call stage,probe)\n\t{command}\n")
-    done = subprocess.run(
-        ["make", "probe"], cwd=tmp_path, capture_output=True, text=True, check=False
+    return tmp_path
+
+
+def make(checkout: Path, *recipe: str) -> subprocess.CompletedProcess[str]:
+    lines = "".join(f"\t{line}\n" for line in ("$(call stage,probe)", *recipe))
+    (checkout / "Makefile").write_text(f"{(REPO / 'Makefile').read_text()}\nprobe:\n{lines}")
+    return subprocess.run(
+        ["make", "probe"], cwd=checkout, capture_output=True, text=True, check=False
     )
+
+
+@pytest.mark.parametrize("command", ["exit 3", "false; true"])
+def test_a_stage_that_fails_still_fails_and_is_noted(checkout: Path, command: str) -> None:
+    """The recipe of a stage as make runs it, with another command in place of pytest."""
+    done = make(checkout, command)
     assert done.returncode == 2
     assert "noted probe 0" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "tries"),
+    [
+        ("def test_x(): pass", 0, 1),
+        ("def test_x(): assert len(TRIES.read_text()) > 1", 0, 2),
+        ("def test_x(): assert False", 2, 2),
+        # Not a test's failure: nothing to try again.
+        ("raise RuntimeError", 2, 1),
+    ],
+    ids=["passes", "unsteady", "fails", "broken"],
+)
+def test_what_failed_is_run_once_more_and_no_oftener(
+    checkout: Path, body: str, code: int, tries: int
+) -> None:
+    """Another test that passes is not run twice."""
+    (checkout / "test_it.py").write_text(
+        "from pathlib import Path\n"
+        "TRIES = Path('tries'); TRIES.open('a').write('x')\n"
+        f"{body}\n"
+        "def test_other(): Path('other').open('a').write('x')\n"
+    )
+    done = make(checkout, "$(call tests,probe,test_it.py)")
+    assert done.returncode == code, done.stdout
+    assert len((checkout / "tries").read_text()) == tries
+    if body.startswith("def"):
+        assert (checkout / "other").read_text() == "x"
+        again = checkout / "build" / "reports" / "probe-again.xml"
+        assert again.exists() is (tries == 2)
