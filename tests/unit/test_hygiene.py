@@ -191,6 +191,8 @@ MAY_IMPORT = {
     "drift": "base kube",
     # Claims of the contract, and the proof that nodes share them.
     "storage": "base contract kube",
+    # Promises, each proven by jobs that are launched as a researcher's, and read as they are.
+    "accept": "base catalog contract kube launch nccl storage",
     # Runs on the nodes: further held by test_the_gate_needs_nothing_but_python.
     "gate": "base",
     "lab": "base catalog fabric model platform kube",

@@ -1,0 +1,68 @@
+"""What a check of acceptance is: a plan, a run that brings evidence, and a verdict on that.
+
+A check is one module of :mod:`railhead.accept.checks` with a ``CHECK``. Its run may be interrupted
+and done again; its evidence is kept as JSON, so that a verdict can be given anew, and tested,
+without a cluster.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from pydantic import BaseModel
+
+from railhead.accept.model import Result
+
+if TYPE_CHECKING:
+    from railhead.accept.site import Facts, Site
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planned:
+    """What a check would do.
+
+    Args:
+        steps: in words, in order.
+        nodes: the most that it uses at once.
+        seconds: about how long, without waiting in the queue.
+        node_hours: about what its jobs use.
+        missing: why it cannot run here; empty when it can. It is then not proven.
+    """
+
+    steps: tuple[str, ...]
+    nodes: int
+    seconds: float
+    node_hours: float
+    missing: str = ""
+
+
+E = TypeVar("E", bound=BaseModel)
+
+
+class Check(Protocol, Generic[E]):
+    """One promise.
+
+    Attributes:
+        name: as people and machines call it, such as ``gangs``.
+        promise: one sentence.
+        order: checks run by it; what is cheap and what others stand on comes first.
+        evidence: the pydantic model of what :meth:`run` brings.
+    """
+
+    name: str
+    promise: str
+    order: int
+    evidence: type[E]
+
+    def plan(self, facts: Facts) -> Planned:
+        """What would be run, from the contract and the nodes alone."""
+        ...
+
+    def run(self, site: Site) -> E:
+        """Run jobs and bring what they said. Anything that it raises makes it not proven."""
+        ...
+
+    def judge(self, evidence: E, facts: Facts) -> Result:
+        """The verdict on evidence; pure. Evidence that lacks something is never a pass."""
+        ...
