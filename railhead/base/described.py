@@ -1,7 +1,8 @@
 """What a field of a model is, in the words of the docstrings: written once, for both readers.
 
-A docstring says it in an ``Args:`` section, or in a sentence that names the field in double
-backticks; a type says what it may be; a section is what its own docstring begins with.
+A docstring says it in an ``Args:`` or ``Attributes:`` section, or in a sentence that names the
+field in double backticks; a type says what it may be; a section is what its own docstring begins
+with.
 """
 
 from __future__ import annotations
@@ -48,10 +49,11 @@ def _collapsed(text: str) -> str:
 @functools.cache
 def _argument(text: str, name: str) -> str:
     lines = inspect.cleandoc(text).splitlines()
-    if "Args:" not in lines:
+    begin = next((n for n, line in enumerate(lines) if line in ("Args:", "Attributes:")), None)
+    if begin is None:
         return ""
     found: list[str] = []
-    for line in lines[lines.index("Args:") + 1 :]:
+    for line in lines[begin + 1 :]:
         entry = re.match(r"    (\w+): (.*)", line)
         if entry and found:
             break

@@ -13,7 +13,14 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    WithJsonSchema,
+)
 
 from railhead.base.errors import InputError, did_you_mean
 from railhead.base.mistakes import shown, told_by_rule
@@ -200,11 +207,35 @@ def _distinct(value: tuple[str, ...]) -> tuple[str, ...]:
     return value
 
 
-Word = Annotated[str, AfterValidator(_word)]
-EnvName = Annotated[str, AfterValidator(_env_name)]
-File = Annotated[str, AfterValidator(_file)]
-ObjectName = Annotated[str, AfterValidator(_object_name)]
-MountPath = Annotated[str, AfterValidator(_mount_path)]
+def _text(pattern: re.Pattern[str] | str, longest: int | None = None) -> WithJsonSchema:
+    """What an editor takes for a text: numbers and booleans too, for they are text as written."""
+    source = pattern if isinstance(pattern, str) else pattern.pattern
+    said: dict[str, Any] = {"type": ["string", "number", "boolean"], "pattern": f"^(?:{source})$"}
+    return WithJsonSchema(said | ({"maxLength": longest} if longest else {}))
+
+
+_FILE_WORDS = FILE_NAME.pattern
+Name = Annotated[str, AfterValidator(_name), _text(NAME, MAX_NAME)]
+Word = Annotated[str, AfterValidator(_word), _text(r"[^\x00]*")]
+EnvName = Annotated[
+    str,
+    AfterValidator(_env_name),
+    _text(f"(?!{RESERVED_PREFIX}|(?:{'|'.join(sorted(RESERVED_ENV))})$){ENV_NAME.pattern}"),
+]
+File = Annotated[str, AfterValidator(_file), _text(rf"(?:[^\x00]*/)?{_FILE_WORDS}(?:/\.?)*")]
+ObjectName = Annotated[str, AfterValidator(_object_name), _text(OBJECT_NAME, 253)]
+MountPath = Annotated[str, AfterValidator(_mount_path), _text(r"/[-._a-zA-Z0-9/]+")]
+Image = Annotated[str, AfterValidator(_image), _text(IMAGE, 500)]
+Duration = Annotated[str, AfterValidator(_duration), _text(DURATION)]
+SecretKey = Annotated[str, AfterValidator(_secret), _text(rf"{OBJECT_NAME.pattern}/{_FILE_WORDS}")]
+Claim = Annotated[str, AfterValidator(_claim), _text(rf"{OBJECT_NAME.pattern}(?::ro)?")]
+Topology = Annotated[str, AfterValidator(_topology), _text(rf"\s*(?:prefer\s+)?{LEVEL.pattern}\s*")]
+Directory = Annotated[
+    str,
+    Field(max_length=500),
+    AfterValidator(_directory),
+    _text(rf"{_FILE_WORDS}(?:/{_FILE_WORDS})*", 500),
+]
 
 
 class CheckpointFile(BaseModel):
@@ -218,7 +249,7 @@ class CheckpointFile(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    path: Annotated[str, Field(max_length=500), AfterValidator(_directory)] | None = None
+    path: Directory | None = None
     resume: Literal["auto", "never"] = "auto"
 
 
@@ -254,7 +285,7 @@ class JobFile(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    name: Annotated[str, AfterValidator(_name)]
+    name: Name
     nodes: Annotated[int, Field(ge=1, le=MAX_NODES)]
     command: Annotated[
         tuple[Word, ...], Field(min_length=1, max_length=128), AfterValidator(_program)
@@ -263,23 +294,21 @@ class JobFile(BaseModel):
     processes_per_node: Annotated[int, Field(ge=1, le=MAX_PROCESSES)] | None = None
     env: Annotated[dict[EnvName, Word], Field(max_length=100)] = Field(default_factory=dict)
     files: Annotated[tuple[File, ...], Field(max_length=100), AfterValidator(_distinct)] = ()
-    image: Annotated[str, AfterValidator(_image)] | None = None
+    image: Image | None = None
     framework: ObjectName | None = None
     runtime: ObjectName | None = None
     queue: ObjectName | None = None
     fabric: Literal["none"] | None = None
     launcher: Literal["own"] | None = None
-    timeout: Annotated[str, AfterValidator(_duration)] | None = None
-    secrets: Annotated[
-        dict[EnvName, Annotated[str, AfterValidator(_secret)]], Field(max_length=100)
-    ] = Field(default_factory=dict)
-    mounts: Annotated[
-        dict[MountPath, Annotated[str, AfterValidator(_claim)]], Field(max_length=20)
-    ] = Field(default_factory=dict)
+    timeout: Duration | None = None
+    secrets: Annotated[dict[EnvName, SecretKey], Field(max_length=100)] = Field(
+        default_factory=dict
+    )
+    mounts: Annotated[dict[MountPath, Claim], Field(max_length=20)] = Field(default_factory=dict)
     checkpoint: CheckpointFile | None = None
     namespace: ObjectName | None = None
     priority: ObjectName | None = None
-    topology: Annotated[str, AfterValidator(_topology)] | None = None
+    topology: Topology | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

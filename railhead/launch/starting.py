@@ -152,19 +152,30 @@ def init(
     runtime: Annotated[
         str | None, typer.Option("--runtime", metavar="NAME", help="Else the cluster's first one.")
     ] = None,
+    only_schema: Annotated[
+        bool,
+        typer.Option("--schema", help="Print the JSON Schema of job files alone; asks no cluster."),
+    ] = False,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     lab: Lab = None,
 ) -> None:
-    """Write a first job file from what the cluster has.
+    """Write a first job file from what the cluster has, and the JSON Schema of job files beside it.
+
+    Editors with the YAML language server complete and check a job file by the schema that its
+    first line names.
 
     Example: [bold]railhead init job.yaml[/bold]
 
     Exits 0 when it is written, 3 when there is such a file already.
     """
     from railhead.kube.published import read_contract
+    from railhead.launch import schema
     from railhead.launch.plan import named_runtime
 
+    if only_schema:
+        out(schema.text().rstrip())
+        return
     with connected(kubeconfig, context, lab) as cluster:
         contract = read_contract(cluster)
     if not contract.runtimes:
@@ -187,11 +198,34 @@ def init(
     except OSError as error:
         raise InputError(f"{job_file}: {error.strerror}", remedy="name another file") from None
     say(f"wrote {job_file}; `railhead launch {job_file} --dry-run` checks it against the cluster")
+    _write_schema(job_file.with_name(schema.NAME))
+
+
+def _write_schema(path: Path) -> None:
+    """The schema beside a job file; what is not ours there stays, and nothing fails for it."""
+    from railhead.launch import schema
+
+    made = schema.text()
+    try:
+        there = path.read_text(encoding="utf-8") if path.exists() else None
+        if there == made:
+            return
+        # One of another version of Railhead is written anew; somebody's own is not.
+        if there is not None and f'"title": "{schema.TITLE}"' not in there:
+            say(f"note: {path} is not of Railhead's making and stays as it is")
+            return
+        path.write_text(made, encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        say(f"note: {path} could not be written: {error}")
+        return
+    say(f"wrote {path}, by which editors complete and check it")
 
 
 def first_job(contract: ClusterContract, runtime: Runtime, name: str) -> str:
     """A job file for a runtime: what must be said, and as comments what may be."""
     import yaml
+
+    from railhead.launch.schema import MODELINE
 
     queues = [q for q in contract.queues if runtime.pool in q.pools]
     must = {
@@ -217,7 +251,7 @@ def first_job(contract: ClusterContract, runtime: Runtime, name: str) -> str:
         f"nodes: at most {runtime.max_nodes or 'as many as the pool grows to'}",
     ]
     rest = {key: value for key, value in may.items() if value is not None}
-    lines = [f"# {line}" for line in head]
+    lines = [MODELINE, *(f"# {line}" for line in head)]
     lines += yaml.safe_dump(must, sort_keys=False, default_flow_style=None).splitlines()
     lines.append("# What may be said besides:")
     dumped = yaml.safe_dump(rest, sort_keys=False, default_flow_style=None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from railhead import cli
 from railhead.base.errors import ExitCode, InputError, NotFoundError, RefusedError, TimedOutError
 from railhead.kube.client import Cluster
 from railhead.kube.jobs import Phase
-from railhead.launch import Job, Run, render
+from railhead.launch import Job, Run, render, schema
 from railhead.launch.job import parse_job, read_job
 from railhead.launch.plan import make_plan
 from tests.unit.launch import world
@@ -115,6 +116,27 @@ def test_what_may_be_said_besides_may_be_said(run: Any, here: Path) -> None:
     text += [line.removeprefix("# ") for line in lines[start + 1 :]]
     job = parse_job("\n".join(text), where="job")
     assert make_plan(job, (), CONTRACT).max_seconds == 43200
+
+
+def test_the_schema_lies_beside_the_file_that_names_it(run: Any, here: Path) -> None:
+    assert run("init", "first.yaml")[0] == 0
+    assert (here / "first.yaml").read_text().startswith(schema.MODELINE + "\n")
+    assert (here / schema.NAME).read_text() == schema.text()
+
+
+def test_an_old_schema_is_written_anew_and_a_foreign_one_stays(run: Any, here: Path) -> None:
+    (here / schema.NAME).write_text(json.dumps({"title": schema.TITLE}, indent=1))
+    run("init", "first.yaml")
+    assert (here / schema.NAME).read_text() == schema.text()
+    (here / schema.NAME).write_text("mine")
+    code, _, err = run("init", "second.yaml")
+    assert (code, (here / schema.NAME).read_text()) == (0, "mine")
+    assert "stays as it is" in err
+
+
+def test_printing_a_file_writes_none(run: Any, here: Path) -> None:
+    assert run("init", "-")[0] == 0
+    assert list(here.glob("job*")) == []
 
 
 def test_a_file_that_is_there_stays(run: Any, here: Path) -> None:

@@ -1,0 +1,72 @@
+"""JSON Schema of a job file, for editors: completion, types and patterns.
+
+It lets through whatever `railhead launch` reads, and says what each field is. What only a cluster
+can say (its runtimes, its queues) it cannot.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pydantic import BaseModel
+
+from railhead.base import described
+from railhead.launch.job import CheckpointFile, JobFile
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+TITLE = "A Railhead job"
+#: The schema's own name beside job files, which name it in their first line.
+NAME = "job.schema.json"
+#: Where the one of a checkout lies.
+FILE = f"examples/{NAME}"
+# yaml-language-server takes a path relative to the file that names it.
+MODELINE = f"# yaml-language-server: $schema={NAME}"
+
+
+def text() -> str:
+    """The schema as its file has it."""
+    return json.dumps(job_schema(), indent=1) + "\n"
+
+
+def job_schema() -> dict[str, Any]:
+    """The schema of a job file as a JSON object."""
+    made = JobFile.model_json_schema()
+    checkpoint = _of(CheckpointFile, made.pop("$defs")["CheckpointFile"], nullable=("path",))
+    optional = tuple(n for n, field in JobFile.model_fields.items() if not field.is_required())
+    job = _of(JobFile, made, nullable=optional)
+    checkpoint["type"] = ["object", "null"]
+    job["properties"]["checkpoint"] = checkpoint | {
+        "description": described.field(JobFile, "checkpoint")
+    }
+    return {"$schema": DIALECT, "title": TITLE} | {
+        key: value for key, value in job.items() if key != "title"
+    }
+
+
+def _of(model: type[BaseModel], made: dict[str, Any], nullable: tuple[str, ...]) -> dict[str, Any]:
+    """A model's schema with what its docstring says of each field."""
+    properties = {}
+    for name, held in made["properties"].items():
+        plain = _plain(held, null=name in nullable)
+        properties[name] = {"description": described.field(model, name)} | plain
+    return made | {"description": described.summary(model), "properties": properties}
+
+
+def _plain(held: dict[str, Any], *, null: bool) -> dict[str, Any]:
+    """One branch instead of one or null, so that an editor names the one rule that is broken."""
+    found = {key: value for key, value in held.items() if key not in ("title", "default", "anyOf")}
+    for branch in held.get("anyOf", ()):
+        if branch.get("type") != "null":
+            found |= branch
+    kinds = found.get("type", [])
+    kinds = [kinds] if isinstance(kinds, str) else kinds
+    # A field without a value was left out.
+    if null and kinds:
+        found["type"] = [*kinds, "null"]
+    if "const" in found:
+        found["enum"] = [found.pop("const"), *([None] if null else [])]
+    if "patternProperties" in found:
+        # Names that fit no pattern are not names of variables or paths.
+        found["additionalProperties"] = False
+    return found
