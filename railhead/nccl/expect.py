@@ -19,7 +19,7 @@ EXPECTED = {
     "socket": ("socket",),
     "p2p": ("p2p/shm-only",),
     "p2p/shm-only": ("p2p/shm-only",),
-    "rdma": ("ib", "roce", "efa", "gib"),
+    "rdma": ("ib", "roce", "verbs", "efa", "gib"),
 }
 # Only NET connections show what carried the data; what was chosen or found does not.
 PROOF = "connections"
@@ -56,11 +56,13 @@ def check_word(expected: str) -> str:
 def transport(reading: Reading, expected: str) -> Finding:
     """Hold a reading to a transport; ``passed`` is None where no connection proves any."""
     claim = reading.claims["transport"]
-    layer = reading.claims.get("link-layer")
     passed: bool | None = None
     if claim.value == "unknown":
         text = f"expected {expected}, and no line shows a transport"
         remedy = "run with NCCL_DEBUG=INFO and read the logs of all nodes"
+    elif claim.value == "verbs" and expected in ("ib", "roce"):
+        text = f"expected {expected}: {claim.why}"
+        remedy = "give the whole log, with the line `NET/IB : Using [0]...`"
     elif claim.value not in EXPECTED[expected]:
         passed = False
         text = f"expected {expected}, and the transport is {claim.value}: {claim.why}"
@@ -71,11 +73,6 @@ def transport(reading: Reading, expected: str) -> Finding:
             "is shown"
         )
         remedy = WHOLE_LOG
-    elif set(EXPECTED[expected]) <= {"ib", "roce"} and (layer is None or layer.value == "unknown"):
-        text = (
-            f"expected {expected}: verbs carried the data, but no line shows the ports' link layer"
-        )
-        remedy = "give the whole log, with the line `NET/IB : Using [0]...`"
     else:
         passed, text, remedy = True, f"{claim.value}: {claim.why}", ""
     return _finding("transport", passed, text, remedy, claim)

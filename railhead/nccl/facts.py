@@ -223,8 +223,35 @@ ROWS: tuple[tuple[str, bytes, bytes | tuple[bytes, ...] | None], ...] = (
         # other wording an IPv4-mapped one tells.
         "verbs.gid",
         rb"(?:localGid|remoteGids?) ?[0-9a-f:.]{3,45}"
-        rb"|(?:local GID|remote GID)(?: \d{1,3}, local GID)? ::ffff:\d{1,3}\.\d{1,3}\.",
-        (b"localGid", b"remoteGid", b"local GID", b"remote GID"),
+        rb"|(?:local GID|remote GID)(?: \d{1,3}, local GID)? ::ffff:\d{1,3}\.\d{1,3}\."
+        rb"|\bmtu \d{1,2} (?:query_ece=\{[^}]{0,80}\} ?)?GID \d{1,3} \(",
+        (b"localGid", b"remoteGid", b"local GID", b"remote GID", b" GID "),
+    ),
+    # A queue pair's line has the LID on InfiniBand, the GID on Ethernet (net_ib.cc).
+    ("verbs.lid", rb"\bmtu \d{1,2} LID \d{1,6}\b", b" LID "),
+    (
+        # rdma-core's persistent names begin with the kind of port: ib, roce, iw
+        # (kernel-boot/rdma-persistent-naming.rules); Azure's images name theirs mlx5_ib0.
+        "verbs.ib-device",
+        rb"\b(?:ib[pP]\d{1,5}(?:[ps]\d{1,4}){1,2}(?:f\d{1,3})?|ibs\d{1,5}(?:f\d{1,3})?|ibp\d{1,3}"
+        rb"|mlx[45]_ib\d{1,3})\b",
+        (b"ibp", b"ibP", b"ibs", b"mlx5_ib", b"mlx4_ib"),
+    ),
+    # ibv_devinfo, ibstat and the perftests say it of a port.
+    (
+        "verbs.link-ib",
+        rb"(?i)link[_ ](?:layer|type)\s*:\s*(?:InfiniBand|IB)\b",
+        (b"link_layer", b"link layer", b"link type"),
+    ),
+    (
+        "verbs.link-ethernet",
+        rb"(?i)link[_ ](?:layer|type)\s*:\s*Ethernet\b",
+        (b"link_layer", b"link layer", b"link type"),
+    ),
+    (
+        "verbs.ipoib",
+        rb"(?:Using (?:\[\d+\])?|OOB )ib\d{1,3}:",
+        (b"Using ib", b"Using [", b"OOB ib"),
     ),
     (
         "verbs.no-such-device",
@@ -234,8 +261,8 @@ ROWS: tuple[tuple[str, bytes, bytes | tuple[bytes, ...] | None], ...] = (
     (
         "verbs.roce",
         rb"\b(?:roce(?:p|P|o|_)\w{1,20}|bnxt_re\d{1,3}|mlx5_bond_\d{1,3}|irdma\d{1,3}|erdma_\d{1,3})"
-        rb"|NCCL_IB_(?:GID_INDEX|ROCE_VERSION_NUM) set",
-        (b"roce", b"bnxt_re", b"mlx5_bond_", b"irdma", b"erdma_", b"NCCL_IB_GID", b"NCCL_IB_ROCE"),
+        rb"|NCCL_IB_ROCE_VERSION_NUM set",
+        (b"roce", b"bnxt_re", b"mlx5_bond_", b"irdma", b"erdma_", b"NCCL_IB_ROCE"),
     ),
     ("verbs.no-library", rb"Failed to open libibverbs\.so", None),
     (

@@ -74,7 +74,8 @@ class Reading:
     """What one or more logs of a job say.
 
     Attributes:
-        transport: ib, roce, efa, tcpx, gib, socket, p2p/shm-only or unknown.
+        transport: ib, roce, verbs (one of these two, and no line tells which), efa, tcpx, gib,
+            socket, p2p/shm-only or unknown.
         gdr: GPUDirect RDMA in use: yes, no or unknown.
         verdict: ok, tcp-fallback, init-failure, hang, timeout, low-bandwidth or other.
         claims: the same three and finer ones, by name, each with its evidence.

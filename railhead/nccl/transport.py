@@ -20,7 +20,8 @@ RING_RANKS = 16
 RING_STEPS = 2000
 # GPUs of the largest NVLink domain, a GB200 or GB300 NVL72 rack.
 NVLINK_DOMAIN = 72
-RDMA = frozenset({"ib", "roce", "efa", "gib", "tcpx"})
+VERBS = frozenset({"ib", "roce", "verbs"})
+RDMA = VERBS | {"efa", "gib", "tcpx"}
 
 
 def net_kind(name: str) -> str | None:
@@ -149,11 +150,14 @@ class Judge:
         alone = facts.comms and all(comm.ranks == 1 for comm in facts.comms.values())
         if alone and not facts.row_count:
             return UNKNOWN
-        if (chosen := self._of_names(facts.networks, "NCCL chose it")) is not None:
-            return replace(chosen, grade="choice")
-        found = self._of_names(facts.seen("device-list"), "its devices were found")
-        if found is not None:
-            return replace(found, grade="devices")
+        # On one host only a network is chosen all the same, and nothing goes over it: there an
+        # error of the network's own library is the only proof of use.
+        if self.several_nodes().value != "no":
+            if (chosen := self._of_names(facts.networks, "NCCL chose it")) is not None:
+                return replace(chosen, grade="choice")
+            found = self._of_names(facts.seen("device-list"), "its devices were found")
+            if found is not None:
+                return replace(found, grade="devices")
         claim = self._of_library()
         return claim if claim is UNKNOWN else replace(claim, grade="library")
 
@@ -317,18 +321,37 @@ class Judge:
                 why=f"{why}; the port's link layer is {layer}",
                 evidence=(*evidence[:2], layers[layer]),
             )
-        if at := self._ethernet_signs():
-            return Claim(value="roce", why=f"{why}; {at[1]}", evidence=(*evidence[:2], *at[0][:1]))
+        ethernet, infiniband = self._ethernet_signs(), self._infiniband_signs()
+        for value, at in (("roce", ethernet), ("ib", infiniband)):
+            if at is not None and (ethernet is None or infiniband is None):
+                return Claim(
+                    value=value, why=f"{why}; {at[1]}", evidence=(*evidence[:2], *at[0][:1])
+                )
+        told = "both are named" if ethernet and infiniband else "no line tells which"
         return Claim(
-            value="ib", why=f"{why}; no line shows that its ports are Ethernet", evidence=evidence
+            value="verbs",
+            why=f"{why}: verbs, over InfiniBand or Ethernet ({told})",
+            evidence=evidence,
         )
 
     def _ethernet_signs(self) -> tuple[tuple[Evidence, ...], str] | None:
-        for sign, why in (
+        return self._first_sign(
             ("verbs.gid", "GIDs are printed of Ethernet ports only"),
             ("verbs.no-such-device", "a GID's network device exists on Ethernet only"),
+            ("verbs.link-ethernet", "a tool's output says that the port is Ethernet"),
             ("verbs.roce", "RoCE is named"),
-        ):
+        )
+
+    def _infiniband_signs(self) -> tuple[tuple[Evidence, ...], str] | None:
+        return self._first_sign(
+            ("verbs.lid", "LIDs are printed of InfiniBand ports only"),
+            ("verbs.link-ib", "a tool's output says that the port is InfiniBand"),
+            ("verbs.ib-device", "a device is named after its InfiniBand port"),
+            ("verbs.ipoib", "its handshakes go over IPoIB"),
+        )
+
+    def _first_sign(self, *signs: tuple[str, str]) -> tuple[tuple[Evidence, ...], str] | None:
+        for sign, why in signs:
             if found := self.hits.evidence(sign):
                 return found, why
         return None
@@ -395,6 +418,8 @@ class Judge:
                 return Claim(value=layer, why="the device list shows it", evidence=(at,))
         if transport.value == "roce" and (found := self._ethernet_signs()):
             return Claim(value="RoCE", why=found[1], evidence=found[0][:1])
+        if transport.value == "ib" and (found := self._infiniband_signs()):
+            return Claim(value="IB", why=found[1], evidence=found[0][:1])
         return UNKNOWN
 
     def communicator(self, key: str, comm: Comm) -> Communicator:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from railhead.nccl.facts import Facts
 from railhead.nccl.reading import Claim
 from railhead.nccl.signs import Hits
-from railhead.nccl.transport import RDMA, Judge, net_kind
+from railhead.nccl.transport import RDMA, VERBS, Judge, net_kind
 from railhead.nccl.trouble import VERDICT_OF
 
 # GPUs without GPUDirect RDMA: for them its absence is no fault.
@@ -163,7 +163,7 @@ class Verdict:
         facts = self.facts
         if self.transport.value == "socket":
             return self._tcp()
-        if self.transport.value not in ("ib", "roce"):
+        if self.transport.value not in VERBS:
             return None
         if self.gdr.value == "no" and not self._gpus_without_gdr():
             return Claim(

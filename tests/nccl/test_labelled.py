@@ -32,7 +32,17 @@ COLUMNS = [
     "cause",
 ]
 VOCABULARY = {
-    "transport": {"ib", "roce", "efa", "tcpx", "gib", "socket", "p2p/shm-only", "unknown"},
+    "transport": {
+        "ib",
+        "roce",
+        "verbs",
+        "efa",
+        "tcpx",
+        "gib",
+        "socket",
+        "p2p/shm-only",
+        "unknown",
+    },
     "gdr": {"yes", "no", "unknown"},
     "verdict": {
         "ok",
@@ -176,17 +186,21 @@ def test_a_problem_of_another_kind_is_a_problem_seen() -> None:
 FLOORS: dict[tuple[str, str], tuple[float, float]] = {
     ("shared", "verdict"): (0.90, 0.90),
     ("shared", "problem"): (0.96, 0.94),
-    ("shared", "transport"): (0.90, 0.83),
+    # InfiniBand and Ethernet apart only where a line tells; the kind is held to what it was.
+    ("shared", "transport"): (0.90, 0.65),
+    ("shared", "kind"): (0.96, 0.88),
     ("shared", "gdr"): (0.93, 0.93),
     ("shared", "cause"): (0.88, 0.80),
     ("tune", "verdict"): (0.88, 0.88),
     ("tune", "problem"): (0.97, 0.93),
-    ("tune", "transport"): (0.96, 0.96),
+    ("tune", "transport"): (0.96, 0.88),
+    ("tune", "kind"): (0.97, 0.98),
     ("tune", "gdr"): (0.95, 0.95),
     ("tune", "cause"): (0.90, 0.80),
     ("held_out", "verdict"): (0.72, 0.72),
     ("held_out", "problem"): (0.94, 0.90),
-    ("held_out", "transport"): (0.91, 0.85),
+    ("held_out", "transport"): (0.91, 0.72),
+    ("held_out", "kind"): (0.93, 0.86),
     ("held_out", "gdr"): (0.87, 0.87),
     ("held_out", "cause"): (0.76, 0.66),
 }
@@ -195,7 +209,8 @@ FLOORS: dict[tuple[str, str], tuple[float, float]] = {
 @pytest.mark.parametrize(("part", "dimension"), sorted(FLOORS))
 def test_quality_does_not_fall(part: str, dimension: str) -> None:
     table = measured()
-    whole = table["verdict"]["problem"] if dimension == "problem" else table[dimension]["all"]
+    within = {"problem": "verdict", "kind": "transport"}
+    whole = table[within.get(dimension, dimension)][dimension if dimension in within else "all"]
     found = whole.get(part)
     if found is None:
         pytest.skip("the given logs (../shared/nccl-logs) are not on this machine")

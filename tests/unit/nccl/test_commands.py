@@ -96,6 +96,9 @@ def test_an_expectation_is_a_check_with_its_evidence(tmp_path: Path) -> None:
         False: [logs.IB_LIST, logs.net(0, 8, "send").replace("NET/IB", "NET/Socket")],
         None: [logs.IB_LIST, logs.info("Using network IB")],
     }
+    verbs = read([logs.write(tmp_path / "verbs", [logs.net(0, 8, "send")])])
+    wanted = {"rdma": True, "ib": None, "roce": None, "efa": False, "socket": False}
+    assert {word: expect.transport(verbs, word).passed for word in wanted} == wanted
     for passed, log in lines.items():
         finding = expect.transport(read([logs.write(tmp_path / "log", log)]), "rdma")
         assert finding.passed is passed, finding

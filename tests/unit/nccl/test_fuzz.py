@@ -17,7 +17,17 @@ from railhead.nccl.trouble import SIGNS as TROUBLE_SIGNS
 from tests.unit.nccl import logs
 
 WORDS = {
-    "transport": {"ib", "roce", "efa", "tcpx", "gib", "socket", "p2p/shm-only", "unknown"},
+    "transport": {
+        "ib",
+        "roce",
+        "verbs",
+        "efa",
+        "tcpx",
+        "gib",
+        "socket",
+        "p2p/shm-only",
+        "unknown",
+    },
     "gdr": {"yes", "no", "unknown"},
     "verdict": {
         "ok",

@@ -26,8 +26,8 @@ def read(tmp_path: Path) -> Read:
 @pytest.mark.parametrize(
     ("network", "transport"),
     [
-        ("IB/0", "ib"),
-        ("IBext_v8/3", "ib"),
+        ("IB/0", "verbs"),
+        ("IBext_v8/3", "verbs"),
         ("Socket/0", "socket"),
         ("FastSocket/0", "socket"),
         ("AWS Libfabric/1", "efa"),
@@ -63,7 +63,7 @@ def test_connections_name_the_transport(read: Read, network: str, transport: str
 )
 def test_every_version_s_connection_is_read(read: Read, line: str) -> None:
     reading = read([info(line)])
-    assert (reading.transport, reading.gdr) == ("ib", "yes")
+    assert (reading.transport, reading.gdr) == ("verbs", "yes")
 
 
 def test_a_ring_order_is_no_connection(read: Read) -> None:
@@ -109,7 +109,7 @@ def test_a_rack_of_nvlink_is_no_network(read: Read) -> None:
     rack += [local(rank, (rank + 1) % 8, "P2P/MNNVL") for rank in range(8)]
     rack += [info("Connected all rings, use ring PXN 0 GDR 1")]
     assert read(rack).transport == "p2p/shm-only"
-    assert read([*rack, net(0, 8, "send")]).transport == "ib"
+    assert read([*rack, net(0, 8, "send")]).transport == "verbs"
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_a_rack_of_nvlink_is_no_network(read: Read) -> None:
         (["INFO: NET/FasTrak is what the job ran with"], "tcpx"),
         ([info("NET/Socket : Using [0]eth0:10.0.0.1<0>")], "socket"),
         ([info("NET/IB : No device found.")], "unknown"),
-        ([warn("NET/IB : Got completion with error 12, opcode 1, len 0, vendor err 129")], "ib"),
+        ([warn("NET/IB : Got completion with error 12, opcode 1, len 0, vendor err 129")], "verbs"),
         (
             [
                 warn(
@@ -233,6 +233,59 @@ def test_versions_devices_and_settings_are_claims_with_lines(read: Read) -> None
     assert reading.ranks == 16
 
 
+VERBS_USED = [net(0, 8, "send")]
+
+
+@pytest.mark.parametrize(
+    ("line", "transport"),
+    [
+        (info("NET/IB: NCCL Dev 0 IbDev 0 Port 1 qpn 4711 mtu 5 LID 17 subnet-prefix 1"), "ib"),
+        (info("NET/IB: NCCL Dev 0 IbDev 0 Port 1 qpn 9 mtu 3 GID 3 (80FE/0) fifoRkey=0x1"), "roce"),
+        (
+            info("NET/IB: NCCL Dev 0 IbDev 0 Port 1 qpn 9 mtu 3 query_ece={supported=1, "
+                 "vendor_id=0x15b3, options=0x1, comp_mask=0x0} GID 3 (80FE/0) fifoRkey=0x1"),
+            "roce",
+        ),
+        (info("NCCL_IB_HCA set by environment to ibp12s0"), "ib"),
+        (info("NCCL_IB_HCA set by environment to rocep12s0"), "roce"),
+        (info("NCCL_IB_HCA set by environment to mlx5_ib0,mlx5_ib1"), "ib"),
+        (info("NCCL_IB_HCA set by environment to mlx5_0"), "verbs"),
+        (info("Bootstrap : Using ib0:10.0.0.1<0>"), "ib"),
+        (info("Bootstrap : Using bond0:10.0.0.1<0>"), "verbs"),
+        ("\tLink layer: InfiniBand", "ib"),
+        ("\t\tlink_layer:\t\tEthernet", "roce"),
+        (" Link type       : IB", "ib"),
+        # A user may set it on InfiniBand, and many do.
+        (info("NCCL_IB_GID_INDEX set by environment to 3."), "verbs"),
+    ],
+)  # fmt: skip
+def test_infiniband_or_ethernet_is_said_where_a_line_tells(
+    read: Read, line: str, transport: str
+) -> None:
+    reading = read([line, *VERBS_USED])
+    claim = reading.claims["transport"]
+    assert (reading.transport, claim.grade) == (transport, "connections")
+    if transport != "verbs":
+        assert line.strip().endswith(claim.evidence[-1].text.strip())
+
+
+def test_both_link_layers_named_is_neither(read: Read) -> None:
+    lines = [info("NCCL_IB_HCA set to ibp1s0,rocep2s0"), *VERBS_USED]
+    assert read(lines).transport == "verbs"
+    assert "both are named" in read(lines).claims["transport"].why
+
+
+@pytest.mark.parametrize("network", ["IB", "Socket", "AWS Libfabric"])
+def test_a_network_chosen_on_the_only_host_is_not_its_transport(read: Read, network: str) -> None:
+    chosen = [logs.IB_LIST, info(f"Using network {network}")]
+    assert read(chosen).transport != "unknown"
+    alone = [*chosen, *(comm(rank, 8, 1) for rank in range(8))]
+    assert read(alone).transport == "unknown"
+    # An error of that network's own library shows that it was used after all.
+    error = warn("NET/IB : Got completion with error 12, opcode 1, len 0, vendor err 129")
+    assert read([*alone, error]).transport == "ib"
+
+
 def test_settings_and_versions_that_differ_between_ranks_are_noted(read: Read) -> None:
     setting = "NCCL_IB_HCA set by environment to "
     lines = [info(setting + "mlx5_0", host="a"), info(setting + "mlx5_1", host="b")]
@@ -249,7 +302,8 @@ def test_communicators_have_their_own_transport(read: Read) -> None:
     inner = init(0, 8, "Init START", identity="0xdef").replace("comm 0x55", "comm 0x77")
     lines += [inner, comm(0, 8, 1).replace("comm 0x55", "comm 0x77"), local(0, 1)]
     found = {one.id: one for one in read(lines).communicators}
-    assert (found["0xabc"].transport, found["0xabc"].gdr, found["0xabc"].nodes) == ("ib", "yes", 2)
+    ours = found["0xabc"]
+    assert (ours.transport, ours.gdr, ours.nodes) == ("verbs", "yes", 2)
     assert (found["0xdef"].transport, found["0xdef"].nodes) == ("p2p/shm-only", 1)
     assert found["0xabc"].started == {0}
     assert found["0xabc"].completed == set()
