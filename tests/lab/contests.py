@@ -16,14 +16,17 @@ import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from railhead.accept import contests as accept
+from railhead.accept.contests import Verdict
+from railhead.accept.record import Row, Watcher, of_pod, of_workload
 from railhead.base.names import KUEUE_API, TRAINING_LABEL
 from railhead.config import parse
 from railhead.kube import client as kube
@@ -38,8 +41,6 @@ PLACES = 4
 PRIORITIES = {"production": 1000, "research": 0, "spare": -1000}
 JOBSETS = "/apis/jobset.x-k8s.io/v1alpha2"
 _CPU_MILLI = 10
-# Seconds between two looks of Kueue at its queues, and then some.
-_MOMENT = 2.0
 _CONTEST, _GANG = "railhead.test/contest", "railhead.test/gang"
 
 
@@ -109,58 +110,26 @@ def draw(seed: int, count: int, arenas: int, simulated: bool = True) -> list[Con
 
 @dataclass
 class Record:
-    """Every change that the watcher saw: (resourceVersion, seconds, kind, what)."""
+    """Every change that the watcher saw."""
 
-    rows: list[dict[str, Any]] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     begin: float = field(default_factory=time.monotonic)
 
-    def add(self, kind: str, event: str, version: int, **what: Any) -> None:
+    @property
+    def now(self) -> float:
+        """Seconds since the record's begin."""
+        return round(time.monotonic() - self.begin, 3)
+
+    def add(self, row: Row) -> None:
         """Write one down."""
-        row = {"t": round(time.monotonic() - self.begin, 3), "rv": version, "kind": kind}
         with self._lock:
-            self.rows.append({**row, "event": event, **what})
+            self.rows.append(row)
 
     def write(self, path: Path) -> None:
         """As one JSON object a line, in the server's order."""
-        rows = sorted(self.rows, key=lambda row: row["rv"])
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-
-def _is(obj: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    conditions = (obj.get("status") or {}).get("conditions") or []
-    return next((dict(c) for c in conditions if c["type"] == kind), {})
-
-
-class Watcher(threading.Thread):
-    """Follows one kind of object until it is told to stop."""
-
-    def __init__(
-        self, cluster: Cluster, path: str, note: Callable[[str, dict[str, Any]], None]
-    ) -> None:
-        super().__init__(daemon=True)
-        self._cluster, self._path, self._note = cluster, path, note
-        first = cluster.get(path)
-        self._version = first["metadata"]["resourceVersion"]
-        self.stopped = False
-        self.failed: str | None = None
-
-    def run(self) -> None:
-        """Watch again from where the last watch ended."""
-        while not self.stopped:
-            query = {"watch": "true", "resourceVersion": self._version}
-            try:
-                with self._cluster.lines(self._path, query=query, quiet_seconds=30.0) as lines:
-                    for line in lines:
-                        event = json.loads(line)
-                        if event["type"] == "ERROR":
-                            # The record would have a gap, and what it shows would be no proof.
-                            self.failed = str(event["object"])
-                            return
-                        self._version = event["object"]["metadata"]["resourceVersion"]
-                        self._note(event["type"], event["object"])
-            except (TimeoutError, kube.ApiError):
-                continue
+        rows = sorted(self.rows, key=lambda row: row.rv)
+        path.write_text("".join(row.model_dump_json() + "\n" for row in rows))
 
 
 @dataclass
@@ -251,42 +220,20 @@ class Arenas:
             assert watcher.failed is None, watcher.failed
 
     def _workload(self, event: str, obj: dict[str, Any]) -> None:
-        meta = obj["metadata"]
-        if not meta["namespace"].startswith(f"{self.prefix}-") or not meta.get("ownerReferences"):
+        if not obj["metadata"]["namespace"].startswith(f"{self.prefix}-"):
             return
-        evicted, gang = _is(obj, "Evicted"), meta["ownerReferences"][0]["name"]
-        self.known[meta["namespace"]].add(gang)
-        if ended := _is(obj, "Finished").get("reason"):
-            self.ended[gang] = ended
-        self.record.add(
-            "gang",
-            event,
-            int(meta["resourceVersion"]),
-            arena=meta["namespace"],
-            gang=gang,
-            size=sum(int(s["count"]) for s in obj["spec"]["podSets"]),
-            priority=obj["spec"].get("priority", 0),
-            created=meta["creationTimestamp"],
-            reserved=_is(obj, "QuotaReserved").get("status") == "True",
-            finished=_is(obj, "Finished").get("reason", ""),
-            evicted=evicted.get("reason", "") if evicted.get("status") == "True" else "",
-        )
+        row = of_workload(event, obj, self.record.now)
+        if row is None:
+            return
+        self.known[row.arena].add(row.gang)
+        if row.finished:
+            self.ended[row.gang] = row.finished
+        self.record.add(row)
 
     def _pod(self, event: str, obj: dict[str, Any]) -> None:
-        meta, spec, status = obj["metadata"], obj.get("spec") or {}, obj.get("status") or {}
-        gang = (meta.get("labels") or {}).get(_GANG)
+        gang = (obj["metadata"].get("labels") or {}).get(_GANG)
         if gang:
-            self.record.add(
-                "pod",
-                event,
-                int(meta["resourceVersion"]),
-                arena=meta["namespace"],
-                gang=gang,
-                pod=meta["name"],
-                node=spec.get("nodeName", ""),
-                phase=status.get("phase", ""),
-                going=bool(meta.get("deletionTimestamp")),
-            )
+            self.record.add(of_pod(event, obj, self.record.now, gang))
 
     def submit(self, contest: Contest, gang: Gang, seconds: float) -> None:
         """One JobSet of sleeping pods."""
@@ -444,161 +391,22 @@ def job_set(gang: Gang, contest: Contest, namespace: str, seconds: float) -> dic
 # -- what the record says -------------------------------------------------------------------------
 
 
-@dataclass
-class _Seen:
-    """A gang as far as the record has been read."""
-
-    size: int = 0
-    priority: int = 0
-    created: str = ""
-    since: float = -1.0
-    reserved: bool = False
-    finished: bool = False
-    whole: bool = False
-    bound: dict[str, bool] = field(default_factory=dict)
-    placed: set[str] = field(default_factory=set)
-
-    @property
-    def live(self) -> int:
-        """Pods that hold a place on a node."""
-        return sum(self.bound.values())
-
-
-@dataclass
-class Verdict:
-    """What a record shows; every list must be empty of a cluster that keeps its word."""
-
-    half_placed: list[str] = field(default_factory=list)
-    overfull: list[str] = field(default_factory=list)
-    unpaid: list[str] = field(default_factory=list)
-    out_of_order: list[str] = field(default_factory=list)
-    never_whole: list[str] = field(default_factory=list)
-    evictions: dict[str, int] = field(default_factory=dict)
-    pods: int = 0
-    most_at_once: int = 0
-
-    @property
-    def wrong(self) -> list[str]:
-        """Everything that must not be, in words."""
-        return [
-            f"{what}: {one}"
-            for what in ("half_placed", "overfull", "unpaid", "out_of_order", "never_whole")
-            for one in getattr(self, what)
-        ]
-
-    def to_json(self) -> dict[str, Any]:
-        """For the benchmark."""
-        return asdict(self)
-
-
-def judge(rows: Sequence[Mapping[str, Any]], contests: Sequence[Contest]) -> Verdict:
-    """Read a record in the server's order.
-
-    * half placed: two gangs of an arena hold places, neither is whole, and what both want together
-      is more than the arena has: each would wait for the other's places.
-    * overfull: admitted gangs of an arena want more than it has.
-    * unpaid: a pod is bound while its gang has no quota.
-    * out of order: a gang is admitted while a more important one of its arena waits that had been
-      there before; of a held contest, of equal importance the older goes first.
-    * never whole: a gang that ended without having had places for all of its pods at one time.
-    """
-    verdict = Verdict()
+def judge(rows: Sequence[Row], contests: Sequence[Contest]) -> Verdict:
+    """What a record of these contests shows, as :func:`railhead.accept.contests.judge` reads it."""
     held = {gang.name for contest in contests if contest.held for gang in contest.gangs}
-    arenas: dict[str, dict[str, _Seen]] = defaultdict(lambda: defaultdict(_Seen))
-    everyone: set[str] = set()
-    let_in: dict[str, float] = {}
-    for row in sorted(rows, key=lambda row: row["rv"]):
-        if row["kind"] == "gang" and row["reserved"]:
-            let_in.setdefault(row["gang"], row["t"])
-    for row in sorted(rows, key=lambda row: row["rv"]):
-        gangs = arenas[row["arena"]]
-        seen = gangs[row["gang"]]
-        if row["kind"] == "gang":
-            _read_gang(row, gangs, seen, verdict, held, let_in)
-        else:
-            everyone.add(f"{row['arena']}/{row['pod']}")
-            alive = bool(row["node"]) and not row["going"] and row["event"] != "DELETED"
-            starting = alive and not seen.bound.get(row["pod"], False)
-            seen.bound[row["pod"]] = alive and row["phase"] not in ("Failed", "Succeeded")
-            if starting and not seen.reserved and not seen.finished:
-                verdict.unpaid.append(f"{row['gang']} at {row['t']}: {row['pod']}")
-            if starting:
-                seen.placed.add(row["pod"])
-            elif row["going"] or row["event"] == "DELETED" or row["phase"] == "Failed":
-                seen.placed.discard(row["pod"])
-            seen.whole = seen.whole or (seen.size > 0 and len(seen.placed) >= seen.size)
-        _look(row, gangs, verdict)
-        verdict.most_at_once = max(
-            verdict.most_at_once, sum(s.live for every in arenas.values() for s in every.values())
-        )
-    verdict.pods = len(everyone)
-    verdict.never_whole = [
-        name
-        for gangs in arenas.values()
-        for name, seen in gangs.items()
-        if seen.finished and not seen.whole
-    ]
-    return verdict
+    return accept.judge(rows, places=PLACES, held=held)
 
 
-def _read_gang(
-    row: Mapping[str, Any],
-    gangs: dict[str, _Seen],
-    seen: _Seen,
-    verdict: Verdict,
-    held: set[str],
-    let_in: Mapping[str, float],
-) -> None:
-    seen.size, seen.priority = row["size"], row["priority"]
-    seen.created = row["created"]
-    if row["evicted"] and seen.reserved and not row["reserved"]:
-        verdict.evictions[row["evicted"]] = verdict.evictions.get(row["evicted"], 0) + 1
-    if seen.since < 0 or (seen.reserved and not row["reserved"]):
-        seen.since = row["t"]
-    admitted = row["reserved"] and not seen.reserved and not row["finished"]
-    if admitted:
-        seen.placed.clear()
-    seen.reserved = row["reserved"] and row["event"] != "DELETED"
-    seen.finished = seen.finished or bool(row["finished"]) or row["event"] == "DELETED"
-    if seen.finished:
-        seen.reserved = False
-    if not admitted:
-        return
-    for name, other in gangs.items():
-        waiting = other.size and not other.reserved and not other.finished and name != row["gang"]
-        if not waiting:
-            continue
-        if row["gang"] in held and name in held:
-            # Of one second nobody can say which is older.
-            before = (-other.priority, other.created) < (-seen.priority, seen.created)
-        else:
-            # One that came a moment ago may have come after the decision.
-            before = other.priority > seen.priority and row["t"] - other.since > _MOMENT
-        # Kueue writes down what it let in side by side, in any order: what follows at once was let
-        # in with it (pkg/scheduler/scheduler.go, admit).
-        if before and not 0 <= let_in.get(name, -_MOMENT) - row["t"] < _MOMENT / 2:
-            verdict.out_of_order.append(f"{row['gang']} at {row['t']} before {name}")
-
-
-def _look(row: Mapping[str, Any], gangs: Mapping[str, _Seen], verdict: Verdict) -> None:
-    paid = [seen for seen in gangs.values() if seen.reserved]
-    if sum(seen.size for seen in paid) > PLACES:
-        verdict.overfull.append(f"{row['arena']} at {row['t']}")
-    partly = [s for s in gangs.values() if s.reserved and 0 < len(s.placed) < s.size]
-    if len(partly) > 1 and sum(seen.size for seen in partly) > PLACES:
-        verdict.half_placed.append(f"{row['arena']} at {row['t']}")
-
-
-def waits(rows: Sequence[Mapping[str, Any]]) -> Iterator[float]:
+def waits(rows: Sequence[Row]) -> Iterator[float]:
     """Seconds from a gang's first sight to its first quota."""
     first: dict[str, float] = {}
     told: set[str] = set()
-    for row in sorted(rows, key=lambda row: row["rv"]):
-        if row["kind"] == "gang":
-            first.setdefault(row["gang"], row["t"])
-            if row["reserved"] and row["gang"] not in told:
-                told.add(row["gang"])
-                yield row["t"] - first[row["gang"]]
+    for row in sorted(rows, key=lambda row: row.rv):
+        if row.kind == "gang":
+            first.setdefault(row.gang, row.t)
+            if row.reserved and row.gang not in told:
+                told.add(row.gang)
+                yield row.t - first[row.gang]
 
 
 # -- a whole run ----------------------------------------------------------------------------------
@@ -613,7 +421,7 @@ class Done:
     """
 
     contests: list[Contest]
-    rows: list[dict[str, Any]]
+    rows: list[Row]
     ended: dict[str, str]
     verdict: Verdict
     seconds: float

@@ -7,22 +7,47 @@ from typing import Any
 
 import pytest
 
+from railhead.accept.record import Row
 from tests.lab.contests import PLACES, PRIORITIES, Contest, Gang, draw, judge
 
-Rows = list[dict[str, Any]]
+Rows = list[Row]
 _versions = itertools.count(1)
 
 
-def gang(name: str, size: int, t: float, **what: Any) -> dict[str, Any]:
-    row = {"rv": next(_versions), "t": t, "kind": "gang", "event": "MODIFIED", "arena": "arena-0"}
-    row |= {"gang": name, "size": size, "priority": 0, "created": "2026-01-01T00:00:00Z"}
-    return row | {"reserved": False, "finished": "", "evicted": ""} | what
+def gang(name: str, size: int, t: float, **what: Any) -> Row:
+    row: dict[str, Any] = {
+        "rv": next(_versions),
+        "t": t,
+        "kind": "gang",
+        "event": "MODIFIED",
+        "arena": "arena-0",
+    }
+    row |= {
+        "event": "MODIFIED",
+        "gang": name,
+        "size": size,
+        "priority": 0,
+        "created": "2026-01-01T00:00:00Z",
+    }
+    return Row.model_validate(row | what)
 
 
-def pod(name: str, t: float, node: str = "n", **what: Any) -> dict[str, Any]:
-    row = {"rv": next(_versions), "t": t, "kind": "pod", "event": "MODIFIED", "arena": "arena-0"}
-    row |= {"gang": name.partition("/")[0], "pod": name, "node": node, "phase": "Running"}
-    return row | {"going": False} | what
+def pod(name: str, t: float, node: str = "n", **what: Any) -> Row:
+    row: dict[str, Any] = {
+        "rv": next(_versions),
+        "t": t,
+        "kind": "pod",
+        "event": "MODIFIED",
+        "arena": "arena-0",
+    }
+    row |= {
+        "event": "MODIFIED",
+        "gang": name.partition("/")[0],
+        "pod": name,
+        "node": node,
+        "phase": "Running",
+    }
+    return Row.model_validate(row | what)
 
 
 def contest(*names: str, held: bool = False) -> Contest:
@@ -60,7 +85,7 @@ def test_a_pod_without_quota() -> None:
 def test_a_gang_that_ended_without_ever_having_had_all_its_places() -> None:
     rows = run("a", 3, 0)
     assert judge(rows, [contest("a")]).never_whole == []
-    fewer = [row for row in rows if row.get("pod") != "a/2"]
+    fewer = [row for row in rows if row.pod != "a/2"]
     assert judge(fewer, [contest("a")]).never_whole == ["a"]
 
 
