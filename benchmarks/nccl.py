@@ -128,7 +128,7 @@ def interleave(streams: list[Iterator[str]], rng: random.Random) -> Iterator[str
 
 def write(path: Path, size: int) -> int:
     """Write at least ``size`` bytes; returns how many."""
-    rng = random.Random(7)  # noqa: S311 - the same log in every run
+    rng = random.Random(7)
     number = 0
     with path.open("w") as file:
         file.writelines(f"{line}\n" for line in interleave([start(r) for r in range(RANKS)], rng))
