@@ -8,14 +8,16 @@ whatever happens.
 from __future__ import annotations
 
 import json
+import os
 import secrets
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from railhead.base.errors import NotFoundError
+from railhead.base.errors import NotFoundError, RailheadError
 from railhead.contract import ClusterContract, NodePool, Queue, Runtime
 from railhead.kube.client import Cluster
 from railhead.launch.api import Job, Run
@@ -101,7 +103,9 @@ class Site:
             fields.setdefault("priority", facts.priority)
         name = self.name(stem)
         job = Job(name=name, nodes=nodes, command=command, **fields)
-        self._note(name, str(fields["namespace"]))
+        self._note(
+            _Made(name=name, namespace=str(fields["namespace"]), nodes=nodes, at=time.time())
+        )
         return job.submit(self.cluster)
 
     @contextmanager
@@ -111,28 +115,81 @@ class Site:
         try:
             yield run
         finally:
-            self._cancel(run.name, str(fields.get("namespace", self.facts.queue.namespace)))
+            self._cancel(self._known()[run.name])
 
     @property
     def _diary(self) -> Path:
         return self.folder / "made.jsonl"
 
-    def _note(self, name: str, namespace: str) -> None:
+    @property
+    def _ledger(self) -> Path:
+        return self.folder / "used.jsonl"
+
+    def _note(self, made: _Made) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         with self._diary.open("a") as diary:
-            diary.write(json.dumps({"name": name, "namespace": namespace}) + "\n")
+            diary.write(json.dumps(asdict(made)) + "\n")
+            # What is made next must be known even if this machine then loses its power.
+            diary.flush()
+            os.fsync(diary.fileno())
 
-    def _cancel(self, name: str, namespace: str) -> None:
+    def _known(self) -> dict[str, _Made]:
+        if not self._diary.exists():
+            return {}
+        found = {}
+        for line in self._diary.read_text().splitlines():
+            try:
+                made = _Made(**json.loads(line))
+            except (ValueError, TypeError):
+                # Cut off while it was written, so that nothing was made after it.
+                continue
+            found[made.name] = made
+        return found
+
+    def _cancel(self, made: _Made) -> None:
         try:
-            Run(self.cluster, name, namespace=namespace).cancel()
+            Run(self.cluster, made.name, namespace=made.namespace).cancel()
         except NotFoundError:
             return
+        with self._ledger.open("a") as ledger:
+            ledger.write(json.dumps(made.nodes * max(0.0, time.time() - made.at) / 3600) + "\n")
+
+    def used(self) -> float:
+        """Node-hours of the jobs that were taken away, at most: their wait counts too; once."""
+        if not self._ledger.exists():
+            return 0.0
+        hours = sum(float(line) for line in self._ledger.read_text().splitlines())
+        self._ledger.unlink()
+        return hours
 
     def clean(self) -> None:
-        """Take away every job that the diary knows, those of an interrupted run too."""
-        if not self._diary.exists():
-            return
-        for line in self._diary.read_text().splitlines():
-            made = json.loads(line)
-            self._cancel(made["name"], made["namespace"])
-        self._diary.unlink()
+        """Take away every job that the diary knows, those of an interrupted run too.
+
+        Raises:
+            RailheadError: some could not be; the diary keeps them.
+        """
+        left: list[tuple[_Made, RailheadError]] = []
+        for made in self._known().values():
+            try:
+                self._cancel(made)
+            except RailheadError as error:
+                left.append((made, error))
+        if left:
+            kept = "".join(json.dumps(asdict(made)) + "\n" for made, _ in left)
+            self._diary.write_text(kept)
+            text = "; ".join(f"{made.name}: {error.problem}" for made, error in left)
+            raise RailheadError(
+                f"jobs that could not be taken away: {text}",
+                remedy="`railhead cancel NAME` takes one away",
+            )
+        self._diary.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Made:
+    """A job as it is about to be made; ``at`` is seconds since 1970."""
+
+    name: str
+    namespace: str
+    nodes: int
+    at: float

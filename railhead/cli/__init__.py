@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from railhead import __version__
+from railhead.accept import cli as accept_cli
 from railhead.base.errors import ExitCode, PrerequisiteError, RailheadError
 from railhead.cli.catalog import app as catalog_app
 from railhead.cli.config import app as config_app
@@ -63,6 +64,7 @@ launch_cli.register(app)
 starting_cli.register(app)
 after_cli.register(app)
 diagnose_cli.register(app)
+accept_cli.register(app)
 if find_spec("railhead.lab"):
     from railhead.lab.cli import app as lab_app
 
