@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from railhead.catalog.machine import GIB, SCHEDULABLE_ASSUMED, Machine, Measurement, Nic
 
-_DOCS = "MicrosoftDocs, virtual-machines"
+_DOCS = "MicrosoftDocs/azure-compute-docs, articles/virtual-machines"
 _RECIPES = "Azure/ai-infrastructure-on-azure of 2026-04-22"
 _SCALE_SET = (
     "InfiniBand connects machines of one scale set; an AKS node pool is one, so a job stays in one "
@@ -60,7 +60,7 @@ _A100 = f"{_DOCS}/nda100-v4-series.md: 8 x 200 Gbit/s HDR"
 _A100M = f"{_DOCS}/ndm-a100-v4-series.md: 8 x 200 Gbit/s HDR"
 _H100 = f"{_DOCS}/sizes/gpu-accelerated/ndh100v5-series.md: 400 Gbit/s NDR a GPU"
 _H200 = f"{_DOCS}/sizes/gpu-accelerated/nd-h200-v5-series: 400 Gbit/s NDR a GPU"
-_BASELINE = f"{_RECIPES}, skills/slurm: the SKU's baseline"
+_BASELINE = f"{_RECIPES}, skills/slurm/sku_performance_baseline/SKILL.md"
 
 MACHINES = (
     Machine(
@@ -120,15 +120,8 @@ MACHINES = (
                 busbw=450.0,
                 transport="network",
                 sharp=True,
-                source=f"{_BASELINE}, about 450 with SHARP and CollNet",
-            ),
-            Measurement(
-                collective="all_reduce",
-                nodes=2,
-                size_bytes=1 * GIB,
-                busbw=434.0,
-                transport="network",
-                source=f"{_RECIPES}, skills documents",
+                source=f"{_BASELINE}: about 450 with SHARP and CollNet; eight nodes as in "
+                "nccl_allreduce_test beside it",
             ),
         ),
         sources=_sources(_H100),

@@ -13,7 +13,16 @@ _FAMILY = (
 )
 _NICS = "Compute Engine documentation, networking and GPU machines"
 _PLACEMENT = "GKE documentation, compact placement; `gke` has it as fields"
+# Its runs are of a script of its own on PyTorch, with nccl-tests' arithmetic.
 _LAB = "elideng-sg/hypercomputer-internode-deepdive, a measured lab"
+_TCPX_RUN = (
+    "GPUDirect-TCPX v3.1.12, daemon v2.0.15, driver 580.159.04, NCCL_ALGO=Ring, both bindings set, "
+    "ranks not pinned to NUMA nodes"
+)
+_TCPXO_RUN = (
+    "GPUDirect-TCPXO v1.0.17 beside daemon v1.0.22 and driver 580.159.04, a mixture that rows here "
+    "refuse; the vendor's profile"
+)
 _TOOLKIT = "GoogleCloudPlatform/cluster-toolkit"
 _POOL = f"{_TOOLKIT}, modules/compute/gke-node-pool"
 _SSDS = f"{_POOL}/disk_definitions.tf: local_ssd_count_ephemeral_storage"
@@ -91,15 +100,23 @@ MACHINES = (
                 size_bytes=1 * GIB,
                 busbw=76.0,
                 transport="network",
-                source=f"{_LAB} (GPUDirect-TCPX); plain TCP on the same nodes 28.6",
+                source=f"{_LAB}, lab-18 ({_TCPX_RUN}); plain TCP on such nodes 28.6 (lab-06)",
             ),
             Measurement(
                 collective="all_reduce",
                 nodes=2,
                 size_bytes=2 * GIB,
-                busbw=83.0,
+                busbw=83.3,
                 transport="network",
-                source=f"{_LAB}, lab-18 (GPUDirect-TCPX v3.1.12, NCCL 2.19.4, both bindings set)",
+                source=f"{_LAB}, lab-18 ({_TCPX_RUN})",
+            ),
+            Measurement(
+                collective="all_gather",
+                nodes=2,
+                size_bytes=8 * GIB,
+                busbw=50.2,
+                transport="network",
+                source="dstackai/dstack, examples/clusters/gcp/README.md, A3 High: algbw 53.52",
             ),
         ),
         gke=GkeMachine(
@@ -148,9 +165,9 @@ MACHINES = (
                 collective="all_reduce",
                 nodes=2,
                 size_bytes=2 * GIB,
-                busbw=318.0,
+                busbw=317.8,
                 transport="network",
-                source=f"{_LAB}, lab-22 (GPUDirect-TCPXO v1.0.17, the vendor's profile)",
+                source=f"{_LAB}, lab-22 ({_TCPXO_RUN}); 316.9 when lab-23 ran it again",
             ),
             Measurement(
                 collective="all_reduce",
@@ -158,15 +175,15 @@ MACHINES = (
                 size_bytes=1 * GIB,
                 busbw=184.0,
                 transport="network",
-                source=f"{_LAB}, lab-23 (GPUDirect-TCPXO, the vendor's profile)",
+                source=f"{_LAB}, lab-23 ({_TCPXO_RUN})",
             ),
             Measurement(
                 collective="all_gather",
                 nodes=2,
                 size_bytes=8 * GIB,
-                busbw=188.0,
+                busbw=188.5,
                 transport="network",
-                source=f"{_LAB}, lab-22 (GPUDirect-TCPXO), algbw 201",
+                source="dstackai/dstack, examples/clusters/gcp/README.md, A3 Mega: algbw 201.11",
             ),
         ),
         gke=GkeMachine(
@@ -255,12 +272,21 @@ MACHINES = (
         limits=(_ROCE_ZONE,),
         published=(
             Measurement(
+                collective="all_reduce",
+                nodes=2,
+                size_bytes=8 * GIB,
+                busbw=683.5,
+                transport="network",
+                source="dstackai/dstack, examples/clusters/gcp/README.md, A4: algbw 364.55",
+            ),
+            Measurement(
                 collective="all_gather",
                 nodes=2,
-                size_bytes=16 * GIB,
-                busbw=377.0,
+                size_bytes=8 * GIB,
+                busbw=328.9,
                 transport="network",
-                source=f"{_LAB} (gIB), algbw 402",
+                source=f"{_TOOLKIT}, examples/gke-a4-highgpu/README.md of 94636317 (gIB): "
+                "algbw 350.77",
             ),
         ),
         gke=GkeMachine(

@@ -65,7 +65,7 @@ def _board(board: str, **own: str) -> Mapping[str, str]:
     )
 
 
-# The same eight places in DGX H100, H200 and B200; mlx5_1, 2, 7 and 8 are storage and management.
+# The same eight places in DGX H100 and H200; mlx5_1, 2, 7 and 8 are storage and management.
 _DGX_HOPPER = (
     "mlx5_0",
     "mlx5_3",

@@ -15,7 +15,10 @@ from railhead.fabric.variables import (
     vendor,
 )
 
-_AZURE = "Azure/ai-infrastructure-on-azure, infrastructure_validations: hopper.conf, AKS chart"
+_AZURE = (
+    "Azure/ai-infrastructure-on-azure of 2026-04-22, infrastructure_validations: "
+    "aks/NCCL/helm/nccl-test/values.yaml and slurm/NCCL/configs/hopper.conf"
+)
 _NDV5 = ("Standard_ND96isr_H100_v5", "Standard_ND96isr_H200_v5")
 
 _ADDITIONS = (
@@ -60,6 +63,13 @@ FABRIC = Fabric(
             "plugin's network in fabric.nccl_net, since NCCL takes CollNet from the plugin that it "
             "selects (src/plugin/net.cc)",
             "NCCL_IB_ADAPTIVE_ROUTING": "on by default on InfiniBand",
+            "NCCL_PXN_DISABLE": "Azure's values for nccl-tests set 1, for an all_reduce; jobs "
+            "whose ranks send across rails want the relay through a neighbour's GPU",
+            "NCCL_MIN_NCHANNELS": "Azure's values for nccl-tests set 32, which takes more of each "
+            "GPU from the computation",
+            "NCCL_P2P_NET_CHUNKSIZE": "Azure's two profiles disagree (524288 and 2097152)",
+            "NCCL_IGNORE_CPU_AFFINITY": "Azure's values for nccl-tests set 1 beside masks of "
+            "mpirun, which jobs have not",
         }
     ),
     link_layer="InfiniBand",

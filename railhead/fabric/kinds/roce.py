@@ -16,8 +16,9 @@ from railhead.fabric.variables import (
 )
 
 _OCI = (
-    "oracle-quickstart/oci-hpc-oke, docs/recommended-nccl-rccl-parameters-by-shape.md, which also "
-    "sets NCCL_IB_GID_INDEX=3, against NVIDIA's advice for NCCL >= 2.21"
+    "oracle-quickstart/oci-hpc-oke of 2026-08-20, "
+    "docs/recommended-nccl-rccl-parameters-by-shape.md, which also sets NCCL_IB_GID_INDEX=3, "
+    "against NVIDIA's advice for NCCL >= 2.21, and NCCL_IB_SL=0, which is NCCL's own"
 )
 _OCI_SHAPES = (
     "BM.GPU4.8",
@@ -27,6 +28,7 @@ _OCI_SHAPES = (
     "BM.GPU.H200.8",
     "BM.GPU.B200.8",
 )
+_OCI_HOPPER = ("BM.GPU.H100.8", "BM.GPU.H200.8", "BM.GPU.B200.8")
 _OCI_A100 = ("BM.GPU4.8", "BM.GPU.B4.8", "BM.GPU.A100-v2.8")
 _ADDITIONS = (
     Addition(
@@ -34,6 +36,19 @@ _ADDITIONS = (
         environment=(
             vendor("NCCL_IB_TC", "41", "the class that OCI's switches carry as RDMA", _OCI),
             vendor("NCCL_IB_SPLIT_DATA_ON_QPS", "0", "whole messages on each queue pair", _OCI),
+            vendor(
+                "NCCL_IB_TIMEOUT",
+                "22",
+                "a peer's NIC may be silent four times as long as by NCCL's own 20",
+                _OCI,
+            ),
+        ),
+    ),
+    Addition(
+        machines=_OCI_HOPPER,
+        environment=(
+            vendor("NCCL_CUMEM_ENABLE", "0", "the vendor's profile of these shapes", _OCI),
+            vendor("NCCL_IGNORE_CPU_AFFINITY", "1", "NCCL's threads go where GPUs are", _OCI),
         ),
     ),
     Addition(
@@ -74,6 +89,8 @@ FABRIC = Fabric(
     not_set=MappingProxyType(
         ITSELF
         | {
+            "NCCL_IB_TIMEOUT": f"{ITSELF['NCCL_IB_TIMEOUT']}; where the profile of a provider's "
+            "machine says another, that is set",
             "NCCL_IB_GID_INDEX": "NCCL >= 2.21 finds the RoCE v2 IPv4 GID itself, and under "
             "macvlan the index differs from pod to pod (nccl #1573)",
         }

@@ -1,0 +1,120 @@
+"""What of a row must have been read in its source, figure by figure, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from railhead.catalog.machine import GkeMachine, Machine, Measurement, Nic
+from railhead.catalog.parts import DeviceResource
+from railhead.fabric.kind import Fabric
+from railhead.fabric.mode import Mode
+from railhead.fabric.plugin import NodePlugin
+
+
+def of_machine(machine: Machine) -> Mapping[str, str]:
+    """Counts, names and rates of an instance type, and what others measured on it."""
+    found = {
+        "gpus": str(machine.gpus),
+        "gpu_memory_gib": str(machine.gpu_memory_gib),
+        "vcpus": str(machine.vcpus),
+        "memory_gib": str(machine.memory_gib),
+        "schedulable": f"{machine.schedulable_vcpus}, {machine.schedulable_memory_gib}",
+        "nics": _nics(machine.nics),
+        "rate_gbps": ", ".join(str(rate) for rate in sorted({n.rate_gbps for n in machine.nics})),
+        "hcas": ", ".join(machine.hcas) or "none",
+        "nvlink_domain": str(machine.nvlink_domain),
+    }
+    if machine.host_nics:
+        found["host_nics"] = _nics(machine.host_nics)
+    if machine.rail_mtu is not None:
+        found["rail_mtu"] = str(machine.rail_mtu)
+    for measured in machine.published:
+        name = f"published {_measurement(measured)}"
+        found[name] = ", ".join(filter(None, (found.get(name, ""), str(measured.busbw))))
+    return found | (_of_gke(machine.gke) if machine.gke else {})
+
+
+def of_fabric(fabric: Fabric) -> Mapping[str, str]:
+    """Variables, also of single machines, the rails' MTU, and what a plugin consists of."""
+    found = {variable.name: variable.value for variable in fabric.environment}
+    for row in fabric.additions:
+        for machine in row.machines:
+            found |= {f"{v.name} on {machine}": v.value for v in row.environment}
+    if fabric.mtu is not None:
+        found["mtu"] = str(fabric.mtu)
+    return found | (_of_plugin(fabric.plugin) if fabric.plugin else {})
+
+
+def of_mode(mode: Mode) -> Mapping[str, str]:
+    """Resources with their counts, huge pages, capabilities and directories of the node."""
+    found = {f"resource {device.name}": _device(device) for device in mode.devices}
+    found |= {f"capability {c.name}": ", ".join(sorted(c.fabrics)) for c in mode.capabilities}
+    found |= {f"path {p.host} in {p.container}": p.mount for p in mode.host_paths}
+    if mode.hugepages_mib:
+        found["hugepages_mib"] = str(mode.hugepages_mib)
+    return found
+
+
+def _nics(nics: tuple[Nic, ...]) -> str:
+    """Places as ``card.device``, runs of cards joined."""
+    runs: list[list[Nic]] = []
+    for nic in nics:
+        last = runs[-1][-1] if runs else None
+        if last and (last.card + 1, last.device, last.interface) == (
+            nic.card,
+            nic.device,
+            nic.interface,
+        ):
+            runs[-1].append(nic)
+        else:
+            runs.append([nic])
+    return "; ".join(
+        f"{run[0].interface} at {run[0].card}.{run[0].device}"
+        + (f" to {run[-1].card}.{run[-1].device}" if len(run) > 1 else "")
+        for run in runs
+    )
+
+
+def _measurement(measured: Measurement) -> str:
+    sharp = " with SHARP" if measured.sharp else ""
+    return (
+        f"{measured.collective} {measured.nodes} nodes {measured.size_bytes} bytes "
+        f"{measured.transport}{sharp}"
+    )
+
+
+def _of_gke(gke: GkeMachine) -> Mapping[str, str]:
+    return {
+        "gke accelerator": gke.accelerator,
+        "gke network_profile": str(gke.network_profile),
+        "gke mtu": str(gke.mtu),
+        "gke local_ssds": str(gke.local_ssds),
+        "gke compact": f"{gke.compact}, {gke.least_max_distance}",
+        "gke flex_start_compact": str(gke.flex_start_compact),
+        "gke dranet": str(gke.dranet),
+        "gke accelerator_topology": str(gke.accelerator_topology),
+    }
+
+
+def _of_plugin(plugin: NodePlugin) -> Mapping[str, str]:
+    row = plugin.qualified
+    found = {
+        "plugin image": plugin.installer.reference,
+        "plugin accelerators": ", ".join(plugin.accelerators),
+        "plugin driver": str(row.driver),
+        "plugin cuda": str(row.cuda),
+        "plugin nccl": row.nccl,
+        "plugin libraries": ", ".join(plugin.libraries),
+    }
+    if plugin.apertures:
+        found["plugin apertures"] = str(plugin.apertures)
+    if plugin.daemon:
+        found["daemon image"] = plugin.daemon.image.reference
+        found["daemon command"] = " ".join(plugin.daemon.command)
+        found["daemon capabilities"] = ", ".join(plugin.daemon.capabilities)
+        found["daemon devices"] = ", ".join(plugin.daemon.devices)
+    return found
+
+
+def _device(device: DeviceResource) -> str:
+    return f"{device.per_pod} a pod, {device.per_node} a node, by {device.scope}"
