@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from railhead.base.finding import Finding
 
 _GIB = 1 << 30
 
@@ -19,6 +22,14 @@ def storage(
         bool,
         typer.Option("--prove", help="Let one node write and another read; look at both mounts."),
     ] = False,
+    save: Annotated[
+        Path | None,
+        typer.Option(
+            "--save",
+            metavar="FILE",
+            help="Write the claims' volumes, to be applied to a cluster that was made anew.",
+        ),
+    ] = None,
     kubeconfig: Annotated[
         Path | None, typer.Option("--kubeconfig", metavar="FILE", help="The cluster's kubeconfig.")
     ] = None,
@@ -34,15 +45,21 @@ def storage(
     the claim, where the checks before a launch read it; it takes the right to patch claims. Exits 0
     when all are proven, 6 when one cannot be used, 9 when one is not proven.
 
+    With [bold]--save[/bold] it only writes the volumes: `kubectl apply` that file to a new cluster
+    before `pulumi up`, and the claims find their data. Exits 9 when a claim has no volume.
+
     Example: [bold]railhead storage --prove[/bold]
     """
-    from railhead.base.errors import ExitCode, NotFoundError
+    from railhead.base.errors import ExitCode, InputError, NotFoundError
     from railhead.kube import client as kube
     from railhead.kube.published import read_contract
     from railhead.storage import live
     from railhead.storage.claims import findings
 
+    if save is not None and prove:
+        raise InputError("--save with --prove", remedy="give one of them")
     rows: list[dict[str, Any]] = []
+    volumes: list[dict[str, Any]] = []
     with kube.opened(kubeconfig, context, lab) as cluster:
         contract = read_contract(cluster)
         known = {f"{row.namespace}/{row.claim}": row for row in contract.checkpoints}
@@ -55,6 +72,11 @@ def storage(
         for name, row in known.items():
             if claim not in (None, name):
                 continue
+            if save is not None:
+                told_of, volume = live.volume(cluster, row)
+                volumes += [volume] if volume else []
+                rows.append(_row(name, told_of))
+                continue
             found, events = live.claim(cluster, row)
             told: tuple[Any, ...] = ()
             if prove and found is not None:
@@ -62,10 +84,7 @@ def storage(
                     cluster, contract, row, say=lambda text: typer.echo(text, err=True)
                 )
                 found, events = live.claim(cluster, row)
-            rows += [
-                {"claim": name, "passed": f.passed, "text": f.text, "remedy": f.remedy}
-                for f in findings(name, found, nodes=2, events=events)
-            ]
+            rows += [_row(name, one) for one in findings(name, found, nodes=2, events=events)]
             for one in told:
                 if one.total:
                     wrote = f", 32 MiB in {one.seconds:g} s" if one.seconds else ""
@@ -78,6 +97,8 @@ def storage(
                             "remedy": "" if one.free else "delete old checkpoints, or grow it",
                         }
                     )
+    if save is not None:
+        _write(save, volumes)
     if as_json:
         typer.echo(json.dumps({"cluster": contract.cluster, "claims": rows}))
     else:
@@ -90,3 +111,23 @@ def storage(
     if False in verdicts:
         raise typer.Exit(ExitCode.REFUSED)
     raise typer.Exit(ExitCode.UNPROVEN if None in verdicts else ExitCode.OK)
+
+
+def _row(claim: str, found: Finding) -> dict[str, Any]:
+    return {"claim": claim, "passed": found.passed, "text": found.text, "remedy": found.remedy}
+
+
+def _write(path: Path, volumes: list[dict[str, Any]]) -> None:
+    """A List that `kubectl apply` takes. Raises InputError where the file cannot be written."""
+    import yaml
+
+    from railhead.base.errors import InputError
+
+    body = {"apiVersion": "v1", "kind": "List", "items": volumes}
+    try:
+        path.write_text(yaml.safe_dump(body, sort_keys=False), encoding="utf-8")
+    except OSError as error:
+        raise InputError(
+            f"--save {str(path)!r} cannot be written: {error.strerror}",
+            remedy="name a file in a folder that exists and is yours",
+        ) from None

@@ -8,9 +8,11 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from railhead.base.errors import NotFoundError, PrerequisiteError
+from railhead.base.finding import Finding
 from railhead.contract import Checkpoint, ClusterContract, Runtime
 from railhead.kube import client as kube
-from railhead.storage.claims import SHARED_ANNOTATION
+from railhead.storage import volumes
+from railhead.storage.claims import REFRESH, SHARED_ANNOTATION
 from railhead.storage.proof import DEADLINE_S, Told, Verdict, job, verdict
 
 Object = kube.Object
@@ -30,6 +32,22 @@ def _warnings(cluster: kube.Cluster, namespace: str, kind: str, name: str) -> tu
     events = cluster.list(kube.core(namespace, "events"), fields=selector)
     events.sort(key=lambda e: str(e.get("lastTimestamp") or e.get("eventTime") or ""), reverse=True)
     return tuple(str(event.get("message", "")).strip() for event in events)
+
+
+def volume(cluster: kube.Cluster, row: Checkpoint) -> tuple[Finding, Object | None]:
+    """The volume of a claim as it can be made again; None where there is none to keep."""
+    name = f"{row.namespace}/{row.claim}"
+    found, _ = claim(cluster, row)
+    bound = ((found or {}).get("spec") or {}).get("volumeName")
+    body = cluster.find(f"/api/v1/persistentvolumes/{bound}") if bound else None
+    if body is None:
+        lacks = f"claim {name} has no volume" if found else f"claim {name} is not there"
+        return Finding(name="volume", passed=None, text=lacks, remedy=REFRESH), None
+    if not volumes.provisioned(body):
+        text = f"claim {name}: {bound} is not a provisioner's; who made it makes it again"
+        return Finding(name="volume", passed=True, text=text), None
+    text = f"claim {name}: volume {bound} is kept for it"
+    return Finding(name="volume", passed=True, text=text), volumes.reserved(body)
 
 
 def prove(

@@ -14,6 +14,7 @@ import pytest
 
 from railhead.storage.claims import SHARED_ANNOTATION, findings
 from railhead.storage.proof import SCRIPT, Told, job, verdict
+from railhead.storage.volumes import PROVISIONED, provisioned, reserved
 
 WRITER = Told(node="a", type="nfs4", source="filer:/export", sha256="1", free=1, total=2)
 READER = replace(WRITER, node="b")
@@ -143,3 +144,62 @@ def test_a_claim_without_a_volume_says_why_unless_it_waits_for_its_first_job() -
     (first, _) = said(pending, 2, 'storageclass.storage.k8s.io "s" not found')
     assert first[0] is False
     assert "not found" in first[1]
+
+
+VOLUME = {
+    "apiVersion": "v1",
+    "kind": "PersistentVolume",
+    "metadata": {
+        "name": "pvc-1",
+        "uid": "u",
+        "resourceVersion": "7",
+        "labels": {"kept": "yes"},
+        "annotations": {
+            PROVISIONED: "nfs.csi.k8s.io",
+            "pv.kubernetes.io/bound-by-controller": "yes",
+        },
+        "finalizers": ["kubernetes.io/pv-protection"],
+    },
+    "spec": {
+        "csi": {"driver": "nfs.csi.k8s.io", "volumeHandle": "h"},
+        "persistentVolumeReclaimPolicy": "Delete",
+        "claimRef": {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "namespace": "training",
+            "name": "checkpoints",
+            "uid": "of-the-old-claim",
+            "resourceVersion": "5",
+        },
+    },
+    "status": {"phase": "Bound"},
+}
+
+
+def test_a_volume_is_saved_for_its_claim_by_name_and_for_no_other() -> None:
+    before = json.dumps(VOLUME)
+    assert provisioned(VOLUME)
+    assert reserved(VOLUME) == {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {
+            "name": "pvc-1",
+            "labels": {"kept": "yes"},
+            "annotations": {PROVISIONED: "nfs.csi.k8s.io"},
+        },
+        "spec": {
+            "csi": {"driver": "nfs.csi.k8s.io", "volumeHandle": "h"},
+            "persistentVolumeReclaimPolicy": "Retain",
+            "claimRef": {
+                "apiVersion": "v1",
+                "kind": "PersistentVolumeClaim",
+                "namespace": "training",
+                "name": "checkpoints",
+            },
+        },
+    }
+    assert json.dumps(VOLUME) == before
+
+
+def test_a_volume_that_no_provisioner_made_is_made_again_by_who_made_it() -> None:
+    assert not provisioned({"metadata": {"name": "lustre"}})
