@@ -13,6 +13,7 @@ import typer
 from railhead.base.errors import RailheadError
 from railhead.base.options import Context, Json, Kubeconfig, Lab, Namespace
 from railhead.launch.console import (
+    Explain,
     JobName,
     Progress,
     connected,
@@ -24,6 +25,8 @@ from railhead.launch.console import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from railhead.contract import ClusterContract
     from railhead.kube.client import Cluster
     from railhead.kube.jobs import JobState
@@ -111,6 +114,7 @@ def launch(
         str | None,
         typer.Option("--api", metavar="KIND", help="Print it as another kind of job; see docs."),
     ] = None,
+    explain: Explain = False,
     as_json: Json = False,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
@@ -118,15 +122,20 @@ def launch(
 ) -> None:
     """Launch a multi-node job from a job file (the help text is LAUNCH_HELP)."""
     overrides = list(sets or [])
+    said = dict.fromkeys((one.partition("=")[0].partition(".")[0] for one in overrides), "--set")
     for field, value in (("name", name), ("nodes", nodes), ("queue", queue)):
         if value is not None:
             overrides.append(f"{field}={value}")
+            said[field] = f"--{field}"
     from railhead.launch.job import read_job
 
     # A mistake in the file needs no cluster to be told.
     job, files = read_job(job_file, sets=overrides)
     with connected(kubeconfig, context, lab) as cluster:
         plan, contract = _plan(cluster, job, files)
+        if explain:
+            print_explanation(job, plan, contract, said=said, as_json=as_json)
+            return
         launch_plan(
             cluster,
             plan,
@@ -138,6 +147,25 @@ def launch(
             api=api,
             as_json=as_json,
         )
+
+
+def print_explanation(
+    job: JobFile,
+    plan: Plan,
+    contract: ClusterContract,
+    *,
+    said: Mapping[str, str],
+    as_json: bool,
+) -> None:
+    """Every value of a plan with where it comes from, and the figures of its sizing."""
+    from railhead.launch import explain
+
+    rows = explain.derived(job, plan, contract, said)
+    numbers = explain.estimated(job, plan, contract)
+    if as_json:
+        dump(explain.to_json(rows, numbers))
+        return
+    explain.show(rows, numbers)
 
 
 def launch_plan(

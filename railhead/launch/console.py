@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
     from railhead.launch.logs import Line
 
 JobName = Annotated[str, typer.Argument(metavar="NAME", help="The job's name.")]
+Explain = Annotated[
+    bool,
+    typer.Option("--explain", help="Print every value with where it comes from; create nothing."),
+]
 
 
 def say(text: str) -> None:
@@ -32,6 +37,38 @@ def out(text: str) -> None:
 def dump(value: Any) -> None:
     """A result as JSON, on standard output."""
     out(json.dumps(value, indent=1, sort_keys=True))
+
+
+# Rows of a table where no terminal says how wide it is.
+WIDTH = 160
+
+
+def table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    folded: Sequence[str] = (),
+    styles: Sequence[str | None] = (),
+) -> None:
+    """A result as a table on standard output: text alone, nothing in it is taken for markup.
+
+    Args:
+        columns: their headings.
+        rows: as many texts each.
+        folded: columns whose text may go on in a next line.
+        styles: of each row.
+    """
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    made = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        made.add_column(column, no_wrap=column not in folded, overflow="fold")
+    for number, row in enumerate(rows):
+        style = styles[number] if number < len(styles) else None
+        made.add_row(*map(escape, row), style=style)
+    Console(width=None if sys.stdout.isatty() else WIDTH).print(made)
 
 
 def connected(

@@ -16,6 +16,7 @@ import yaml
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     ValidationError,
@@ -53,6 +54,10 @@ IMAGE = re.compile(
     r"(?::[A-Za-z0-9_][-.A-Za-z0-9_]{0,127})?(?:@sha256:[0-9a-f]{64})?"
 )
 
+# 8e9, 70B, 0.5, 1_000
+AMOUNT = re.compile(r"([0-9][0-9_]{0,17}(?:\.[0-9]{1,9})?(?:[eE][-+]?[0-9]{1,2})?)([kKMBT]?)")
+PREFIXES = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
+MOST = 1e18
 DURATION = re.compile(r"([0-9]{1,9})([smhd]?)")
 UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 # First parts of paths that a pod's own files, Kubernetes, the runtime or launch have.
@@ -64,7 +69,7 @@ TAKEN = frozenset(
 RESERVED_ENV = frozenset({"JOB_COMPLETION_INDEX"})
 RESERVED_PREFIX = "RAILHEAD_"
 # Fields of named values, and fields that one value cannot say.
-INNER = ("env", "secrets", "mounts", "checkpoint")
+INNER = ("env", "secrets", "mounts", "checkpoint", "sizing")
 WHOLE = ("command", "files")
 NUMBER_FIELDS = frozenset({"nodes", "gpus_per_node", "processes_per_node"})
 
@@ -155,6 +160,31 @@ def seconds(text: str) -> int:
     if not 1 <= total < 2**31:
         raise _AllowedError("a duration from 1s on, such as 90s, 30m, 12h or 2d")
     return total
+
+
+def _amount(value: Any) -> Any:
+    """A number of one of these forms: ``8e9``, ``70B``, ``0.5``."""
+    rule = "a number above 0, such as 8e9, 70B or 0.5"
+    if value is None:
+        return value
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        number = float(value)
+    else:
+        found = AMOUNT.fullmatch(value) if isinstance(value, str) else None
+        number = float(found[1].replace("_", "")) * PREFIXES[found[2]] if found else 0.0
+    if not 0 < number <= MOST:
+        raise _AllowedError(rule)
+    return number
+
+
+def _count(value: Any) -> Any:
+    try:
+        number = _amount(value)
+    except _AllowedError:
+        number = 0.5
+    if number is not None and number != int(number):
+        raise _AllowedError("a whole number from 1, such as 1024 or 4M")
+    return number if number is None else int(number)
 
 
 def _secret(value: str) -> str:
@@ -253,6 +283,54 @@ class CheckpointFile(BaseModel):
     resume: Literal["auto", "never"] = "auto"
 
 
+_NUMBER = WithJsonSchema({"type": ["string", "number"], "pattern": f"^(?:{AMOUNT.pattern})$"})
+Amount = Annotated[float, BeforeValidator(_amount), _NUMBER]
+Count = Annotated[int, BeforeValidator(_count), _NUMBER]
+
+
+class SizingFile(BaseModel):
+    """What `--explain` calculates with: the model, the batch, the machines. No job gets any of it.
+
+    Attributes:
+        params: parameters of the whole model, such as ``8e9`` or ``70B``.
+        dtype: what the model computes in; ``bf16`` and ``fp16`` keep a copy of it in fp32.
+        optimizer: ``adamw`` has two moments a parameter, ``sgd`` the momentum alone.
+        global_batch: samples an optimizer's step over the whole job.
+        micro_batch: samples a replica takes at once.
+        accumulation: micro batches a replica adds up before the optimizer's step.
+        seq_len: tokens of a sample.
+        tensor: GPUs over which each layer is cut.
+        pipeline: stages of layers, each on GPUs of its own.
+        base_batch: the global batch for which `base_lr` was found.
+        base_lr: the learning rate at `base_batch`.
+        tflops: what one GPU achieves in this model, in 10^12 operations a second.
+        step_seconds: what one step calculates, without communication, where it was measured.
+        gpu_memory_gb: memory of one GPU in GB, to say what fits.
+        checkpoint_gbs: GB/s at which the whole job writes to its claim.
+        gpu_mtbf_hours: hours that one GPU runs between interruptions of its job; published ones
+            when absent.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    params: Amount | None = None
+    dtype: Literal["bf16", "fp16", "fp32"] = "bf16"
+    optimizer: Literal["adamw", "sgd"] = "adamw"
+    global_batch: Count | None = None
+    micro_batch: Count | None = None
+    accumulation: Count | None = None
+    seq_len: Count | None = None
+    tensor: Count = 1
+    pipeline: Count = 1
+    base_batch: Count | None = None
+    base_lr: Amount | None = None
+    tflops: Amount | None = None
+    step_seconds: Amount | None = None
+    gpu_memory_gb: Amount | None = None
+    checkpoint_gbs: Amount | None = None
+    gpu_mtbf_hours: Amount | None = None
+
+
 class JobFile(BaseModel):
     """What a researcher asks for.
 
@@ -281,6 +359,7 @@ class JobFile(BaseModel):
         topology: how near to each other the nodes must be: a level such as ``rack``, all within one
             or the job waits; ``prefer rack``, within one where that is possible; ``any``, wherever
             there is room. Absent, the runtime's own preference.
+        sizing: the model, its batch and its machines, for the figures of `--explain` alone.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -309,6 +388,7 @@ class JobFile(BaseModel):
     namespace: ObjectName | None = None
     priority: ObjectName | None = None
     topology: Topology | None = None
+    sizing: SizingFile | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -350,6 +430,11 @@ EXPECTED = {
     "namespace": "text",
     "priority": "text",
     "topology": "text, such as rack, prefer rack or any",
+    "sizing": "lines of params: 8e9, global_batch: 1024 and their like",
+    "sizing.dtype": "bf16, fp16 or fp32",
+    "sizing.optimizer": "adamw or sgd",
+    "sizing.tensor": "a whole number from 1",
+    "sizing.pipeline": "a whole number from 1",
 }
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from railhead.base import described
-from railhead.launch.job import CheckpointFile, JobFile
+from railhead.launch.job import CheckpointFile, JobFile, SizingFile
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 TITLE = "A Railhead job"
@@ -20,6 +20,7 @@ TITLE = "A Railhead job"
 NAME = "job.schema.json"
 #: Where the one of a checkout lies.
 FILE = f"examples/{NAME}"
+SECTIONS: dict[str, type[BaseModel]] = {"checkpoint": CheckpointFile, "sizing": SizingFile}
 # yaml-language-server takes a path relative to the file that names it.
 MODELINE = f"# yaml-language-server: $schema={NAME}"
 
@@ -32,13 +33,15 @@ def text() -> str:
 def job_schema() -> dict[str, Any]:
     """The schema of a job file as a JSON object."""
     made = JobFile.model_json_schema()
-    checkpoint = _of(CheckpointFile, made.pop("$defs")["CheckpointFile"], nullable=("path",))
+    defined = made.pop("$defs")
     optional = tuple(n for n, field in JobFile.model_fields.items() if not field.is_required())
     job = _of(JobFile, made, nullable=optional)
-    checkpoint["type"] = ["object", "null"]
-    job["properties"]["checkpoint"] = checkpoint | {
-        "description": described.field(JobFile, "checkpoint")
-    }
+    for name, section in SECTIONS.items():
+        empty = tuple(n for n, field in section.model_fields.items() if field.default is None)
+        job["properties"][name] = _of(section, defined[section.__name__], nullable=empty) | {
+            "type": ["object", "null"],
+            "description": described.field(JobFile, name),
+        }
     return {"$schema": DIALECT, "title": TITLE} | {
         key: value for key, value in job.items() if key != "title"
     }

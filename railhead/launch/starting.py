@@ -11,7 +11,7 @@ import typer
 
 from railhead.base.errors import InputError, PrerequisiteError
 from railhead.base.options import Context, Json, Kubeconfig, Lab
-from railhead.launch.console import connected, out, say
+from railhead.launch.console import Explain, connected, out, say
 
 if TYPE_CHECKING:
     from railhead.contract import ClusterContract, Runtime
@@ -46,7 +46,7 @@ def run(
         str | None, typer.Option("--image", metavar="IMAGE", help="Else the runtime's.")
     ] = None,
     runtime: Annotated[
-        str | None, typer.Option("--runtime", metavar="NAME", help="Else the cluster's only one.")
+        str | None, typer.Option("--runtime", metavar="NAME", help="Else the cluster's first one.")
     ] = None,
     queue: Annotated[
         str | None, typer.Option("--queue", metavar="NAME", help="Else the first of the pool.")
@@ -74,6 +74,7 @@ def run(
         bool,
         typer.Option("--dry-run", help="Check everything, print the objects, create nothing."),
     ] = False,
+    explain: Explain = False,
     as_json: Json = False,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
@@ -89,7 +90,7 @@ def run(
     """
     from railhead.kube.published import read_contract
     from railhead.launch import cli
-    from railhead.launch.job import MAX_NAME, job_of, override_values
+    from railhead.launch.job import MAX_NAME, JobFile, job_of, override_values
     from railhead.launch.plan import make_plan, named_runtime
 
     found = SIZE.fullmatch(size)
@@ -123,6 +124,11 @@ def run(
             values["command"] = _started(script, words, values["files"], chosen)
         job, payloads = job_of(values, folder=Path.cwd(), where="the command line")
         plan = make_plan(job, payloads, contract)
+        if explain:
+            said = dict.fromkeys(JobFile.model_fields, "command line")
+            said |= {} if name else {"name": "made up: the program's name and six random digits"}
+            cli.print_explanation(job, plan, contract, said=said, as_json=as_json)
+            return
         cli.launch_plan(cluster, plan, contract, follow=follow, dry_run=dry_run, as_json=as_json)
 
 

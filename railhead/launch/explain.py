@@ -1,0 +1,339 @@
+"""Every value of a job that nobody wrote: where it comes from, and why it is what it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from railhead.base.names import (
+    PREFERRED_TOPOLOGY,
+    REQUIRED_TOPOLOGY,
+    UNCONSTRAINED_TOPOLOGY,
+)
+from railhead.contract import ClusterContract, Runtime
+from railhead.launch.estimates import Figure, Shape, figures
+from railhead.launch.job import WORKSPACE, JobFile, SizingFile
+from railhead.launch.plan import Plan
+
+_NETWORKS = "k8s.v1.cni.cncf.io/networks"
+_PLACED = {
+    REQUIRED_TOPOLOGY: "all within one {}, or it waits",
+    PREFERRED_TOPOLOGY: "within one {} where that is possible",
+    UNCONSTRAINED_TOPOLOGY: "wherever there is room",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Derived:
+    """A value, where it comes from and why."""
+
+    name: str
+    value: str
+    origin: str
+    why: str = ""
+
+    def to_json(self) -> dict[str, str]:
+        """For ``--json``."""
+        return {"name": self.name, "value": self.value, "from": self.origin, "why": self.why}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Asked:
+    """What was said, by whom, and what the cluster has."""
+
+    job: JobFile
+    plan: Plan
+    contract: ClusterContract
+    said: Mapping[str, str]
+
+    @property
+    def runtime(self) -> Runtime:
+        return self.contract.runtime(self.plan.runtime)
+
+    @property
+    def at(self) -> str:
+        """The runtime's place in the contract."""
+        return f"contract: runtimes.{self.plan.runtime}"
+
+    def by(self, field: str) -> str:
+        """Who said a field: the job file, unless something overrode it."""
+        return self.said.get(field, "job file")
+
+    def row(self, field: str, value: object, otherwise: str, why: str) -> Derived:
+        """A field of the job file, or what is taken where it is left out."""
+        name = field.replace("_", " ")
+        if getattr(self.job, field) is not None:
+            return Derived(name=name, value=str(value), origin=self.by(field), why="")
+        return Derived(name=name, value=str(value), origin=otherwise, why=why)
+
+
+def derived(
+    job: JobFile, plan: Plan, contract: ClusterContract, said: Mapping[str, str] | None = None
+) -> tuple[Derived, ...]:
+    """Every choice of a plan.
+
+    Args:
+        job: what was asked for.
+        plan: what was made of it.
+        contract: the cluster's.
+        said: fields that something else than the job file said -> what.
+    """
+    asked = _Asked(job=job, plan=plan, contract=contract, said=said or {})
+    return (
+        *_place(asked),
+        *_size(asked),
+        *_program(asked),
+        *_environment(asked),
+        *_pods(asked),
+    )
+
+
+def _place(asked: _Asked) -> Iterator[Derived]:
+    job, plan, contract, runtime = asked.job, asked.plan, asked.contract, asked.runtime
+    yield Derived(name="name", value=plan.name, origin=asked.by("name"))
+    if job.runtime is not None:
+        yield Derived(name="runtime", value=plan.runtime, origin=asked.by("runtime"))
+    elif job.framework is not None:
+        why = f"the only one of framework {job.framework}"
+        yield Derived(name="runtime", value=plan.runtime, origin="contract: runtimes", why=why)
+    else:
+        why = f"the first of {len(contract.runtimes)}; no runtime and no framework is named"
+        yield Derived(name="runtime", value=plan.runtime, origin="contract: runtimes", why=why)
+    yield Derived(name="framework", value=runtime.framework, origin=f"{asked.at}.framework")
+    yield asked.row("image", plan.image or runtime.image, f"{asked.at}.image", "the runtime's")
+    yield asked.row(
+        "queue", plan.queue, "contract: queues", f"the first one over pool {plan.pool.name}"
+    )
+    yield asked.row(
+        "namespace", plan.namespace, f"contract: queues.{plan.queue}.namespace", "the queue's"
+    )
+    yield Derived(
+        name="cluster queue",
+        value=plan.cluster_queue,
+        origin=f"contract: queues.{plan.queue}.cluster_queue",
+        why=f"flavor {plan.flavor}, whose quota it takes",
+    )
+    yield asked.row(
+        "priority",
+        plan.priority or "none",
+        f"contract: queues.{plan.queue}.priority",
+        "what jobs get that name none" if plan.priority else "the cluster has no priorities",
+    )
+    pool = plan.pool
+    yield Derived(
+        name="pool",
+        value=f"{pool.name}: {pool.nodes} x {pool.instance_type}",
+        origin=f"{asked.at}.pool",
+        why="pods of the runtime run there alone",
+    )
+    yield from _placement(asked)
+
+
+def _placement(asked: _Asked) -> Iterator[Derived]:
+    own = (asked.runtime.pod.get("metadata") or {}).get("annotations") or {}
+    chosen = own if asked.plan.annotations is None else asked.plan.annotations
+    for annotation, words in _PLACED.items():
+        if annotation in chosen:
+            value = words.format(str(chosen[annotation]).rpartition("/")[2])
+            yield asked.row("topology", value, f"{asked.at}.pod", f"annotation {annotation}")
+            return
+    yield asked.row("topology", "as the scheduler has it", "default", "the runtime asks for none")
+
+
+def _size(asked: _Asked) -> Iterator[Derived]:
+    plan, runtime = asked.plan, asked.runtime
+    yield Derived(name="nodes", value=str(plan.nodes), origin=asked.by("nodes"))
+    yield asked.row(
+        "gpus_per_node", plan.gpus_per_node, f"{asked.at}.gpus_per_node", "the runtime's own number"
+    )
+    one = plan.framework is not None and plan.framework.one_process
+    if plan.resized and not one:
+        yield asked.row(
+            "processes_per_node", plan.processes_per_node, "default", "one a GPU that is asked for"
+        )
+    else:
+        why = "one process has all GPUs" if one else "the runtime's own number"
+        yield asked.row(
+            "processes_per_node",
+            plan.processes_per_node,
+            f"{asked.at}.processes_per_node",
+            why,
+        )
+    yield Derived(
+        name="world size",
+        value=str(plan.world_size),
+        origin=f"{plan.nodes} nodes x {plan.processes_per_node} processes",
+    )
+    share = {**runtime.devices}
+    for side in plan.resources.get("requests") or {}:
+        amount = plan.resources["requests"][side]
+        device = side in share or side == plan.gpu_resource
+        yield Derived(
+            name=f"a node's {side}",
+            value=str(amount),
+            origin=f"{asked.at}.shares" if device else f"{asked.at}.pod",
+            why=f"what goes with {plan.gpus_per_node} GPUs" if device else "the runtime's",
+        )
+    yield asked.row(
+        "timeout",
+        f"{plan.max_seconds} s" if plan.max_seconds else "none",
+        "default",
+        "it may run for ever",
+    )
+
+
+def _program(asked: _Asked) -> Iterator[Derived]:
+    import shlex
+
+    job, plan = asked.job, asked.plan
+    given, made = tuple(job.command), tuple(plan.command)
+    yield Derived(name="command", value=shlex.join(made), origin=asked.by("command"))
+    if made != given and plan.framework is not None:
+        yield Derived(
+            name="command begins with",
+            value=shlex.join(made[: len(made) - len(given) + 1]),
+            origin=f"framework {plan.framework.name}",
+            why=f"{given[0]!r} gets its launcher and its place in {WORKSPACE}",
+        )
+    if plan.files:
+        size = sum(len(one.data) for one in plan.files)
+        yield Derived(
+            name="files",
+            value=f"{len(plan.files)} files, {size} bytes",
+            origin=asked.by("files"),
+            why=f"in {WORKSPACE}, read-only, as ConfigMaps that go with the job",
+        )
+
+
+def _environment(asked: _Asked) -> Iterator[Derived]:
+    job, plan, contract, runtime = asked.job, asked.plan, asked.contract, asked.runtime
+    for name, value in runtime.environment.items():
+        if name in plan.env:
+            continue
+        if plan.framework is not None and name in plan.framework.rendezvous:
+            who = runtime.reserved.get(name, "Kubeflow Trainer")
+            why = "by which the processes meet"
+            yield Derived(name=f"env {name}", value="at the start", origin=who, why=why)
+            continue
+        reason = contract.fabric.reasons.get(name, "")
+        fabric = name in contract.fabric.environment
+        origin = "contract: fabric.environment" if fabric else f"{asked.at}.pod"
+        yield Derived(name=f"env {name}", value=value, origin=origin, why=reason)
+    for name, value in plan.env.items():
+        if name in job.env:
+            yield Derived(name=f"env {name}", value=value, origin=asked.by("env"))
+            continue
+        yield Derived(name=f"env {name}", value=value, origin="launch", why=_WHY.get(name, ""))
+    for name, value in plan.wiring.items():
+        framework = plan.framework.name if plan.framework else ""
+        yield Derived(
+            name=f"env {name}",
+            value=value,
+            origin=f"framework {framework}",
+            why="by which the processes meet",
+        )
+    for name, source in plan.secrets.items():
+        yield Derived(name=f"env {name}", value=f"Secret {source}", origin=asked.by("secrets"))
+
+
+_WHY = {
+    "RAILHEAD_JOB": "the job's name",
+    "RAILHEAD_NODES": "so that a world of the wrong size can be told at once",
+    "RAILHEAD_PROCESSES_PER_NODE": "so that a world of the wrong size can be told at once",
+    "RAILHEAD_WORLD_SIZE": "so that a world of the wrong size can be told at once",
+    "CHECKPOINT_DIR": "the job's own directory in the claim that its runtime mounts",
+    "NCCL_NET": "fabric: none, so NCCL takes TCP unless env says otherwise",
+}
+
+
+def _pods(asked: _Asked) -> Iterator[Derived]:
+    plan, runtime = asked.plan, asked.runtime
+    spec = runtime.pod.get("spec") or {}
+    for volume in spec.get("volumes") or ():
+        memory = volume.get("emptyDir") or {}
+        if memory.get("medium") == "Memory":
+            yield Derived(
+                name="shared memory",
+                value=str(memory.get("sizeLimit") or "half of the node's memory"),
+                origin=f"{asked.at}.pod",
+                why=f"volume {volume['name']}: processes of a node hand each other tensors there",
+            )
+    networks = ((runtime.pod.get("metadata") or {}).get("annotations") or {}).get(_NETWORKS)
+    if networks:
+        yield Derived(
+            name="networks",
+            value=str(networks),
+            origin=f"{asked.at}.pod",
+            why="a rail's interface each",
+        )
+    fabric = "left to the job" if asked.job.fabric else "held to the training fabric"
+    kind = f"{asked.contract.fabric.kind}, mode {asked.contract.fabric.mode}"
+    yield asked.row("fabric", fabric, "default", f"{kind}: over TCP it would crawl and not say so")
+    if runtime.checkpoint is not None:
+        yield Derived(
+            name="checkpoint claim",
+            value=f"{runtime.checkpoint.claim} at {runtime.checkpoint.path}",
+            origin=f"{asked.at}.checkpoint",
+            why="every node mounts it",
+        )
+    for path, claim in plan.mounts.items():
+        yield Derived(name=f"mount {path}", value=claim, origin=asked.by("mounts"))
+
+
+def shape(plan: Plan, contract: ClusterContract, *, fabric: str | None) -> Shape:
+    """The machines of a plan, with the part of their NICs that goes with its part of their GPUs."""
+    pool = plan.pool
+    rate = float(pool.line_rate_gbps or contract.fabric.line_rate_gbps * pool.nics)
+    part = plan.gpus_per_node / pool.gpus_per_node if pool.gpus_per_node else 1.0
+    gpus = plan.gpus_per_node or plan.processes_per_node
+    if plan.framework is None or not plan.framework.one_process:
+        # A process has one GPU; the others of its pod, if there are more, do nothing.
+        gpus = plan.processes_per_node
+    return Shape(nodes=plan.nodes, gpus=gpus, gbps=0.0 if fabric == "none" else rate * part)
+
+
+def estimated(job: JobFile, plan: Plan, contract: ClusterContract) -> list[Figure]:
+    """What is worked out by hand elsewhere, for the job's `sizing`."""
+    return figures(job.sizing or SizingFile(), shape(plan, contract, fabric=job.fabric))
+
+
+def number(value: float | None) -> str:
+    """A figure as people read it, with four digits.
+
+    >>> number(1024), number(0.065625), number(None), number(4194304)
+    ('1024', '0.06562', '-', '4194304')
+    """
+    if value is None:
+        return "-"
+    return str(int(value)) if value == int(value) and abs(value) < 1e15 else f"{value:.4g}"
+
+
+def show(rows: Iterable[Derived], numbers: Iterable[Figure]) -> None:
+    """Both as tables, on standard output."""
+    from railhead.launch.console import out, table
+
+    table(
+        ("VALUE", "IS", "FROM", "WHY"),
+        [(row.name, row.value, row.origin, row.why) for row in rows],
+        folded=("IS", "FROM", "WHY"),
+    )
+    found = list(numbers)
+    out("")
+    table(
+        ("FIGURE", "OF", "IS", "HOW", "SOURCE"),
+        [
+            (f.group, f.name, f"{number(f.value)} {f.unit}".rstrip(), f.formula, f.source)
+            for f in found
+        ],
+        folded=("OF", "HOW", "SOURCE"),
+        styles=["yellow" if figure.wrong else None for figure in found],
+    )
+
+
+def to_json(rows: Iterable[Derived], numbers: Iterable[Figure]) -> dict[str, Any]:
+    """Both for ``--json``."""
+    return {
+        "values": [row.to_json() for row in rows],
+        "figures": [figure.to_json() for figure in numbers],
+    }
