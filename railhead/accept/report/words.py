@@ -1,0 +1,55 @@
+"""How verdicts are said and shown in people's words."""
+
+from __future__ import annotations
+
+from railhead.accept.model import Report, Result, Verdict
+
+WORDS = {Verdict.PASSED: "passed", Verdict.FAILED: "failed", Verdict.NOT_PROVEN: "not proven"}
+# Read without colour.
+SIGNS = {Verdict.PASSED: "\u2713", Verdict.FAILED: "\u2717", Verdict.NOT_PROVEN: "?"}
+
+
+def verdict_of(report: Report) -> Verdict:
+    """What a reader sees first: failed where something is known to be wrong, else what is open."""
+    if report.accepted:
+        return Verdict.PASSED
+    found = [result for result in report.checks if not result.accepted]
+    failed = any(result.verdict is Verdict.FAILED for result in found)
+    return Verdict.FAILED if failed else Verdict.NOT_PROVEN
+
+
+def missing(report: Report) -> tuple[str, ...]:
+    """Checks that there are and that have no result."""
+    found = {result.name for result in report.checks}
+    return tuple(name for name in report.asked if name not in found)
+
+
+def sentence(report: Report) -> str:
+    """The whole in one sentence."""
+    parts = []
+    for verdict, word in WORDS.items():
+        names = [r.name for r in report.checks if r.verdict is verdict]
+        if names:
+            parts.append(f"{word}: {', '.join(names)}")
+    if absent := missing(report):
+        parts.append(f"without a result, so not proven: {', '.join(absent)}")
+    if waived := [r.name for r in report.checks if r.waiver is not None]:
+        parts.append(f"waived: {', '.join(waived)}")
+    text = "; ".join(parts)
+    return text[:1].upper() + text[1:] + "."
+
+
+def duration(seconds: float) -> str:
+    """``12 s``, ``3 min 05 s``, ``2 h 10 min``."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02} s"
+    return f"{minutes // 60} h {minutes % 60:02} min"
+
+
+def badge(result: Result) -> str:
+    """The verdict's sign and word."""
+    return f"{SIGNS[result.verdict]} {WORDS[result.verdict]}"
