@@ -1,0 +1,1 @@
+"""Programs that jobs run, shipped as files: they have the standard library and PyTorch alone."""

@@ -1,0 +1,318 @@
+"""The restart check passes trainings that came back whole, and tells each way in which none did."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from railhead.accept.checks import restart
+from railhead.accept.checks.restart import CHECK, EVERY, Trainings, harmed, steps_of
+from railhead.accept.model import LinePlot, Verdict
+from railhead.accept.programs import restart as program
+from railhead.accept.record import Row
+from railhead.accept.site import Facts
+from railhead.accept.training import Harm, Said, Trained, UnreadableError, attempts, diary
+
+Job = dict[str, Any]
+
+
+def loss(step: int) -> str:
+    return f"{24.0 / (1 + step):.17g}"
+
+
+def lines_of(harms: tuple[Harm, ...], steps: int) -> list[str]:
+    """The diary of a training that does as it should."""
+    found, done = [], 0
+    ends = [harm.step for harm in harms] + [steps]
+    for number, end in enumerate(ends, 1):
+        found.append(f"begin attempt={number} pod=job-node-0-0-{number}")
+        if number > 1:
+            done = (ends[number - 2] // EVERY) * EVERY
+            found.append(f"resumed step={done}")
+        for step in range(done + 1, end + 1):
+            found.append(f"step n={step} loss={loss(step)}")
+            if step % EVERY == 0:
+                found.append(f"saved step={step}")
+    return found
+
+
+def printed(lines: list[str]) -> list[dict[str, Any]]:
+    """As the last attempt prints them, behind torchrun's prefix."""
+    texts = [f"diary {number} {line}" for number, line in enumerate(lines, 1)]
+    texts.append(f"diary lines={len(lines)}")
+    return [{"t": 0, "node": 0, "text": f"[default0]:restart: {text}"} for text in texts]
+
+
+def job(harms: tuple[Harm, ...], steps: int) -> Job:
+    """A job that came back each time."""
+    lines = lines_of(harms, steps)
+    live, t = [], 1.0
+    for line in lines:
+        t += 0.5
+        number = line.startswith("begin ") and int(line.split("=")[1].split()[0])
+        if number and number > 1:
+            said = f"restart: harm kind={harms[number - 2].kind} step={harms[number - 2].step}"
+            live.append({"t": t, "node": 0, "text": said})
+            t += 10
+        live.append({"t": t, "node": 0, "text": f"restart: {line}"})
+    rows = [
+        {"t": 1.0, "rv": 10 * number + index, "kind": "pod", "event": "MODIFIED", "gang": "job"}
+        | {"pod": f"p{number}-{index}", "uid": f"u{number}-{index}", "index": index, "node": "n"}
+        for number in range(1, len(harms) + 2)
+        for index in range(2)
+    ]
+    return {
+        "name": "job",
+        "nodes": 2,
+        "steps": steps,
+        "every": EVERY,
+        "harms": harms,
+        "phase": "completed",
+        "restarts": len(harms),
+        "rows": [Row.model_validate(row) for row in rows],
+        "live": live,
+        "last": printed(lines),
+    }
+
+
+def trainings(
+    facts: Facts, edit: Callable[[Job], Job] = lambda one: one, **whole: Any
+) -> Trainings:
+    """Good ones; ``edit`` changes the first that was harmed."""
+    steps = steps_of(facts)
+    broken = [job(harms, steps) for harms in harmed(facts, pods=True)]
+    broken[0] = edit(broken[0])
+    return Trainings(
+        unbroken=Trained.model_validate(job((), steps) | whole),
+        broken=tuple(Trained.model_validate(one) for one in broken),
+    )
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_trainings_that_come_back_with_the_same_losses_pass(facts: Facts, quick: bool) -> None:
+    facts = dataclasses.replace(facts, quick=quick)
+    found = CHECK.judge(trainings(facts), facts)
+    assert (found.verdict, found.remedy) == (Verdict.PASSED, "")
+    assert "4 times" in found.summary
+    assert all(one.passed is not False for one in found.measured)
+    figures = {one.name: one.value for one in found.measured}
+    assert figures["a rank was killed: steps lost"] == 2
+    assert figures["a rank was killed: back after"] > 10
+    (plot,) = found.plots
+    assert isinstance(plot, LinePlot)
+    assert len(plot.marks) == 4
+
+
+def test_evidence_is_read_again_as_it_was_written(facts: Facts) -> None:
+    found = trainings(facts)
+    assert Trainings.model_validate_json(found.model_dump_json()) == found
+
+
+def rewritten(one: Job, change: Callable[[list[str]], list[str]]) -> Job:
+    """A job whose diary says something else, and that was heard saying so."""
+    lines = change(lines_of(one["harms"], one["steps"]))
+    heard = [said for said in one["live"] if not said["text"].startswith("restart: step")]
+    return one | {"last": printed(lines), "live": heard}
+
+
+def last_digit(one: Job) -> Job:
+    """The loss of one step after the restart differs in its last digit."""
+
+    def change(lines: list[str]) -> list[str]:
+        place = max(i for i, line in enumerate(lines) if line.startswith("step n=5 "))
+        wrong = lines[place][:-1] + ("1" if lines[place][-1] != "1" else "2")
+        return [*lines[:place], wrong, *lines[place + 1 :]]
+
+    return rewritten(one, change)
+
+
+def one_too_many(one: Job) -> Job:
+    return one | {"restarts": one["restarts"] + 1}
+
+
+def one_pod_too_many(one: Job) -> Job:
+    row = one["rows"][0].model_copy(update={"uid": "another", "rv": 999})
+    return one | {"rows": [*one["rows"], row]}
+
+
+def from_the_beginning(one: Job) -> Job:
+    """The checkpoint is not found again: the second attempt begins at step 1."""
+
+    def change(lines: list[str]) -> list[str]:
+        place = next(i for i, line in enumerate(lines) if line.startswith("resumed"))
+        again = [f"step n={step} loss={loss(step)}" for step in range(1, EVERY + 1)]
+        return [*lines[:place], *again, *lines[place + 1 :]]
+
+    return rewritten(one, change)
+
+
+def not_shared(one: Job) -> Job:
+    said = {"t": 3.0, "node": 1, "text": "restart: unshared node=1 file=x reads=0 another=ab"}
+    return one | {"phase": "failed", "live": [said], "last": []}
+
+
+def not_started_again(one: Job) -> Job:
+    """The restart policy is off: the first death is the last."""
+    return one | {"phase": "failed", "restarts": 0, "last": [], "detail": "FailedJobs"}
+
+
+@pytest.mark.parametrize(
+    ("edit", "says", "remedy"),
+    [
+        (last_digit, "the loss of step 5", "storage"),
+        (one_too_many, "attempts were to be made", "backoffLimit"),
+        (one_pod_too_many, "attempts were to be made", "backoffLimit"),
+        (from_the_beginning, "took up at step 0", "CHECKPOINT_DIR"),
+        (not_shared, "not on all nodes", "ReadWriteMany"),
+        (not_started_again, "was not started again", "failurePolicy"),
+    ],
+)
+def test_what_does_not_come_back_whole_fails(
+    facts: Facts, edit: Callable[[Job], Job], says: str, remedy: str
+) -> None:
+    found = CHECK.judge(trainings(facts, edit), facts)
+    assert found.verdict is Verdict.FAILED
+    assert says in found.summary
+    assert remedy in found.remedy
+
+
+def no_harm_heard(one: Job) -> Job:
+    return one | {"live": [said for said in one["live"] if " harm " not in said["text"]]}
+
+
+def clock_goes_back(one: Job) -> Job:
+    said = [line | {"t": 500 - line["t"]} for line in one["live"]]
+    return one | {"live": said}
+
+
+def before_it_was_harmed(one: Job) -> Job:
+    """It is said to have come back before it was harmed: the time is no time."""
+    live = sorted(one["live"], key=lambda said: "harm" in said["text"])
+    return one | {"live": [said | {"t": 1.0 * i} for i, said in enumerate(live)]}
+
+
+def another_diary(one: Job) -> Job:
+    """What was heard while it ran is not what the diary says afterwards."""
+    live = [
+        said | {"text": "restart: step n=2 loss=9.9"} if "step n=2 " in said["text"] else said
+        for said in one["live"]
+    ]
+    return one | {"live": live}
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda one: one | {"last": one["last"][:-1]},
+        lambda one: one | {"last": one["last"][: len(one["last"]) // 2]},
+        lambda one: one | {"last": one["last"][1:]},
+        lambda one: one | {"last": []},
+        lambda one: one | {"rows": []},
+        lambda one: one | {"rows": [row for row in one["rows"] if row.index == 0]},
+        lambda one: one | {"rows": one["rows"][:-2]},
+        lambda one: one | {"restarts": None},
+        lambda one: one | {"restarts": 0},
+        lambda one: one | {"phase": "running", "last": []},
+        lambda one: one | {"gap": "too old resource version"},
+        lambda one: rewritten(one, lambda lines: [*lines[:5], "step n=5 loss=nan", *lines[6:]]),
+        lambda one: rewritten(one, lambda lines: [*lines[:5], "step n=5 loss=-1", *lines[6:]]),
+        lambda one: rewritten(one, lambda lines: [*lines[:5], "step n=5 loss=0", *lines[6:]]),
+        lambda one: rewritten(one, lambda lines: [*lines[:5], "step n=x loss=1", *lines[6:]]),
+        lambda one: rewritten(one, lambda lines: [*lines[:5], "another line", *lines[6:]]),
+        lambda one: rewritten(one, lambda lines: lines[:-3]),
+        no_harm_heard,
+        clock_goes_back,
+        before_it_was_harmed,
+        another_diary,
+    ],
+)
+def test_evidence_that_lacks_a_thing_or_lies_is_no_proof(
+    facts: Facts, edit: Callable[[Job], Job]
+) -> None:
+    found = CHECK.judge(trainings(facts, edit), facts)
+    assert found.verdict is Verdict.NOT_PROVEN
+    assert found.remedy
+
+
+@pytest.mark.parametrize(
+    "whole",
+    [
+        {"last": []},
+        {"phase": "running"},
+        {"restarts": 1},
+        {"harms": (Harm(kind="kill", step=6),)},
+        {"steps": 3},
+    ],
+)
+def test_without_an_unbroken_run_nothing_is_proven(facts: Facts, whole: dict[str, Any]) -> None:
+    assert CHECK.judge(trainings(facts, **whole), facts).verdict is not Verdict.PASSED
+
+
+def test_a_loss_that_never_changes_shows_nothing(facts: Facts) -> None:
+    lines = [
+        " ".join([*line.split()[:2], "loss=1.5"]) if line.startswith("step") else line
+        for line in lines_of((), steps_of(facts))
+    ]
+    found = trainings(facts, last=printed(lines), live=[])
+    assert CHECK.judge(found, facts).verdict is not Verdict.PASSED
+
+
+def test_a_harm_that_was_not_tried_is_told(facts: Facts) -> None:
+    found = trainings(facts)
+    fewer = found.model_copy(update={"broken": found.broken[:1]})
+    result = CHECK.judge(fewer, facts)
+    assert result.verdict is Verdict.NOT_PROVEN
+    assert "a rank hung: was not tried" in result.summary
+
+
+def test_who_may_not_delete_pods_deletes_none(facts: Facts) -> None:
+    steps = steps_of(facts)
+    found = Trainings(
+        unbroken=Trained.model_validate(job((), steps)),
+        broken=tuple(Trained.model_validate(job(h, steps)) for h in harmed(facts, pods=False)),
+        not_part=("no pod was deleted: whoever accepts may not delete pods here",),
+    )
+    result = CHECK.judge(found, facts)
+    assert result.verdict is Verdict.PASSED
+    assert "3 times" in result.summary
+    assert "may not delete pods" in " ".join(one.text for one in result.evidence)
+
+
+def test_a_runtime_without_a_claim_is_not_tried(facts: Facts) -> None:
+    assert not CHECK.plan(facts).missing
+    bare = dataclasses.replace(facts, runtime=facts.runtime.model_copy(update={"checkpoint": None}))
+    assert "no claim" in CHECK.plan(bare).missing
+    other = facts.runtime.model_copy(update={"framework": "jax"})
+    assert "PyTorch" in CHECK.plan(dataclasses.replace(facts, runtime=other)).missing
+    assert CHECK.plan(dataclasses.replace(facts, nodes=("one",))).missing
+
+
+@pytest.mark.parametrize("lines", [["step n=1 loss=1"], ["begin attempt=2 pod=x"], ["begin pod=x"]])
+def test_a_diary_that_the_program_cannot_have_written(lines: list[str]) -> None:
+    with pytest.raises(UnreadableError):
+        attempts(lines)
+
+
+def test_a_diary_with_a_line_twice_is_whole_and_one_without_an_end_is_not() -> None:
+    lines = [Said.model_validate(line) for line in printed(["begin attempt=1 pod=x"])]
+    assert diary([lines[0], *lines]) == ["begin attempt=1 pod=x"]
+    with pytest.raises(UnreadableError):
+        diary(lines[:-1])
+
+
+# -- the program, as far as it needs no PyTorch ---------------------------------------------------
+
+
+def test_the_programs_file_is_there_and_knows_every_harm(facts: Facts) -> None:
+    assert (restart.PROGRAMS / restart.PROGRAM).is_file()
+    kinds = {one.kind for each in harmed(facts, pods=True) for one in each}
+    assert kinds == set(program.HARMS)
+    given = program.read_arguments(["--steps", "9", "--every", "4", "--harm", "kill@6"])
+    assert given.harm == [("kill", 6)]
+    for text in ("kill", "burn@3", "kill@", "kill@-1"):
+        with pytest.raises(argparse.ArgumentTypeError):
+            program.harm_of(text)
