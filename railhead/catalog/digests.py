@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
-from railhead.catalog.versions import ADDONS, COMBINATIONS, PARTS
+from railhead.catalog.versions import ADDONS, COMBINATIONS, KUBE_STATE_METRICS, PARTS
 
 _GPU_OPERATOR = (
     "NVIDIA/gpu-operator tag v26.7.0, bundle/manifests/gpu-operator-certified."
@@ -81,10 +81,45 @@ _OF_NETWORK_OPERATOR: Mapping[str, str] = MappingProxyType(
     }
 )
 
+# What is promoted to Kubernetes' registry is so by digest, in a file that its projects' maintainers
+# change and check; the registry lets no tag move afterwards.
+_PROMOTED = "kubernetes/k8s.io, registry.k8s.io/images/k8s-staging-"
+
+_OF_OTHERS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "gke.gcr.io/pause:3.8": (
+            "sha256:880e63f94b145e46f1b1082bb71b85e21f16b99b180b9996407d61240ceb9830",
+            "GoogleCloudPlatform/container-engine-accelerators at 992db812, "
+            "gpudirect-tcpx/nccl-tcpx-installer.yaml, with its tag",
+        ),
+        "registry.k8s.io/dra-driver-nvidia/dra-driver-nvidia-gpu:v0.4.0": (
+            "sha256:dd17d49170f62071d13ef5de9b8f0ff26c66793f9d802c34532c0cb4f8a1d1f3",
+            f"{_PROMOTED}dra-driver-nvidia/images.yaml at 1a15ab54",
+        ),
+        "registry.k8s.io/jobset/jobset:v0.12.0": (
+            "sha256:e75536f1135b7bb2f19f8c3b620782fbdd9091d73398e3a272f9a5fed322980d",
+            f"{_PROMOTED}jobset/images.yaml, pull request 9456",
+        ),
+        "registry.k8s.io/kueue/kueue:v0.15.0": (
+            "sha256:15bf4478557991888ac31ce5f6207f236c2125e248ab207d237af3c70996353e",
+            f"{_PROMOTED}kueue/images.yaml, pull request 8864",
+        ),
+        "registry.k8s.io/networking/dranet:v1.4.0": (
+            "sha256:8d452a75f32465ca69aa5a7877f476add8641fe7c91a30ace3343174c1ef695f",
+            f"{_PROMOTED}networking/images.yaml, pull request 9736",
+        ),
+        "registry.k8s.io/nfd/node-feature-discovery:v0.19.0": (
+            "sha256:2fa1c99ad09bdf2c8ad97706a4ad2fd548c84d5ecd70ba32a6152c667b96c4d2",
+            f"{_PROMOTED}nfd/images.yaml, pull request 9697",
+        ),
+    }
+)
+
 #: Reference with tag -> (digest, source).
 DIGESTS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {image: (digest, _GPU_OPERATOR) for image, digest in _OF_GPU_OPERATOR.items()}
     | {image: (digest, _NETWORK_OPERATOR) for image, digest in _OF_NETWORK_OPERATOR.items()}
+    | _OF_OTHERS
 )
 UNREAD = "not read: no file that was read names it, and no registry was asked"
 
@@ -94,7 +129,7 @@ def references() -> Iterator[str]:
 
     One whose chart alone says its tag ends in a colon.
     """
-    found: dict[str, None] = {}
+    found: dict[str, None] = {KUBE_STATE_METRICS.reference: None}
     for combination in COMBINATIONS.values():
         found |= dict.fromkeys(f"{row.image}:{row.tag}" for row in combination.controllers)
     for addon in ADDONS.values():

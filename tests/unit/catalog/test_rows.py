@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import yaml
 
 from railhead.catalog import accelerators
 from railhead.catalog.accelerators import ACCELERATORS
+from railhead.catalog.digests import DIGESTS, references
 from railhead.catalog.images import IMAGES
 from railhead.catalog.machines import FIGURES, MACHINES, Machine
 from railhead.catalog.own import problems
@@ -274,3 +276,12 @@ def test_claims_of_nics_do_not_keep_a_job_from_being_admitted(combination: Combi
     gates = dict(combination.kueue.gates)
     wanted = {"KueueDRAIntegration": False, "KueueDRARejectWorkloadsWhenDRADisabled": False}
     assert gates == (wanted if charges else {})
+
+
+def test_a_digest_is_of_an_image_that_a_row_pins() -> None:
+    """One that is left behind when a version changes would be another release's."""
+    assert set(DIGESTS) <= set(references())
+    for digest, source in DIGESTS.values():
+        assert re.fullmatch(r"sha256:[0-9a-f]{64}", digest)
+        assert source
+    assert len({digest for digest, _ in DIGESTS.values()}) == len(DIGESTS)
