@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from railhead.nccl import trouble
 from railhead.nccl.details import details, notes
 from railhead.nccl.facts import SIGNS, Facts
-from railhead.nccl.reading import Note, Reading
+from railhead.nccl.reading import UNKNOWN, Claim, Note, Reading
 from railhead.nccl.scan import Scanner, Sink
 from railhead.nccl.signs import Sign
 from railhead.nccl.sources import Source, resolve
 from railhead.nccl.transport import Judge
 from railhead.nccl.verdict import Verdict
+
+
+def proven(claim: Claim) -> Claim:
+    """A transport or a verdict ``ok`` without a line that shows it is none."""
+    if claim.evidence or claim.value in ("unknown", "other"):
+        return claim
+    if claim.value == "ok":
+        return replace(claim, value="other", why=f"{claim.why}, but no line shows it")
+    return replace(UNKNOWN, why=f"{claim.why}, but no line shows it")
 
 
 def build(
@@ -51,9 +61,9 @@ def build(
     )
     scan = scanner.run(resolve(inputs))
     judge = Judge(facts, scan.hits)
-    transport = judge.transport()
+    transport = proven(judge.transport())
     gdr, finer = judge.gdr(transport)
-    verdict = Verdict(facts, scan.hits, judge, transport, gdr, scan.last).claim()
+    verdict = proven(Verdict(facts, scan.hits, judge, transport, gdr, scan.last).claim())
     return Reading(
         transport=transport.value,
         gdr=gdr.value,

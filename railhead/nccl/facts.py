@@ -183,6 +183,24 @@ ROWS: tuple[tuple[str, bytes, bytes | tuple[bytes, ...] | None], ...] = (
     ),
     ("gdr.efa-lacks", rb"FI_HMEM capability requires RDMA, which this device does not", None),
     ("ofi.efa", rb"libfabric:\d{1,10}:\d{1,12}:.{0,40}?:?efa:\w", b":efa:"),
+    # The plugin serves other fabrics too (cxi of Slingshot, tcp): what names EFA proves it. Its own
+    # errors are numbered from 4096 on (libfabric, prov/efa/src/efa_errno.h).
+    (
+        "ofi.efa-named",
+        rb"[ :=/']efa(?:[-_;:,. 0-9']|$)|FI_EFA_[A-Z]|fi_efa|Error: 41[0-2]\d \("
+        rb"|\bp(?:4de?|5e?n?|6[\w-]{0,8})\.\d{1,2}xlarge",
+        (
+            b" efa",
+            b":efa",
+            b"=efa",
+            b"/efa",
+            b"'efa",
+            b"FI_EFA_",
+            b"fi_efa",
+            b"Error: 41",
+            b"xlarge",
+        ),
+    ),
     ("ofi.dmabuf", rb"Support for DMA-BUF registrations: (?P<v>true|false)", None),
     (
         "gcp.version",
@@ -196,6 +214,18 @@ ROWS: tuple[tuple[str, bytes, bytes | tuple[bytes, ...] | None], ...] = (
         rb"\bNET/(?P<net>FasTrak|GPUDirectTCPX|gIB)",
         (b"NET/FasTrak", b"NET/GPUDirectTCPX", b"NET/gIB"),
     ),
+    # The rate of a port: NCCL's own lines in Mbit/s, its topology in GB/s, ibstat in Gbit/s.
+    (
+        "nic.speed",
+        rb"(?:NET/IB.{0,200}?|<net .{0,200}?)\bspeed=\"?(?P<mbps>\d{4,7})\b",
+        b"speed=",
+    ),
+    (
+        "nic.topology",
+        rb"\bNET/[0-9a-f-]{1,20} \([0-9a-f]{1,16}/\d{1,3}/(?P<gbytes>\d{1,3}\.\d{1,6})\)",
+        b" NET/",
+    ),
+    ("nic.ibstat", rb"^\s*Rate:\s*(?P<gbps>\d{2,4})\s*$", b"Rate:"),
     # GPUDirect RDMA. What a device can do is not what a connection does.
     ("gdr.dmabuf", rb"DMA-BUF is available on GPU device (?P<gpu>\d{1,4})", None),
     (
@@ -647,6 +677,15 @@ class Facts:
         unit = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}[text["unit"]]
         self._test_row({**text, "size": str(int(text["size"]) * unit), "wrong": "N/A"}, line, at)
 
+    def _nic_rate(self, text: dict[str, str], _line: Line, at: Spot) -> None:
+        """In Gbit/s, whatever the line's unit."""
+        if "mbps" in text:
+            rate = int(text["mbps"]) / 1000
+        else:
+            rate = float(text["gbytes"]) * 8 if "gbytes" in text else float(text["gbps"])
+        if rate >= 10:
+            self.seen("nic-rate").add(f"{rate:g}", at)
+
     def _setting(self, text: dict[str, str], line: Line, at: Spot) -> None:
         name, value = text["name"], text["value"].strip().strip("'\"")
         self.seen(f"setting {name}").add(value, at)
@@ -717,6 +756,9 @@ class Facts:
         "nccl.warn": _warn,
         "ofi.tuner": _tuner,
         "tests.row-units": _row_units,
+        "nic.speed": _nic_rate,
+        "nic.topology": _nic_rate,
+        "nic.ibstat": _nic_rate,
         "nccl.setting": _setting,
         "nccl.setting-short": _setting,
         "nccl.version": _version,

@@ -151,8 +151,10 @@ class Judge:
         if alone and not facts.row_count:
             return UNKNOWN
         # On one host only a network is chosen all the same, and nothing goes over it: there an
-        # error of the network's own library is the only proof of use.
-        if self.several_nodes().value != "no":
+        # error of the network's own library is the only proof of use. Where connections are shown
+        # and all of them stay within hosts, what was chosen is not shown in use either.
+        several = self.several_nodes().value
+        if several == "yes" or (several == "unknown" and not facts.seen("channel-local")):
             if (chosen := self._of_names(facts.networks, "NCCL chose it")) is not None:
                 return replace(chosen, grade="choice")
             found = self._of_names(facts.seen("device-list"), "its devices were found")
@@ -296,30 +298,27 @@ class Judge:
     # InfiniBand or Ethernet below the verbs.
 
     def _layers(self) -> dict[str, Evidence]:
-        """Link layers of the devices in use, or of all where that is not known."""
+        """Link layers of the devices in use, or of all where none is known to be."""
         facts = self.facts
         used = {number for net, number in facts.devices_used if net_kind(net) == "verbs"}
-        layers: dict[str, Evidence] = {}
-        for net, devices in facts.devices.items():
-            if net_kind(net) != "verbs" and net_kind(net) != "ucx":
-                continue
-            for number, (_, layer) in devices.items():
-                if layer and (not used or number in used):
-                    at = facts.seen("link-layer").first.get(layer)
-                    if at is not None:
-                        layers.setdefault(layer, at)
-        return layers
+        listed = [
+            (number, layer)
+            for net, devices in facts.devices.items()
+            if net_kind(net) in ("verbs", "ucx")
+            for number, (_, layer) in devices.items()
+            if layer in facts.seen("link-layer")
+        ]
+        of_used = [(number, layer) for number, layer in listed if number in used]
+        return {layer: facts.seen("link-layer").first[layer] for _, layer in of_used or listed}
 
     def _verbs(self, evidence: tuple[Evidence, ...], why: str) -> Claim:
         layers = self._layers()
-        if layers:
-            # A port of Ethernet among those of InfiniBand is most often one too many.
-            layer = "IB" if "IB" in layers else next(iter(layers))
-            value = "ib" if layer == "IB" else "roce"
+        if len(layers) == 1:
+            [(layer, shown)] = layers.items()
             return Claim(
-                value=value,
+                value="ib" if layer == "IB" else "roce",
                 why=f"{why}; the port's link layer is {layer}",
-                evidence=(*evidence[:2], layers[layer]),
+                evidence=(*evidence[:2], shown),
             )
         ethernet, infiniband = self._ethernet_signs(), self._infiniband_signs()
         for value, at in (("roce", ethernet), ("ib", infiniband)):
@@ -327,11 +326,11 @@ class Judge:
                 return Claim(
                     value=value, why=f"{why}; {at[1]}", evidence=(*evidence[:2], *at[0][:1])
                 )
-        told = "both are named" if ethernet and infiniband else "no line tells which"
+        told = "both are named" if layers or (ethernet and infiniband) else "no line tells which"
         return Claim(
             value="verbs",
             why=f"{why}: verbs, over InfiniBand or Ethernet ({told})",
-            evidence=evidence,
+            evidence=(*evidence[:2], *layers.values()),
         )
 
     def _ethernet_signs(self) -> tuple[tuple[Evidence, ...], str] | None:
@@ -372,7 +371,12 @@ class Judge:
             return Claim(value="unknown", why=f"libfabric's provider {name} is none of those known")
         if self.hits.any("ofi.other-provider"):
             return UNKNOWN
-        return Claim(value="efa", why=f"{why}, the AWS plugin's", evidence=evidence)
+        # The plugin runs over TCP as well (its provider `tcp`): its name alone proves no EFA.
+        if at_efa := self.hits.evidence("ofi.efa-named") or self.hits.evidence("ofi.efa"):
+            return Claim(
+                value="efa", why=f"{why}; EFA is named", evidence=(*evidence[:2], at_efa[0])
+            )
+        return Claim(value="unknown", why=f"{why}, and no line tells libfabric's provider")
 
     def _of_library(self) -> Claim:
         """By the library that complains, the weakest evidence there is."""
@@ -394,7 +398,7 @@ class Judge:
             kind = "gib" if at_named[0].groups["net"] == "gIB" else "tcpx"
             return Claim(value=kind, why="Google's network is named", evidence=at_named[:1])
         if at_error := hits.evidence("ofi.error") or hits.evidence("ofi.efa"):
-            return Claim(value="efa", why="libfabric's plugin was in use", evidence=at_error[:1])
+            return self._ofi(at_error[:1], "libfabric's plugin was in use")
         if at_error := hits.evidence("verbs.error") or hits.evidence("verbs.stack"):
             return self._verbs(at_error[:1], "the verbs network was in use")
         if at_error := hits.evidence("gdr.hca") or hits.evidence("gdr.gpu"):

@@ -16,9 +16,18 @@ NO_GDR_GPUS = ("GeForce", "RTX 20", "RTX 30", "RTX 40", "RTX 50", "GB10", "Tesla
 WEAK = "weak"
 # A DGX Spark sees its ports twice, the second time in PCI domain 2; its GPU has no GDR.
 SPARK_PORT = "roceP2p1s0f"
-# Bytes from which on a size shows bandwidth; and GB/s that every RDMA port reaches.
+# Bytes from which on a size shows bandwidth; GB/s that every RDMA port reaches; and GB/s of a port
+# of 25 Gbit/s, the slowest that is sold for training.
 BIG = 1 << 28
 SLOWEST_RDMA = 2.0
+SLOWEST_PORT = 3.125
+# Of the line rate, as in `railhead nccl bench`; and the tests whose busbw is what the NICs carry.
+LOW = 0.5
+RING_TESTS = ("all_reduce", "all_gather", "reduce_scatter")
+# Devices of which one is not enough for as many ranks.
+MANY_DEVICES, MANY_RANKS = 4, 4
+# Transports over which a run that ended was a good one.
+GOOD = RDMA | {"p2p/shm-only"}
 # Of finding each other before NCCL begins: warnings of a look-up or port that was tried in vain.
 RENDEZVOUS = frozenset(
     f"trouble.rendezvous-{what}" for what in ("address", "refused", "timeout", "unreachable")
@@ -163,6 +172,23 @@ class Verdict:
         facts = self.facts
         if self.transport.value == "socket":
             return self._tcp()
+        largest = facts.largest
+        big = largest is not None and largest.size >= BIG and largest.busbw > 0
+        if self.transport.value == "unknown" and big and largest is not None:
+            if largest.busbw < SLOWEST_PORT and self.judge.several_nodes().value != "no":
+                return Claim(
+                    value="other",
+                    why=f"{largest.busbw:g} GB/s busbw: slower than any RDMA port, and no line "
+                    "tells the network",
+                    evidence=(largest.at,),
+                )
+            return None
+        if self.transport.value not in RDMA:
+            return None
+        if (idle := self._one_of_many()) is not None:
+            return idle
+        if (slow := self._below_line_rate()) is not None:
+            return slow
         if self.transport.value not in VERBS:
             return None
         if self.gdr.value == "no" and not self._gpus_without_gdr():
@@ -171,10 +197,7 @@ class Verdict:
                 why=f"no GPUDirect RDMA: {self.gdr.why}",
                 evidence=self.gdr.evidence,
             )
-        if (idle := self._one_of_many()) is not None:
-            return idle
-        largest = facts.largest
-        if largest is not None and largest.size >= BIG and 0 < largest.busbw < SLOWEST_RDMA:
+        if big and largest is not None and largest.busbw < SLOWEST_RDMA:
             return Claim(
                 value="low-bandwidth",
                 why=f"{largest.busbw:g} GB/s busbw over RDMA: less than one port of 25 Gbit/s",
@@ -193,19 +216,57 @@ class Verdict:
     def _one_of_many(self) -> Claim | None:
         """Many ranks share one device while others lie idle."""
         facts = self.facts
-        ranks = {rank for rank, _ in facts.routes}
-        for net, devices in facts.devices.items():
-            used = {number for other, number in facts.devices_used if other == net}
-            if len(devices) >= 4 and len(used) == 1 and len(ranks) >= 4:
+        ranks = max(len({rank for rank, _ in facts.routes}), self.judge.ranks() or 0)
+        used: dict[str, set[int]] = {}
+        for (net, number), count in facts.devices_used.items():
+            if count:
+                used.setdefault(net_kind(net) or net, set()).add(number)
+        listed = {net_kind(net) or net: len(devices) for net, devices in facts.devices.items()}
+        at = facts.seen("device-list").evidence(1)
+        if "ofi" in used and "ofi" not in listed:
+            found = facts.seen("ofi.provider")
+            counts = [int(value.split()[-1]) for value in found if value.split()[-1].isdigit()]
+            listed["ofi"], at = max(counts, default=0), found.evidence(1)
+        for kind, numbers in used.items():
+            many = listed.get(kind, 0)
+            connections = sum(facts.channels.counts.values())
+            if (
+                many >= MANY_DEVICES
+                and len(numbers) == 1
+                and ranks >= MANY_RANKS
+                and connections >= MANY_RANKS
+            ):
                 return Claim(
                     value="low-bandwidth",
-                    why=f"all connections share one of {len(devices)} devices",
-                    evidence=(
-                        *facts.seen("device-list").evidence(1),
-                        *facts.channels.evidence(1),
-                    ),
+                    why=f"all connections share one of {many} devices",
+                    evidence=(*at, *facts.channels.evidence(1)),
                 )
         return None
+
+    def _below_line_rate(self) -> Claim | None:
+        """A table of a collective beside the rate of the NICs, where the log tells it."""
+        facts, row = self.facts, self.facts.largest
+        rates = facts.seen("nic-rate")
+        if row is None or row.size < BIG or not row.busbw or not rates:
+            return None
+        names = facts.seen("tests.name")
+        ring = any(name.startswith(RING_TESTS) for name in names) if names else False
+        # Of the collectives only all_reduce has a busbw above its algbw.
+        if not ring and row.busbw <= row.algbw:
+            return None
+        if self.judge.several_nodes().value != "yes":
+            return None
+        slowest = min(float(rate) for rate in rates)
+        nics = max(1, len(facts.devices_used))
+        bound = slowest / 8 * nics
+        if row.busbw >= LOW * bound:
+            return None
+        return Claim(
+            value="low-bandwidth",
+            why=f"{row.busbw:g} GB/s busbw, and {nics} NIC(s) of {slowest:g} Gbit/s carry "
+            f"{bound:g} GB/s",
+            evidence=(row.at, *rates.evidence(1)),
+        )
 
     def _gpus_without_gdr(self) -> bool:
         models = self.facts.seen("gpu-model")
@@ -248,23 +309,27 @@ class Verdict:
                 evidence=warned.evidence(2),
                 grade=WEAK,
             )
-        for sign, why in (
-            ("nccl.init-complete", "initialisation completed"),
-            ("nccl.destroy", "communicators were closed in order"),
-            ("nccl.rings", "all rings are connected"),
-            ("nccl.trees", "all trees are connected"),
-            ("nccl.nvls-tree", "the NVLS tree is connected"),
-            ("ras.ok", "NCCL's own view is that all communicators run"),
-        ):
-            if found := self.hits.evidence(sign):
-                return Claim(value="ok", why=why, evidence=found[:1], grade=WEAK)
-        if self.transport.value in RDMA and facts.channels:
+        # NCCL's own view of a job that runs tells no more than that.
+        if found := self.hits.evidence("ras.ok"):
             return Claim(
                 value="ok",
-                why="the connections are as they should be; their end is not shown",
-                evidence=facts.channels.evidence(1),
+                why="NCCL's own view is that all communicators run",
+                evidence=found[:1],
                 grade=WEAK,
             )
+        if self.transport.value not in GOOD:
+            return None
+        for sign, why in (
+            ("nccl.destroy", "communicators were closed in order"),
+            ("nccl.init-complete", "initialisation completed"),
+        ):
+            if found := self.hits.evidence(sign):
+                return Claim(
+                    value="ok",
+                    why=f"{why}, and the transport is {self.transport.value}",
+                    evidence=(*found[:1], *self.transport.evidence[:1]),
+                    grade=WEAK,
+                )
         return None
 
     def _unfinished(self) -> Claim | None:
@@ -287,7 +352,6 @@ class Verdict:
             return None
         chosen = bool(facts.networks)
         bootstrapped = self.hits.any("nccl.bootstrap")
-        hosts = {node for node, _, _ in facts.writers}
         # Up to 2.7 no line says which network was chosen, but its devices are listed.
         further = chosen or facts.channels or facts.seen("device-list")
         if bootstrapped and not further and self.hits.any("nccl.version"):
@@ -295,13 +359,5 @@ class Verdict:
                 value="hang",
                 why="nothing follows the bootstrap: NCCL did not get to choose a network",
                 evidence=self.hits.evidence("nccl.bootstrap")[:2],
-            )
-        healthy = self.transport.value in RDMA and chosen
-        if healthy and len(hosts) <= 1 and net_kind(next(iter(facts.networks))) is not None:
-            return Claim(
-                value="ok",
-                why="the network was chosen as wanted; the lines end there",
-                evidence=self.transport.evidence[:1],
-                grade=WEAK,
             )
         return None

@@ -30,8 +30,9 @@ def read(tmp_path: Path) -> Read:
         ("IBext_v8/3", "verbs"),
         ("Socket/0", "socket"),
         ("FastSocket/0", "socket"),
-        ("AWS Libfabric/1", "efa"),
-        ("Libfabric/1", "efa"),
+        # The plugin serves Slingshot and TCP as well.
+        ("AWS Libfabric/1", "unknown"),
+        ("Libfabric/1", "unknown"),
         ("FasTrak/0", "tcpx"),
         ("GPUDirectTCPX_v7/2", "tcpx"),
         ("gIB/0", "gib"),
@@ -117,7 +118,10 @@ def test_a_rack_of_nvlink_is_no_network(read: Read) -> None:
     [
         ([logs.IB_LIST], "ib"),
         ([logs.ROCE_LIST], "roce"),
-        ([info("NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_bond_0:1/RoCE [RO]; OOB eth0:1<0>")], "ib"),
+        (
+            [info("NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_4:1/RoCE [RO]; OOB eth0:1<0>")],
+            "verbs",
+        ),
         ([info("NET/IB: [0] mlx5_1:1/RoCE ")], "roce"),
         ([info("NET/OFI Selected Provider is efa (found 4 nics)")], "efa"),
         ([info("NET/OFI Selected provider is efa, fabric is efa-direct (found 16 nics)")], "efa"),
@@ -164,7 +168,9 @@ def test_gdr_of_both_directions(read: Read) -> None:
 def test_receiving_with_gdr_and_sending_without_is_a_default(read: Read) -> None:
     lines = [net(0, 8, "receive"), net(8, 0, "receive"), net(0, 8, "send", gdr=False)]
     reading = read(lines)
-    assert (reading.gdr, reading.verdict) == ("yes", "ok")
+    assert (reading.gdr, reading.verdict) == ("yes", "other")
+    done = [*lines, *(init(rank, 16, "Init COMPLETE") for rank in range(16))]
+    assert read(done).verdict == "ok"
     assert "receive-only" in reading.claims["gdr-detail"].value
 
 
@@ -233,6 +239,25 @@ def test_versions_devices_and_settings_are_claims_with_lines(read: Read) -> None
     assert reading.ranks == 16
 
 
+@pytest.mark.parametrize(
+    ("line", "transport"),
+    [
+        (info("NET/OFI Selected provider is efa, fabric is efa (found 4 nics)"), "efa"),
+        (info("NET/OFI Selected provider is cxi, fabric is cxi (found 4 nics)"), "unknown"),
+        ("libfabric:4:1:efa:cq:rxr_cq_write_tx_error():243<warn> err: 20", "efa"),
+        (
+            warn("NET/OFI Request 0x7f completed with error. RC: 113. Error: 4123 (Unresponsive"),
+            "efa",
+        ),
+        ("instance type p5.48xlarge", "efa"),
+        ("the [default0] of it", "unknown"),
+    ],
+)
+def test_the_aws_plugin_is_efa_where_efa_is_named(read: Read, line: str, transport: str) -> None:
+    lines = [net(0, 8, "send", "AWS Libfabric/0"), net(8, 0, "receive", "AWS Libfabric/0")]
+    assert read([line, *lines]).transport == transport
+
+
 VERBS_USED = [net(0, 8, "send")]
 
 
@@ -275,7 +300,7 @@ def test_both_link_layers_named_is_neither(read: Read) -> None:
     assert "both are named" in read(lines).claims["transport"].why
 
 
-@pytest.mark.parametrize("network", ["IB", "Socket", "AWS Libfabric"])
+@pytest.mark.parametrize("network", ["IB", "Socket", "gIB"])
 def test_a_network_chosen_on_the_only_host_is_not_its_transport(read: Read, network: str) -> None:
     chosen = [logs.IB_LIST, info(f"Using network {network}")]
     assert read(chosen).transport != "unknown"

@@ -124,6 +124,7 @@ def test_no_gdr_is_slow_where_the_gpu_could(read: Read) -> None:
     more = "#  Rank  1 Group  0 Pid     21 on worker-1 device  0 [0x35] Tesla T4"
     assert read([weak, more, *lines]).verdict == "ok"
     efa = [line for line in logs.healthy(network="AWS Libfabric/0", gdr=False) if "/IB" not in line]
+    efa.append(info("NET/OFI Selected Provider is efa (found 1 nics)"))
     assert read(efa).verdict == "ok"
 
 
@@ -134,19 +135,82 @@ def test_rdma_slower_than_any_port_is_slow(read: Read) -> None:
     assert read([*logs.healthy(), row(1 << 30, 1.6, 2.9), AVERAGE]).verdict == "ok"
 
 
-def test_one_device_of_many_is_slow(read: Read) -> None:
-    hcas = " ".join(f"[{number}]mlx5_{number}:1/IB" for number in range(8))
+@pytest.mark.parametrize("nics", [4, 8, 9])
+def test_one_device_of_many_is_slow(read: Read, nics: int) -> None:
+    hcas = " ".join(f"[{number}]mlx5_{number}:1/IB" for number in range(nics))
     head = info(f"NET/IB : Using {hcas} [RO]; OOB eth0:10.0.0.1<0>")
+    done = [init(rank, 16, "Init COMPLETE") for rank in range(16)]
     one = [net(8 + rank, rank, "receive", "IB/0") for rank in range(8)]
     assert read([head, *one]).verdict == "low-bandwidth"
-    own = [net(8 + rank, rank, "receive", f"IB/{rank}") for rank in range(8)]
-    assert read([head, *own]).verdict == "ok"
+    own = [net(8 + rank, rank, "receive", f"IB/{rank % nics}") for rank in range(8)]
+    assert read([head, *own, *done]).verdict == "ok"
+    # Where a node shows only the two ranks at the ends of its part of the rings, they are enough.
+    ends = [line for _ in range(4) for line in (net(0, 8, "send"), net(15, 7, "receive"))]
+    assert read([head, comm(0, 16, 2), *ends, *done]).verdict == "low-bandwidth"
+    # Two nodes of one GPU each have one NIC a GPU.
+    two = [comm(0, 2, 2), net(0, 1, "send"), net(1, 0, "receive"), init(0, 2, "Init COMPLETE")]
+    assert read([head, *two]).verdict == "ok"
+
+
+def test_one_nic_of_the_aws_plugin_is_slow(read: Read) -> None:
+    efa = [info("NET/OFI Selected provider is efa, fabric is efa (found 32 nics)")]
+    one = [net(8 + rank, rank, "receive", "AWS Libfabric/0") for rank in range(8)]
+    assert read([*efa, *one]).verdict == "low-bandwidth"
+    own = [net(8 + rank, rank, "receive", f"AWS Libfabric/{rank}") for rank in range(8)]
+    assert read([*efa, *own]).verdict == "other"
+
+
+@pytest.mark.parametrize(
+    "rate",
+    [
+        info("NET/IB: [0] mlx5_0:uverbs0:1/IB provider=Mlx5 speed=400000 context=0x1 pciPath=/x"),
+        info("+ PCI[48.0] - NIC/0 + NET[50.0] - NET/0 (dc4e5b0003a1420e/1/50.000000)"),
+        '<net name="mlx5_0" dev="0" latency="0" speed="400000" port="1" maxconn="262144"/>',
+        "\t\tRate: 400",
+    ],
+)
+def test_a_table_is_read_against_the_rate_of_the_nics(read: Read, rate: str) -> None:
+    used = [net(8 + rank, rank, "receive", f"IB/{rank}") for rank in range(8)]
+    start = "# Collective test starting: all_reduce_perf"
+    table = [logs.IB_LIST, comm(0, 16, 2), *used, start]
+    # Eight NICs of 400 Gbit/s carry 400 GB/s.
+    slow = read([rate, *table, row(1 << 33, 80.0, 150.0), AVERAGE])
+    assert slow.verdict == "low-bandwidth"
+    assert slow.claims["verdict"].evidence[-1].text.strip() in rate
+    assert read([rate, *table, row(1 << 33, 190.0, 356.0), AVERAGE]).verdict == "ok"
+    # Without a rate, of a small size, or of a collective whose busbw is one GPU's, nothing is said.
+    assert read([*table, row(1 << 33, 80.0, 150.0), AVERAGE]).verdict == "ok"
+    assert read([rate, *table, row(1 << 20, 80.0, 150.0), AVERAGE]).verdict == "ok"
+    other = [line.replace("all_reduce", "alltoall") for line in table]
+    assert read([rate, *other, row(1 << 33, 40.0, 37.5), AVERAGE]).verdict == "ok"
+    # On one node the NICs carried nothing.
+    alone = [rate, comm(0, 8, 1), start, row(1 << 33, 80.0, 140.0), AVERAGE]
+    assert read(alone).verdict == "ok"
+
+
+def test_a_slow_table_over_an_unknown_network_is_not_ok(read: Read) -> None:
+    assert read([row(1 << 30, 1.1, 2.0), AVERAGE]).verdict == "other"
+    assert read([row(1 << 30, 230.0, 430.0), AVERAGE]).verdict == "ok"
+
+
+def test_ok_needs_an_end_or_a_figure(read: Read) -> None:
+    head = [logs.IB_LIST, comm(0, 16, 2)]
+    used = [net(0, 8, "send"), net(8, 0, "receive")]
+    begun = [*head, *used, logs.CONNECTED, info("Connected all trees"), info("Using network IB")]
+    for count in range(1, len(begun) + 1):
+        assert read(begun[:count]).verdict == "other", begun[:count]
+    # An end without a transport, or the other way round, is none.
+    assert read([init(0, 16, "Init COMPLETE")]).verdict == "other"
+    assert read([*begun, init(0, 16, "Init COMPLETE")]).verdict == "ok"
+    assert read([*begun, init(0, 16, "Destroy COMPLETE")]).verdict == "ok"
+    assert read([*begun, row(1 << 30, 230.0, 430.0)]).verdict == "ok"
 
 
 def test_a_stray_ethernet_port_is_slow_until_connections_show_the_use(read: Read) -> None:
     mixed = info("NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_bond_0:1/RoCE [RO]; OOB eth0:1<0>")
     assert read([mixed]).verdict == "low-bandwidth"
-    assert read([mixed, net(0, 8, "send")]).verdict == "ok"
+    used = [net(0, 8, "send"), init(0, 16, "Init COMPLETE")]
+    assert read([mixed, *used]).verdict == "ok"
 
 
 def test_silence_after_all_began_is_a_hang(read: Read) -> None:
@@ -159,7 +223,8 @@ def test_silence_after_all_began_is_a_hang(read: Read) -> None:
 def test_silence_after_the_bootstrap_is_a_hang(read: Read) -> None:
     lines = [info("Bootstrap : Using eth0:10.0.0.1<0>"), info("NCCL version 2.23.4+cuda12.2")]
     assert read(lines).verdict == "hang"
-    assert read([*lines, info("Using network IB")]).verdict == "ok"
+    # What was chosen was not used yet.
+    assert read([*lines, info("Using network IB")]).verdict == "other"
 
 
 def test_the_same_rendezvous_warning_before_a_good_start_is_nothing(read: Read) -> None:
