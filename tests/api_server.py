@@ -213,15 +213,15 @@ def _found(name: str) -> Path:
 
 
 @functools.cache
-def lab_definitions() -> tuple[dict[str, Any], ...]:
+def lab_definitions(charts: tuple[str, ...] = CHARTS) -> tuple[dict[str, Any], ...]:
     """The CRDs that the lab's own charts install, without their conversion webhooks."""
-    if missing := [chart for chart in CHARTS if not (charts_dir() / chart).is_dir()]:
+    if missing := [chart for chart in charts if not (charts_dir() / chart).is_dir()]:
         pytest.skip(f"not unpacked here: {', '.join(missing)}; run `railhead lab build`")
-    return tuple(_definitions(_found("helm")))
+    return tuple(_definitions(_found("helm"), charts))
 
 
-def _definitions(helm: Path) -> Iterator[dict[str, Any]]:
-    for chart in CHARTS:
+def _definitions(helm: Path, charts: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+    for chart in charts:
         directory = charts_dir() / chart
         texts = [p.read_text() for p in sorted((directory / "crds").glob("*.yaml"))]
         if not texts:

@@ -49,10 +49,15 @@ class _EndedError(Exception):
 
 @dataclass
 class ControlPlane:
-    """A running control plane; ``kubeconfig`` is its administrator's."""
+    """A running control plane; ``kubeconfig`` is its administrator's.
+
+    ``without`` are controllers that do not run: nodes without a kubelet stay ready without the
+    one that looks after their leases.
+    """
 
     folder: Path
     binaries: dict[str, Path]
+    without: tuple[str, ...] = ()
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
     port: int = 0
     kubeconfig: Path = Path()
@@ -143,6 +148,7 @@ class ControlPlane:
             f"--root-ca-file={certificates / 'apiserver.crt'}",
             "--secure-port=0",
             "--concurrent-namespace-syncs=10",
+            "--controllers=" + ",".join(["*", *(f"-{name}" for name in self.without)]),
         )
 
     def _spawn(self, name: str, *arguments: str) -> None:

@@ -1,0 +1,309 @@
+"""Every kind of job is charged whole: the real Kueue, as a stack configures it, reads each one.
+
+Kueue's own process and webhooks judge objects of the operators' own definitions, under the stack's
+queues and guards; nothing runs the pods, which a queue charges before there are any. What is
+expected is written by hand: pods, and what each of them takes.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import pytest
+import yaml
+
+from components.controllers.kueue import FRAMEWORKS
+from railhead.base.names import KUEUE_API, QUEUE_LABEL
+from railhead.base.quantity import parse
+from railhead.config import parse as parse_config
+from railhead.launch import render
+from railhead.launch.apis import apis
+from railhead.launch.job import parse_job
+from railhead.launch.plan import Plan, make_plan
+from railhead.resolve.cluster import resolve
+from tests import crds
+from tests.api_server import Server
+from tests.components.recording import Recording, fake_lab, run_program, stack_cluster
+from tests.components.test_api_server import manifests
+from tests.engine.controlplane import PROGRAMS, ControlPlane, locate
+from tests.kueue_manager import eventually, kueue
+
+pytestmark = pytest.mark.controlplane
+
+WHERE = "training"
+GPU, RDMA = "nvidia.com/gpu", "rdma/rdma_shared_device_a"
+NODES = 8
+Body = dict[str, Any]
+
+
+def cluster() -> Body:
+    """The lab's stack on eight nodes, with a runtime of each framework that a kind of job needs."""
+    body = stack_cluster("lab")
+    body["pools"][0]["nodes"] = NODES
+    first = body["runtimes"][0]
+    body["runtimes"] = [
+        first | {"name": name, "framework": name}
+        for name in ("torch", "jax", "mpi", "tensorflow", "paddle", "raw")
+    ]
+    return body
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
+    cache = tmp_path_factory.mktemp("cache")
+    fake_lab(cache)
+    return run_program(cluster(), cache)
+
+
+@pytest.fixture(scope="module")
+def server(recording: Recording, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A control plane of its own: Kueue's webhooks would be in every other test's way."""
+    found = {name: locate(name) for name in PROGRAMS}
+    if missing := [name for name, path in found.items() if path is None]:
+        pytest.skip(f"no {', '.join(missing)}: run `railhead lab build`")
+    folder = tmp_path_factory.mktemp("charged")
+    plane = ControlPlane(
+        folder / "plane",
+        {name: path for name, path in found.items() if path is not None},
+        without=("node-lifecycle-controller",),
+    )
+    try:
+        plane.start()
+        server = Server(plane)
+        (release,) = (
+            r.inputs
+            for r in recording.of_type("kubernetes:helm.sh/v3:Release")
+            if r.inputs["name"] == "kueue"
+        )
+        text = release["values"]["managerConfig"]["controllerManagerConfigYaml"]
+        nad = crds.operators("k8s.cni.cncf.io")
+        with kueue(server, folder / "kueue", yaml.safe_load(text), nad):
+            for body in manifests(recording):
+                server.apply(body)
+            server.policies_settled()
+            for number in range(NODES):
+                add_node(server, number)
+            yield server
+    finally:
+        plane.stop()
+
+
+def add_node(server: Server, number: int) -> None:
+    """A node of the pool, ready and with its devices, by its status alone."""
+    name = f"node-{number}"
+    labels = {
+        "kubernetes.io/hostname": name,
+        "topology.railhead.dev/block": "b0",
+        "topology.railhead.dev/rack": f"r{number // 4}",
+        "railhead.dev/pool": "gpu",
+        "railhead.dev/fabric": "ready",
+    }
+    server.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}})
+    room = {"cpu": "2", "memory": "4Gi", "pods": "110", GPU: "8", RDMA: "63"}
+    ready = {"type": "Ready", "status": "True", "reason": "Test"}
+    # Admission taints a new node as not ready, and what would take the taint away does not run.
+    for path, change in (
+        ("/status", {"status": {"allocatable": room, "conditions": [ready]}}),
+        ("", {"spec": {"taints": None}}),
+    ):
+        server.client.request(
+            "PATCH",
+            f"/api/v1/nodes/{name}{path}",
+            body=change,
+            content_type="application/merge-patch+json",
+        )
+
+
+def plan(framework: str, nodes: int) -> Plan:
+    text = f"name: j\nnodes: {nodes}\nframework: {framework}\ncommand: [train.py]\n"
+    contract = resolve(parse_config(cluster(), where="test")).contract
+    return make_plan(parse_job(text, where="job"), (), contract)
+
+
+def template(*, devices: bool = True) -> Body:
+    """A pod as the runtimes have it, for kinds that `launch` does not make."""
+    if not devices:
+        few = {"requests": {"cpu": "100m", "memory": "256Mi"}}
+        spec = {"containers": [{"name": "head", "image": "x", "resources": few}]}
+        return {"metadata": {}, "spec": spec}
+    pod = copy.deepcopy(plan("raw", 2).template)
+    pod["spec"]["containers"][0]["command"] = ["true"]
+    return pod
+
+
+def custom(version: str, kind: str, spec: Body) -> Body:
+    labels = {QUEUE_LABEL: WHERE}
+    metadata = {"name": "j", "namespace": WHERE, "labels": labels}
+    return {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec}
+
+
+def launched(api: str, framework: str, nodes: int) -> Callable[[], list[Body]]:
+    return lambda: apis()[api].objects(plan(framework, nodes))
+
+
+def train_job(nodes: int) -> Callable[[], list[Body]]:
+    return lambda: [render.train_job(plan("torch", nodes))]
+
+
+def ray_cluster() -> Body:
+    workers = {"groupName": "gpus", "replicas": 2, "minReplicas": 2, "maxReplicas": 2}
+    return {
+        "headGroupSpec": {"rayStartParams": {}, "template": template(devices=False)},
+        "workerGroupSpecs": [workers | {"rayStartParams": {}, "template": template()}],
+    }
+
+
+def ray_job() -> list[Body]:
+    spec = {"entrypoint": "x", "shutdownAfterJobFinishes": True, "rayClusterSpec": ray_cluster()}
+    return [custom("ray.io/v1", "RayJob", spec)]
+
+
+def two_jobs() -> list[Body]:
+    """A JobSet of two replicated jobs, one of them twice."""
+
+    def job(name: str, replicas: int, pods: int) -> Body:
+        spec = {"parallelism": pods, "completions": pods, "template": template()}
+        return {"name": name, "replicas": replicas, "template": {"spec": spec}}
+
+    spec = {"replicatedJobs": [job("leader", 1, 1), job("worker", 2, 3)]}
+    return [custom("jobset.x-k8s.io/v1alpha2", "JobSet", spec)]
+
+
+def xgboost() -> list[Body]:
+    roles = {
+        "Master": {"replicas": 1, "template": template()},
+        "Worker": {"replicas": 2, "template": template()},
+    }
+    for role in roles.values():
+        role["template"]["spec"]["containers"][0]["name"] = "xgboost"
+    return [custom("kubeflow.org/v1", "XGBoostJob", {"xgbReplicaSpecs": roles})]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Charge:
+    """What a job is charged: its pod sets, how many pods with devices, and what else it takes."""
+
+    make: Callable[[], list[Body]]
+    sets: Mapping[str, int]
+    whole: int
+    cpu: str = "0"
+    memory: str = "0"
+
+
+KINDS: dict[str, Charge] = {
+    "TrainJob of 1": Charge(make=train_job(1), sets={"node": 1}, whole=1),
+    "TrainJob of 5": Charge(make=train_job(5), sets={"node": 5}, whole=5),
+    "JobSet": Charge(make=launched("jobset", "torch", 3), sets={"node": 3}, whole=3),
+    "JobSet of several": Charge(make=two_jobs, sets={"leader": 1, "worker": 6}, whole=7),
+    "Job": Charge(make=launched("indexed-job", "torch", 4), sets={"main": 4}, whole=4),
+    "MPIJob": Charge(make=launched("mpijob", "mpi", 3), sets={"launcher": 1, "worker": 2}, whole=3),
+    "PyTorchJob": Charge(
+        make=launched("pytorchjob", "torch", 3), sets={"master": 1, "worker": 2}, whole=3
+    ),
+    "TFJob": Charge(make=launched("tfjob", "tensorflow", 3), sets={"worker": 3}, whole=3),
+    "JAXJob": Charge(make=launched("jaxjob", "jax", 3), sets={"worker": 3}, whole=3),
+    "PaddleJob": Charge(make=launched("paddlejob", "paddle", 3), sets={"worker": 3}, whole=3),
+    "XGBoostJob": Charge(make=xgboost, sets={"master": 1, "worker": 2}, whole=3),
+    "RayJob": Charge(
+        make=ray_job,
+        sets={"head": 1, "gpus": 2, "submitter": 1},
+        whole=2,
+        cpu="600m",
+        memory="456Mi",
+    ),
+    "RayCluster": Charge(
+        make=lambda: [custom("ray.io/v1", "RayCluster", ray_cluster())],
+        sets={"head": 1, "gpus": 2},
+        whole=2,
+        cpu="100m",
+        memory="256Mi",
+    ),
+}
+
+
+def workloads(server: Server) -> list[Body]:
+    path = f"/apis/{KUEUE_API}/namespaces/{WHERE}/workloads"
+    found: list[Body] = server.client.request("GET", path).body["items"]
+    return found
+
+
+def usage(server: Server) -> dict[str, Decimal]:
+    """Resource -> what the cluster queue says is in use, of all its flavors."""
+    path = "/apis/kueue.x-k8s.io/v1beta2/clusterqueues/training"
+    status = server.client.request("GET", path).body.get("status", {})
+    found: dict[str, Decimal] = {}
+    for flavor in status.get("flavorsUsage", []):
+        for resource in flavor["resources"]:
+            total = parse(resource["total"])
+            found[resource["name"]] = found.get(resource["name"], Decimal(0)) + total
+    return found
+
+
+def admitted(server: Server) -> Body | None:
+    for workload in workloads(server):
+        for condition in workload.get("status", {}).get("conditions", []):
+            if condition["type"] == "Admitted" and condition["status"] == "True":
+                return workload
+    return None
+
+
+@pytest.fixture
+def empty(server: Server) -> Iterator[Server]:
+    """A queue that is charged nothing, before and after."""
+    assert not workloads(server)
+    made = dict(server.applied)
+    yield server
+    mine = [body for path, body in server.applied.items() if path not in made]
+    server.delete(mine)
+    # Not left to the garbage collector, which looks for new kinds twice a minute.
+    server.run("delete", "workloads.kueue.x-k8s.io", "--all", "-n", WHERE, "--wait=false")
+    server.eventually_gone(mine, seconds=120)
+    for path in set(server.applied) - set(made):
+        del server.applied[path]
+    eventually(lambda: not workloads(server) and not any(usage(server).values()))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_job_is_charged_whole(empty: Server, kind: str) -> None:
+    charge = KINDS[kind]
+    for body in charge.make():
+        empty.apply(body)
+    workload = eventually(lambda: admitted(empty))
+    assert {s["name"]: s.get("count", 1) for s in workload["spec"]["podSets"]} == charge.sets
+    assigned = workload["status"]["admission"]["podSetAssignments"]
+    assert {a["name"]: a["count"] for a in assigned} == charge.sets
+    expected = {
+        GPU: Decimal(8 * charge.whole),
+        RDMA: Decimal(charge.whole),
+        "cpu": charge.whole * parse("200m") + parse(charge.cpu),
+        "memory": charge.whole * parse("512Mi") + parse(charge.memory),
+    }
+    eventually(lambda: usage(empty) == expected)
+    assert len(workloads(empty)) == 1, "the job is charged once"
+
+
+def test_no_kind_is_enabled_that_is_not_tried() -> None:
+    tried = {body["kind"].lower() for charge in KINDS.values() for body in charge.make()}
+    assert {name.rpartition("/")[2] for name in FRAMEWORKS} <= tried
+
+
+def test_what_is_not_enabled_gets_no_devices(server: Server) -> None:
+    """Kueue leaves these alone here, so their pods would be charged to nobody."""
+    pod = template()
+    alone = {"apiVersion": "v1", "kind": "Pod", **copy.deepcopy(pod)}
+    alone["metadata"] |= {
+        "name": "one-of-a-group",
+        "namespace": WHERE,
+        "labels": {QUEUE_LABEL: WHERE, "kueue.x-k8s.io/pod-group-name": "group"},
+        "annotations": pod["metadata"]["annotations"]
+        | {"kueue.x-k8s.io/pod-group-total-count": "2"},
+    }
+    assert "no queue was charged for this pod's devices" in server.verdict(alone)
+    # What a StatefulSet's controller makes, for a LeaderWorkerSet or by itself.
+    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "s", "uid": "u"}
+    alone["metadata"]["ownerReferences"] = [owner | {"controller": True}]
+    assert "no queue was charged for this pod's devices" in server.verdict(alone)

@@ -1,0 +1,232 @@
+"""The real Kueue, its webhooks and all, beside a control plane of the tests; nothing runs pods.
+
+What the chart would put into a pod is a process here: the manager's own configuration file, with
+the addresses that a process needs. Everything else of the chart is applied as it is rendered.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import time
+import urllib.request
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+import yaml
+
+from railhead.base.errors import PrerequisiteError
+from railhead.base.paths import charts_dir
+from railhead.catalog.versions import LAB
+from railhead.lab.artifacts.golang import module_dir
+from tests.api_server import CHARTS, Server, lab_definitions
+from tests.engine.controlplane import free_port, locate
+
+NAMESPACE = "kueue-system"
+_SERVICE = "kueue-webhook-service"
+_SECRET = "kueue-webhook-server-cert"
+_T = TypeVar("_T")
+
+#: Generous, for a machine that is busy: nothing waits for a moment that has passed.
+LIMIT_S = 120.0
+
+#: Where the modules that Kueue is built with have the definitions of the kinds that it admits.
+_MODULES: Mapping[str, tuple[str, ...]] = {
+    "github.com/kubeflow/training-operator": (
+        "manifests/base/crds/kubeflow.org_jaxjobs.yaml",
+        "manifests/base/crds/kubeflow.org_paddlejobs.yaml",
+        "manifests/base/crds/kubeflow.org_pytorchjobs.yaml",
+        "manifests/base/crds/kubeflow.org_tfjobs.yaml",
+        "manifests/base/crds/kubeflow.org_xgboostjobs.yaml",
+    ),
+    "github.com/kubeflow/mpi-operator": ("manifests/base/kubeflow.org_mpijobs.yaml",),
+    "github.com/ray-project/kuberay/ray-operator": (
+        "config/crd/bases/ray.io_rayclusters.yaml",
+        "config/crd/bases/ray.io_rayjobs.yaml",
+    ),
+}
+
+
+def _job_definitions() -> list[dict[str, Any]]:
+    """The operators' own definitions, of the releases that this Kueue is built with."""
+    found = []
+    for module, paths in _MODULES.items():
+        try:
+            root = module_dir(module)
+        except PrerequisiteError as error:
+            pytest.skip(str(error))
+        for path in paths:
+            body = yaml.load((root / path).read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
+            found.append(body)
+    return found
+
+
+def _bare(value: Any) -> Any:
+    """Without the texts, which are most of a definition and take the API server seconds to read."""
+    if isinstance(value, list):
+        return [_bare(inner) for inner in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: _bare(inner)
+        for key, inner in value.items()
+        if not (key == "description" and isinstance(inner, str))
+    }
+
+
+def eventually(what: Callable[[], _T], *, limit_s: float = LIMIT_S) -> _T:
+    """The first value of ``what`` that is something, asked again and again."""
+    deadline = time.monotonic() + limit_s
+    while not (found := what()):
+        assert time.monotonic() < deadline, "it did not come"
+        time.sleep(0.1)
+    return found
+
+
+@contextlib.contextmanager
+def kueue(
+    server: Server,
+    folder: Path,
+    configuration: Mapping[str, Any],
+    definitions: Iterable[dict[str, Any]] = (),
+) -> Iterator[None]:
+    """Kueue's chart applied and its manager running, until the context ends.
+
+    Args:
+        server: a control plane in which nothing is defined yet.
+        folder: for its log and its certificates.
+        configuration: the file that the chart would mount, as a stack has it.
+        definitions: of custom resources besides Kueue's and those of the jobs that it admits.
+    """
+    program, helm = locate("kueue"), locate("helm")
+    chart = charts_dir() / f"{LAB.kueue.name}-{LAB.kueue.version}"
+    if program is None or helm is None or not chart.is_dir():
+        pytest.skip("not built here: kueue; run `railhead lab build`")
+    folder.mkdir(parents=True, exist_ok=True)
+    rendered = _rendered(folder, helm, chart, configuration)
+    _apply(server, rendered, definitions, port := free_port())
+    health = free_port()
+    certificates = folder / "certificates"
+    process_settings = {
+        **configuration,
+        "namespace": NAMESPACE,
+        "health": {"healthProbeBindAddress": f"127.0.0.1:{health}"},
+        "metrics": {"bindAddress": "0"},
+        "webhook": {"host": "127.0.0.1", "port": port, "certDir": str(certificates)},
+        "leaderElection": {"leaderElect": False},
+        # Its server has certificates where only a pod has a directory.
+        "featureGates": {**LAB.kueue.gates, "VisibilityOnDemand": False},
+    }
+    config = folder / "kueue.yaml"
+    config.write_text(yaml.safe_dump(process_settings))
+    with (folder / "kueue.log").open("wb") as log:
+        process = subprocess.Popen(
+            [str(program), f"--config={config}", f"--kubeconfig={server.plane.kubeconfig}"],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    try:
+        _mount(server, certificates, process, folder)
+        eventually(lambda: _answers(f"http://127.0.0.1:{health}/readyz", process, folder))
+        yield
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _rendered(
+    folder: Path, helm: Path, chart: Path, configuration: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """The chart's objects."""
+    values = folder / "values.yaml"
+    text = yaml.safe_dump(dict(configuration))
+    values.write_text(
+        yaml.safe_dump({"managerConfig": {"controllerManagerConfigYaml": text}}), encoding="utf-8"
+    )
+    rendered = subprocess.run(
+        [str(helm), "template", "kueue", str(chart), "-n", NAMESPACE, "-f", str(values)],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    return [body for body in yaml.load_all(rendered, Loader=yaml.CSafeLoader) if body]
+
+
+def _apply(
+    server: Server, bodies: list[dict[str, Any]], others: Iterable[dict[str, Any]], port: int
+) -> None:
+    """The chart's definitions and webhooks; the service leads to a port of this machine."""
+    by_kind: dict[str, list[dict[str, Any]]] = {}
+    for body in bodies:
+        by_kind.setdefault(body["kind"], []).append(_bare(body))
+    server.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+    # The API server goes where the service's name leads, and asks for the service's certificate.
+    server.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": _SERVICE, "namespace": NAMESPACE},
+            "spec": {"type": "ExternalName", "externalName": "localhost"},
+        }
+    )
+    server.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": _SECRET, "namespace": NAMESPACE},
+        }
+    )
+    made = by_kind["CustomResourceDefinition"]
+    for body in made:
+        if conversion := body["spec"].get("conversion"):
+            conversion["webhook"]["clientConfig"]["service"]["port"] = port
+    jobs = lab_definitions(tuple(chart for chart in CHARTS if not chart.startswith("kueue-")))
+    _define(server, [*made, *(_bare(b) for b in (*jobs, *_job_definitions(), *others))])
+    for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
+        for body in by_kind[kind]:
+            body["metadata"].pop("namespace", None)
+            for webhook in body["webhooks"]:
+                webhook["clientConfig"]["service"]["port"] = port
+            server.apply(body)
+
+
+def _define(server: Server, bodies: list[dict[str, Any]]) -> None:
+    """All at once: the API server takes five seconds before it serves what it was told last."""
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    for body in bodies:
+        # Not applied: who owns which field of so large an object takes longer than all the rest.
+        server.client.request("POST", path, body=body)
+    server.run("wait", "--for=condition=Established", "crd", "--all", "--timeout=110s")
+    server.client.forget_discovery()
+
+
+def _mount(
+    server: Server, certificates: Path, process: subprocess.Popen[bytes], folder: Path
+) -> None:
+    """What a kubelet does: the secret that the manager fills appears as files."""
+
+    def filled() -> Mapping[str, str]:
+        assert process.poll() is None, (folder / "kueue.log").read_text()[-3000:]
+        found = server.run("get", "secret", _SECRET, "-n", NAMESPACE, "-o", "json")
+        data: Mapping[str, str] = json.loads(found.stdout).get("data") or {}
+        return data if "tls.crt" in data else {}
+
+    certificates.mkdir(exist_ok=True)
+    for name, value in eventually(filled).items():
+        (certificates / name).write_bytes(base64.b64decode(value))
+
+
+def _answers(url: str, process: subprocess.Popen[bytes], folder: Path) -> bool:
+    assert process.poll() is None, (folder / "kueue.log").read_text()[-3000:]
+    with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=5) as response:
+        return bool(response.status == 200)
+    return False
