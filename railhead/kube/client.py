@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -19,15 +20,25 @@ Object = dict[str, Any]
 
 
 class Cluster(Connection):
-    """The cluster that a target names. Safe to use from several threads."""
+    """The cluster that a target names. Safe to use from several threads.
 
-    def __init__(self, target: Target) -> None:
+    Args:
+        target: which, and who asks.
+        user: whom to ask as instead, with ``groups``; it takes the right to impersonate them
+            (Kubernetes documentation, User impersonation).
+        groups: of that user, all of them.
+    """
+
+    def __init__(self, target: Target, *, user: str = "", groups: tuple[str, ...] = ()) -> None:
         self.target = target
         credentials = (
             kubeconfigs.credentials(kubeconfigs.load(target.kubeconfig, context=target.context))
             if target.kubeconfig
             else kubeconfigs.of_service_account()
         )
+        if user:
+            headers = [("Impersonate-User", user), *(("Impersonate-Group", g) for g in groups)]
+            credentials = replace(credentials, impersonate=tuple(headers))
         super().__init__(credentials, why=target.why)
 
     def get(self, path: str) -> Object:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from railhead import __version__
+from railhead.accept.examples import examples
 from railhead.base.errors import ExitCode
 
 REPO = Path(__file__).resolve().parents[2]
@@ -65,6 +66,15 @@ def _run(installed: Path, *argv: str, status: int = 0) -> str:
     return done.stdout + done.stderr
 
 
+def _documented_jobs() -> set[str]:
+    """The files of the job files that `railhead accept` launches, and these themselves."""
+    found = set()
+    for one in examples():
+        found.add(f"examples/{one.name}.yaml")
+        found |= {f"examples/{file}" for file in one.job.files}
+    return found
+
+
 def test_the_wheels_hold_the_package_and_share_nothing(wheels: tuple[Path, Path]) -> None:
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "railhead"],
@@ -81,7 +91,10 @@ def test_the_wheels_hold_the_package_and_share_nothing(wheels: tuple[Path, Path]
         held.append({name for name in names if ".dist-info/" not in name})
     main, lab = held
     assert lab == {name for name in expected if name.startswith(LAB)}
-    assert main == expected - lab
+    # The documented jobs go along, whatever file of theirs is new.
+    jobs = {f"railhead/{name}" for name in _documented_jobs()}
+    assert jobs
+    assert main == (expected - lab) | jobs
 
 
 def test_a_researchers_wheel_works_alone(wheels: tuple[Path, Path], tmp_path: Path) -> None:
@@ -93,6 +106,13 @@ def test_a_researchers_wheel_works_alone(wheels: tuple[Path, Path], tmp_path: Pa
         told = _run(installed, script, "lab", *arguments, status=ExitCode.MISSING_PREREQUISITE)
         assert "distribution of its own, railhead-lab, which is not installed" in told
         assert f"fix: pip install railhead-lab=={__version__}" in told
+    said = _run(
+        installed,
+        "-c",
+        "from railhead.accept.examples import examples\n"
+        "print(*(str(one.folder) for one in examples()))",
+    )
+    assert set(said.split()) == {str(installed / "railhead/examples")}
     # Every module of it, from where it was installed.
     _run(
         installed,

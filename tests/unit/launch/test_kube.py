@@ -103,6 +103,14 @@ def test_credentials_and_impersonation_are_sent(api: Api, tmp_path: Path) -> Non
     assert sent["impersonate-group"] in ("a", "b", "a, b")
 
 
+def test_a_cluster_can_be_asked_as_somebody_else(api: Api, tmp_path: Path) -> None:
+    path = api.kubeconfig(tmp_path, **{"as": "ada", "as-groups": ["admins"]})
+    target = choose_target(kubeconfig=path)
+    Cluster(target, user="eve", groups=("a",)).find("/api/v1/namespaces/training")
+    sent = api.headers[-1]
+    assert (sent["impersonate-user"], sent["impersonate-group"]) == ("eve", "a")
+
+
 def test_an_exec_plugin_gives_the_token(api: Api, tmp_path: Path) -> None:
     answer = json.dumps({"kind": "ExecCredential", "status": {"token": "from-plugin"}})
     spec = {

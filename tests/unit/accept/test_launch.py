@@ -1,0 +1,165 @@
+"""The launch check passes examples that ran as a researcher's, and nothing that needed more."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from railhead.accept import examples as shipped
+from railhead.accept.checks.launch import BEYOND, CHECK, Launched, Launches, groups_of
+from railhead.accept.examples import NAMES, examples, unfit
+from railhead.accept.model import Verdict
+from railhead.accept.site import Facts
+from railhead.contract import Team
+from tests.docs import commands
+
+REPO = Path(__file__).resolve().parents[3]
+RANKS = {"torch-ddp": 4, "fsdp": 4, "jax": 2, "mpi": 4}
+
+
+def said(example: str) -> tuple[str, ...]:
+    """What the example's processes print, behind a launcher's prefix."""
+    ranks = RANKS[example]
+    if example == "jax":
+        return tuple(f"[node-{i}] process={i} processes={ranks} devices=2" for i in range(ranks))
+    lines = [f"[node-0] [default{i}]:rank={i} world_size={ranks} node=0" for i in range(ranks)]
+    return (*lines, "[node-0] [default0]:epoch=1 loss=1.5")
+
+
+def launched(example: str, **changed: Any) -> Launched:
+    (found,) = [one for one in examples() if one.name == example]
+    fields = {
+        "example": example,
+        "text": found.text,
+        "name": f"accept-{example}-abcdef",
+        "nodes": 2,
+        "ranks": RANKS[example],
+        "phase": "completed",
+        "lines": said(example),
+    }
+    return Launched.model_validate(fields | changed)
+
+
+def launches(facts: Facts, **changed: Any) -> Launches:
+    """All that the cluster has a runtime for; ``changed`` is of the first."""
+    fit = [one.name for one in examples() if not unfit(one, facts.contract)]
+    first, *rest = fit
+    return Launches(
+        user="railhead-accept",
+        groups=("railhead:researchers",),
+        beyond={f"{verb} {resource}": False for _, resource, verb in BEYOND},
+        launched=(launched(first, **changed), *(launched(one) for one in rest)),
+    )
+
+
+def test_examples_that_ran_as_documented_pass(facts: Facts) -> None:
+    evidence = launches(facts)
+    assert evidence.launched
+    found = CHECK.judge(evidence, facts)
+    assert (found.verdict, found.remedy) == (Verdict.PASSED, "")
+    assert Launches.model_validate_json(evidence.model_dump_json()) == evidence
+
+
+@pytest.mark.parametrize(
+    ("changed", "says", "remedy"),
+    [
+        (
+            {"refused": 'configmaps is forbidden: User "x" cannot create', "phase": ""},
+            "was refused",
+            "role of researchers",
+        ),
+        ({"refused": "nodes: 2 is more than there are", "phase": ""}, "was refused", "--dry-run"),
+        ({"phase": "failed", "detail": "exited 64"}, "failed: exited 64", "lines of the job"),
+        (
+            {"lines": ("[node-0] rank=0 world_size=1", "[node-1] rank=0 world_size=1")},
+            "a world of 1, it asked for 4",
+            "lines of the job",
+        ),
+    ],
+)
+def test_an_example_that_does_not_run_fails(
+    facts: Facts, changed: dict[str, Any], says: str, remedy: str
+) -> None:
+    found = CHECK.judge(launches(facts, **changed), facts)
+    assert found.verdict is Verdict.FAILED
+    assert says in found.summary
+    assert remedy in found.remedy
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"phase": "running"},
+        {"phase": ""},
+        {"lines": ()},
+        {"lines": said("torch-ddp")[:3]},
+        {"ranks": 0, "lines": ()},
+        {"nodes": 1},
+        {"text": "another: file\n"},
+    ],
+)
+def test_what_was_cut_off_or_another_job_is_no_proof(facts: Facts, changed: dict[str, Any]) -> None:
+    found = CHECK.judge(launches(facts, **changed), facts)
+    assert found.verdict is Verdict.NOT_PROVEN
+    assert found.remedy
+
+
+def test_an_administrators_launch_shows_nothing_of_a_researchers_rights(facts: Facts) -> None:
+    evidence = launches(facts)
+    for right in evidence.beyond:
+        more = evidence.model_copy(update={"beyond": evidence.beyond | {right: True}})
+        found = CHECK.judge(more, facts)
+        assert found.verdict is Verdict.NOT_PROVEN
+        assert right in found.summary
+        assert "impersonate" in found.remedy
+
+
+def test_unknown_rights_or_no_example_prove_nothing(facts: Facts) -> None:
+    evidence = launches(facts)
+    for changed in [dict[str, Any](beyond={}), dict[str, Any](launched=())]:
+        found = CHECK.judge(evidence.model_copy(update=changed), facts)
+        assert found.verdict is Verdict.NOT_PROVEN
+
+
+def test_researchers_are_the_queues_teams_or_the_clusters(facts: Facts) -> None:
+    team = Team(name="vision", namespaces=("training",), researchers=("vision:people",))
+    contract = facts.contract.model_copy(update={"teams": (team,), "researchers": "all"})
+    assert groups_of(contract, facts.queue) == ("all",)
+    mine = facts.queue.model_copy(update={"team": "vision"})
+    assert groups_of(contract, mine) == ("vision:people",)
+    nobody = contract.model_copy(update={"researchers": None})
+    assert groups_of(nobody, facts.queue) == ()
+
+
+def test_what_the_cluster_cannot_run_is_said(facts: Facts) -> None:
+    assert not CHECK.plan(facts).missing
+    bare = facts.contract.model_copy(update={"runtimes": ()})
+    assert "no runtime" in CHECK.plan(dataclasses.replace(facts, contract=bare)).missing
+    assert "2 nodes" in CHECK.plan(dataclasses.replace(facts, nodes=("one",))).missing
+
+
+def test_without_examples_nothing_is_proven(
+    facts: Facts, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    evidence = launches(facts)
+    monkeypatch.setattr(shipped, "_FOLDERS", (tmp_path,))
+    assert "not installed" in CHECK.plan(facts).missing
+    empty = evidence.model_copy(update={"launched": ()})
+    assert CHECK.judge(empty, facts).verdict is Verdict.NOT_PROVEN
+
+
+def test_what_the_documentation_launches_is_among_them() -> None:
+    """A page that shows another example has it accepted, too."""
+    texts = [
+        command.text
+        for page in commands.pages(REPO)
+        for command in commands.commands(REPO, page)
+        if command.text.startswith("railhead launch examples/")
+    ]
+    shown = {text.split()[2].removeprefix("examples/").removesuffix(".yaml") for text in texts}
+    assert shown
+    assert shown <= set(NAMES)
+    assert [one.name for one in examples()] == list(NAMES)
