@@ -100,9 +100,12 @@ class Cluster(Connection):
         follow: bool,
         since_time: str | None = None,
         tail: int | None = None,
+        previous: bool = False,
         quiet_seconds: float = 10.0,
     ) -> AbstractContextManager[Iterator[str]]:
         """The lines of a container's log, each with its timestamp in front.
+
+        ``previous`` is the log of the container that was in the pod before, if it restarted.
 
         Raises:
             TimeoutError: from the iterator, after ``quiet_seconds`` without a byte; call again.
@@ -112,6 +115,8 @@ class Cluster(Connection):
             "timestamps": "true",
             "follow": "true" if follow else "false",
         }
+        if previous:
+            query["previous"] = "true"
         if since_time:
             query["sinceTime"] = since_time
         if tail is not None:

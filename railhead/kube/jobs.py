@@ -44,7 +44,10 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Node:
-    """One pod of the gang. ``machine`` is empty until it is placed."""
+    """One pod of the gang.
+
+    ``machine`` is empty until it is placed, ``finished`` until its container has ended.
+    """
 
     index: int
     pod: str
@@ -55,6 +58,7 @@ class Node:
     ended: bool
     restarts: int
     reason: str
+    finished: str = ""
 
     def to_json(self) -> Object:
         """For ``--json``."""
@@ -182,6 +186,7 @@ def read_node(pod: Object) -> Node:
         ended="terminated" in state,
         restarts=int((container or {}).get("restartCount") or 0),
         reason=_why(pod, container),
+        finished=str((state.get("terminated") or {}).get("finishedAt") or ""),
     )
 
 

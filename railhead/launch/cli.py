@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from railhead.base.errors import RailheadError
+from railhead.base.errors import InputError, NotFoundError, RailheadError
 from railhead.base.options import Context, Json, Kubeconfig, Lab, Namespace
 from railhead.launch.console import (
     Explain,
@@ -22,16 +21,18 @@ from railhead.launch.console import (
     out,
     say,
     since,
+    table,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from railhead.contract import ClusterContract
     from railhead.kube.client import Cluster
     from railhead.kube.jobs import JobState
+    from railhead.launch.insight import Insight
     from railhead.launch.job import JobFile, Payload
-    from railhead.launch.logs import Gang
+    from railhead.launch.logs import Gang, Line
     from railhead.launch.plan import Plan
 
 JOB_FILE_EXAMPLE = """\
@@ -206,7 +207,7 @@ def launch_plan(
 
 def _as_another_kind(cluster: Cluster, plan: Plan, api: str) -> list[dict[str, Any]]:
     """The plan's objects with a job of another kind in place of its TrainJob."""
-    from railhead.base.errors import InputError, did_you_mean
+    from railhead.base.errors import did_you_mean
     from railhead.launch import render
     from railhead.launch.apis import apis
 
@@ -287,14 +288,16 @@ def follow_to_the_end(
 def _watch(
     cluster: Cluster, job: dict[str, Any], *, follow: bool, timeout: float | None
 ) -> JobState | None:
-    from railhead.launch import logs, submit
+    from railhead.launch import kept, logs, submit
 
     progress = Progress(name=job["metadata"]["name"])
+    metadata = job["metadata"]
     gang = logs.Gang(
         cluster,
-        namespace=job["metadata"]["namespace"],
+        namespace=metadata["namespace"],
         # A selection of no node at all reads no log: --wait shows the phases alone.
         selection=logs.Selection(node=None if follow else -1),
+        keep=kept.folder(metadata["namespace"], metadata["name"], metadata["uid"]),
     )
     try:
         return logs.print_states(
@@ -321,7 +324,7 @@ def _verdict(cluster: Cluster, name: str, last: JobState | None, *, shown: bool)
         RailheadError: it did not complete.
     """
     from railhead.kube.jobs import Phase
-    from railhead.launch import logs
+    from railhead.launch import insight, logs
 
     if last is not None and last.phase is Phase.COMPLETED:
         say(f"{name} completed in {since(last.age())}")
@@ -337,6 +340,8 @@ def _verdict(cluster: Cluster, name: str, last: JobState | None, *, shown: bool)
                 say(str(line))
         except RailheadError as error:
             say(f"note: its last log lines could not be read: {error.problem}")
+    for text in insight.failure(cluster, last):
+        say(text)
     raise RailheadError(
         f"{name} failed: {last.detail}", remedy=f"`railhead logs {name}` shows what it printed"
     )
@@ -350,6 +355,12 @@ def status(
     watch: Annotated[
         bool, typer.Option("--watch", "-w", help="Show it again every two seconds until it ends.")
     ] = False,
+    silent: Annotated[
+        float,
+        typer.Option(
+            "--silent", metavar="MINUTES", min=0.1, help="Without output for so long it may hang."
+        ),
+    ] = 5.0,
     namespace: Namespace = None,
     as_json: Json = False,
     kubeconfig: Kubeconfig = None,
@@ -360,81 +371,83 @@ def status(
 
     Example: [bold]railhead status torch-ddp --watch[/bold]
 
+    Of one job it also says who holds the quota that it waits for and its place in the queue; which
+    rank failed first and what that rank said; and which node fell silent while it seems to run.
+
     Exits 0 whatever the job's phase (read it from --json), 5 when there is no such job.
     """
+    from railhead.kube import jobs
+    from railhead.launch import insight
+
     with connected(kubeconfig, context, lab) as cluster:
         namespaces = namespaces_of(cluster, namespace)
         while True:
-            states = _read(cluster, namespaces, name)
-            _show(states, detailed=name is not None, as_json=as_json)
+            seen = None
+            if name is None:
+                states = jobs.read_states(cluster, namespaces)
+            else:
+                job = jobs.find_job(cluster, namespaces, name)
+                states = [jobs.read_state(cluster, job)]
+                seen = insight.read(cluster, job, states[0], silent=round(silent * 60))
+            _show(states, seen, as_json=as_json)
             if not watch or (name is not None and states[0].phase.finished):
                 return
             time.sleep(2.0)
 
 
-def _read(cluster: Cluster, namespaces: tuple[str, ...], name: str | None) -> list[JobState]:
-    from railhead.kube import jobs
-
-    if name is None:
-        return jobs.read_states(cluster, namespaces)
-    return [jobs.read_state(cluster, jobs.find_job(cluster, namespaces, name))]
-
-
-def _show(states: list[JobState], *, detailed: bool, as_json: bool) -> None:
+def _show(states: list[JobState], seen: Insight | None, *, as_json: bool) -> None:
+    """One job in detail, with what was seen of it besides; or all of them."""
     if as_json:
-        dump(states[0].to_json() if detailed else [s.to_json() for s in states])
+        dump(states[0].to_json() | seen.to_json() if seen else [s.to_json() for s in states])
         return
     if not states:
         out("no jobs")
         return
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    console = Console(width=None if sys.stdout.isatty() else 160)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("NAME", "PHASE", "NODES", "PROCESSES", "GPUS", "QUEUE", "RESTARTS", "AGE"):
-        table.add_column(column, no_wrap=True)
-    for state in states:
-        table.add_row(
-            escape(state.name),
-            state.phase.value,
-            str(state.wanted),
-            str(state.ranks),
-            str(state.wanted * state.gpus_per_node),
-            escape(state.queue or "-"),
-            str(state.restarts),
-            since(state.age()),
-        )
-    console.print(table)
+    table(
+        ("NAME", "PHASE", "NODES", "PROCESSES", "GPUS", "QUEUE", "RESTARTS", "AGE"),
+        [
+            (
+                state.name,
+                state.phase.value,
+                str(state.wanted),
+                str(state.ranks),
+                str(state.wanted * state.gpus_per_node),
+                state.queue or "-",
+                str(state.restarts),
+                since(state.age()),
+            )
+            for state in states
+        ],
+    )
     for state in states:
         if state.detail:
-            prefix = "" if detailed else f"{state.name}: "
-            console.print(escape(prefix + state.detail), highlight=False, soft_wrap=True)
-    if detailed and states[0].nodes:
-        console.print(_pods(states[0]))
+            out(state.detail if seen else f"{state.name}: {state.detail}")
+    if seen is None:
+        return
+    for line in seen.lines():
+        out(line)
+    if states[0].nodes:
+        _pods(states[0])
 
 
-def _pods(state: JobState) -> Any:
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("NODE", "RANKS", "POD", "MACHINE", "PHASE", "RESTARTS", "REASON"):
-        table.add_column(column, no_wrap=column != "REASON")
+def _pods(state: JobState) -> None:
+    rows = []
     for node in state.nodes:
         first = node.index * state.processes_per_node
         last = first + state.processes_per_node - 1
-        table.add_row(
-            f"node-{node.index}",
-            f"{first}-{last}" if last > first else str(first),
-            escape(node.pod),
-            escape(node.machine or "-"),
-            node.phase,
-            str(node.restarts),
-            escape(node.reason),
+        rows.append(
+            (
+                f"node-{node.index}",
+                f"{first}-{last}" if last > first else str(first),
+                node.pod,
+                node.machine or "-",
+                node.phase,
+                str(node.restarts),
+                node.reason,
+            )
         )
-    return table
+    columns = ("NODE", "RANKS", "POD", "MACHINE", "PHASE", "RESTARTS", "REASON")
+    table(columns, rows, folded=("REASON",))
 
 
 def logs(
@@ -454,6 +467,16 @@ def logs(
     tail: Annotated[
         int | None, typer.Option("--tail", metavar="N", min=0, help="The last N lines a node only.")
     ] = None,
+    merged: Annotated[
+        bool, typer.Option("--merged", help="All nodes by time, not one after the other.")
+    ] = False,
+    timestamps: Annotated[
+        bool, typer.Option("--timestamps", help="Each line with its time in front, all by time.")
+    ] = False,
+    previous: Annotated[
+        bool,
+        typer.Option("--previous", "-p", help="Of the attempts before, as far as they are kept."),
+    ] = False,
     namespace: Namespace = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
@@ -461,28 +484,50 @@ def logs(
 ) -> None:
     """Print the logs of all of a job's nodes, each line with its node in front.
 
+    The cluster keeps the logs of pods that are there. What is followed is kept on this machine too,
+    and --previous shows it when pods, nodes or the job are gone.
+
     Example: [bold]railhead logs torch-ddp --rank 0 --follow[/bold]
 
     Exits 0 when the logs were read, whatever became of the job; 5 when there is no such job.
     """
     from railhead.kube import jobs
     from railhead.kube.published import process_prefix
+    from railhead.launch import kept, submit
     from railhead.launch import logs as reading
-    from railhead.launch import submit
 
+    def show(line: Line) -> None:
+        out(line.dated() if timestamps else str(line))
+
+    if previous and (follow or tail is not None):
+        raise InputError(
+            "--previous is of attempts that are over; --follow and --tail are of the present one",
+            remedy="leave one of them out",
+        )
     with connected(kubeconfig, context, lab) as cluster:
-        job = jobs.find_job(cluster, namespaces_of(cluster, namespace), name)
+        where = namespaces_of(cluster, namespace)
+        if previous:
+            _previous(cluster, where, name, rank=rank, node=node, show=show)
+            return
+        job = jobs.find_job(cluster, where, name)
         now = jobs.read_state(cluster, job)
         prefix = None if rank is None else process_prefix(cluster, now.runtime)
         selection = reading.select(now, rank=rank, node=node, prefix=prefix)
         if not follow:
-            for line in reading.read(cluster, now, selection, tail=tail):
-                out(str(line))
+            together = merged or timestamps
+            for line in reading.read(cluster, now, selection, tail=tail, merged=together):
+                show(line)
             if not now.nodes:
                 say(f"{name} has no pods: {now.phase.value} {now.detail}".rstrip())
             return
-        progress = Progress(name=name)
-        gang = reading.Gang(cluster, namespace=now.namespace, selection=selection, tail=tail)
+        progress = Progress(name=name, dated=timestamps)
+        gang = reading.Gang(
+            cluster,
+            namespace=now.namespace,
+            selection=selection,
+            tail=tail,
+            keep=kept.folder(now.namespace, now.name, now.uid),
+        )
         try:
             last = reading.print_states(
                 gang,
@@ -495,6 +540,49 @@ def logs(
             _unread(gang)
         if last is None or not last.phase.finished:
             say(f"{name} was deleted")
+
+
+def _previous(
+    cluster: Cluster,
+    where: tuple[str, ...],
+    name: str,
+    *,
+    rank: int | None,
+    node: int | None,
+    show: Callable[[Line], None],
+) -> None:
+    """Print what is known of attempts that are over; the job itself may be gone."""
+    from railhead.kube import jobs
+    from railhead.kube.published import process_prefix
+    from railhead.launch import kept
+    from railhead.launch import logs as reading
+
+    now: JobState | None = None
+    selection = reading.Selection(node=node)
+    try:
+        now = jobs.read_state(cluster, jobs.find_job(cluster, where, name))
+    except NotFoundError:
+        folder = kept.newest(name, where)
+        if folder is None:
+            raise
+        if rank is not None:
+            raise InputError(
+                f"--rank {rank}: {name} is gone, and with it which rank was where",
+                remedy="name a node with --node",
+            ) from None
+    else:
+        folder = kept.folder(now.namespace, now.name, now.uid)
+        prefix = None if rank is None else process_prefix(cluster, now.runtime)
+        selection = reading.select(now, rank=rank, node=node, prefix=prefix)
+    shown = 0
+    for line in reading.earlier(cluster, now, selection, folder):
+        show(line)
+        shown += 1
+    if not shown:
+        say(
+            f"nothing is kept of earlier attempts of {name}; what `launch --follow` and "
+            "`logs --follow` print on this machine is"
+        )
 
 
 def cancel(

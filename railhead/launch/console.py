@@ -99,8 +99,9 @@ def since(seconds: int) -> str:
 class Progress:
     """One line a change of phase; on a terminal also a live line while nothing changes."""
 
-    def __init__(self, *, name: str) -> None:
+    def __init__(self, *, name: str, dated: bool = False) -> None:
         self._name = name
+        self._dated = dated
         self._begin = time.monotonic()
         self._spoken = self._begin
         self._last: tuple[str, str] | None = None
@@ -135,7 +136,7 @@ class Progress:
     def line(self, line: Line) -> None:
         """Show a log line, on standard output."""
         self._clear()
-        out(str(line))
+        out(line.dated() if self._dated else str(line))
 
     def _clear(self) -> None:
         if self._live is not None:

@@ -6,18 +6,21 @@ where it stopped, by the timestamps that the kubelet puts in front of every line
 
 from __future__ import annotations
 
+import heapq
 import queue
 import re
 import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 from railhead.base.errors import InputError, PrerequisiteError, RailheadError, TimedOutError
 from railhead.base.names import TRAINER_CONTAINER
 from railhead.kube import client as kube
 from railhead.kube import jobs
 from railhead.kube.jobs import JobState, Node
+from railhead.launch import kept
 
 DRAIN_SECONDS = 10.0
 # A log that ended or broke is asked for again after this.
@@ -26,13 +29,18 @@ RETRY_SECONDS = 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """One line of one node's log, without its timestamp."""
+    """One line of one node's log; ``at`` is its timestamp as the kubelet has it."""
 
     node: int
     text: str
+    at: str = ""
 
     def __str__(self) -> str:
         return f"[node-{self.node}] {self.text}"
+
+    def dated(self) -> str:
+        """With its time in front."""
+        return f"{self.at} {self}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +105,9 @@ class _Tail:
         *,
         tail: int | None,
         sink: queue.SimpleQueue[Line],
+        keep: kept.Writer | None = None,
     ) -> None:
+        self._keep = keep
         self._cluster = cluster
         self._namespace = namespace
         self._node = node
@@ -118,7 +128,9 @@ class _Tail:
         if stamp != self._last:
             self._last, self._same = stamp, set()
         self._same.add(raw)
-        self._sink.put(Line(node=self._node.index, text=text))
+        if self._keep is not None:
+            self._keep.write(raw)
+        self._sink.put(Line(node=self._node.index, text=text, at=stamp))
 
     def _once(self) -> bool:
         """Read until the stream ends; True when the container has nothing more to say."""
@@ -169,6 +181,8 @@ class _Tail:
                     self.error = error
                     break
             self.stop.wait(RETRY_SECONDS)
+        if self._keep is not None:
+            self._keep.close()
         self.ended.set()
 
     def _quiet_over(self) -> bool:
@@ -193,11 +207,14 @@ class Gang:
         namespace: str,
         selection: Selection,
         tail: int | None = None,
+        keep: kept.Folder | None = None,
     ) -> None:
         self._cluster = cluster
         self._namespace = namespace
         self._selection = selection
         self._tail = tail
+        # A part of a log would take the place of all of it.
+        self._keep = keep if tail is None else None
         self._lines: queue.SimpleQueue[Line] = queue.SimpleQueue()
         self._tails: dict[tuple[str, int], _Tail] = {}
 
@@ -213,7 +230,13 @@ class Gang:
                     node,
                     tail=self._tail,
                     sink=self._lines,
+                    keep=self._writer(node, len(nodes)),
                 )
+
+    def _writer(self, node: Node, of: int) -> kept.Writer | None:
+        if self._keep is None:
+            return None
+        return self._keep.writer(index=node.index, uid=node.uid, restarts=node.restarts, of=of)
 
     def lines(self) -> Iterator[Line]:
         """The lines that have arrived, without waiting."""
@@ -271,34 +294,78 @@ def print_states(
 
 
 def read(
-    cluster: kube.Cluster, job: JobState, selection: Selection, *, tail: int | None
+    cluster: kube.Cluster,
+    job: JobState,
+    selection: Selection,
+    *,
+    tail: int | None,
+    merged: bool = False,
 ) -> Iterator[Line]:
-    """What a job has written so far, one node after the other.
+    """What a job has written so far, one node after the other or all by time.
 
     Raises:
         ApiError: a log could not be read.
         TimedOutError: the server stopped sending in the middle of one.
     """
-    for node in job.nodes:
-        if not node.started or selection.node not in (None, node.index):
-            continue
-        try:
-            with cluster.log_lines(
-                job.namespace,
-                node.pod,
-                container=TRAINER_CONTAINER,
-                follow=False,
-                tail=tail,
-                quiet_seconds=60.0,
-            ) as lines:
-                for raw in lines:
-                    line = Line(node=node.index, text=raw.partition(" ")[2])
-                    if selection.takes(line):
-                        yield line
-        except TimeoutError:
-            raise TimedOutError(
-                f"the log of {node.pod} stopped in the middle", remedy="try again"
-            ) from None
+    nodes = [node for node in job.nodes if node.started and selection.node in (None, node.index)]
+    each = [_of(cluster, job, node, tail=tail) for node in nodes]
+    # A node's own lines are in their order, which is that of time.
+    lines = heapq.merge(*each, key=lambda line: line.at) if merged else chain(*each)
+    return (line for line in lines if selection.takes(line))
+
+
+def _of(
+    cluster: kube.Cluster, job: JobState, node: Node, *, tail: int | None, previous: bool = False
+) -> Iterator[Line]:
+    try:
+        with cluster.log_lines(
+            job.namespace,
+            node.pod,
+            container=TRAINER_CONTAINER,
+            follow=False,
+            tail=tail,
+            previous=previous,
+            quiet_seconds=60.0,
+        ) as lines:
+            for raw in lines:
+                stamp, _, text = raw.partition(" ")
+                yield Line(node=node.index, text=text, at=stamp)
+    except TimeoutError:
+        raise TimedOutError(
+            f"the log of {node.pod} stopped in the middle", remedy="try again"
+        ) from None
+
+
+def earlier(
+    cluster: kube.Cluster, job: JobState | None, selection: Selection, folder: kept.Folder
+) -> Iterator[Line]:
+    """What attempts before the present one wrote, by time.
+
+    The kubelet has the log of a container that was restarted in its pod; of pods that are gone,
+    there is what was followed from here and kept. ``job`` is None once it is gone.
+
+    Raises:
+        ApiError, TimedOutError: as :func:`read`.
+    """
+    nodes = job.nodes if job else ()
+    there = folder.containers()
+    lost = [n for n in nodes if n.restarts and (n.uid, n.restarts - 1) not in there]
+    present = folder.lines(but={(node.uid, node.restarts) for node in nodes})
+    lines = heapq.merge(
+        (Line(node=node, text=text, at=stamp) for stamp, node, text in present),
+        *(_before(cluster, job, node) for node in lost if job),
+        key=lambda line: line.at,
+    )
+    return (line for line in lines if selection.takes(line))
+
+
+def _before(cluster: kube.Cluster, job: JobState, node: Node) -> Iterator[Line]:
+    try:
+        yield from _of(cluster, job, node, tail=None, previous=True)
+    except kube.ApiError as error:
+        # The kubelet answers 400 where it has no log of the container before any more.
+        if error.status not in (400, 404):
+            raise
 
 
 def stamped(cluster: kube.Cluster, job: JobState, node: Node, *, tail: int) -> list[str]:

@@ -48,6 +48,7 @@ class Progress:
         loss: as it was printed.
         rate: such as ``1234 tokens/s``.
         last: when the newest line was written; None before the first.
+        moved: when the step was first another than before; None before the first.
     """
 
     step: str = ""
@@ -55,10 +56,15 @@ class Progress:
     loss: str = ""
     rate: str = ""
     last: datetime | None = None
+    moved: datetime | None = None
 
     def silent(self, now: datetime) -> int:
         """Seconds since the newest line; 0 before the first."""
         return 0 if self.last is None else max(0, int((now - self.last).total_seconds()))
+
+    def still(self, now: datetime) -> int:
+        """Seconds since the step moved; 0 before the first."""
+        return 0 if self.moved is None else max(0, int((now - self.moved).total_seconds()))
 
 
 def _step(text: str) -> tuple[str, str] | None:
@@ -88,7 +94,8 @@ def read(lines: Iterable[str]) -> Progress:
         # Steps outrank epochs: where both are printed, the steps move.
         step = _step(text)
         if step and (step[0] == "step" or seen.unit != "step"):
-            seen = replace(seen, unit=step[0], step=step[1])
+            moved = seen.moved if (seen.unit, seen.step) == step else at or seen.moved
+            seen = replace(seen, unit=step[0], step=step[1], moved=moved)
         if loss := _LOSS.search(text):
             seen = replace(seen, loss=loss[1])
         if rate := _rate(text):

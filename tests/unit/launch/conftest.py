@@ -126,8 +126,14 @@ env:
 
 
 @pytest.fixture(autouse=True)
-def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The cluster of these tests answers at once, so nothing has to wait for it."""
+def without_pauses(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """The cluster of these tests answers at once, so nothing has to wait for it.
+
+    What is followed is kept for the test alone.
+    """
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
     monkeypatch.setattr(logs, "RETRY_SECONDS", 0.05)
     monkeypatch.setattr(submit, "POLL_SECONDS", 0.05)
 

@@ -178,6 +178,11 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(200, self.api.objects[path])
 
     def _log(self, pod: str, params: dict[str, str]) -> None:
+        if params.get("previous") == "true":
+            pod = f"{pod} before"
+            if pod not in self.api.logs:
+                self._fail(400, "previous terminated container not found", "BadRequest")
+                return
         self.send_response(200)
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()

@@ -61,7 +61,12 @@ def test_wait_names_a_wrong_name_before_it_waits(run: Any, running: Any) -> None
 
 
 def test_a_job_that_is_deleted_did_not_complete(api: Api, run: Any, running: Any) -> None:
-    threading.Timer(0.3, api.remove, args=(JOB,)).start()
+    def remove_once_it_is_watched() -> None:
+        while ("GET", world.PODS) not in [(method, path) for method, path, _ in api.asked]:
+            time.sleep(0.01)
+        api.remove(JOB)
+
+    threading.Thread(target=remove_once_it_is_watched, daemon=True).start()
     code, _, err = run("wait", "demo")
     assert code == ExitCode.FAILED
     assert "demo was deleted" in err

@@ -1,0 +1,267 @@
+"""Which rank failed first and what it said; which one is silent while a job hangs.
+
+Read off the pods' states and the last lines of their logs, so that nothing has to be changed in a
+script. It is a reading, not a proof: `railhead diagnose` looks for the cause.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from railhead.kube import client as kube
+from railhead.kube.jobs import JobState, Node
+from railhead.launch import logs, progress
+
+# Lines of a node's log that are looked at, and nodes of a gang whose log is read for a failure.
+LOOKED_AT = 400
+MOST_NODES = 16
+READERS = 16
+
+#: What says why a process died, the plainest first.
+_CAUSES = tuple(
+    re.compile(pattern)
+    for pattern in (
+        # The last line of a Python traceback: an exception's name and its text.
+        r"^(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Interrupt|Exit)\b(?::|$)",
+        r"CUDA out of memory|CUDA error|cuda runtime error|Xid|uncorrectable ECC",
+        r"^Segmentation fault|^Bus error|^Killed|^Aborted|core dumped|terminate called after",
+        r"NCCL WARN|ncclSystemError|ncclInternalError|ncclRemoteError|Watchdog caught collective",
+        r"^(?:\S+ )?(?:FATAL|CRITICAL|ERROR|Error|error|fatal)\b[: ]",
+    )
+)
+#: What a process says because another one died: told only where nobody says more.
+_ECHOES = re.compile(
+    r"ChildFailedError|SignalException|SIGTERM|Connection (?:reset|closed|refused)|Broken pipe"
+    r"|closed by peer|[Rr]emote process exited|RendezvousConnectionError|RendezvousClosedError"
+    r"|DistNetworkError|peer .* (?:gone|lost)"
+)
+# torch.distributed.elastic.multiprocessing.errors, ChildFailedError.format_msg: its root cause.
+_ROOT = re.compile(r"^\s*rank\s*:\s*(\d+) \(local_rank: (\d+)\)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """The first process that failed.
+
+    Attributes:
+        node: its node's index.
+        rank: its own; None where only the node is known.
+        machine: where it ran.
+        exit: how its container ended.
+        line: what it said; empty where its log says nothing.
+        at: when it said so, RFC 3339.
+    """
+
+    node: int
+    rank: int | None
+    machine: str
+    exit: str
+    line: str
+    at: str
+
+    def text(self) -> str:
+        """In one line."""
+        who = f"rank {self.rank} on node-{self.node}" if self.rank is not None else ""
+        who = who or f"a process of node-{self.node}"
+        where = f" ({self.machine})" if self.machine else ""
+        said = f": {self.line}" if self.line else f": {self.exit}" if self.exit else ""
+        return f"first to fail: {who}{where}{said}"
+
+    def to_json(self) -> dict[str, Any]:
+        """For ``--json``."""
+        return {
+            "node": self.node,
+            "rank": self.rank,
+            "machine": self.machine,
+            "exit": self.exit,
+            "line": self.line,
+            "at": self.at,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Silence:
+    """A running job that says nothing, or nothing new.
+
+    Attributes:
+        node: the node that fell silent first; the one without any output where there is one.
+        ranks: its ranks, or the one of them that is known to have fallen silent.
+        seconds: since its last line; None where it never wrote one.
+        others: seconds since the newest line of any node.
+        step: the step at which the job stands, where lines come but no step does.
+    """
+
+    node: int
+    ranks: tuple[int, ...]
+    seconds: int | None
+    others: int
+    step: str = ""
+
+    def text(self) -> str:
+        """In one line."""
+        from railhead.launch.console import since
+
+        if self.step:
+            return (
+                f"no progress: at step {self.step} for {since(self.seconds or 0)}, though lines "
+                f"come; `railhead diagnose` looks for the cause"
+            )
+        first, last = min(self.ranks), max(self.ranks)
+        who = f"rank {first}" if first == last else f"ranks {first}-{last}"
+        wrote = "has printed nothing at all" if self.seconds is None else "has been silent for "
+        wrote += since(self.seconds) if self.seconds is not None else ""
+        return (
+            f"it may hang: node-{self.node} ({who}) {wrote}; the newest line of any node is "
+            f"{since(self.others)} old; `railhead diagnose` looks for the cause"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """For ``--json``."""
+        return {
+            "node": self.node,
+            "ranks": list(self.ranks),
+            "silent_seconds": self.seconds,
+            "newest_line_seconds": self.others,
+            "step": self.step,
+        }
+
+
+def _tails(cluster: kube.Cluster, state: JobState, nodes: Sequence[Node]) -> dict[int, list[str]]:
+    """The last lines of each node, timestamps first; nodes at the same time."""
+    if not nodes:
+        return {}
+    with ThreadPoolExecutor(max_workers=min(READERS, len(nodes))) as pool:
+        read = pool.map(lambda n: logs.stamped(cluster, state, n, tail=LOOKED_AT), nodes)
+        return {node.index: lines for node, lines in zip(nodes, read, strict=True)}
+
+
+def first_failure(
+    cluster: kube.Cluster, state: JobState, *, prefix: str | None = None
+) -> Failure | None:
+    """The first rank that failed, and its line; None where no pod of it is left.
+
+    Args:
+        cluster: where it is.
+        state: the job's.
+        prefix: what starts each process' lines, as :class:`~railhead.launch.logs.Selection` has it.
+    """
+    bad = [node for node in state.nodes if node.ended and node.reason]
+    if not bad:
+        return None
+    # Who ended first is who failed, as far as the kubelets' clocks (whole seconds) can tell.
+    bad.sort(key=lambda node: (node.finished or "~", node.index))
+    tails = _tails(cluster, state, [node for node in bad[:MOST_NODES] if node.started])
+    found: list[tuple[bool, str, int, Failure]] = []
+    for node in bad[:MOST_NODES]:
+        one = _blamed(node, tails.get(node.index, []), state, prefix)
+        echo = not one.line or bool(_ECHOES.search(one.line))
+        found.append((echo, one.at or "~", node.index, one))
+    # A line that is no echo of another's death beats one that is; then the earliest.
+    return min(found, key=lambda entry: entry[:3])[3]
+
+
+def _blamed(node: Node, lines: Sequence[str], state: JobState, prefix: str | None) -> Failure:
+    """What a node says of its own end: the first plain cause of its last lines."""
+    best: tuple[tuple[bool, int, int], str, str, int | None] | None = None
+    root: int | None = None
+    for number, raw in enumerate(lines):
+        stamp, _, text = raw.partition(" ")
+        local: int | None = None
+        if prefix and (started := re.match(prefix, text)):
+            local, text = int(started[1]), text[started.end() :].lstrip(": ")
+        if named := _ROOT.match(text):
+            root = int(named[1])
+        for weight, cause in enumerate(_CAUSES):
+            if cause.search(text):
+                order = (bool(_ECHOES.search(text)), weight, number)
+                if best is None or order < best[0]:
+                    best = (order, stamp, text.strip(), local)
+                break
+    stamp, text, local = (best[1], best[2], best[3]) if best else ("", "", None)
+    rank = root
+    if local is not None and local < state.processes_per_node:
+        rank = node.index * state.processes_per_node + local
+    elif rank is None and state.processes_per_node == 1:
+        rank = node.index
+    return Failure(
+        node=node.index,
+        rank=rank,
+        machine=node.machine,
+        exit=node.reason,
+        line=text[:400],
+        at=stamp,
+    )
+
+
+def silence(
+    cluster: kube.Cluster,
+    state: JobState,
+    now: datetime,
+    *,
+    limit: int,
+    prefix: str | None = None,
+) -> Silence | None:
+    """Who fell silent in a running job, or that its steps stand still; None while all is well.
+
+    Args:
+        cluster: where it is.
+        state: the job's.
+        now: as the cluster's clocks have it.
+        limit: seconds that are too long.
+        prefix: as :func:`first_failure` has it.
+    """
+    if state.age(now) < limit:
+        return None
+    tails = _tails(cluster, state, [node for node in state.nodes if node.started])
+    seen = {index: progress.read(lines) for index, lines in tails.items()}
+    wrote = {index: one.silent(now) for index, one in seen.items() if one.last is not None}
+    newest = min(wrote.values(), default=state.age(now))
+    mute = [node.index for node in state.nodes if node.started and node.index not in wrote]
+    each = state.processes_per_node
+    # Many scripts print on one node alone: nothing is wrong while that one prints.
+    if newest < limit:
+        return _standing(seen, now, limit, newest)
+    index = mute[0] if mute else max(wrote, key=lambda one: (wrote[one], -one), default=0)
+    ranks = tuple(range(index * each, (index + 1) * each))
+    if not mute and (local := _quietest(tails.get(index, []), prefix, each)) is not None:
+        ranks = (index * each + local,)
+    return Silence(node=index, ranks=ranks, seconds=wrote.get(index), others=newest)
+
+
+def _standing(
+    seen: dict[int, progress.Progress], now: datetime, limit: int, newest: int
+) -> Silence | None:
+    """Lines come and the step is the same for too long."""
+    told = {index: one for index, one in seen.items() if one.unit == "step" and one.moved}
+    if not told:
+        return None
+    index = min(told, key=lambda one: told[one].still(now))
+    seconds = told[index].still(now)
+    if seconds < limit or _done(told[index].step):
+        return None
+    return Silence(
+        node=index, ranks=(index,), seconds=seconds, others=newest, step=told[index].step
+    )
+
+
+def _done(step: str) -> bool:
+    """The last step: what comes after it prints no other."""
+    at, _, of = step.partition("/")
+    return bool(of) and at == of
+
+
+def _quietest(lines: Iterable[str], prefix: str | None, each: int) -> int | None:
+    """The process of a node whose last line is the oldest; None unless each of them printed."""
+    last: dict[int, str] = {}
+    for raw in lines:
+        stamp, _, text = raw.partition(" ")
+        if prefix and (started := re.match(prefix, text)):
+            last[int(started[1])] = stamp
+    if len(last) < each or len(last) < 2 or len(set(last.values())) == 1:
+        return None
+    return min(last, key=lambda local: (last[local], local))

@@ -1,0 +1,151 @@
+"""Logs that were followed, kept on the follower's machine: they outlive pods, nodes and the job.
+
+The cluster keeps no log of a pod that is gone. What `launch --follow` and `logs --follow` read,
+they write here as well, with the kubelet's timestamps: a file a container, of which the newest part
+stays.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+import re
+import shutil
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+#: Bytes of a file before it gives way to a new one; the one before is kept too. Of a large gang
+#: each node has its part of what a job may take, and no less than the least.
+MOST_BYTES = 8 << 20
+LEAST_BYTES = 64 << 10
+MOST_BYTES_OF_A_JOB = 512 << 20
+#: Jobs whose logs are kept.
+MOST_JOBS = 50
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_FILE = re.compile(r"(\d+)-([-A-Za-z0-9]+)-(\d+)\.log")
+
+
+def home() -> Path:
+    """``$XDG_STATE_HOME/railhead/logs``, or below ``~/.local/state``."""
+    state = os.environ.get("XDG_STATE_HOME") or ""
+    base = Path(state) if Path(state).is_absolute() else Path.home() / ".local" / "state"
+    return base / "railhead" / "logs"
+
+
+class Writer:
+    """One container's log on disk. What cannot be written is not kept, and nothing fails."""
+
+    def __init__(self, folder: Path, *, index: int, uid: str, restarts: int, of: int) -> None:
+        self._most = min(MOST_BYTES, max(LEAST_BYTES, MOST_BYTES_OF_A_JOB // (2 * max(1, of))))
+        self._path = folder / f"{index}-{uid}-{restarts}.log"
+        self._file: IO[bytes] | None = None
+        self._size = 0
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._file = self._open()
+        except OSError:
+            self._file = None
+
+    def _open(self) -> IO[bytes]:
+        # Logs may hold what is not everybody's.
+        descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        return os.fdopen(descriptor, "wb")
+
+    def write(self, raw: str) -> None:
+        """A line as the kubelet has it, timestamp first."""
+        if self._file is None:
+            return
+        data = raw.encode("utf-8", "replace") + b"\n"
+        try:
+            if self._size + len(data) > self._most and self._size:
+                self._file.close()
+                self._path.replace(self._path.with_suffix(".log.before"))
+                self._file, self._size = self._open(), 0
+            self._file.write(data)
+            self._file.flush()
+            self._size += len(data)
+        except OSError:
+            self.close()
+
+    def close(self) -> None:
+        """No more lines come."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Folder:
+    """Where one job's logs are kept."""
+
+    path: Path
+
+    def writer(self, *, index: int, uid: str, restarts: int, of: int) -> Writer:
+        """For one container of a gang ``of`` so many."""
+        return Writer(self.path, index=index, uid=uid, restarts=restarts, of=of)
+
+    def containers(self) -> dict[tuple[str, int], int]:
+        """Pods' uids and restarts -> their node's index."""
+        try:
+            names = [entry.name for entry in self.path.iterdir()]
+        except OSError:
+            return {}
+        found = (_FILE.fullmatch(name) for name in names)
+        return {(one[2], int(one[3])): int(one[1]) for one in found if one}
+
+    def lines(self, but: Collection[tuple[str, int]] = ()) -> Iterator[tuple[str, int, str]]:
+        """(timestamp, node, text) of every container but those named, in the order of time."""
+        return heapq.merge(
+            *(
+                self._of(index, uid, restarts)
+                for (uid, restarts), index in sorted(self.containers().items())
+                if (uid, restarts) not in but
+            )
+        )
+
+    def _of(self, index: int, uid: str, restarts: int) -> Iterator[tuple[str, int, str]]:
+        path = self.path / f"{index}-{uid}-{restarts}.log"
+        for part in (path.with_suffix(".log.before"), path):
+            try:
+                file = part.open("rb")
+            except OSError:
+                continue
+            with file:
+                for raw in file:
+                    stamp, _, text = raw.decode("utf-8", "replace").rstrip("\n").partition(" ")
+                    yield stamp, index, text
+
+
+def folder(namespace: str, name: str, uid: str) -> Folder:
+    """A job's own; makes room for it among the others."""
+    base = home()
+    _make_room(base)
+    return Folder(path=base / namespace / name / uid)
+
+
+def newest(name: str, namespaces: Collection[str] | None = None) -> Folder | None:
+    """The newest that is kept of a job's name, whose object may be long gone."""
+    if not _NAME.fullmatch(name):
+        return None
+    base = home()
+    found = [
+        path
+        for path in base.glob(f"*/{name}/*")
+        if path.is_dir() and (namespaces is None or path.parent.parent.name in namespaces)
+    ]
+    return Folder(path=max(found, key=_age)) if found else None
+
+
+def _age(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _make_room(base: Path) -> None:
+    every = sorted((path for path in base.glob("*/*/*") if path.is_dir()), key=_age)
+    for path in every[: max(0, len(every) - MOST_JOBS + 1)]:
+        shutil.rmtree(path, ignore_errors=True)

@@ -1,0 +1,414 @@
+"""What `status` and `logs` say beside a job's phase: who waits, who failed first, who is silent."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from railhead.base.errors import ExitCode
+from railhead.kube import jobs
+from railhead.kube.client import Cluster
+from railhead.launch import failing, kept, waiting
+from tests.unit.launch import world
+from tests.unit.launch.fake_api import STAMP, Api
+
+NOW = datetime(2026, 1, 2, 4, 0, 0, tzinfo=UTC)
+PREFIX = r"\[default(\d+)\]:"
+VISIBLE = (
+    "/apis/visibility.kueue.x-k8s.io/v1beta2/namespaces/training/localqueues/training/"
+    "pendingworkloads"
+)
+
+
+def at(seconds: float) -> str:
+    """A kubelet's timestamp, so many seconds before NOW."""
+    return (NOW - timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S.%f000Z")
+
+
+# -- why it waits -------------------------------------------------------------------------------
+
+
+def holder(
+    api: Api, name: str, *, gpus: int, limit: int | None = None, queue: str = "training"
+) -> Any:
+    """A Workload that has quota reserved."""
+    owner = world.job(api, name)
+    made = world.workload(api, owner, admitted=True)
+    made["metadata"]["ownerReferences"][0]["name"] = name
+    made["spec"]["queueName"] = queue
+    made["status"]["admission"] = {
+        "clusterQueue": "training",
+        "podSetAssignments": [{"name": "node", "resourceUsage": {"nvidia.com/gpu": str(gpus)}}],
+    }
+    for one in made["status"]["conditions"]:
+        one["lastTransitionTime"] = STAMP
+    if limit is not None:
+        made["spec"]["maximumExecutionTimeSeconds"] = limit
+    return made
+
+
+def waiter(api: Api, name: str = "demo", **spec: Any) -> Any:
+    owner = world.job(api, name)
+    made = world.workload(api, owner, message="insufficient quota")
+    made["spec"] |= {"queueName": "training"} | spec
+    return made
+
+
+@pytest.fixture
+def asked(api: Api, cluster: Cluster) -> Any:
+    """Why the job `demo` waits, asked of the fake cluster."""
+
+    def ask(*namespaces: str) -> waiting.Waiting:
+        job = jobs.find_job(cluster, ("training",), "demo")
+        found = waiting.read(cluster, job, jobs.read_state(cluster, job), namespaces)
+        assert found is not None
+        return found
+
+    return ask
+
+
+def test_holders_are_named_with_what_they_hold(api: Api, asked: Any) -> None:
+    holder(api, "small", gpus=4)
+    holder(api, "large", gpus=8)
+    holder(api, "elsewhere", gpus=8)["status"]["admission"]["clusterQueue"] = "other"
+    over = holder(api, "over", gpus=8)
+    over["status"]["conditions"].append({"type": "Finished", "status": "True"})
+    waiter(api)
+    found = asked()
+    assert [(one.job, int(one.amount)) for one in found.holders] == [("large", 8), ("small", 4)]
+    assert "held by: large (training/training, 8 nvidia.com/gpu), small" in found.lines()[1]
+    assert "nobody can say; 2 of 2 holders have no limit" in found.lines()[2]
+
+
+def test_when_it_starts_is_told_where_limits_free_enough(api: Api, asked: Any) -> None:
+    """4 of 16 are free and 16 are needed: both must have ended, the later one tells."""
+    holder(api, "first", gpus=8, limit=3600)
+    later = holder(api, "later", gpus=4, limit=7200)
+    later["status"]["accumulatedPastExecutionTimeSeconds"] = 600
+    waiter(api)
+    found = asked()
+    begin = datetime.fromisoformat(STAMP)
+    assert found.starts == begin + timedelta(seconds=6600)
+    assert any(line.startswith("may start: by 2026-01-02 04:54 UTC") for line in found.lines())
+    # With a third that has no limit and too little left, nobody can say.
+    del later["spec"]["maximumExecutionTimeSeconds"]
+    assert asked().starts is None
+
+
+def test_what_may_not_be_read_is_said_and_no_time_is(api: Api, asked: Any) -> None:
+    holder(api, "first", gpus=12, limit=60)
+    waiter(api)
+    path = "/apis/kueue.x-k8s.io/v1beta2/namespaces/closed/workloads"
+    api.refusals[("GET", path)] = (403, "workloads is forbidden: User")
+    found = asked("closed")
+    assert found.unseen == ("closed",)
+    assert found.starts is None
+    assert "not seen: jobs of closed, which you may not read" in found.lines()
+
+
+def test_the_place_is_kueue_s_own(api: Api, asked: Any) -> None:
+    own = waiter(api)
+    items = [
+        {"metadata": {"name": "x"}, "positionInClusterQueue": 0, "positionInLocalQueue": 0},
+        {
+            "metadata": {"name": own["metadata"]["name"]},
+            "positionInClusterQueue": 3,
+            "positionInLocalQueue": 1,
+        },
+    ]
+    api.put(VISIBLE, {"metadata": {"name": "pendingworkloads"}, "items": items})
+    found = asked()
+    assert (found.ahead, found.ahead_here, found.kueue) == (3, 1, True)
+    assert found.lines()[0] == "place: 3 jobs ahead of it, 1 of them of its own queue"
+
+
+@pytest.mark.parametrize("status", [403, 404, 503])
+def test_without_kueue_the_place_is_read_off_the_workloads(
+    api: Api, asked: Any, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("railhead.kube.connection.time.sleep", lambda _: None)
+    if status != 404:
+        api.refusals[("GET", VISIBLE)] = (status, "no")
+    waiter(api, priority=100)
+    waiter(api, "urgent", priority=1000)
+    waiter(api, "idle", priority=1000)["spec"]["active"] = False
+    waiter(api, "low", priority=1)
+    found = asked()
+    assert (found.ahead, found.kueue) == (1, False)
+    assert "by priority and age as far as they may be read" in found.lines()[0]
+
+
+def test_status_says_all_of_it(api: Api, run: Any) -> None:
+    holder(api, "large", gpus=12)
+    waiter(api)
+    code, out, _ = run("status", "demo")
+    assert code == 0
+    assert "held by: large (training/training, 12 nvidia.com/gpu)" in out
+    read = json.loads(run("status", "demo", "--json")[1])
+    assert read["waiting"]["holders"][0]["job"] == "large"
+    assert (read["first_failure"], read["silent"]) == (None, None)
+    # The keys of the state itself stay.
+    assert read["phase"] == "queued"
+
+
+# -- who failed first ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def gang(api: Api) -> Any:
+    """Two nodes of two processes, running."""
+    owner = world.job(api, "demo")
+    world.admit(api, owner)
+    return owner
+
+
+def pod(index: int) -> str:
+    return f"demo-node-0-{index}-abcde"
+
+
+def ended(api: Api, index: int, *, finished: str, code: int = 1) -> None:
+    status = api.objects[f"{world.PODS}/{pod(index)}"]["status"]
+    status["phase"] = "Failed"
+    status["containerStatuses"][0]["state"] = {
+        "terminated": {"exitCode": code, "reason": "Error", "finishedAt": finished}
+    }
+    api.open_logs.discard(pod(index))
+
+
+def first(cluster: Cluster) -> failing.Failure:
+    job = jobs.find_job(cluster, ("training",), "demo")
+    found = failing.first_failure(cluster, jobs.read_state(cluster, job), prefix=PREFIX)
+    assert found is not None
+    return found
+
+
+def test_the_first_rank_is_named_not_the_one_that_lost_its_peer(
+    api: Api, cluster: Cluster, gang: Any
+) -> None:
+    """Node 0's container ended first, by a second, for it lost its peer on node 1."""
+    ended(api, 0, finished="2026-01-02T03:59:50Z")
+    ended(api, 1, finished="2026-01-02T03:59:51Z")
+    api.logs[pod(0)] = [
+        f"{at(12)} [default0]:step 7",
+        f"{at(11)} [default0]:torch.distributed.DistBackendError: Connection closed by peer",
+    ]
+    api.logs[pod(1)] = [
+        f"{at(13)} [default1]:Traceback (most recent call last):",
+        f'{at(13)} [default1]:  File "train.py", line 3, in <module>',
+        f"{at(13)} [default1]:ValueError: loss is nan at step 8",
+        f"{at(12)} [default0]:torch.distributed.elastic.multiprocessing.errors.ChildFailedError:",
+    ]
+    found = first(cluster)
+    assert (found.rank, found.node, found.machine) == (3, 1, "lab-node-1")
+    assert found.line == "ValueError: loss is nan at step 8"
+    assert found.at == at(13)
+    assert found.text() == (
+        "first to fail: rank 3 on node-1 (lab-node-1): ValueError: loss is nan at step 8"
+    )
+
+
+def test_torchrun_s_root_cause_names_the_rank_where_lines_have_no_prefix(
+    api: Api, cluster: Cluster, gang: Any
+) -> None:
+    ended(api, 1, finished="2026-01-02T03:59:50Z")
+    api.logs[pod(1)] = [
+        f"{at(9)} RuntimeError: CUDA error: device-side assert triggered",
+        f"{at(8)} Root Cause (first observed failure):",
+        f"{at(8)}   rank      : 2 (local_rank: 0)",
+    ]
+    assert first(cluster).rank == 2
+
+
+def test_a_process_that_says_nothing_is_told_by_its_exit(
+    api: Api, cluster: Cluster, gang: Any
+) -> None:
+    ended(api, 0, finished="2026-01-02T03:59:50Z", code=137)
+    api.logs[pod(0)] = [f"{at(9)} step 7"]
+    found = first(cluster)
+    assert (found.rank, found.line) == (None, "")
+    assert "exited 137" in found.text()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB",
+        "Segmentation fault (core dumped)",
+        "node-1:17:42 [0] NCCL WARN Call to ibv_modify_qp failed",
+        "jaxlib.xla_extension.XlaRuntimeError: INTERNAL: failed",
+        "ERROR: dataset is not there",
+    ],
+)
+def test_lines_that_say_why_are_known(api: Api, cluster: Cluster, gang: Any, line: str) -> None:
+    ended(api, 1, finished="2026-01-02T03:59:50Z")
+    api.logs[pod(1)] = [f"{at(9)} [default0]:errors: 0 of 3", f"{at(8)} [default0]:{line}"]
+    found = first(cluster)
+    assert (found.line, found.rank) == (line, 2)
+
+
+def test_status_and_the_end_of_a_launch_name_it(api: Api, run: Any, gang: Any) -> None:
+    world.end(api, gang, failed=True)
+    api.logs[pod(1)] = [f"{at(9)} [default0]:KeyError: 'x'"]
+    code, out, _ = run("status", "demo")
+    assert code == 0
+    assert "first to fail: rank 2 on node-1 (lab-node-1): KeyError: 'x'" in out
+    read = json.loads(run("status", "demo", "--json")[1])
+    assert read["first_failure"]["rank"] == 2
+
+
+# -- who is silent ------------------------------------------------------------------------------
+
+
+def quiet(cluster: Cluster, limit: int = 300) -> failing.Silence | None:
+    job = jobs.find_job(cluster, ("training",), "demo")
+    state = jobs.read_state(cluster, job)
+    return failing.silence(cluster, state, NOW, limit=limit, prefix=PREFIX)
+
+
+def test_a_job_that_prints_does_not_hang(api: Api, cluster: Cluster, gang: Any) -> None:
+    api.logs[pod(0)] = [f"{at(20)} step 7"]
+    api.logs[pod(1)] = []
+    # One node prints, the other never does: so do most scripts.
+    assert quiet(cluster) is None
+
+
+def test_the_node_that_fell_silent_first_is_named(api: Api, cluster: Cluster, gang: Any) -> None:
+    api.logs[pod(0)] = [f"{at(400)} [default0]:step 7", f"{at(400)} [default1]:step 7"]
+    api.logs[pod(1)] = [f"{at(420)} [default0]:step 7", f"{at(480)} [default1]:step 6"]
+    found = quiet(cluster)
+    assert found is not None
+    assert (found.node, found.ranks, found.seconds, found.others) == (1, (3,), 420, 400)
+    assert "it may hang: node-1 (rank 3) has been silent for 7m" in found.text()
+    assert quiet(cluster, limit=401) is None
+
+
+def test_a_node_that_never_wrote_is_the_one(api: Api, cluster: Cluster, gang: Any) -> None:
+    api.logs[pod(0)] = [f"{at(400)} waiting for peers"]
+    api.logs[pod(1)] = []
+    found = quiet(cluster)
+    assert found is not None
+    assert (found.node, found.ranks, found.seconds) == (1, (2, 3), None)
+    assert "has printed nothing at all" in found.text()
+
+
+def test_steps_that_stand_still_are_told_though_lines_come(
+    api: Api, cluster: Cluster, gang: Any
+) -> None:
+    api.logs[pod(0)] = [f"{at(900)} step 7/100", f"{at(600)} step 8/100"]
+    api.logs[pod(0)] += [f"{at(seconds)} retrying a read, step 8/100" for seconds in (500, 10)]
+    api.logs[pod(1)] = []
+    found = quiet(cluster)
+    assert found is not None
+    assert (found.step, found.seconds) == ("8/100", 600)
+    assert "no progress: at step 8/100 for 10m" in found.text()
+    # The last step is followed by evaluation and saving, which print no other.
+    api.logs[pod(0)] = [line.replace("8/100", "100/100") for line in api.logs[pod(0)]]
+    assert quiet(cluster) is None
+
+
+def test_status_asks_for_as_long_as_it_is_told(api: Api, run: Any, gang: Any) -> None:
+    assert "it may hang" in run("status", "demo")[1]
+    forever = str(60 * 24 * 365 * 100)
+    assert "it may hang" not in run("status", "demo", "--silent", forever)[1]
+
+
+# -- logs ---------------------------------------------------------------------------------------
+
+
+def test_logs_are_merged_by_time(api: Api, run: Any, gang: Any) -> None:
+    api.logs[pod(0)] = [f"{at(30)} a", f"{at(10)} c"]
+    api.logs[pod(1)] = [f"{at(20)} b"]
+    assert run("logs", "demo")[1].split() == "[node-0] a [node-0] c [node-1] b".split()
+    assert run("logs", "demo", "--merged")[1].split() == "[node-0] a [node-1] b [node-0] c".split()
+    dated = run("logs", "demo", "--timestamps")[1].splitlines()
+    assert dated == [f"{at(30)} [node-0] a", f"{at(20)} [node-1] b", f"{at(10)} [node-0] c"]
+
+
+def follow_to_the_end(api: Api, run: Any, owner: Any) -> None:
+    api.open_logs.clear()
+    world.end(api, owner)
+    assert run("logs", "demo", "--follow")[0] == 0
+
+
+def test_what_was_followed_outlives_the_job(api: Api, run: Any, gang: Any) -> None:
+    follow_to_the_end(api, run, gang)
+    api.remove(f"{world.JOBS}/demo")
+    code, out, _ = run("logs", "demo", "--previous")
+    assert code == 0
+    assert "[node-1] [default1]:node 1 second 6" in out
+    assert run("logs", "demo", "--previous", "--node", "0")[1].count("[node-1]") == 0
+    # Nothing was followed of another, and it is not there.
+    assert run("logs", "other", "--previous")[0] == ExitCode.NOT_FOUND
+    assert run("logs", "../demo", "--previous")[0] == ExitCode.NOT_FOUND
+
+
+def test_attempts_before_are_told_from_the_present_one(api: Api, run: Any, gang: Any) -> None:
+    follow_to_the_end(api, run, gang)
+    code, out, err = run("logs", "demo", "--previous")
+    # What was followed is the present attempt: nothing is earlier.
+    assert (code, out) == (0, "")
+    assert "nothing is kept of earlier attempts" in err
+    for index in range(2):
+        api.objects[f"{world.PODS}/{pod(index)}"]["metadata"]["uid"] = f"new-{index}"
+    api.logs[pod(0)] = [f"{at(1)} present"]
+    out = run("logs", "demo", "--previous")[1]
+    assert "node 0 second 5" in out
+    assert "present" not in out
+
+
+def test_a_container_that_restarted_has_its_log_with_the_kubelet(
+    api: Api, run: Any, gang: Any
+) -> None:
+    status = api.objects[f"{world.PODS}/{pod(1)}"]["status"]
+    status["containerStatuses"][0]["restartCount"] = 1
+    api.logs[f"{pod(1)} before"] = [f"{at(90)} it died"]
+    assert run("logs", "demo", "--previous")[1] == "[node-1] it died\n"
+    # The kubelet keeps the last one alone: where it has none, nothing fails.
+    api.logs.clear()
+    assert run("logs", "demo", "--previous")[0] == 0
+
+
+def test_previous_is_of_what_is_over(run: Any, gang: Any) -> None:
+    code, _, err = run("logs", "demo", "--previous", "--follow")
+    assert code == ExitCode.BAD_INPUT
+    assert "attempts that are over" in err
+
+
+def test_what_is_kept_is_bounded_and_nobody_else_s(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(kept, "MOST_BYTES", 100)
+    monkeypatch.setattr(kept, "LEAST_BYTES", 10)
+    folder = kept.Folder(path=tmp_path / "job")
+    writer = folder.writer(index=0, uid="u", restarts=0, of=1)
+    for number in range(50):
+        writer.write(f"2026-01-01T00:00:{number:02}Z line {number}")
+    writer.close()
+    lines = [text for _, _, text in folder.lines()]
+    assert lines[-1] == "line 49"
+    assert 3 <= len(lines) < 10
+    for path in (tmp_path / "job").iterdir():
+        assert path.stat().st_size <= 100
+        assert path.stat().st_mode & 0o077 == 0
+
+
+def test_old_jobs_make_room_for_new_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept, "MOST_JOBS", 3)
+    import os
+
+    for number in range(5):
+        folder = kept.folder("training", f"job-{number}", "uid")
+        folder.writer(index=0, uid="u", restarts=0, of=1).close()
+        os.utime(folder.path, (number, number))
+    names = sorted(path.parent.name for path in kept.home().glob("*/*/*"))
+    assert names == ["job-2", "job-3", "job-4"]
+
+
+def test_a_disk_that_takes_nothing_stops_no_follower(api: Api, run: Any, gang: Any) -> None:
+    kept.home().parent.parent.mkdir(parents=True, exist_ok=True)
+    kept.home().parent.write_text("no folder")
+    follow_to_the_end(api, run, gang)
