@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from railhead.accept import after
 from railhead.base.options import Context, Kubeconfig, Lab
 
 if TYPE_CHECKING:
@@ -44,6 +45,16 @@ def accept(
     ] = False,
     as_json: Annotated[
         str | None, typer.Option("--json", metavar="FILE", help="Write the report as JSON.")
+    ] = None,
+    html: Annotated[
+        str | None,
+        typer.Option("--html", metavar="FILE", help="Write it as one page that needs no network."),
+    ] = None,
+    sign: Annotated[
+        Path | None,
+        typer.Option(
+            "--sign", metavar="KEY", help="Sign page and JSON with this Ed25519 key (mode 0600)."
+        ),
     ] = None,
     junit: Annotated[
         str | None, typer.Option("--junit", metavar="FILE", help="Write it as JUnit XML.")
@@ -111,7 +122,8 @@ def accept(
     if waivers is not None:
         accepted += waived.read(waivers)
     waived.check(accepted, names, datetime.now(UTC).date())
-    files = {"json": as_json, "junit": junit, "markdown": markdown}
+    key = _key(sign)
+    files = {"json": as_json, "html": html, "junit": junit, "markdown": markdown}
     with opened(kubeconfig, context, lab) as cluster:
         from railhead.accept import discover
         from railhead.accept.runner import Suite
@@ -124,7 +136,7 @@ def accept(
             _show_plan(suite.chosen, facts)
             return
         report, left = _accept(cluster, facts, suite, out=out, yes=yes)
-    _write(report, files)
+    _write(report, files, key)
     _end(report, left)
 
 
@@ -141,6 +153,7 @@ def schema() -> None:
 
 def register(root: typer.Typer) -> None:
     """Add the command and those below it to the root application."""
+    after.register(app)
     root.add_typer(app, name="accept")
 
 
@@ -309,11 +322,21 @@ def _ask(most: int, idle: int | None, facts: Facts, *, yes: bool) -> None:
         raise RefusedError("nothing was run", remedy="--nodes takes fewer nodes")
 
 
-def _write(report: Report, files: dict[str, str | None]) -> None:
-    from railhead.accept import outputs
+def _key(path: Path | None) -> Any:
+    """The key is read before anything runs: it may be none."""
+    if path is None:
+        return None
+    from railhead.accept.signing import private_key
+
+    return private_key(path)
+
+
+def _write(report: Report, files: dict[str, str | None], key: Any) -> None:
+    from railhead.accept import outputs, signing
 
     texts = {
-        "json": lambda: outputs.json_text(outputs.to_json(report)),
+        "json": lambda: outputs.json_text(signing.sealed(report, key)),
+        "html": lambda: signing.sealed_page(report, key),
         "junit": lambda: outputs.junit(report),
         "markdown": lambda: outputs.markdown(report),
     }

@@ -18,7 +18,7 @@ from xml.etree.ElementTree import Element
 from railhead.accept import document
 from railhead.accept.model import Evidence, Measured, Report, Result, Verdict, Waiver
 from railhead.accept.report.html import el, write
-from railhead.accept.report.plots import draw, scrolled, table
+from railhead.accept.report.plots import draw, stacked, table
 from railhead.accept.report.scales import with_unit
 from railhead.accept.report.style import sheet
 from railhead.accept.report.words import (
@@ -27,7 +27,7 @@ from railhead.accept.report.words import (
     badge,
     duration,
     missing,
-    sentence,
+    sentences,
     verdict_of,
 )
 
@@ -88,7 +88,7 @@ def _head(report: Report) -> Element:
     hashed = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'sha256-{hashed}'; base-uri 'none'; form-action 'none'"
     sheet_element = Element("style")
-    # Written as it is; it is ours, and a test holds that it has no `<`.
+    # Read as it is written, so it may hold nothing that is escaped; a test looks.
     sheet_element.text = style
     return el(
         "head",
@@ -148,7 +148,7 @@ def _verdict(report: Report) -> Element:
         "div",
         {"class": f"verdict {verdict.value}", "role": "region", "aria-label": "Verdict"},
         el("p", {"class": "word"}, f"{SIGNS[verdict]} {_word(report)}"),
-        el("p", {}, sentence(report)),
+        el("ul", {}, *(el("li", {}, said) for said in sentences(report))),
     )
 
 
@@ -162,23 +162,17 @@ def _contents(report: Report) -> Element:
         _promise(name, [_badge(Verdict.NOT_PROVEN, unproven)], "It has no result.")
         for name in missing(report)
     ]
-    made = el(
-        "table",
-        {"class": "toc"},
-        el("caption", {}, "Every promise and its verdict"),
-        el("thead", {}, el("tr", {}, *(el("th", {"scope": "col"}, h) for h in _PROMISE_HEADS))),
-        el("tbody", {}, *rows),
-    )
-    return el("nav", {"aria-label": "Promises"}, scrolled(made, "Every promise and its verdict"))
+    made = stacked("Every promise and its verdict", _PROMISE_HEADS, rows)
+    return el("nav", {"aria-label": "Promises"}, made)
 
 
-_PROMISE_HEADS = ("Check", "Verdict", "What was found")
+_PROMISE_HEADS = (("Check", ""), ("Verdict", ""), ("What was found", ""))
 
 
-def _promise(name: Element | str, badges: Sequence[Element], summary: str) -> Element:
-    return el(
-        "tr", {}, el("th", {"scope": "row"}, name), el("td", {}, *badges), el("td", {}, summary)
-    )
+def _promise(
+    name: Element | str, badges: Sequence[Element], summary: str
+) -> tuple[Element, list[Element]]:
+    return el("th", {}, name), [el("td", {}, *badges), el("td", {}, summary)]
 
 
 def _anchor(result: Result, n: int) -> str:
@@ -224,40 +218,28 @@ def _check(result: Result, n: int) -> Element:
 def _measured(measured: Sequence[Measured], name: str) -> Element | None:
     if not measured:
         return None
-    heads = [("Figure", ""), ("Measured", "n"), ("Limit", "n"), ("Held", ""), ("Limit from", "")]
-    made = el(
-        "table",
-        {},
-        el("caption", {}, f"What was measured for {name}"),
-        el(
-            "thead",
-            {},
-            el("tr", {}, *(el("th", _class(kind, {"scope": "col"}), h) for h, kind in heads)),
-        ),
-        el("tbody", {}, *(_figure_row(one) for one in measured)),
-    )
-    return scrolled(made, f"Figures of {name}")
+    return stacked(f"What was measured for {name}", _HEADS, map(_figure_row, measured))
+
+
+_HEADS = (("Figure", ""), ("Measured", "n"), ("Limit", "n"), ("Held", ""), ("Limit from", ""))
 
 
 def _class(kind: str, attributes: dict[str, str]) -> dict[str, str]:
     return {**attributes, "class": kind} if kind else attributes
 
 
-def _figure_row(one: Measured) -> Element:
+def _figure_row(one: Measured) -> tuple[Element, list[Element]]:
     limit = ""
     if one.limit is not None:
         limit = f"{_SIGN[one.at_least]} {with_unit(one.limit, one.unit)}"
     said = {None: ("", "\u2014"), True: ("yes", "\u2713 yes"), False: ("no", "\u2717 no")}
     kind, held = said[one.passed]
-    return el(
-        "tr",
-        {},
-        el("th", {"scope": "row"}, one.name),
+    return el("th", {}, one.name), [
         el("td", {"class": "n"}, with_unit(one.value, one.unit)),
         el("td", {"class": "n"}, limit),
         el("td", _class(kind, {}), held),
         el("td", {"class": "source"}, one.source),
-    )
+    ]
 
 
 def _evidence(evidence: Sequence[Evidence]) -> list[Element]:
@@ -342,7 +324,7 @@ def _key(signer: str) -> str:
 def _section(name: str, title: str, *children: Element) -> Element:
     return el(
         "section",
-        {"id": name, "aria-labelledby": f"{name}-h"},
-        el("h2", {"id": f"{name}-h"}, title),
+        {"id": f"about-{name}", "aria-labelledby": f"about-{name}-h"},
+        el("h2", {"id": f"about-{name}-h"}, title),
         *children,
     )

@@ -32,8 +32,10 @@ def el(tag: str, attributes: dict[str, str] | None = None, *children: Child) -> 
 
 
 def write(root: Element) -> str:
-    """The whole document."""
-    return "<!DOCTYPE html>\n" + tostring(root, encoding="unicode", method="html") + "\n"
+    """The whole document; the one element without an end that it may have is ``meta``."""
+    # As XML, which escapes `<` in attributes too, and ends every element but that one as HTML does.
+    text = tostring(root, encoding="unicode", short_empty_elements=False)
+    return "<!DOCTYPE html>\n" + text.replace("></meta>", ">") + "\n"
 
 
 def visible(text: str) -> str:

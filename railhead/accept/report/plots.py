@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from xml.etree.ElementTree import Element
 
 from railhead.accept.model import Axis, Cell, LinePlot, Map, Mark, Series, Span, Timeline
-from railhead.accept.report.html import el
+from railhead.accept.report.html import el, visible
 from railhead.accept.report.scales import Scale, drawable, figure, scale, with_unit
 from railhead.accept.report.style import SERIES
 from railhead.accept.report.words import SIGNS, WORDS
@@ -84,38 +84,52 @@ def _clip(text: str, width: float) -> str:
     return text if len(text) <= letters else text[: letters - 1] + "\u2026"
 
 
-def table(
-    caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]], *, label: str = ""
-) -> Element:
-    """A table whose first column names the row; what runs over is reached by keyboard."""
+def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Element:
+    """A table whose first column names the row."""
     shown = list(itertools.islice(rows, ROWS + 1))
-    more = len(shown) > ROWS
+    if len(shown) > ROWS:
+        caption += f" (the first {ROWS}; the page's own JSON has all)"
+    cells = [[el("td", {}, cell) for cell in row[1:]] for row in shown[:ROWS]]
+    return stacked(
+        caption,
+        [(head, "") for head in heads],
+        [(el("th", {}, row[0]), made) for row, made in zip(shown, cells, strict=False)],
+    )
+
+
+def stacked(
+    caption: str,
+    heads: Sequence[tuple[str, str]],
+    rows: Iterable[tuple[Element, Sequence[Element]]],
+) -> Element:
+    """A table that is a list of cards on phones.
+
+    Args:
+        caption: what it holds.
+        heads: of each column, with a class or an empty text.
+        rows: the heading of each row and its cells.
+    """
+    body = []
+    for head, cells in rows:
+        head.attrib.update({"scope": "row", "role": "rowheader"})
+        for cell, (label, _) in zip(cells, heads[1:], strict=True):
+            # A table that is shown as blocks is one no more to readers of screens, unless told so.
+            cell.attrib.update({"role": "cell", "data-label": visible(label)})
+        body.append(el("tr", {"role": "row"}, head, *cells))
+    tops = []
+    for label, kind in heads:
+        top = el("th", {"scope": "col", "role": "columnheader"}, label)
+        if kind:
+            top.set("class", kind)
+        tops.append(top)
     made = el(
         "table",
-        {},
-        el(
-            "caption",
-            {},
-            caption + (f" (the first {ROWS}; the page's data has all)" if more else ""),
-        ),
-        el("thead", {}, el("tr", {}, *(el("th", {"scope": "col"}, head) for head in heads))),
-        el(
-            "tbody",
-            {},
-            *(
-                el(
-                    "tr",
-                    {},
-                    *(
-                        el("td" if n else "th", {} if n else {"scope": "row"}, cell)
-                        for n, cell in enumerate(row)
-                    ),
-                )
-                for row in shown[:ROWS]
-            ),
-        ),
+        {"class": "stack", "role": "table"},
+        el("caption", {}, caption),
+        el("thead", {"role": "rowgroup"}, el("tr", {"role": "row"}, *tops)),
+        el("tbody", {"role": "rowgroup"}, *body),
     )
-    return scrolled(made, label or caption)
+    return scrolled(made, caption)
 
 
 def scrolled(inner: Element, label: str) -> Element:
@@ -237,7 +251,8 @@ def _curves(
             edge = [(px(x), py(low)) for x, low, _ in band]
             edge += [(px(x), py(high)) for x, _, high in reversed(band)]
             parts.append(el("polygon", {"points": _points(edge), "class": f"band f{n % SERIES}"}))
-    for n, (series, points) in enumerate(shown):
+    # What is drawn for comparison lies on top: where both are equal, both are seen.
+    for n, (series, points) in sorted(enumerate(shown), key=lambda one: one[1][0].ideal):
         parts += _curve(series, [(px(x), py(y)) for x, y in points], n)
     for number, mark in enumerate(marks, 1):
         parts.append(_rule(px(mark.at), top - 8, px(mark.at), top + tall, "mark"))
@@ -388,7 +403,7 @@ def _lanes(plot: Timeline, lanes: Sequence[str], kinds: dict[str, str], width: f
     left = (
         4.0 if phone else min(max([len(lane) for lane in lanes] + [4]) * LETTER + 12, width * 0.3)
     )
-    top = 24.0 if plot.marks else 8.0
+    top = 38.0 if plot.marks else 8.0
     pitch, bar = (38.0, 16.0) if phone else (26.0, 18.0)
     tall = pitch * len(lanes)
     inner = width - left - 14
@@ -426,7 +441,8 @@ def _lanes(plot: Timeline, lanes: Sequence[str], kinds: dict[str, str], width: f
         )
     for number, mark in enumerate(plot.marks, 1):
         parts.append(_rule(px(mark.at), top - 6, px(mark.at), top + tall, "mark"))
-        parts.append(_text(px(mark.at), top - 9, str(number), "middle", "marked"))
+        place = top - (22 if number % 2 else 9)
+        parts.append(_text(px(mark.at), place, str(number), "middle", "marked"))
     return _svg(width, top + tall + 44, *parts)
 
 
@@ -448,12 +464,14 @@ def _map(plot: Map, name: str) -> Element:
         (cell.row, cell.column, _value(cell, plot.unit), WORDS[cell.verdict]) for cell in plot.cells
     )
     told = [f"{sum(c.verdict is v for c in plot.cells)} {word}" for v, word in WORDS.items()]
+    unit = el("p", {"class": "soft"}, f"Values in {plot.unit}.") if plot.unit else None
     return _figure(
         plot.title,
         f"{len(rows)} rows by {len(columns)} columns: {', '.join(told)}.",
         name,
         [(where, _grid(plot, rows, columns, width)) for where, width in _SIZES],
         legend,
+        unit,
         _data(table(f"{plot.title}, data", ["Row", "Column", "Value", "Verdict"], data)),
     )
 
@@ -462,23 +480,32 @@ def _value(cell: Cell, unit: str) -> str:
     return "not measured" if cell.value is None else with_unit(cell.value, unit)
 
 
+def _short(names: Sequence[str], wide: float) -> list[str]:
+    """Names as they fit: whole, without what all begin with, as numbers, not at all."""
+    same = itertools.takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
+    prefix = sum(1 for _ in same)
+    numbers = [str(n) for n in range(1, len(names) + 1)]
+    for tried in (list(names), [name[prefix:] for name in names], numbers):
+        if all(tried) and max(map(len, tried), default=0) * LETTER + 4 <= wide:
+            return tried
+    return []
+
+
 def _grid(plot: Map, rows: Sequence[str], columns: Sequence[str], width: float) -> Element:
     longest = max([len(row) for row in rows] + [3])
     left = min(longest * LETTER + 12, width * 0.4)
     wide = min((width - left - 4) / max(len(columns), 1), 150)
     high, top = 26.0, 24.0
     parts: list[Element] = []
-    # Names of columns that would stand over each other are numbers; the table has the names.
-    named = max([len(column) for column in columns] + [1]) * LETTER + 4 <= wide
-    for n, column in enumerate(columns):
-        label = column if named else (_clip(column, wide - 2) if wide > 5 * LETTER else str(n + 1))
-        if len(label) * LETTER <= wide + 2:
-            parts.append(_text(left + (n + 0.5) * wide, 16, label, "middle", "name"))
+    for n, label in enumerate(_short(columns, wide)):
+        parts.append(_text(left + (n + 0.5) * wide, 16, label, "middle", "name"))
     for n, row in enumerate(rows):
         y = top + n * high + 17
         parts.append(_text(left - 8, y, _clip(row, left - 8), "end", "name"))
     place_x = {column: n for n, column in enumerate(columns)}
     place_y = {row: n for n, row in enumerate(rows)}
+    values = [f"{cell.value:.4g}" for cell in plot.cells if cell.value is not None]
+    fits = (max(map(len, values), default=0) + 2) * LETTER <= wide - 6
     for cell in plot.cells:
         x, y = left + place_x[cell.column] * wide, top + place_y[cell.row] * high
         said = f"{cell.row}, {cell.column}: {_value(cell, plot.unit)}, {WORDS[cell.verdict]}"
@@ -492,9 +519,9 @@ def _grid(plot: Map, rows: Sequence[str], columns: Sequence[str], width: float) 
                 el("title", {}, said),
             )
         )
-        value = "" if cell.value is None else f" {figure(cell.value)}"
-        full = SIGNS[cell.verdict] + value
-        label = full if len(full) * LETTER <= wide - 6 else SIGNS[cell.verdict]
+        label = SIGNS[cell.verdict]
+        if fits and cell.value is not None:
+            label += f" {cell.value:.4g}"
         if wide >= 12:
             parts.append(_text(x + wide / 2, y + 17, label, "middle", f"sign {cell.verdict.value}"))
     return _svg(width, top + len(rows) * high + 6, *parts)

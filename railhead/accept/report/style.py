@@ -77,7 +77,8 @@ outline-offset:2px;border-radius:3px}
 .skip:focus{position:static}
 .soft{color:var(--soft)}
 .verdict{border-left:.5rem solid;border-radius:.4rem;padding:.9rem 1.1rem;margin:1rem 0}
-.verdict p{color:var(--ink)}
+.verdict p,.verdict ul{color:var(--ink)}
+.verdict ul{margin:.2rem 0 0;padding-left:1.2rem}
 .verdict .word{font-size:1.7rem;font-weight:700;line-height:1.15;margin:0 0 .3rem}
 .passed,.yes{color:var(--good)}
 .failed,.no{color:var(--bad)}
@@ -87,7 +88,7 @@ outline-offset:2px;border-radius:3px}
 .verdict.not-proven,.badge.not-proven,.badge.waived{background:var(--open-ground);color:var(--open)}
 .verdict .word.passed,.verdict .word.failed{color:inherit}
 .badge{display:inline-block;border:1px solid;border-radius:1rem;padding:.05rem .65rem;
-font-size:.85rem;font-weight:600;white-space:nowrap}
+font-size:.85rem;font-weight:600;white-space:nowrap;margin-right:.3rem}
 .facts{display:grid;grid-template-columns:repeat(auto-fit,minmax(11rem,1fr));gap:.6rem 1.2rem;
 margin:1rem 0}
 .facts div{min-width:0}
@@ -105,6 +106,7 @@ thead th{color:var(--soft);font-weight:600;font-size:.85rem;white-space:nowrap}
 tbody th{font-weight:500;min-width:7rem;overflow-wrap:anywhere}
 td{overflow-wrap:break-word}
 td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
+td.yes,td.no{white-space:nowrap}
 td.source{color:var(--soft);min-width:12rem}
 pre{background:var(--panel);border-radius:.4rem;padding:.6rem .8rem;margin:.5rem 0;overflow-x:auto;
 font:.82rem/1.5 ui-monospace,SFMono-Regular,"Liberation Mono","DejaVu Sans Mono",monospace;
@@ -125,13 +127,14 @@ font-size:.85rem}
 .marks{margin:.4rem 0;padding-left:1.6rem;font-size:.85rem}
 svg text{fill:var(--soft);font:12px system-ui,-apple-system,"Segoe UI","Liberation Sans",
 "DejaVu Sans",sans-serif}
-svg .name{fill:var(--ink)}
+svg .name{fill:var(--ink);paint-order:stroke;stroke:var(--panel);stroke-width:4px;
+stroke-linejoin:round}
 svg .axis{stroke:var(--soft);stroke-width:1;fill:none}
 svg .grid{stroke:var(--rule);stroke-width:1}
 svg .mark{stroke:var(--bad);stroke-width:1.5;stroke-dasharray:2 3}
-svg .marked{fill:var(--bad);font-weight:700}
+svg .marked{fill:var(--bad);font-weight:700;paint-order:stroke;stroke:var(--panel);stroke-width:3px}
 svg .line{fill:none;stroke-width:2.2;stroke-linejoin:round}
-svg .ideal{stroke:var(--soft);fill:none;stroke-width:2;stroke-dasharray:7 5}
+svg .ideal{stroke:var(--ink);fill:none;stroke-width:2;stroke-dasharray:7 5}
 svg .band{stroke:none;fill-opacity:.2}
 svg .cell{stroke-width:1.5}
 svg .cell.passed{fill:var(--good-ground);stroke:var(--good)}
@@ -151,6 +154,13 @@ font-size:.88rem}
 html{font-size:15px}
 .desk{display:none!important}
 .phone{display:block!important}
+table.stack,.stack caption,.stack tbody,.stack tr,.stack td,.stack tbody th{display:block}
+.stack thead{position:absolute;left:-99rem}
+.stack tr{border-bottom:1px solid var(--rule);padding:.45rem 0}
+.stack th,.stack td,.stack td.n{border:0;padding:.05rem 0;text-align:left;white-space:normal}
+.stack tbody th{font-weight:600}
+.stack td:empty{display:none}
+.stack td[data-label]::before{content:attr(data-label) ": ";color:var(--soft)}
 }
 @media print{
 @page{margin:14mm}

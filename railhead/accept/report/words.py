@@ -24,19 +24,20 @@ def missing(report: Report) -> tuple[str, ...]:
     return tuple(name for name in report.asked if name not in found)
 
 
-def sentence(report: Report) -> str:
-    """The whole in one sentence."""
-    parts = []
-    for verdict, word in WORDS.items():
-        names = [r.name for r in report.checks if r.verdict is verdict]
+def sentences(report: Report) -> list[str]:
+    """The whole in a few words each."""
+    said = []
+    for verdict in (Verdict.FAILED, Verdict.NOT_PROVEN, Verdict.PASSED):
+        names = [
+            r.name + (" (waived)" if r.waiver is not None else "")
+            for r in report.checks
+            if r.verdict is verdict
+        ]
         if names:
-            parts.append(f"{word}: {', '.join(names)}")
+            said.append(f"{WORDS[verdict].capitalize()}: {', '.join(names)}.")
     if absent := missing(report):
-        parts.append(f"without a result, so not proven: {', '.join(absent)}")
-    if waived := [r.name for r in report.checks if r.waiver is not None]:
-        parts.append(f"waived: {', '.join(waived)}")
-    text = "; ".join(parts)
-    return text[:1].upper() + text[1:] + "."
+        said.append(f"Not proven, for want of a result: {', '.join(absent)}.")
+    return said
 
 
 def duration(seconds: float) -> str:
