@@ -44,6 +44,13 @@ def overlapping(plan: Iterable[Planned]) -> Iterator[tuple[str, str]]:
 def too_small(plan: Iterable[Planned]) -> Iterator[tuple[str, str]]:
     """(message, URN) for a queue whose whole quota of a device is less than one gang asks for."""
     objects = list(plan)
+    for planned in objects:
+        if planned.kind in _RUNTIMES and _nodes(planned) is UNKNOWN:
+            yield (
+                f"{planned.label}: spec.mlPolicy.numNodes is not known before the update, so "
+                "nothing can be said of what a gang takes: give it a value that the plan knows",
+                planned.urn,
+            )
     gangs = [gang for planned in objects if (gang := _gang(planned))]
     for planned in objects:
         if planned.kind != "ClusterQueue":
@@ -68,10 +75,8 @@ def too_small(plan: Iterable[Planned]) -> Iterator[tuple[str, str]]:
 def _gang(planned: Planned) -> tuple[Planned, dict[str, Decimal]] | None:
     if planned.kind not in _RUNTIMES:
         return None
-    spec = planned.body.get("spec")
-    policy = spec.get("mlPolicy") if isinstance(spec, Mapping) else None
-    nodes = policy.get("numNodes", 1) if isinstance(policy, Mapping) else 1
-    nodes = int(nodes) if isinstance(nodes, (int, float)) else 1
+    given = _nodes(planned)
+    nodes = int(given) if isinstance(given, (int, float)) else 1
     wanted: dict[str, Decimal] = {}
     for pod in planned.pods:
         for path, container in containers(pod):
@@ -85,6 +90,16 @@ def _gang(planned: Planned) -> tuple[Planned, dict[str, Decimal]] | None:
                         wanted[name] = wanted.get(name, Decimal(0)) + amount * nodes
                         break
     return planned, wanted
+
+
+def _nodes(planned: Planned) -> Any:
+    """Of a gang of the runtime, where a job does not say."""
+    value: Any = planned.body
+    for key in ("spec", "mlPolicy", "numNodes"):
+        value = value.get(key) if isinstance(value, Mapping) else value
+        if value is UNKNOWN:
+            return UNKNOWN
+    return value
 
 
 def _quotas(spec: Mapping[str, Any]) -> dict[str, Decimal]:

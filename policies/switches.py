@@ -13,6 +13,11 @@ from railhead.fabric.kinds import FABRICS
 
 _RUNTIMES = frozenset({"ClusterTrainingRuntime", "TrainingRuntime"})
 
+_UNJUDGED = (
+    "is not known before the update, so it may take the jobs off the fabric: give it a value that "
+    "the plan knows"
+)
+
 
 def forbidden(kind: str | None) -> dict[str, str]:
     """Variable -> why a runtime must not set it, on a fabric (on any of them for None)."""
@@ -56,6 +61,7 @@ def problems(plan: Iterable[Planned]) -> Iterator[tuple[str, str]]:
         for pod in planned.pods:
             for path, container in containers(pod):
                 if container is UNKNOWN:
+                    yield f"{planned.label}: {path} {_UNJUDGED}", planned.urn
                     continue
                 for where, variable in rows(container, "env", path):
                     if message := _judge(variable, pinned, never):
@@ -66,10 +72,7 @@ def _judge(
     variable: Any, pinned: Mapping[str, tuple[str, ...]], never: Mapping[str, str]
 ) -> str | None:
     if variable is UNKNOWN or variable.get("name") is UNKNOWN:
-        return (
-            "is not known before the update, so it may take the jobs off the fabric: give it a "
-            "value that the plan knows"
-        )
+        return _UNJUDGED
     name, value = variable.get("name"), variable.get("value")
     if name in SWITCHES and value not in pinned.get(name, ()):
         allowed = pinned.get(name, ())

@@ -278,6 +278,12 @@ def test_an_edit_is_refused_by_its_rule_and_by_no_other(edit: str) -> None:
     assert violations(plan) == {rule}
 
 
+_TRAINER = (
+    *("ClusterTrainingRuntime", "spec", "template", "spec", "replicatedJobs", 0, "template"),
+    *("spec", "template", "spec"),
+)
+
+
 @pytest.mark.parametrize(
     ("edit", "rule"),
     [
@@ -302,6 +308,13 @@ def test_an_edit_is_refused_by_its_rule_and_by_no_other(edit: str) -> None:
             ),
             "queue-covers-devices",
         ),
+        (put(*_TRAINER, "containers", value=UNKNOWN), "jobs-stay-on-the-fabric"),
+        (put(*_TRAINER, "containers", 0, value=UNKNOWN), "jobs-stay-on-the-fabric"),
+        (
+            put("ClusterTrainingRuntime", "spec", "mlPolicy", "numNodes", value=UNKNOWN),
+            "quotas-hold-a-gang",
+        ),
+        (put("ClusterTrainingRuntime", "spec", "mlPolicy", value=UNKNOWN), "quotas-hold-a-gang"),
         (add(ATTACHMENT, {"policyArn": UNKNOWN}), "nobody-has-everything"),
         (add(MEMBER, {"role": UNKNOWN}), "nobody-has-everything"),
     ],
@@ -310,6 +323,41 @@ def test_what_is_not_known_is_refused(edit: Callable[[Plan], None], rule: str) -
     plan = shipped(AWS)
     edit(plan)
     assert rule in violations(plan)
+
+
+def _changed(old: Any, new: Any) -> list[tuple[Any, ...]]:
+    """Paths at which a value is another, as deep as both have the same shape."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        keys = [*old, *(k for k in new if k not in old)]
+        return [
+            (key, *path)
+            for key in keys
+            for path in (_changed(old[key], new[key]) if key in old and key in new else [()])
+        ]
+    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        pairs = enumerate(zip(old, new, strict=True))
+        return [(at, *path) for at, (one, other) in pairs for path in _changed(one, other)]
+    return [] if old == new else [()]
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_where_an_edit_is_refused_nothing_known_is_refused_too(edit: str) -> None:
+    """At the place itself, and at what holds it."""
+    stack, change, _ = EDITS[edit]
+    before, after = shipped(stack), shipped(stack)
+    change(after)
+    # What is added is at the end, and what it lacks is for the tests of its rule.
+    for index, ((_, _, _, old), (_, _, _, new)) in enumerate(zip(before, after, strict=False)):
+        for path in _changed(old, new)[:1]:
+            for depth in range(max(1, len(path) - 1), len(path) + 1):
+                plan = copy.deepcopy(after)
+                at: Any = plan[index][3]
+                for key in path[: depth - 1]:
+                    at = at[key]
+                if isinstance(at, dict) and path[depth - 1] not in at:
+                    continue
+                at[path[depth - 1]] = UNKNOWN
+                assert violations(plan), (path[:depth], "passes")
 
 
 def test_every_rule_of_this_page_is_tried() -> None:
