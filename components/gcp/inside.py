@@ -34,4 +34,5 @@ class InsideGcp:
                 sources=below.sources, claims=self.cluster.checkpoints, after=after
             )
             made.append(Volumes(f"{name}-volumes", volumes, opts=opts))
-        return made
+        # A namespace closes when kubelets have ended its pods: their nodes stay until then.
+        return [*made, *(pool.pool for pool in below.gpu_pools.values())]

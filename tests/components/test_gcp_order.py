@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.components.order import assert_first
+from tests.components.order import assert_first, before
 from tests.components.recording import STACKS, Recording, Registered, recorded
 
 GCP = [name for name in STACKS if name.startswith("gcp-")]
@@ -87,6 +87,25 @@ class TestInside:
         for resource in inside(stack):
             assert_first(stack, system, resource)
             assert_first(stack, stack.of_type(CLUSTER), resource)
+
+    def test_gpu_nodes_stay_until_what_runs_on_them_is_gone(self, stack: Recording) -> None:
+        """Kubernetes documentation, pod termination: a pod is gone when its node's kubelet has
+        ended it, and a namespace when its pods are; a node pool that GKE deletes meanwhile takes
+        the kubelet away. A DaemonSet for GPU nodes is likewise ended by them.
+        """
+        (namespace,) = [
+            r for r in stack.kind("Namespace") if r.inputs["metadata"]["name"] == "training"
+        ]
+        installers = [r for r in stack.kind("DaemonSet") if "-fabric-" in r.name]
+        assert installers
+        for step in (namespace, *installers, *stack.kind("ClusterTrainingRuntime")):
+            assert_first(stack, gpu_pools(stack), step)
+
+    def test_controllers_do_not_wait_for_gpu_nodes(self, stack: Recording) -> None:
+        """GPU nodes may take an hour, or never come; Kueue and its like run on the system pool."""
+        for release in stack.of_type("kubernetes:helm.sh/v3:Release"):
+            if release.inputs["name"] in ("kueue", "jobset", "kubeflow-trainer"):
+                assert not {p.urn for p in gpu_pools(stack)} & before(stack, release.urn)
 
     def test_a_network_has_its_parameters(self, stack: Recording) -> None:
         """GKE documentation, multi-network support for Pods: a Network refers to them; GKE holds
