@@ -20,10 +20,12 @@ from railhead.launch.console import (
     Progress,
     connected,
     dump,
+    found,
     namespaces_of,
     out,
     say,
     since,
+    table,
 )
 
 if TYPE_CHECKING:
@@ -39,13 +41,6 @@ SILENT_SECONDS = 300
 NodeIndex = Annotated[
     int, typer.Option("--node", metavar="N", min=0, help="Which node, counted from 0.")
 ]
-
-
-def _state(cluster: Cluster, namespace: str | None, name: str) -> JobState:
-    from railhead.kube import jobs
-
-    found = jobs.find_job(cluster, namespaces_of(cluster, namespace), name)
-    return jobs.read_state(cluster, found)
 
 
 def wait(
@@ -152,12 +147,10 @@ def describe(
 
     Exits 0 whatever the job's phase, 5 when there is no such job.
     """
-    from railhead.kube import jobs
     from railhead.launch import history
 
     with connected(kubeconfig, context, lab) as cluster:
-        job = jobs.find_job(cluster, namespaces_of(cluster, namespace), name)
-        state = jobs.read_state(cluster, job)
+        job, state = found(cluster, namespaces_of(cluster, namespace), name)
         happened = history.read(cluster, job, state)
     trainer = (job.get("spec") or {}).get("trainer") or {}
     words = [*(trainer.get("command") or ()), *(trainer.get("args") or ())]
@@ -174,18 +167,16 @@ def describe(
         )
         return
     _described(state, words=words, image=trainer.get("image"), names=names)
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("WHEN", "OBJECT", "WHAT", "IN WORDS"):
-        table.add_column(column, no_wrap=column == "WHEN", overflow="fold")
-    for one in happened:
-        style = "yellow" if one.warning else None
-        cells = (one.at.partition(".")[0].rstrip("Z"), one.what, one.reason, one.text)
-        table.add_row(*map(escape, cells), style=style)
-    Console(width=None if sys.stdout.isatty() else 160).print(table)
+    columns = ("WHEN", "OBJECT", "WHAT", "IN WORDS")
+    table(
+        columns,
+        [
+            (one.at.partition(".")[0].rstrip("Z"), one.what, one.reason, one.text)
+            for one in happened
+        ],
+        folded=columns[1:],
+        styles=["yellow" if one.warning else None for one in happened],
+    )
 
 
 def _described(state: JobState, *, words: list[str], image: str | None, names: list[str]) -> None:
@@ -248,7 +239,7 @@ def top(
         where = namespaces_of(cluster, namespace)
         while True:
             if name is not None:
-                states = [jobs.read_state(cluster, jobs.find_job(cluster, where, name))]
+                states = [found(cluster, where, name)[1]]
             else:
                 states = [
                     state
@@ -304,18 +295,21 @@ def _table(rows: list[dict[str, Any]]) -> None:
     if not rows:
         out("no job runs")
         return
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("NAME", "PHASE", "STEP", "LOSS", "RATE", "RESTARTS", "AGE"):
-        table.add_column(column, no_wrap=True)
-    for row in rows:
-        step = f"{row['unit']} {row['step']}" if row["step"] else "-"
-        cells = (row["name"], row["phase"], step, row["loss"] or "-", row["rate"] or "-")
-        table.add_row(*map(escape, cells), str(row["restarts"]), since(row["age_seconds"]))
-    Console(width=None if sys.stdout.isatty() else 160).print(table)
+    table(
+        ("NAME", "PHASE", "STEP", "LOSS", "RATE", "RESTARTS", "AGE"),
+        [
+            (
+                row["name"],
+                row["phase"],
+                f"{row['unit']} {row['step']}" if row["step"] else "-",
+                row["loss"] or "-",
+                row["rate"] or "-",
+                str(row["restarts"]),
+                since(row["age_seconds"]),
+            )
+            for row in rows
+        ],
+    )
     for row in rows:
         for node, seconds in row["silent_seconds"].items():
             out(
@@ -411,7 +405,7 @@ def execute(
     from railhead.kube.published import container_of
 
     with connected(kubeconfig, context, lab) as cluster:
-        state = _state(cluster, namespace, name)
+        _, state = found(cluster, namespaces_of(cluster, namespace), name)
         pod = _running(state, node)
         terminal = ["-i", "-t"] if sys.stdin.isatty() and sys.stdout.isatty() else []
         container = container_of(cluster, state.runtime)
@@ -446,7 +440,7 @@ def port_forward(
                 remedy="such as 6006, or 8080:6006",
             )
     with connected(kubeconfig, context, lab) as cluster:
-        state = _state(cluster, namespace, name)
+        _, state = found(cluster, namespaces_of(cluster, namespace), name)
         pod = _running(state, node)
         _kubectl(cluster, "-n", state.namespace, "port-forward", f"pod/{pod.pod}", *ports)
 

@@ -22,8 +22,19 @@ class Asked:
     contract: ClusterContract
 
 
-def existing(asked: Asked, name: str, path: str, what: str) -> tuple[Finding, Object | None]:
-    """Whether what the stack should have made is there, and the object."""
+def existing(
+    asked: Asked, name: str, path: str, what: str, *, without: str = "", remedy: str = UP_AGAIN
+) -> tuple[Finding, Object | None]:
+    """Whether something is there, and the object; it may be what one may not read.
+
+    Args:
+        asked: what the check was asked.
+        name: the check's.
+        path: the object's.
+        what: how it is called.
+        without: what happens without it.
+        remedy: what to do then; what the stack should have made, by default.
+    """
     try:
         found = asked.cluster.find(path)
     except kube.ApiError as error:
@@ -31,6 +42,6 @@ def existing(asked: Asked, name: str, path: str, what: str) -> tuple[Finding, Ob
             raise
         return Finding(name=name, passed=None, text=f"{what} may not be read"), None
     if found is None:
-        text = f"{what} is not there"
-        return Finding(name=name, passed=False, text=text, remedy=UP_AGAIN), None
+        text = f"{what} is not there" + (f"; {without}" if without else "")
+        return Finding(name=name, passed=False, text=text, remedy=remedy), None
     return Finding(name=name, passed=True, text=f"{what} is there"), found

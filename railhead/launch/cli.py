@@ -17,6 +17,7 @@ from railhead.launch.console import (
     Progress,
     connected,
     dump,
+    found,
     namespaces_of,
     out,
     say,
@@ -386,9 +387,9 @@ def status(
             if name is None:
                 states = jobs.read_states(cluster, namespaces)
             else:
-                job = jobs.find_job(cluster, namespaces, name)
-                states = [jobs.read_state(cluster, job)]
-                seen = insight.read(cluster, job, states[0], silent=round(silent * 60))
+                job, state = found(cluster, namespaces, name)
+                states = [state]
+                seen = insight.read(cluster, job, state, silent=round(silent * 60))
             _show(states, seen, as_json=as_json)
             if not watch or (name is not None and states[0].phase.finished):
                 return
@@ -491,7 +492,6 @@ def logs(
 
     Exits 0 when the logs were read, whatever became of the job; 5 when there is no such job.
     """
-    from railhead.kube import jobs
     from railhead.kube.published import process_prefix
     from railhead.launch import kept, submit
     from railhead.launch import logs as reading
@@ -509,8 +509,7 @@ def logs(
         if previous:
             _previous(cluster, where, name, rank=rank, node=node, show=show)
             return
-        job = jobs.find_job(cluster, where, name)
-        now = jobs.read_state(cluster, job)
+        job, now = found(cluster, where, name)
         prefix = None if rank is None else process_prefix(cluster, now.runtime)
         selection = reading.select(now, rank=rank, node=node, prefix=prefix)
         if not follow:
@@ -552,7 +551,6 @@ def _previous(
     show: Callable[[Line], None],
 ) -> None:
     """Print what is known of attempts that are over; the job itself may be gone."""
-    from railhead.kube import jobs
     from railhead.kube.published import process_prefix
     from railhead.launch import kept
     from railhead.launch import logs as reading
@@ -560,7 +558,7 @@ def _previous(
     now: JobState | None = None
     selection = reading.Selection(node=node)
     try:
-        now = jobs.read_state(cluster, jobs.find_job(cluster, where, name))
+        _, now = found(cluster, where, name)
     except NotFoundError:
         folder = kept.newest(name, where)
         if folder is None:
@@ -607,7 +605,14 @@ def cancel(
     from railhead.launch import submit
 
     with connected(kubeconfig, context, lab) as cluster:
-        job = jobs.find_job(cluster, namespaces_of(cluster, namespace), name)
+        where = namespaces_of(cluster, namespace)
+        try:
+            job = jobs.find_job(cluster, where, name)
+        except NotFoundError:
+            if not (swept := submit.sweep(cluster, where, name)):
+                raise
+            say(f"no job is called {name}; removed what a launch of it left: {', '.join(swept)}")
+            return
         done = submit.cancel(cluster, job, timeout_seconds=timeout, progress=say)
     if as_json:
         dump(

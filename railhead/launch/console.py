@@ -87,6 +87,16 @@ def namespaces_of(cluster: Cluster, namespace: str | None) -> tuple[str, ...]:
     return namespaces(cluster, namespace)
 
 
+def found(
+    cluster: Cluster, namespaces: tuple[str, ...], name: str
+) -> tuple[dict[str, Any], JobState]:
+    """The job of that name and its state; raises NotFoundError where there is none."""
+    from railhead.kube import jobs
+
+    job = jobs.find_job(cluster, namespaces, name)
+    return job, jobs.read_state(cluster, job)
+
+
 def since(seconds: int) -> str:
     """A duration in its largest sensible unit, such as ``12m``."""
     if seconds < 120:

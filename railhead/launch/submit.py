@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from railhead.base.errors import PrerequisiteError, TimedOutError
@@ -50,11 +51,11 @@ def _with_itself(body: kube.Object) -> kube.Object:
 def _create(cluster: kube.Cluster, body: kube.Object, files: Sequence[kube.Object]) -> kube.Object:
     namespace = body["metadata"]["namespace"]
     folder = kube.core(namespace, "configmaps")
-    paths = [f"{folder}/{one['metadata']['name']}" for one in files]
+    paths: list[str] = []
     try:
-        for path, one in zip(paths, files, strict=True):
-            cluster.delete(path)
-            cluster.create(folder, one)
+        for one in files:
+            _place(cluster, folder, one)
+            paths.append(f"{folder}/{one['metadata']['name']}")
         created = cluster.create(kube.trainjobs(namespace), body)
     except BaseException:
         for path in paths:
@@ -63,6 +64,48 @@ def _create(cluster: kube.Cluster, body: kube.Object, files: Sequence[kube.Objec
     for path in paths:
         cluster.patch(path, {"metadata": {"ownerReferences": [render.owner_reference(created)]}})
     return created
+
+
+def _place(cluster: kube.Cluster, folder: str, one: kube.Object) -> None:
+    """Create a ConfigMap; one that a launch of this name left, when it was killed, gives way."""
+    try:
+        cluster.create(folder, one)
+        return
+    except kube.ApiError as error:
+        if error.status != 409:
+            raise
+        path = f"{folder}/{one['metadata']['name']}"
+        found = cluster.find(path)
+        if found is not None and not _labelled(found, one["metadata"]["labels"][render.JOB_LABEL]):
+            raise
+    cluster.delete(path)
+    cluster.create(folder, one)
+
+
+def _files(cluster: kube.Cluster, namespace: str, name: str) -> list[kube.Object]:
+    """The ConfigMaps with a job's files, in their order; nobody else's of such a name.
+
+    Asked one by one, for researchers may not list ConfigMaps (railhead.resolve.access).
+    """
+    names = [render.files_name(name, part) for part in range(MAX_PARTS)]
+    paths = [kube.core(namespace, "configmaps", one) for one in names]
+    with ThreadPoolExecutor(max_workers=MAX_PARTS) as pool:
+        found = [one for one in pool.map(cluster.find, paths) if one is not None]
+    return [one for one in found if _labelled(one, name)]
+
+
+def _labelled(files: kube.Object, name: str) -> bool:
+    return (files["metadata"].get("labels") or {}).get(render.JOB_LABEL) == name
+
+
+def sweep(cluster: kube.Cluster, namespaces: Sequence[str], name: str) -> list[str]:
+    """Remove the files of a launch that was killed before its job was there; their names."""
+    gone: list[str] = []
+    for namespace in namespaces:
+        for one in _files(cluster, namespace, name):
+            cluster.delete(kube.core(namespace, "configmaps", one["metadata"]["name"]))
+            gone.append(f"{namespace}/{one['metadata']['name']}")
+    return gone
 
 
 def restart(
@@ -88,8 +131,6 @@ def restart(
             remedy=f"`railhead cancel {name}`, then submit it again as it was submitted",
         )
     asked = json.loads(text)
-    names = [render.files_name(name, part) for part in range(MAX_PARTS)]
-    found = [cluster.find(kube.core(namespace, "configmaps", one)) for one in names]
     files = [
         {key: one[key] for key in ("data", "binaryData") if key in one}
         | {
@@ -97,8 +138,7 @@ def restart(
             "kind": "ConfigMap",
             "metadata": {key: one["metadata"][key] for key in ("name", "namespace", "labels")},
         }
-        for one in found
-        if one is not None and (one["metadata"].get("labels") or {}).get(render.JOB_LABEL) == name
+        for one in _files(cluster, namespace, name)
     ]
     cancel(cluster, job, timeout_seconds=timeout_seconds, progress=progress)
     body = {
@@ -159,8 +199,10 @@ class Cancelled:
     seconds: float
 
 
-def leftovers(cluster: kube.Cluster, namespace: str, name: str, uid: str) -> list[str]:
-    """What is still there of a job, in words."""
+def leftovers(
+    cluster: kube.Cluster, namespace: str, name: str, uid: str, files: Sequence[str] = ()
+) -> list[str]:
+    """What is still there of a job and of its ``files``' ConfigMaps, in words."""
     found: list[str] = []
     job = cluster.find(kube.trainjobs(namespace, name))
     if job is not None and job["metadata"]["uid"] == uid:
@@ -169,8 +211,10 @@ def leftovers(cluster: kube.Cluster, namespace: str, name: str, uid: str) -> lis
     found += [f"pod {pod['metadata']['name']}" for pod in pods]
     if cluster.find(kube.jobset(namespace, name)) is not None:
         found.append(f"JobSet {name}")
-    if cluster.find(kube.core(namespace, "configmaps", render.files_name(name))) is not None:
-        found.append(f"ConfigMap {render.files_name(name)}")
+    for one in files:
+        still = cluster.find(kube.core(namespace, "configmaps", one))
+        if still is not None and _labelled(still, name):
+            found.append(f"ConfigMap {one}")
     return found
 
 
@@ -197,13 +241,12 @@ def cancel(
     before = jobs.read_state(cluster, job)
     begin = time.monotonic()
     cluster.delete(kube.trainjobs(namespace, name), propagation="Foreground")
-    files = kube.core(namespace, "configmaps", render.files_name(name))
-    found = cluster.find(files)
-    # Its owner takes it along, except where launch was killed before it could say who that is.
-    if found and (found["metadata"].get("labels") or {}).get(render.JOB_LABEL) == name:
-        cluster.delete(files)
+    # Their owner takes them along, except where launch was killed before it could say who that is.
+    files = [one["metadata"]["name"] for one in _files(cluster, namespace, name)]
+    for one in files:
+        cluster.delete(kube.core(namespace, "configmaps", one))
     shown = ""
-    while left := leftovers(cluster, namespace, name, uid):
+    while left := leftovers(cluster, namespace, name, uid, files):
         if time.monotonic() - begin > timeout_seconds:
             raise TimedOutError(
                 f"{name}: still there after {timeout_seconds:g} s: {', '.join(left)}",

@@ -7,7 +7,7 @@ from railhead.contract import Checkpoint
 from railhead.kube import client as kube
 from railhead.launch.asked import Asked
 from railhead.storage import live
-from railhead.storage.claims import findings
+from railhead.storage.claims import PROVE, SHARED_ANNOTATION, findings
 
 ORDER = 50
 
@@ -26,6 +26,11 @@ def check(asked: Asked) -> list[Finding]:
             raise
         text = f"checkpoint claim {name} may not be read"
         return [Finding(name="checkpoints", passed=None, text=text)]
-    found = list(findings(name, claim, nodes=plan.nodes, events=events))
+    # That nobody has tried yet whether nodes share it is the platform team's to mend, and would be
+    # said of every job: `railhead storage` and `railhead accept` say it.
+    annotations = ((claim or {}).get("metadata") or {}).get("annotations") or {}
+    tried = SHARED_ANNOTATION in annotations
+    every = findings(name, claim, nodes=plan.nodes, events=events)
+    found = [one for one in every if tried or one.remedy != PROVE]
     text = f"checkpoint claim {name} is there"
     return found or [Finding(name="checkpoints", passed=True, text=text)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from railhead.base.errors import did_you_mean
 from railhead.base.finding import Finding
 from railhead.kube import client as kube
-from railhead.launch.asked import Asked
+from railhead.launch.asked import Asked, existing
 
 ORDER = 55
 _WITHOUT = "its pods would wait for it for ever"
@@ -24,56 +24,38 @@ def check(asked: Asked) -> list[Finding]:
 
 
 def _secret(asked: Asked, name: str, keys: dict[str, str]) -> Finding:
+    # Least rights: a pod may have what its owner may not read.
     namespace = asked.plan.namespace
-    what = f"Secret {namespace}/{name}"
-    try:
-        found = asked.cluster.find(kube.core(namespace, "secrets", name))
-    except kube.ApiError as error:
-        if error.status != 403:
-            raise
-        # Least rights: a pod may have what its owner may not read.
-        return Finding(name="secrets", passed=None, text=f"{what} may not be read")
+    what = f"secrets: Secret {namespace}/{name}"
+    path = kube.core(namespace, "secrets", name)
+    fix = "have it made, or name another"
+    there, found = existing(asked, "secrets", path, what, without=_WITHOUT, remedy=fix)
     if found is None:
-        return Finding(
-            name="secrets",
-            passed=False,
-            text=f"secrets: {what} is not there; {_WITHOUT}",
-            remedy="have it made, or name another",
-        )
+        return there
     known = [*(found.get("data") or {})]
     if missing := sorted(set(keys) - set(known)):
         near = did_you_mean(missing[0], known)
         return Finding(
             name="secrets",
             passed=False,
-            text=f"secrets: {what} has no key {', '.join(missing)}{near}; {_WITHOUT}",
+            text=f"{what} has no key {', '.join(missing)}{near}; {_WITHOUT}",
             remedy=f"name one of its keys: {', '.join(sorted(known)) or 'it has none'}",
         )
-    return Finding(name="secrets", passed=True, text=f"{what} has what the job wants")
+    return there
 
 
 def _claim(asked: Asked, name: str) -> Finding:
     plan = asked.plan
-    what = f"claim {plan.namespace}/{name}"
-    try:
-        found = asked.cluster.find(kube.core(plan.namespace, "persistentvolumeclaims", name))
-    except kube.ApiError as error:
-        if error.status != 403:
-            raise
-        return Finding(name="mounts", passed=None, text=f"{what} may not be read")
-    if found is None:
-        return Finding(
-            name="mounts",
-            passed=False,
-            text=f"mounts: {what} is not there; {_WITHOUT}",
-            remedy="name a claim of the namespace: `kubectl get pvc`",
-        )
-    modes = (found.get("spec") or {}).get("accessModes") or []
+    what = f"mounts: claim {plan.namespace}/{name}"
+    path = kube.core(plan.namespace, "persistentvolumeclaims", name)
+    fix = "name a claim of the namespace: `kubectl get pvc`"
+    there, found = existing(asked, "mounts", path, what, without=_WITHOUT, remedy=fix)
+    modes = ((found or {}).get("spec") or {}).get("accessModes") or []
     if plan.nodes > 1 and modes and not set(modes) & {"ReadWriteMany", "ReadOnlyMany"}:
         return Finding(
             name="mounts",
             passed=False,
-            text=f"mounts: {what} is for one node ({', '.join(modes)}), the job has {plan.nodes}",
+            text=f"{what} is for one node ({', '.join(modes)}), the job has {plan.nodes}",
             remedy="name a claim that is ReadWriteMany or ReadOnlyMany",
         )
-    return Finding(name="mounts", passed=True, text=f"{what} is there")
+    return there

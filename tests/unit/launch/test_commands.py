@@ -14,6 +14,7 @@ import yaml
 
 from railhead import cli
 from railhead.base.errors import ExitCode
+from railhead.storage.claims import SHARED_ANNOTATION
 from tests.unit.launch import world
 from tests.unit.launch.fake_api import Api
 
@@ -76,6 +77,18 @@ def test_dry_run_prints_the_objects_and_creates_nothing(api: Api, run: Any, job_
     assert created(api) == []
     code, out, _ = run("launch", job_file, "--dry-run", "--json")
     assert [o["kind"] for o in json.loads(out)] == ["ConfigMap", "TrainJob"]
+
+
+@pytest.mark.parametrize(
+    ("said", "noted"), [(None, False), ("unsure: its pods never ran", True), ("yes: x", False)]
+)
+def test_a_claim_that_nobody_tried_is_not_noted_on_every_job(
+    api: Api, run: Any, job_file: Path, said: str | None, noted: bool
+) -> None:
+    claim = api.objects["/api/v1/namespaces/training/persistentvolumeclaims/checkpoints"]
+    claim["metadata"]["annotations"] = {SHARED_ANNOTATION: said} if said else {}
+    code, _, err = run("launch", job_file, "--dry-run")
+    assert (code, "is not proven" in err) == (0, noted)
 
 
 def test_all_or_nothing(api: Api, run: Any, job_file: Path) -> None:

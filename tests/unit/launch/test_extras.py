@@ -140,6 +140,52 @@ def test_none_is_left_when_the_job_is_refused(api: Api, run: Any, tree: Path) ->
     assert not [p for p in api.objects if f"{CORE}/configmaps/" in p]
 
 
+def part(number: int, job: str = "demo") -> dict[str, Any]:
+    """A ConfigMap that a launch left which was killed half-way: nobody owns it."""
+    name = render.files_name("demo", number)
+    return {"metadata": {"name": name, "labels": {render.JOB_LABEL: job}}, "data": {"old": "x"}}
+
+
+def left(api: Api) -> list[str]:
+    return sorted(p.rpartition("/")[2] for p in api.objects if f"{CORE}/configmaps/" in p)
+
+
+def test_a_cancel_takes_every_part_of_a_launch_that_was_killed(
+    api: Api, run: Any, tree: Path
+) -> None:
+    assert run("launch", tree)[0] == 0
+    for number in (1, 2, 7):
+        api.put(f"{CORE}/configmaps", part(number, job="demo" if number < 7 else "another"))
+    assert run("cancel", "demo")[0] == 0
+    assert left(api) == ["demo-files-7"]
+
+
+def test_files_without_a_job_are_cancelled_too(api: Api, run: Any) -> None:
+    """Killed between its files and its job: there is no job to cancel."""
+    for number in range(3):
+        api.put(f"{CORE}/configmaps", part(number))
+    code, _, err = run("cancel", "demo")
+    assert (code, left(api)) == (0, [])
+    assert "training/demo-files, training/demo-files-1, training/demo-files-2" in err
+    assert run("cancel", "demo")[0] == ExitCode.NOT_FOUND
+
+
+def test_a_launch_replaces_what_was_left_and_leaves_what_is_another_s(
+    api: Api, run: Any, tree: Path
+) -> None:
+    for index in range(3):
+        (tree.parent / "src" / f"{index}.bin").write_bytes(b"x" * (1 << 19))
+    api.put(f"{CORE}/configmaps", part(1))
+    assert run("launch", tree)[0] == 0
+    assert "old" not in api.objects[f"{CORE}/configmaps/demo-files-1"].get("data", {})
+    assert run("cancel", "demo")[0] == 0
+    api.put(f"{CORE}/configmaps", part(1, job="another"))
+    code, _, err = run("launch", tree)
+    assert code == ExitCode.REFUSED
+    assert "already exists" in err
+    assert left(api) == ["demo-files-1"]
+
+
 # -- secrets, mounts, limits, checkpoints -------------------------------------------------------
 
 
@@ -260,4 +306,4 @@ def test_what_a_job_names_must_be_there(referring: Any, api: Api) -> None:
 def test_a_secret_that_may_not_be_read_is_not_checked(referring: Any, api: Api) -> None:
     api.refusals[("GET", f"{CORE}/secrets/hub")] = (403, "no")
     api.put(f"{CORE}/persistentvolumeclaims", {"metadata": {"name": "imagenet"}})
-    assert referring() == "Secret training/hub may not be read"
+    assert referring() == "secrets: Secret training/hub may not be read"
