@@ -1,0 +1,157 @@
+"""What NCCL's log proves of every process of a job of several nodes. Pure.
+
+One process that takes TCP is a job that takes TCP: the others wait for it. So each is held against
+the contract's proofs by itself, and a single sign of TCP outweighs whatever else is shown.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from railhead.accept.model import Verdict
+from railhead.nccl import read
+from railhead.nccl.expect import proven
+from railhead.nccl.sources import Source
+
+# Signs that the kernel's TCP carries, or was chosen to carry, what goes between nodes:
+# NVIDIA/nccl src/transport/net.cc (`via NET/`) and src/plugin/net.cc (`Using network`);
+# Google's FastSocket plugin; aws-ofi-nccl src/nccl_ofi_net.c (`Selected provider is`).
+TCP = re.compile(
+    r"via NET/(?:Socket|FastSocket)\b|Using network (?:Socket|FastSocket)\b"
+    r"|(?i:Selected provider is (?:tcp|sockets|udp)\b)"
+)
+_NCCL = re.compile(r"NCCL (?:INFO|WARN)|NCCL version ")
+# Words of the reading for what reaches memory without the kernel's TCP.
+_RDMA = frozenset({"ib", "roce", "verbs", "efa", "gib", "tcpx"})
+_SHOWN = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Process:
+    """What a log proves of one process of one pod; ``text`` is why, ``lines`` what it rests on."""
+
+    pod: int
+    name: str
+    verdict: Verdict
+    text: str
+    lines: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transport:
+    """What a job's log proves of all of it."""
+
+    verdict: Verdict
+    text: str
+    processes: tuple[Process, ...] = ()
+    reading: str = "unknown"
+
+
+def is_nccl(line: str) -> bool:
+    """Whether NCCL or one of its plugins wrote the line."""
+    return _NCCL.search(line) is not None
+
+
+def judge(
+    log: Mapping[int, Sequence[str]],
+    *,
+    processes: int,
+    proofs: Sequence[str],
+    gpudirect: str | None,
+) -> Transport:
+    """Hold the log of every pod against what proves the fabric.
+
+    Args:
+        log: each pod's lines, by its number; a pod without lines is there without any.
+        processes: how many each pod has started.
+        proofs: the contract's; each must match a line of every process.
+        gpudirect: the contract's; None where NCCL says nothing of it.
+    """
+    found = [
+        one for pod, lines in sorted(log.items()) for one in _pod(pod, lines, proofs, gpudirect)
+    ]
+    tcp = [one for one in found if one.verdict is Verdict.FAILED and TCP.search(one.text)]
+    spread = [line for lines in log.values() for line in lines if TCP.search(line)]
+    told = tuple(found)
+    if spread:
+        count = len({(one.pod, one.name) for one in tcp})
+        who = f"{count} of {len(found)} processes" if count else "some processes"
+        return Transport(
+            verdict=Verdict.FAILED,
+            text=f"the transport is TCP on {who}: {_shown(spread[0])}",
+            processes=told,
+            reading="socket",
+        )
+    if failed := [one for one in found if one.verdict is Verdict.FAILED]:
+        return Transport(
+            verdict=Verdict.FAILED,
+            text=f"{len(failed)} of {len(found)} processes: {failed[0].name}: {failed[0].text}",
+            processes=told,
+        )
+    if short := [pod for pod in sorted(log) if _count(found, pod) != processes]:
+        seen = _count(found, short[0])
+        return Transport(
+            verdict=Verdict.NOT_PROVEN,
+            text=f"pod {short[0]} has started {processes} processes, and NCCL's log is of {seen}",
+            processes=told,
+        )
+    if open_ := [one for one in found if one.verdict is not Verdict.PASSED]:
+        return Transport(
+            verdict=Verdict.NOT_PROVEN,
+            text=f"{len(open_)} of {len(found)} processes: {open_[0].name}: {open_[0].text}",
+            processes=told,
+        )
+    reading = _read(line for lines in log.values() for line in lines)
+    if reading not in _RDMA:
+        verdict = Verdict.FAILED if reading == "socket" else Verdict.NOT_PROVEN
+        return Transport(
+            verdict=verdict,
+            text=f"the whole log says that the transport is {reading}",
+            processes=told,
+            reading=reading,
+        )
+    return Transport(
+        verdict=Verdict.PASSED if found else Verdict.NOT_PROVEN,
+        text=f"all {len(found)} processes show {reading}" if found else "no process is shown",
+        processes=told,
+        reading=reading,
+    )
+
+
+def _pod(
+    pod: int, lines: Sequence[str], proofs: Sequence[str], gpudirect: str | None
+) -> list[Process]:
+    made = []
+    for finding in proven(lines, proofs, gpudirect):
+        verdict = {True: Verdict.PASSED, False: Verdict.FAILED, None: Verdict.NOT_PROVEN}[
+            finding.passed
+        ]
+        own = [line for line in lines if f"{finding.name}:" in line and TCP.search(line)]
+        text, shown = finding.text, finding.evidence
+        if own:
+            verdict, text, shown = Verdict.FAILED, f"TCP: {_shown(own[0])}", tuple(own)
+        if finding.name == "log":
+            # Nothing of NCCL's: no process is shown, so the count of them is short.
+            continue
+        made.append(
+            Process(pod=pod, name=finding.name, verdict=verdict, text=text, lines=shown[:_SHOWN])
+        )
+    return made
+
+
+def _count(found: Iterable[Process], pod: int) -> int:
+    return sum(1 for one in found if one.pod == pod)
+
+
+def _read(lines: Iterable[str]) -> str:
+    data = "\n".join(lines).encode()
+    return read([Source(name="job", open=lambda: io.BytesIO(data), size=len(data))]).transport
+
+
+def _shown(line: str) -> str:
+    """What NCCL said, without who said it."""
+    _, _, said = line.partition("NCCL INFO ")
+    return (said or line).strip()[:160]

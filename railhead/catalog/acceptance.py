@@ -1,0 +1,50 @@
+"""What acceptance asks of figures, each with where the number comes from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Threshold:
+    """A limit; ``value`` in ``unit``, or a ratio where there is none."""
+
+    value: float
+    source: str
+    unit: str = ""
+
+
+#: Of what the NICs of a node can carry, that large messages must reach, where nothing is published.
+LINE_RATE = Threshold(
+    value=0.4,
+    source="below the lowest published run of one machine a NVLink domain and without SHARP: two "
+    "a3-highgpu-8g, all_reduce, 41 % (the catalogue's row says where)",
+)
+#: Above this the NICs cannot have been the path, or a clock is wrong.
+ABOVE = Threshold(value=1.03, source="rates are nominal, and tables round")
+#: Of a published figure of the same machine, collective, size and number of nodes.
+PUBLISHED = Threshold(
+    value=0.85,
+    source="two published runs of one machine differ by less (`railhead nccl bench`, NEAR)",
+)
+#: From this size on a message shows what the network carries, and not what it takes to start one.
+LARGE = Threshold(
+    value=float(1 << 30),
+    unit="bytes",
+    source="published curves are flat from 1 GiB on (docs/nccl-bench.md)",
+)
+#: What goes over the kernel's interfaces while RDMA carries the data: rendezvous and control.
+KERNEL = Threshold(
+    value=0.1,
+    source="a tenth of the least that must cross; of TCP it is all of it and its headers",
+)
+#: Of the least that must cross a node's ports, that their counters must show.
+COUNTED = Threshold(
+    value=0.9,
+    source="every byte that a node lacks crosses its ports at least once",
+)
+#: Two ranks of one operation begin and end together: their times differ by no more than this.
+CLOCKS = Threshold(
+    value=2.0,
+    source="an operation of a collective ends when the slowest rank has begun it",
+)

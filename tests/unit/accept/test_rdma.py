@@ -1,0 +1,472 @@
+"""Only RDMA at its rate passes: TCP fails at any bandwidth, and what is not shown is not proven."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from railhead.accept import traffic, transport
+from railhead.accept.checks import rdma
+from railhead.accept.model import Result, Verdict
+from railhead.accept.site import Facts
+from railhead.catalog import acceptance
+from railhead.catalog.machines import MACHINES
+from railhead.fabric.kinds import FABRICS
+from railhead.nccl.bench.collectives import COLLECTIVES
+
+LOGS = Path(__file__).resolve().parents[2] / "nccl/tune"
+ROCE = FABRICS["roce"]
+NODES, EACH = 2, 8
+WORLD = NODES * EACH
+GIB = 1 << 30
+# 400 Gbit/s for each of eight GPUs.
+RATE = 400.0
+
+
+@pytest.fixture
+def machines(facts: Facts) -> Facts:
+    """Two machines of eight GPUs and eight NICs, whose fabric is RoCE."""
+    contract = facts.contract.model_copy(
+        update={
+            "platform": "existing",
+            "fabric": facts.contract.fabric.model_copy(
+                update={"rdma": True, "proofs": ROCE.proofs, "gpudirect": ROCE.gpudirect}
+            ),
+        }
+    )
+    pool = facts.pool.model_copy(
+        update={"instance_type": "own", "line_rate_gbps": 3200, "nvlink_domain": 8}
+    )
+    return replace(facts, contract=contract, pool=pool)
+
+
+@cache
+def recorded(name: str) -> tuple[str, str]:
+    """A log's first process, and what that has written."""
+    text = (LOGS / name).read_text()
+    writer = re.search(r"([\w.-]+:\d+):\d+ \[\d+\] ", text)
+    assert writer is not None
+    own = [line for line in text.splitlines() if f"{writer[1]}:" in line]
+    return writer[1], "\n".join(own)
+
+
+def log(name: str, pod: int, pid: int) -> list[str]:
+    """A recorded log of one process, as if this one had written it."""
+    writer, text = recorded(name)
+    lines = text.replace(f"{writer}:", f"pod-{pod}:{pid}:").splitlines()
+    return [f"[default0]:{line}" for line in lines]
+
+
+def lines(
+    *,
+    part: float = 0.9,
+    logs: Callable[[int], str] = lambda rank: "365-roce-ok-gid-index-3-set.log",
+    sent: float = 1.0,
+    kernel: float = 0.001,
+) -> list[tuple[int, str]]:
+    """What a job of the two machines prints; NICs that carry ``part`` of their rate.
+
+    ``sent`` is what the ports count, ``kernel`` what the interfaces do, of what must cross.
+    """
+    found: list[tuple[int, str]] = []
+
+    def say(pod: int, kind: str, **fields: Any) -> None:
+        found.append((pod, f"[default0]:rdma: {json.dumps({'kind': kind, **fields})}"))
+
+    least = 0.0
+    rows = []
+    for name in rdma._ALL:
+        wire = COLLECTIVES[name].wire
+        assert wire is not None
+        for size in (GIB, 4 * GIB):
+            seconds = size * wire(NODES, EACH) / (RATE * part * 1e9)
+            rows.append((name, size, seconds))
+            least += size * 5 * wire(NODES, EACH)
+    for when, scale in (("before", 0.0), ("after", 1.0)):
+        for pod in range(NODES):
+            for port in range(8):
+                counted = {"sent": int(1000 + scale * sent * least / 8), "received": 5}
+                place = {"rank": pod * EACH, "when": when}
+                say(
+                    pod, "port", **place, name=f"mlx5_{port}/1", counted=counted,
+                    rate="400 Gb/sec (4X NDR)", layer="Ethernet",
+                )  # fmt: skip
+            say(
+                pod, "interface", rank=pod * EACH, when=when, name="eth0",
+                sent=int(70 + scale * kernel * least),
+            )  # fmt: skip
+    span = 90.0 + 8 * sum(seconds for _, _, seconds in rows)
+    for rank in range(WORLD):
+        pod, local = divmod(rank, EACH)
+        pid = 100 + local
+        found += [(pod, line) for line in log(logs(rank), pod, pid)]
+        say(
+            pod, "begin", rank=rank, world=WORLD, local=local, each=EACH, host=f"pod-{pod}",
+            pid=pid, backend="nccl", device="NVIDIA H100", torch="2.7", nccl="2.26.2",
+            clock=10.0, time=1e9,
+        )  # fmt: skip
+        for name, size, seconds in rows:
+            own = seconds * (1 + rank / 1000)
+            fields = {"rank": rank, "collective": name, "size": size, "repeats": 5, "wrong": 0}
+            say(pod, "row", **fields, seconds=own)
+        for alone in (False, True):
+            seconds = 4 * GIB / (50e9 * part)
+            fields = {"rank": rank, "rail": local, "alone": alone, "size": 4 * GIB, "wrong": 0}
+            say(pod, "rail", **fields, seconds=seconds)
+        say(pod, "end", rank=rank, clock=10.0 + span, time=1e9 + span)
+    return found
+
+
+ASKED: dict[str, Any] = {
+    "pods": NODES,
+    "processes": EACH,
+    "phase": "completed",
+    "detail": "",
+    "machines": ("lab-node-0", "lab-node-1"),
+}
+
+
+def verdict(facts: Facts, said: Sequence[tuple[int, str]], **asked: Any) -> Result:
+    evidence = traffic.gathered(said, **(ASKED | asked))
+    # As it is kept and read again.
+    evidence = traffic.Traffic.model_validate_json(evidence.model_dump_json())
+    return rdma.CHECK.judge(evidence, facts)
+
+
+def edited(
+    said: Sequence[tuple[int, str]], change: Callable[[dict[str, Any]], dict[str, Any] | None]
+) -> list[tuple[int, str]]:
+    """The lines with each record changed, or left out where the change gives None."""
+    found = []
+    for pod, text in said:
+        head, mark, data = text.partition("rdma: ")
+        if mark:
+            record = change(json.loads(data))
+            if record is None:
+                continue
+            found.append((pod, f"{head}{mark}{json.dumps(record)}"))
+        else:
+            found.append((pod, text))
+    return found
+
+
+def test_rdma_at_its_rate_passes(machines: Facts) -> None:
+    result = verdict(machines, lines())
+    assert result.verdict is Verdict.PASSED, result.summary
+    assert all(one.passed is not False for one in result.measured)
+    assert {plot.kind for plot in result.plots} == {"lines", "map"}
+    assert "16 processes show roce" in result.summary
+
+
+# -- the path -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "414-tcp-fallback-16-ranks-full.log",
+        "315-gcp-fastsocket-a100-slow.log",
+        "310-ofi-plugin-tcp-provider.log",
+    ],
+)
+@pytest.mark.parametrize("part", [0.9, 0.05])
+def test_tcp_fails_at_any_bandwidth(machines: Facts, name: str, part: float) -> None:
+    result = verdict(machines, lines(part=part, logs=lambda _: name))
+    assert result.verdict is Verdict.FAILED
+    assert "the transport is TCP" in result.summary.replace("The", "the")
+
+
+def test_one_rank_of_sixteen_on_tcp_fails(machines: Facts) -> None:
+    names = {13: "361-ib-disabled-by-env-eight-hcas.log"}
+    said = lines(logs=lambda rank: names.get(rank, "365-roce-ok-gid-index-3-set.log"))
+    result = verdict(machines, said)
+    assert result.verdict is Verdict.FAILED
+    assert "TCP on 1 of 16 processes" in result.summary
+
+
+def test_a_contract_whose_proof_is_tcp_does_not_pass_tcp(machines: Facts) -> None:
+    fabric = machines.contract.fabric.model_copy(
+        update={"proofs": FABRICS["ethernet"].proofs, "gpudirect": None, "kind": "ethernet"}
+    )
+    plain = replace(machines, contract=machines.contract.model_copy(update={"fabric": fabric}))
+    name = "414-tcp-fallback-16-ranks-full.log"
+    assert verdict(plain, lines(logs=lambda _: name)).verdict is Verdict.FAILED
+
+
+def test_no_gpudirect_on_one_rank_fails(machines: Facts) -> None:
+    said = [
+        (pod, text.replace("/GDRDMA", "") if "pod-1:103:" in text else text)
+        for pod, text in lines()
+    ]
+    result = verdict(machines, said)
+    assert result.verdict is Verdict.FAILED
+    assert "pod-1:103" in result.summary
+    assert "without GPUDirect" in result.summary
+
+
+def test_no_proofs_prove_nothing(machines: Facts) -> None:
+    fabric = machines.contract.fabric.model_copy(update={"proofs": ()})
+    plain = replace(machines, contract=machines.contract.model_copy(update={"fabric": fabric}))
+    assert verdict(plain, lines()).verdict is Verdict.NOT_PROVEN
+
+
+@pytest.mark.parametrize(
+    "gone",
+    [
+        pytest.param(lambda text: "NCCL INFO" in text, id="all of the log"),
+        pytest.param(lambda text: "pod-0:105:" in text, id="one rank's log"),
+        pytest.param(lambda text: "pod-0:105:" in text and "via NET" in text, id="its channels"),
+        pytest.param(lambda text: "[send]" in text and "pod-1:100:" in text, id="one direction"),
+        pytest.param(lambda text: "NET/IB : Using" in text and "pod-1:1" in text, id="the devices"),
+    ],
+)
+def test_a_log_that_lacks_something_is_not_proven(
+    machines: Facts, gone: Callable[[str], bool]
+) -> None:
+    said = [(pod, text) for pod, text in lines() if not gone(text)]
+    assert verdict(machines, said).verdict is Verdict.NOT_PROVEN
+
+
+def test_the_log_must_be_of_the_processes_that_measured(machines: Facts) -> None:
+    said = [(pod, text.replace("pod-1:107:", "pod-1:999:")) for pod, text in lines()]
+    result = verdict(machines, said)
+    assert result.verdict is Verdict.NOT_PROVEN
+    assert "rank 15, process 107" in result.summary
+
+
+def test_no_recorded_log_of_sockets_ever_passes() -> None:
+    """Of the labelled logs: by whatever fabric's proofs, the whole log and each of its lines."""
+    with (LOGS / "INDEX.tsv").open() as file:
+        rows = list(csv.DictReader(file, delimiter="\t"))
+    sockets = [row["file"] for row in rows if row["transport"] == "socket"]
+    assert len(sockets) >= 20
+    kinds = [(kind.proofs, kind.gpudirect) for kind in FABRICS.values()]
+    for name in sockets:
+        text = (LOGS / name).read_text(errors="replace").splitlines()
+        for proofs, gpudirect in kinds:
+            wrote = transport.judge({0: text}, processes=1, proofs=proofs, gpudirect=gpudirect)
+            count = len(wrote.processes)
+            found = transport.judge({0: text}, processes=count, proofs=proofs, gpudirect=gpudirect)
+            assert found.verdict is not Verdict.PASSED, (name, proofs)
+
+
+# -- counters -------------------------------------------------------------------------------------
+
+
+def test_ports_that_carried_nothing_are_no_proof(machines: Facts) -> None:
+    result = verdict(machines, lines(sent=0.2))
+    assert result.verdict is Verdict.NOT_PROVEN
+    assert "the RDMA ports" in result.summary.replace("The", "the")
+
+
+def test_a_kernel_that_carried_it_contradicts_the_log(machines: Facts) -> None:
+    result = verdict(machines, lines(kernel=1.05))
+    assert result.verdict is Verdict.NOT_PROVEN
+    assert "transport is TCP" in result.summary
+
+
+def test_a_kernel_that_carried_it_fails_without_a_log(machines: Facts) -> None:
+    said = [(pod, text) for pod, text in lines(kernel=1.05) if "NCCL INFO" not in text]
+    assert verdict(machines, said).verdict is Verdict.FAILED
+
+
+def test_gloo_is_tcp(machines: Facts) -> None:
+    said = edited(lines(kernel=1.05), lambda r: r | ({"backend": "gloo"} if "world" in r else {}))
+    said = [(pod, text) for pod, text in said if "NCCL INFO" not in text]
+    result = verdict(machines, said)
+    assert result.verdict is Verdict.FAILED
+    assert "The transport is TCP: backend gloo" in result.summary
+
+
+def test_gloo_that_shows_nothing_is_not_proven(machines: Facts) -> None:
+    said = edited(lines(), lambda r: r | ({"backend": "gloo"} if "world" in r else {}))
+    said = [(pod, text) for pod, text in said if "NCCL INFO" not in text]
+    assert verdict(machines, said).verdict is Verdict.NOT_PROVEN
+
+
+def test_ports_that_no_pod_sees_are_told(machines: Facts) -> None:
+    result = verdict(machines, edited(lines(), lambda r: None if r["kind"] == "port" else r))
+    assert result.verdict is Verdict.PASSED
+    assert any("no port is visible" in one.text for one in result.evidence)
+
+
+# -- the rate -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("part", [0.35, 0.1, 0.001])
+def test_rdma_that_is_slow_fails(machines: Facts, part: float) -> None:
+    result = verdict(machines, lines(part=part))
+    assert result.verdict is Verdict.FAILED
+    assert "Too slow" in result.summary
+
+
+def test_a_recorded_log_of_slow_rdma_fails(machines: Facts) -> None:
+    """Its transport is as it should be; 55.9 GB/s algbw of 400 is what it measured."""
+    name = "735-roce-two-h100-low-per-connection-qps.log"
+    result = verdict(machines, lines(part=55.9 / 400, logs=lambda _: name))
+    assert result.verdict is Verdict.FAILED
+
+
+def test_more_than_the_nics_can_carry_is_not_proven(machines: Facts) -> None:
+    result = verdict(machines, lines(part=1.3))
+    assert result.verdict is Verdict.NOT_PROVEN
+    assert "more than the NICs can carry" in result.summary
+
+
+def test_a_rail_that_is_slow_fails_and_is_named(machines: Facts) -> None:
+    def slow(record: dict[str, Any]) -> dict[str, Any]:
+        bad = record["kind"] == "rail" and record["rank"] == 11 and record["alone"]
+        return record | ({"seconds": record["seconds"] * 5} if bad else {})
+
+    result = verdict(machines, edited(lines(), slow))
+    assert result.verdict is Verdict.FAILED
+    assert "Rail 3 of lab-node-1" in result.summary
+
+
+def test_a_machine_without_a_rate_is_not_proven(machines: Facts) -> None:
+    for fields in ({"line_rate_gbps": 0}, {"nvlink_domain": 72}):
+        plain = replace(machines, pool=machines.pool.model_copy(update=fields))
+        result = verdict(plain, lines())
+        assert result.verdict is Verdict.NOT_PROVEN
+        assert "what the NICs can carry" in result.summary
+
+
+def test_a_published_figure_of_the_machine_is_held(machines: Facts) -> None:
+    """Two p5.48xlarge have 487 GB/s at 16 GiB: 60 % of the line rate would do elsewhere."""
+    pool = machines.pool.model_copy(update={"instance_type": "p5.48xlarge"})
+    p5 = replace(machines, pool=pool)
+    result = verdict(p5, lines(part=0.45))
+    assert result.verdict is Verdict.FAILED
+    assert "published" in result.summary
+    assert verdict(p5, lines(part=0.9)).verdict is Verdict.PASSED
+
+
+def test_every_published_run_reaches_what_is_asked() -> None:
+    """The limit's source: of machines without NVLink between them, and of sums without SHARP."""
+    seen = 0
+    for machine in MACHINES.values():
+        for one in machine.published:
+            if one.transport != "network" or one.sharp or machine.nvlink_domain > machine.gpus:
+                continue
+            collective = COLLECTIVES[one.collective]
+            assert collective.factor is not None
+            assert collective.wire is not None
+            algbw = one.busbw / collective.factor(one.nodes * machine.gpus)
+            wire = algbw * collective.wire(one.nodes, machine.gpus)
+            part = wire / (machine.line_rate_gbps / 8)
+            assert acceptance.LINE_RATE.value <= part <= acceptance.ABOVE.value, (machine.name, one)
+            seen += 1
+    assert seen >= 10
+
+
+# -- what was sabotaged ---------------------------------------------------------------------------
+
+
+def _drop(kind: str, rank: int) -> Callable[[dict[str, Any]], dict[str, Any] | None]:
+    return lambda r: None if r["kind"] == kind and r["rank"] == rank else r
+
+
+def _set(kind: str, at: int, /, **fields: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    return lambda r: r | (fields if r["kind"] == kind and r["rank"] == at else {})
+
+
+def _faster(scale: float) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    def change(record: dict[str, Any]) -> dict[str, Any]:
+        mine = record.get("rank") == 3 and "seconds" in record and record["kind"] == "row"
+        return record | ({"seconds": record["seconds"] * scale} if mine else {})
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(_drop("begin", 5), id="a rank is missing"),
+        pytest.param(_drop("end", 5), id="a rank was cut off"),
+        pytest.param(_drop("row", 5), id="a rank has no rows"),
+        pytest.param(_drop("rail", 5), id="a rail is missing"),
+        pytest.param(_set("begin", 5, rank=4), id="a rank twice"),
+        pytest.param(_set("begin", 5, world=8), id="another world"),
+        pytest.param(_set("begin", 5, each=1), id="fewer processes"),
+        pytest.param(_set("begin", 5, backend="gloo"), id="mixed backends"),
+        pytest.param(_set("end", 5, time=1e9 + 900), id="a clock that lies"),
+        pytest.param(_set("end", 5, clock=40.0, time=1e9 + 30), id="both clocks lie"),
+        pytest.param(_faster(0.1), id="one rank is ten times as fast"),
+        pytest.param(_faster(1e4), id="more work than time"),
+        pytest.param(_set("row", 5, seconds=None, why="not known"), id="not measured"),
+        pytest.param(_set("row", 5, wrong=None), id="not looked at"),
+    ],
+)
+def test_sabotage_is_not_proven(machines: Facts, change: Any) -> None:
+    result = verdict(machines, edited(lines(), change))
+    assert result.verdict is Verdict.NOT_PROVEN, result.summary
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        _set("row", 5, seconds=float("nan")),
+        _set("row", 5, seconds=0),
+        _set("row", 5, seconds=-1),
+        _set("row", 5, wrong=-1),
+        _set("begin", 5, rank="five"),
+        _set("end", 5, more=1),
+        _set("end", 5, kind="other"),
+    ],
+)
+def test_what_cannot_be_read_is_an_error(change: Any) -> None:
+    with pytest.raises((ValidationError, ValueError, KeyError)):
+        traffic.gathered(edited(lines(), change), **ASKED)
+
+
+def test_a_line_that_is_cut_is_an_error() -> None:
+    said = lines()
+    said[3] = (said[3][0], said[3][1][:60])
+    with pytest.raises(ValueError, match="is cut"):
+        traffic.gathered(said, **ASKED)
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({"phase": "failed", "detail": "exited 1"}, "exited 1"),
+        ({"phase": "not done in time"}, "not done in time"),
+        ({"machines": ("lab-node-0",)}, "where every pod ran"),
+        ({"machines": ("lab-node-0", "lab-node-0")}, "on one machine"),
+        ({"machines": ("lab-node-0", "other")}, "not asked for"),
+        ({"processes": 4}, "were"),
+        ({"pods": 3}, "were"),
+    ],
+)
+def test_a_job_that_is_not_as_asked_is_not_proven(
+    machines: Facts, asked: dict[str, Any], says: str
+) -> None:
+    result = verdict(machines, lines(), **asked)
+    assert result.verdict is Verdict.NOT_PROVEN
+    assert says in result.summary
+
+
+def test_wrong_values_fail(machines: Facts) -> None:
+    for kind in ("row", "rail"):
+        result = verdict(machines, edited(lines(), _set(kind, 5, wrong=3)))
+        assert result.verdict is Verdict.FAILED
+        assert "wrong" in result.summary
+
+
+def test_the_plan_needs_two_nodes_and_torchrun(facts: Facts) -> None:
+    planned = rdma.CHECK.plan(facts)
+    assert (planned.nodes, planned.missing) == (2, "")
+    assert "two nodes" in rdma.CHECK.plan(replace(facts, nodes=("a",))).missing
+    simulated = replace(facts, simulated=("lab-node-1",))
+    assert "two nodes" in rdma.CHECK.plan(simulated).missing
+    runtime = facts.runtime.model_copy(update={"framework": "jax"})
+    assert "torchrun" in rdma.CHECK.plan(replace(facts, runtime=runtime)).missing
