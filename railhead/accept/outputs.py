@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
 from typing import Any
 from xml.etree import ElementTree
 
@@ -15,11 +14,6 @@ _SCHEMA_ID = "https://railhead.dev/schemas/accept-report-1.json"
 # XML 1.0 knows no other control characters, not even escaped.
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _LINES = 40
-
-
-def to_json(report: Report) -> dict[str, Any]:
-    """The report as one object, ``accepted`` first, as :func:`schema` describes it."""
-    return {"accepted": report.accepted, **report.model_dump(mode="json")}
 
 
 def schema() -> dict[str, Any]:
@@ -103,12 +97,6 @@ def markdown(report: Report) -> str:
             lines += ["", f"What to do: {_text(result.remedy)}"]
         lines += _details(result)
     return "\n".join(lines) + "\n"
-
-
-def missing(report: Report) -> Iterable[str]:
-    """What is asked of a cluster and has no result at all."""
-    found = {result.name for result in report.checks}
-    return (name for name in report.asked if name not in found)
 
 
 def _said(result: Result) -> Verdict | None:

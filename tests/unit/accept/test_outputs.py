@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import jsonschema
 import pytest
 
-from railhead.accept import outputs
+from railhead.accept import outputs, signing
 from railhead.accept.model import Evidence, Measured, Report, Result, Verdict, Waiver
 
 
@@ -47,7 +47,7 @@ REPORT = Report(
 def test_json_is_as_its_schema_says() -> None:
     schema = outputs.schema()
     jsonschema.Draft202012Validator.check_schema(schema)
-    document = outputs.to_json(REPORT)
+    document = signing.sealed(REPORT)
     jsonschema.validate(document, schema)
     assert document["accepted"] is False
     assert [(c["name"], c["verdict"]) for c in document["checks"]] == [
@@ -70,17 +70,17 @@ def test_json_is_as_its_schema_says() -> None:
     ],
 )
 def test_the_schema_refuses(spoil: dict[str, Any]) -> None:
-    document = outputs.to_json(REPORT) | spoil
+    document = signing.sealed(REPORT) | spoil
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(document, outputs.schema())
-    without = {k: v for k, v in outputs.to_json(REPORT).items() if k not in spoil}
+    without = {k: v for k, v in signing.sealed(REPORT).items() if k not in spoil}
     if "further" not in spoil:
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate(without, outputs.schema())
 
 
 def test_the_schema_knows_the_three_verdicts_alone() -> None:
-    document = outputs.to_json(REPORT)
+    document = signing.sealed(REPORT)
     document["checks"][0]["verdict"] = "ok"
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(document, outputs.schema())
