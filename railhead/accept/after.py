@@ -11,12 +11,98 @@ import typer
 from railhead.base.options import Json
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from railhead.accept.baselines import Row
     from railhead.accept.signing import Checked
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands to `railhead accept`."""
     app.command("check-report")(check_report)
+    app.command("compare")(compare)
+
+
+def compare(
+    before: Annotated[
+        Path, typer.Argument(metavar="A", help="A report, or a folder of kept ones: before.")
+    ],
+    after: Annotated[
+        Path, typer.Argument(metavar="B", help="A report, or a folder of kept ones: after.")
+    ],
+    tolerance: Annotated[
+        float,
+        typer.Option(
+            "--tolerance",
+            metavar="SHARE",
+            min=0,
+            max=1,
+            help="What is taken for noise where neither repeats nor an interval tell it.",
+        ),
+    ] = 0.1,
+    unlike: Annotated[
+        bool,
+        typer.Option("--unlike", help="Compare even if hardware, size or nodes are not the same."),
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Tell what became worse from A to B, beyond the noise of the figures.
+
+    `railhead accept --keep FOLDER` keeps reports by cluster, hardware and version; a folder with
+    several runs tells the noise best. Every report's seal is checked. Exits 0 when nothing became
+    worse, 6 when something did, 3 when the two cannot be compared.
+
+    Example: [bold]railhead accept compare before.json after.json[/bold]
+    """
+    from dataclasses import asdict
+
+    from railhead.accept import baselines
+    from railhead.base.errors import ExitCode, InputError
+
+    old, new = baselines.read(before), baselines.read(after)
+    differ = baselines.unlike([*old, *new])
+    if differ and not unlike:
+        raise InputError(
+            f"{before} and {after} are not of the same {', nor of the same '.join(differ)}",
+            remedy="compare reports of like runs, or take the difference as it is with --unlike",
+        )
+    rows = baselines.compare(old, new, tolerance=tolerance)
+    worse = baselines.regressions(rows)
+    if as_json:
+        shown = {"worse": len(worse), "unlike": differ, "rows": [asdict(row) for row in rows]}
+        typer.echo(json.dumps(shown))
+    else:
+        _show_rows(rows, len(old), len(new))
+    raise typer.Exit(ExitCode.REFUSED if worse else ExitCode.OK)
+
+
+def _show_rows(rows: Sequence[Row], before: int, after: int) -> None:
+    """What is not the same, and how much is."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    from railhead.accept.baselines import Change, regressions
+
+    shown = [row for row in rows if row.change is not Change.SAME]
+    console = Console()
+    if shown:
+        table = Table(pad_edge=False)
+        for column in ("check", "what", "before", "after", "change", "", "noise from"):
+            table.add_column(column, overflow="fold")
+        for row in shown:
+            share = "" if row.share is None else f"{row.share:+.1%}"
+            style = "bold red" if row.change is Change.WORSE else ""
+            texts = (row.check, row.what, row.before, row.after, share, row.change, row.noise)
+            table.add_row(*map(escape, texts), style=style)
+        console.print(table)
+    count = len(regressions(rows))
+    said = f"{count} became worse" if count else "nothing became worse"
+    console.print(
+        f"{said}; {len(rows) - len(shown)} of {len(rows)} verdicts and figures are the same "
+        f"(reports: {before} before, {after} after)",
+        soft_wrap=True,
+    )
 
 
 def check_report(

@@ -56,6 +56,14 @@ def accept(
             "--sign", metavar="KEY", help="Sign page and JSON with this Ed25519 key (mode 0600)."
         ),
     ] = None,
+    keep: Annotated[
+        Path | None,
+        typer.Option(
+            "--keep",
+            metavar="FOLDER",
+            help="Keep the report there by cluster, hardware and version, for `accept compare`.",
+        ),
+    ] = None,
     junit: Annotated[
         str | None, typer.Option("--junit", metavar="FILE", help="Write it as JUnit XML.")
     ] = None,
@@ -137,6 +145,8 @@ def accept(
             return
         report, left = _accept(cluster, facts, suite, out=out, yes=yes)
     _write(report, files, key)
+    if keep is not None:
+        _keep(report, keep, key)
     _end(report, left)
 
 
@@ -343,6 +353,12 @@ def _write(report: Report, files: dict[str, str | None], key: Any) -> None:
     for kind, path in files.items():
         if path is not None:
             outputs.write(path, texts[kind]())
+
+
+def _keep(report: Report, folder: Path, key: Any) -> None:
+    from railhead.accept import baselines
+
+    typer.echo(f"kept as {baselines.keep(report, folder, key)}", err=True)
 
 
 def _end(report: Report, left: Sequence[str]) -> None:

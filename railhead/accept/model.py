@@ -43,7 +43,8 @@ class Measured(Model):
     """One figure, and what it is held against where it is.
 
     ``limit`` is the least (``at_least``) or the most that passes; ``source`` says where that limit
-    comes from. ``passed`` is None where nothing is asked of the figure.
+    comes from. ``passed`` is None where nothing is asked of the figure. ``low`` and ``high`` are
+    the 95 % confidence interval of the value, where repeats gave one.
     """
 
     name: str
@@ -52,6 +53,8 @@ class Measured(Model):
     limit: float | None = None
     at_least: bool = True
     source: str = ""
+    low: float | None = None
+    high: float | None = None
 
     @property
     def passed(self) -> bool | None:

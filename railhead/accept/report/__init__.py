@@ -235,11 +235,18 @@ def _figure_row(one: Measured) -> tuple[Element, list[Element]]:
     said = {None: ("", "\u2014"), True: ("yes", "\u2713 yes"), False: ("no", "\u2717 no")}
     kind, held = said[one.passed]
     return el("th", {}, one.name), [
-        el("td", {"class": "n"}, with_unit(one.value, one.unit)),
+        el("td", {"class": "n"}, with_unit(one.value, one.unit), _interval(one)),
         el("td", {"class": "n"}, limit),
         el("td", _class(kind, {}), held),
         el("td", {"class": "source"}, one.source),
     ]
+
+
+def _interval(one: Measured) -> Element | None:
+    if one.low is None or one.high is None:
+        return None
+    said = f" ({with_unit(one.low, one.unit)} to {with_unit(one.high, one.unit)}, 95 %)"
+    return el("span", {"class": "soft"}, said)
 
 
 def _evidence(evidence: Sequence[Evidence]) -> list[Element]:

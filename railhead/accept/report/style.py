@@ -166,7 +166,7 @@ table.stack,.stack caption,.stack tbody,.stack tr,.stack td,.stack tbody th{disp
 @page{margin:14mm}
 html{font-size:10.5pt}
 body{max-width:none;padding:0}
-nav,.skip{display:none}
+.skip{display:none}
 section{break-before:auto}
 h2,h3,figcaption,summary,caption{break-after:avoid}
 figure,tr,.verdict,.box{break-inside:avoid}
