@@ -20,6 +20,7 @@ import yaml
 from railhead.kube import client as kube
 from railhead.kube import jobs
 from railhead.kube.client import Cluster
+from tests.lab.conftest import PATIENCE
 
 NAMESPACE = "training"
 QUEUE = "training"
@@ -202,7 +203,8 @@ class Jobs:
 
 
 def wait(condition: Callable[[], bool], seconds: float, what: str, every: float = 0.3) -> float:
-    """Wait for a condition; returns how long it took."""
+    """Wait for a condition, PATIENCE times ``seconds`` at most; returns how long it took."""
+    seconds *= PATIENCE
     begin = time.monotonic()
     while not condition():
         assert time.monotonic() - begin < seconds, f"not within {seconds:g} s: {what}"

@@ -224,8 +224,9 @@ def test_a_wrong_world_size_fails_at_once(jobs: Jobs, repo: Path) -> None:
     jobs.started(name)
     begin = time.monotonic()
     # Each attempt is refused in seconds; torchrun hides why, so the runtime's three are all made.
-    out, err = follower.communicate(timeout=120)
-    assert time.monotonic() - begin < 60
+    # A rendezvous that waits for who never comes would take 15 minutes.
+    out, err = follower.communicate(timeout=300)
+    assert time.monotonic() - begin < 180
     assert follower.returncode == ExitCode.FAILED
     errors = [line for line in out.splitlines() if "error: world size is 2" in line]
     assert errors
@@ -264,8 +265,7 @@ def test_a_world_of_another_size_than_asked_fails_at_once(jobs: Jobs, repo: Path
     try:
         assert jobs.kubectl("apply", "-f", "-", stdin=body).returncode == 0
         jobs.started(name)
-        took = wait(lambda: jobs.state(name).phase.value == "failed", 90, "the job to fail")
-        assert took < 60
+        wait(lambda: jobs.state(name).phase.value == "failed", 60, "the job to fail")
         done = jobs.run("logs", name)
         assert "world size is 2, the job asked for 4" in done.stdout
     finally:

@@ -271,7 +271,7 @@ def test_interrupting_a_follow_leaves_the_job(jobs: Jobs) -> None:
     wait(lambda: jobs.cluster.find(kube.trainjobs(NAMESPACE, name)) is not None, 30, "the job")
     jobs.phase(name, "running")
     follower.send_signal(signal.SIGINT)
-    _, err = follower.communicate(timeout=30)
+    _, err = follower.communicate(timeout=120)
     assert follower.returncode == ExitCode.INTERRUPTED
     assert "the job goes on" in err
     assert "Traceback" not in err
