@@ -63,7 +63,7 @@ def build(
     judge = Judge(facts, scan.hits)
     transport = proven(judge.transport())
     gdr, finer = judge.gdr(transport)
-    verdict = proven(Verdict(facts, scan.hits, judge, transport, gdr, scan.last).claim())
+    verdict = proven(Verdict(facts, scan.hits, judge, transport, gdr, scan.last, scan.tail).claim())
     return Reading(
         transport=transport.value,
         gdr=gdr.value,

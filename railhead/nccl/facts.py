@@ -225,7 +225,12 @@ ROWS: tuple[tuple[str, bytes, bytes | tuple[bytes, ...] | None], ...] = (
         rb"\bNET/[0-9a-f-]{1,20} \([0-9a-f]{1,16}/\d{1,3}/(?P<gbytes>\d{1,3}\.\d{1,6})\)",
         b" NET/",
     ),
-    ("nic.ibstat", rb"^\s*Rate:\s*(?P<gbps>\d{2,4})\s*$", b"Rate:"),
+    (
+        "nic.ibstat",
+        rb"^\s*(?:Rate:\s*(?P<gbps>\d{2,4})\s*$|rate:\s*(?P<status>\d{2,4}) Gb/sec)",
+        (b"Rate:", b"rate:"),
+    ),
+    ("nic.ethtool", rb"^\s*Speed:\s*(?P<mbps>\d{4,7})Mb/s", b"Speed:"),
     # GPUDirect RDMA. What a device can do is not what a connection does.
     ("gdr.dmabuf", rb"DMA-BUF is available on GPU device (?P<gpu>\d{1,4})", None),
     (
@@ -314,6 +319,13 @@ ROWS: tuple[tuple[str, bytes, bytes | tuple[bytes, ...] | None], ...] = (
     ("socket.stack", rb"transport/net_socket\.c[cu]:\d+ -> \d", b"transport/net_socket.c"),
     ("verbs.stack", rb"transport/net_ib(?:/\w{1,20})?\.cc:\d+ -> \d", b"transport/net_ib"),
     ("nccl.proxy-error", rb"\[Proxy [Tt]hread(?: error)?\]", b"[Proxy "),
+    # Of a process that waits; see `verdict.WAITING`.
+    (
+        "wait.last",
+        rb"potentially cause a hang if this rank|No available shared memory broadcast block"
+        rb"|GLOBAL_RANK: \d{1,6}, MEMBER: \d{1,6}/\d{1,6}",
+        (b"cause a hang if this", b"shared memory broadcast block", b"GLOBAL_RANK: "),
+    ),
     # Settings.
     *(
         (
@@ -682,7 +694,8 @@ class Facts:
         if "mbps" in text:
             rate = int(text["mbps"]) / 1000
         else:
-            rate = float(text["gbytes"]) * 8 if "gbytes" in text else float(text["gbps"])
+            gbps = text.get("gbps") or text.get("status") or "0"
+            rate = float(text["gbytes"]) * 8 if "gbytes" in text else float(gbps)
         if rate >= 10:
             self.seen("nic-rate").add(f"{rate:g}", at)
 
@@ -759,6 +772,7 @@ class Facts:
         "nic.speed": _nic_rate,
         "nic.topology": _nic_rate,
         "nic.ibstat": _nic_rate,
+        "nic.ethtool": _nic_rate,
         "nccl.setting": _setting,
         "nccl.setting-short": _setting,
         "nccl.version": _version,

@@ -37,7 +37,7 @@ STALE = 10_000
 FULL, FULL_COUNTED = 100, 300
 # Lines a block of a sampled literal, and of one of a sign whose rare variants matter.
 SAMPLES, SAMPLES_DENSE = 1, 8
-LAST_BYTES = 2000
+LAST_BYTES = 1 << 13
 SAMPLE_WINDOW = 1 << 14
 SCANNERS = 2
 IN_FLIGHT = 3
@@ -161,6 +161,7 @@ class Scan:
         engine: ``hyperscan`` where the native matcher was used, else ``re``.
         sampled: ids of signs of which only a sample was looked at.
         last: the last message of the last input, as far as :data:`TEXT_BYTES`.
+        tail: the last lines of the last input, oldest first.
     """
 
     hits: Hits = field(default_factory=Hits)
@@ -171,6 +172,7 @@ class Scan:
     engine: str = "re"
     sampled: frozenset[str] = frozenset()
     last: str = ""
+    tail: tuple[Line, ...] = ()
 
 
 Found = list[tuple[int, int]]
@@ -260,7 +262,10 @@ class Scanner:
                 except CutError as error:
                     cut.append(f"{source.name} ends early: {error}")
         result = self._result
-        found = parse(self._last.rpartition(b"\n")[2])
+        # The first of these may be cut.
+        *cut_off, last = self._last.split(b"\n")
+        result.tail = tuple(line for raw in (*cut_off[1:], last) for line in parse(raw))
+        found = parse(last)
         result.last = found[-1].message[:TEXT_BYTES].decode("utf-8", "replace") if found else ""
         result.files = tuple(files)
         result.cut = tuple(cut)

@@ -131,6 +131,8 @@ TROUBLE: tuple[tuple[str, str, bytes, bytes | tuple[bytes, ...] | None], ...] = 
         rb"|timeout at NCCL work",
         None,
     ),
+    # torch.distributed's barrier before NCCL, every ten seconds while somebody is missing.
+    ("rendezvous-barrier", "hang", rb"Waiting in store based barrier to initialize", None),
     ("rendezvous-unreachable", "init-failure", rb"[Cc]lient socket has timed out", None),
     (
         "gloo-timeout",
@@ -145,7 +147,28 @@ TROUBLE: tuple[tuple[str, str, bytes, bytes | tuple[bytes, ...] | None], ...] = 
         None,
     ),
     ("heartbeat", "hang", rb"Heartbeat monitor timed out|watchdog got stuck for", None),
-    ("ras-mismatch", "hang", rb"\s(?:RUNNING|INIT)\s+MISMATCH\b", None),
+    # NCCL's own view (src/ras/client_support.cc): ranks at different operations, or one gone.
+    (
+        "ras-mismatch",
+        "hang",
+        rb"\s(?:RUNNING|INIT|NOCOMM)\s+(?:INCOMPLETE,)?MISMATCH\b"
+        rb"|Communicator ranks have different \w{1,30} operation counts",
+        (b"MISMATCH", b"operation counts"),
+    ),
+    (
+        "ras-incomplete",
+        "hang",
+        rb"\s(?:RUNNING|INIT|NOCOMM)\s+INCOMPLETE\b|Missing communicator data from \d",
+        (b"INCOMPLETE", b"Missing communicator data"),
+    ),
+    # Horovod's stall inspector (horovod/common/stall_inspector.cc).
+    (
+        "stalled",
+        "hang",
+        rb"submitted to be reduced, gathered or broadcasted by subset of ranks"
+        rb"|Stalled (?:ops|ranks):",
+        (b"by subset of ranks", b"Stalled ops:", b"Stalled ranks:"),
+    ),
     # Up to 2.6 a proxy's error did not reach the caller: the kernels waited for ever.
     ("proxy-thread", "hang", rb"WARN transport\.cu:\d+ ?-> ?\d \[Proxy thread error\]", None),
     (
@@ -197,6 +220,25 @@ TROUBLE: tuple[tuple[str, str, bytes, bytes | tuple[bytes, ...] | None], ...] = 
         rb"Detected mismatch between collectives|Collectives differ|Mismatched collective"
         rb"|running collective: CollectiveFingerPrint",
         None,
+    ),
+    # Somebody looked where a process stands: gdb's frames within NCCL, or py-spy's threads.
+    (
+        "stack-dump",
+        "hang",
+        rb"^#\d{1,3}\s+(?:0x[0-9a-f]{4,16} in )?(?:bootstrap\w*|ncclSocket\w*|socketProgress\w*"
+        rb"|ncclProxy\w*|\w{0,20}ProxyProgress|initTransportsRank) ?\("
+        rb"|^\s{0,8}Thread \S{1,20} \((?:active|idle)(?:\+gil)?\): \"",
+        (
+            b" bootstrap",
+            b" ncclSocket",
+            b" socketProgress",
+            b" ncclProxy",
+            b"ProxyProgress",
+            b" initTransportsRank",
+            b'(active): "',
+            b'(idle): "',
+            b'(active+gil): "',
+        ),
     ),
     (
         "error-return",

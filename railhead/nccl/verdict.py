@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+from datetime import datetime
+
 from railhead.nccl.facts import Facts
+from railhead.nccl.lines import Line
 from railhead.nccl.reading import Claim
-from railhead.nccl.signs import Hits
+from railhead.nccl.signs import Evidence, Hits
 from railhead.nccl.transport import RDMA, VERBS, Judge, net_kind
 from railhead.nccl.trouble import VERDICT_OF
 
@@ -28,14 +33,26 @@ RING_TESTS = ("all_reduce", "all_gather", "reduce_scatter")
 MANY_DEVICES, MANY_RANKS = 4, 4
 # Transports over which a run that ended was a good one.
 GOOD = RDMA | {"p2p/shm-only"}
+# Silence between two lines' times that is no waiting any more, in seconds.
+STILL_SECONDS = 600
+# As the last line of a log they say that their writer waits for others.
+WAITING = (
+    (re.compile(r"potentially cause a hang if this rank"), "the first barrier was entered"),
+    (re.compile(r"No available shared memory broadcast block"), "a worker does not answer"),
+    (re.compile(r"GLOBAL_RANK: \d+, MEMBER: \d+/\d+"), "a process waits for the others to join"),
+)
 # Of finding each other before NCCL begins: warnings of a look-up or port that was tried in vain.
 RENDEZVOUS = frozenset(
-    f"trouble.rendezvous-{what}" for what in ("address", "refused", "timeout", "unreachable")
+    f"trouble.rendezvous-{what}"
+    for what in ("address", "refused", "timeout", "unreachable", "barrier")
 )
 
 
 class Verdict:
-    """The verdict of one reading; ``last`` is the log's last message."""
+    """The verdict of one reading.
+
+    ``last`` is the log's last message, ``tail`` its last lines.
+    """
 
     def __init__(
         self,
@@ -45,8 +62,10 @@ class Verdict:
         transport: Claim,
         gdr: Claim,
         last: str,
+        tail: Sequence[Line] = (),
     ) -> None:
         self.last = last
+        self.tail = tail
         self.facts = facts
         self.hits = hits
         self.judge = judge
@@ -147,12 +166,24 @@ class Verdict:
     def _silence(self) -> Claim | None:
         """The log ends where something should have followed at once."""
         facts = self.facts
-        if "Launch mode " in self.last and self.hits.any("nccl.launch"):
+        if self._launched_last() and self.hits.any("nccl.launch"):
             return Claim(
                 value="hang",
                 why="the first operation was launched and nothing follows",
                 evidence=self.hits.evidence("nccl.launch")[-1:],
             )
+        for pattern, what in WAITING:
+            if pattern.search(self.last) and (at := self._shown(pattern)):
+                return Claim(value="hang", why=f"{what}, and nothing follows", evidence=at)
+        # The head's last line is that of the units.
+        if self.hits.any("tests.header") and not facts.row_count and "(GB/s)" in self.last:
+            return Claim(
+                value="hang",
+                why="the head of the test's table is printed and no row follows",
+                evidence=self.hits.evidence("tests.header")[-1:],
+            )
+        if (still := self._stood_still()) is not None:
+            return still
         hosts = {host for host, _, _ in facts.test_ranks.values()}
         listed = len(hosts) > 1 and not self.hits.any("tests.header") and not facts.row_count
         if listed and not facts.writers and " device " in self.last:
@@ -161,6 +192,38 @@ class Verdict:
                 why="the test lists its devices and nothing follows",
                 evidence=self.hits.evidence("tests.rank")[-1:],
             )
+        return None
+
+    def _launched_last(self) -> bool:
+        """After the first launch come only lines of other ranks' initialisation."""
+        messages = [line.message for line in self.tail]
+        launched = [n for n, message in enumerate(messages) if b"Launch mode " in message]
+        return bool(launched) and all(b"NCCL INFO" in one for one in messages[launched[-1] :])
+
+    def _shown(self, pattern: re.Pattern[str]) -> tuple[Evidence, ...]:
+        found = self.hits.evidence("wait.last")
+        return tuple(at for at in found if pattern.search(at.text))[-1:]
+
+    def _stood_still(self) -> Claim | None:
+        """NCCL's last line, and the next line of the log came only long after it."""
+        before: tuple[datetime, Line] | None = None
+        for line in self.tail:
+            at = _when(line.time)
+            if at is None:
+                continue
+            if before is not None and (at - before[0]).total_seconds() >= STILL_SECONDS:
+                text = before[1].message.decode("utf-8", "replace")
+                if "NCCL INFO" in text and not self.facts.row_count:
+                    seconds = (at - before[0]).total_seconds()
+                    return Claim(
+                        value="hang",
+                        why=f"nothing was written for {seconds:.0f} s after NCCL's line of "
+                        f"{before[1].time}",
+                        evidence=self.hits.evidence("nccl.bootstrap")[:1]
+                        or self.hits.evidence("nccl.version")[:1]
+                        or tuple(list(self.facts.hosts.values())[:1]),
+                    )
+            before = (at, line)
         return None
 
     def _ran(self) -> bool:
@@ -174,6 +237,8 @@ class Verdict:
             return self._tcp()
         largest = facts.largest
         big = largest is not None and largest.size >= BIG and largest.busbw > 0
+        if self.transport.value == "unknown" and (slow := self._below_line_rate()) is not None:
+            return slow
         if self.transport.value == "unknown" and big and largest is not None:
             if largest.busbw < SLOWEST_PORT and self.judge.several_nodes().value != "no":
                 return Claim(
@@ -254,7 +319,8 @@ class Verdict:
         # Of the collectives only all_reduce has a busbw above its algbw.
         if not ring and row.busbw <= row.algbw:
             return None
-        if self.judge.several_nodes().value != "yes":
+        several = self.judge.several_nodes().value
+        if several == "no" or (several == "unknown" and self.transport.value != "unknown"):
             return None
         slowest = min(float(rate) for rate in rates)
         nics = max(1, len(facts.devices_used))
@@ -262,7 +328,8 @@ class Verdict:
         if row.busbw >= LOW * bound:
             return None
         return Claim(
-            value="low-bandwidth",
+            # Where no line tells whether the NICs carried it, it is not known to be their fault.
+            value="low-bandwidth" if several == "yes" else "other",
             why=f"{row.busbw:g} GB/s busbw, and {nics} NIC(s) of {slowest:g} Gbit/s carry "
             f"{bound:g} GB/s",
             evidence=(row.at, *rates.evidence(1)),
@@ -334,6 +401,8 @@ class Verdict:
 
     def _unfinished(self) -> Claim | None:
         """Every rank began and none ended: nothing else can explain the silence."""
+        if (waiting := self._host_unfinished()) is not None:
+            return waiting
         # Lines of many processes cut each other, so one that is missing shows nothing.
         if self.hits.any("nccl.init-complete", "nccl.rings", "nccl.trees", "nccl.destroy"):
             return None
@@ -344,6 +413,28 @@ class Verdict:
                     why=f"all {comm.ranks} ranks began initialisation and none completed it",
                     evidence=tuple(comm.evidence[:2]),
                 )
+        return None
+
+    def _host_unfinished(self) -> Claim | None:
+        """Some ranks completed, and of a whole host that began none did."""
+        facts = self.facts
+        if facts.counting:
+            return None
+        for comm in facts.comms.values():
+            if not comm.completed or not comm.started - comm.completed:
+                continue
+            on: dict[str, set[int]] = {}
+            for (node, _, _), (ranks, rank) in facts.rank_by_process.items():
+                if node is not None and ranks == comm.ranks and rank in comm.started:
+                    on.setdefault(node, set()).add(rank)
+            for node, ranks_there in on.items():
+                if len(ranks_there) > 1 and not ranks_there & comm.completed:
+                    return Claim(
+                        value="hang",
+                        why=f"{len(ranks_there)} ranks began on {node} and none completed, "
+                        "while others did",
+                        evidence=tuple(comm.evidence[:2]),
+                    )
         return None
 
     def _stopped(self) -> Claim | None:
@@ -361,3 +452,10 @@ class Verdict:
                 evidence=self.hits.evidence("nccl.bootstrap")[:2],
             )
         return None
+
+
+def _when(text: str | None) -> datetime | None:
+    """A line's time, where it has a date; without its zone, which a log keeps."""
+    if text is None or not re.match(r"\d{4}-\d\d-\d\d[ T]", text):
+        return None
+    return datetime.fromisoformat(text[:19].replace(" ", "T"))

@@ -67,6 +67,23 @@ def test_a_healthy_run_is_ok(read: Read) -> None:
         ("RuntimeError: The server socket has failed to listen: EADDRINUSE", "init-failure"),
         ("socket.gaierror: [Errno -2] Name or service not known", "init-failure"),
         ("    0  1  4  8  32  32   RUNNING  MISMATCH", "hang"),
+        ("    2  4  0  0  0  0    NOCOMM  INCOMPLETE,MISMATCH", "hang"),
+        ("    0  1  1  1  2  1   RUNNING  INCOMPLETE", "hang"),
+        ("  Missing communicator data from 1 job process", "hang"),
+        ("  Communicator ranks have different AllGather operation counts", "hang"),
+        ("Waiting in store based barrier to initialize process group for rank: 0, key: x "
+         "(world_size=2, worker_count=1, timeout=0:30:00)", "hang"),
+        ("[2019-06-04 16:49:19.7: W horovod/common/operations.cc:588] One or more tensors were "
+         "submitted to be reduced, gathered or broadcasted by subset of ranks and are", "hang"),
+        ("Stalled ranks:", "hang"),
+        ("#1  0x00007f00ad990a6e in bootstrapNetAccept (listenComm=0x7f0018006620) at b.cc:106",
+         "hang"),
+        ('Thread 4711 (active): "MainThread"', "hang"),
+        ("INFO [shm_broadcast.py:802] No available shared memory broadcast block found in 60 s",
+         "hang"),
+        ("Initializing distributed: GLOBAL_RANK: 0, MEMBER: 1/16", "hang"),
+        ("[rank0]: devices used by this process are currently unknown. This can potentially cause "
+         "a hang if this rank to GPU mapping is incorrect.", "hang"),
         ("    0  1  4  8  32  32   RUNNING  OK", "ok"),
         ("ncclRemoteError: A call failed possibly due to a network error or a remote process "
          "exiting prematurely.", "other"),
@@ -225,6 +242,57 @@ def test_silence_after_the_bootstrap_is_a_hang(read: Read) -> None:
     assert read(lines).verdict == "hang"
     # What was chosen was not used yet.
     assert read([*lines, info("Using network IB")]).verdict == "other"
+
+
+def test_who_waits_is_a_hang_only_as_the_last_line(read: Read) -> None:
+    member = "Initializing distributed: GLOBAL_RANK: 0, MEMBER: 1/16"
+    assert read([member]).verdict == "hang"
+    assert read([member, *logs.healthy()]).verdict == "ok"
+    # The barrier before NCCL was passed where NCCL began.
+    barrier = "Waiting in store based barrier to initialize process group for rank: 0, key: x"
+    assert read([barrier, barrier]).verdict == "hang"
+    assert read([barrier, *logs.healthy()]).verdict == "ok"
+
+
+def test_a_head_without_rows_is_a_hang_only_at_the_end(read: Read) -> None:
+    head = [
+        "#       size         count      type   redop    root     time   algbw   busbw #wrong",
+        "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)",
+    ]
+    assert read([*logs.healthy(), *head]).verdict == "hang"
+    assert read([*logs.healthy(), *head, row(1 << 30, 200.0, 375.0)]).verdict == "ok"
+
+
+def test_a_launch_that_only_other_ranks_init_follows(read: Read) -> None:
+    launch = info("Launch mode Parallel")
+    assert read([*logs.healthy(), launch, init(3, 16, "Init COMPLETE")]).verdict == "hang"
+    assert read([*logs.healthy(), launch, "step 1 loss 2.0"]).verdict == "ok"
+
+
+def test_a_host_of_which_no_rank_completed_hangs(read: Read) -> None:
+    began = [init(rank, 16, "Init START") for rank in range(16)]
+    done = [init(rank, 16, "Init COMPLETE") for rank in range(8)]
+    head = [logs.IB_LIST, comm(0, 16, 2), net(0, 8, "send")]
+    assert read([*head, *began, *done]).verdict == "hang"
+    # One line more or less may have been cut.
+    more = [init(rank, 16, "Init COMPLETE") for rank in (8, 9)]
+    assert read([*head, *began, *done, *more]).verdict == "ok"
+
+
+def test_a_long_silence_after_a_line_of_nccl_is_a_hang(read: Read) -> None:
+    def at(clock: str, line: str) -> str:
+        return f"2026-01-02T{clock}.000000Z stdout F {line}"
+
+    lines = [at("10:00:00", line) for line in (info("Bootstrap : Using eth0:1<0>"), logs.IB_LIST)]
+    lines.append(at("10:00:01", info("Using network IB")))
+    late, soon = at("10:40:00", "received SIGTERM"), at("10:01:00", "received SIGTERM")
+    reading = read([*lines, late])
+    assert reading.verdict == "hang"
+    assert "2399 s" in reading.claims["verdict"].why
+    assert read([*lines, soon]).verdict == "other"
+    # Between steps of a training loop time may pass.
+    steps = [at("10:00:02", "step 1"), at("11:00:02", "step 2")]
+    assert read([*lines, *steps]).verdict == "other"
 
 
 def test_the_same_rendezvous_warning_before_a_good_start_is_nothing(read: Read) -> None:
