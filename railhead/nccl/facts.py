@@ -319,6 +319,21 @@ ROWS: tuple[tuple[str, bytes, bytes | tuple[bytes, ...] | None], ...] = (
     ("socket.stack", rb"transport/net_socket\.c[cu]:\d+ -> \d", b"transport/net_socket.c"),
     ("verbs.stack", rb"transport/net_ib(?:/\w{1,20})?\.cc:\d+ -> \d", b"transport/net_ib"),
     ("nccl.proxy-error", rb"\[Proxy [Tt]hread(?: error)?\]", b"[Proxy "),
+    # The ranks find each other over the loopback, or are said to be on one node.
+    (
+        "launch.one-host",
+        rb"init_method=['\"]?(?:tcp://(?:127\.0\.0\.1|localhost)\b|file:)|--standalone\b"
+        rb"|\bnnodes[= ]1\b|MASTER_ADDR['\"]?\s*[=:]\s*['\"]?(?:localhost|127\.0\.0\.1)\b"
+        rb"|Bootstrap ?: Using (?:\[\d+\])?lo:",
+        (
+            b"init_method=",
+            b"--standalone",
+            b"nnodes",
+            b"MASTER_ADDR",
+            b"Using lo:",
+            b"Using [0]lo:",
+        ),
+    ),
     # Of a process that waits; see `verdict.WAITING`.
     (
         "wait.last",

@@ -90,6 +90,8 @@ class Judge:
                 evidence=facts.seen("channel-local").evidence(),
             )
         writers = {node for node, _, _ in facts.writers}
+        if len(writers) <= 1 and (alone := self.hits.evidence("launch.one-host")):
+            return Claim(value="no", why="the job was started on one host", evidence=alone[:1])
         if len(writers) > 1:
             return Claim(
                 value="yes",
@@ -112,6 +114,9 @@ class Judge:
             return True
         largest = max(facts.comms.values(), key=lambda one: one.ranks or 0, default=None)
         if hosts and largest is not None and len(largest.started) == total:
+            return True
+        # As many processes and GPUs as the job has ranks.
+        if hosts and len(facts.writers) >= total:
             return True
         group = _joined(facts.local_hops)
         # The first rank and the last are on one host only when all are.

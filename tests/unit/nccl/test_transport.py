@@ -311,6 +311,34 @@ def test_a_network_chosen_on_the_only_host_is_not_its_transport(read: Read, netw
     assert read([*alone, error]).transport == "ib"
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "world_size=2 rank=0 local_rank=0 distributed_init_method=tcp://127.0.0.1:41353",
+        "torchrun --standalone --nproc-per-node 2 train.py",
+        "torchrun --nnodes=1 train.py",
+        "MASTER_ADDR=localhost",
+        info("Bootstrap : Using lo:127.0.0.1<0>"),
+    ],
+)
+def test_a_job_started_on_one_host_did_not_use_its_network(read: Read, line: str) -> None:
+    # `init` writes as rank 0 of node-0.
+    chosen = [line.replace("node-a:10:11", "node-0:100:101")]
+    chosen.append(info("Using network Socket", host="node-0", pid=100))
+    assert read(chosen).transport == "unknown"
+    assert read([*chosen, init(0, 2, "Init COMPLETE")]).transport == "p2p/shm-only"
+    other = info("Using network Socket", host="node-z", pid=999)
+    assert read([*chosen, init(0, 2, "Init COMPLETE"), other]).transport == "socket"
+
+
+def test_as_many_writers_as_ranks_on_one_host_are_the_job(read: Read) -> None:
+    chosen = [info("Using network Socket", pid=rank, gpu=rank) for rank in range(4)]
+    texts = ("Channel 00/02 :    0   1   2   3", "Connected all rings")
+    rings = [info(text, pid=0) for text in texts]
+    assert read([*chosen, *rings]).transport == "p2p/shm-only"
+    assert read([*chosen[:3], *rings]).transport == "socket"
+
+
 def test_settings_and_versions_that_differ_between_ranks_are_noted(read: Read) -> None:
     setting = "NCCL_IB_HCA set by environment to "
     lines = [info(setting + "mlx5_0", host="a"), info(setting + "mlx5_1", host="b")]
