@@ -119,7 +119,7 @@ _OF_OTHERS: Mapping[str, tuple[str, str]] = MappingProxyType(
 DIGESTS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {image: (digest, _GPU_OPERATOR) for image, digest in _OF_GPU_OPERATOR.items()}
     | {image: (digest, _NETWORK_OPERATOR) for image, digest in _OF_NETWORK_OPERATOR.items()}
-    | _OF_OTHERS
+    | dict(_OF_OTHERS)
 )
 UNREAD = "not read: no file that was read names it, and no registry was asked"
 

@@ -83,7 +83,7 @@ def _measurement(measured: Measurement) -> str:
     )
 
 
-def _of_gke(gke: GkeMachine) -> Mapping[str, str]:
+def _of_gke(gke: GkeMachine) -> dict[str, str]:
     return {
         "gke accelerator": gke.accelerator,
         "gke network_profile": str(gke.network_profile),
@@ -96,7 +96,7 @@ def _of_gke(gke: GkeMachine) -> Mapping[str, str]:
     }
 
 
-def _of_plugin(plugin: NodePlugin) -> Mapping[str, str]:
+def _of_plugin(plugin: NodePlugin) -> dict[str, str]:
     row = plugin.qualified
     found = {
         "plugin image": plugin.installer.reference,
