@@ -25,7 +25,7 @@ class Seen:
     reserved: bool = False
     finished: bool = False
     whole: bool = False
-    bound: dict[str, bool] = field(default_factory=dict)
+    bound: set[str] = field(default_factory=set)
     placed: set[str] = field(default_factory=set)
     refused: set[str] = field(default_factory=set)
     leaving: set[str] = field(default_factory=set)
@@ -34,7 +34,7 @@ class Seen:
     @property
     def live(self) -> int:
         """Pods that hold a place on a node."""
-        return sum(self.bound.values())
+        return len(self.bound)
 
     @property
     def holds(self) -> int:
@@ -155,10 +155,10 @@ class _Reader:
         self.everyone.add(f"{row.arena}/{row.pod}")
         gone = row.event == "DELETED"
         alive = bool(row.node) and not row.going and not gone
-        starting = alive and not seen.bound.get(row.pod, False)
-        seen.bound[row.pod] = alive and row.phase not in ("Failed", "Succeeded")
-        _put(seen.refused, row.pod, row.refused and not row.going and not gone)
-        _put(seen.leaving, row.pod, row.going and not gone and bool(row.node))
+        starting = alive and row.pod not in seen.bound and row.pod not in seen.placed
+        put(seen.bound, row.pod, alive and row.phase not in ("Failed", "Succeeded"))
+        put(seen.refused, row.pod, row.refused and not row.going and not gone)
+        put(seen.leaving, row.pod, row.going and not gone and bool(row.node))
         if row.phase == "Succeeded":
             seen.ended.add(row.pod)
         if starting and not seen.reserved and not seen.finished:
@@ -242,7 +242,8 @@ class _Reader:
             }
 
 
-def _put(into: set[str], name: str, belongs: bool) -> None:
+def put(into: set[str], name: str, belongs: bool) -> None:
+    """Have a name in a set, or not."""
     if belongs:
         into.add(name)
     else:

@@ -16,7 +16,7 @@ from decimal import Decimal
 from pydantic import Field
 
 from railhead.accept.check import Check, Planned
-from railhead.accept.contests import Gang, Seen, draw, judge
+from railhead.accept.contests import Gang, Seen, draw, judge, put
 from railhead.accept.contests import Verdict as Shown
 from railhead.accept.model import (
     Evidence,
@@ -548,9 +548,9 @@ def _state(row: Row, seen: Seen, size: int) -> str:
         seen.reserved = row.reserved
         seen.finished = seen.finished or bool(row.finished) or row.event == "DELETED"
     elif row.event == "DELETED" or row.going or row.phase in ("Failed", "Succeeded"):
-        seen.bound[row.pod] = False
+        seen.bound.discard(row.pod)
     else:
-        seen.bound[row.pod] = row.phase == "Running"
+        put(seen.bound, row.pod, row.phase == "Running")
     if seen.finished:
         return "ended"
     if seen.live >= size:

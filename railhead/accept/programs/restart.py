@@ -201,8 +201,8 @@ def train(given: argparse.Namespace, folder: Path) -> None:
         whole = (sums * SCALE).round().to(torch.int64)
         distributed.all_reduce(whole)
         mean = whole.to(torch.float64) / SCALE / world
-        speed = 0.8 * speed + mean[:-1].reshape(-1, 1)
-        weight = weight - 0.05 * speed
+        speed = 0.3 * speed + mean[:-1].reshape(-1, 1)
+        weight = weight - 0.1 * speed
         if diary:
             diary.write(f"step n={step} loss={float(mean[-1]):.17g}")
         if step % given.every == 0:
