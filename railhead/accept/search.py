@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
@@ -71,11 +71,15 @@ class Outcome:
     faults: Mapping[str, str] = field(default_factory=dict)
 
 
+def _is_time(value: float) -> bool:
+    return math.isfinite(value) and value > 0
+
+
 def _plausible(answer: Answer, repeats: int) -> bool:
     every = (*answer.seconds, *answer.wall)
     if len(answer.seconds) != repeats or len(answer.wall) != repeats:
         return False
-    if not all(math.isfinite(value) and value > 0 for value in every):
+    if not all(_is_time(value) for value in every):
         return False
     one, other = sum(answer.seconds), sum(answer.wall)
     return abs(one - other) <= CLOCKS * max(one, other) + CLOCK_SLACK_SECONDS
@@ -124,6 +128,87 @@ def outcome(
     if faults or not times:
         return Outcome(figure=None, faults=faults)
     return Outcome(figure=size / max(times.values()) / 1e9)
+
+
+def _answer(timings: Sequence[object], proven: bool) -> Answer | None:
+    """What the processes of one node timed as one: each repeat ends with the last of them."""
+    columns: dict[str, list[list[float]]] = {"seconds": [], "wall": []}
+    for timing in timings:
+        if not isinstance(timing, Mapping):
+            return None
+        for name, column in columns.items():
+            values = timing.get(name)
+            if not isinstance(values, list) or not all(_is_number(value) for value in values):
+                return None
+            column.append([float(value) for value in values])
+    if not timings or len({len(values) for rows in columns.values() for values in rows}) != 1:
+        return None
+    seconds, wall = (
+        tuple(_last(row) for row in zip(*rows, strict=True)) for rows in columns.values()
+    )
+    return Answer(seconds, wall, proven)
+
+
+def _last(times: Sequence[float]) -> float:
+    """The longest; one that is no time is not covered by another that is."""
+    return next((value for value in times if not _is_time(value)), max(times))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def answers(
+    test: str, reports: Iterable[Mapping[str, object]], *, proofs: bool
+) -> dict[str, Answer]:
+    """The answers to one test among pods' reports, by node.
+
+    Args:
+        test: its name.
+        reports: what pods said, of this and of other tests.
+        proofs: whether their logs must prove the fabric.
+    """
+    found: dict[str, Answer] = {}
+    for report in reports:
+        processes = report.get("processes")
+        if report.get("test") != test or not isinstance(processes, list):
+            continue
+        timings = [one.get("exchange") if isinstance(one, Mapping) else None for one in processes]
+        answer = _answer(timings, report.get("proven") is True or not proofs)
+        if answer is not None:
+            found[str(report.get("node"))] = answer
+    return found
+
+
+def alone(what: str, reports: Iterable[Mapping[str, object]], *, repeats: int) -> dict[str, Answer]:
+    """What each node measured by itself, ``compute`` or ``exchange``, where its clocks agree."""
+    found: dict[str, Answer] = {}
+    for report in reports:
+        processes = report.get("processes")
+        if report.get("do") != "alone" or not isinstance(processes, list):
+            continue
+        timings = [
+            one.get(what) if isinstance(one, Mapping) else None
+            for one in processes
+            if not isinstance(one, Mapping) or what in one or "error" in one
+        ]
+        answer = _answer(timings, True)
+        if answer is not None and _plausible(answer, repeats):
+            found[str(report.get("node"))] = answer
+    return found
+
+
+def loopbacks(
+    reports: Iterable[Mapping[str, object]], *, size: int, repeats: int
+) -> dict[str, float]:
+    """GB/s that two processes of each node exchange over its loopback."""
+    each = alone("exchange", reports, repeats=repeats)
+    return {node: size / median(answer.seconds) / 1e9 for node, answer in each.items()}
+
+
+def loopback_floor(figures: Mapping[str, float], share: float) -> float | None:
+    """The least that nodes must exchange where their fabric has no line rate."""
+    return median(figures.values()) * share if figures else None
 
 
 def reference(figures: Sequence[float]) -> tuple[float, float] | None:
@@ -552,10 +637,9 @@ class Search:
                 else:
                     reasons[node] = self._reason(node)
         expected = {
-            kind: least
+            kind: own
             for kind in ("pair", "pool")
-            if (least := self._threshold(kind)) is not None
-            and any(_kind(test.group) == kind for test in self._tests)
+            if (own := reference(self._figures(kind))) is not None
         }
         return Found(
             nodes=nodes,

@@ -48,3 +48,20 @@ CLOCKS = Threshold(
     value=2.0,
     source="an operation of a collective ends when the slowest rank has begun it",
 )
+#: Weak scaling: the time of a step on one node over that of the same step on all of them.
+SCALING_EFFICIENCY = Threshold(
+    value=0.9,
+    source="Goyal et al., Accurate, Large Minibatch SGD: Training ImageNet in 1 Hour, 2017 "
+    "(arXiv 1706.02677), abstract: about 90% from 8 to 256 GPUs on commodity hardware",
+)
+#: What two nodes exchange, of what each exchanges with itself, where the fabric has no line rate.
+LOOPBACK_SHARE = Threshold(
+    value=0.2,
+    source="a lab's nodes are on one machine: what two of them exchange is near to what two "
+    "processes of one do; a fifth leaves room for other work beside them",
+)
+#: Computing alone, of the fleet's own figure.
+COMPUTE_SHARE = Threshold(
+    value=0.75,
+    source="equal machines compute equally fast; a quarter leaves room for other work beside them",
+)

@@ -1,0 +1,413 @@
+"""Slow nodes are found: groups of nodes test each other until each is known to be good or not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import quantiles
+from typing import Any
+
+from railhead.accept import search
+from railhead.accept.check import Planned
+from railhead.accept.gathered import Gathered, gather, read, whole
+from railhead.accept.model import Cell, Evidence, Map, Measured, Result, Verdict
+from railhead.accept.site import Facts, Site
+from railhead.catalog.acceptance import COMPUTE_SHARE, LINE_RATE, LOOPBACK_SHARE
+
+NAME = "slow-nodes"
+PROMISE = "Slow nodes are found, by groups that test each other."
+PROGRAM = ("programs/slow_nodes.py", "search.py")
+MARK = "slow-nodes: "
+_SEED = 20
+_REPRODUCE = "railhead accept --only slow-nodes"
+_REMEDY_SLOW = (
+    "cordon what is named (`kubectl cordon NODE`), look at its links, clocks and logs (`railhead "
+    "diagnose`), and run this check again once it is mended or replaced"
+)
+_REMEDY_UNPROVEN = "see what stopped it below, mend that, and run the check again"
+_REMEDY_PAIR = (
+    "look at the cables, ports and switches between the nodes of each pair: each of them is fast "
+    "with others"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """What a test is, from facts alone, so that a run and its judge mean the same."""
+
+    backend: str
+    mebibytes: int
+    repeats: int
+    limit: int
+    processes: int
+    floor: float | None
+    ceiling: float | None
+    share: float | None
+    proofs: tuple[str, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes that a node sends in one repeat."""
+        return self.mebibytes * (1 << 20) * self.processes
+
+    def command(self) -> list[str]:
+        """The program's command line."""
+        words = [
+            "python3",
+            "/workspace/slow_nodes.py",
+            f"--backend={self.backend}",
+            f"--mebibytes={self.mebibytes}",
+            f"--repeats={self.repeats}",
+            f"--limit={self.limit}",
+            f"--seed={_SEED}",
+        ]
+        named = {"floor": self.floor, "ceiling": self.ceiling, "loopback-share": self.share}
+        words += [f"--{name}={value!r}" for name, value in named.items() if value is not None]
+        return words + [f"--proof={proof}" for proof in self.proofs]
+
+
+def terms(facts: Facts) -> Terms:
+    """NCCL over the fabric where there are GPUs; gloo where the nodes are stand-ins without."""
+    pool, fabric = facts.pool, facts.contract.fabric
+    gpus = pool.accelerator is not None
+    rate = pool.line_rate_gbps / 8
+    return Terms(
+        backend="nccl" if gpus else "gloo",
+        mebibytes=4096 if gpus else 64,
+        repeats=7 if gpus else 9,
+        limit=180 if gpus else 90,
+        processes=facts.runtime.processes_per_node if gpus else 1,
+        floor=rate * LINE_RATE.value if rate else None,
+        ceiling=rate or None,
+        share=None if rate else LOOPBACK_SHARE.value,
+        proofs=fabric.proofs if gpus else (),
+    )
+
+
+class _UnprovenError(Exception):
+    """The evidence does not bear a verdict; the text says why."""
+
+
+class SlowNodes:
+    """See :class:`railhead.accept.check.Check`."""
+
+    name = NAME
+    promise = PROMISE
+    order = 20
+    evidence = Gathered
+
+    def plan(self, facts: Facts) -> Planned:
+        """One gang of all real nodes."""
+        count = len(facts.real)
+        missing = ""
+        if "PET_NODE_RANK" not in facts.runtime.reserved:
+            missing = (
+                f"runtime {facts.runtime.name!r} sets no PET_ variables; name one of torch's with "
+                "--runtime"
+            )
+        elif facts.pool.accelerator is not None and not facts.contract.fabric.proofs:
+            missing = "the contract names nothing that proves the fabric's transport"
+        elif count < 2:
+            missing = f"{count} real nodes: a node is held against others"
+        seconds = 60.0 if facts.pool.accelerator is None else 300.0
+        pools = "pools of about the square root of them, drawn twice at random"
+        return Planned(
+            steps=(
+                f"one job on {count} nodes: each computes alone, then {pools} exchange data",
+                "suspects are halved, then tested with two partners that are known to be good",
+            ),
+            nodes=count,
+            seconds=seconds,
+            node_hours=count * seconds / 3600,
+            missing=missing,
+        )
+
+    def run(self, site: Site) -> Gathered:
+        """The job, to its end."""
+        facts = site.facts
+        asked = terms(facts)
+        count = len(facts.real)
+        site.say(f"{count} nodes test each other over {asked.backend}")
+        return gather(
+            site,
+            NAME,
+            nodes=count,
+            command=asked.command(),
+            files=PROGRAM,
+            mark=MARK,
+            launcher="own",
+            processes_per_node=asked.processes,
+        )
+
+    def judge(self, evidence: Gathered, facts: Facts) -> Result:
+        """Search again by what each node wrote itself, and hold the nodes to it."""
+        try:
+            return _judged(evidence, facts)
+        except _UnprovenError as why:
+            return _result(
+                Verdict.NOT_PROVEN,
+                f"Not proven: {why}.",
+                remedy=_REMEDY_UNPROVEN,
+                evidence=_lines(evidence),
+            )
+
+
+CHECK = SlowNodes()
+
+
+def _result(verdict: Verdict, summary: str, **fields: Any) -> Result:
+    return Result(
+        name=NAME,
+        promise=PROMISE,
+        verdict=verdict,
+        summary=summary,
+        reproduce=(_REPRODUCE,),
+        **fields,
+    )
+
+
+def _lines(gathered: Gathered) -> tuple[Evidence, ...]:
+    """What the pods wrote besides, and the first of what was measured."""
+    found = []
+    for index, machine in enumerate(gathered.machines):
+        own = [*gathered.lines[index][:40], *(gathered.besides[index : index + 1] or ((),))[0]]
+        text = "\n".join(line[:2000] for line in own)
+        found.append(Evidence(title=f"what {machine or f'pod {index}'} wrote", text=text))
+    return tuple(found[:16])
+
+
+def _reports(gathered: Gathered) -> list[dict[str, Any]]:
+    """Every pod's own lines, whole.
+
+    Raises:
+        _UnprovenError: one is cut off, missing or another's.
+    """
+    reports: list[dict[str, Any]] = []
+    for index, lines in enumerate(gathered.lines):
+        machine = gathered.machines[index]
+        try:
+            own = read(lines)
+        except ValueError:
+            raise _UnprovenError(f"the output of {machine} cannot be read") from None
+        if not own:
+            raise _UnprovenError(f"{machine} wrote nothing")
+        told = [row for row in own if row.get("do") in ("alone", "group")]
+        if any(row.get("node") != index for row in told):
+            raise _UnprovenError(f"{machine} wrote lines of another node")
+        tests = [row.get("test", "alone") for row in told]
+        if len(set(tests)) != len(tests):
+            raise _UnprovenError(f"{machine} wrote a test twice")
+        ends = [row for row in own if row.get("do") == "end"]
+        if [row.get("said") for row in ends] != [len(told)]:
+            raise _UnprovenError(f"the output of {machine} is cut off")
+        reports += own
+    return reports
+
+
+def _searched(
+    reports: Sequence[Mapping[str, Any]], asked: Terms, count: int
+) -> tuple[search.Found, tuple[search.Test, ...], float | None]:
+    """The search as the record has it.
+
+    Raises:
+        _UnprovenError: the record is of other groups than the search asks for.
+    """
+    floor = asked.floor
+    if floor is None and asked.share is not None:
+        loops = search.loopbacks(reports, size=asked.size, repeats=asked.repeats)
+        floor = search.loopback_floor(loops, asked.share)
+    hunt = search.Search([str(index) for index in range(count)], seed=_SEED, floor=floor)
+    rounds = [row.get("groups") for row in reports if row.get("do") == "round"]
+    number = 0
+    while groups := hunt.ask():
+        if number >= len(rounds) or rounds[number] != [list(group) for group in groups]:
+            raise _UnprovenError(f"round {number + 1} of the tests was not done as it must be")
+        hunt.tell(
+            [
+                search.outcome(
+                    group,
+                    search.answers(f"{number}.{at}", reports, proofs=bool(asked.proofs)),
+                    size=asked.size,
+                    repeats=asked.repeats,
+                    ceiling=asked.ceiling,
+                )
+                for at, group in enumerate(groups)
+            ]
+        )
+        number += 1
+    if number != len(rounds):
+        raise _UnprovenError(f"{len(rounds)} rounds were done, {number} were to be")
+    return hunt.found(), hunt.tests, floor
+
+
+def _computing(reports: Sequence[Mapping[str, Any]], asked: Terms) -> dict[str, float]:
+    """Computing alone, repeats per second: the lower quartile of the times, so undisturbed ones."""
+    each = search.alone("compute", reports, repeats=asked.repeats)
+    return {node: 1 / quantiles(answer.seconds, n=4)[0] for node, answer in each.items()}
+
+
+def _judged(gathered: Gathered, facts: Facts) -> Result:
+    asked = terms(facts)
+    if missing := whole(gathered, facts.real):
+        raise _UnprovenError(missing)
+    if list(gathered.command) != asked.command():
+        raise _UnprovenError("it was run with other words than these facts ask for")
+    reports = _reports(gathered)
+    found, tests, floor = _searched(reports, asked, gathered.asked)
+    name = dict(zip(map(str, range(gathered.asked)), gathered.machines, strict=True))
+    rates = _computing(reports, asked)
+    level = search.reference(list(rates.values()))
+    fastest = level[0] if level else max(rates.values(), default=0.0)
+    least = fastest * COMPUTE_SHARE.value
+
+    slow: dict[str, str] = {}
+    doubted: dict[str, str] = {}
+    for node, status in found.nodes.items():
+        if status == search.SLOW:
+            slow[node] = found.reasons[node]
+        elif status == search.SUSPECT:
+            doubted[node] = found.reasons[node]
+        if node not in rates:
+            doubted[node] = "its clock lies, or it did not compute"
+        elif level is not None and rates[node] > level[0] / COMPUTE_SHARE.value:
+            doubted[node] = "computes faster than its equals can: its clock lies"
+        elif rates[node] < least:
+            slow[node] = f"computes at {rates[node] / fastest:.0%} of the fleet's pace"
+    measured = (*_figures(found, tests, floor, asked), *_compute_figures(rates, fastest, name))
+    fields: dict[str, Any] = {
+        "measured": measured,
+        "evidence": (_told(tests, name), *_lines(gathered)),
+        "plots": (_map(found, tests, rates, fastest, slow, doubted, name),),
+    }
+    bad = [*found.pairs, *found.links]
+    below = _all_below(tests, doubted, floor)
+    if slow or bad or below:
+        words = [f"{name[node]}: {why}" for node, why in sorted(slow.items())]
+        words += [f"{' with '.join(name[n] for n in pair)}: slow together alone" for pair in bad]
+        words += [f"{name[node]} or a partner: {why}" for node, why in sorted(below.items())]
+        remedy = _REMEDY_SLOW if slow or below else _REMEDY_PAIR
+        return _result(Verdict.FAILED, f"Slow: {'; '.join(words)}.", remedy=remedy, **fields)
+    if doubted:
+        words = [f"{name[node]}: {why}" for node, why in sorted(doubted.items())]
+        return _result(
+            Verdict.NOT_PROVEN,
+            f"Not known to be good: {'; '.join(words)}.",
+            remedy=_REMEDY_UNPROVEN,
+            **fields,
+        )
+    over = "NCCL over the fabric" if asked.backend == "nccl" else "gloo over TCP, without GPUs"
+    return _result(
+        Verdict.PASSED,
+        f"All {gathered.asked} nodes are good: {found.tests} tests in {found.rounds} rounds, "
+        f"{over}.",
+        **fields,
+    )
+
+
+def _all_below(
+    tests: Sequence[search.Test], doubted: Mapping[str, str], floor: float | None
+) -> dict[str, str]:
+    """Doubted nodes of which every test has a figure, and each is below the absolute floor."""
+    if floor is None:
+        return {}
+    found = {}
+    for node, why in doubted.items():
+        own = [test.outcome for test in tests if node in test.group]
+        figures = [what.figure for what in own if what is not None and what.figure is not None]
+        if figures and len(figures) == len(own) and max(figures) < floor:
+            found[node] = why
+    return found
+
+
+def _figures(
+    found: search.Found, tests: Sequence[search.Test], floor: float | None, asked: Terms
+) -> tuple[Measured, ...]:
+    figures = [t.outcome.figure for t in tests if t.outcome and t.outcome.figure is not None]
+    source = LINE_RATE.source if asked.floor is not None else LOOPBACK_SHARE.source
+    rows = [
+        Measured(name="tests", value=found.tests),
+        Measured(name="rounds of tests side by side", value=found.rounds),
+    ]
+    if figures:
+        rows.append(
+            Measured(
+                name="slowest group",
+                value=round(min(figures), 4),
+                unit="GB/s a node",
+                limit=None if floor is None else round(floor, 4),
+                source=source if floor is not None else "",
+            )
+        )
+    for kind, (middle, least) in found.expected.items():
+        rows.append(
+            Measured(
+                name=f"the fleet's own {kind}s",
+                value=round(middle, 4),
+                unit="GB/s a node",
+                limit=round(least, 4),
+                source="the highest level on which two groups agree, less its scatter",
+            )
+        )
+    return tuple(rows)
+
+
+def _compute_figures(
+    rates: Mapping[str, float], fastest: float, name: Mapping[str, str]
+) -> tuple[Measured, ...]:
+    if not rates or not fastest:
+        return ()
+    node = min(rates, key=lambda one: rates[one])
+    return (
+        Measured(
+            name=f"slowest computing, {name[node]}",
+            value=round(rates[node] / fastest, 4),
+            unit="of the fleet's pace",
+            limit=COMPUTE_SHARE.value,
+            source=COMPUTE_SHARE.source,
+        ),
+    )
+
+
+def _told(tests: Sequence[search.Test], name: Mapping[str, str]) -> Evidence:
+    rows = []
+    for test in tests:
+        what = test.outcome
+        said = "no figure"
+        if what is not None and what.figure is not None:
+            said = f"{what.figure:.4g} GB/s"
+        elif what is not None and what.faults:
+            said = "; ".join(f"{name[node]} {why}" for node, why in what.faults.items())
+        members = ", ".join(name[node] for node in test.group)
+        rows.append(f"round {test.round + 1}, {test.why}: {members}: {said}")
+    return Evidence(title="every test, in order", text="\n".join(rows) or "none")
+
+
+def _map(
+    found: search.Found,
+    tests: Sequence[search.Test],
+    rates: Mapping[str, float],
+    fastest: float,
+    slow: Mapping[str, str],
+    doubted: Mapping[str, str],
+    name: Mapping[str, str],
+) -> Map:
+    cells = []
+    for node in found.nodes:
+        own = [t.outcome.figure for t in tests if node in t.group and t.outcome]
+        best = max((figure for figure in own if figure is not None), default=None)
+        verdict = (
+            Verdict.FAILED
+            if node in slow
+            else Verdict.NOT_PROVEN
+            if node in doubted
+            else Verdict.PASSED
+        )
+        cells.append(Cell(row=name[node], column="exchange, GB/s", value=best, verdict=verdict))
+        share = rates[node] / fastest if node in rates and fastest else None
+        paced = Verdict.NOT_PROVEN
+        if share is not None:
+            paced = Verdict.PASSED if share >= COMPUTE_SHARE.value else Verdict.FAILED
+        cells.append(
+            Cell(row=name[node], column="computing, of the fleet", value=share, verdict=paced)
+        )
+    return Map(title="Each node's best exchange and its computing alone", cells=tuple(cells))

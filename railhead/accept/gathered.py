@@ -1,0 +1,123 @@
+"""What a job of a check said, node by node, and the machines that the API server says it was on."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from railhead.accept.model import Model
+
+if TYPE_CHECKING:
+    from railhead.accept.site import Site
+
+PROGRAMS = Path(__file__).resolve().parent
+# Of what a program wrote besides, for whoever has to find out why it ended.
+LAST_LINES = 8
+
+
+class Gathered(Model):
+    """One job's whole story.
+
+    ``machines`` and ``lines`` are by the pod's index, the latter without the program's mark;
+    ``besides`` are the last other lines of each. ``seconds`` is what this side waited for it.
+    """
+
+    command: tuple[str, ...]
+    asked: int
+    phase: str
+    detail: str
+    seconds: float
+    restarts: int
+    machines: tuple[str, ...]
+    lines: tuple[tuple[str, ...], ...]
+    besides: tuple[tuple[str, ...], ...] = ()
+
+
+def gather(
+    site: Site,
+    stem: str,
+    *,
+    nodes: int,
+    command: Sequence[str],
+    files: Sequence[str],
+    mark: str,
+    **fields: Any,
+) -> Gathered:
+    """Run a job of the programs of this package to its end.
+
+    Args:
+        site: the cluster.
+        stem: of the job's name.
+        nodes: machines.
+        command: the program and its arguments.
+        files: of this package, such as ``programs/scaling.py``; they lie in /workspace.
+        mark: what the program's own lines begin with.
+        fields: of a job file.
+
+    Raises:
+        RailheadError: it was refused, did not end in time, or its logs could not be read.
+    """
+    prefix = re.compile(site.facts.runtime.process_prefix or r"(?!)")
+    with site.job(
+        stem, nodes=nodes, command=list(command), folder=PROGRAMS, files=list(files), **fields
+    ) as run:
+        begin = time.monotonic()
+        state = run.wait(timeout=site.timeout)
+        lines: dict[int, list[str]] = {node.index: [] for node in state.nodes}
+        besides: dict[int, list[str]] = {node.index: [] for node in state.nodes}
+        for line in run.logs():
+            text = prefix.sub("", line.text, count=1)
+            if text.startswith(mark):
+                lines.setdefault(line.node, []).append(text[len(mark) :])
+            else:
+                besides.setdefault(line.node, []).append(line.text[:300])
+        state = run.state()
+        indices = range(max(lines, default=-1) + 1)
+        machine = {node.index: node.machine for node in state.nodes}
+        return Gathered(
+            command=tuple(command),
+            asked=nodes,
+            phase=state.phase.value,
+            detail=state.detail,
+            seconds=time.monotonic() - begin,
+            restarts=state.restarts,
+            machines=tuple(machine.get(index, "") for index in indices),
+            lines=tuple(tuple(lines.get(index, ())) for index in indices),
+            besides=tuple(tuple(besides.get(index, ())[-LAST_LINES:]) for index in indices),
+        )
+
+
+def read(lines: Sequence[str]) -> list[dict[str, Any]]:
+    """A program's lines as the objects that they are.
+
+    Raises:
+        ValueError: one is none, as where a log was cut off.
+    """
+    found = []
+    for line in lines:
+        value = json.loads(line)
+        if not isinstance(value, dict):
+            raise ValueError(f"not an object: {line[:60]}")
+        found.append(value)
+    return found
+
+
+def whole(gathered: Gathered, real: Sequence[str]) -> str:
+    """What is missing of a job that must have run once on every real node; empty for nothing."""
+    if gathered.phase != "completed":
+        why = f" ({gathered.detail})" if gathered.detail else ""
+        return f"its job is {gathered.phase}, not completed{why}"
+    if gathered.restarts:
+        return f"its job was started again {gathered.restarts} times"
+    if gathered.asked != len(real) or sorted(gathered.machines) != sorted(real):
+        absent = sorted(set(real) - set(gathered.machines))
+        return f"it ran on {len(set(gathered.machines) - {''})} of {len(real)} nodes" + (
+            f", not on {', '.join(absent[:5])}" if absent else ""
+        )
+    if len(gathered.lines) != gathered.asked:
+        return f"{len(gathered.lines)} of {gathered.asked} pods wrote a log"
+    return ""
