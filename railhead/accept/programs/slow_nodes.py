@@ -455,10 +455,8 @@ def main(words: list[str]) -> None:
         listener = socket.create_server(("", port), backlog=max(128, count))
         leader = threading.Thread(target=lead, args=(given, listener, count, size))
         leader.start()
-        host = "127.0.0.1"
-    own = socket.gethostbyname(socket.gethostname())
     wire = join(host, port)
-    wire.send(node=index, address=own if index == 0 else wire.address, port=port + 1)
+    wire.send(node=index, address=wire.address, port=port + 1)
     while (order := wire.receive(None)) is not None and order["do"] != "end":
         report = pod.alone() if order["do"] == "alone" else pod.group(order)
         wire.send(**report)
