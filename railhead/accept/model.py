@@ -175,7 +175,8 @@ class Result(Model):
     @property
     def accepted(self) -> bool:
         """Proven, or waived by name."""
-        return self.verdict is Verdict.PASSED or self.waiver is not None
+        waived = self.waiver is not None and self.waiver.check == self.name
+        return self.verdict is Verdict.PASSED or waived
 
 
 class Report(Model):
@@ -201,6 +202,12 @@ class Report(Model):
 
     @property
     def accepted(self) -> bool:
-        """Every promise has a result, and each of them is proven or waived."""
-        found = {result.name: result.accepted for result in self.checks}
-        return all(found.get(name, False) for name in self.asked)
+        """Every promise has a result, and every result is proven, or waived on that day."""
+        found = {result.name for result in self.checks}
+        return found.issuperset(self.asked) and all(map(self.stands, self.checks))
+
+    def stands(self, result: Result) -> bool:
+        """Proven, or waived by a waiver that had not ended."""
+        waiver = result.waiver
+        ended = waiver is not None and waiver.until < self.begun.date()
+        return result.accepted and (result.verdict is Verdict.PASSED or not ended)

@@ -16,7 +16,7 @@ from typing import Any
 from xml.etree.ElementTree import Element
 
 from railhead.accept import document
-from railhead.accept.model import Evidence, Measured, Report, Result, Verdict, Waiver
+from railhead.accept.model import Evidence, Measured, Report, Result, Verdict
 from railhead.accept.report.html import el, write
 from railhead.accept.report.plots import draw, stacked, table
 from railhead.accept.report.scales import with_unit
@@ -29,6 +29,7 @@ from railhead.accept.report.words import (
     missing,
     sentences,
     verdict_of,
+    waived,
 )
 
 # Where a page keeps its data and its seal. No text can hold it: `<` is escaped in all of it.
@@ -57,13 +58,18 @@ def page(report: Report, *, signer: str = "") -> str:
                 "body",
                 {},
                 el("a", {"href": "#main", "class": "skip"}, "To the verdict"),
-                _header(report),
+                el(
+                    "header",
+                    {},
+                    el("h1", {}, "Acceptance of cluster ", el("bdi", {}, report.cluster)),
+                ),
                 el(
                     "main",
                     {"id": "main"},
                     _verdict(report),
+                    _summary(report),
                     _contents(report),
-                    *(_check(result, n) for n, result in enumerate(report.checks)),
+                    *(_check(report, result, n) for n, result in enumerate(report.checks)),
                     _waivers(report),
                     _environment(report),
                     _seal(report, signer),
@@ -110,7 +116,7 @@ def _word(report: Report) -> str:
 # -- the top --------------------------------------------------------------------------------------
 
 
-def _header(report: Report) -> Element:
+def _summary(report: Report) -> Element:
     seconds = (report.ended - report.begun).total_seconds()
     facts = {
         "Platform": report.platform,
@@ -121,12 +127,7 @@ def _header(report: Report) -> Element:
         "Railhead": report.railhead,
         "Size": "quick: fewer repeats, smaller sizes" if report.quick else "whole",
     }
-    return el(
-        "header",
-        {},
-        el("h1", {}, "Acceptance of cluster ", el("bdi", {}, report.cluster)),
-        _facts(facts),
-    )
+    return _facts(facts)
 
 
 def _facts(facts: Mapping[str, str]) -> Element:
@@ -156,7 +157,7 @@ def _contents(report: Report) -> Element:
     rows = []
     for n, result in enumerate(report.checks):
         link = el("a", {"href": f"#{_anchor(result, n)}"}, result.name)
-        rows.append(_promise(link, _badges(result), result.summary))
+        rows.append(_promise(link, _badges(result, report), result.summary))
     unproven = f"{SIGNS[Verdict.NOT_PROVEN]} {WORDS[Verdict.NOT_PROVEN]}"
     rows += [
         _promise(name, [_badge(Verdict.NOT_PROVEN, unproven)], "It has no result.")
@@ -183,9 +184,9 @@ def _badge(verdict: Verdict, text: str) -> Element:
     return el("span", {"class": f"badge {verdict.value}"}, text)
 
 
-def _badges(result: Result) -> list[Element]:
+def _badges(result: Result, report: Report) -> list[Element]:
     badges = [_badge(result.verdict, badge(result))]
-    if result.waiver is not None:
+    if waived(report, result):
         badges.append(el("span", {"class": "badge waived"}, "waived"))
     return badges
 
@@ -193,17 +194,17 @@ def _badges(result: Result) -> list[Element]:
 # -- one promise ----------------------------------------------------------------------------------
 
 
-def _check(result: Result, n: int) -> Element:
+def _check(report: Report, result: Result, n: int) -> Element:
     anchor = _anchor(result, n)
     used = f"Took {duration(result.seconds)}, {result.node_hours:.3g} node-hours."
     passed = result.verdict is Verdict.PASSED
     return el(
         "section",
         {"id": anchor, "aria-labelledby": f"{anchor}-h"},
-        el("h2", {"id": f"{anchor}-h"}, result.name, *_badges(result)),
+        el("h2", {"id": f"{anchor}-h"}, result.name, *_badges(result, report)),
         el("p", {"class": "soft"}, result.promise),
         el("p", {}, result.summary),
-        _waiver(result.waiver) if result.waiver is not None else None,
+        _waiver(report, result),
         el("div", {"class": "box"}, el("strong", {}, "What to do. "), result.remedy)
         if result.remedy and not passed
         else None,
@@ -274,24 +275,36 @@ def _reproduce(lines: Sequence[str]) -> list[Element]:
 # -- the rest -------------------------------------------------------------------------------------
 
 
-def _waiver(waiver: Waiver) -> Element:
+def _waiver(report: Report, result: Result) -> Element | None:
+    waiver = result.waiver
+    if waiver is None:
+        return None
+    counts = "Waived. " if report.stands(result) else "This waiver does not count. "
     return el(
         "div",
         {"class": "box open"},
-        el("strong", {}, "Waived. "),
-        f"{waiver.by} accepts it unproven until {waiver.until.isoformat()}: {waiver.reason}",
+        el("strong", {}, counts),
+        f"{waiver.by} accepts {waiver.check} unproven until {waiver.until.isoformat()}: "
+        f"{waiver.reason}",
     )
 
 
 def _waivers(report: Report) -> Element | None:
-    waived = [(result, result.waiver) for result in report.checks if result.waiver is not None]
-    if not waived:
-        return None
     rows = [
-        (result.name, WORDS[result.verdict], waiver.by, waiver.until.isoformat(), waiver.reason)
-        for result, waiver in waived
+        (
+            result.name,
+            WORDS[result.verdict],
+            waiver.by,
+            waiver.until.isoformat(),
+            waiver.reason,
+            "yes" if report.stands(result) else "no",
+        )
+        for result in report.checks
+        if (waiver := result.waiver) is not None
     ]
-    heads = ["Check", "Verdict", "Waived by", "Until", "Why"]
+    if not rows:
+        return None
+    heads = ["Check", "Verdict", "Waived by", "Until", "Why", "Counts"]
     return _section("waivers", "Waivers", table("What was accepted unproven", heads, rows))
 
 

@@ -280,6 +280,11 @@ def _ticks_across(
     return parts
 
 
+def _dash(n: int) -> str:
+    """Of a series' line; with its colour, 36 of them can be told apart."""
+    return DASHES[(n + n // SERIES) % len(DASHES)]
+
+
 def _points(points: Iterable[tuple[float, float]]) -> str:
     return " ".join(f"{_px(x)},{_px(y)}" for x, y in points)
 
@@ -290,7 +295,7 @@ def _curve(series: Series, points: list[tuple[float, float]], n: int) -> list[El
     parts = []
     if len(points) > 1:
         line = {"points": _points(points), "class": f"line s{n % SERIES}"}
-        if dash := DASHES[n % len(DASHES)]:
+        if dash := _dash(n):
             line["stroke-dasharray"] = dash
         parts.append(el("polyline", line))
     # Dots where they can be told from each other.
@@ -309,7 +314,7 @@ def _legend(series: Sequence[Series]) -> Element | None:
     for n, one in enumerate(series):
         line = {"x1": "0", "y1": "6", "x2": "26", "y2": "6"}
         line["class"] = "ideal" if one.ideal else f"line s{n % SERIES}"
-        if not one.ideal and (dash := DASHES[n % len(DASHES)]):
+        if not one.ideal and (dash := _dash(n)):
             line["stroke-dasharray"] = dash
         key = el("svg", {"viewBox": "0 0 26 12", "aria-hidden": "true"}, el("line", line))
         band = " (shaded: confidence interval)" if _has_band(one) else ""
@@ -335,7 +340,8 @@ _STATES = (
     ("waits", ("pend", "wait", "queue", "suspend")),
     ("lost", ("fail", "kill", "lost", "dead", "evict", "hung", "hang", "gone")),
     ("done", ("done", "finish", "complet", "succe", "ended")),
-    ("runs", ("run", "train", "admit", "work", "step")),
+    ("runs", ("run", "train", "work", "step")),
+    ("holds", ("admit", "reserv", "start", "place", "bound")),
 )
 
 

@@ -144,6 +144,7 @@ svg .sign.passed{fill:var(--good)}
 svg .sign.failed{fill:var(--bad)}
 svg .sign.not-proven{fill:var(--open)}
 svg .waits{fill:none;stroke:var(--soft);stroke-width:1.5;stroke-dasharray:4 3}
+svg .holds{fill:var(--s0);fill-opacity:.3;stroke:var(--s0);stroke-width:1.5}
 svg .runs{fill:var(--s0)}
 svg .done{fill:var(--good)}
 svg .lost{fill:var(--bad)}

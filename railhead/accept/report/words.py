@@ -13,9 +13,14 @@ def verdict_of(report: Report) -> Verdict:
     """What a reader sees first: failed where something is known to be wrong, else what is open."""
     if report.accepted:
         return Verdict.PASSED
-    found = [result for result in report.checks if not result.accepted]
+    found = [result for result in report.checks if not report.stands(result)]
     failed = any(result.verdict is Verdict.FAILED for result in found)
     return Verdict.FAILED if failed else Verdict.NOT_PROVEN
+
+
+def waived(report: Report, result: Result) -> bool:
+    """Whether a waiver stands for what did not pass."""
+    return result.verdict is not Verdict.PASSED and report.stands(result)
 
 
 def missing(report: Report) -> tuple[str, ...]:
@@ -29,7 +34,7 @@ def sentences(report: Report) -> list[str]:
     said = []
     for verdict in (Verdict.FAILED, Verdict.NOT_PROVEN, Verdict.PASSED):
         names = [
-            r.name + (" (waived)" if r.waiver is not None else "")
+            r.name + (" (waived)" if waived(report, r) else "")
             for r in report.checks
             if r.verdict is verdict
         ]

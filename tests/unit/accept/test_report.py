@@ -215,6 +215,13 @@ def test_a_waiver_is_printed_with_its_name_day_and_reason() -> None:
     assert main.count("N. Otis") == main.count("2026-05-01") == main.count("parts come in May") == 2
 
 
+def test_a_waiver_that_does_not_count_is_said_to() -> None:
+    early = result("rdma", Verdict.FAILED, waiver=waiver("gangs"))
+    main = check_page(found := report(early), page(found)).all("main")[0].text
+    assert "This waiver does not count. N. Otis accepts gangs" in main
+    assert "Failed: rdma." in main
+
+
 def test_it_loads_nothing_and_allows_its_own_sheet_alone() -> None:
     text = page(report())
     root = parsed(text)
@@ -357,7 +364,7 @@ def test_states_of_a_timeline_are_told_apart() -> None:
     kinds = [key.attrib["class"] for key in keys if key is not None]
     assert len(set(kinds)) == len(states)
     assert kinds[0] == "waits"
-    assert kinds[4:] == ["lost", "done"]
+    assert kinds[2:] == ["runs", "holds", "lost", "done"]
     swapped = draw(Timeline(title="t", spans=(Span(lane="a", begin=9, end=2, state="x"),)), "p")
     assert all(float(r.attrib["width"]) > 0 for r in swapped.iter("rect"))
 
