@@ -21,7 +21,7 @@ DESK, PHONE = 880, 330
 ROWS = 400
 # About how wide a letter is in the sheet's 12 px.
 LETTER = 6.7
-DASHES = ("", "9 4", "2 4", "12 4 2 4", "5 3", "1 3")
+DASHES = ("", "9 4", "3 3", "12 4 3 4", "6 3", "4 2")
 
 
 def draw(plot: LinePlot | Timeline | Map, name: str) -> Element:
@@ -223,14 +223,14 @@ def _curves(
     bands = [_band(plot, series) for series, _ in shown]
     ys = [y for _, points in shown for _, y in points]
     ys += [edge for band in bands for _, low, high in band for edge in (low, high)]
-    marks = [mark for mark in plot.marks if drawable(plot.x, mark.at)]
-    xs = [x for _, points in shown for x, _ in points] + [mark.at for mark in marks]
+    marks = [(n, mark) for n, mark in enumerate(plot.marks, 1) if drawable(plot.x, mark.at)]
+    xs = [x for _, points in shown for x, _ in points] + [mark.at for _, mark in marks]
     across = scale(plot.x, xs, ticks=4 if phone else 8)
     up = scale(plot.y, ys, ticks=5)
     labels = [figure(tick, plot.y.unit) for tick in up.ticks]
     left = min(max([len(label) for label in labels] + [3]) * LETTER + 10, width * 0.3)
-    top, right = (42 if marks else 28), 14
-    height = (260 if phone else 340) + (14 if marks else 0)
+    top, right = (50 if marks else 28), 14
+    height = (260 if phone else 340) + (22 if marks else 0)
     inner, tall = width - left - right, height - top - 44
 
     def px(x: float) -> float:
@@ -254,12 +254,7 @@ def _curves(
     # What is drawn for comparison lies on top: where both are equal, both are seen.
     for n, (series, points) in sorted(enumerate(shown), key=lambda one: one[1][0].ideal):
         parts += _curve(series, [(px(x), py(y)) for x, y in points], n)
-    for number, mark in enumerate(marks, 1):
-        parts.append(_rule(px(mark.at), top - 8, px(mark.at), top + tall, "mark"))
-        # Neighbours stand on two lines, so that numbers of near marks can be read.
-        parts.append(
-            _text(px(mark.at), top - (12 if number % 2 else 0), str(number), "middle", "marked")
-        )
+    parts += _flags([(number, px(mark.at)) for number, mark in marks], top, top + tall)
     return _svg(width, height, *parts)
 
 
@@ -283,6 +278,20 @@ def _ticks_across(
 def _dash(n: int) -> str:
     """Of a series' line; with its colour, 36 of them can be told apart."""
     return DASHES[(n + n // SERIES) % len(DASHES)]
+
+
+def _flags(marks: Sequence[tuple[int, float]], top: float, bottom: float) -> list[Element]:
+    """A line for each mark with its number above; of marks in one place, one line with all."""
+    places: dict[str, list[int]] = {}
+    for number, at in marks:
+        places.setdefault(_px(at), []).append(number)
+    parts: list[Element] = []
+    for n, (place, numbers) in enumerate(places.items()):
+        x, said = float(place), ", ".join(map(str, numbers))
+        parts.append(_rule(x, top - 8, x, bottom, "mark"))
+        # Neighbours stand on two lines, so that numbers of near marks can be read.
+        parts.append(_text(x, top - (10 if n % 2 else 22), said, "middle", "marked"))
+    return parts
 
 
 def _points(points: Iterable[tuple[float, float]]) -> str:
@@ -409,7 +418,7 @@ def _lanes(plot: Timeline, lanes: Sequence[str], kinds: dict[str, str], width: f
     left = (
         4.0 if phone else min(max([len(lane) for lane in lanes] + [4]) * LETTER + 12, width * 0.3)
     )
-    top = 38.0 if plot.marks else 8.0
+    top = 42.0 if plot.marks else 8.0
     pitch, bar = (38.0, 16.0) if phone else (26.0, 18.0)
     tall = pitch * len(lanes)
     inner = width - left - 14
@@ -445,10 +454,8 @@ def _lanes(plot: Timeline, lanes: Sequence[str], kinds: dict[str, str], width: f
                 el("title", {}, said.rstrip()),
             )
         )
-    for number, mark in enumerate(plot.marks, 1):
-        parts.append(_rule(px(mark.at), top - 6, px(mark.at), top + tall, "mark"))
-        place = top - (22 if number % 2 else 9)
-        parts.append(_text(px(mark.at), place, str(number), "middle", "marked"))
+    flags = [(number, px(mark.at)) for number, mark in enumerate(plot.marks, 1)]
+    parts += _flags(flags, top, top + tall)
     return _svg(width, top + tall + 44, *parts)
 
 

@@ -89,7 +89,7 @@ outline-offset:2px;border-radius:3px}
 .verdict .word.passed,.verdict .word.failed{color:inherit}
 .badge{display:inline-block;border:1px solid;border-radius:1rem;padding:.05rem .65rem;
 font-size:.85rem;font-weight:600;white-space:nowrap;margin-right:.3rem}
-.facts{display:grid;grid-template-columns:repeat(auto-fit,minmax(11rem,1fr));gap:.6rem 1.2rem;
+.facts{display:grid;grid-template-columns:repeat(auto-fit,minmax(9.5rem,1fr));gap:.6rem 1.2rem;
 margin:1rem 0}
 .facts div{min-width:0}
 dt{color:var(--soft);font-size:.85rem}

@@ -323,6 +323,21 @@ def test_lines_stay_inside_whatever_the_numbers_are(x_log: bool, y_log: bool, un
                             assert -1 <= float(number) <= max(wide, high) + 1, (x, y, key)
 
 
+def test_marks_in_one_place_are_one_line_with_all_their_numbers() -> None:
+    plot = LinePlot(
+        title="t",
+        x=Axis(label="x", logarithmic=True),
+        y=Axis(label="y"),
+        series=(Series(name="a", points=((1, 1), (100, 2))),),
+        marks=tuple(Mark(at=at, label=f"at {at}") for at in (-1, 10, 20, 10)),
+    )
+    made = draw(plot, "p")
+    said = ["".join(t.itertext()) for t in made.findall("svg")[0].findall("text[@class='marked']")]
+    assert said == ["2, 4", "3"]
+    items = ["".join(item.itertext()) for item in made.findall("ol/li")]
+    assert items[1] == "at 10 (at 10)"
+
+
 def test_what_an_axis_cannot_show_is_said() -> None:
     plot = LinePlot(
         title="t",
