@@ -26,6 +26,8 @@ DELETE_ANNOTATION = "railhead.dev/delete"
 TRAINER_API = "trainer.kubeflow.org/v1alpha1"
 KUEUE_API = "kueue.x-k8s.io/v1beta2"
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+# The LocalQueue of jobs that name none (kueue, pkg/controller/constants, DefaultLocalQueueName).
+DEFAULT_QUEUE = "default"
 # Names a WorkloadPriorityClass (kueue, pkg/controller/constants).
 PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
 # How the pods of a pod set lie to each other; a pod has one of the three at most

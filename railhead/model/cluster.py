@@ -227,7 +227,8 @@ class Cluster(Model):
     ``topology`` lists node labels from the widest to the host. ``gpu_operator`` is absent where
     nodes have the driver, the toolkit and the device plugin already. ``ready_timeout_seconds`` is
     how long an admitted gang may take until all of its pods run; then it is put back whole, as
-    ``requeue`` says. ``fair`` is how teams share what is nobody's.
+    ``requeue`` says. ``fair`` is how teams share what is nobody's. With ``default_queue`` a job
+    that names no queue gets its namespace's, wherever that has one alone.
 
     ``gate`` is what nodes prove before jobs are placed on them, ``network_policy`` whom the pods of
     jobs reach besides each other, ``access`` what people may do, ``watching`` whether alerts and
@@ -258,6 +259,7 @@ class Cluster(Model):
     ready_timeout_seconds: Annotated[int, Field(strict=True, ge=30, le=86400)] = 600
     requeue: RequeueConfig = RequeueConfig()
     fair: FairConfig = FairConfig()
+    default_queue: Annotated[bool, Field(strict=True)] = False
     gate: GateConfig = GateConfig()
     network_policy: NetworkPolicyConfig = NetworkPolicyConfig()
     watching: WatchingConfig = WatchingConfig()

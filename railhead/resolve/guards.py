@@ -5,6 +5,7 @@ ValidatingAdmissionPolicies, so no pod of ours stands in the way. Every message 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -34,6 +35,7 @@ from railhead.resolve.job_guards import (
     template_policy,
     variables_policy,
 )
+from railhead.resolve.namespaces import queues_in
 from railhead.resolve.pod_guards import (
     NO_WAY_IN,
     WAYS_IN,
@@ -127,8 +129,7 @@ def network(cluster: Cluster, runtimes: Sequence[Runtime]) -> Chosen:
 def queues_of(cluster: Cluster) -> dict[str, tuple[str, ...]]:
     """Namespace -> its LocalQueues."""
     return {
-        namespace: tuple(q.name for q in cluster.local_queues if q.namespace == namespace)
-        for namespace in cluster.training_namespaces
+        namespace: tuple(queues_in(cluster, namespace)) for namespace in cluster.training_namespaces
     }
 
 
@@ -175,10 +176,12 @@ def train_job_policy(cluster: Cluster, runtimes: Sequence[Runtime]) -> dict[str,
                 f" ? variables.labels['{QUEUE_LABEL}'] : ''",
             },
             {
+                # Without a number Trainer takes the runtime's, and so does Kueue.
                 "name": "sized",
-                "expression": "has(object.spec.trainer) && has(object.spec.trainer.numNodes)"
-                " && object.spec.trainer.numNodes >= 1",
+                "expression": "has(object.spec.trainer)"
+                " && (!has(object.spec.trainer.numNodes) || object.spec.trainer.numNodes >= 1)",
             },
+            {"name": "nodes", "expression": _nodes("object", runtimes)},
             {
                 "name": "env",
                 "expression": "has(object.spec.trainer) && has(object.spec.trainer.env)"
@@ -227,14 +230,14 @@ def train_job_policy(cluster: Cluster, runtimes: Sequence[Runtime]) -> dict[str,
             *queue_rules(queues_of(cluster), "the TrainJob", queues),
             {
                 "expression": "variables.sized",
-                "message": "spec.trainer.numNodes is missing: set it, and spec.trainer."
-                "numProcPerNode; without spec.trainer Trainer wires no rendezvous and every pod "
-                "would train alone in a world of one",
+                "message": "spec.trainer is missing: add it, with a command and numNodes, the "
+                "runtime's own number if it is left out; without spec.trainer Trainer wires no "
+                "rendezvous and every pod would train alone in a world of one; numNodes is 1 or "
+                "more",
             },
             {
                 "expression": "request.operation == 'CREATE' || !has(oldObject.spec.trainer)"
-                " || !has(oldObject.spec.trainer.numNodes) || (variables.sized"
-                " && object.spec.trainer.numNodes == oldObject.spec.trainer.numNodes)",
+                f" || (variables.sized && variables.nodes == ({_nodes('oldObject', runtimes)}))",
                 "message": "spec.trainer.numNodes is fixed once the job is there: its gang was "
                 "charged and its pods were made for it; delete the TrainJob and submit another",
             },
@@ -249,6 +252,20 @@ def train_job_policy(cluster: Cluster, runtimes: Sequence[Runtime]) -> dict[str,
             *launcher_rules,
         ],
     }
+
+
+def _nodes(job: str, runtimes: Sequence[Runtime]) -> str:
+    """How many nodes a TrainJob is for: its own number, else its runtime's, else 1.
+
+    Trainer v2.1.0 and v2.3.0, pkg/runtime/core/trainingruntime.go; Kueue v0.16.2 asks Trainer's
+    own code for it (pkg/controller/jobs/trainjob).
+    """
+    sizes = json.dumps({runtime.name: runtime.config.nodes for runtime in runtimes})
+    name, trainer = f"{job}.spec.runtimeRef.name", f"{job}.spec.trainer"
+    return (
+        f"has({trainer}) && has({trainer}.numNodes) ? int({trainer}.numNodes)"
+        f" : ({name} in {sizes} ? {sizes}[{name}] : 1)"
+    )
 
 
 def _patched(cluster: Cluster, predicate: str) -> str:
@@ -342,10 +359,6 @@ def _launcher_rules(
             "name": "words",
             "expression": f"has({trainer}) ? ((has({trainer}.command) ? {trainer}.command : [])"
             f" + (has({trainer}.args) ? {trainer}.args : [])).join(' ') : ''",
-        },
-        {
-            "name": "nodes",
-            "expression": f"variables.sized ? int({trainer}.numNodes) : 1",
         },
         {
             "name": "own",
@@ -558,7 +571,8 @@ def gang_charge_policy(runtimes: Sequence[Runtime]) -> dict[str, Any]:
             {
                 "name": "asked",
                 "expression": "has(object.spec.trainer) && has(object.spec.trainer.numNodes)"
-                " ? int(object.spec.trainer.numNodes) : 0",
+                " ? int(object.spec.trainer.numNodes)"
+                " : (size(variables.charged) == 1 ? variables.charged[0] : 0)",
             },
         ],
         "validations": [

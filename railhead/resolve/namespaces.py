@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from railhead.base.names import DEFAULT_QUEUE
 from railhead.catalog.machines import MACHINES
 from railhead.fabric.kinds import FABRICS
 from railhead.fabric.mode import NicClaim
@@ -60,15 +61,27 @@ def namespaces(cluster: Cluster, runtimes: Sequence[Runtime]) -> tuple[Namespace
                 if checkpoint.namespace == name
             },
             queues={
-                queue.name: {"clusterQueue": queue.cluster_queue}
-                for queue in cluster.local_queues
-                if queue.namespace == name
+                queue: {"clusterQueue": behind}
+                for queue, behind in queues_in(cluster, name).items()
             },
             access=namespace_access(cluster, name),
             fences=around,
         )
         for name in cluster.training_namespaces
     )
+
+
+def queues_in(cluster: Cluster, namespace: str) -> dict[str, str]:
+    """LocalQueue -> ClusterQueue behind it, of a namespace.
+
+    Kueue gives a job that names no queue the LocalQueue ``default`` of its namespace, if there is
+    one (v0.16.2 and v0.19.2, pkg/controller/jobframework/defaults.go).
+    """
+    found = {q.name: q.cluster_queue for q in cluster.local_queues if q.namespace == namespace}
+    if cluster.default_queue and len(found) == 1:
+        (behind,) = found.values()
+        found.setdefault(DEFAULT_QUEUE, behind)
+    return found
 
 
 def nic_claims(cluster: Cluster, runtimes: Sequence[Runtime]) -> dict[str, dict[str, Any]]:

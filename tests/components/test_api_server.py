@@ -216,6 +216,9 @@ GOOD: dict[str, dict[str, Any]] = {
     "as the SDK writes a function": train_job(command=["bash", "-c", SDK]),
     "a launcher of one's own, in words": own_launcher(command=["./train.sh"]),
     "the image's own command, in words": own_launcher(command=[]),
+    "as many nodes as the runtime says": without(
+        train_job(command=["python3", "x.py"]), "spec", "trainer", "numNodes"
+    ),
     "one node without a launcher": train_job(numNodes=1, command=["python3", "x.py"]),
 }
 
@@ -229,12 +232,8 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
         train_job() | {"metadata": train_job()["metadata"] | {"namespace": "default"}},
         "submit the TrainJob in one of the training namespaces: training",
     ),
-    "no trainer": (without(train_job(), "spec", "trainer"), "spec.trainer.numNodes is missing"),
-    "no node count": (
-        without(train_job(), "spec", "trainer", "numNodes"),
-        "spec.trainer.numNodes is missing",
-    ),
-    "no nodes": (train_job(numNodes=0), "spec.trainer.numNodes is missing"),
+    "no trainer": (without(train_job(), "spec", "trainer"), "spec.trainer is missing"),
+    "no nodes": (train_job(numNodes=0), "spec.trainer is missing"),
     "a world of its own": (
         train_job(env=[{"name": "PET_NNODES", "value": "1"}]),
         "sets the rendezvous by hand",
@@ -465,10 +464,11 @@ def test_controllers_may_still_write_to_a_job_that_was_there_before(
     assert patch({"spec": {"suspend": True}}) == ""
     assert patch({"metadata": {"finalizers": ["example.com/f"]}}) == ""
     assert patch({"metadata": {"finalizers": []}}) == ""
-    assert "numNodes is missing" in patch({"spec": {"trainer": {"image": "other"}}})
+    assert "spec.trainer is missing" in patch({"spec": {"trainer": {"numNodes": 0}}})
     assert "starts cannot be seen" in patch({"spec": {"trainer": {"numNodes": 2}}})
     assert patch({"spec": {"trainer": {"numNodes": 2, "command": ["torchrun"]}}}) == ""
     assert "numNodes is fixed" in patch({"spec": {"trainer": {"numNodes": 4}}})
+    assert "numNodes is fixed" in patch({"spec": {"trainer": {"numNodes": None}}}), "it is 1 then"
     assert patch({"spec": {"trainer": {"image": "other"}}}) == ""
     assert "set the label" in patch({"metadata": {"labels": None}})
     assert applied.run("delete", "trainjob", "mine", "-n", "training").returncode == 0

@@ -8,16 +8,21 @@ expected is written by hand: pods, and what each of them takes.
 from __future__ import annotations
 
 import copy
+import os
+import subprocess
+import venv
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
 from components.controllers.kueue import FRAMEWORKS
-from railhead.base.names import KUEUE_API, QUEUE_LABEL
+from railhead.base.names import KUEUE_API, QUEUE_LABEL, TRAINER_API
+from railhead.base.paths import cache_root
 from railhead.base.quantity import parse
 from railhead.config import parse as parse_config
 from railhead.launch import render
@@ -174,7 +179,7 @@ def two_jobs() -> list[Body]:
 
 
 def xgboost() -> list[Body]:
-    roles = {
+    roles: dict[str, Body] = {
         "Master": {"replicas": 1, "template": template()},
         "Worker": {"replicas": 2, "template": template()},
     }
@@ -243,12 +248,13 @@ def usage(server: Server) -> dict[str, Decimal]:
     return found
 
 
-def admitted(server: Server) -> Body | None:
+def admitted(server: Server) -> Body:
+    """The one workload that is admitted, or nothing."""
     for workload in workloads(server):
         for condition in workload.get("status", {}).get("conditions", []):
             if condition["type"] == "Admitted" and condition["status"] == "True":
                 return workload
-    return None
+    return {}
 
 
 @pytest.fixture
@@ -284,6 +290,65 @@ def test_a_job_is_charged_whole(empty: Server, kind: str) -> None:
     }
     eventually(lambda: usage(empty) == expected)
     assert len(workloads(empty)) == 1, "the job is charged once"
+
+
+#: What the documentation of the SDK calls its first example, as a file: it sends a function's text.
+_SDK = """
+from kubeflow.trainer import CustomTrainer, TrainerClient
+
+def train():
+    import torch.distributed as dist
+    dist.init_process_group("gloo")
+
+client = TrainerClient()
+print(*(runtime.name for runtime in client.list_runtimes()), sep=",")
+print(client.train(runtime=client.get_runtime("torch"), trainer=CustomTrainer(func=train{more})))
+"""
+
+
+@pytest.fixture(scope="module")
+def sdk() -> Path:
+    """A Python with the SDK: installed once, into the cache."""
+    home = cache_root() / "kubeflow-sdk-0.5.0"
+    python = home / "bin" / "python"
+    if not (home / "installed").is_file():
+        venv.create(home, with_pip=True, clear=True)
+        asked = [str(python), "-m", "pip", "install", "-q", "kubeflow==0.5.0"]
+        done = subprocess.run(asked, capture_output=True, text=True, timeout=600, check=False)
+        if done.returncode != 0:
+            pytest.skip(f"the SDK is not to be had here: {done.stderr[-300:]}")
+        (home / "installed").touch()
+    return python
+
+
+@pytest.mark.parametrize(("more", "nodes"), [("", 1), (", num_nodes=3", 3)])
+def test_the_kubeflow_sdk_says_nothing_more(
+    empty: Server, sdk: Path, tmp_path: Path, more: str, nodes: int
+) -> None:
+    """The queue is the namespace's, the size the runtime's, unless it says one."""
+    config = yaml.safe_load(empty.plane.kubeconfig.read_text())
+    config["contexts"][0]["context"]["namespace"] = WHERE
+    (tmp_path / "kubeconfig").write_text(yaml.safe_dump(config))
+    (tmp_path / "train.py").write_text(_SDK.replace("{more}", more))
+    done = subprocess.run(
+        [str(sdk), "train.py"],
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"], "KUBECONFIG": str(tmp_path / "kubeconfig")},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    listed, name = done.stdout.split()[-2:]
+    assert {"torch", "jax"} <= set(listed.split(","))
+    metadata = {"name": name, "namespace": WHERE}
+    body = {"apiVersion": TRAINER_API, "kind": "TrainJob", "metadata": metadata}
+    empty.applied[empty.path(body)] = body
+    workload = eventually(lambda: admitted(empty))
+    assert {s["name"]: s.get("count", 1) for s in workload["spec"]["podSets"]} == {"node": nodes}
+    assert workload["spec"]["queueName"] == "default"
+    eventually(lambda: usage(empty).get(GPU) == 8 * nodes)
 
 
 def test_no_kind_is_enabled_that_is_not_tried() -> None:

@@ -155,9 +155,25 @@ def test_a_namespace_cannot_submit_to_another_team() -> None:
             "values": [queue.name],
         }
     assert {n.name: dict(n.queues) for n in resolved.namespaces} == {
-        name: {name: {"clusterQueue": name}} for name in ("language", "vision")
+        # A job that names no queue gets its team's.
+        name: {name: {"clusterQueue": name}, "default": {"clusterQueue": name}}
+        for name in ("language", "vision")
     }
+    assert {queue.name for queue in resolved.contract.queues} == {"language", "vision"}
     assert resolved.contract.namespaces == ("language", "vision")
+
+
+def test_of_several_queues_none_is_the_default() -> None:
+    raw = lab()
+    raw["queues"].append(raw["queues"][0] | {"name": "night"})
+    (namespace,) = resolve(parse(raw, where=WHERE)).namespaces
+    assert set(namespace.queues) == {"training", "night"}
+    raw["queues"].pop()
+    (namespace,) = resolve(parse(raw, where=WHERE)).namespaces
+    assert set(namespace.queues) == {"training", "default"}
+    raw["default_queue"] = False
+    (namespace,) = resolve(parse(raw, where=WHERE)).namespaces
+    assert set(namespace.queues) == {"training"}
 
 
 def test_what_a_team_may_borrow_is_said_in_words(tmp_path: Path) -> None:
