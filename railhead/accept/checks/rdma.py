@@ -77,7 +77,7 @@ class Rdma:
 
     name = "rdma"
     promise = PROMISE
-    order = 10
+    order = 12
     evidence = Traffic
 
     def plan(self, facts: Facts) -> Planned:
