@@ -13,6 +13,8 @@ from railhead.base.options import Context, Kubeconfig, Lab
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from rich.console import Console
+
     from railhead.accept.check import Check
     from railhead.accept.model import Report
     from railhead.accept.runner import Runner, Suite
@@ -132,6 +134,8 @@ def accept(
     waived.check(accepted, names, datetime.now(UTC).date())
     key = _key(sign)
     files = {"json": as_json, "html": html, "junit": junit, "markdown": markdown}
+    # A report on standard output is for a machine; what people read goes beside it.
+    console = _console(beside="-" in files.values())
     with opened(kubeconfig, context, lab) as cluster:
         from railhead.accept import discover
         from railhead.accept.runner import Suite
@@ -141,13 +145,13 @@ def accept(
         )
         suite = Suite(checks=every, only=chosen, resume=resume, waivers=accepted)
         if plan:
-            _show_plan(suite.chosen, facts)
+            _show_plan(suite.chosen, facts, console)
             return
-        report, left = _accept(cluster, facts, suite, out=out, yes=yes)
+        report, left = _accept(cluster, facts, suite, console, out=out, yes=yes)
     _write(report, files, key)
     if keep is not None:
         _keep(report, keep, key)
-    _end(report, left)
+    _end(report, left, console)
 
 
 @app.command()
@@ -167,6 +171,12 @@ def register(root: typer.Typer) -> None:
     root.add_typer(app, name="accept")
 
 
+def _console(*, beside: bool) -> Console:
+    from rich.console import Console
+
+    return Console(stderr=beside)
+
+
 def _chosen(only: Sequence[str] | None, names: Sequence[str]) -> frozenset[str]:
     from railhead.base.errors import InputError, choices
 
@@ -181,7 +191,13 @@ def _chosen(only: Sequence[str] | None, names: Sequence[str]) -> frozenset[str]:
 
 
 def _accept(
-    cluster: Cluster, facts: Facts, suite: Suite, *, out: Path | None, yes: bool
+    cluster: Cluster,
+    facts: Facts,
+    suite: Suite,
+    console: Console,
+    *,
+    out: Path | None,
+    yes: bool,
 ) -> tuple[Report, list[str]]:
     from railhead.accept import discover
     from railhead.accept.kept import Folder
@@ -197,7 +213,7 @@ def _accept(
             say=_Lines(),
             hardware=discover.hardware(cluster, facts),
         )
-        most = _show_plan(suite.chosen, facts)
+        most = _show_plan(suite.chosen, facts, console)
         _ask(most, discover.idle(cluster, facts), facts, yes=yes)
         with _ended_like_ctrl_c():
             try:
@@ -253,9 +269,8 @@ def _ended_like_ctrl_c() -> Any:
     return held()
 
 
-def _show_plan(chosen: Sequence[Check[Any]], facts: Facts) -> int:
+def _show_plan(chosen: Sequence[Check[Any]], facts: Facts, console: Console) -> int:
     """Print it; returns the most nodes that are used at once."""
-    from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
@@ -287,7 +302,7 @@ def _show_plan(chosen: Sequence[Check[Any]], facts: Facts) -> int:
         _span(sum(p.seconds for p in able)),
         f"{sum(p.node_hours for p in able):.2f}",
     )
-    Console().print(table)
+    console.print(table)
     return max((planned.nodes for planned in able), default=0)
 
 
@@ -361,12 +376,12 @@ def _keep(report: Report, folder: Path, key: Any) -> None:
     typer.echo(f"kept as {baselines.keep(report, folder, key)}", err=True)
 
 
-def _end(report: Report, left: Sequence[str]) -> None:
+def _end(report: Report, left: Sequence[str], console: Console) -> None:
     """Say the verdict, and exit by it."""
     from railhead.accept.model import Verdict
     from railhead.base.errors import ExitCode
 
-    _show(report)
+    _show(report, console)
     if left:
         typer.echo(f"error: jobs could not be taken away: {'; '.join(left)}", err=True)
         typer.echo("  fix: `railhead accept` tries again at its next start", err=True)
@@ -380,8 +395,7 @@ def _end(report: Report, left: Sequence[str]) -> None:
 _STYLE = {"passed": "green", "failed": "bold red", "not-proven": "yellow"}
 
 
-def _show(report: Report) -> None:
-    from rich.console import Console
+def _show(report: Report, console: Console) -> None:
     from rich.markup import escape
     from rich.table import Table
 
@@ -397,7 +411,6 @@ def _show(report: Report) -> None:
         if (one := result.waiver) is not None:
             text += f"\nwaived by {escape(one.by)} until {one.until}: {escape(one.reason)}"
         table.add_row(result.name, f"[{_STYLE[verdict]}]{verdict}[/]", text, _span(result.seconds))
-    console = Console()
     console.print(table)
     said = "[green]accepted[/]" if report.accepted else "[bold red]not accepted[/]"
     console.print(f"cluster {escape(report.cluster)} is {said}")

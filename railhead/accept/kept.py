@@ -11,13 +11,16 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError
 
 from railhead.base.errors import InputError, RefusedError
+
+#: Evidence that is older says what the cluster was, not what it is.
+MOST_AGE = timedelta(days=7)
 
 
 class Identity(BaseModel):
@@ -94,8 +97,8 @@ class Folder:
             os.fsync(file.fileno())
         partial.replace(target)
 
-    def find(self, check: str, identity: Identity) -> tuple[Kept | None, str]:
-        """A check's evidence if it is of the same run; else why there is none to take."""
+    def find(self, check: str, identity: Identity, now: datetime) -> tuple[Kept | None, str]:
+        """A check's evidence if it is of the same and not too old; else why none is taken."""
         try:
             found = Kept.model_validate_json(self._file(check).read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -111,12 +114,13 @@ class Folder:
         ]
         if differ:
             return None, f"the kept evidence is of another {', '.join(differ)}"
+        if not timedelta() <= now - found.begun <= MOST_AGE:
+            return None, f"the kept evidence is of {found.begun:%Y-%m-%d}"
         return found, ""
 
-    def forget(self) -> None:
-        """Take away the evidence of an earlier run, so that none of it is taken for this one's."""
-        for old in self.path.glob("*.evidence.json"):
-            old.unlink()
+    def forget(self, check: str) -> None:
+        """Take away a check's earlier evidence, so that it is not taken for this run's."""
+        self._file(check).unlink(missing_ok=True)
 
 
 def record(

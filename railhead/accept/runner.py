@@ -64,6 +64,7 @@ class Runner:
         make_site: makes a check's hands on the cluster.
         clock: the time of the day.
         left: what could not be taken away, in words.
+        oldest: when the oldest evidence was brought that a resumed run has taken.
     """
 
     facts: Facts
@@ -75,6 +76,7 @@ class Runner:
     make_site: Callable[..., Site] = Site
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     left: list[str] = field(default_factory=list)
+    oldest: datetime | None = None
 
     @property
     def identity(self) -> Identity:
@@ -120,7 +122,8 @@ class Runner:
         if left := self.clean(suite.checks):
             self.say(f"an earlier run's jobs are still there: {'; '.join(left)}")
         if not suite.resume:
-            self.folder.forget()
+            for check in suite.chosen:
+                self.folder.forget(check.name)
         results = []
         for check in suite.checks:
             result = self._one(check, suite)
@@ -129,7 +132,7 @@ class Runner:
         return Report(
             cluster=facts.contract.cluster,
             platform=facts.contract.platform,
-            begun=begun,
+            begun=min(begun, self.oldest or begun),
             ended=self.clock(),
             railhead=__version__,
             quick=facts.quick,
@@ -144,8 +147,9 @@ class Runner:
     def _one(self, check: Check[Any], suite: Suite) -> Result:
         why = "not asked for"
         if suite.resume:
-            kept, why = self.folder.find(check.name, self.identity)
+            kept, why = self.folder.find(check.name, self.identity, self.clock())
             if kept is not None:
+                self.oldest = min(self.oldest or kept.begun, kept.begun)
                 self.say(f"{check.name}: kept evidence of {kept.begun:%Y-%m-%d %H:%M} is taken")
                 result = self._judged(check, kept.evidence)
                 return result.model_copy(

@@ -148,12 +148,9 @@ def gathered(lines: Iterable[tuple[int, str]], **asked: Any) -> Traffic:
         else:
             rest = [*rest[-_REST + 1 :], f"[node-{pod}] {text}"]
     pods = int(asked["pods"])
-    return Traffic(
-        **asked,
-        **{name: tuple(values) for name, values in found.items()},
-        log=tuple(tuple(log.get(pod, ())) for pod in range(pods)),
-        rest=tuple(rest),
-    )
+    made: dict[str, Any] = {name: tuple(values) for name, values in found.items()}
+    made["log"] = tuple(tuple(log.get(pod, ())) for pod in range(pods))
+    return Traffic(**asked, **made, rest=tuple(rest))
 
 
 def missing(traffic: Traffic) -> str:

@@ -212,23 +212,21 @@ class Bench:
     def rails(self, size: int) -> None:
         """Each local rank with the same of the next node: all rails at once, then each alone."""
         to, of = (self.rank + self.each) % self.world, (self.rank - self.each) % self.world
+        swap, wrong = self.exchange(size, to, of)
         for rail in (None, *range(self.each)):
-            seconds = wrong = None
-            if rail in (None, self.local):
-                swap, wrongs = self.exchange(size, to, of)
-                for _ in range(self.warmup):
-                    swap()
+            taking_part = rail in (None, self.local)
+            for _ in range(self.warmup if taking_part else 0):
+                swap()
             self.wait()
             dist.barrier()
             self.wait()
-            if rail in (None, self.local):
-                begin = time.monotonic()
-                for _ in range(self.repeats):
-                    swap()
-                self.wait()
-                seconds, wrong = (time.monotonic() - begin) / self.repeats, wrongs()
+            begin = time.monotonic()
+            for _ in range(self.repeats if taking_part else 0):
+                swap()
+            self.wait()
+            seconds = (time.monotonic() - begin) / self.repeats
             dist.barrier()
-            if seconds is not None:
+            if taking_part:
                 say(
                     "rail",
                     rank=self.rank,
@@ -236,7 +234,7 @@ class Bench:
                     alone=rail is not None,
                     size=size,
                     seconds=seconds,
-                    wrong=wrong,
+                    wrong=wrong(),
                 )
 
 

@@ -34,12 +34,13 @@ def cluster(api: Api, tmp_path: Path) -> Iterator[Cluster]:
 
 def test_nodes_that_are_ready_and_who_they_are(api: Api, cluster: Cluster) -> None:
     pool = CONTRACT.node_pools[0]
-    for name, fields in {
+    others: dict[str, dict[str, Any]] = {
         "gpu-10": {},
         "gpu-2": {"annotations": {"kwok.x-k8s.io/node": "fake"}},
         "cordoned": {"spec": {"unschedulable": True}},
         "other": {"labels": {"railhead.dev/pool": "cpu"}},
-    }.items():
+    }
+    for name, fields in others.items():
         made = node(CONTRACT, pool, name)
         made["metadata"] |= {k: v for k, v in fields.items() if k != "spec"}
         made["spec"] |= fields.get("spec", {})
@@ -67,7 +68,7 @@ def test_nodes_that_are_ready_and_who_they_are(api: Api, cluster: Cluster) -> No
         ({"queue": "training", "namespace": "elsewhere"}, "in namespace 'elsewhere'"),
     ],
 )
-def test_what_is_not_there_is_refused(cluster: Cluster, asked: dict[str, str], says: str) -> None:
+def test_what_is_not_there_is_refused(cluster: Cluster, asked: dict[str, Any], says: str) -> None:
     with pytest.raises(InputError, match=says):
         discover.facts(cluster, **asked)
 

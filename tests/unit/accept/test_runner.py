@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -192,10 +192,28 @@ def test_without_resume_nothing_of_an_earlier_run_is_taken(world: World) -> None
     world.run(check)
     world.run(check)
     assert check.ran == 2
-    # Nor by a third that asks for another check alone.
-    world.run(check, only=frozenset())
-    report = world.run(check, only=frozenset(), resume=True)
-    assert report.checks[0].verdict is Verdict.NOT_PROVEN
+
+
+def test_another_check_alone_leaves_what_was_kept_and_the_report_says_how_old_it_is(
+    world: World,
+) -> None:
+    first, second = Fake(), Fake(name="rdma")
+    world.run(first)
+    world.runner.clock = lambda: NOW + timedelta(days=6)
+    world.run(first, second, only=frozenset({"rdma"}))
+    report = world.run(first, second, only=frozenset(), resume=True)
+    assert report.accepted
+    assert report.begun == NOW
+    assert (first.ran, second.ran) == (1, 1)
+
+
+@pytest.mark.parametrize("age", [timedelta(days=8), timedelta(hours=-1)])
+def test_evidence_that_is_too_old_or_of_tomorrow_is_not_taken(world: World, age: timedelta) -> None:
+    world.run(Fake())
+    world.runner.clock = lambda: NOW + age
+    (result,) = world.run(Fake(), only=frozenset(), resume=True).checks
+    assert result.verdict is Verdict.NOT_PROVEN
+    assert "is of 2026-03-01" in result.summary
 
 
 @pytest.mark.parametrize(
