@@ -386,13 +386,14 @@ def _figures(
     if rate is None or wire is None:
         return (busbw,)
     part = point.algbw * wire(evidence.pods, evidence.processes) / rate
+    reached = reaches(point.collective, point.busbw, part * rate) / rate
     gated = point.collective in _GATED
     known = _published(evidence, facts, point)
     figures = [
         busbw,
         Measured(
             name=f"part of the line rate, {named}",
-            value=part,
+            value=reached,
             limit=limits.LINE_RATE.value if gated and known is None else None,
             source=limits.LINE_RATE.source if gated and known is None else "",
         ),
@@ -417,6 +418,15 @@ def _figures(
             )
         )
     return tuple(figures)
+
+
+def reaches(collective: str, busbw: float, wire: float) -> float:
+    """GB/s that NICs show by an operation as NCCL does it, of its busbw and least traffic.
+
+    Rings carry busbw over each border of nodes, and gather and scatter go by rings; all_reduce has
+    trees too, of which the least traffic tells.
+    """
+    return wire if collective == "all_reduce" else max(wire, busbw)
 
 
 def _published(evidence: Traffic, facts: Facts, point: Point) -> Published | None:
