@@ -101,8 +101,10 @@ def test_the_lab_is_not_accepted_because_of_rdma(suite: Suite) -> None:
     assert suite.report["accepted"] is False
     jsonschema.validate(suite.report, outputs.schema())
     assert [c["name"] for c in suite.report["checks"]] == list(NAMES)
-    failed = [c["name"] for c in suite.report["checks"] if c["verdict"] == "failed"]
-    assert failed == ["rdma"], suite.done.stdout
+    # Two nodes share one machine's cores here, so scaling and slowness are told as they are.
+    failed = {c["name"] for c in suite.report["checks"] if c["verdict"] == "failed"}
+    assert "rdma" in failed
+    assert failed.isdisjoint(PROVEN), suite.done.stdout
 
 
 def test_rdma_fails_by_saying_that_it_is_tcp(suite: Suite) -> None:
@@ -169,8 +171,11 @@ def test_a_waiver_accepts_rdma_by_name_and_says_so(suite: Suite, lab: Lab) -> No
     report = json.loads(path.read_text())
     rdma = next(c for c in report["checks"] if c["name"] == "rdma")
     assert (rdma["verdict"], rdma["waiver"]["by"]) == ("failed", "Ada")
-    open_ = [c["name"] for c in report["checks"] if c["verdict"] == "not-proven"]
-    assert done.returncode == (ExitCode.UNPROVEN if open_ else ExitCode.OK)
+    others = {c["verdict"] for c in report["checks"] if c["name"] != "rdma"}
+    wanted = {"failed": ExitCode.REFUSED, "not-proven": ExitCode.UNPROVEN}
+    codes = [code for verdict, code in wanted.items() if verdict in others]
+    assert done.returncode == (codes or [ExitCode.OK])[0]
+    assert report["accepted"] is (others == {"passed"})
     assert "waived by Ada until 2999-01-01" in done.stdout
 
 
