@@ -553,9 +553,13 @@ def _state(row: Row, seen: Seen, size: int) -> str:
         put(seen.bound, row.pod, row.phase == "Running")
     if seen.finished:
         return "ended"
+    if not seen.reserved:
+        seen.whole = False
+        return "waits"
     if seen.live >= size:
+        seen.whole = True
         return "runs"
-    return "admitted" if seen.reserved else "waits"
+    return "ends" if seen.whole else "starts"
 
 
 def _remedy(shown: Shown, early: list[str], stuck: list[str], lacking: list[str]) -> str:

@@ -106,7 +106,7 @@ def test_a_record_in_which_every_gang_waits_its_turn_passes(facts: Facts) -> Non
     (plot,) = found.plots
     assert isinstance(plot, Timeline)
     states = [span.state for span in plot.spans if span.lane == "short (2)"]
-    assert states[:3] == ["waits", "admitted", "runs"]
+    assert states == ["waits", "starts", "runs", "ends"]
 
 
 def test_evidence_is_read_again_as_it_was_written() -> None:
