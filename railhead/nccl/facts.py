@@ -222,8 +222,8 @@ ROWS: tuple[tuple[str, bytes, bytes | tuple[bytes, ...] | None], ...] = (
     ),
     (
         "nic.topology",
-        rb"\bNET/[0-9a-f-]{1,20} \([0-9a-f]{1,16}/\d{1,3}/(?P<gbytes>\d{1,3}\.\d{1,6})\)",
-        b" NET/",
+        rb"- NET/[0-9a-f-]{1,20} \([0-9a-f]{1,16}/\d{1,3}/(?P<gbytes>\d{1,3}\.\d{1,6})\)",
+        b"- NET/",
     ),
     (
         "nic.ibstat",
@@ -346,7 +346,7 @@ ROWS: tuple[tuple[str, bytes, bytes | tuple[bytes, ...] | None], ...] = (
         (
             identifier,
             rb"(?P<name>NCCL_[A-Z0-9_]{2,60})" + words + rb"(?P<value>.{0,200}?)\.?\s*$",
-            words,
+            b"NCCL_",
         )
         for identifier, words in (
             ("nccl.setting", b" set by environment to "),
@@ -361,7 +361,7 @@ ROWS: tuple[tuple[str, bytes, bytes | tuple[bytes, ...] | None], ...] = (
         rb"\s*(?P<gpu>[^\r\n]{0,80}?)\s*$",
         b" Pid ",
     ),
-    ("tests.header", rb"\bsize\s+count\s+type\b", b" count "),
+    ("tests.header", rb"\bsize\s+count\s+type\b", (b"   type", b"count type")),
     ("tests.start", rb"nThread (?P<t>\d{1,5}) nGpus (?P<g>\d{1,5}) minBytes", None),
     (
         "tests.row",

@@ -8,12 +8,16 @@ per byte stays bounded; the count of its signs is then a lower bound, and says s
 
 from __future__ import annotations
 
+import os
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
+from threading import Lock
 
 from railhead.nccl import engines
 from railhead.nccl.engines import WINDOW, Needle
@@ -32,15 +36,18 @@ HEAVY_COUNT, EXACT_COUNT, HEAVY_EVERY = 2000, 10_000, 1 << 19
 # Of inputs that are together so big, fewer lines of each kind are taken apart.
 BIG_BYTES, BIG_HEAVY_COUNT = 1 << 28, 150
 # Matches of sampled literals that the engine reports before it is built anew without them.
-STALE = 10_000
+STALE = 20_000
 # From so many matches of a sign on, its lines are no longer taken apart: they are counted.
 FULL, FULL_COUNTED = 100, 300
 # Lines a block of a sampled literal, and of one of a sign whose rare variants matter.
 SAMPLES, SAMPLES_DENSE = 1, 8
 LAST_BYTES = 1 << 13
 SAMPLE_WINDOW = 1 << 14
-SCANNERS = 2
-IN_FLIGHT = 3
+# Threads that search blocks, which the native engine does without Python's lock.
+SCANNERS = max(2, min(8, os.cpu_count() or 2))
+IN_FLIGHT = SCANNERS + 1
+# Of big inputs a sampled literal is looked for in one of so many blocks.
+SAMPLED_EVERY = 4
 # Lines of a bigger file are counted only as far as the last line that is kept.
 COUNTED_BYTES = 1 << 26
 
@@ -176,6 +183,15 @@ class Scan:
 
 
 Found = list[tuple[int, int]]
+# A sign's id, its search, and what takes its further lines.
+_Counting = tuple[
+    str,
+    "Callable[[bytearray, int, int], re.Match[bytes] | None]",
+    "Callable[[re.Match[bytes]], bool] | None",
+]
+_PLACE = itemgetter(0, 1)
+# A block's number, what was found in it or None at the end, and why it could not be read.
+_Searched = tuple[int, "tuple[Block, Found] | None", "Exception | None"]
 
 
 class Scanner:
@@ -238,7 +254,9 @@ class Scanner:
         self._sampled: list[int] = []
         self._floor = 0
         self._allowed = self._limits
-        self._settled: set[int] = set()
+        self._settled: dict[int, list[_Counting]] = {}
+        self._blocks = 0
+        self._sampled_every = 1
         self._stale = 0
         self._last = b""
         self._result = Scan()
@@ -251,14 +269,15 @@ class Scanner:
                 BIG_HEAVY_COUNT if limit == HEAVY_COUNT else limit for limit in self._limits
             ]
             self._allowed = self._limits
+            self._sampled_every = SAMPLED_EVERY
         files: list[str] = []
         cut: list[str] = []
-        with ThreadPoolExecutor(1) as reader, ThreadPoolExecutor(SCANNERS) as scanners:
+        with ThreadPoolExecutor(SCANNERS) as scanners:
             for source in sources:
                 if len(files) < MAX_NAMES:
                     files.append(source.name)
                 try:
-                    self._read(source, reader, scanners)
+                    self._read(source, scanners)
                 except CutError as error:
                     cut.append(f"{source.name} ends early: {error}")
         result = self._result
@@ -281,9 +300,7 @@ class Scanner:
         result.sampled = frozenset(heavy & set(result.hits))
         return result
 
-    def _read(
-        self, source: Source, reader: ThreadPoolExecutor, scanners: ThreadPoolExecutor
-    ) -> None:
+    def _read(self, source: Source, scanners: ThreadPoolExecutor) -> None:
         if self._want_native and source.size >= NATIVE_FROM_BYTES:
             self._upgrade()
         numbers = _Numbers(source)
@@ -292,7 +309,7 @@ class Scanner:
             if self._engine.name == "re":
                 self._alone(stream, numbers)
             if self._engine.name != "re":
-                self._ahead(stream, numbers, reader, scanners)
+                self._ahead(stream, numbers, scanners)
         finally:
             lines = numbers.total()
             self._result.lines = (
@@ -313,24 +330,43 @@ class Scanner:
         self,
         stream: Iterator[Block],
         numbers: _Numbers,
-        reader: ThreadPoolExecutor,
         scanners: ThreadPoolExecutor,
     ) -> None:
-        """Read and search the next blocks while this one is taken apart."""
+        """Read and search the next blocks while this one is taken apart.
 
-        def search(read: Future[Block | None]) -> tuple[Block, Found] | None:
-            block = read.result()
-            return None if block is None else (block, self._engine.find(block.view))
+        Each thread searches what it read itself, which is in its core's cache.
+        """
+        one_at_a_time = Lock()
+        read = 0
 
-        waiting: deque[Future[tuple[Block, Found] | None]] = deque()
+        def search() -> _Searched:
+            nonlocal read
+            with one_at_a_time:
+                number, read = read, read + 1
+                try:
+                    block = next(stream, None)
+                except Exception as error:  # noqa: BLE001 - raised again, once it is its turn
+                    return number, None, error
+            return number, None if block is None else (block, self._engine.find(block.view)), None
+
+        waiting: deque[Future[_Searched]] = deque()
+        # Threads do not always read in the order in which they were asked to.
+        early: dict[int, _Searched] = {}
+        number = 0
         try:
             while True:
                 while len(waiting) < IN_FLIGHT:
-                    waiting.append(scanners.submit(search, reader.submit(next, stream, None)))
-                done = waiting.popleft().result()
-                if done is None:
+                    waiting.append(scanners.submit(search))
+                while number not in early:
+                    done = waiting.popleft().result()
+                    early[done[0]] = done
+                _, searched, error = early.pop(number)
+                number += 1
+                if error is not None:
+                    raise error
+                if searched is None:
                     return
-                block, found = done
+                block, found = searched
                 self._block(block, found, numbers)
                 block.free()
         finally:
@@ -356,7 +392,8 @@ class Scanner:
             self._floor = floor
             self._allowed = [max(limit, floor) for limit in self._limits]
         allowed = self._allowed
-        at_lines: dict[tuple[int, int], set[int]] = {}
+        # (start, end, needle), in order but for those of sampled literals.
+        places: list[tuple[int, int, int]] = []
         start = end = stale = 0
         fresh: set[int] = set()
         found.sort()
@@ -369,38 +406,46 @@ class Scanner:
             # Several needles of one line, or of the window of a very long one.
             if not start < offset <= end:
                 start, end = _line_at(data, offset, size)
-            at_lines.setdefault((start, end), set()).add(needle)
+            places.append((start, end, needle))
         self._weigh(fresh, stale)
-        for needle in self._sampled:
-            for place in _sample(data, size, *self._needles[needle], self._samples[needle]):
-                at_lines.setdefault(place, set()).add(needle)
+        self._blocks += 1
+        if self._sampled and self._blocks % self._sampled_every == 0:
+            for needle in self._sampled:
+                places += (
+                    (*place, needle)
+                    for place in _sample(data, size, *self._needles[needle], self._samples[needle])
+                )
+            places.sort()
         numbers.enter(block)
-        for start, end in sorted(at_lines):
-            if not self._count_only(data, start, end, at_lines[start, end]):
-                self._line(bytes(data[start:end]), at_lines[start, end], numbers, start)
+        for (start, end), same in groupby(places, key=_PLACE):
+            needles = [needle for _, _, needle in same]
+            if not self._count_only(data, start, end, needles):
+                self._line(bytes(data[start:end]), needles, numbers, start)
         numbers.leave()
         self._last = bytes(data[max(0, size - LAST_BYTES) : size]).rstrip() or self._last
         self._result.bytes += size
 
-    def _count_only(self, data: bytearray, start: int, end: int, needles: set[int]) -> bool:
+    def _count_only(self, data: bytearray, start: int, end: int, needles: Sequence[int]) -> bool:
         """Count a line of signs that were seen often; False when it must be taken apart."""
-        tallies = self._tallies
         end = min(end, start + MESSAGE_BYTES)
         for needle in needles:
             if needle not in self._settled:
                 if not self._settles(needle):
                     return False
-                self._settled.add(needle)
+                self._settled[needle] = [
+                    (sign.id, sign.regex.search, self._counted.get(sign.id))
+                    for sign in self._signs_of[needle]
+                ]
         matched: dict[str, int] = {}
         for needle in needles:
-            for sign in self._signs_of[needle]:
-                if sign.id in matched or not (match := sign.regex.search(data, start, end)):
+            for identifier, search, counted in self._settled[needle]:
+                if identifier in matched or not (match := search(data, start, end)):
                     continue
-                if (counted := self._counted.get(sign.id)) and not counted(match):
+                if counted is not None and not counted(match):
                     return False
-                matched[sign.id] = needle
+                matched[identifier] = needle
         for identifier, needle in matched.items():
-            tally = tallies[identifier]
+            tally = self._tallies[identifier]
             tally.count += 1
             if needle in self._heavy:
                 tally.exact = False
@@ -430,7 +475,7 @@ class Scanner:
             self._stale = 0
             self._engine.drop(self._heavy)
 
-    def _line(self, raw: bytes, needles: set[int], numbers: _Numbers, start: int) -> None:
+    def _line(self, raw: bytes, needles: Sequence[int], numbers: _Numbers, start: int) -> None:
         signs = {sign.id: (sign, needle) for needle in needles for sign in self._signs_of[needle]}
         for line in parse(raw):
             message = line.message[:MESSAGE_BYTES]
@@ -462,7 +507,8 @@ class Scanner:
 
 def _line_at(data: bytearray | bytes, offset: int, size: int) -> tuple[int, int]:
     """Start and end of the line before an offset, or a window of it when it is very long."""
-    start = data.rfind(b"\n", max(0, offset - LONGEST_LINE), offset - 1) + 1
+    low = offset - LONGEST_LINE if offset > LONGEST_LINE else 0
+    start = data.rfind(b"\n", low, offset - 1) + 1
     end = data.find(b"\n", offset - 1, min(size, offset + LONGEST_LINE))
     if end < 0:
         end = min(size, offset + WINDOW)

@@ -126,10 +126,10 @@ def score(results: Sequence[Result], dimension: str) -> dict[str, Score]:
     silent = SILENT[dimension]
     pairs = []
     for one in results:
-        wanted, got = one.log.labels[dimension], one.got[dimension]
-        if got == "verbs" and wanted in ("ib", "roce"):
+        label, got = one.log.labels[dimension], one.got[dimension]
+        if got == "verbs" and label in ("ib", "roce"):
             got = str(silent)
-        pairs.append((wanted, got))
+        pairs.append((label, got))
     wanted, claimed = Counter(w for w, _ in pairs), Counter(g for _, g in pairs)
     right = Counter(w for w, g in pairs if w == g)
     quiet = Counter(w for w, g in pairs if g == silent)

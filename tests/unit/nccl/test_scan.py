@@ -313,3 +313,30 @@ def test_a_sign_s_groups_and_writers_are_kept(tmp_path: Path) -> None:
     assert (hit.count, set(hit.ranks), set(hit.nodes)) == (2, {4}, {"node-a"})
     assert result.hits["another"].count == 0
     assert "another" not in result.hits
+
+
+def test_blocks_are_taken_in_order_whoever_reads_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("hyperscan")
+    monkeypatch.setattr(sources, "BLOCK", 1 << 14)
+    monkeypatch.setattr(sources, "FIRST_BLOCK", 1 << 14)
+    monkeypatch.setattr(scan, "SCANNERS", 8)
+    monkeypatch.setattr(scan, "IN_FLIGHT", 9)
+    monkeypatch.setattr(scan, "NATIVE_FROM_BYTES", 1 << 10)
+    count = 20_000
+    wanted = set(range(500, count, 500))
+    path = tmp_path / "log"
+    path.write_text(
+        "".join(
+            f"{LINE}{number}\n" if number in wanted else f"nothing of note, {number}\n"
+            for number in range(1, count + 1)
+        )
+    )
+    sign = Sign(id="net", pattern=NETWORK.pattern, keep=64)
+    result = Scanner([sign]).run(sources.resolve([path]))
+    assert result.engine == "hyperscan"
+    found = result.hits.evidence("net")
+    assert [at.line for at in found] == sorted(wanted)
+    assert all(at.text.endswith(f"IB{at.line}") for at in found)
+    assert result.lines == count
