@@ -506,3 +506,21 @@ def test_a_job_that_does_not_say_how_many_processes(
     code, out, _ = run("status", "sdk", "--json")
     assert code == 0
     assert json.loads(out)["ranks"] == ranks
+
+
+# -- the start of a command -----------------------------------------------------------------------
+
+
+def test_one_command_is_made_ready_and_is_the_same(capsys: Captured) -> None:
+    """What `--help` says does not depend on whether the other commands were made ready."""
+    names = [c.name or c.callback.__name__ for c in cli.app.registered_commands if c.callback]
+    assert {"launch", "status", "list", "port-forward"} <= set(names)
+    for name in ("launch", "list"):
+        cli.run([name, "--help"])
+        alone = capsys.readouterr().out
+        cli.app([name, "--help"], prog_name="railhead", standalone_mode=False)
+        assert capsys.readouterr().out == alone
+        assert f"railhead {name} [OPTIONS]" in alone
+    assert cli.run(["--version"]) == 0
+    assert cli.run(["lunch"]) != 0
+    assert "Did you mean 'launch'" in capsys.readouterr().err
