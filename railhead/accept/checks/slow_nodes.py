@@ -93,7 +93,7 @@ class SlowNodes:
 
     name = NAME
     promise = PROMISE
-    order = 20
+    order = 15
     evidence = Gathered
 
     def plan(self, facts: Facts) -> Planned:
