@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean, stdev
+from statistics import fmean, median, stdev
 from typing import Any
 
 from railhead.accept.check import Planned
@@ -28,6 +28,7 @@ MOST_EFFICIENCY = 1.1
 SUM_MARGIN = 1.25
 # A drop counts as explained where the parts leave less of it, or of the step, than this.
 UNEXPLAINED_OF_DROP, UNEXPLAINED_OF_STEP = 0.3, 0.03
+CONFIDENCE = 0.05
 # Student's t, 97.5 %, by degrees of freedom (any table of it).
 _T = {
     1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262,
@@ -110,16 +111,19 @@ class Terms:
 
 
 def terms(facts: Facts) -> Terms:
-    """On GPUs 8192 rows a process and 134 million weights; on CPU what a core does in 50 ms."""
+    """On GPUs 8192 rows a process and 134 million weights; on CPU what a core does in 100 ms.
+
+    A step's computing and the bytes that it sums are in both about as those of a language model.
+    """
     gpus = facts.pool.accelerator is not None
     return Terms(
         backend="nccl" if gpus else "gloo",
         nodes=len(facts.real),
         processes=facts.runtime.processes_per_node if gpus else 1,
-        repeats=10 if facts.quick else 20,
-        steps=20 if gpus else 6,
-        batch=8192 if gpus else 512,
-        width=4096 if gpus else 512,
+        repeats=(10 if facts.quick else 20) if gpus else (24 if facts.quick else 60),
+        steps=20 if gpus else 4,
+        batch=8192 if gpus else 4096,
+        width=4096 if gpus else 256,
         depth=8 if gpus else 4,
         shared=facts.contract.platform == "lab",
     )
@@ -340,15 +344,46 @@ def interval(ratios: Sequence[float]) -> Interval:
     )
 
 
+def middle(ratios: Sequence[float]) -> Interval:
+    """The median, and between what it lies whatever the distribution, by the sign test."""
+    ordered, count = sorted(ratios), len(ratios)
+    tail, rank = 0.0, 0
+    while rank < count // 2:
+        tail += math.comb(count, rank) / 2**count
+        if tail > CONFIDENCE / 2:
+            break
+        rank += 1
+    if rank == 0:
+        return Interval(mean=median(ordered), low=0.0, high=math.inf)
+    return Interval(mean=median(ordered), low=ordered[rank - 1], high=ordered[count - rank])
+
+
+def _ratio(base: Sequence[float], times: Sequence[float], asked: Terms) -> Interval:
+    """How many times as fast, repeat by repeat; a machine that others use too has wild ones."""
+    ratios = [one / other for one, other in zip(base, times, strict=True)]
+    return middle(ratios) if asked.shared else interval(ratios)
+
+
+def _typical(steps: Sequence[float], asked: Terms) -> float:
+    """One step of many: their mean; on one machine one of the quicker, which nothing disturbed."""
+    return sorted(steps)[len(steps) // 4] if asked.shared else fmean(steps)
+
+
 def _times(rows: Rows, asked: Terms, kind: str, size: int) -> list[float]:
-    """Seconds of one step, each repeat: the mean over groups of their slowest process."""
+    """Seconds of one step, each repeat: the mean over groups, each as slow as its slowest."""
     groups = asked.ranks(size)[:1] if kind == "alone" else asked.ranks(size)
     by_rank = rows[kind, size]
     return [
-        fmean(max(by_rank[rank][repeat]["seconds"] for rank in group) for group in groups)
-        / asked.steps
+        fmean(
+            _typical(_slowest([by_rank[rank][repeat] for rank in group]), asked) for group in groups
+        )
         for repeat in range(asked.repeats)
     ]
+
+
+def _slowest(own: Sequence[Mapping[str, Any]]) -> list[float]:
+    """Of each step, the time of the process that took longest."""
+    return [max(times) for times in zip(*(row["steps"] for row in own), strict=True)]
 
 
 def _baseline(rows: Rows, asked: Terms) -> tuple[list[float], str]:
@@ -382,11 +417,10 @@ def _parts(rows: Rows, asked: Terms, size: int, step: float) -> Parts:
     for group in asked.ranks(size):
         for repeat in range(asked.repeats):
             own = [by_rank[rank][repeat] for rank in group]
-            means += [(sum(row["steps"]) - row["waited"]) / asked.steps for row in own]
+            mean = fmean(_typical(row["steps"], asked) for row in own)
+            means.append(mean - fmean(row["waited"] for row in own) / asked.steps)
             waits.append(max(rows["weak", size][r][repeat]["waited"] for r in group) / asked.steps)
-            for at in range(asked.steps):
-                times = [row["steps"][at] for row in own]
-                gaps.append(max(times) - fmean(times))
+            gaps.append(_typical(_slowest(own), asked) - mean)
     alone = fmean(_times(rows, asked, "sum", size)) if size > 1 else 0.0
     return Parts(
         step=step, compute=fmean(means), straggler=fmean(gaps), data=fmean(waits), sum_alone=alone
@@ -458,9 +492,9 @@ def _judged(gathered: Gathered, facts: Facts) -> Result:
         many = _parts(rows, asked, size, fmean(times))
         table.append(_row(str(size), *_milliseconds(many)))
         if size > 1:
-            weak[size] = interval([b / t for b, t in zip(base, times, strict=True)])
+            weak[size] = _ratio(base, times, asked)
             split = _times(rows, asked, "strong", size)
-            strong[size] = interval([b / t for b, t in zip(base, split, strict=True)])
+            strong[size] = _ratio(base, split, asked)
             drops[size] = _drop(one, many)
     fields: dict[str, Any] = {
         "measured": tuple(_measured(weak, strong, base)),
@@ -494,7 +528,7 @@ def _verdict(
         ""
         if not asked.shared
         else " The nodes share one machine, so this says what joining them costs, not what another "
-        "machine would bring."
+        "machine would bring, by the steps that other work on it disturbed least."
     )
     why, remedy = _explained(drops[worst], fmean(base))
     if any(one.low > MOST_EFFICIENCY for one in weak.values()):

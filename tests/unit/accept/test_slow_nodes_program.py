@@ -1,0 +1,80 @@
+"""The pod that leads, with pods that are made up: one of them goes in the middle."""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+import threading
+from typing import Any
+
+import pytest
+
+from railhead.accept import search
+from railhead.accept.programs import slow_nodes as program
+
+REPEATS = 3
+MEBIBYTES = 64
+WORDS = [
+    "--backend=gloo",
+    f"--mebibytes={MEBIBYTES}",
+    f"--repeats={REPEATS}",
+    "--limit=20",
+    "--seed=20",
+    "--floor=0.1",
+]
+
+
+def pod(port: int, index: int, gone: bool) -> None:
+    """Says hello, and reports what it is asked; ``gone`` hangs up at its first test."""
+    timing = {"seconds": [0.1] * REPEATS, "wall": [0.1] * REPEATS}
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+        wire = program.Wire(connection)
+        wire.send(node=index, address="127.0.0.1", port=port + 1)
+        while (order := wire.receive(60)) is not None and order["do"] != "end":
+            if gone and order["do"] == "group":
+                connection.shutdown(socket.SHUT_RDWR)
+                return
+            wire.send(**order, node=index, processes=[{"exchange": timing, "compute": timing}])
+
+
+def led(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], gone: set[int]
+) -> list[dict[str, Any]]:
+    """What the leader of nine pods writes."""
+    monkeypatch.setitem(sys.modules, "search", search)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        threads = [
+            threading.Thread(target=pod, args=(port, index, index in gone)) for index in range(9)
+        ]
+        for thread in threads:
+            thread.start()
+        program.lead(program.read_arguments(WORDS), listener, 9, MEBIBYTES << 20)
+        for thread in threads:
+            thread.join(60)
+            assert not thread.is_alive()
+    lines = [line.removeprefix(program.MARK) for line in capsys.readouterr().out.splitlines()]
+    return [json.loads(line) for line in lines]
+
+
+def test_it_asks_what_the_search_asks_and_ends(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = led(monkeypatch, capsys, set())
+    assert [row["do"] for row in said] == ["round", "round", "searched"]
+    assert said[-1]["tests"] == 6
+    want = search.Search([str(index) for index in range(9)], seed=20, floor=0.1).ask()
+    assert said[0]["groups"] == [list(group) for group in want]
+
+
+def test_a_pod_that_goes_takes_only_its_groups_along(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = led(monkeypatch, capsys, {4})
+    rounds = [row["groups"] for row in said if row["do"] == "round"]
+    # It is tested with two partners that are known to be good, and is not there.
+    alone = [group for groups in rounds[2:] for group in groups if "4" in group]
+    assert len(alone) == 2
+    assert all(len(group) == 2 for group in alone)
+    assert said[-1]["do"] == "searched"
