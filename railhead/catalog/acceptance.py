@@ -65,3 +65,9 @@ COMPUTE_SHARE = Threshold(
     value=0.75,
     source="equal machines compute equally fast; a quarter leaves room for other work beside them",
 )
+#: The same where nodes share one machine, whose other work may take a core from one of them.
+SHARED_COMPUTE = Threshold(
+    value=0.5,
+    source="two stand-ins on two cores beside a load of six: 0.99 of the faster one, and 0.37 with "
+    "a quota of 0.4 of a core (docs/accept-nodes.md)",
+)

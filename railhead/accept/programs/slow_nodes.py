@@ -35,6 +35,8 @@ from typing import Any
 MARK = "slow-nodes: "
 # Joining and the computing alone; a group's exchange has --limit.
 PATIENCE = 180.0
+# Computing is repeated so much more often than an exchange: seconds of it, not a moment.
+COMPUTES = 5
 Line = dict[str, Any]
 
 
@@ -157,11 +159,11 @@ def compute(given: argparse.Namespace, device: Any, settle: Any) -> Timed:
     import torch
 
     cuda = given.backend == "nccl"
-    edge, products = (8192, 100) if cuda else (384, 24)
+    edge, products = (8192, 100) if cuda else (384, 72)
     kind = torch.bfloat16 if cuda else torch.float32
     one = torch.ones(edge, edge, dtype=kind, device=device) / edge
     timed = Timed()
-    for number in range(given.repeats + 1):
+    for number in range(COMPUTES * given.repeats + 1):
         settle()
         with timed.repeat() if number else contextlib.nullcontext():
             other = one

@@ -34,7 +34,7 @@ def played(
     """What the pods of a fleet write, with the program's own search."""
     asked = terms(facts)
     count = len(facts.real)
-    compute = {"compute": timing(0.2, asked.repeats)}
+    compute = {"compute": timing(0.2, asked.repeats * slow_nodes.COMPUTES)}
     if asked.backend == "nccl":
         own: list[Row] = [compute] * asked.processes
     else:
@@ -162,10 +162,10 @@ def test_of_two_slow_ones_nobody_says_which(facts: Facts) -> None:
 
 def test_a_node_that_computes_slowly_is_named(facts: Facts) -> None:
     pods = played(facts)
-    pods[1][0]["processes"][0]["compute"] = timing(0.4, terms(facts).repeats)
+    pods[1][0]["processes"][0]["compute"] = timing(0.5, terms(facts).repeats * 5)
     result = judged(facts, pods)
     assert result.verdict is Verdict.FAILED
-    assert "lab-node-1: computes at 50% of the fleet's pace" in result.summary
+    assert "lab-node-1: computes at 40% of the fleet's pace" in result.summary
 
 
 def test_a_node_that_says_nothing_is_never_good(fleet: Facts) -> None:
@@ -356,3 +356,4 @@ def test_the_program_takes_the_command_line(facts: Facts, metal: Facts) -> None:
         assert (given.floor, given.ceiling) == (asked.floor, asked.ceiling)
         assert tuple(given.proof) == asked.proofs
     assert program.MARK == slow_nodes.MARK
+    assert program.COMPUTES == slow_nodes.COMPUTES
