@@ -76,7 +76,8 @@ class Fabric(_Model):
     container needs to lock memory. ``userspace`` is what the image must hold. ``proofs`` are
     regular expressions of which each must match NCCL's log of every rank of a job of several
     nodes, and ``gpudirect`` one that the line of a channel from GPU memory to the NIC matches; None
-    where NCCL's log does not say it. ``rdma`` is None where an older stack did not say.
+    where NCCL's log does not say it. ``rdma`` is None where an older stack did not say, ``counted``
+    whether the kernel's interfaces count its traffic by design.
     ``switches`` are the variables that can take a job off the fabric; only a job that says
     ``fabric: none`` may set them to what the fabric has not.
     """
@@ -88,6 +89,7 @@ class Fabric(_Model):
     line_rate_gbps: Count
     nics_per_node: Count
     rdma: bool | None = None
+    counted: bool = False
     reasons: dict[str, str] = Field(default_factory=dict)
     not_set: dict[str, str] = Field(default_factory=dict)
     switches: dict[str, Switch] = Field(default_factory=dict)

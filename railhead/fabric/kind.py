@@ -28,6 +28,8 @@ class Fabric:
     Args:
         name: what a stack's ``fabric.kind`` says.
         rdma: whether NCCL reaches GPU memory of another node without the kernel's TCP stack.
+        counted: whether the kernel's interfaces count its traffic by design: headers go by TCP, the
+            payload to GPU memory all the same.
         universal: whether every machine has it, as all have the pod network.
         devices: extended resources a lab's stand-in plugin advertises for it; real nodes get
             theirs from the mode.
@@ -49,6 +51,7 @@ class Fabric:
 
     name: str
     rdma: bool
+    counted: bool = False
     universal: bool = False
     devices: tuple[DeviceResource, ...] = ()
     environment: tuple[Variable, ...]

@@ -103,6 +103,7 @@ def _fabric(cluster: Cluster) -> contract.Fabric:
         line_rate_gbps=wired.line_rate_gbps,
         nics_per_node=wired.nics_per_node,
         rdma=row.rdma,
+        counted=row.counted,
         reasons=_reasons(cluster, common),
         not_set=dict(row.not_set),
         switches=_switches(cluster),

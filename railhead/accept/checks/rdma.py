@@ -44,8 +44,6 @@ GIB = 1 << 30
 # Held against the line rate; of the others no bound is known that every topology reaches.
 _GATED = ("all_reduce", "all_gather", "reduce_scatter")
 _ALL = (*_GATED, "alltoall", "sendrecv")
-# Its data goes over the kernel's interfaces by design: headers by TCP, payload to the GPU.
-_BESIDE_TCP = frozenset({"tcpx", "tcpxo"})
 _DEBUG = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,BOOTSTRAP,ENV,NET,GRAPH"}
 _LINES = 12
 _REPRODUCE = (
@@ -194,7 +192,7 @@ def _kernel(evidence: Traffic, facts: Facts) -> _Said | None:
     sent, least = seen.kernel(evidence), seen.least(evidence)
     fabric = facts.contract.fabric
     # On the host's network the interfaces are everybody's, and may count what RDMA sent too.
-    if sent is None or not least or fabric.kind in _BESIDE_TCP or fabric.host_network:
+    if sent is None or not least or fabric.counted or fabric.host_network:
         return None
     most = max(sent, key=sent.__getitem__)
     if sent[most] < limits.KERNEL.value * least:

@@ -65,6 +65,7 @@ cp -r --remove-destination /var/lib/tcpx/lib64/. /usr/local/nvidia/lib64
 FABRIC = Fabric(
     name="tcpx",
     rdma=False,
+    counted=True,
     environment=(
         *BOOTSTRAP,
         vendor(

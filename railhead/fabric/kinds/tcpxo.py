@@ -126,6 +126,7 @@ def _enforced(name: str, value: str, reason: str = "the vendor's profile") -> Va
 FABRIC = Fabric(
     name="tcpxo",
     rdma=False,
+    counted=True,
     environment=(
         *BOOTSTRAP,
         vendor(
