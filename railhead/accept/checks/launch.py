@@ -108,7 +108,7 @@ class Launch:
     def run(self, site: Site) -> Launches:
         """Submit each as a researcher, and read what it said."""
         fit: list[Example] = []
-        skipped: dict[str, str] = Field(default_factory=dict)
+        skipped: dict[str, str] = {}
         for one in examples():
             why = unfit(one, site.facts.contract)
             if why:
