@@ -15,6 +15,7 @@ from railhead.accept.model import Verdict
 from railhead.nccl import read
 from railhead.nccl.expect import proven
 from railhead.nccl.sources import Source
+from railhead.nccl.transport import RDMA
 
 # Signs that the kernel's TCP carries, or was chosen to carry, what goes between nodes:
 # NVIDIA/nccl src/transport/net.cc (`via NET/`) and src/plugin/net.cc (`Using network`);
@@ -24,8 +25,6 @@ TCP = re.compile(
     r"|(?i:Selected provider is (?:tcp|sockets|udp)\b)"
 )
 _NCCL = re.compile(r"NCCL (?:INFO|WARN)|NCCL version ")
-# Words of the reading for what reaches memory without the kernel's TCP.
-_RDMA = frozenset({"ib", "roce", "verbs", "efa", "gib", "tcpx"})
 _SHOWN = 3
 
 
@@ -105,7 +104,7 @@ def judge(
             processes=told,
         )
     reading = _read(line for lines in log.values() for line in lines)
-    if reading not in _RDMA:
+    if reading not in RDMA:
         verdict = Verdict.FAILED if reading == "socket" else Verdict.NOT_PROVEN
         return Transport(
             verdict=verdict,

@@ -264,6 +264,7 @@ class ClusterContract(_Model):
     """Everything that launching and checking need to know of a cluster.
 
     ``standing`` says whether nodes are there all the time; elsewhere they may come for a job.
+    ``stand_in`` says that nodes share one machine's cores, and that GPUs are only advertised.
     ``placement_field`` is the field of a TrainJob that patches pods, None where an older stack did
     not say. ``versions`` is component -> version, and ``combination``, the row of the catalogue.
     ``researchers`` is the group that may submit jobs. ``priorities`` is name -> value of what jobs
@@ -276,6 +277,7 @@ class ClusterContract(_Model):
     cluster: str
     platform: str
     standing: bool
+    stand_in: bool = False
     fabric: Fabric
     node_pools: tuple[NodePool, ...]
     queues: tuple[Queue, ...]

@@ -43,6 +43,8 @@ class Platform(Generic[C]):
         cluster: the model of its clusters.
         offers: what modes of fabrics may need (:class:`railhead.fabric.mode.Mode`, ``needs``).
         standing: whether nodes are there all the time; elsewhere they may come for the job.
+        stand_in: whether nodes are processes of one machine, which share its cores, and GPUs and
+            NICs are only advertised.
         waits_for_nodes: whether `pulumi up` ends only when every node is as it should be; one dead
             node of a thousand would stop it.
         rails_apart: whether no rail shares a wire with another, so that no interface can answer for
@@ -61,6 +63,7 @@ class Platform(Generic[C]):
     cluster: type[C]
     offers: frozenset[str] = frozenset()
     standing: bool = False
+    stand_in: bool = False
     waits_for_nodes: bool = False
     rails_apart: bool = False
     knows_networks: bool = True

@@ -32,6 +32,7 @@ def build(
         cluster=cluster.name,
         platform=cluster.platform.kind,
         standing=platform_of(cluster).standing,
+        stand_in=platform_of(cluster).stand_in,
         fabric=_fabric(cluster),
         node_pools=tuple(_node_pool(cluster, pool) for pool in cluster.pools),
         queues=tuple(

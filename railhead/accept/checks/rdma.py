@@ -67,7 +67,7 @@ class _Said:
 
 def processes(facts: Facts) -> int:
     """How many each node starts: as the runtime does, one a GPU; on stand-ins for GPUs one."""
-    return 1 if facts.contract.platform == "lab" else facts.runtime.processes_per_node or 1
+    return 1 if facts.contract.stand_in else facts.runtime.processes_per_node or 1
 
 
 class Rdma:
@@ -173,7 +173,7 @@ class Rdma:
 
 def _sizes(facts: Facts) -> tuple[int, int, int, int]:
     """The least and the largest message, repeats and warm-up."""
-    if facts.contract.platform == "lab":
+    if facts.contract.stand_in:
         return (MIB, 4 * MIB, 3, 1) if facts.quick else (MIB, 16 * MIB, 10, 2)
     return (64 * MIB, 4 * GIB, 5, 2) if facts.quick else (MIB, 16 * GIB, 20, 5)
 
@@ -203,7 +203,7 @@ def _kernel(evidence: Traffic, facts: Facts) -> _Said | None:
         text=f"the transport is TCP: backend {backends}, and the kernel's interfaces of pod {most} "
         f"have sent {_bytes(sent[most])} while {_bytes(least)} had to leave each node",
         remedy="there is no GPU and no RDMA device in a lab; it cannot be accepted for RDMA"
-        if facts.contract.platform == "lab"
+        if facts.contract.stand_in
         else _WHY,
     )
 

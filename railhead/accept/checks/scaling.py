@@ -125,7 +125,7 @@ def terms(facts: Facts) -> Terms:
         batch=8192 if gpus else 4096,
         width=4096 if gpus else 256,
         depth=8 if gpus else 4,
-        shared=facts.contract.platform == "lab",
+        shared=facts.contract.stand_in,
     )
 
 

@@ -91,7 +91,7 @@ def terms(facts: Facts) -> Terms:
         ceiling=rate or None,
         share=None if rate else LOOPBACK_SHARE.value,
         proofs=fabric.proofs if gpus else (),
-        pace=SHARED_COMPUTE if facts.contract.platform == "lab" else COMPUTE_SHARE,
+        pace=SHARED_COMPUTE if facts.contract.stand_in else COMPUTE_SHARE,
     )
 
 

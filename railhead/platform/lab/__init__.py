@@ -51,6 +51,7 @@ PLATFORM = Lab(
     cluster=LabCluster,
     offers=frozenset({"multus"}),
     standing=True,
+    stand_in=True,
     built_here=True,
     waits_for_nodes=True,
     label_domains=("topology.railhead.dev",),

@@ -38,6 +38,7 @@ def machines(facts: Facts) -> Facts:
     contract = facts.contract.model_copy(
         update={
             "platform": "existing",
+            "stand_in": False,
             "fabric": facts.contract.fabric.model_copy(
                 update={"rdma": True, "proofs": ROCE.proofs, "gpudirect": ROCE.gpudirect}
             ),

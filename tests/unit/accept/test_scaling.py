@@ -129,7 +129,7 @@ def metal(facts: Facts) -> Facts:
         nodes=tuple(f"n{index}" for index in range(5)),
         pool=pool,
         runtime=facts.runtime.model_copy(update={"processes_per_node": 2}),
-        contract=facts.contract.model_copy(update={"platform": "aws"}),
+        contract=facts.contract.model_copy(update={"platform": "aws", "stand_in": False}),
     )
 
 

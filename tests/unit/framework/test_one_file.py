@@ -29,10 +29,12 @@ ELSEWHERE = {
     "railhead/catalog/images.py": "what the lab's training image needs",
     "railhead/catalog/switches.py": "where a variable of the library's was read",
     "railhead/launch/after.py": "examples in help texts",
+    "railhead/launch/failing.py": "a launcher's own words for which process failed first",
     "railhead/launch/api.py": "an example in its documentation",
     "railhead/launch/starting.py": "examples in help texts and first job files",
     "railhead/launch/cli.py": "examples in help texts",
     "railhead/launch/job.py": "examples in help texts",
+    "railhead/accept": "its programs are PyTorch's, and it says which runtimes start them",
     "railhead/cli/__init__.py": "an example in a help text",
 }
 

@@ -31,6 +31,7 @@ CONTRACT = ClusterContract(
     cluster="lab",
     platform="lab",
     standing=True,
+    stand_in=True,
     placement_field="podTemplateOverrides",
     fabric=Fabric(
         kind="roce",
