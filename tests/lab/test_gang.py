@@ -179,7 +179,7 @@ def test_the_queue_turns_by_itself_when_the_first_ends(jobs: Jobs) -> None:
 
 def test_a_job_without_a_queue_gets_its_namespaces(jobs: Jobs) -> None:
     body = jobs.raw(unique("noqueue"), numNodes=2, numProcPerNode=1)
-    del body["metadata"]["labels"]
+    del body["metadata"]["labels"]["kueue.x-k8s.io/queue-name"]
     done = jobs.kubectl("apply", "--dry-run=server", "-o", "json", "-f", "-", stdin=body)
     assert done.returncode == 0, done.stderr
     labels = json.loads(done.stdout)["metadata"]["labels"]
