@@ -57,7 +57,7 @@ class Lab:
         out = ("--out", str(self.folder / "kept"))
         return [sys.executable, "-m", "railhead", "accept", *out, *arguments]
 
-    def run(self, *arguments: str, timeout: float = 1500) -> subprocess.CompletedProcess[str]:
+    def run(self, *arguments: str, timeout: float = 2700) -> subprocess.CompletedProcess[str]:
         """To its end; never a traceback, whatever its exit status."""
         done = subprocess.run(
             self.command(*arguments),
