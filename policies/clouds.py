@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from policies.plan import UNKNOWN, plain
+from policies.plan import UNKNOWN, at, plain
 from railhead.base.wide import too_wide
 
 CLUSTERS = frozenset({"aws:eks/cluster:Cluster", "gcp:container/cluster:Cluster"})
@@ -96,8 +96,8 @@ def _ways_in(resource: CloudResource) -> Iterator[tuple[str, Any]]:
 
 def _gke_endpoint(body: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Who reaches a GKE API server by an address; its DNS name asks for an identity (IAM) first."""
-    by_address = _at(body, "controlPlaneEndpointsConfig", "ipEndpointsConfig", "enabled")
-    private = _at(body, "privateClusterConfig", "enablePrivateEndpoint")
+    by_address = at(body, "controlPlaneEndpointsConfig", "ipEndpointsConfig", "enabled")
+    private = at(body, "privateClusterConfig", "enablePrivateEndpoint")
     if by_address is False or private is True:
         return
     for path, value in (
@@ -107,7 +107,7 @@ def _gke_endpoint(body: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         if value is UNKNOWN:
             yield path, UNKNOWN
             return
-    blocks = _at(body, "masterAuthorizedNetworksConfig", "cidrBlocks")
+    blocks = at(body, "masterAuthorizedNetworksConfig", "cidrBlocks")
     path = "masterAuthorizedNetworksConfig.cidrBlocks"
     if blocks is UNKNOWN:
         yield path, UNKNOWN
@@ -116,14 +116,6 @@ def _gke_endpoint(body: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for index, block in enumerate(blocks or [{"cidrBlock": "0.0.0.0/0"}]):
         value = block if block is UNKNOWN else block.get("cidrBlock")
         yield f"{path}[{index}].cidrBlock", value
-
-
-def _at(value: Any, *keys: str) -> Any:
-    for key in keys:
-        if value is UNKNOWN or not isinstance(value, Mapping):
-            return value if value is UNKNOWN else None
-        value = value.get(key)
-    return value
 
 
 def _endpoint(config: Any) -> Iterator[tuple[str, Any]]:

@@ -132,6 +132,15 @@ def _holds_containers(value: Any) -> bool:
     return isinstance(value, list) and all(v is UNKNOWN or isinstance(v, dict) for v in value)
 
 
+def at(value: Any, *keys: str) -> Any:
+    """What lies at a path of mappings; UNKNOWN from where it is not known, None where it ends."""
+    for key in keys:
+        if value is UNKNOWN or not isinstance(value, Mapping):
+            return UNKNOWN if value is UNKNOWN else None
+        value = value.get(key)
+    return value
+
+
 def rows(holder: Mapping[str, Any], key: str, path: str) -> Iterator[tuple[str, Any]]:
     """Each element of a list below ``holder`` with its path; UNKNOWN for a list not known."""
     value = holder.get(key)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from policies.plan import UNKNOWN, Planned, containers, device_requests, is_zero, rows
+from policies.plan import UNKNOWN, Planned, at, containers, device_requests, is_zero, rows
 from railhead.base.errors import InputError
 from railhead.contract import CONFIG_MAP, KEY, ClusterContract
 
@@ -42,8 +42,8 @@ def _requested(planned: Planned) -> set[str]:
             if container is not UNKNOWN:
                 found |= device_requests(container.get("resources")) or set()
     if planned.kind == "TrainJob":
-        found |= device_requests(_at(planned.body, "spec", "trainer", "resourcesPerNode")) or set()
-    if planned.kind == "ConfigMap" and _at(planned.body, "metadata", "name") == CONFIG_MAP:
+        found |= device_requests(at(planned.body, "spec", "trainer", "resourcesPerNode")) or set()
+    if planned.kind == "ConfigMap" and at(planned.body, "metadata", "name") == CONFIG_MAP:
         found |= _of_contract(planned)
     return found
 
@@ -56,16 +56,16 @@ def _hidden(planned: Planned) -> str | None:
         for path, container in containers(pod):
             if container is UNKNOWN or device_requests(container.get("resources")) is None:
                 return path
-    if planned.kind == "ConfigMap" and _at(planned.body, "metadata", "name") == CONFIG_MAP:
+    if planned.kind == "ConfigMap" and at(planned.body, "metadata", "name") == CONFIG_MAP:
         data = planned.body.get("data")
-        if data is UNKNOWN or _at(data, KEY) is UNKNOWN:
+        if data is UNKNOWN or at(data, KEY) is UNKNOWN:
             return "data"
     return None
 
 
 def _of_contract(planned: Planned) -> set[str]:
     """The fabric's devices, which the published contract lists as well."""
-    text = _at(planned.body, "data", KEY)
+    text = at(planned.body, "data", KEY)
     if not isinstance(text, str):
         return set()
     try:
@@ -75,16 +75,8 @@ def _of_contract(planned: Planned) -> set[str]:
     return set(contract.device_resources)
 
 
-def _at(value: Any, *keys: str) -> Any:
-    for key in keys:
-        if not isinstance(value, Mapping):
-            return None
-        value = value.get(key)
-    return value
-
-
 def _queue(planned: Planned, wanted: Mapping[str, str]) -> Iterator[str]:
-    if _at(planned.body, "metadata", "annotations", DEVICE_FREE) == "true":
+    if at(planned.body, "metadata", "annotations", DEVICE_FREE) == "true":
         return
     spec = planned.body.get("spec")
     if spec is UNKNOWN:
@@ -111,7 +103,7 @@ def _queue(planned: Planned, wanted: Mapping[str, str]) -> Iterator[str]:
                 if isinstance(row, dict):
                     quota = row.get("nominalQuota")
                     covered.setdefault(str(row.get("name")), []).append(quota)
-    borrows = bool(_at(spec, "cohortName") or _at(spec, "cohort"))
+    borrows = bool(at(spec, "cohortName") or at(spec, "cohort"))
     for resource, by in wanted.items():
         if resource not in covered:
             yield (

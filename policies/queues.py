@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from policies.plan import UNKNOWN, Planned, containers, device_requests, is_device, plain, rows
+from policies.plan import UNKNOWN, Planned, at, containers, device_requests, is_device, plain, rows
 from railhead.base import quantity
 
 _RELEASE = "kubernetes:helm.sh/v3:Release"
@@ -94,12 +94,7 @@ def _gang(planned: Planned) -> tuple[Planned, dict[str, Decimal]] | None:
 
 def _nodes(planned: Planned) -> Any:
     """Of a gang of the runtime, where a job does not say."""
-    value: Any = planned.body
-    for key in ("spec", "mlPolicy", "numNodes"):
-        value = value.get(key) if isinstance(value, Mapping) else value
-        if value is UNKNOWN:
-            return UNKNOWN
-    return value
+    return at(planned.body, "spec", "mlPolicy", "numNodes")
 
 
 def _quotas(spec: Mapping[str, Any]) -> dict[str, Decimal]:

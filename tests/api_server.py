@@ -18,12 +18,7 @@ import yaml
 from railhead.base.names import DELETE_ANNOTATION
 from railhead.base.paths import charts_dir
 from railhead.kube.errors import ApiError
-from railhead.lab.engine.provider.client import (
-    ClientSettings,
-    KubeClient,
-    NoMatchError,
-    load_kubeconfig,
-)
+from railhead.lab.engine.provider.client import NoMatchError
 from tests.engine.controlplane import ControlPlane, locate
 
 CHARTS = ("kueue-0.16.2", "jobset-0.10.1", "kubeflow-trainer-2.1.0")
@@ -45,8 +40,7 @@ class Server:
     def __init__(self, plane: ControlPlane) -> None:
         self.plane = plane
         self.kubectl = _found("kubectl")
-        settings = ClientSettings(kubeconfig=str(plane.kubeconfig))
-        self.client = KubeClient(load_kubeconfig(settings), settings)
+        self.client = plane.client()
         self.applied: dict[str, Mapping[str, Any]] = {}
         self._sentinels = itertools.count()
 

@@ -78,30 +78,26 @@ def compare(
 
 def _show_rows(rows: Sequence[Row], before: int, after: int) -> None:
     """What is not the same, and how much is."""
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
     from railhead.accept.baselines import Change, regressions
+    from railhead.launch.console import out, table
 
     shown = [row for row in rows if row.change is not Change.SAME]
-    console = Console()
     if shown:
-        table = Table(pad_edge=False)
-        for column in ("check", "what", "before", "after", "change", "", "noise from"):
-            table.add_column(column, overflow="fold")
-        for row in shown:
-            share = "" if row.share is None else f"{row.share:+.1%}"
-            style = "bold red" if row.change is Change.WORSE else ""
-            texts = (row.check, row.what, row.before, row.after, share, row.change, row.noise)
-            table.add_row(*map(escape, texts), style=style)
-        console.print(table)
+        shares = ["" if row.share is None else f"{row.share:+.1%}" for row in shown]
+        table(
+            ("check", "what", "before", "after", "change", "", "noise from"),
+            [
+                (row.check, row.what, row.before, row.after, share, row.change, row.noise)
+                for row, share in zip(shown, shares, strict=True)
+            ],
+            folded=("what", "before", "after", "noise from"),
+            styles=["bold red" if row.change is Change.WORSE else None for row in shown],
+        )
     count = len(regressions(rows))
     said = f"{count} became worse" if count else "nothing became worse"
-    console.print(
+    out(
         f"{said}; {len(rows) - len(shown)} of {len(rows)} verdicts and figures are the same "
-        f"(reports: {before} before, {after} after)",
-        soft_wrap=True,
+        f"(reports: {before} before, {after} after)"
     )
 
 

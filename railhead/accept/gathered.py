@@ -19,6 +19,10 @@ PROGRAMS = Path(__file__).resolve().parent
 LAST_LINES = 8
 
 
+class UnprovenError(Exception):
+    """The evidence does not bear a verdict; the text says why."""
+
+
 class Gathered(Model):
     """One job's whole story.
 
@@ -106,8 +110,32 @@ def read(lines: Sequence[str]) -> list[dict[str, Any]]:
     return found
 
 
-def whole(gathered: Gathered, real: Sequence[str]) -> str:
-    """What is missing of a job that must have run once on every real node; empty for nothing."""
+def spoken(gathered: Gathered, index: int) -> list[dict[str, Any]]:
+    """One pod's lines, as :func:`read` reads them.
+
+    Raises:
+        UnprovenError: they cannot be read.
+    """
+    try:
+        return read(gathered.lines[index])
+    except ValueError:
+        machine = gathered.machines[index]
+        raise UnprovenError(f"the output of {machine} cannot be read") from None
+
+
+def must_be_whole(gathered: Gathered, real: Sequence[str], command: Sequence[str]) -> None:
+    """Refuse a job that did not run once on every real node, or that ran with other words.
+
+    Raises:
+        UnprovenError: what is missing.
+    """
+    if missing := _missing(gathered, real):
+        raise UnprovenError(missing)
+    if list(gathered.command) != list(command):
+        raise UnprovenError("it was run with other words than these facts ask for")
+
+
+def _missing(gathered: Gathered, real: Sequence[str]) -> str:
     if gathered.phase != "completed":
         why = f" ({gathered.detail})" if gathered.detail else ""
         return f"its job is {gathered.phase}, not completed{why}"

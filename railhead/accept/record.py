@@ -18,6 +18,7 @@ from railhead.accept.model import Model
 from railhead.base.errors import RailheadError
 from railhead.kube import client as kube
 from railhead.kube.client import ApiError, Cluster
+from railhead.kube.conditions import condition, holds
 from railhead.kube.jobs import INDEX_LABEL, JOBSET_LABEL, charged
 
 # Answers after which asking again gives the same.
@@ -56,12 +57,6 @@ class Row(Model):
     refused: bool = False
 
 
-def condition(obj: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    """A condition of an object's status; empty where there is none."""
-    found = (obj.get("status") or {}).get("conditions") or []
-    return next((dict(one) for one in found if one.get("type") == kind), {})
-
-
 def of_workload(event: str, obj: Mapping[str, Any], t: float) -> Row | None:
     """A Workload's change; None where nobody owns it."""
     meta = obj["metadata"]
@@ -83,7 +78,7 @@ def of_workload(event: str, obj: Mapping[str, Any], t: float) -> Row | None:
         charged=sum(assigned) if assigned and None not in assigned else None,
         priority=obj["spec"].get("priority") or 0,
         created=meta["creationTimestamp"],
-        reserved=condition(obj, "QuotaReserved").get("status") == "True",
+        reserved=holds(obj, "QuotaReserved"),
         finished=str(condition(obj, "Finished").get("reason") or ""),
         evicted=str(evicted.get("reason") or "") if evicted.get("status") == "True" else "",
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from railhead.kube.conditions import condition
+
 Object = Mapping[str, Any]
 
 #: Reasons of a Workload's evictions (kueue v0.16.2, apis/kueue/v1beta2/workload_types.go).
@@ -64,8 +66,7 @@ def deactivated(workload: Object | None) -> str:
     """Why Kueue will not try a job again, and what makes it; empty where it will."""
     if workload is None or (workload.get("spec") or {}).get("active", True) is not False:
         return ""
-    conditions = (workload.get("status") or {}).get("conditions") or []
-    evicted: Object = next((c for c in conditions if c.get("type") == "Evicted"), {})
+    evicted = condition(workload, "Evicted")
     history = put_back(workload).partition(", tried again")[0]
     why = (
         "its pods never all ran, as often as the stack lets it try"

@@ -13,6 +13,7 @@ from railhead.base.errors import NotFoundError, did_you_mean
 from railhead.base.names import QUEUE_LABEL, TRAINER_CONTAINER, TRAINER_JOB, TRAINER_LAUNCHER
 from railhead.base.quantity import parse, show
 from railhead.kube import client as kube
+from railhead.kube.conditions import condition, holds
 from railhead.kube.evictions import deactivated, put_back
 from railhead.kube.queues import flavors, quota
 
@@ -127,18 +128,6 @@ class JobState:
         }
 
 
-def _condition(obj: Object | None, kind: str) -> Object | None:
-    for condition in ((obj or {}).get("status") or {}).get("conditions") or []:
-        if condition.get("type") == kind:
-            found: Object = condition
-            return found
-    return None
-
-
-def _is_true(obj: Object | None, kind: str) -> bool:
-    return (_condition(obj, kind) or {}).get("status") == "True"
-
-
 def _time(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
@@ -159,7 +148,7 @@ def _why(pod: Object, container: Object | None) -> str:
     status = pod.get("status") or {}
     if status.get("reason"):
         return f"{status['reason']}: {status.get('message') or ''}".rstrip(": ")
-    scheduled = _condition(pod, "PodScheduled") or {}
+    scheduled = condition(pod, "PodScheduled")
     if scheduled.get("status") == "False":
         return str(scheduled.get("message") or scheduled.get("reason") or "not placed yet")
     return ""
@@ -338,7 +327,7 @@ def _waiting(
     if history := put_back(workload):
         parts.append(history)
     text = f"waiting in queue {queue}: {', '.join(parts)}"
-    reserved = _condition(workload, "QuotaReserved") or {}
+    reserved = condition(workload, "QuotaReserved")
     if reserved.get("status") == "False" and reserved.get("message"):
         text += f" (Kueue: {reserved['message']})"
     elif workload is None:
@@ -347,8 +336,8 @@ def _waiting(
 
 
 def _failure(job: Object, nodes: tuple[Node, ...]) -> str:
-    condition = _condition(job, "Failed") or {}
-    text = str(condition.get("message") or condition.get("reason") or "failed")
+    why = condition(job, "Failed")
+    text = str(why.get("message") or why.get("reason") or "failed")
     bad = [f"node-{n.index} ({n.pod} on {n.machine}) {n.reason}" for n in nodes if n.reason]
     return "; ".join([text, *bad])
 
@@ -357,16 +346,16 @@ def _phase(job: Object, workload: Object | None, nodes: tuple[Node, ...], wanted
     spec = job.get("spec") or {}
     if job["metadata"].get("deletionTimestamp"):
         return Phase.CANCELLING
-    if _is_true(job, "Complete"):
+    if holds(job, "Complete"):
         return Phase.COMPLETED
-    if _is_true(job, "Failed"):
+    if holds(job, "Failed"):
         return Phase.FAILED
     if spec.get("suspend"):
         if not (job["metadata"].get("labels") or {}).get(QUEUE_LABEL):
             return Phase.SUSPENDED
         if deactivated(workload):
             return Phase.SUSPENDED
-        if _is_true(workload, "Admitted"):
+        if holds(workload, "Admitted"):
             return Phase.ADMITTED
         return Phase.QUEUED
     if not nodes:

@@ -8,7 +8,7 @@ by node.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -19,6 +19,7 @@ from railhead.base.quantity import parse, show
 from railhead.catalog.machines import MACHINES
 from railhead.contract import ClusterContract, Toleration
 from railhead.kube import client as kube
+from railhead.kube.conditions import condition, holds
 
 Object = Mapping[str, Any]
 
@@ -132,7 +133,7 @@ def _pool(promise: Promise, nodes: Sequence[Object]) -> PoolFindings:
             text=_too_few(promise, mine, nodes) if short else f"has {len(mine)} nodes",
         ),
         nodes={_name(node): _node(promise, node) for node in mine},
-        down=frozenset(_name(node) for node in mine if any(_down(node))),
+        down=frozenset(_name(node) for node in mine if any(down(node))),
     )
 
 
@@ -156,11 +157,11 @@ def _too_few(promise: Promise, mine: Sequence[Object], nodes: Sequence[Object]) 
     return f"{text} ({'; '.join(near[:5])})" if near else text
 
 
-def _down(node: Object) -> Iterable[str]:
-    status, spec = node.get("status") or {}, node.get("spec") or {}
-    conditions = {c.get("type"): c for c in status.get("conditions") or ()}
-    ready = conditions.get("Ready") or {}
-    if ready.get("status") != "True":
+def down(node: Object) -> Iterator[str]:
+    """Why a node takes no pod of anybody's, in words; nothing for one that is up."""
+    spec = node.get("spec") or {}
+    if not holds(node, "Ready"):
+        ready = condition(node, "Ready")
         why = ready.get("message") or ready.get("reason")
         yield "is not ready" + (f": {why}" if why else "")
     if spec.get("unschedulable"):
@@ -169,7 +170,7 @@ def _down(node: Object) -> Iterable[str]:
 
 def _lacks(promise: Promise, node: Object) -> Iterable[str]:
     status, spec = node.get("status") or {}, node.get("spec") or {}
-    yield from _down(node)
+    yield from down(node)
     for taint in spec.get("taints") or ():
         if _keeps_out(taint, promise.tolerations):
             yield (

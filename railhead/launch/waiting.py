@@ -16,6 +16,7 @@ from typing import Any
 from railhead.base.quantity import parse, show
 from railhead.kube import client as kube
 from railhead.kube import jobs
+from railhead.kube.conditions import condition, holds
 from railhead.kube.jobs import JobState
 
 Object = dict[str, Any]
@@ -191,15 +192,9 @@ def _need(workload: Object) -> tuple[str, Decimal]:
     return gpu, total.get(gpu, Decimal(0))
 
 
-def _condition(workload: Object, kind: str) -> Object | None:
-    conditions = (workload.get("status") or {}).get("conditions") or []
-    return next((c for c in conditions if c.get("type") == kind), None)
-
-
 def _held(workload: Object, queue: str, resource: str) -> Holder | None:
     """What a Workload holds of a ClusterQueue; None for nothing, or once it is finished."""
-    reserved = (_condition(workload, "QuotaReserved") or {}).get("status") == "True"
-    finished = (_condition(workload, "Finished") or {}).get("status") == "True"
+    reserved, finished = holds(workload, "QuotaReserved"), holds(workload, "Finished")
     admission = (workload.get("status") or {}).get("admission") or {}
     if not reserved or finished or admission.get("clusterQueue") != queue:
         return None
@@ -225,7 +220,7 @@ def _held(workload: Object, queue: str, resource: str) -> Holder | None:
 def _until(workload: Object) -> datetime | None:
     """When Kueue ends it (workload_controller.go, reconcileMaxExecutionTime); None for never."""
     most = (workload.get("spec") or {}).get("maximumExecutionTimeSeconds")
-    admitted = _condition(workload, "Admitted") or {}
+    admitted = condition(workload, "Admitted")
     if most is None or admitted.get("status") != "True" or not admitted.get("lastTransitionTime"):
         return None
     before = int((workload.get("status") or {}).get("accumulatedPastExecutionTimeSeconds") or 0)
@@ -287,8 +282,8 @@ def _place(
     waiting = [
         one
         for one in seen
-        if (_condition(one, "QuotaReserved") or {}).get("status") != "True"
-        and (_condition(one, "Finished") or {}).get("status") != "True"
+        if not holds(one, "QuotaReserved")
+        and not holds(one, "Finished")
         and (one.get("spec") or {}).get("active", True)
         and one["metadata"].get("namespace") == state.namespace
         and ((one.get("spec") or {}).get("queueName") or queue) == queue

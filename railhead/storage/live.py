@@ -5,12 +5,13 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Literal
 
 from railhead.base.errors import NotFoundError, PrerequisiteError
 from railhead.base.finding import Finding
 from railhead.contract import Checkpoint, ClusterContract, Runtime
 from railhead.kube import client as kube
+from railhead.kube.nodes import down
 from railhead.storage import volumes
 from railhead.storage.claims import REFRESH, SHARED_ANNOTATION
 from railhead.storage.proof import DEADLINE_S, Told, Verdict, job, verdict
@@ -152,7 +153,7 @@ def _nodes(cluster: kube.Cluster, contract: ClusterContract, runtime: Runtime) -
     ready = [
         str(node["metadata"]["labels"]["kubernetes.io/hostname"])
         for node in cluster.list("/api/v1/nodes", selector=selector)
-        if not (node.get("spec") or {}).get("unschedulable") and _ready(node)
+        if not any(down(node))
     ]
     if len(ready) < 2:
         raise PrerequisiteError(
@@ -160,8 +161,3 @@ def _nodes(cluster: kube.Cluster, contract: ClusterContract, runtime: Runtime) -
             remedy="try again when two are up",
         )
     return sorted(ready)[:2]
-
-
-def _ready(node: Any) -> bool:
-    conditions = (node.get("status") or {}).get("conditions") or ()
-    return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)

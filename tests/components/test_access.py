@@ -17,13 +17,13 @@ import pytest
 import yaml
 
 from railhead.kube.errors import ApiError
-from railhead.lab.engine.provider.client import ClientSettings, KubeClient, load_kubeconfig
+from railhead.lab.engine.provider.client import KubeClient
 from tests import crds
 from tests.api_server import Server, lab_definitions
 from tests.components.access_cases import JOB_SET, OTHER, OWN, REFUSED, TRAIN_JOB, WORK, Asked
 from tests.components.recording import Recording, fake_lab, lab_cluster, run_program
 from tests.components.test_api_server import manifests
-from tests.engine.controlplane import ControlPlane
+from tests.engine.controlplane import ControlPlane, client_of
 
 pytestmark = pytest.mark.controlplane
 
@@ -79,8 +79,7 @@ class People:
     def be(self, user: str, *groups: str) -> KubeClient:
         config = yaml.safe_load(self.server.plane.kubeconfig.read_text())
         config["users"][0]["user"] |= {"as": user, "as-groups": [*groups, "system:authenticated"]}
-        settings = ClientSettings(kubeconfig=yaml.safe_dump(config))
-        return KubeClient(load_kubeconfig(settings), settings)
+        return client_of(yaml.safe_dump(config))
 
     def ask(self, persona: str, asked: Asked) -> tuple[int, str]:
         """The status, and the server's words where it refused."""

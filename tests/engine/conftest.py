@@ -19,7 +19,7 @@ import pytest
 
 from railhead.kube.errors import ApiError
 from railhead.lab.engine.install import install
-from railhead.lab.engine.provider.client import ClientSettings, KubeClient, load_kubeconfig
+from railhead.lab.engine.provider.client import KubeClient
 from tests.engine.controlplane import ControlPlane, locate
 
 REPO = Path(__file__).resolve().parents[2]
@@ -168,8 +168,7 @@ class Stack:
 @pytest.fixture(scope="session")
 def kube(control_plane: ControlPlane) -> KubeClient:
     """An administrator's client."""
-    settings = ClientSettings(kubeconfig=str(control_plane.kubeconfig))
-    return KubeClient(load_kubeconfig(settings), settings)
+    return control_plane.client()
 
 
 @pytest.fixture(scope="session")

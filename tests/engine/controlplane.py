@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from railhead.lab import artifacts
+from railhead.lab.engine.provider.client import ClientSettings, KubeClient, load_kubeconfig
 
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager")
 
@@ -41,6 +42,12 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+def client_of(kubeconfig: str) -> KubeClient:
+    """For a kubeconfig: its text, or the path to it."""
+    settings = ClientSettings(kubeconfig=kubeconfig)
+    return KubeClient(load_kubeconfig(settings), settings)
 
 
 class _EndedError(Exception):
@@ -163,9 +170,12 @@ class ControlPlane:
             )
         )
 
+    def client(self) -> KubeClient:
+        """A new one, its administrator's."""
+        return client_of(str(self.kubeconfig))
+
     def _wait(self, limit_s: float = 60.0) -> None:
         from railhead.kube.errors import ApiError, UnreachableError
-        from railhead.lab.engine.provider.client import ClientSettings, KubeClient, load_kubeconfig
 
         deadline = time.monotonic() + limit_s
         while True:
@@ -173,8 +183,7 @@ class ControlPlane:
                 if process.poll() is not None:
                     raise _EndedError
             try:
-                settings = ClientSettings(kubeconfig=str(self.kubeconfig))
-                client = KubeClient(load_kubeconfig(settings), settings)
+                client = self.client()
                 client.request("GET", "/readyz", timeout_s=2, attempts=1)
                 client.request("GET", "/api/v1/namespaces/default", timeout_s=2, attempts=1)
                 return

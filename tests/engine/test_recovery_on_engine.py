@@ -10,7 +10,7 @@ import yaml
 
 from railhead.contract import Checkpoint
 from railhead.kube import client as kube
-from railhead.lab.engine.provider.client import ClientSettings, KubeClient, load_kubeconfig
+from railhead.lab.engine.provider.client import KubeClient
 from railhead.storage import live
 from railhead.storage.volumes import PROVISIONED
 from tests.engine.conftest import Stack
@@ -54,11 +54,6 @@ def volume(name: str, path: str, **metadata: Any) -> dict[str, Any]:
     }
 
 
-def client_of(plane: ControlPlane) -> KubeClient:
-    settings = ClientSettings(kubeconfig=str(plane.kubeconfig))
-    return KubeClient(load_kubeconfig(settings), settings)
-
-
 def saved(stack: Stack, plane: ControlPlane) -> dict[str, Any]:
     """What `railhead storage --save` would write of the one claim, read again as YAML."""
     target = kube.Target(kubeconfig=plane.kubeconfig, context=None, why="the test")
@@ -95,7 +90,7 @@ def test_a_lost_etcd_costs_no_checkpoint(
     new = ControlPlane(tmp_path / "new", control_plane.binaries)
     new.start()
     try:
-        client = client_of(new)
+        client = new.client()
         # It came first, and would fit as well.
         client.request("POST", VOLUMES, body=volume("another", "/export/another"))
         client.request("POST", VOLUMES, body=kept)

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from railhead.diagnose.knowledge import CAUSES
+from tests.unit.nccl.words import WORDS
 
 HERE = Path(__file__).resolve().parent
 COLUMNS = [
@@ -31,28 +32,7 @@ COLUMNS = [
     "fidelity",
     "cause",
 ]
-VOCABULARY = {
-    "transport": {
-        "ib",
-        "roce",
-        "verbs",
-        "efa",
-        "tcpx",
-        "gib",
-        "socket",
-        "p2p/shm-only",
-        "unknown",
-    },
-    "gdr": {"yes", "no", "unknown"},
-    "verdict": {
-        "ok",
-        "tcp-fallback",
-        "init-failure",
-        "hang",
-        "timeout",
-        "low-bandwidth",
-        "other",
-    },
+VOCABULARY = WORDS | {
     "root_cause_confirmed": {"yes", "no", "partial"},
 }
 

@@ -9,7 +9,7 @@ from statistics import fmean, median, stdev
 from typing import Any
 
 from railhead.accept.check import Planned
-from railhead.accept.gathered import Gathered, gather, read, whole
+from railhead.accept.gathered import Gathered, UnprovenError, gather, must_be_whole, spoken
 from railhead.accept.model import Axis, Evidence, LinePlot, Measured, Result, Series, Verdict
 from railhead.accept.site import Facts, Site
 from railhead.catalog.acceptance import SCALING_EFFICIENCY
@@ -129,10 +129,6 @@ def terms(facts: Facts) -> Terms:
     )
 
 
-class _UnprovenError(Exception):
-    """The evidence does not bear a verdict; the text says why."""
-
-
 class Scaling:
     """See :class:`railhead.accept.check.Check`."""
 
@@ -183,7 +179,7 @@ class Scaling:
         """Efficiency with its interval, against the limit; a drop with its causes."""
         try:
             return _judged(evidence, facts)
-        except _UnprovenError as why:
+        except UnprovenError as why:
             return _result(
                 Verdict.NOT_PROVEN,
                 f"Not proven: {why}.",
@@ -222,17 +218,14 @@ def _rows(gathered: Gathered, asked: Terms) -> Rows:
     """What each process timed, by block and process.
 
     Raises:
-        _UnprovenError: something is missing, cut off, impossible or another's.
+        UnprovenError: something is missing, cut off, impossible or another's.
     """
     found: Rows = {}
     for index, machine in enumerate(gathered.machines):
-        try:
-            said = read(gathered.lines[index])
-        except ValueError:
-            raise _UnprovenError(f"the output of {machine} cannot be read") from None
+        said = spoken(gathered, index)
         own = range(index * asked.processes, (index + 1) * asked.processes)
         if strangers := [row for row in said if row.get("rank") not in own]:
-            raise _UnprovenError(f"{machine} wrote of rank {strangers[0].get('rank')}")
+            raise UnprovenError(f"{machine} wrote of rank {strangers[0].get('rank')}")
         for rank in own:
             mine = [row for row in said if row["rank"] == rank]
             _rank(rank, mine, asked, gathered.seconds)
@@ -250,26 +243,26 @@ def _rank(rank: int, said: Sequence[Mapping[str, Any]], asked: Terms, most: floa
     told = [(row.get("kind"), row.get("nodes")) for row in said if row.get("kind") != "end"]
     ends = [row.get("said") for row in said if row.get("kind") == "end"]
     if not said:
-        raise _UnprovenError(f"rank {rank} wrote nothing")
+        raise UnprovenError(f"rank {rank} wrote nothing")
     if ends != [len(told)]:
-        raise _UnprovenError(f"the output of rank {rank} is cut off")
+        raise UnprovenError(f"the output of rank {rank} is cut off")
     if sorted(told, key=str) != sorted(blocks, key=str):
-        raise _UnprovenError(f"rank {rank} timed other things than it was asked for")
+        raise UnprovenError(f"rank {rank} timed other things than it was asked for")
     by_block = {(row["kind"], row["nodes"]): row.get("repeats") for row in said if "nodes" in row}
     before, total = 0.0, 0.0
     for repeat in range(asked.repeats):
         for block in blocks:
             rows = by_block[block]
             if not isinstance(rows, list) or len(rows) != asked.repeats:
-                raise _UnprovenError(f"rank {rank} did not repeat {block[0]} {asked.repeats} times")
+                raise UnprovenError(f"rank {rank} did not repeat {block[0]} {asked.repeats} times")
             row = rows[repeat]
             _sound(rank, row, asked)
             if row["at"] < before - SLACK_SECONDS:
-                raise _UnprovenError(f"the clock of rank {rank} went backwards")
+                raise UnprovenError(f"the clock of rank {rank} went backwards")
             before = row["at"] + row["wall"]
             total += row["seconds"]
     if total > most:
-        raise _UnprovenError(
+        raise UnprovenError(
             f"rank {rank} says that its steps took {total:.0f} s of a job of {most:.0f} s"
         )
 
@@ -280,17 +273,17 @@ def _sound(rank: int, row: Any, asked: Terms) -> None:
         single = [float(row[name]) for name in ("at", "seconds", "wall")]
         waited = float(row["waited"])
     except (TypeError, KeyError, ValueError):
-        raise _UnprovenError(f"a line of rank {rank} lacks a figure") from None
+        raise UnprovenError(f"a line of rank {rank} lacks a figure") from None
     if len(steps) != asked.steps:
-        raise _UnprovenError(f"rank {rank} timed {len(steps)} of {asked.steps} steps")
+        raise UnprovenError(f"rank {rank} timed {len(steps)} of {asked.steps} steps")
     if not all(math.isfinite(value) and value > 0 for value in (*steps, *single)):
-        raise _UnprovenError(f"a figure of rank {rank} is no time")
+        raise UnprovenError(f"a figure of rank {rank} is no time")
     _, seconds, wall = single
     if not 0 <= waited <= seconds:
-        raise _UnprovenError(f"rank {rank} waited {waited:g} s for data in {seconds:g} s")
+        raise UnprovenError(f"rank {rank} waited {waited:g} s for data in {seconds:g} s")
     for what, value in (("two clocks", wall), ("steps and their sum", sum(steps))):
         if abs(value - seconds) > CLOCKS * max(value, seconds) + SLACK_SECONDS:
-            raise _UnprovenError(f"the {what} of rank {rank} differ: {value:g} and {seconds:g} s")
+            raise UnprovenError(f"the {what} of rank {rank} differ: {value:g} and {seconds:g} s")
 
 
 def _in_step(rows: Rows, asked: Terms) -> None:
@@ -303,7 +296,7 @@ def _in_step(rows: Rows, asked: Terms) -> None:
             for repeat in range(asked.repeats):
                 times = [by_rank[rank][repeat]["seconds"] for rank in group]
                 if max(times) - min(times) > CLOCKS * max(times) + SLACK_SECONDS:
-                    raise _UnprovenError(
+                    raise UnprovenError(
                         f"ranks of one group disagree about a step on {size} nodes: "
                         f"{min(times):g} and {max(times):g} s; a clock lies"
                     )
@@ -312,7 +305,7 @@ def _in_step(rows: Rows, asked: Terms) -> None:
             with_sum = sum(row["seconds"] for row in own)
             without = sum(row["seconds"] for row in rows["compute", size][rank])
             if with_sum < LEAST_OF_COMPUTE * without:
-                raise _UnprovenError(
+                raise UnprovenError(
                     f"rank {rank} says that a step on {size} nodes takes {with_sum / without:.0%} "
                     "of its computing alone; a clock lies"
                 )
@@ -474,12 +467,9 @@ def _explained(drop: Drop, step: float) -> tuple[str, str]:
 
 def _judged(gathered: Gathered, facts: Facts) -> Result:
     asked = terms(facts)
-    if missing := whole(gathered, facts.real):
-        raise _UnprovenError(missing)
-    if list(gathered.command) != asked.command():
-        raise _UnprovenError("it was run with other words than these facts ask for")
+    must_be_whole(gathered, facts.real, asked.command())
     if asked.nodes < 2:
-        raise _UnprovenError("on one node there is nothing to scale to")
+        raise UnprovenError("on one node there is nothing to scale to")
     rows = _rows(gathered, asked)
     base, against = _baseline(rows, asked)
     weak: dict[int, Interval] = {}

@@ -9,7 +9,7 @@ from typing import Any
 
 from railhead.accept import search
 from railhead.accept.check import Planned
-from railhead.accept.gathered import Gathered, gather, read, whole
+from railhead.accept.gathered import Gathered, UnprovenError, gather, must_be_whole, spoken
 from railhead.accept.model import Cell, Evidence, Map, Measured, Result, Verdict
 from railhead.accept.site import Facts, Site
 from railhead.catalog.acceptance import (
@@ -95,10 +95,6 @@ def terms(facts: Facts) -> Terms:
     )
 
 
-class _UnprovenError(Exception):
-    """The evidence does not bear a verdict; the text says why."""
-
-
 class SlowNodes:
     """See :class:`railhead.accept.check.Check`."""
 
@@ -154,7 +150,7 @@ class SlowNodes:
         """Search again by what each node wrote itself, and hold the nodes to it."""
         try:
             return _judged(evidence, facts)
-        except _UnprovenError as why:
+        except UnprovenError as why:
             return _result(
                 Verdict.NOT_PROVEN,
                 f"Not proven: {why}.",
@@ -191,26 +187,22 @@ def _reports(gathered: Gathered) -> list[dict[str, Any]]:
     """Every pod's own lines, whole.
 
     Raises:
-        _UnprovenError: one is cut off, missing or another's.
+        UnprovenError: one is cut off, missing or another's.
     """
     reports: list[dict[str, Any]] = []
-    for index, lines in enumerate(gathered.lines):
-        machine = gathered.machines[index]
-        try:
-            own = read(lines)
-        except ValueError:
-            raise _UnprovenError(f"the output of {machine} cannot be read") from None
+    for index, machine in enumerate(gathered.machines):
+        own = spoken(gathered, index)
         if not own:
-            raise _UnprovenError(f"{machine} wrote nothing")
+            raise UnprovenError(f"{machine} wrote nothing")
         told = [row for row in own if row.get("do") in ("alone", "group")]
         if any(row.get("node") != index for row in told):
-            raise _UnprovenError(f"{machine} wrote lines of another node")
+            raise UnprovenError(f"{machine} wrote lines of another node")
         tests = [row.get("test", "alone") for row in told]
         if len(set(tests)) != len(tests):
-            raise _UnprovenError(f"{machine} wrote a test twice")
+            raise UnprovenError(f"{machine} wrote a test twice")
         ends = [row for row in own if row.get("do") == "end"]
         if [row.get("said") for row in ends] != [len(told)]:
-            raise _UnprovenError(f"the output of {machine} is cut off")
+            raise UnprovenError(f"the output of {machine} is cut off")
         reports += own
     return reports
 
@@ -221,7 +213,7 @@ def _searched(
     """The search as the record has it.
 
     Raises:
-        _UnprovenError: the record is of other groups than the search asks for.
+        UnprovenError: the record is of other groups than the search asks for.
     """
     floor = asked.floor
     if floor is None and asked.share is not None:
@@ -232,7 +224,7 @@ def _searched(
     number = 0
     while groups := hunt.ask():
         if number >= len(rounds) or rounds[number] != [list(group) for group in groups]:
-            raise _UnprovenError(f"round {number + 1} of the tests was not done as it must be")
+            raise UnprovenError(f"round {number + 1} of the tests was not done as it must be")
         hunt.tell(
             [
                 search.outcome(
@@ -247,7 +239,7 @@ def _searched(
         )
         number += 1
     if number != len(rounds):
-        raise _UnprovenError(f"{len(rounds)} rounds were done, {number} were to be")
+        raise UnprovenError(f"{len(rounds)} rounds were done, {number} were to be")
     return hunt.found(), hunt.tests, floor
 
 
@@ -259,10 +251,7 @@ def _computing(reports: Sequence[Mapping[str, Any]], asked: Terms) -> dict[str, 
 
 def _judged(gathered: Gathered, facts: Facts) -> Result:
     asked = terms(facts)
-    if missing := whole(gathered, facts.real):
-        raise _UnprovenError(missing)
-    if list(gathered.command) != asked.command():
-        raise _UnprovenError("it was run with other words than these facts ask for")
+    must_be_whole(gathered, facts.real, asked.command())
     reports = _reports(gathered)
     found, tests, floor = _searched(reports, asked, gathered.asked)
     name = dict(zip(map(str, range(gathered.asked)), gathered.machines, strict=True))

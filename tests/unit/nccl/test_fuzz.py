@@ -15,30 +15,8 @@ from railhead.nccl.facts import SIGNS
 from railhead.nccl.reading import Reading
 from railhead.nccl.trouble import SIGNS as TROUBLE_SIGNS
 from tests.unit.nccl import logs
+from tests.unit.nccl.words import WORDS
 
-WORDS = {
-    "transport": {
-        "ib",
-        "roce",
-        "verbs",
-        "efa",
-        "tcpx",
-        "gib",
-        "socket",
-        "p2p/shm-only",
-        "unknown",
-    },
-    "gdr": {"yes", "no", "unknown"},
-    "verdict": {
-        "ok",
-        "tcp-fallback",
-        "init-failure",
-        "hang",
-        "timeout",
-        "low-bandwidth",
-        "other",
-    },
-}
 REAL = "\n".join(
     [
         *logs.healthy(),
