@@ -33,6 +33,7 @@ from railhead.accept.site import PREFIX, Facts, Site
 from railhead.base.errors import NotFoundError, PrerequisiteError
 from railhead.base.quantity import parse
 from railhead.kube import client as kube
+from railhead.kube.conditions import holds
 from railhead.kube.jobs import JOBSET_LABEL
 from railhead.kube.queues import quota
 from railhead.launch.api import Run
@@ -40,6 +41,8 @@ from railhead.launch.api import Run
 PROMISE = "A gang's pods start all together or not at all, whoever else wants the same nodes."
 # Seconds that a gang trains, so to say; long enough that the next one has to wait.
 _LASTS = 3
+# Seconds after which what a queue still holds is somebody else's.
+_SETTLES = 15
 # Of one contest of two nodes, as measured in the lab on 2 cores; most of it is pods that start.
 _CONTEST_SECONDS = 45.0
 
@@ -102,6 +105,16 @@ def idle(site: Site) -> tuple[int, int, bool]:
     return free, most, spec.get("queueingStrategy") != "StrictFIFO"
 
 
+def _settled(site: Site) -> tuple[int, int, bool]:
+    """What is idle, once Kueue's status no longer counts the job of the check before this one."""
+    until = time.monotonic() + _SETTLES
+    while True:
+        places, most, any_order = idle(site)
+        if places >= most or time.monotonic() > until:
+            return places, most, any_order
+        time.sleep(0.5)
+
+
 def _rooms(facts: Facts, queue: kube.Object) -> tuple[int, int]:
     """Nodes that a queue's quota is enough for: all of it, and what is left."""
     flavors = dict(zip(facts.queue.pools, facts.queue.flavors, strict=False))
@@ -124,14 +137,7 @@ def _priorities(site: Site) -> tuple[str | None, ...]:
     if len(known) < 2:
         return (facts.priority,)
     others = site.cluster.list("/apis/kueue.x-k8s.io/v1beta2/workloads")
-    busy = [
-        one
-        for one in others
-        if not any(
-            c["type"] == "Finished" and c["status"] == "True"
-            for c in (one.get("status") or {}).get("conditions") or []
-        )
-    ]
+    busy = [one for one in others if not holds(one, "Finished")]
     return (known[0],) if busy else (known[0], known[1])
 
 
@@ -210,10 +216,9 @@ def _cancel(run: Run) -> None:
 def _phase(job: kube.Object | None) -> str:
     if job is None:
         return "gone"
-    for one in (job.get("status") or {}).get("conditions") or []:
-        if one["status"] == "True" and one["type"] in ("Complete", "Failed"):
-            return "completed" if one["type"] == "Complete" else "failed"
-    return "unfinished"
+    if holds(job, "Complete"):
+        return "completed"
+    return "failed" if holds(job, "Failed") else "unfinished"
 
 
 class Gangs:
@@ -244,7 +249,7 @@ class Gangs:
 
     def run(self, site: Site) -> Competition:
         """Contests one after the other, then the case of one node short."""
-        places, most, any_order = idle(site)
+        places, most, any_order = _settled(site)
         if places < 2:
             raise PrerequisiteError(
                 f"{places} of {most} nodes are idle and within the queue's quota; a competition "
