@@ -11,6 +11,7 @@ import pulumi_kubernetes as kubernetes
 
 from components.namespaces.checkpoints import Checkpoints, CheckpointsArgs
 from components.namespaces.claims import Claims, ClaimsArgs
+from components.namespaces.datasets import Datasets, DatasetsArgs
 from components.namespaces.jobs_account import JobsAccount, JobsAccountArgs
 from components.namespaces.nccl_profile import NcclProfile, NcclProfileArgs
 from components.namespaces.network_policies import NetworkPolicies, NetworkPoliciesArgs
@@ -45,6 +46,7 @@ class TrainingNamespace(pulumi.ComponentResource):
     ) -> None:
         super().__init__("railhead:index:TrainingNamespace", name, None, opts)
         cluster, resolved, namespace = args.cluster, args.namespace, args.namespace.name
+        keeps = bool(resolved.checkpoints or resolved.datasets)
         self.namespace = kubernetes.core.v1.Namespace(
             f"{name}-namespace",
             metadata={
@@ -59,10 +61,10 @@ class TrainingNamespace(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(
                 parent=self,
                 depends_on=list(args.after),
-                retain_on_delete=bool(resolved.checkpoints),
+                retain_on_delete=keeps,
             ),
         )
-        goes_with = None if resolved.checkpoints else self.namespace
+        goes_with = None if keeps else self.namespace
         inside = pulumi.ResourceOptions(
             parent=self, depends_on=[self.namespace], deleted_with=goes_with
         )
@@ -100,6 +102,13 @@ class TrainingNamespace(pulumi.ComponentResource):
             ),
             opts=pulumi.ResourceOptions(parent=self, deleted_with=goes_with),
         )
+        if resolved.datasets:
+            datasets = Datasets(
+                f"{name}-datasets",
+                DatasetsArgs(namespace=namespace, claims=resolved.datasets, after=[self.namespace]),
+                opts=pulumi.ResourceOptions(parent=self, deleted_with=goes_with),
+            )
+            opened.append(datasets)
         quota: Any = dict(resolved.fences.quota)
         objects = kubernetes.core.v1.ResourceQuota(
             f"{name}-objects",

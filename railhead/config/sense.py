@@ -212,7 +212,8 @@ def _jobs_namespaces(cluster: Cluster) -> Iterator[tuple[str, str]]:
 
 def _mount_paths(cluster: Cluster) -> Iterator[Problem]:
     claims = knowing(cluster.checkpoints, "checkpoints", lambda claim: claim.mount_path)
-    for path, _, at in claims:
+    sets = knowing(cluster.datasets, "datasets", lambda one: one.mount_path)
+    for path, _, at in (*claims, *sets):
         for taken in _TAKEN_PATHS:
             if at == taken or at.startswith(f"{taken}/"):
                 yield (

@@ -42,6 +42,7 @@ from railhead.model.network_policy import NetworkPolicyConfig
 from railhead.model.queueing import FairConfig, RequeueConfig
 from railhead.model.removals import RemovalConfig
 from railhead.model.restarts import RestartConfig
+from railhead.model.storage import CheckpointConfig, DatasetConfig, ScratchConfig
 from railhead.model.teams import PRIORITIES, PriorityConfig, TeamConfig
 from railhead.model.watching import WatchingConfig
 
@@ -51,6 +52,7 @@ __all__ = [
     "CheckpointConfig",
     "Cluster",
     "ControllerResources",
+    "DatasetConfig",
     "FabricConfig",
     "Interface",
     "IpAddress",
@@ -137,27 +139,6 @@ class QueueConfig(Model):
     pools: tuple[Name, ...] = Field(min_length=1)
 
 
-class CheckpointConfig(Model):
-    """A ReadWriteMany claim; ``size`` is a Kubernetes quantity.
-
-    ``claim`` is what the claim is called in the cluster, None for ``name``. Kubernetes renames
-    nothing: to call a claim something else in this file, change ``name`` and keep what it was
-    called as ``claim``; the data stays where it is.
-    """
-
-    name: Name
-    claim: Name | None = None
-    namespace: Name
-    storage_class: Name
-    size: Bytes
-    mount_path: AbsolutePath
-
-    @property
-    def claim_name(self) -> str:
-        """What the claim is called in the cluster."""
-        return self.claim or self.name
-
-
 class RuntimeConfig(Model):
     """A ClusterTrainingRuntime.
 
@@ -166,7 +147,8 @@ class RuntimeConfig(Model):
     number of processes a pod starts unless the job says otherwise; None takes the instance type's.
     ``cpu`` and ``memory`` are requested so that queues charge them. ``shared_memory`` sizes
     ``/dev/shm`` and counts as memory; None takes half of the node memory that goes with its GPUs.
-    ``checkpoint`` names a claim that every training namespace of the runtime has.
+    ``checkpoint`` names a claim that every training namespace of the runtime has, and so do
+    ``datasets``, which are mounted read-only. ``scratch`` is of the node, for a pod's life.
 
     ``framework`` is a row of the catalogue. ``environment`` is what the stack sets for every job of
     the runtime; what the fabric pins stays. ``grace_seconds`` is how long a pod that must end has
@@ -183,6 +165,8 @@ class RuntimeConfig(Model):
     memory: Bytes
     shared_memory: Bytes | None = None
     checkpoint: Name | None = None
+    datasets: tuple[Name, ...] = ()
+    scratch: ScratchConfig | None = None
     grace_seconds: Annotated[int, Field(strict=True, ge=0, le=3600)] = 30
     restarts: RestartConfig = RestartConfig()
     environment: dict[Variable, str] = Field(default_factory=dict)
@@ -220,6 +204,8 @@ class Cluster(Model):
     Each platform has a subclass with its own ``platform`` and ``pools``
     (:data:`railhead.platform.registry.PLATFORMS`); this is what they share.
 
+    ``checkpoints`` are claims that runtimes write to, ``datasets`` those that they only read.
+
     ``researchers`` is the group that may submit and inspect jobs in ``namespaces``, and ``queues``
     are what those wait in: each cluster queue has its pools for itself. ``teams`` share pools
     instead, in namespaces and by groups of their own. ``priorities`` are what jobs may name.
@@ -254,6 +240,7 @@ class Cluster(Model):
     teams: tuple[TeamConfig, ...] = ()
     priorities: tuple[PriorityConfig, ...] = PRIORITIES
     checkpoints: tuple[CheckpointConfig, ...] = ()
+    datasets: tuple[DatasetConfig, ...] = ()
     runtimes: tuple[RuntimeConfig, ...] = Field(min_length=1)
     controllers: ControllerResources | None = None
     ready_timeout_seconds: Annotated[int, Field(strict=True, ge=30, le=86400)] = 600

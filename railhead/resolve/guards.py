@@ -25,6 +25,7 @@ from railhead.catalog.versions import COMBINATIONS
 from railhead.model.cluster import Cluster
 from railhead.platform.registry import PLATFORMS
 from railhead.resolve import cel
+from railhead.resolve.data_guards import data_set_policies
 from railhead.resolve.fences import fence_policies
 from railhead.resolve.job_guards import (
     Chosen,
@@ -104,6 +105,7 @@ def guards(cluster: Cluster, runtimes: Sequence[Runtime]) -> dict[str, Guard]:
         "railhead-job-template": template_policy(fabric, said),
         "railhead-queued-job": queued_policy(queues_of(cluster)),
         **fence_policies(cluster),
+        **data_set_policies(cluster),
     }
     found = {name: Guard(policy=policy) for name, policy in policies.items()}
     if PLATFORMS[cluster.platform.kind].owns_cluster:

@@ -28,6 +28,7 @@ class Namespace:
         nic_claims: ResourceClaimTemplates that a runtime, or a whole node, asks for.
         nccl_profile: files of the fabric's NCCL settings (:func:`nccl_profile`).
         checkpoints: ReadWriteMany claims that every pod of a gang mounts, on every node.
+        datasets: ReadOnlyMany claims, each on a volume of its own.
         queues: LocalQueues.
         access: a role for each persona that somebody is.
         fences: what stands around it.
@@ -37,6 +38,7 @@ class Namespace:
     nic_claims: Mapping[str, Mapping[str, Any]]
     nccl_profile: Mapping[str, str]
     checkpoints: Mapping[str, Mapping[str, Any]]
+    datasets: Mapping[str, Mapping[str, Any]]
     queues: Mapping[str, Mapping[str, Any]]
     access: tuple[Access, ...]
     fences: Fences
@@ -59,6 +61,18 @@ def namespaces(cluster: Cluster, runtimes: Sequence[Runtime]) -> tuple[Namespace
                 }
                 for checkpoint in cluster.checkpoints
                 if checkpoint.namespace == name
+            },
+            datasets={
+                dataset.claim_name: {
+                    "accessModes": ["ReadOnlyMany"],
+                    # No class, so that nothing is provisioned in its place.
+                    "storageClassName": "",
+                    "volumeName": dataset.volume,
+                    # The volume's own size counts; a claim must ask for some.
+                    "resources": {"requests": {"storage": "1Ki"}},
+                }
+                for dataset in cluster.datasets
+                if dataset.namespace == name and dataset.volume is not None
             },
             queues={
                 queue: {"clusterQueue": behind}

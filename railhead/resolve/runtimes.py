@@ -5,18 +5,18 @@ Whoever names one, with `railhead launch`, kubectl or the Kubeflow SDK, gets the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from railhead.base.names import PREFERRED_TOPOLOGY, PUBLISHED_LABEL
+from railhead.base.names import PREFERRED_TOPOLOGY, PUBLISHED_LABEL, physical_name
 from railhead.catalog.images import IMAGES
 from railhead.catalog.machines import MACHINES, Machine
 from railhead.catalog.versions import COMBINATIONS
 from railhead.framework import FRAMEWORKS
 from railhead.framework.base import NODE_RANK, Framework
-from railhead.model.cluster import CheckpointConfig, Cluster, Pool, RuntimeConfig
+from railhead.model.cluster import CheckpointConfig, Cluster, DatasetConfig, Pool, RuntimeConfig
 from railhead.platform.registry import platform_of
 from railhead.resolve import restarts
 from railhead.resolve.pods import wire
@@ -37,6 +37,7 @@ class Runtime:
         gpus: of each pod.
         wired: the fabric as its pods meet it.
         claims: what its pods mount for checkpoints: one a namespace, all at one path.
+        datasets: what its pods mount read-only: of each, one a namespace, all at one path.
         shares: GPUs of a pod -> what it requests with so many; every number that a job may ask for.
         environment: variables of the container that trains.
         level: the topology level within whose value pods are placed where that is possible.
@@ -51,6 +52,7 @@ class Runtime:
     gpus: int
     wired: Wiring
     claims: tuple[CheckpointConfig, ...]
+    datasets: tuple[DatasetConfig, ...]
     shares: Mapping[int, Mapping[str, str]]
     environment: Mapping[str, str]
     level: str
@@ -90,11 +92,13 @@ def _runtime(cluster: Cluster, config: RuntimeConfig) -> Runtime:
     gpus = config.gpus_per_node or machine.gpus
     framework, wired = FRAMEWORKS[config.framework], wiring(cluster, pool, gpus)
     claims = tuple(c for c in cluster.checkpoints if c.name == config.checkpoint)
+    datasets = tuple(d for d in cluster.datasets if d.name in config.datasets)
     shares = _shares(cluster, pool, gpus)
     environment = _environment(config, framework, wired)
     # As close together as free capacity allows: within one of these, else within the next wider.
     level = cluster.topology[-2] if len(cluster.topology) > 1 else cluster.topology[0]
     annotations = {PREFERRED_TOPOLOGY: level}
+    also = [*_read_only(config, datasets), *_scratch(config)]
     for claim in claims:
         annotations |= platform_of(cluster).mount_annotations(cluster, claim)
     container = {
@@ -111,7 +115,8 @@ def _runtime(cluster: Cluster, config: RuntimeConfig) -> Runtime:
         },
         "securityContext": {"allowPrivilegeEscalation": False},
         "volumeMounts": [{"name": "shared-memory", "mountPath": "/dev/shm"}]  # noqa: S108 - not a temporary file
-        + [{"name": "checkpoints", "mountPath": claim.mount_path} for claim in claims[:1]],
+        + [{"name": "checkpoints", "mountPath": claim.mount_path} for claim in claims[:1]]
+        + [mount for _, mount in also],
     }
     memory = config.shared_memory or f"{shared_memory_gib(machine, gpus)}Gi"
     template = {
@@ -141,6 +146,7 @@ def _runtime(cluster: Cluster, config: RuntimeConfig) -> Runtime:
                     }
                     for claim in claims[:1]
                 ),
+                *(volume for volume, _ in also),
             ],
         },
     }
@@ -153,12 +159,31 @@ def _runtime(cluster: Cluster, config: RuntimeConfig) -> Runtime:
         gpus=gpus,
         wired=wired,
         claims=claims,
+        datasets=datasets,
         shares=shares,
         environment=environment,
         level=level,
         pod=pod,
         spec=_spec(cluster, config, framework, gpus, pod),
     )
+
+
+def _read_only(
+    config: RuntimeConfig, datasets: Sequence[DatasetConfig]
+) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """(volume, mount) of each data set; claims of one name are of several namespaces."""
+    first = {dataset.name: dataset for dataset in reversed(datasets)}
+    for name in config.datasets:
+        volume = physical_name("dataset", name)
+        source = {"claimName": first[name].claim_name, "readOnly": True}
+        mount = {"name": volume, "mountPath": first[name].mount_path, "readOnly": True}
+        yield {"name": volume, "persistentVolumeClaim": source}, mount
+
+
+def _scratch(config: RuntimeConfig) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    if (scratch := config.scratch) is not None:
+        volume = {"name": "scratch", "emptyDir": {"sizeLimit": scratch.size}}
+        yield volume, {"name": "scratch", "mountPath": scratch.mount_path}
 
 
 def _shares(cluster: Cluster, pool: Pool, gpus: int) -> Mapping[int, Mapping[str, str]]:

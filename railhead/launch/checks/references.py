@@ -19,7 +19,13 @@ def check(asked: Asked) -> list[Finding]:
         secret, _, key = source.partition("/")
         wanted.setdefault(secret, {})[key] = variable
     found = [_secret(asked, name, keys) for name, keys in wanted.items()]
-    claims = dict.fromkeys(given.partition(":")[0] for given in plan.mounts.values())
+    named = [given.partition(":")[0] for given in plan.mounts.values()]
+    volumes = (plan.template.get("spec") or {}).get("volumes") or []
+    of_runtime = [(v.get("persistentVolumeClaim") or {}).get("claimName") for v in volumes]
+    # The checkpoint claim has a check of its own.
+    claims = dict.fromkeys(
+        name for name in (*named, *of_runtime) if name and name != plan.checkpoint_claim
+    )
     return [*found, *(_claim(asked, name) for name in claims)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -282,6 +283,18 @@ def referring(cluster: Cluster, api: Api) -> Callable[[], str]:
         return "; ".join(f.text for f in asked if f.passed is None)
 
     return check
+
+
+def test_a_data_set_of_the_runtime_must_be_there(cluster: Cluster, api: Api) -> None:
+    (runtime,) = CONTRACT.runtimes
+    pod = copy.deepcopy(runtime.pod)
+    source = {"claimName": "words", "readOnly": True}
+    volumes = pod["spec"].setdefault("volumes", [])
+    volumes.append({"name": "dataset-words", "persistentVolumeClaim": source})
+    contract = of(runtime.model_copy(update={"pod": pod}))
+    made = make_plan(parse_job(JOB, where="job"), (), contract)
+    with pytest.raises(RefusedError, match="claim training/words is not there"):
+        preflight(cluster, made, contract)
 
 
 def test_what_a_job_names_must_be_there(referring: Any, api: Api) -> None:

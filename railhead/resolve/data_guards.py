@@ -1,0 +1,48 @@
+"""What the API server refuses of pods that mount data sets: writing to them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from railhead.base.names import TRAINING_LABEL
+from railhead.model.cluster import Cluster
+from railhead.resolve import cel
+
+
+def data_set_policies(cluster: Cluster) -> dict[str, dict[str, Any]]:
+    """Policy name -> spec; nothing where the stack has no data sets.
+
+    A pod of a training namespace mounts a data set's claim read-only, or does not start: the access
+    mode of a claim says who may mount it, and keeps nobody from writing (core/v1, ReadOnlyMany).
+    """
+    if not cluster.datasets:
+        return {}
+    sets = sorted({f"{one.namespace}/{one.claim_name}" for one in cluster.datasets})
+    claim = "v.persistentVolumeClaim"
+    named = f"request.namespace + '/' + {claim}.claimName in {cel.strings(sets)}"
+    reads = f"has({claim}.readOnly) && {claim}.readOnly"
+    policy = {
+        "failurePolicy": "Fail",
+        "matchConstraints": {
+            "namespaceSelector": {"matchLabels": {TRAINING_LABEL: "true"}},
+            "resourceRules": [
+                {
+                    "apiGroups": [""],
+                    "apiVersions": ["v1"],
+                    "operations": ["CREATE"],
+                    "resources": ["pods"],
+                }
+            ],
+        },
+        "validations": [
+            {
+                "expression": "!has(object.spec.volumes) || object.spec.volumes.all(v,"
+                f" !has({claim}) || !({named}) || ({reads}))",
+                "message": f"a data set is read, and not written ({', '.join(sets)}): set "
+                "persistentVolumeClaim.readOnly, in a job file `mounts: {/path: CLAIM:ro}`, or let "
+                "the runtime mount it",
+                "reason": "Forbidden",
+            }
+        ],
+    }
+    return {"railhead-data-set": policy}
