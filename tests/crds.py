@@ -7,13 +7,16 @@ one that has a field too many.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
+from railhead.base.errors import PrerequisiteError
 from railhead.catalog.versions import ADDONS, COMBINATIONS, Combination, Controller
+from railhead.lab.artifacts.golang import module_dir
 
 DATA = Path(__file__).resolve().parent / "data" / "crds"
 #: Add-ons of whose custom resources a stack makes some.
@@ -23,6 +26,26 @@ ADDONS_HELD = (
     "node-feature-discovery",
     "dra-driver-nvidia-gpu",
 )
+
+#: Releases of whose kinds `launch --api` writes one; of these that kind's definition alone is here.
+KINDS_HELD = (ADDONS["volcano"],)
+#: Modules with the definitions of the others that it writes and Kubernetes and the lab have not.
+KINDS_OF = ("github.com/kubeflow/training-operator", "github.com/kubeflow/mpi-operator")
+#: Where the modules that Kueue is built with have the definitions of the kinds that it admits.
+MODULES: Mapping[str, tuple[str, ...]] = {
+    "github.com/kubeflow/training-operator": (
+        "manifests/base/crds/kubeflow.org_jaxjobs.yaml",
+        "manifests/base/crds/kubeflow.org_paddlejobs.yaml",
+        "manifests/base/crds/kubeflow.org_pytorchjobs.yaml",
+        "manifests/base/crds/kubeflow.org_tfjobs.yaml",
+        "manifests/base/crds/kubeflow.org_xgboostjobs.yaml",
+    ),
+    "github.com/kubeflow/mpi-operator": ("manifests/base/kubeflow.org_mpijobs.yaml",),
+    "github.com/ray-project/kuberay/ray-operator": (
+        "config/crd/bases/ray.io_rayclusters.yaml",
+        "config/crd/bases/ray.io_rayjobs.yaml",
+    ),
+}
 
 
 def held(combination: Combination) -> tuple[Controller, ...]:
@@ -108,3 +131,30 @@ def whole(schema: Mapping[str, Any]) -> Any:
     made = strict(schema)
     made["properties"]["metadata"] = {"type": "object"}
     return made
+
+
+def job_definitions(of: Iterable[str] = MODULES) -> list[dict[str, Any]]:
+    """The operators' own definitions, of the releases that this Kueue is built with."""
+    found = []
+    for module in of:
+        try:
+            root = module_dir(module)
+        except PrerequisiteError as error:
+            pytest.skip(str(error))
+        for path in MODULES[module]:
+            body = yaml.load((root / path).read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
+            found.append(body)
+    return found
+
+
+def bare(value: Any) -> Any:
+    """Without the texts, which are most of a definition and take the API server seconds to read."""
+    if isinstance(value, list):
+        return [bare(inner) for inner in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: bare(inner)
+        for key, inner in value.items()
+        if not (key == "description" and isinstance(inner, str))
+    }

@@ -21,11 +21,10 @@ from typing import Any, TypeVar
 import pytest
 import yaml
 
-from railhead.base.errors import PrerequisiteError
 from railhead.base.paths import charts_dir
 from railhead.catalog.versions import LAB
-from railhead.lab.artifacts.golang import module_dir
 from tests.api_server import CHARTS, Server, lab_definitions
+from tests.crds import bare, job_definitions
 from tests.engine.controlplane import free_port, locate
 
 NAMESPACE = "kueue-system"
@@ -35,49 +34,6 @@ _T = TypeVar("_T")
 
 #: Generous, for a machine that is busy: nothing waits for a moment that has passed.
 LIMIT_S = 120.0
-
-#: Where the modules that Kueue is built with have the definitions of the kinds that it admits.
-_MODULES: Mapping[str, tuple[str, ...]] = {
-    "github.com/kubeflow/training-operator": (
-        "manifests/base/crds/kubeflow.org_jaxjobs.yaml",
-        "manifests/base/crds/kubeflow.org_paddlejobs.yaml",
-        "manifests/base/crds/kubeflow.org_pytorchjobs.yaml",
-        "manifests/base/crds/kubeflow.org_tfjobs.yaml",
-        "manifests/base/crds/kubeflow.org_xgboostjobs.yaml",
-    ),
-    "github.com/kubeflow/mpi-operator": ("manifests/base/kubeflow.org_mpijobs.yaml",),
-    "github.com/ray-project/kuberay/ray-operator": (
-        "config/crd/bases/ray.io_rayclusters.yaml",
-        "config/crd/bases/ray.io_rayjobs.yaml",
-    ),
-}
-
-
-def _job_definitions() -> list[dict[str, Any]]:
-    """The operators' own definitions, of the releases that this Kueue is built with."""
-    found = []
-    for module, paths in _MODULES.items():
-        try:
-            root = module_dir(module)
-        except PrerequisiteError as error:
-            pytest.skip(str(error))
-        for path in paths:
-            body = yaml.load((root / path).read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
-            found.append(body)
-    return found
-
-
-def _bare(value: Any) -> Any:
-    """Without the texts, which are most of a definition and take the API server seconds to read."""
-    if isinstance(value, list):
-        return [_bare(inner) for inner in value]
-    if not isinstance(value, dict):
-        return value
-    return {
-        key: _bare(inner)
-        for key, inner in value.items()
-        if not (key == "description" and isinstance(inner, str))
-    }
 
 
 def eventually(what: Callable[[], _T], *, limit_s: float = LIMIT_S) -> _T:
@@ -167,7 +123,7 @@ def _apply(
     """The chart's definitions and webhooks; the service leads to a port of this machine."""
     by_kind: dict[str, list[dict[str, Any]]] = {}
     for body in bodies:
-        by_kind.setdefault(body["kind"], []).append(_bare(body))
+        by_kind.setdefault(body["kind"], []).append(bare(body))
     server.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
     # The API server goes where the service's name leads, and asks for the service's certificate.
     server.apply(
@@ -190,7 +146,7 @@ def _apply(
         if conversion := body["spec"].get("conversion"):
             conversion["webhook"]["clientConfig"]["service"]["port"] = port
     jobs = lab_definitions(tuple(chart for chart in CHARTS if not chart.startswith("kueue-")))
-    _define(server, [*made, *(_bare(b) for b in (*jobs, *_job_definitions(), *others))])
+    _define(server, [*made, *(bare(b) for b in (*jobs, *job_definitions(), *others))])
     for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
         for body in by_kind[kind]:
             body["metadata"].pop("namespace", None)

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from railhead.catalog.versions import COMBINATIONS, PARTS, Bundled, Controller
+from railhead.launch.apis import apis
 from tests import crds
 
 ROWS = {
@@ -14,6 +15,7 @@ ROWS = {
     for combination in COMBINATIONS.values()
     for row in crds.held(combination)
 }
+KINDS = {f"{row.name}-{row.version}": row for row in crds.KINDS_HELD}
 # Made from the operator's own manifests once a policy asks for it; no row names it.
 UNNAMED = {"NicConfigurationTemplate.configuration.net.nvidia.com/v1alpha1"}
 
@@ -39,7 +41,16 @@ def test_a_row_has_the_definitions_of_its_version(row: Controller) -> None:
 
 
 def test_no_folder_is_of_a_release_that_no_row_pins() -> None:
-    assert {path.name for path in crds.DATA.iterdir() if path.is_dir()} == set(ROWS)
+    assert {path.name for path in crds.DATA.iterdir() if path.is_dir()} == {*ROWS, *KINDS}
+
+
+@pytest.mark.parametrize("row", KINDS.values(), ids=KINDS)
+def test_a_kind_of_job_has_the_definition_of_its_version(row: Controller) -> None:
+    (body,) = crds.of(row)
+    written = {f"{api.kind}.{api.api_version}" for api in apis().values()}
+    spec = body["spec"]
+    served = {f"{spec['names']['kind']}.{spec['group']}/{v['name']}" for v in spec["versions"]}
+    assert served & written & set(row.crds)
 
 
 def test_the_readme_says_where_each_was_taken() -> None:
@@ -49,9 +60,9 @@ def test_the_readme_says_where_each_was_taken() -> None:
         re.MULTILINE,
     )
     assert [folder for folder, _, _ in told] == list(dict.fromkeys(f for f, _, _ in told))
-    assert {folder for folder, _, _ in told} == set(ROWS)
+    assert {folder for folder, _, _ in told} == {*ROWS, *KINDS}
     for folder, _, tag in told:
-        assert tag.lstrip("v") == ROWS[folder].version.lstrip("v")
+        assert tag.lstrip("v") == (ROWS | KINDS)[folder].version.lstrip("v")
 
 
 def test_a_version_without_its_definitions_is_told() -> None:
