@@ -130,25 +130,13 @@ def _live(
     context: str | None,
     lab: str | None,
 ) -> tuple[list[Source], Objects]:
-    """The logs and the objects of a job or a pod; no log is no reason to stop."""
-    from railhead.base.errors import NotFoundError
-    from railhead.diagnose import live, objects
+    """The logs and the objects of a job or a pod of the cluster that is meant."""
+    from railhead.diagnose import live
     from railhead.kube.client import opened
     from railhead.kube.published import namespaces
 
     cluster = stack.enter_context(opened(kubeconfig, context, lab))
-    among = namespaces(cluster, namespace)
-    if job:
-        found = objects.of_job(cluster, among, job)
-    else:
-        found = objects.of_pod(cluster, among, pod or "")
-    try:
-        if job:
-            return live.of_job(cluster, (found.namespace,), job), found
-        return live.of_pod(cluster, (found.namespace,), pod or ""), found
-    except NotFoundError:
-        # A job that never started has no log, and that is when its events tell most.
-        return [], found
+    return live.evidence(cluster, namespaces(cluster, namespace), job=job, pod=pod)
 
 
 def register(app: typer.Typer) -> None:

@@ -1,12 +1,15 @@
-"""Logs that are still in the cluster, as sources: one pod's, or those of all nodes of a job."""
+"""What is still in the cluster of a pod, or of all nodes of a job: logs as sources, objects."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from typing import Any
 
 from railhead.base.errors import NotFoundError, TimedOutError
 from railhead.base.names import TRAINER_CONTAINER
+from railhead.diagnose import objects
+from railhead.diagnose.objects import Objects
 from railhead.kube import client as kube
 from railhead.kube import jobs
 from railhead.nccl.sources import Source
@@ -99,3 +102,42 @@ def of_job(opened: kube.Cluster, among: tuple[str, ...], name: str) -> list[Sour
             remedy=f"see `railhead status {name}`",
         )
     return found
+
+
+def evidence(
+    opened: kube.Cluster, among: tuple[str, ...], *, job: str | None = None, pod: str | None = None
+) -> tuple[list[Source], Objects]:
+    """The logs and the objects of a job or a pod; no log is no reason to stop.
+
+    Raises:
+        NotFoundError: there is no such job or pod.
+    """
+    found = objects.of_job(opened, among, job) if job else objects.of_pod(opened, among, pod or "")
+    try:
+        if job:
+            return of_job(opened, (found.namespace,), job), found
+        return of_pod(opened, (found.namespace,), pod or ""), found
+    except NotFoundError:
+        # A job that never started has no log, and that is when its events tell most.
+        return [], found
+
+
+def report_of(opened: kube.Cluster, namespace: str, job: str) -> dict[str, Any]:
+    """What ``railhead diagnose --job JOB --json`` prints.
+
+    Raises:
+        NotFoundError: there is no such job.
+    """
+    from railhead.diagnose import report
+    from railhead.diagnose.observations import observe
+    from railhead.diagnose.ranking import rank
+    from railhead.diagnose.reading import read
+
+    sources, found = evidence(opened, (namespace,), job=job)
+    reading = read(sources)
+    return report.to_json(
+        reading,
+        rank(reading, observed=observe(found)),
+        skipped=found.unreadable,
+        command=report.collect_command(job, None, ()),
+    )

@@ -373,7 +373,8 @@ def status(
     Example: [bold]railhead status torch-ddp --watch[/bold]
 
     Of one job it also says who holds the quota that it waits for and its place in the queue; which
-    rank failed first and what that rank said; and which node fell silent while it seems to run.
+    rank failed first and what that rank said; which node fell silent while it seems to run; and,
+    of these two, the likeliest cause and its fix, as `railhead diagnose --job` finds them.
 
     Exits 0 whatever the job's phase (read it from --json), 5 when there is no such job.
     """
@@ -382,14 +383,15 @@ def status(
 
     with connected(kubeconfig, context, lab) as cluster:
         namespaces = namespaces_of(cluster, namespace)
+        seen: Insight | None = None
         while True:
-            seen = None
             if name is None:
                 states = jobs.read_states(cluster, namespaces)
             else:
                 job, state = found(cluster, namespaces, name)
                 states = [state]
-                seen = insight.read(cluster, job, state, silent=round(silent * 60))
+                limit = round(silent * 60)
+                seen = insight.read(cluster, job, state, silent=limit, before=seen)
             _show(states, seen, as_json=as_json)
             if not watch or (name is not None and states[0].phase.finished):
                 return

@@ -109,7 +109,7 @@ class Silence:
         if self.step:
             return (
                 f"no progress: at step {self.step} for {since(self.seconds or 0)}, though lines "
-                f"come; `railhead diagnose` looks for the cause"
+                "come"
             )
         first, last = min(self.ranks), max(self.ranks)
         who = f"rank {first}" if first == last else f"ranks {first}-{last}"
@@ -117,7 +117,7 @@ class Silence:
         wrote += since(self.seconds) if self.seconds is not None else ""
         return (
             f"it may hang: node-{self.node} ({who}) {wrote}; the newest line of any node is "
-            f"{since(self.others)} old; `railhead diagnose` looks for the cause"
+            f"{since(self.others)} old"
         )
 
     def to_json(self) -> dict[str, Any]:

@@ -1,8 +1,13 @@
-"""What `status` says of one job beside its phase: why it waits, who failed first, who is silent."""
+"""What `status` says of one job beside its phase: why it waits, who failed first, who is silent.
+
+Of a run that failed or may hang, the diagnosis too: the one that `railhead diagnose --job` makes.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import threading
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,6 +21,43 @@ from railhead.launch.waiting import Waiting
 
 Object = dict[str, Any]
 
+#: How long `status` waits for the diagnosis, which reads every node's whole log.
+DIAGNOSIS_SECONDS = 20.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Diagnosis:
+    """What the diagnosis makes of a run.
+
+    Attributes:
+        report: what ``railhead diagnose --job NAME --json`` prints; None where it was not made.
+        unread: why it was not.
+        job: the job's name.
+    """
+
+    report: Object | None
+    unread: str = ""
+    job: str
+
+    def lines(self) -> list[str]:
+        """The likeliest cause with its fix, in words."""
+        command = f"railhead diagnose --job {self.job}"
+        if self.report is None:
+            return [f"diagnosis: {self.unread}; `{command}` looks for the cause"]
+        named = [one for one in self.report["findings"] if one["named"]]
+        if not named:
+            return [f"diagnosis: no line names a cause; `{command}` says what to collect"]
+        cause = named[0]
+        fix = cause["fix"]
+        where = "" if fix["where"] == "none" else f" in the {fix['where']}, {fix['setting']}"
+        return [
+            f"diagnosis: {cause['cause']}: {cause['title']} ({cause['confidence']:.0%})",
+            f"  because: {cause['because']}",
+            f"  fix{where}: {fix['text']}",
+            f"  by hand: {fix['by_hand']}",
+            f"  evidence: `{command}`",
+        ]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Insight:
@@ -24,12 +66,14 @@ class Insight:
     waiting: Waiting | None = None
     failure: Failure | None = None
     silence: Silence | None = None
+    diagnosis: Diagnosis | None = None
     unread: str = ""
 
     def lines(self) -> list[str]:
         """In words."""
         said = self.waiting.lines() if self.waiting else []
         said += [one.text() for one in (self.failure, self.silence) if one is not None]
+        said += self.diagnosis.lines() if self.diagnosis else []
         return [*said, *([f"not looked at further: {self.unread}"] if self.unread else [])]
 
     def to_json(self) -> Object:
@@ -38,10 +82,18 @@ class Insight:
             "waiting": self.waiting.to_json() if self.waiting else None,
             "first_failure": self.failure.to_json() if self.failure else None,
             "silent": self.silence.to_json() if self.silence else None,
+            "diagnosis": self.diagnosis.report if self.diagnosis else None,
         }
 
 
-def read(cluster: kube.Cluster, job: Object, state: JobState, *, silent: int) -> Insight:
+def read(
+    cluster: kube.Cluster,
+    job: Object,
+    state: JobState,
+    *,
+    silent: int,
+    before: Insight | None = None,
+) -> Insight:
     """What can be seen of a job; what may not be read is said, and fails nothing.
 
     Args:
@@ -49,22 +101,64 @@ def read(cluster: kube.Cluster, job: Object, state: JobState, *, silent: int) ->
         job: its TrainJob.
         state: what it is doing.
         silent: seconds without a line that are too long.
+        before: what was seen of it the last time; the same trouble is not diagnosed again.
     """
     try:
-        if state.phase is Phase.QUEUED:
-            contract = find_contract(cluster)
-            where = contract.namespaces if contract else ()
-            return Insight(waiting=waiting.read(cluster, job, state, where))
-        if state.phase is Phase.FAILED or any(n.ended and n.reason for n in state.nodes):
-            prefix = process_prefix(cluster, state.runtime)
-            return Insight(failure=failing.first_failure(cluster, state, prefix=prefix))
-        if state.phase is Phase.RUNNING:
-            prefix = process_prefix(cluster, state.runtime)
-            found = failing.silence(cluster, state, datetime.now(UTC), limit=silent, prefix=prefix)
-            return Insight(silence=found)
+        seen = _seen(cluster, job, state, silent)
     except RailheadError as error:
         return Insight(unread=error.problem)
+    if seen.failure is None and seen.silence is None:
+        return seen
+    if before is not None and before.diagnosis is not None and _same(before, seen):
+        return replace(seen, diagnosis=before.diagnosis)
+    return replace(seen, diagnosis=_diagnosed(cluster, state))
+
+
+def _seen(cluster: kube.Cluster, job: Object, state: JobState, silent: int) -> Insight:
+    if state.phase is Phase.QUEUED:
+        contract = find_contract(cluster)
+        where = contract.namespaces if contract else ()
+        return Insight(waiting=waiting.read(cluster, job, state, where))
+    if state.phase is Phase.FAILED or any(n.ended and n.reason for n in state.nodes):
+        prefix = process_prefix(cluster, state.runtime)
+        return Insight(failure=failing.first_failure(cluster, state, prefix=prefix))
+    if state.phase is Phase.RUNNING:
+        prefix = process_prefix(cluster, state.runtime)
+        found = failing.silence(cluster, state, datetime.now(UTC), limit=silent, prefix=prefix)
+        return Insight(silence=found)
     return Insight()
+
+
+def _same(before: Insight, now: Insight) -> bool:
+    """Whether it is the same trouble: a hang only lasts longer."""
+    if before.silence is not None and now.silence is not None:
+        return before.silence.node == now.silence.node
+    return before.failure == now.failure and before.silence == now.silence
+
+
+def _diagnosed(cluster: kube.Cluster, state: JobState) -> Diagnosis:
+    """The diagnosis, as far as there is time: a status that never comes helps nobody."""
+    answer: Future[Object] = Future()
+
+    def work() -> None:
+        try:
+            from railhead.diagnose import live
+
+            answer.set_result(live.report_of(cluster, state.namespace, state.name))
+        except BaseException as error:  # noqa: BLE001 - whoever waits for it gets it
+            answer.set_exception(error)
+
+    # A daemon, so that the command ends where a log does not.
+    threading.Thread(target=work, name="diagnosis", daemon=True).start()
+    try:
+        return Diagnosis(report=answer.result(timeout=DIAGNOSIS_SECONDS), job=state.name)
+    except TimeoutError:
+        unread = f"not made in {DIAGNOSIS_SECONDS:g} s"
+    except RailheadError as error:
+        unread = error.problem
+    except Exception as error:  # noqa: BLE001 - what is asked besides takes no status away
+        unread = f"{type(error).__name__}: {error}"
+    return Diagnosis(report=None, unread=unread, job=state.name)
 
 
 def failure(cluster: kube.Cluster, state: JobState) -> list[str]:

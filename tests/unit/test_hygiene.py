@@ -192,8 +192,8 @@ MAY_IMPORT = {
     # What a cluster tells its users, and how one talks to it. Machines' facts are everybody's.
     "contract": "base",
     "kube": "base catalog contract",
-    # What a researcher runs: they know a cluster by its contract alone.
-    "launch": "base contract kube storage framework",
+    # What a researcher runs: they know a cluster by its contract alone. `status` asks diagnose.
+    "launch": "base contract kube storage framework diagnose",
     # Logs and measurements, against what the catalogue says that a machine can do.
     "nccl": "base catalog",
     "diagnose": "base contract kube nccl",

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from railhead.base.errors import ExitCode
+from railhead.base.errors import ExitCode, RefusedError
 from railhead.kube import jobs
 from railhead.kube.client import Cluster
-from railhead.launch import failing, kept, waiting
+from railhead.launch import failing, insight, kept, waiting
 from tests.unit.launch import world
 from tests.unit.launch.fake_api import STAMP, Api
 
@@ -258,6 +259,112 @@ def test_status_and_the_end_of_a_launch_name_it(api: Api, run: Any, gang: Any) -
     assert "first to fail: rank 2 on node-1 (lab-node-1): KeyError: 'x'" in out
     read = json.loads(run("status", "demo", "--json")[1])
     assert read["first_failure"]["rank"] == 2
+
+
+# -- and what the diagnosis makes of it ---------------------------------------------------------
+
+#: As NCCL 2.27 prints it where the limit of locked memory is small.
+LOCKED = "NCCL WARN Call to ibv_reg_mr_iova2 failed with error Cannot allocate memory"
+
+
+def failed_with(api: Api, owner: Any, *lines: str) -> None:
+    world.end(api, owner, failed=True)
+    api.logs[pod(1)] = [f"{at(9)} [default0]:{line}" for line in lines]
+
+
+def test_status_makes_the_diagnosis_by_itself(api: Api, run: Any, gang: Any) -> None:
+    """One reading, in `status` and in `diagnose`: the object is the very same."""
+    failed_with(api, gang, f"node-1:17:42 [0] {LOCKED}")
+    out = run("status", "demo")[1]
+    told = json.loads(run("diagnose", "--job", "demo", "--json")[1])
+    assert told["cause"]
+    assert f"diagnosis: {told['cause']}: {told['findings'][0]['title']}" in out
+    assert told["findings"][0]["fix"]["text"] in out
+    assert out.index("first to fail") < out.index("diagnosis:") < out.index("RANKS")
+    read = json.loads(run("status", "demo", "--json")[1])
+    assert read["diagnosis"] == told
+
+
+def test_no_cause_is_named_where_no_line_names_one(api: Api, run: Any, gang: Any) -> None:
+    failed_with(api, gang, "KeyError: 'x'")
+    out = run("status", "demo")[1]
+    assert "diagnosis: no line names a cause; `railhead diagnose --job demo`" in out
+    assert json.loads(run("status", "demo", "--json")[1])["diagnosis"]["cause"] is None
+
+
+def test_a_job_without_trouble_is_not_diagnosed(
+    api: Api, run: Any, gang: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("railhead.diagnose.live.report_of", None)
+    world.end(api, gang)
+    out = run("status", "demo")[1]
+    assert "diagnosis" not in out
+    assert json.loads(run("status", "demo", "--json")[1])["diagnosis"] is None
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (RefusedError("logs may not be read", remedy="ask"), "diagnosis: logs may not be read"),
+        (KeyError("spec"), "diagnosis: KeyError: 'spec'"),
+    ],
+)
+def test_a_diagnosis_that_cannot_be_made_takes_nothing_away(
+    api: Api,
+    run: Any,
+    gang: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
+    said: str,
+) -> None:
+    def no(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("railhead.diagnose.live.report_of", no)
+    failed_with(api, gang, "KeyError: 'x'")
+    code, out, _ = run("status", "demo")
+    assert code == 0
+    assert "first to fail: rank 2" in out
+    assert said in out
+
+
+def test_the_diagnosis_is_not_waited_for_for_ever(
+    api: Api, run: Any, gang: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(insight, "DIAGNOSIS_SECONDS", 0.01)
+    over = threading.Event()
+    monkeypatch.setattr("railhead.diagnose.live.report_of", lambda *_: over.wait(60))
+    failed_with(api, gang, "KeyError: 'x'")
+    try:
+        assert "diagnosis: not made in 0.01 s" in run("status", "demo")[1]
+    finally:
+        over.set()
+
+
+def test_the_same_trouble_is_diagnosed_once(
+    api: Api, cluster: Cluster, gang: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`--watch` asks every two seconds."""
+    made: list[str] = []
+
+    def report(*_: object) -> dict[str, Any]:
+        made.append("one")
+        return {"findings": [], "number": len(made)}
+
+    monkeypatch.setattr("railhead.diagnose.live.report_of", report)
+    job = jobs.find_job(cluster, ("training",), "demo")
+
+    def look(before: insight.Insight | None) -> insight.Insight:
+        return insight.read(cluster, job, jobs.read_state(cluster, job), silent=300, before=before)
+
+    first_look = look(None)
+    assert first_look.silence is not None
+    assert look(first_look).diagnosis == first_look.diagnosis
+    assert len(made) == 1
+    world.end(api, gang, failed=True)
+    job = jobs.find_job(cluster, ("training",), "demo")
+    assert look(first_look).failure is not None
+    assert len(made) == 2
 
 
 # -- who is silent ------------------------------------------------------------------------------
