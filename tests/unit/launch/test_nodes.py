@@ -68,3 +68,55 @@ def test_where_nodes_come_for_the_job_none_are_asked_for(
         api.remove(path)
     code, _, err = run("launch", job_file)
     assert code == ExitCode.OK, err
+
+
+LEVELS = ("topology.railhead.dev/block", "topology.railhead.dev/rack", "kubernetes.io/hostname")
+
+
+def in_racks(api: Api, *racks: str, blocks: tuple[str, ...] = ("b", "b")) -> None:
+    """The cluster's nodes, each in a rack of a block."""
+    publish(api, CONTRACT.model_copy(update={"topology_levels": LEVELS}))
+    for index, (block, rack) in enumerate(zip(blocks, racks, strict=True)):
+        labels = api.objects[f"/api/v1/nodes/gpu-{index}"]["metadata"]["labels"]
+        labels |= dict(zip(LEVELS, (block, rack, f"gpu-{index}"), strict=True))
+
+
+@pytest.mark.parametrize("blocks", [("b", "b"), ("b", "c")])
+def test_a_gang_larger_than_any_domain_of_its_level_is_refused(
+    api: Api, run: Any, job_file: Path, blocks: tuple[str, ...]
+) -> None:
+    """Racks of the same name in two blocks are two racks."""
+    in_racks(api, *(("r0", "r1") if blocks == ("b", "b") else ("r0", "r0")), blocks=blocks)
+    code, _, err = run("launch", job_file, "--set", "topology=rack")
+    assert code == ExitCode.REFUSED
+    assert "topology: 2 nodes must be within one rack" in err
+    assert "b/r0 has room for 1 of pool gpu; the job would wait for ever" in err
+    assert "`topology: prefer rack`" in err
+    for words in ("topology=prefer rack", "topology=any"):
+        code, _, err = run("launch", job_file, "--set", words, "--dry-run")
+        assert code == ExitCode.OK, err
+    code, _, err = run("launch", job_file, "--set", "topology=rack", "--nodes", "1", "--dry-run")
+    assert code == ExitCode.OK, err
+
+
+def test_a_gang_that_one_domain_holds_is_launched(api: Api, run: Any, job_file: Path) -> None:
+    in_racks(api, "r0", "r0")
+    code, _, err = run("launch", job_file, "--set", "topology=rack", "--dry-run")
+    assert code == ExitCode.OK, err
+    assert run("launch", job_file, "--set", "topology=hostname")[0] == ExitCode.REFUSED
+
+
+def test_halves_of_machines_may_share_one(api: Api, run: Any, job_file: Path) -> None:
+    """Two pods of four GPUs fit on a machine of eight."""
+    in_racks(api, "r0", "r1")
+    half = ("--set", "gpus_per_node=4", "--set", "topology=rack", "--dry-run")
+    code, _, err = run("launch", job_file, *half)
+    assert code == ExitCode.OK, err
+
+
+def test_what_no_node_is_seen_of_is_a_note(api: Api, run: Any, job_file: Path) -> None:
+    in_racks(api, "r0", "r1")
+    api.refusals["GET", "/api/v1/nodes"] = (403, "nodes is forbidden")
+    code, _, err = run("launch", job_file, "--set", "topology=rack", "--dry-run")
+    assert code == ExitCode.OK, err
+    assert "note: not checked: nodes may not be listed, so nor whether" in err
