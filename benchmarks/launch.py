@@ -174,7 +174,12 @@ class Contest:
         self.kubeconfig = str(kubeconfig)
         self.sdk = sdk
         self.kubectl = str(locate("kubectl"))
-        self.env = os.environ | {"PYTHONPATH": str(REPO)}
+        # What pip installs is compiled, once; a checkout's own .venv is made without.
+        self.env = os.environ | {
+            "PYTHONPATH": str(REPO),
+            "PYTHONPYCACHEPREFIX": str(folder / "bytecode"),
+        }
+        self.env.pop("PYTHONDONTWRITEBYTECODE", None)
         self.job = folder / "job.yaml"
         self.job.write_text(
             "name: x\nruntime: torch\nnodes: 2\ngpus_per_node: 8\nprocesses_per_node: 2\n"
