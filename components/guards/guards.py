@@ -36,13 +36,12 @@ class Guards(pulumi.ComponentResource):
                 spec=spec,
                 opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
             )
-            for suffix, binding in (guard.bindings or {"": guard.binding}).items():
-                end = f"-{suffix}" if suffix else ""
-                bound: Any = {"policyName": policy_name, "validationActions": ["Deny"], **binding}
+            for bound, binding in guard.bound(policy_name).items():
+                bound_spec: Any = binding
                 kubernetes.admissionregistration.v1.ValidatingAdmissionPolicyBinding(
-                    f"{name}-{short}-binding{end}",
-                    metadata={"name": f"{policy_name}{end}"},
-                    spec=bound,
+                    f"{name}-{short}-binding{bound.removeprefix(policy_name)}",
+                    metadata={"name": bound},
+                    spec=bound_spec,
                     opts=pulumi.ResourceOptions(parent=self, depends_on=[policy]),
                 )
         self.register_outputs({"policies": list(args.guards)})

@@ -6,6 +6,7 @@ guards and nodes, once for each claim with checkpoints. :mod:`railhead.resolve.w
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +21,9 @@ from railhead.base.names import physical_name
 from railhead.catalog.versions import KUBE_STATE_METRICS, Combination
 from railhead.model.cluster import Cluster
 from railhead.resolve.gate import GATE_IMAGE
+from railhead.resolve.made import KINDS
 from railhead.resolve.watching import (
+    CONTROLLERS,
     PART_OF,
     Claim,
     Watching,
@@ -36,13 +39,16 @@ _OBJECTS = "railhead-objects"
 _GUARDS = "railhead-guards"
 _PROGRAM = "/opt/railhead-watch"
 _CHECKPOINTS = "/checkpoints"
+_MADE = "/etc/made"
 #: What the exporter is: files of ours, below the package.
 _FILES = (
     "gate/__init__.py",
     "gate/api.py",
     "gate/state.py",
     "gate/words.py",
+    "base/differences.py",
     "base/finding.py",
+    "base/quantity.py",
     "watch/__init__.py",
     "watch/exporter.py",
 )
@@ -140,8 +146,17 @@ def guards_deployment(cluster: Cluster, watching: Watching, digest: str) -> dict
     """The spec of the exporter of guards and nodes."""
     arguments = [f"--guard={name}" for name in watching.guards]
     arguments += [f"--nodes={selector}" for selector in watching.selectors]
-    container = exporter(cluster, arguments)
-    return _deployment(cluster, _GUARDS, container, [_program_volume()], _GUARDS, digest)
+    arguments += [f"--controller={space}/{name}" for name, space in CONTROLLERS.items()]
+    container = exporter(cluster, [*arguments, f"--made={_MADE}/made.json"])
+    container["volumeMounts"].append({"name": "made", "mountPath": _MADE, "readOnly": True})
+    volumes = [_program_volume(), {"name": "made", "configMap": {"name": "made"}}]
+    return _deployment(cluster, _GUARDS, container, volumes, _GUARDS, digest)
+
+
+def made_text(watching: Watching) -> str:
+    """What ``--made`` of the exporter reads."""
+    rows = [{"kind": m.kind, "path": m.path, "objects": m.objects} for m in watching.made]
+    return json.dumps(rows, sort_keys=True, default=dict)
 
 
 def checkpoints_deployment(cluster: Cluster, claim: Claim, digest: str) -> dict[str, Any]:
@@ -229,26 +244,36 @@ class Watched(pulumi.ComponentResource):
         self._service(f"{name}-objects", _OBJECTS, self._space, self._inside)
 
     def _of_guards(self, name: str, args: WatchedArgs) -> None:
-        files = program()
+        files, text = program(), made_text(args.watching)
         config = self._program(f"{name}-program", self._space, self._inside)
+        made = kubernetes.core.v1.ConfigMap(
+            f"{name}-made",
+            metadata={"name": "made", "namespace": self._space},
+            data={"made.json": text},
+            opts=self._inside,
+        )
         rules: list[dict[str, Any]] = [
+            {"api_groups": [api.partition("/")[0]], "resources": [plural], "verbs": ["list"]}
+            for api, plural in KINDS.values()
+        ]
+        rules += [
+            {"api_groups": [""], "resources": ["nodes"], "verbs": ["list"]},
             {
-                "api_groups": ["admissionregistration.k8s.io"],
-                "resources": [
-                    "validatingadmissionpolicies",
-                    "validatingadmissionpolicybindings",
-                ],
+                "api_groups": ["apps"],
+                "resources": ["deployments"],
+                # Listed by name, which is how the server knows that it is of these.
+                "resource_names": list(CONTROLLERS),
                 "verbs": ["list"],
             },
-            {"api_groups": [""], "resources": ["nodes"], "verbs": ["list"]},
         ]
         access = self._account(f"{name}-guards", _GUARDS, rules)
-        spec: Any = guards_deployment(args.cluster, args.watching, shipped.digest(files))
+        digest = shipped.digest(files | {"made.json": text})
+        spec: Any = guards_deployment(args.cluster, args.watching, digest)
         kubernetes.apps.v1.Deployment(
             f"{name}-guards",
             metadata={"name": _GUARDS, "namespace": self._space},
             spec=spec,
-            opts=self._after(config, *access),
+            opts=self._after(config, made, *access),
         )
         self._service(f"{name}-guards", _GUARDS, self._space, self._inside)
 

@@ -118,14 +118,15 @@ def verify(
 
     Against the contract that is published in the cluster; before the first `pulumi up`, against the
     stack's file, which does not ask for devices yet. A contract of another cluster is refused, by
-    name, platform and pools. Exits 0 when every pool has all of it, 6 when
+    name, platform and pools; with `platform.uid`, any cluster that has another. Exits 0 when every
+    pool has all of it, 6 when
     not, and names each node with what it lacks.
 
     Example: [bold]railhead config verify lab[/bold]
     """
     from railhead import config
     from railhead.base.errors import ExitCode, RefusedError
-    from railhead.config.live import described, elsewhere, target
+    from railhead.config.live import described, elsewhere, require_own, target
     from railhead.config.served import unserved
     from railhead.kube import client as kube
     from railhead.kube import nodes
@@ -133,6 +134,7 @@ def verify(
 
     cluster = config.load(_file(stack))
     client = kube.Cluster(target(cluster, kubeconfig, context))
+    require_own(cluster, client)
     contract = find_contract(client)
     if contract is not None:
         if why := elsewhere(cluster, contract):

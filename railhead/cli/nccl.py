@@ -37,8 +37,14 @@ SPEAK_EVERY_SECONDS = 2.0
 
 
 @app.callback()
-def group() -> None:
+def group(context: typer.Context) -> None:
     """Reading NCCL."""
+    if context.invoked_subcommand == "bench":
+        # Machines of the project's own are told by their line rates too.
+        from railhead.cli.config import _folder
+        from railhead.config import use
+
+        use(_folder())
 
 
 register_bench(app)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from railhead.base.errors import RailheadError
+from railhead.base.errors import RailheadError, RefusedError
 from railhead.base.names import TRAINING_LABEL
 from railhead.catalog.machines import MACHINES
 from railhead.config.served import unserved
@@ -114,6 +114,21 @@ def elsewhere(cluster: Cluster, published: ClusterContract) -> str:
     return ""
 
 
+def require_own(cluster: Cluster, client: kube.Cluster) -> None:
+    """Refuse a cluster that is not the one whose UID the stack's file says.
+
+    Raises:
+        RefusedError: it is another.
+    """
+    said = platform_of(cluster).uid(cluster)
+    if said and (found := nodes.uid(client)) != said:
+        raise RefusedError(
+            f"{client.server} ({client.target.why}) is another cluster: platform.uid is {said!r}, "
+            f"and its namespace kube-system has {found or 'one that may not be read'!r}",
+            remedy="name the stack's own cluster, or correct platform.uid where it was made anew",
+        )
+
+
 def before_up(cluster: Cluster) -> str:
     """Hold a stack's pools against the live nodes before anything is registered.
 
@@ -130,6 +145,7 @@ def before_up(cluster: Cluster) -> str:
         live, minor = nodes.live(client), nodes.live_minor(client)
     except RailheadError as error:
         return f"the nodes were not checked: {error.problem}"
+    require_own(cluster, client)
     checked = nodes.verify(described(cluster), live)
     nodes.require(cluster.name, checked, also=unserved(cluster, minor), down_bars=False)
     down = sorted(name for pool in checked for name in pool.down)

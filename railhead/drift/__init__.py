@@ -12,16 +12,12 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Protocol
 
-from railhead.base import quantity
+from railhead.base.differences import differences, short
 
 Object = dict[str, Any]
 
 GUARDS = frozenset({"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"})
-# The key under which the engine's state marks a secret or an asset (pulumi, resource.SigKey).
-_SIGNATURE = "4dabf18193072939515e22adb298388d"
 _RELEASE = "kubernetes:helm.sh/v3:Release"
-# Written by the server from others, or never to be read back.
-_NOT_COMPARED = frozenset({"status", "stringData"})
 _REFRESH = "`pulumi up --refresh` puts it back"
 
 
@@ -168,51 +164,6 @@ def _object(wanted: Object, api: Api, discovery: Discovery) -> Iterator[Drift]:
         )
 
 
-def differences(wanted: Any, live: Any, path: str = "") -> Iterator[tuple[str, str, str]]:
-    """(path, what the stack says, what is live) for each field that the stack gives.
-
-    The stack says nothing of values that a list of plain values has besides: where the API calls
-    such a list a set, server-side apply leaves them to whoever added them.
-    """
-    if isinstance(wanted, Mapping):
-        if _SIGNATURE in wanted:
-            return
-        for key, value in wanted.items():
-            if key.startswith("__") or (not path and key in _NOT_COMPARED):
-                continue
-            inner = live.get(key) if isinstance(live, Mapping) else None
-            yield from differences(value, inner, f"{path}.{key}" if path else key)
-    elif isinstance(wanted, Sequence) and not isinstance(wanted, str):
-        has = live if isinstance(live, list) else []
-        plain = not any(isinstance(one, (Mapping, list)) for one in (*wanted, *has))
-        besides = [one for one in has if one not in wanted]
-        if plain and besides:
-            lacks = [one for one in wanted if one not in has]
-            yield path, _short(wanted) if lacks else "", _short(has if lacks else besides)
-            return
-        if len(has) != len(wanted):
-            yield path, f"{len(wanted)}: {_short(wanted)}", f"{len(has)}: {_short(has)}"
-            return
-        for index, value in enumerate(wanted):
-            yield from differences(value, has[index], f"{path}[{index}]")
-    elif not _same(wanted, live):
-        yield path, _short(wanted) or "nothing", _short(live)
-
-
-def _same(wanted: Any, live: Any) -> bool:
-    if wanted == live or (not wanted and live is None):
-        return True
-    try:
-        return quantity.parse(wanted) == quantity.parse(live)
-    except (TypeError, ValueError):
-        return False
-
-
-def _short(value: Any) -> str:
-    text = str(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
-
-
 def _release(namespace: str, name: str, api: Api, discovery: Discovery) -> Iterator[Drift]:
     """Controllers of a release that are not there, or scaled to nothing.
 
@@ -283,7 +234,7 @@ def _extra(ours: Sequence[Object], api: Api, discovery: Discovery) -> Iterator[D
             yield Drift(
                 severity=Severity.ADDED,
                 subject=_subject({"kind": kind, "metadata": metadata}),
-                live=_short(one.get("roleRef", {}).get("name") or "there"),
+                live=short(one.get("roleRef", {}).get("name") or "there"),
                 remedy="no update removes it: delete it, or take it into the stack",
             )
 

@@ -255,6 +255,17 @@ def live_minor(client: kube.Cluster) -> str:
     return f"{version.get('major')}.{minor}"
 
 
+def uid(client: kube.Cluster) -> str:
+    """What no other cluster has, the UID of `kube-system`; empty where it may not be read."""
+    try:
+        found = client.get("/api/v1/namespaces/kube-system")
+    except kube.ApiError as error:
+        if error.status not in (403, 404):
+            raise
+        return ""
+    return str(found["metadata"]["uid"])
+
+
 def require(
     cluster: str, checked: Sequence[PoolFindings], *, also: str = "", down_bars: bool = True
 ) -> None:

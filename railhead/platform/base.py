@@ -123,6 +123,10 @@ class Platform(Generic[C]):
         """
         return None
 
+    def uid(self, cluster: C) -> str:  # noqa: ARG002 - each platform's own
+        """UID of the namespace `kube-system` of the one cluster that is meant; empty for any."""
+        return ""
+
     def checks_nodes(self, cluster: C) -> bool:  # noqa: ARG002 - each platform's own
         """Whether pools are held against the live nodes before anything is changed."""
         return False

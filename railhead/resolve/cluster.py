@@ -11,6 +11,7 @@ from railhead.resolve.access import Access, cluster_access
 from railhead.resolve.contract import build
 from railhead.resolve.guards import Guard, guards
 from railhead.resolve.keepers import keepers
+from railhead.resolve.made import made
 from railhead.resolve.namespaces import Namespace, namespaces
 from railhead.resolve.queues import Queues, queues
 from railhead.resolve.runtimes import Runtime, runtimes
@@ -54,5 +55,5 @@ def resolve(cluster: Cluster) -> Resolved:
         namespaces=spaces,
         access=cluster_access(cluster),
         contract=build(cluster, of, waiting),
-        watching=watching(cluster, spaces, list(refused)),
+        watching=watching(cluster, spaces, list(refused), made(refused, waiting, spaces, of)),
     )

@@ -92,6 +92,17 @@ class Guard:
     binding: Mapping[str, Any] = field(default_factory=dict)
     bindings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
+    def bound(self, name: str) -> dict[str, dict[str, Any]]:
+        """Name -> spec of each binding, of the policy called ``name``."""
+        return {
+            f"{name}-{suffix}" if suffix else name: {
+                "policyName": name,
+                "validationActions": ["Deny"],
+                **binding,
+            }
+            for suffix, binding in (self.bindings or {"": self.binding}).items()
+        }
+
 
 def guards(cluster: Cluster, runtimes: Sequence[Runtime]) -> dict[str, Guard]:
     """Name -> guard, of the stack."""

@@ -12,18 +12,19 @@ from railhead.catalog.machines import MACHINES
 from railhead.fabric.kinds import FABRICS
 from railhead.model.cluster import Cluster
 from railhead.resolve.gate import gated
+from railhead.resolve.made import Made
 from railhead.resolve.namespaces import Namespace
 from railhead.watch import objects
 from railhead.watch.alerts import ALERTS, Alert, Site
 from railhead.watch.metrics import METRICS, Exporter
 
-#: Deployments without which no job runs, as the charts of Kueue, JobSet and Trainer name them:
-#: theirs of the lab's versions, which production's have too.
-CONTROLLERS = (
-    "jobset-controller",
-    "kubeflow-trainer-controller-manager",
-    "kueue-controller-manager",
-)
+#: Deployments without which no job runs -> their namespaces, as the charts of Kueue, JobSet and
+#: Trainer name them: theirs of the lab's versions, which production's have too.
+CONTROLLERS: Mapping[str, str] = {
+    "jobset-controller": "jobset-system",
+    "kubeflow-trainer-controller-manager": "kubeflow-system",
+    "kueue-controller-manager": "kueue-system",
+}
 #: What holds the gate's accounts to their label, where there is a gate.
 GATE_GUARDS = ("railhead-gate-no-label", "railhead-gate-own-node")
 #: On whatever of the stack's own is scraped.
@@ -70,6 +71,7 @@ class Watching:
         scrapes: whom the stack adds to what the Prometheus scrapes.
         objects: kube-state-metrics' configuration of custom resources.
         guards: policies that must deny.
+        made: objects that must be as the stack gives them.
         selectors: labels of each pool's nodes, where nodes prove anything.
         claims: claims with checkpoints.
     """
@@ -80,12 +82,13 @@ class Watching:
     scrapes: tuple[Scrape, ...]
     objects: Mapping[str, Any]
     guards: tuple[str, ...]
+    made: tuple[Made, ...]
     selectors: tuple[str, ...]
     claims: tuple[Claim, ...]
 
 
 def watching(
-    cluster: Cluster, spaces: Sequence[Namespace], guards: Sequence[str]
+    cluster: Cluster, spaces: Sequence[Namespace], guards: Sequence[str], made: Sequence[Made]
 ) -> Watching | None:
     """What watches the stack; None where its file says so."""
     config = cluster.watching
@@ -103,6 +106,7 @@ def watching(
         scrapes=_SCRAPES,
         objects=objects.configuration(),
         guards=(*guards, *(GATE_GUARDS if gated(cluster) else ())),
+        made=tuple(made),
         selectors=tuple(
             ",".join(f"{key}={value}" for key, value in pool.node_selector.items())
             for pool in cluster.pools

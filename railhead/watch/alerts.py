@@ -462,12 +462,34 @@ ALERTS: tuple[Alert, ...] = (
         "audit log says who took it away.",
     ),
     Alert(
+        name="RailheadGuardEdited",
+        group="keeping",
+        expr='railhead_object_as_made{kind=~"ValidatingAdmissionPolicy.*"} == 0',
+        wait="15m",
+        severity="critical",
+        summary="{{ $labels.kind }} {{ $labels.name }} is gone or not as the stack gives it",
+        action="It may let through what it is there to refuse. `railhead drift STACK` shows the "
+        "field, `pulumi up --refresh` puts it back. During an update it differs for minutes.",
+    ),
+    Alert(
+        name="RailheadObjectEdited",
+        group="keeping",
+        expr='railhead_object_as_made{kind!~"ValidatingAdmissionPolicy.*"} == 0',
+        wait="15m",
+        severity="warning",
+        summary="{{ $labels.kind }} {{ $labels.namespace }}/{{ $labels.name }} is gone or not as "
+        "the stack gives it",
+        action="Jobs wait, start or are placed otherwise than the stack's file says. `railhead "
+        "drift STACK` shows the field; what was meant goes into the file, the rest goes with "
+        "`pulumi up --refresh`.",
+    ),
+    Alert(
         name="RailheadControllerScaledToZero",
         group="keeping",
-        expr=f"{_CONTROLLERS} == 0",
+        expr="railhead_controller_replicas == 0",
         wait="1m",
         severity="critical",
-        summary="{{ $labels.namespace }}/{{ $labels.deployment }} is scaled to zero",
+        summary="{{ $labels.namespace }}/{{ $labels.deployment }} is scaled to zero, or gone",
         action="Nothing is admitted, started or restarted. `kubectl -n {{ $labels.namespace }} "
         "scale deployment {{ $labels.deployment }} --replicas=1`; `railhead drift STACK` says how "
         "many there were.",
@@ -548,11 +570,13 @@ ALERTS: tuple[Alert, ...] = (
     Alert(
         name="RailheadBlindToGuards",
         group="watching",
-        expr="absent(railhead_guard_bound)",
+        expr="absent(railhead_guard_bound) or absent(railhead_controller_replicas)"
+        " or absent(railhead_object_as_made)",
         wait="15m",
         severity="warning",
-        summary="the exporter of guards and nodes gives no metrics",
-        action="`kubectl -n railhead-watching get pods`, or the namespace that the stack names.",
+        summary="the exporter of guards, controllers and nodes does not tell all of them",
+        action="`kubectl -n railhead-watching get pods`, or the namespace that the stack names. "
+        "Where the pod runs, its log says what it cannot list: definitions that are gone, rights.",
     ),
     Alert(
         name="RailheadBlindToFabric",

@@ -1,23 +1,27 @@
 """``python3 -m railhead.watch.exporter``: metrics that nothing else in a cluster gives.
 
 ``--guard NAME`` and ``--nodes SELECTOR``: whether the stack's guards are there and deny, and what
-the node gate says of its nodes. ``--checkpoints DIR``: when anything below each directory of a
-claim was last written. It changes nothing, and needs Python alone.
+the node gate says of its nodes. ``--controller NAMESPACE/NAME``: how many replicas a Deployment is
+to have. ``--made FILE``: whether each of the stack's objects is as the stack gives it.
+``--checkpoints DIR``: when anything below each directory of a claim was last written. It changes
+nothing, and needs Python alone.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import signal
 import sys
 import threading
 import urllib.parse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from railhead.base.differences import differences
 from railhead.gate.api import Api, ApiError, server
 from railhead.gate.state import LABEL
 from railhead.gate.words import say
@@ -26,6 +30,8 @@ PORT = 8080
 _ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 _TYPES = {
     "railhead_guard_bound": "1 where a guard is there and denies, else 0",
+    "railhead_controller_replicas": "replicas that a controller is to have, 0 where it is gone",
+    "railhead_object_as_made": "1 where an object is there and as the stack gives it, else 0",
     "railhead_node_gate": "1 for what the node gate says of a node: ready, failed or none",
     "railhead_checkpoint_newest_timestamp_seconds": "when the newest file below was written",
     "railhead_checkpoint_unreadable": "directories of a claim that may not be read",
@@ -40,7 +46,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Serve until told to end; returns the exit status."""
     options = _options().parse_args(arguments)
     held = Held()
-    api = Api(server=server()) if options.guard or options.nodes else None
+    asks = options.guard or options.controller or options.made or options.nodes
+    api = Api(server=server()) if asks else None
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     signal.signal(signal.SIGINT, lambda *_: stop.set())
@@ -56,6 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="railhead.watch.exporter", description=__doc__)
     parser.add_argument("--guard", action="append", default=[], help="a policy that must deny")
+    parser.add_argument("--controller", action="append", default=[], help="NAMESPACE/DEPLOYMENT")
+    parser.add_argument("--made", type=Path, help="the stack's objects, a JSON list by kind")
     parser.add_argument("--nodes", action="append", default=[], help="labels of a pool's nodes")
     parser.add_argument("--checkpoints", type=Path, help="where a claim is mounted")
     parser.add_argument("--namespace", default="", help="the claim's")
@@ -87,17 +96,21 @@ class Held:
 
 def turn(options: argparse.Namespace, api: Api | None, held: Held) -> None:
     """One look. What cannot be seen is not told: its absence is an alert, an old value is none."""
+    looks: list[Iterable[Sample]] = []
+    if api is not None:
+        looks += [guards(api, options.guard), controllers(api, options.controller)]
+        looks += [nodes(api, selector) for selector in options.nodes]
+        if options.made is not None:
+            looks.append(made(api, options.made))
+    if options.checkpoints is not None:
+        looks.append(checkpoints(options.checkpoints, options.namespace, options.claim))
     samples: list[Sample] = []
-    try:
-        if api is not None:
-            samples += guards(api, options.guard)
-            for selector in options.nodes:
-                samples += nodes(api, selector)
-        if options.checkpoints is not None:
-            samples += checkpoints(options.checkpoints, options.namespace, options.claim)
-    except (ApiError, OSError) as error:
-        say("warning", str(error))
-        samples = []
+    for look in looks:
+        # Of one that fails nothing is told; guards are, where Kueue's definitions are gone.
+        try:
+            samples += list(look)
+        except (ApiError, OSError) as error:
+            say("warning", str(error))
     held.put(samples)
 
 
@@ -116,6 +129,36 @@ def guards(api: Api, names: Sequence[str]) -> Iterator[Sample]:
     }
     for name in names:
         yield "railhead_guard_bound", {"policy": name}, float(name in there & denying)
+
+
+def controllers(api: Api, names: Sequence[str]) -> Iterator[Sample]:
+    """How many replicas each ``NAMESPACE/NAME`` is to have. Raises ApiError."""
+    for full in names:
+        namespace, _, name = full.partition("/")
+        query = urllib.parse.urlencode({"fieldSelector": f"metadata.name={name}"})
+        found = _items(api, f"/apis/apps/v1/namespaces/{namespace}/deployments?{query}")
+        wanted = sum(one["spec"].get("replicas", 1) for one in found)
+        labels = {"namespace": namespace, "deployment": name}
+        yield "railhead_controller_replicas", labels, float(wanted)
+
+
+def made(api: Api, file: Path) -> Iterator[Sample]:
+    """Whether each object of a file is there, with what the stack gives. Raises ApiError, OSError.
+
+    What others put beside it, and what the API server fills in, is theirs.
+    """
+    for those in json.loads(file.read_text(encoding="utf-8")):
+        live = {_at(one): one for one in _items(api, those["path"])}
+        for wanted in those["objects"]:
+            has = live.get(_at(wanted))
+            same = has is not None and not any(differences(wanted, has))
+            namespace, name = _at(wanted)
+            labels = {"kind": those["kind"], "namespace": namespace, "name": name}
+            yield "railhead_object_as_made", labels, float(same)
+
+
+def _at(body: Mapping[str, Any]) -> tuple[str, str]:
+    return body["metadata"].get("namespace", ""), body["metadata"]["name"]
 
 
 def nodes(api: Api, selector: str) -> Iterator[Sample]:

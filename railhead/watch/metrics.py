@@ -47,7 +47,7 @@ SOURCES: Mapping[Exporter, Source] = MappingProxyType(
             "the names are railhead.watch.objects'",
         ),
         "railhead": Source(
-            title="the stack's own exporters of guards, nodes and checkpoints",
+            title="the stack's own exporters of guards, controllers, nodes and checkpoints",
             read="railhead.watch.exporter",
         ),
         "kubernetes": Source(
@@ -161,6 +161,18 @@ _ROWS = (
     *_of(
         "railhead",
         ("railhead_guard_bound", "gauge", "policy", "1 where a guard is there and denies, else 0"),
+        (
+            "railhead_controller_replicas",
+            "gauge",
+            "namespace deployment",
+            "replicas that a controller is to have, 0 where it is gone",
+        ),
+        (
+            "railhead_object_as_made",
+            "gauge",
+            "kind namespace name",
+            "1 where an object is there and as the stack gives it, else 0",
+        ),
         ("railhead_node_gate", "gauge", "node state", "1 for what the node gate says of a node"),
         (
             "railhead_checkpoint_newest_timestamp_seconds",

@@ -117,6 +117,39 @@ def test_the_exporter_is_told_every_guard_and_every_pool() -> None:
     assert "--nodes=railhead.dev/pool=h100" in asked
 
 
+MADE_KINDS = (
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+    "Topology",
+    "ResourceFlavor",
+    "Cohort",
+    "ClusterQueue",
+    "LocalQueue",
+    "WorkloadPriorityClass",
+    "ClusterTrainingRuntime",
+)
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_the_exporter_is_told_each_object_as_the_stack_gives_it(stack: str) -> None:
+    recording = watched(stack, "files")
+    told = {
+        (row["kind"], one["metadata"].get("namespace"), one["metadata"]["name"]): one
+        for row in json.loads(recording.one("ConfigMap", "made").inputs["data"]["made.json"])
+        for one in row["objects"]
+    }
+    given = {
+        (kind, r.inputs["metadata"].get("namespace"), r.inputs["metadata"]["name"]): {
+            key: value for key, value in r.inputs.items() if key not in ("apiVersion", "kind")
+        }
+        for kind in MADE_KINDS
+        for r in recording.kind(kind)
+        # The gate's own policies are held to denying alone.
+        if not r.inputs["metadata"]["name"].startswith("railhead-gate-")
+    }
+    assert told == given
+
+
 def test_checkpoints_are_read_where_they_are_and_not_written() -> None:
     recording = watched("onprem-ib-sriov", "files")
     made = [
@@ -149,7 +182,10 @@ def test_controllers_are_called_as_the_releases_call_them() -> None:
     """A Deployment's name is the chart's own; releases are named after their charts."""
     for combination in COMBINATIONS.values():
         for controller in (combination.kueue, combination.jobset, combination.trainer):
-            assert any(name.startswith(controller.name) for name in CONTROLLERS)
+            assert any(
+                name.startswith(controller.name) and namespace == controller.namespace
+                for name, namespace in CONTROLLERS.items()
+            )
 
 
 def test_sole_rights_are_to_read() -> None:

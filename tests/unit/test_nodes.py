@@ -28,6 +28,9 @@ POOL = _LAUNCH.model_copy(update={"capacity": {**_LAUNCH.capacity, "memory": "4G
 CONTRACT = LAUNCH_CONTRACT.model_copy(update={"node_pools": (POOL,)})
 RDMA = "rdma/rdma_shared_device_a"
 
+# As the stack of these tests would publish it.
+OWN = CONTRACT.model_copy(update={"platform": "existing"})
+
 Node = dict[str, Any]
 
 
@@ -248,6 +251,44 @@ def test_before_up_a_kubernetes_that_the_versions_do_not_serve(api: Api, kubecon
     )
 
 
+UIDS = ("0a1b2c3d-0000-4000-8000-000000000001", "0a1b2c3d-0000-4000-8000-000000000002")
+
+
+@pytest.mark.parametrize(
+    ("live", "said"), [(UIDS[0], ""), (UIDS[1], UIDS[1]), (None, "one that may not be read")]
+)
+def test_a_twin_of_the_stacks_cluster_is_told_by_its_uid(
+    api: Api,
+    kubeconfig: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    live: str | None,
+    said: str,
+) -> None:
+    """Same names, same pools, same contract: by `up` and by `railhead config verify`."""
+    cluster = existing(kubeconfig, uid=UIDS[0])
+    publish(api, OWN)
+    for each in described_nodes(cluster):
+        each["status"]["allocatable"] |= OWN.node_pools[0].capacity
+        each["metadata"]["labels"] |= OWN.node_pools[0].node_selector
+        api.put(nodes.NODES, each)
+    if live is not None:
+        api.put("/api/v1/namespaces", {"metadata": {"name": "kube-system", "uid": live}})
+    stack = tmp_path / "Pulumi.metal.yaml"
+    file = cluster.model_dump(mode="json", exclude_none=True)
+    stack.write_text(yaml.safe_dump({"config": {"railhead:cluster": file}}))
+    code = cli.run(["config", "verify", str(stack)])
+    if not said:
+        assert before_up(cluster) == ""
+        assert code == ExitCode.OK
+        return
+    with pytest.raises(RefusedError, match=r"is another cluster: platform\.uid is") as caught:
+        before_up(cluster)
+    assert said in caught.value.problem
+    assert code == ExitCode.REFUSED
+    assert said in capsys.readouterr().err
+
+
 def test_before_up_can_be_turned_off(kubeconfig: Path) -> None:
     assert before_up(existing(kubeconfig, verify_nodes=False)) == ""
 
@@ -267,10 +308,6 @@ def test_schedulable_of_a_pool_replaces_the_catalogues_figure(kubeconfig: Path) 
     smaller = parse(raw, where="x")
     [promise] = described(smaller)
     assert promise.capacity == {"cpu": "1", "memory": "3Gi"}
-
-
-# As the stack of these tests would publish it.
-OWN = CONTRACT.model_copy(update={"platform": "existing"})
 
 
 class TestCommand:

@@ -31,6 +31,10 @@ class Existing(Platform[ExistingCluster]):
             why="platform.kubeconfig",
         )
 
+    def uid(self, cluster: ExistingCluster) -> str:
+        """As the stack says."""
+        return cluster.platform.uid or ""
+
     def checks_nodes(self, cluster: ExistingCluster) -> bool:
         """Unless the stack says that its nodes are yet to join."""
         return cluster.platform.verify_nodes

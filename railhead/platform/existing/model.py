@@ -9,6 +9,8 @@ from pydantic import Field
 from railhead.base.fields import FilePath
 from railhead.model.cluster import Cluster, Model, Name, PlatformConfig, Pool
 
+_UID = r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"
+
 
 class ExistingPlatform(PlatformConfig):
     """A cluster that is there already; nothing below Kubernetes is created.
@@ -18,13 +20,15 @@ class ExistingPlatform(PlatformConfig):
     holds the pools against the live nodes before anything is changed, wherever the cluster answers;
     false for a cluster whose nodes are yet to join.
 
-    ``context`` is one of the kubeconfig's; None takes its current one.
+    ``context`` is one of the kubeconfig's; None takes its current one. ``uid`` is the UID of the
+    cluster's namespace `kube-system`, which no other cluster has: with it, any other is refused.
     """
 
     kind: Literal["existing"]
     kubeconfig: FilePath
     context: str | None = Field(default=None, min_length=1)
     identity: Name | None = None
+    uid: Annotated[str, Field(pattern=_UID)] | None = None
     verify_nodes: bool = True
 
 

@@ -12,14 +12,17 @@ from typing import Any
 
 import pytest
 import yaml
+from typer.testing import CliRunner
 
 from railhead.base.errors import InputError
 from railhead.catalog import machines
 from railhead.catalog.machines import MACHINES, SHIPPED
 from railhead.catalog.own import problems, read
+from railhead.cli import nccl
 from railhead.config import check
 from railhead.fabric.kinds import FABRICS
 from railhead.platform.registry import PLATFORMS
+from tests.unit.nccl_bench import tables
 
 REPO = Path(__file__).resolve().parents[3]
 # Two pairs of GPUs, each an NVLink domain of its own, and a NIC for each pair.
@@ -83,6 +86,21 @@ def test_the_commands_know_it(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["mistakes"] == []
+
+
+def test_a_benchmark_is_held_against_its_line_rate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "stacks").mkdir()
+    beside(tmp_path / "stacks", plain(ROW))
+    (tmp_path / "Pulumi.yaml").write_text("name: own\nruntime: python\n")
+    (tmp_path / "run.log").write_text(tables.log(started=True))
+    monkeypatch.chdir(tmp_path)
+    asked = ["bench", "run.log", "--instance-type", "acme-4g", "--json"]
+    done = CliRunner().invoke(nccl.app, asked)
+    assert done.exit_code == 0, done.output
+    rate = json.loads(done.stdout)["runs"][0]["line_rate"]
+    assert (rate["machine"], rate["nics"]) == ("acme-4g", 2)
 
 
 def test_an_unknown_machine_names_the_way(tmp_path: Path) -> None:

@@ -107,6 +107,8 @@ GATE = "railhead_node_gate"
 ALLOCATABLE = 'kube_node_status_allocatable{node="n0", resource="nvidia_com_gpu"}'
 CAPACITY = 'kube_node_status_capacity{node="n0", resource="nvidia_com_gpu"}'
 GUARD = 'railhead_guard_bound{policy="railhead-queue"}'
+OF_GUARD = {"kind": "ValidatingAdmissionPolicyBinding", "name": "railhead-queue"}
+OF_QUEUE = {"kind": "LocalQueue", "namespace": "training", "name": "gpu"}
 DRIFTED = 'railhead_drift_differences{stack="lab", severity='
 LOOKED = 'railhead_drift_checked_timestamp_seconds{stack="lab"}'
 
@@ -115,6 +117,12 @@ def replicas(metric: str, deployment: str, namespace: str = "kueue-system") -> s
     return f'{metric}{{namespace="{namespace}", deployment="{deployment}"}}'
 
 
+def as_made(labels: Mapping[str, str]) -> str:
+    inner = ", ".join(f'{key}="{value}"' for key, value in labels.items())
+    return f"railhead_object_as_made{{{inner}}}"
+
+
+TOLD = replicas("railhead_controller_replicas", "kueue-controller-manager")
 KUEUE = replicas("kube_deployment_spec_replicas", "kueue-controller-manager")
 JOBSET = replicas("kube_deployment_spec_replicas", "jobset-controller", "jobset-system")
 TRAINER = replicas(
@@ -569,21 +577,39 @@ CASES: tuple[Case, ...] = (
     ),
     quiet("RailheadGuardGone", 0, {GUARD: "0x20"}),
     quiet("RailheadGuardGone", 10, {GUARD: "1x20"}),
+    *(
+        case
+        for alert, mine, others, summary in (
+            (
+                "RailheadGuardEdited",
+                OF_GUARD,
+                OF_QUEUE,
+                "ValidatingAdmissionPolicyBinding railhead-queue is gone or not as the stack "
+                "gives it",
+            ),
+            (
+                "RailheadObjectEdited",
+                OF_QUEUE,
+                OF_GUARD,
+                "LocalQueue training/gpu is gone or not as the stack gives it",
+            ),
+        )
+        for case in (
+            fires(alert, 15, {as_made(mine): "0x20", as_made(others): "0x20"}, summary, **mine),
+            quiet(alert, 14, {as_made(mine): "0x20"}),
+            quiet(alert, 30, {as_made(mine): "1x30", as_made(others): "0x30"}),
+        )
+    ),
     fires(
         "RailheadControllerScaledToZero",
         1,
-        {KUEUE: "0x20"},
-        "kueue-system/kueue-controller-manager is scaled to zero",
+        {TOLD: "0x20"},
+        "kueue-system/kueue-controller-manager is scaled to zero, or gone",
         namespace="kueue-system",
         deployment="kueue-controller-manager",
     ),
-    quiet("RailheadControllerScaledToZero", 0, {KUEUE: "0x20"}),
-    quiet("RailheadControllerScaledToZero", 10, {KUEUE: "1x20"}),
-    quiet(
-        "RailheadControllerScaledToZero",
-        10,
-        {replicas("kube_deployment_spec_replicas", "somebody-elses"): "0x20"},
-    ),
+    quiet("RailheadControllerScaledToZero", 0, {TOLD: "0x20"}),
+    quiet("RailheadControllerScaledToZero", 10, {TOLD: "1x20"}),
     fires(
         "RailheadControllerDown",
         5,
@@ -671,15 +697,29 @@ CASES: tuple[Case, ...] = (
         stack="lab",
     ),
     quiet("RailheadDriftNotChecked", 2879, {LOOKED: "0x3000"}),
+    # One of the three is not enough.
+    *(
+        case
+        for missing in (GUARD, TOLD, as_made(OF_QUEUE))
+        for case in (
+            fires(
+                "RailheadBlindToGuards",
+                15,
+                {name: "1x60" for name in (GUARD, TOLD, as_made(OF_QUEUE)) if name != missing},
+                "the exporter of guards, controllers and nodes does not tell all of them",
+            ),
+            quiet("RailheadBlindToGuards", 14, {"up": "1x60"}),
+        )
+    ),
+    quiet(
+        "RailheadBlindToGuards",
+        30,
+        dict.fromkeys((GUARD, TOLD, as_made(OF_QUEUE)), "1x60"),
+    ),
     *(
         case
         for alert, metric, summary in (
             ("RailheadBlindToQueues", ACTIVE, "Kueue gives no metrics"),
-            (
-                "RailheadBlindToGuards",
-                GUARD,
-                "the exporter of guards and nodes gives no metrics",
-            ),
             (
                 "RailheadBlindToFabric",
                 f"node_infiniband_state_id{PORT}",

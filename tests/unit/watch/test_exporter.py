@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import urllib.error
@@ -52,6 +53,56 @@ def test_a_guard_counts_only_while_it_denies() -> None:
     # An empty list comes as null.
     assert bound(both, None) == {"a": 0, "b": 0}
     assert bound(None, None) == {"a": 0, "b": 0}
+
+
+@pytest.mark.parametrize(
+    ("found", "replicas"), [([{"spec": {"replicas": 2}}], 2), ([{"spec": {"replicas": 0}}], 0)]
+)
+def test_a_controller_that_is_scaled_to_zero_or_gone_has_no_replicas(
+    found: list[Any], replicas: int
+) -> None:
+    at = "/apis/apps/v1/namespaces/{}/deployments?fieldSelector=metadata.name%3D{}"
+    api: Any = Served({at.format("a", "there"): found, at.format("b", "gone"): None})
+    assert list(exporter.controllers(api, ["a/there", "b/gone"])) == [
+        ("railhead_controller_replicas", {"namespace": "a", "deployment": "there"}, replicas),
+        ("railhead_controller_replicas", {"namespace": "b", "deployment": "gone"}, 0),
+    ]
+
+
+def as_made(tmp_path: Path, *live: dict[str, Any]) -> dict[str, float]:
+    """What is told of two queues that the stack made, where these are live."""
+    queues = [
+        {
+            "metadata": {"name": name, "namespace": "training"},
+            "spec": {"clusterQueue": "gpu", "flavors": ["a", "b"]},
+        }
+        for name in ("one", "two")
+    ]
+    (tmp_path / "made.json").write_text(
+        json.dumps([{"kind": "LocalQueue", "path": "/queues", "objects": queues}])
+    )
+    api: Any = Served({"/queues": [*live]})
+    return {
+        labels["name"]: value for _, labels, value in exporter.made(api, tmp_path / "made.json")
+    }
+
+
+def test_an_object_is_as_made_while_the_fields_that_the_stack_gives_are(tmp_path: Path) -> None:
+    def queue(name: str, namespace: str = "training", **spec: Any) -> dict[str, Any]:
+        return {
+            "metadata": {"name": name, "namespace": namespace, "uid": "u"},
+            "spec": {"clusterQueue": "gpu", "flavors": ["a", "b"], "stopPolicy": "None"} | spec,
+            "status": {"pendingWorkloads": 3},
+        }
+
+    two = queue("two")
+    # What others add beside it, defaults and status are theirs.
+    assert as_made(tmp_path, queue("one"), two, queue("three")) == {"one": 1, "two": 1}
+    assert as_made(tmp_path, queue("one", clusterQueue="mine"), two) == {"one": 0, "two": 1}
+    assert as_made(tmp_path, queue("one", flavors=["a"]), two) == {"one": 0, "two": 1}
+    assert as_made(tmp_path, queue("one", flavors=["a", "b", "c"]), two) == {"one": 0, "two": 1}
+    assert as_made(tmp_path, queue("one", namespace="other"), two) == {"one": 0, "two": 1}
+    assert as_made(tmp_path) == {"one": 0, "two": 0}
 
 
 def test_a_node_is_what_the_gate_says() -> None:
@@ -115,6 +166,13 @@ def test_what_cannot_be_seen_any_more_is_not_told(tmp_path: Path) -> None:
     assert 'railhead_guard_bound{policy="a"} 1\n' in held.text
     exporter.turn(options, Served({}), held)  # type: ignore[arg-type]
     assert held.text == ""
+    # Of Kueue's definitions are gone, guards are still told.
+    (tmp_path / "made.json").write_text('[{"kind": "K", "path": "/gone", "objects": []}]')
+    both = ["--guard=a", f"--made={tmp_path / 'made.json'}", "--nodes=pool=gpu"]
+    exporter.turn(exporter._options().parse_args(both), there, held)
+    assert [line for line in held.text.splitlines() if not line.startswith("#")] == [
+        'railhead_guard_bound{policy="a"} 1'
+    ]
     gone = exporter._options().parse_args([f"--checkpoints={tmp_path / 'not-mounted'}"])
     exporter.turn(gone, None, held)
     assert held.text == ""
