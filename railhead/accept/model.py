@@ -7,10 +7,11 @@ GB/s (1e9 bytes), sizes bytes, times seconds, unless a unit beside the value say
 from __future__ import annotations
 
 from datetime import date
-from enum import StrEnum
 from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+
+from railhead.base.verdict import Verdict as Verdict  # noqa: PLC0414 - others have it from here
 
 SCHEMA_VERSION: Literal[1] = 1
 
@@ -19,14 +20,6 @@ class Model(BaseModel):
     """Read strictly: a report with a key that nobody knows is not the report that was signed."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-class Verdict(StrEnum):
-    """What became of a promise. What could not be measured or read is never a pass."""
-
-    PASSED = "passed"
-    FAILED = "failed"
-    NOT_PROVEN = "not-proven"
 
 
 class Evidence(Model):

@@ -14,8 +14,8 @@ from typing import Any, Literal
 from pydantic import Field
 
 from railhead.accept.model import Model
-from railhead.accept.transport import is_nccl
 from railhead.nccl.bench.collectives import COLLECTIVES
+from railhead.nccl.ranks import is_nccl
 
 MARK = "rdma: "
 #: A line of a rank's begins with it, behind what the launcher puts before it.

@@ -139,6 +139,15 @@ class Framework(ABC):
         del gang
         return ("python3", *words) if words[0].endswith(".py") else tuple(words)
 
+    def proving(self, program: str) -> tuple[str, ...] | None:
+        """The command of each pod that runs a Python file of PyTorch in the job's world first.
+
+        It meets elsewhere than the job's own processes do: those of another pod may begin while
+        its last are ending. None where nothing starts such a file before the job's command.
+        """
+        del program
+        return None
+
     def problems(self, words: Sequence[str], gang: Gang, gpus: int) -> list[tuple[str, str]]:
         """What in a job's command cannot be on such a gang of pods with ``gpus``: text and fix."""
         del words, gang, gpus

@@ -104,5 +104,15 @@ class Torch(Framework):
         del gang
         return ("torchrun", *words) if words[0].endswith(".py") else tuple(words)
 
+    def proving(self, program: str) -> tuple[str, ...] | None:
+        """By torchrun, whose arguments win over the job's variables (argparse_util.py)."""
+        return (
+            "torchrun",
+            "--rdzv-backend=static",
+            f"--master-port={PORT + 1}",
+            "--max-restarts=0",
+            program,
+        )
+
 
 FRAMEWORK = Torch(name="torch", source=_SOURCE)

@@ -100,6 +100,13 @@ def launch(
             help="Override a field, such as env.EPOCHS=3. Repeatable.",
         ),
     ] = None,
+    verify: Annotated[
+        bool,
+        typer.Option(
+            "--verify",
+            help="Run the command only where an all-reduce of the gang proves the fabric.",
+        ),
+    ] = False,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Print the logs and wait for the end.")
     ] = False,
@@ -125,7 +132,8 @@ def launch(
     """Launch a multi-node job from a job file (the help text is LAUNCH_HELP)."""
     overrides = list(sets or [])
     said = dict.fromkeys((one.partition("=")[0].partition(".")[0] for one in overrides), "--set")
-    for field, value in (("name", name), ("nodes", nodes), ("queue", queue)):
+    given = (("name", name), ("nodes", nodes), ("queue", queue), ("verify", verify or None))
+    for field, value in given:
         if value is not None:
             overrides.append(f"{field}={value}")
             said[field] = f"--{field}"

@@ -196,6 +196,12 @@ def _program(asked: _Asked) -> Iterator[Derived]:
             origin=f"framework {plan.framework.name}",
             why=f"{given[0]!r} gets its launcher and its place in {WORKSPACE}",
         )
+    yield asked.row(
+        "verify",
+        f"{shlex.join(plan.proof.words)} comes before the command" if plan.proof else "no",
+        "default",
+        "the command starts without a proof of the fabric",
+    )
     if plan.files:
         size = sum(len(one.data) for one in plan.files)
         yield Derived(

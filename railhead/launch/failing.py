@@ -26,6 +26,8 @@ READERS = 16
 _CAUSES = tuple(
     re.compile(pattern)
     for pattern in (
+        # What `verify` stopped, in its program's words (programs/verify.py).
+        r"^railhead verify: stopped",
         # The last line of a Python traceback: an exception's name and its text.
         r"^(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Interrupt|Exit)\b(?::|$)",
         r"CUDA out of memory|CUDA error|cuda runtime error|Xid|uncorrectable ECC",

@@ -187,6 +187,16 @@ def _count(value: Any) -> Any:
     return number if number is None else int(number)
 
 
+def _yes(value: Any) -> Any:
+    """``true`` or ``false``, as YAML has them, or a boolean."""
+    said = {"true": True, "false": False}
+    if isinstance(value, str):
+        value = said.get(value.lower())
+    if not isinstance(value, bool):
+        raise _AllowedError("true or false")
+    return value
+
+
 def _secret(value: str) -> str:
     name, _, key = value.partition("/")
     if not OBJECT_NAME.fullmatch(name) or not FILE_NAME.fullmatch(key):
@@ -288,6 +298,12 @@ Amount = Annotated[float, BeforeValidator(_amount), _NUMBER]
 Count = Annotated[int, BeforeValidator(_count), _NUMBER]
 
 
+_YES = WithJsonSchema(
+    {"type": ["boolean", "string"], "pattern": "^(?:[Tt][Rr][Uu][Ee]|[Ff][Aa][Ll][Ss][Ee])$"}
+)
+Yes = Annotated[bool, BeforeValidator(_yes), _YES]
+
+
 class SizingFile(BaseModel):
     """What `--explain` calculates with: the model, the batch, the machines. No job gets any of it.
 
@@ -359,6 +375,8 @@ class JobFile(BaseModel):
         topology: how near to each other the nodes must be: a level such as ``rack``, all within one
             or the job waits; ``prefer rack``, within one where that is possible; ``any``, wherever
             there is room. Absent, the runtime's own preference.
+        verify: ``true`` to run a short all-reduce in the job's own gang and environment first, and
+            the command only where that proves the fabric; else the job stops.
         sizing: the model, its batch and its machines, for the figures of `--explain` alone.
     """
 
@@ -388,6 +406,7 @@ class JobFile(BaseModel):
     namespace: ObjectName | None = None
     priority: ObjectName | None = None
     topology: Topology | None = None
+    verify: Yes | None = None
     sizing: SizingFile | None = None
 
 
@@ -430,6 +449,7 @@ EXPECTED = {
     "namespace": "text",
     "priority": "text",
     "topology": "text, such as rack, prefer rack or any",
+    "verify": "true or false",
     "sizing": "lines of params: 8e9, global_batch: 1024 and their like",
     "sizing.dtype": "bf16, fp16 or fp32",
     "sizing.optimizer": "adamw or sgd",

@@ -22,6 +22,7 @@ from railhead.contract import ClusterContract, NodePool, Queue, Runtime, Share, 
 from railhead.framework import FRAMEWORKS
 from railhead.framework.base import NODES, Framework, Gang
 from railhead.launch.job import WORKSPACE, CheckpointFile, JobFile, Payload, seconds
+from railhead.launch.proof import PROGRAM, Proof, prove
 
 _T = TypeVar("_T")
 PlacementField = Literal["podTemplateOverrides", "runtimePatches"]
@@ -48,6 +49,7 @@ class Plan:
         wiring: variables by which they do and that launch sets; the kubelet completes them.
         template: the runtime's pods, as the contract has them.
         notes: what the user should know and nothing refuses.
+        proof: what proves the fabric in the pods before the command; None where nobody asked.
     """
 
     name: str
@@ -81,6 +83,12 @@ class Plan:
     secrets: dict[str, str] = field(default_factory=dict)
     mounts: dict[str, str] = field(default_factory=dict)
     max_seconds: int = 0
+    proof: Proof | None = None
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What each pod starts: the command, behind what proves the fabric."""
+        return (*(self.proof.words if self.proof else ()), *self.command)
 
     @property
     def pods_of(self) -> tuple[str, ...]:
@@ -331,6 +339,34 @@ def _check_environment(job: JobFile, runtime: Runtime, switches: Mapping[str, Sw
         )
 
 
+def _check_verify(job: JobFile, runtime: Runtime) -> None:
+    """Whether there is something to prove, and something to prove it with."""
+    if not job.verify:
+        return
+    if job.fabric == "none":
+        raise InputError(
+            "verify: contradicts `fabric: none`: a job that may leave the fabric proves nothing of "
+            "it",
+            remedy="leave one of the two out",
+        )
+    if job.nodes == 1:
+        raise InputError(
+            "verify: one node has nothing to prove: no data of the job goes over the fabric",
+            remedy="leave it out, or ask for more nodes",
+        )
+    framework = _framework(runtime)
+    if framework is None or framework.proving(PROGRAM) is None:
+        can = [name for name, one in FRAMEWORKS.items() if one.proving(PROGRAM) is not None]
+        starter = framework.launcher if framework else "nothing that is known"
+        raise InputError(
+            f"verify: runtime {runtime.name!r} is of framework {runtime.framework!r}: what proves "
+            f"the fabric is a program of PyTorch, and {starter} starts none in the job's world "
+            f"before its command; it can be asked of: {', '.join(can)}",
+            remedy="leave it out; `railhead accept --only rdma` proves the fabric by a job of its "
+            "own",
+        )
+
+
 def _check_words(job: JobFile, switches: Mapping[str, Switch]) -> None:
     """What `env:` may not say, the command may not either."""
     names = "|".join(map(re.escape, switches))
@@ -400,6 +436,7 @@ def check_job(job: JobFile, contract: ClusterContract) -> Choice:
         tried(partial(_check_nodes, job, runtime))
         tried(partial(_check_environment, job, runtime, contract.fabric.switches))
         tried(partial(_check_launcher, job, runtime))
+        tried(partial(_check_verify, job, runtime))
         tried(partial(_check_extras, job, runtime))
     tried(partial(_check_words, job, contract.fabric.switches))
     if runtime and queue and share and not problems:
@@ -526,7 +563,7 @@ def make_plan(job: JobFile, files: tuple[Payload, ...], contract: ClusterContrac
         processes=processes,
         directory=_checkpoint_directory(job, runtime),
     )
-    command, wiring = _command(job, files), {}
+    command, wiring, proof = _command(job, files), {}, None
     if framework is not None:
         pods = (f"{job.name}-{runtime.replicated_job}-0-{i}.{job.name}" for i in range(job.nodes))
         gang = Gang(job=job.name, hosts=tuple(pods), processes=processes)
@@ -535,6 +572,7 @@ def make_plan(job: JobFile, files: tuple[Payload, ...], contract: ClusterContrac
         every = framework.wiring(gang) | {NODES: str(job.nodes)}
         wiring = {name: value for name, value in every.items() if name in runtime.told}
         wiring |= framework.taken_along([*runtime.environment, *env])
+        proof = prove(framework, gang, contract.fabric) if job.verify else None
     return Plan(
         name=job.name,
         namespace=queue.namespace,
@@ -567,4 +605,5 @@ def make_plan(job: JobFile, files: tuple[Payload, ...], contract: ClusterContrac
         secrets=dict(job.secrets),
         mounts=dict(job.mounts),
         max_seconds=seconds(job.timeout) if job.timeout else 0,
+        proof=proof,
     )

@@ -5,11 +5,13 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from railhead.base.names import PRIORITY_LABEL, QUEUE_LABEL, TRAINER_API
 from railhead.launch.job import MAX_FILES_BYTES, WORKSPACE, Payload
 from railhead.launch.plan import Plan
+from railhead.launch.proof import PLACE
 
 Object = dict[str, Any]
 
@@ -17,6 +19,7 @@ JOB_LABEL = "railhead.dev/job"
 MANAGED_BY = {"app.kubernetes.io/managed-by": "railhead"}
 PATCH_MANAGER = "railhead.dev/launch"
 VOLUME = "railhead-files"
+PROOF_VOLUME = "railhead-verify"
 MAX_SECONDS_LABEL = "kueue.x-k8s.io/max-exec-time-seconds"
 
 
@@ -52,9 +55,38 @@ def _parts(files: Sequence[Payload]) -> list[list[Payload]]:
     return parts
 
 
-def _flat(parts: Sequence[Sequence[Payload]]) -> bool:
-    """One ConfigMap whose keys are the files' names: all that plain files need."""
-    return len(parts) == 1 and not any("/" in payload.name for payload in parts[0])
+@dataclass(frozen=True, kw_only=True)
+class _Sent:
+    """Files that lie together in the pods, and the ConfigMaps that carry them from ``first`` on."""
+
+    volume: str
+    path: str
+    first: int
+    parts: list[list[Payload]]
+
+    @property
+    def flat(self) -> bool:
+        """One ConfigMap whose keys are the files' names: all that plain files need."""
+        return len(self.parts) == 1 and not any("/" in payload.name for payload in self.parts[0])
+
+    def maps(self) -> list[tuple[int, dict[str, Payload]]]:
+        """Each ConfigMap's number and what it holds, by key."""
+        return [
+            (number, {p.name if self.flat else f"file-{i}": p for i, p in enumerate(part)})
+            for number, part in enumerate(self.parts, self.first)
+        ]
+
+
+def _sent(plan: Plan) -> list[_Sent]:
+    """The job's own files, and what proves the fabric before its command."""
+    found: list[_Sent] = []
+    proof = plan.proof.files if plan.proof else ()
+    first = 0
+    for volume, path, files in ((VOLUME, WORKSPACE, plan.files), (PROOF_VOLUME, PLACE, proof)):
+        if parts := _parts(files):
+            found.append(_Sent(volume=volume, path=path, first=first, parts=parts))
+            first += len(parts)
+    return found
 
 
 def owner_reference(owner: Object) -> Object:
@@ -74,15 +106,10 @@ def config_maps(plan: Plan, *, owner: Object | None = None) -> list[Object]:
         plan: the plan.
         owner: the created job; with it, the ConfigMaps go when the job goes.
     """
-    parts = _parts(plan.files)
     return [
-        _config_map(
-            plan,
-            number,
-            {p.name if _flat(parts) else f"file-{i}": p for i, p in enumerate(part)},
-            owner,
-        )
-        for number, part in enumerate(parts)
+        _config_map(plan, number, held, owner)
+        for sent in _sent(plan)
+        for number, held in sent.maps()
     ]
 
 
@@ -111,36 +138,30 @@ def _config_map(
     return result
 
 
-def _files_volume(plan: Plan) -> Object:
+def _volume(plan: Plan, sent: _Sent) -> Object:
     """All files in one directory, with their folders."""
-    parts = _parts(plan.files)
-    if _flat(parts):
-        return {
-            "name": VOLUME,
-            "configMap": {"name": files_name(plan.name), "defaultMode": 0o555},
-        }
+    if sent.flat:
+        name = files_name(plan.name, sent.first)
+        return {"name": sent.volume, "configMap": {"name": name, "defaultMode": 0o555}}
     sources = [
         {
             "configMap": {
                 "name": files_name(plan.name, number),
-                "items": [
-                    {"key": f"file-{index}", "path": payload.name}
-                    for index, payload in enumerate(part)
-                ],
+                "items": [{"key": key, "path": payload.name} for key, payload in held.items()],
             }
         }
-        for number, part in enumerate(parts)
+        for number, held in sent.maps()
     ]
-    return {"name": VOLUME, "projected": {"sources": sources, "defaultMode": 0o555}}
+    return {"name": sent.volume, "projected": {"sources": sources, "defaultMode": 0o555}}
 
 
 def volumes_of(plan: Plan) -> tuple[list[Object], list[Object]]:
     """What a job mounts beside what its runtime mounts: volumes, and where."""
     volumes: list[Object] = []
     mounts: list[Object] = []
-    if plan.files:
-        volumes.append(_files_volume(plan))
-        mounts.append({"name": VOLUME, "mountPath": WORKSPACE, "readOnly": True})
+    for sent in _sent(plan):
+        volumes.append(_volume(plan, sent))
+        mounts.append({"name": sent.volume, "mountPath": sent.path, "readOnly": True})
     for number, (path, given) in enumerate(plan.mounts.items()):
         claim, _, mode = given.partition(":")
         name = f"railhead-mount-{number}"
@@ -204,7 +225,7 @@ def job_labels(plan: Plan) -> Object:
 def train_job(plan: Plan) -> Object:
     """The TrainJob (trainer.kubeflow.org/v1alpha1) of a plan."""
     trainer: Object = {
-        "command": [literal(plan.command[0])],
+        "command": [literal(plan.words[0])],
         "numNodes": plan.nodes,
         "numProcPerNode": plan.processes_per_node,
         "env": [
@@ -213,8 +234,8 @@ def train_job(plan: Plan) -> Object:
             *({"name": name, "value": value} for name, value in plan.wiring.items()),
         ],
     }
-    if len(plan.command) > 1:
-        trainer["args"] = [literal(word) for word in plan.command[1:]]
+    if len(plan.words) > 1:
+        trainer["args"] = [literal(word) for word in plan.words[1:]]
     if plan.resized:
         # Complete, and only where the job differs: Trainer builds the container's resources anew
         # from them, without the runtime's claims (pkg/runtime/framework/plugins/jobset of 2.1,

@@ -23,8 +23,8 @@ PATIENCE_SECONDS = 60.0
 # (apimachinery pkg/api/validation/objectmeta.go, TotalAnnotationSizeLimitB).
 SUBMITTED = "railhead.dev/submitted"
 MAX_SUBMITTED = 128 << 10
-# ConfigMaps that a job's files can need.
-MAX_PARTS = MAX_WORKSPACE_BYTES // MAX_FILES_BYTES * 2
+# ConfigMaps that a job's files can need, and one that proves its fabric.
+MAX_PARTS = MAX_WORKSPACE_BYTES // MAX_FILES_BYTES * 2 + 1
 
 
 def submit(cluster: kube.Cluster, plan: Plan) -> kube.Object:

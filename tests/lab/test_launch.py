@@ -370,3 +370,24 @@ def test_a_researcher_needs_no_more_than_the_stacks_role(
     assert jobs.run("status", name, *mine).returncode == 0
     assert jobs.run("logs", name, *mine).stdout == "[node-0] hello\n"
     assert jobs.run("cancel", name, *mine).returncode == 0
+
+
+# -- proof before the command -------------------------------------------------------------------
+
+
+def test_a_job_that_is_to_prove_its_fabric_stops_where_it_is_tcp(jobs: Jobs) -> None:
+    """There is no RDMA in a lab: no command starts, nothing is tried again, status says why."""
+    name = unique("verify")
+    path = jobs.job_file(name, command=["torchrun", "--no-python", "echo", "the command ran"])
+    done = jobs.run("launch", path, "--verify", "--follow")
+    assert done.returncode == ExitCode.FAILED, done.stdout + done.stderr
+    assert "the command ran" not in done.stdout
+    shown = jobs.run("status", name)
+    stopped = "railhead verify: stopped, failed; the command was not started: the transport is TCP"
+    assert f": {stopped}: " in next(x for x in shown.stdout.splitlines() if "first to fail" in x)
+    state = json.loads(jobs.run("status", name, "--json").stdout)
+    assert (state["phase"], state["restarts"]) == ("failed", 0)
+    ended = [pod["reason"] for pod in state["pods"] if pod["phase"] == "Failed"]
+    assert ended
+    assert set(ended) == {"exited 78 (Error)"}
+    jobs.clear(name)

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from railhead.accept import traffic as seen
-from railhead.accept import transport as proof
 from railhead.accept.check import Check, Planned
 from railhead.accept.model import (
     Axis,
@@ -28,6 +27,7 @@ from railhead.accept.traffic import Point, Traffic
 from railhead.base.errors import TimedOutError
 from railhead.catalog import acceptance as limits
 from railhead.catalog.machines import MACHINES
+from railhead.nccl import ranks as proof
 from railhead.nccl.bench.collectives import COLLECTIVES
 from railhead.nccl.bench.judge import size_text
 from railhead.nccl.bench.model import Measure, Row, Run
@@ -44,7 +44,6 @@ GIB = 1 << 30
 # Held against the line rate; of the others no bound is known that every topology reaches.
 _GATED = ("all_reduce", "all_gather", "reduce_scatter")
 _ALL = (*_GATED, "alltoall", "sendrecv")
-_DEBUG = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,BOOTSTRAP,ENV,NET,GRAPH"}
 _LINES = 12
 _REPRODUCE = (
     "railhead accept --only rdma",
@@ -112,7 +111,7 @@ class Rdma:
             command=["torchrun", f"/workspace/{_PROGRAM}", *map(str, words)],
             folder=_PROGRAMS,
             files=[_PROGRAM],
-            env={k: v for k, v in _DEBUG.items() if k not in facts.runtime.reserved},
+            env={k: v for k, v in proof.DEBUG.items() if k not in facts.runtime.reserved},
             processes_per_node=each,
         ) as run:
             site.say(f"job {run.name}: {nodes} nodes, {each} processes each")

@@ -85,9 +85,9 @@ class Api(ABC):
         metadata["labels"] = {**metadata.get("labels", {}), **MANAGED_BY, JOB_LABEL: plan.name}
         (container,) = (c for c in pod["spec"]["containers"] if c["name"] == plan.container)
         container["name"] = self.container or plan.container
-        container["command"] = [literal(plan.command[0])]
-        if len(plan.command) > 1:
-            container["args"] = [literal(word) for word in plan.command[1:]]
+        container["command"] = [literal(plan.words[0])]
+        if len(plan.words) > 1:
+            container["args"] = [literal(word) for word in plan.words[1:]]
         container["resources"] = copy.deepcopy(plan.resources)
         container["env"] = self.environment(plan, framework, container.get("env") or [])
         if plan.image is not None:

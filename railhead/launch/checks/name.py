@@ -26,7 +26,7 @@ def check(asked: Asked) -> list[Finding]:
             f"a JobSet called {name!r} that is no TrainJob's exists already in namespace "
             f"{namespace}"
         )
-    if plan.files:
+    if plan.files or plan.proof:
         files = cluster.find(kube.core(namespace, "configmaps", render.files_name(name)))
         labels = ((files or {}).get("metadata") or {}).get("labels") or {}
         if files is not None and labels.get(render.JOB_LABEL) != name:

@@ -14,13 +14,14 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from railhead.accept import traffic, transport
+from railhead.accept import traffic
 from railhead.accept.checks import rdma
 from railhead.accept.model import Result, Verdict
 from railhead.accept.site import Facts
 from railhead.catalog import acceptance
 from railhead.catalog.machines import MACHINES
 from railhead.fabric.kinds import FABRICS
+from railhead.nccl import ranks
 from railhead.nccl.bench.collectives import COLLECTIVES
 
 LOGS = Path(__file__).resolve().parents[2] / "nccl/tune"
@@ -254,9 +255,9 @@ def test_no_recorded_log_of_sockets_ever_passes() -> None:
     for name in sockets:
         text = (LOGS / name).read_text(errors="replace").splitlines()
         for proofs, gpudirect in kinds:
-            wrote = transport.judge({0: text}, processes=1, proofs=proofs, gpudirect=gpudirect)
+            wrote = ranks.judge({0: text}, processes=1, proofs=proofs, gpudirect=gpudirect)
             count = len(wrote.processes)
-            found = transport.judge({0: text}, processes=count, proofs=proofs, gpudirect=gpudirect)
+            found = ranks.judge({0: text}, processes=count, proofs=proofs, gpudirect=gpudirect)
             assert found.verdict is not Verdict.PASSED, (name, proofs)
 
 

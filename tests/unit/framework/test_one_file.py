@@ -34,6 +34,7 @@ ELSEWHERE = {
     "railhead/launch/starting.py": "examples in help texts and first job files",
     "railhead/launch/cli.py": "examples in help texts",
     "railhead/launch/job.py": "examples in help texts",
+    "railhead/launch/programs": "what proves the fabric before a job's command is PyTorch's",
     "railhead/accept": "its programs are PyTorch's, and it says which runtimes start them",
     "railhead/cli/__init__.py": "an example in a help text",
 }

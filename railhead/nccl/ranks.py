@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from railhead.accept.model import Verdict
-from railhead.nccl import read
+from railhead.base.verdict import Verdict
+from railhead.nccl.build import build
 from railhead.nccl.expect import proven
 from railhead.nccl.sources import Source
 from railhead.nccl.transport import RDMA
@@ -24,6 +24,8 @@ TCP = re.compile(
     r"via NET/(?:Socket|FastSocket)\b|Using network (?:Socket|FastSocket)\b"
     r"|(?i:Selected provider is (?:tcp|sockets|udp)\b)"
 )
+#: What NCCL must be told to say all that is judged here.
+DEBUG = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,BOOTSTRAP,ENV,NET,GRAPH"}
 _NCCL = re.compile(r"NCCL (?:INFO|WARN)|NCCL version ")
 _SHOWN = 3
 
@@ -147,7 +149,7 @@ def _count(found: Iterable[Process], pod: int) -> int:
 
 def _read(lines: Iterable[str]) -> str:
     data = "\n".join(lines).encode()
-    return read([Source(name="job", open=lambda: io.BytesIO(data), size=len(data))]).transport
+    return build([Source(name="job", open=lambda: io.BytesIO(data), size=len(data))]).transport
 
 
 def _shown(line: str) -> str:

@@ -1,0 +1,196 @@
+"""Before a job's command: an all-reduce of its gang, and the command only where that is proof.
+
+``python3 verify.py COMMAND...`` is what each pod starts. It has the job's own launcher start this
+same file in every process of the job's world, with the job's environment but for NCCL's log, which
+goes to a file of each process. There the processes send each other what they would in training,
+the first of each pod has `railhead.nccl` judge the log of all of its pod's, and all learn
+the verdict of every pod. With proof the command takes this process' place, its environment
+untouched. Without, it ends with :data:`STOPPED`.
+
+A step that fails (a lost peer, a pod that is taken away) is no verdict: it ends with what the
+launcher ended with, and is tried again as the job's own failures are.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+#: sysexits' EX_CONFIG: among what runtimes never start again unless their stack says otherwise.
+STOPPED = 78
+#: Of a program that is not there, or that cannot be started, as shells have it.
+NO_PROGRAM, NO_START = 127, 126
+#: Where a process of the step finds its files.
+FOLDER = "RAILHEAD_VERIFY"
+PYTHON = (3, 11)
+DEADLINE = timedelta(minutes=10)
+MIB = 1 << 20
+FAILED, NOT_PROVEN, PASSED = "failed", "not-proven", "passed"
+HERE = Path(__file__).resolve().parent
+
+
+def say(text: str) -> None:
+    """One whole line at once: lines of several processes must not mix."""
+    sys.stdout.write(f"railhead verify: {text}\n")
+    sys.stdout.flush()
+
+
+def asked() -> dict[str, Any]:
+    """What is to be proven."""
+    found: dict[str, Any] = json.loads((HERE / "asked.json").read_text())
+    return found
+
+
+# -- in every process of the job's world ----------------------------------------------------------
+
+
+def exchange(torch: Any, dist: Any, device: Any, each: int) -> int:
+    """All-reduce, then send to the same process of the next pod; how many values are wrong."""
+    rank, world = dist.get_rank(), dist.get_world_size()
+    ones = torch.ones(16 * MIB // 4, dtype=torch.float32, device=device)
+    dist.all_reduce(ones)
+    wrong = int((ones != float(world)).sum())
+    # A ring leaves the pod by as many processes as there are rails; this leaves it by each.
+    to, of = (rank + each) % world, (rank - each) % world
+    out = torch.full((MIB // 4,), float(rank), dtype=torch.float32, device=device)
+    got = torch.full((MIB // 4,), -1.0, dtype=torch.float32, device=device)
+    both = [dist.P2POp(dist.isend, out, to), dist.P2POp(dist.irecv, got, of)]
+    for one in dist.batch_isend_irecv(both):
+        one.wait()
+    return wrong + int((got != float(of)).sum())
+
+
+def judged(folder: Path, backend: str, pod: int, each: int) -> tuple[str, str]:
+    """What the log of all processes of this pod proves: a verdict and a line."""
+    if backend != "nccl":
+        return FAILED, f"the transport is TCP: no process sees a GPU, and {backend} goes by sockets"
+    if sys.version_info < PYTHON:
+        had, needs = (".".join(map(str, v[:2])) for v in (sys.version_info, PYTHON))
+        return NOT_PROVEN, f"the image's Python is {had}, and what reads NCCL's log needs {needs}"
+    from railhead.nccl.ranks import judge
+
+    wanted = asked()
+    lines: list[str] = []
+    for path in sorted(folder.glob("*.log")):
+        lines += path.read_text(errors="replace").splitlines()
+    found = judge(
+        {pod: lines}, processes=each, proofs=wanted["proofs"], gpudirect=wanted["gpudirect"]
+    )
+    return found.verdict.value, found.text
+
+
+def together(told: list[tuple[str, str]]) -> tuple[str, str]:
+    """The verdict of all pods: the worst of them, and whose it is."""
+    for verdict in (FAILED, NOT_PROVEN):
+        bad = [(pod, text) for pod, (one, text) in enumerate(told) if one == verdict]
+        if bad:
+            pod, text = bad[0]
+            more = f", and so on {len(bad) - 1} of the other {len(told) - 1} nodes"
+            return verdict, f"{text} (node {pod}{more if len(bad) > 1 else ''})"
+    return PASSED, told[0][1] + f" of node 0, and so on all {len(told)} nodes"
+
+
+def prove(folder: Path) -> None:
+    """One process: take part, and in the first of each pod judge and write what all have found."""
+    local, each = int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"])
+    # Before the library is loaded, which reads it once.
+    os.environ["NCCL_DEBUG_FILE"] = str(folder / f"{local}.log")
+    import torch
+    import torch.distributed as dist
+
+    cuda = torch.cuda.is_available()
+    if cuda:
+        torch.cuda.set_device(local)
+    device = torch.device("cuda", local) if cuda else torch.device("cpu")
+    dist.init_process_group("nccl" if cuda else "gloo", timeout=DEADLINE)
+    rank, world, wanted = dist.get_rank(), dist.get_world_size(), asked()["world"]
+    wrong = exchange(torch, dist, device, each) if world == wanted else 0
+    dist.barrier()
+    mine: tuple[str, str] | None = None
+    if local == 0 and world != wanted:
+        mine = NOT_PROVEN, f"{world} processes met, and the job has {wanted}"
+    elif local == 0:
+        mine = judged(folder, dist.get_backend(), rank // each, each)
+    if wrong:
+        mine = FAILED, f"{wrong} values that rank {rank} got were wrong"
+    told: list[tuple[str, str] | None] = [None] * world
+    dist.all_gather_object(told, mine)
+    if local == 0:
+        pods = [[one for one in told[i : i + each] if one] for i in range(0, world, each)]
+        # The worst of a pod's is the first by its word.
+        verdict, text = together([min(one) for one in pods])
+        (folder / "verdict.json").write_text(json.dumps([verdict, text]))
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+# -- in every pod ---------------------------------------------------------------------------------
+
+
+def step(folder: Path) -> int:
+    """Start the job's launcher with this file, and wait; what it ended with."""
+    wanted = asked()
+    environment = {**os.environ, **wanted["environment"], FOLDER: str(folder)}
+    started = subprocess.Popen(wanted["start"], env=environment)
+    # The first process of a container is told of the pod's end, and nobody else.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda told, _: started.send_signal(told))
+    code = started.wait()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL)
+    return code if code >= 0 else 128 - code
+
+
+def verdict_of(folder: Path) -> tuple[str, str]:
+    """What the pod's first process wrote."""
+    try:
+        verdict, text = json.loads((folder / "verdict.json").read_text())
+    except (OSError, ValueError):
+        return NOT_PROVEN, "the step ended without a verdict"
+    return verdict, text
+
+
+def given() -> dict[bytes, bytes]:
+    """The environment that the pod has; Python itself may have added to its own (PEP 538)."""
+    words = Path("/proc/self/environ").read_bytes().split(b"\0")
+    return dict(word.split(b"=", 1) for word in words if b"=" in word)
+
+
+def main(command: list[str]) -> int:
+    """Prove, then become the command; the exit code where that is not to be."""
+    folder = Path(tempfile.mkdtemp(prefix="railhead-verify-"))
+    try:
+        code = step(folder)
+        verdict, text = verdict_of(folder)
+    except OSError as error:
+        say(f"the step did not start: {error}")
+        return NO_PROGRAM
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    if code:
+        say(f"the step failed with {code}, so nothing is proven and the command was not started")
+        return code
+    if verdict != PASSED:
+        say(f"stopped, {verdict}; the command was not started: {text}")
+        return STOPPED
+    say(f"proven: {text}")
+    try:
+        os.execvpe(command[0], command, given())  # noqa: S606 - the job's own words
+    except OSError as error:
+        say(f"{command[0]}: {error.strerror}")
+        return NO_PROGRAM if isinstance(error, FileNotFoundError) else NO_START
+
+
+if __name__ == "__main__":
+    if FOLDER in os.environ:
+        prove(Path(os.environ[FOLDER]))
+    else:
+        sys.exit(main(sys.argv[1:]))

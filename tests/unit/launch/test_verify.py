@@ -1,0 +1,434 @@
+"""A job's own proof of its fabric: what is asked, what travels, and what stops a gang."""
+
+from __future__ import annotations
+
+import ast
+import base64
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import railhead
+from railhead.base.errors import InputError
+from railhead.fabric.kinds import FABRICS
+from railhead.framework import FRAMEWORKS
+from railhead.launch import failing, render
+from railhead.launch.job import Payload, parse_job
+from railhead.launch.plan import Plan, make_plan
+from railhead.launch.programs import verify
+from railhead.launch.proof import PLACE
+from railhead.model.restarts import HOPELESS
+from tests.unit.launch.conftest import CONTRACT, JOB
+
+ROOT = Path(railhead.__file__).parent
+GOLDEN = Path(__file__).parent / "golden"
+LOG = Path(__file__).resolve().parents[2] / "nccl/tune/365-roce-ok-gid-index-3-set.log"
+ROCE = FABRICS["roce"]
+FABRIC = CONTRACT.fabric.model_copy(
+    update={"proofs": ROCE.proofs, "gpudirect": ROCE.gpudirect},
+)
+FILES = (Payload(name="train.py", data=b"say('hello')\n"),)
+
+
+def plan(*sets: str, trainer: str = "2.1.0", files: tuple[Payload, ...] = FILES) -> Plan:
+    field = {"2.1.0": "podTemplateOverrides", "2.3.0": "runtimePatches"}[trainer]
+    contract = CONTRACT.model_copy(update={"placement_field": field, "fabric": FABRIC})
+    job = parse_job(JOB + "verify: true\n", where="job", sets=sets)
+    return make_plan(job, files, contract)
+
+
+# -- what is asked ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("said", ["true", "True", "TRUE", "'true'"])
+def test_it_is_asked_in_words_that_yaml_has(said: str) -> None:
+    assert parse_job(f"{JOB}verify: {said}\n", where="job").verify is True
+    assert parse_job(JOB, where="job").verify is None
+    assert plan("verify=false").proof is None
+
+
+@pytest.mark.parametrize("said", ["yes", "1", "[true]"])
+def test_no_other_word_is_one(said: str) -> None:
+    with pytest.raises(InputError, match=r"line 10: verify: .* is not allowed; allowed: true or f"):
+        parse_job(f"{JOB}verify: {said}\n", where="job")
+
+
+@pytest.mark.parametrize(
+    ("sets", "problem"),
+    [
+        (("fabric=none",), "verify: contradicts `fabric: none`"),
+        (("nodes=1",), "verify: one node has nothing to prove"),
+    ],
+)
+def test_what_proves_nothing_is_refused(sets: tuple[str, ...], problem: str) -> None:
+    with pytest.raises(InputError) as caught:
+        plan(*sets)
+    assert problem in caught.value.problem
+
+
+@pytest.mark.parametrize("name", FRAMEWORKS)
+def test_every_framework_starts_it_or_says_why_not(name: str) -> None:
+    row = FRAMEWORKS[name]
+    runtime = CONTRACT.runtimes[0].model_copy(
+        update={"framework": name, "launches": None, "reserved": {}, "told": ()}
+    )
+    contract = CONTRACT.model_copy(update={"runtimes": (runtime,), "fabric": FABRIC})
+    text = JOB.replace("torchrun, ", "").replace("processes_per_node: 2", "processes_per_node: 1")
+    job = parse_job(text + "verify: true\n", where="job")
+    if (start := row.proving(verify.__file__)) is None:
+        with pytest.raises(InputError) as caught:
+            make_plan(job, FILES, contract)
+        assert f"of framework '{name}'" in caught.value.problem
+        assert f"{row.launcher} starts none" in caught.value.problem
+        return
+    made = make_plan(job, FILES, contract)
+    assert made.words == ("python3", f"{PLACE}/verify.py", *made.command)
+    assert start[0] == made.command[0]
+    # Where the job's own processes meet, those of a pod that is done already may be waiting.
+    assert not {"--master-port=29500", "29500"} & set(start)
+
+
+def test_a_runtime_of_nobody_knows_what_is_refused() -> None:
+    runtime = CONTRACT.runtimes[0].model_copy(update={"framework": "own"})
+    contract = CONTRACT.model_copy(update={"runtimes": (runtime,)})
+    with pytest.raises(InputError, match="nothing that is known starts none"):
+        make_plan(parse_job(JOB + "verify: true\n", where="job"), FILES, contract)
+
+
+# -- what travels -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("trainer", ["2.1.0", "2.3.0"])
+def test_golden(trainer: str) -> None:
+    """The TrainJob, line by line; a wanted change is copied from the failure."""
+    expected = json.loads((GOLDEN / f"verify-{trainer[:3]}.json").read_text())
+    made = json.loads(json.dumps(render.train_job(plan(trainer=trainer))))
+    for source in _volume(made, trainer)["projected"]["sources"]:
+        # Which files they are is held below.
+        del source["configMap"]["items"]
+    assert made == expected
+
+
+def _volume(job: dict[str, Any], trainer: str) -> dict[str, Any]:
+    if trainer == "2.1.0":
+        pod = job["spec"]["podTemplateOverrides"][0]["spec"]
+    else:
+        (patch,) = job["spec"]["runtimePatches"]
+        (one,) = patch["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
+        pod = one["template"]["spec"]["template"]["spec"]
+    found: dict[str, Any] = next(v for v in pod["volumes"] if v["name"] == render.PROOF_VOLUME)
+    return found
+
+
+def mounted(made: Plan) -> dict[str, bytes]:
+    """The proof's folder as a kubelet would lay it out."""
+    maps = {m["metadata"]["name"]: m for m in render.config_maps(made)}
+    found: dict[str, bytes] = {}
+    for source in _volume(render.train_job(made), "2.1.0")["projected"]["sources"]:
+        body = maps[source["configMap"]["name"]]
+        held = {k: v.encode() for k, v in body.get("data", {}).items()}
+        held |= {k: base64.b64decode(v) for k, v in body.get("binaryData", {}).items()}
+        found |= {item["path"]: held[item["key"]] for item in source["configMap"]["items"]}
+    return found
+
+
+@pytest.mark.parametrize("files", [FILES, ()])
+def test_the_program_and_the_one_reader_travel_with_the_job(files: tuple[Payload, ...]) -> None:
+    made = plan(files=files)
+    found = mounted(made)
+    assert found.pop("verify.py") == Path(verify.__file__).read_bytes()
+    asked = json.loads(found.pop("asked.json"))
+    assert (tuple(asked["proofs"]), asked["gpudirect"]) == (ROCE.proofs, ROCE.gpudirect)
+    assert asked["world"] == 4
+    assert found == {name: (ROOT.parent / name).read_bytes() for name in found}
+    # Nothing of the image's or of the job's is hidden where the job brings no files.
+    names = [m["mountPath"] for m in render.volumes_of(made)[1]]
+    assert names == [*(["/workspace"] if files else []), PLACE]
+    maps = render.config_maps(made)
+    assert len({m["metadata"]["name"] for m in maps}) == len(maps) == len(files) + 1
+
+
+def test_what_is_imported_travels_too() -> None:
+    """Whatever a module of it imports at once, and nothing that images do not have."""
+    found = {name: text for name, text in mounted(plan()).items() if name.startswith("railhead/")}
+    for name, text in found.items():
+        for node in ast.parse(text).body:
+            if not isinstance(node, ast.Import | ast.ImportFrom) or name.endswith("report.py"):
+                continue
+            inside = node.module if isinstance(node, ast.ImportFrom) else node.names[0].name
+            assert inside is not None
+            if inside.split(".")[0] != "railhead":
+                assert inside.split(".")[0] in sys.stdlib_module_names, (name, inside)
+                continue
+            path = inside.replace(".", "/")
+            assert {f"{path}.py", f"{path}/__init__.py"} & found.keys(), (name, inside)
+
+
+# -- what it says -------------------------------------------------------------------------------
+
+
+def processes(*, pod: int) -> list[list[str]]:
+    """The log of each process of a pod: of one that has sent and received over RoCE, renamed."""
+    text = LOG.read_text()
+    writer = re.search(r"([\w.-]+:\d+):\d+ \[\d+\] ", text)
+    assert writer is not None
+    own = [line for line in text.splitlines() if f"{writer[1]}:" in line]
+    return [
+        [line.replace(f"{writer[1]}:", f"node-{pod}:{100 + local}:") for line in own]
+        for local in range(8)
+    ]
+
+
+@pytest.fixture
+def judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(verify, "HERE", tmp_path)
+    asked = {"proofs": ROCE.proofs, "gpudirect": ROCE.gpudirect}
+    (tmp_path / "asked.json").write_text(json.dumps(asked))
+
+    def judge(logs: Sequence[Sequence[str]], backend: str = "nccl") -> tuple[str, str]:
+        for local, lines in enumerate(logs):
+            (tmp_path / f"{local}.log").write_text("\n".join(lines))
+        return verify.judged(tmp_path, backend, 1, 8)
+
+    return judge
+
+
+def test_a_pods_own_log_is_proof(judged: Any) -> None:
+    assert judged(processes(pod=1)) == ("passed", "all 8 processes show roce")
+
+
+def test_one_process_over_tcp_is_enough(judged: Any) -> None:
+    logs = processes(pod=1)
+    logs[5] = [
+        line.replace("via NET/IB/", "via NET/Socket/").replace("/GDRDMA", "") for line in logs[5]
+    ]
+    verdict, text = judged(logs)
+    assert verdict == "failed"
+    assert text.startswith("the transport is TCP on 1 of 8 processes: ")
+
+
+def test_one_process_without_a_connection_is_enough(judged: Any) -> None:
+    logs = processes(pod=1)
+    logs[5] = [line for line in logs[5] if "via NET/" not in line]
+    verdict, text = judged(logs)
+    assert verdict == "not-proven"
+    assert text.startswith("1 of 8 processes: node-1:")
+
+
+def test_a_process_that_wrote_nothing_is_missed(judged: Any) -> None:
+    verdict, text = judged([*processes(pod=1)[:7], []])
+    assert (verdict, text) == (
+        "not-proven",
+        "pod 1 has started 8 processes, and NCCL's log is of 7",
+    )
+
+
+def test_gloo_is_tcp(judged: Any) -> None:
+    verdict, text = judged([], "gloo")
+    assert verdict == "failed"
+    assert text.startswith("the transport is TCP: ")
+
+
+def test_an_old_python_proves_nothing(judged: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verify, "PYTHON", (99, 0))
+    assert judged(processes(pod=1))[0] == "not-proven"
+
+
+def test_the_worst_pod_speaks_for_all() -> None:
+    good, open_, bad = ("passed", "x"), ("not-proven", "y"), ("failed", "z")
+    assert verify.together([good, open_, bad, good]) == ("failed", "z (node 2)")
+    assert (
+        verify.together([good, open_, open_])[1] == "y (node 1, and so on 1 of the other 2 nodes)"
+    )
+    assert verify.together([good, good])[0] == "passed"
+
+
+def test_its_exit_code_is_one_that_nothing_starts_again() -> None:
+    assert verify.STOPPED in HOPELESS
+    assert verify.NO_PROGRAM in HOPELESS
+
+
+# -- a gang of processes ------------------------------------------------------------------------
+
+TORCHRUN = """\
+#!/usr/bin/env python3
+import os, subprocess, sys
+
+assert sys.argv[1:-1] == ["--rdzv-backend=static", "--master-port=29501", "--max-restarts=0"]
+node = os.environ["PET_NODE_RANK"]
+told = {"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "RANK": node, "WORLD_SIZE": "2"}
+sys.exit(1 if subprocess.call([sys.executable, sys.argv[-1]], env={**os.environ, **told}) else 0)
+"""
+TORCH = """\
+import os
+
+float32 = None
+
+
+class Tensor:
+    def __ne__(self, other):
+        return self
+
+    def sum(self):
+        return 0
+
+
+def ones(*_, **__):
+    return Tensor()
+
+
+full = ones
+
+
+def device(*_):
+    return None
+
+
+class cuda:
+    is_available = staticmethod(lambda: True)
+    set_device = staticmethod(lambda _: None)
+"""
+DISTRIBUTED = """\
+import json, os, sys, time
+from pathlib import Path
+
+WORLD = Path(os.environ["FAKE"])
+isend = irecv = P2POp = lambda *_: None
+all_reduce = destroy_process_group = lambda *_: None
+turn = 0
+
+
+def batch_isend_irecv(_):
+    return []
+
+
+def get_rank():
+    return int(os.environ["RANK"])
+
+
+def get_world_size():
+    return int(os.environ["WORLD_SIZE"])
+
+
+def get_backend():
+    return "nccl"
+
+
+def init_process_group(backend, timeout):
+    assert (backend, os.environ["NCCL_DEBUG"]) == ("nccl", "INFO")
+    log = WORLD / f"log-{get_rank()}"
+    if not log.exists():
+        sys.exit(9)
+    Path(os.environ["NCCL_DEBUG_FILE"]).write_text(log.read_text())
+
+
+def all_gather_object(told, mine):
+    global turn
+    turn += 1
+    new = WORLD / f"new-{get_rank()}"
+    new.write_text(json.dumps(mine))
+    new.rename(WORLD / f"{turn}-{get_rank()}")
+    end = time.monotonic() + 120
+    for rank in range(len(told)):
+        path = WORLD / f"{turn}-{rank}"
+        while not path.exists():
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        told[rank] = json.loads(path.read_text())
+
+
+def barrier():
+    all_gather_object([None] * get_world_size(), None)
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pod:
+    """How a pod's first process ended, and what it printed."""
+
+    code: int
+    said: str
+
+
+def gang(folder: Path, logs: Sequence[Sequence[str] | None]) -> list[Pod]:
+    """Two pods of one process each start what a plan says, where torch is a play of it."""
+    made = plan("processes_per_node=1")
+    place = folder / "place"
+    for name, data in mounted(made).items():
+        path = place / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data.replace(PLACE.encode(), str(place).encode()))
+    files = {
+        "bin/torchrun": TORCHRUN,
+        "site/torch/__init__.py": TORCH,
+        "site/torch/distributed.py": DISTRIBUTED,
+    }
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o755)
+    (folder / "bin/python3").symlink_to(sys.executable)
+    world = folder / "world"
+    world.mkdir()
+    for rank, lines in enumerate(logs):
+        if lines is not None:
+            (world / f"log-{rank}").write_text("\n".join(lines))
+    command = ["python3", "-c", "import os; print('ran', sorted(os.environ), os.getpid())"]
+    words = [word.replace(PLACE, str(place)) for word in (*made.words[:2], *command)]
+    started = [
+        subprocess.Popen(
+            words,
+            env={
+                "PATH": f"{folder / 'bin'}:{os.environ['PATH']}",
+                "PYTHONPATH": str(folder / "site"),
+                "FAKE": str(world),
+                "PET_NODE_RANK": str(node),
+                "NCCL_DEBUG": "WARN",
+                "LC_ALL": "C.UTF-8",
+            },
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for node in range(2)
+    ]
+    return [Pod(said=one.communicate(timeout=240)[0], code=one.returncode) for one in started]
+
+
+def test_with_proof_on_every_pod_the_command_takes_over(tmp_path: Path) -> None:
+    pods = gang(tmp_path, [processes(pod=0)[0], processes(pod=1)[0]])
+    for pod in pods:
+        assert pod.code == 0, pod.said
+        proven, ran = pod.said.splitlines()
+        assert proven.startswith("railhead verify: proven: all 1 processes show roce of node 0")
+        # The pod's own environment, and nothing of the step's.
+        names = ["FAKE", "LC_ALL", "NCCL_DEBUG", "PATH", "PET_NODE_RANK", "PYTHONPATH"]
+        assert ran.startswith(f"ran {names} ")
+
+
+def test_tcp_on_one_pod_stops_them_all(tmp_path: Path) -> None:
+    over = [line.replace("via NET/IB/", "via NET/Socket/") for line in processes(pod=1)[0]]
+    for pod in gang(tmp_path, [processes(pod=0)[0], over]):
+        assert pod.code == verify.STOPPED, pod.said
+        (line,) = pod.said.splitlines()
+        assert line.startswith("railhead verify: stopped, failed; the command was not started: ")
+        assert "the transport is TCP on 1 of 1 processes: " in line
+        assert line.endswith("(node 1)")
+        assert any(cause.search(line) for cause in failing._CAUSES[:1])
+
+
+def test_a_step_that_fails_is_no_verdict(tmp_path: Path) -> None:
+    """It is tried again as the job's own failures are, and the command does not start."""
+    for pod in gang(tmp_path, [None, None]):
+        assert pod.code == 1, pod.said
+        assert "the step failed with 1, so nothing is proven" in pod.said
+        assert "ran" not in pod.said.split()
