@@ -236,7 +236,22 @@ class GcpInfrastructure(pulumi.ComponentResource):
         return VolumeSource(
             driver="gcsfuse.csi.storage.gke.io",
             handle=made.bucket.name,
-            mount_options=("implicit-dirs",),
+            mount_options=("implicit-dirs", *_cache(storage.cache_gib)),
             # A pod that mounts it looks its address up before it runs.
             after=[*made.grants, *self.names],
         )
+
+
+def _cache(gib: int | None) -> Sequence[str]:
+    """Options of GCS FUSE that keep what was read on local SSDs.
+
+    GKE documentation, "Optimize Cloud Storage FUSE CSI driver": the cache is an emptyDir of the
+    pod's, which these nodes have on their local SSDs, and objects come in parallel parts.
+    """
+    if gib is None:
+        return ()
+    return (
+        f"file-cache:max-size-mb:{gib * 1024}",
+        "file-cache:cache-file-for-range-read:true",
+        "file-cache:enable-parallel-downloads:true",
+    )

@@ -33,11 +33,11 @@ class NetworkRefs:
 
 def existing(platform: GcpPlatform, network: GcpExistingNetwork) -> NetworkRefs:
     """What a stack says of a network that is there; nothing is looked up."""
+    project = network.project or platform.project
     return NetworkRefs(
-        network=f"projects/{platform.project}/global/networks/{network.network}",
+        network=f"projects/{project}/global/networks/{network.network}",
         network_name=network.network,
-        subnetwork=f"projects/{platform.project}/regions/{platform.region}"
-        f"/subnetworks/{network.subnetwork}",
+        subnetwork=f"projects/{project}/regions/{platform.region}/subnetworks/{network.subnetwork}",
         pods_range=network.pods_range,
         services_range=network.services_range,
     )

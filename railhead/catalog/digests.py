@@ -1,14 +1,20 @@
 """Digests of the images that the catalogue pins by version, where a publisher's own files say them.
 
 No registry was asked. What is not here is pinned by its version alone: :data:`UNREAD` says why, and
-docs/catalogue.md lists it.
+docs/catalogue.md lists it. ``digests.yaml`` beside the stacks has what their registries said of the
+rest when they were asked (`railhead config pin`).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from types import MappingProxyType
 
+import yaml
+
+from railhead.base.errors import InputError
 from railhead.catalog.versions import ADDONS, COMBINATIONS, KUBE_STATE_METRICS, PARTS
 
 _GPU_OPERATOR = (
@@ -100,6 +106,10 @@ _OF_OTHERS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "sha256:e75536f1135b7bb2f19f8c3b620782fbdd9091d73398e3a272f9a5fed322980d",
             f"{_PROMOTED}jobset/images.yaml, pull request 9456",
         ),
+        "registry.k8s.io/kube-state-metrics/kube-state-metrics:v2.15.0": (
+            "sha256:db384bf43222b066c378e77027a675d4cd9911107adba46c2922b3a55e10d6fb",
+            f"{_PROMOTED}kube-state-metrics/images.yaml at d7bd3110",
+        ),
         "registry.k8s.io/kueue/kueue:v0.15.0": (
             "sha256:15bf4478557991888ac31ce5f6207f236c2125e248ab207d237af3c70996353e",
             f"{_PROMOTED}kueue/images.yaml, pull request 8864",
@@ -123,6 +133,15 @@ DIGESTS: Mapping[str, tuple[str, str]] = MappingProxyType(
 )
 UNREAD = "not read: no file that was read names it, and no registry was asked"
 
+#: Beside the stacks: reference with tag -> digest, under ``digests:``.
+FILE = "digests.yaml"
+_HEAD = """\
+# What each image's registry called its tag when `railhead config pin` asked. Kept by that command.
+"""
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+# Of the folder whose stacks this process reads.
+_recorded: dict[str, str] = {}
+
 
 def references() -> Iterator[str]:
     """Every image of the catalogue, each once, with the tag or the digest that pins it.
@@ -143,4 +162,62 @@ def references() -> Iterator[str]:
 def pinned(reference: str) -> tuple[str, str]:
     """(digest, where it was read) of an image; an empty digest where it was not."""
     _, at, digest = reference.partition("@")
-    return (digest, "its own reference") if at else DIGESTS.get(reference, ("", UNREAD))
+    if at:
+        return digest, "its own reference"
+    if reference in _recorded:
+        return _recorded[reference], FILE
+    return DIGESTS.get(reference, ("", UNREAD))
+
+
+def exact(reference: str) -> str:
+    """An image by its digest too, where the stacks' own file records one.
+
+    >>> exact("registry.k8s.io/kueue/kueue:v0.16.2")
+    'registry.k8s.io/kueue/kueue:v0.16.2'
+    """
+    return f"{reference}@{_recorded[reference]}" if reference in _recorded else reference
+
+
+def read(path: Path) -> dict[str, str]:
+    """The digests of a file.
+
+    Raises:
+        InputError: it cannot be read, or has anything else in it.
+    """
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise InputError(f"{path}: cannot be read: {error}", remedy="correct the file") from None
+    rows = data.get("digests") if isinstance(data, dict) and set(data) == {"digests"} else None
+    wrong = (
+        [f"{path}: has no map `digests:`, and nothing else"]
+        if not isinstance(rows, dict)
+        else [
+            f"{path}: digests.{reference}: {digest!r} is not of the form 'sha256:' and 64 digits"
+            for reference, digest in rows.items()
+            if not (isinstance(digest, str) and _DIGEST.fullmatch(digest))
+        ]
+    )
+    if wrong:
+        raise InputError(
+            "\n".join(wrong), remedy="let `railhead config pin` write it; delete the file before"
+        )
+    return {str(reference): str(digest) for reference, digest in dict(rows or {}).items()}
+
+
+def write(path: Path, digests: Mapping[str, str]) -> None:
+    """Record digests, in order."""
+    text = yaml.safe_dump({"digests": dict(sorted(digests.items()))}, width=1000)
+    path.write_text(_HEAD + text, encoding="utf-8")
+
+
+def use(folder: Path) -> None:
+    """Take what a folder's file records, and nothing of another folder's.
+
+    Raises:
+        InputError: the file has mistakes.
+    """
+    path = folder / FILE
+    _recorded.clear()
+    if path.is_file():
+        _recorded.update(read(path))

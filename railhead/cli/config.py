@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from railhead.base.options import Context, Json
+
+if TYPE_CHECKING:
+    from railhead.model.cluster import Cluster
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -72,9 +76,15 @@ def _checked(path: Path) -> tuple[dict[str, object], str]:
     from railhead import config
     from railhead.config.served import unproven
     from railhead.model.borrowing import borrowing, table
+    from railhead.resolve.images import images, loose
 
     checked = config.check(path)
     notes = [note] if (note := unproven(checked.cluster)) else []
+    if moving := loose(checked.cluster):
+        notes.append(
+            f"no digest is known of {len(moving)} of its {len(images(checked.cluster))} images, "
+            f"whose tags may move: `railhead config pin {path}` asks their registries"
+        )
     for doubt in checked.doubts:
         typer.echo(f"warning: {doubt}", err=True)
     cluster = checked.cluster
@@ -98,6 +108,85 @@ def _checked(path: Path) -> tuple[dict[str, object], str]:
             *(f"note: {note}" for note in notes),
         ]
     )
+
+
+@app.command()
+def pin(
+    stacks: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[STACK]...", help="Stacks' names, such as lab, or files; all without any."
+        ),
+    ] = None,
+    update: Annotated[
+        bool,
+        typer.Option("--update", help="Record the new digest of a tag that has moved."),
+    ] = False,
+) -> None:
+    """Record the digest of every image that stacks deploy, as their registries call it today.
+
+    Registries, or the stack's mirrors of them, are asked with what `docker login` left. Digests go
+    into `digests.yaml` beside the stacks; what the stack's own manifests name is then pulled by
+    digest, what charts name by a tag whose digest is recorded. Run again, it refuses tags that have
+    moved. Exits 0 when every digest is known, 6 when not.
+
+    Example: [bold]railhead config pin aws-p5-prod[/bold]
+    """
+    from railhead import config
+    from railhead.base.errors import RefusedError
+    from railhead.catalog import digests
+    from railhead.resolve.images import images
+
+    files = [_file(stack) for stack in stacks or ()] or _files()
+    wrong: list[str] = []
+    for folder, paths in _by_folder(files).items():
+        record = folder / digests.FILE
+        clusters = [config.load(path) for path in paths]
+        known = digests.read(record) if record.is_file() else {}
+        wanted = {image: cluster for cluster in clusters for image in images(cluster)}
+        found, problems = _asked(wanted, update=update)
+        wrong += problems
+        digests.write(record, known | found)
+        typer.echo(f"{record}: {len(found)} of {len(wanted)} images")
+    if wrong:
+        raise RefusedError(
+            "\n".join(wrong),
+            remedy="log in with `docker login`, or take the digest of a moved tag with --update",
+        )
+
+
+def _by_folder(files: list[Path]) -> dict[Path, list[Path]]:
+    found: dict[Path, list[Path]] = {}
+    for path in files:
+        found.setdefault(path.parent, []).append(path)
+    return found
+
+
+def _asked(wanted: Mapping[str, Cluster], *, update: bool) -> tuple[dict[str, str], list[str]]:
+    """What registries say of images, from where their stack pulls them, and what is wrong."""
+    import httpx
+
+    from railhead.catalog import registry
+    from railhead.catalog.digests import pinned
+    from railhead.catalog.versions import mirrored
+
+    found: dict[str, str] = {}
+    wrong: list[str] = []
+    with httpx.Client(follow_redirects=True) as client:
+        for image, cluster in wanted.items():
+            if "@" in image:
+                continue
+            try:
+                digest = registry.digest(mirrored(image, cluster.registry_mirrors), client)
+            except registry.RegistryError as error:
+                wrong.append(error.problem)
+                continue
+            before, source = pinned(image)
+            if before in ("", digest) or update:
+                found[image] = digest
+            else:
+                wrong.append(f"{image}: is {digest} now, and was {before} ({source})")
+    return found, wrong
 
 
 @app.command()

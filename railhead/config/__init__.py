@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from railhead.base.errors import InputError, choices
 from railhead.base.mistakes import described
 from railhead.base.sections import Problem, read
-from railhead.catalog import own
+from railhead.catalog import digests, own
 from railhead.config import sense, site
 from railhead.config.checks import problems
 from railhead.config.lines import Lines, lines
@@ -86,12 +86,13 @@ def _checked(raw: Any, where: str, at: Lines | None, now: datetime | None) -> Ch
 
 
 def use(folder: Path) -> None:
-    """Let the machines of a folder's ``machines.yaml`` join the catalogue.
+    """Let the machines of a folder's ``machines.yaml`` join the catalogue, and its digests.
 
     Raises:
-        InputError: a line for each mistake in it.
+        InputError: a line for each mistake in them.
     """
     own.use(folder, frozenset(FABRICS), frozenset(PLATFORMS))
+    digests.use(folder)
 
 
 def _read(path: Path) -> tuple[Any, Lines]:

@@ -133,7 +133,7 @@ def before_up(cluster: Cluster) -> str:
     """Hold a stack's pools against the live nodes before anything is registered.
 
     Returns what to tell: why that could not be done, such as that the cluster does not answer, or
-    which nodes are down while others of their pool are up. Empty where all is well.
+    which nodes are down, or few away, while others of their pool are up. Empty where all is well.
 
     Raises:
         RefusedError: nodes are missing or lack what the stack says of them.
@@ -148,7 +148,12 @@ def before_up(cluster: Cluster) -> str:
     require_own(cluster, client)
     checked = nodes.verify(described(cluster), live)
     nodes.require(cluster.name, checked, also=unserved(cluster, minor), down_bars=False)
-    down = sorted(name for pool in checked for name in pool.down)
-    return (
-        f"nodes that are not ready or cordoned, and get no jobs: {', '.join(down)}" if down else ""
-    )
+    told = []
+    if down := sorted(name for pool in checked for name in pool.down):
+        told.append(f"nodes that are not ready or cordoned, and get no jobs: {', '.join(down)}")
+    told += [
+        f"pool {pool.promise.pool!r}: {pool.promise.nodes} nodes promised, {len(pool.nodes)} there"
+        for pool in checked
+        if pool.few_away
+    ]
+    return "; ".join(told)

@@ -385,6 +385,12 @@ def doubts(cluster: Cluster, now: datetime) -> Iterator[Problem]:
             yield f"{path}.grace_seconds", "is 0: a job that ends has no moment to save anything"
         if runtime.image.startswith("railhead.local/") and not platform.built_here:
             yield f"{path}.image", "is made by the lab, and on nodes of the lab alone"
+    if cluster.gpu_operator is not None and cluster.gpu_operator.allocation == "dra":
+        yield (
+            "gpu_operator.allocation",
+            "'dra': Kueue places gangs by what nodes list as allocatable, and GPUs by claim are "
+            "not (kueue #10548, open), so that jobs may wait for ever; take 'device-plugin'",
+        )
     yield from _small_shares(cluster)
     combination = COMBINATIONS[cluster.versions]
     if not platform.built_here and isinstance(combination.kueue.chart, ModuleChart):

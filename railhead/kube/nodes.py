@@ -28,6 +28,7 @@ ARCHITECTURE_LABEL = "kubernetes.io/arch"
 NODES = "/api/v1/nodes"
 _MEMORY = frozenset({"memory", "ephemeral-storage"})
 _KEEPS_PODS_OUT = frozenset({"NoSchedule", "NoExecute"})
+_FEW = 0.01
 # The node controller's own, beside conditions that say the same in words.
 _TAINTS_OF_CONDITIONS = "node.kubernetes.io/"
 
@@ -73,6 +74,15 @@ class PoolFindings:
     down: frozenset[str] = frozenset()
 
     @property
+    def few_away(self) -> bool:
+        """Whether some of the promised nodes are not in the cluster, but one of a hundred at most.
+
+        Of a pool that was described wrongly more are missing.
+        """
+        away = self.promise.nodes - len(self.nodes)
+        return 0 < away <= self.promise.nodes * _FEW
+
+    @property
     def good(self) -> tuple[str, ...]:
         """Names of the nodes that have all that was promised."""
         return tuple(name for name, finding in self.nodes.items() if finding.passed)
@@ -81,11 +91,12 @@ class PoolFindings:
         """The lines that must stop a change of the cluster.
 
         A node that is down stops nothing while others of its pool are up: one of a thousand always
-        is, and its gate keeps jobs off it.
+        is, and its gate keeps jobs off it. Nor do few that are away, as nodes being mended are.
         """
         down = self.down if set(self.nodes) - self.down else frozenset()
         found = (f for name, f in self.nodes.items() if name not in down)
-        return [f"{f.name}: {f.text}" for f in (self.pool, *found) if not f.passed]
+        pool = () if self.few_away else (self.pool,)
+        return [f"{f.name}: {f.text}" for f in (*pool, *found) if not f.passed]
 
     def lines(self) -> list[str]:
         """One line for the pool as a whole and for each node that lacks something."""

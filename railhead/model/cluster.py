@@ -31,6 +31,7 @@ from railhead.base.fields import (
     matching,
     problem,
 )
+from railhead.catalog.digests import exact
 from railhead.catalog.machines import MACHINES
 from railhead.catalog.versions import COMBINATIONS, mirrored
 from railhead.fabric.modes import FabricConfig
@@ -292,5 +293,5 @@ class Cluster(Model):
         )
 
     def mirrored(self, reference: str) -> str:
-        """Where an image is pulled from."""
-        return mirrored(reference, self.registry_mirrors)
+        """Where an image is pulled from, by its digest where one is recorded beside the stack."""
+        return mirrored(exact(reference), self.registry_mirrors)

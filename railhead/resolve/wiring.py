@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
+from railhead.catalog.digests import exact
 from railhead.catalog.machines import MACHINES, Machine
 from railhead.catalog.parts import HostPath
 from railhead.catalog.switches import SWITCHES
@@ -157,4 +158,6 @@ def shared_memory_gib(machine: Machine, gpus: int) -> int:
 def _mirrored(cluster: Cluster, daemon: PluginDaemon | None) -> PluginDaemon | None:
     if daemon is None:
         return None
-    return replace(daemon, image=daemon.image.through(cluster.registry_mirrors))
+    tag = exact(daemon.image.reference).removeprefix(f"{daemon.image.repository}:")
+    image = replace(daemon.image, tag=tag).through(cluster.registry_mirrors)
+    return replace(daemon, image=image)

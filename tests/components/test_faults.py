@@ -1,8 +1,8 @@
 """Every fault that was found by reading upstream's sources, put back one by one: each is refused.
 
-By `railhead config check`, or by the test that holds the plan, run here on a plan or on code that
-has the fault again. What is proven on a node, in a script or by the API server is put back where it
-is proven; the table names those tests.
+By `railhead config check`, or by the test that holds the plan, run here on a plan, on a node's
+files or on code that has the fault again. Guards are judged by an API server, whose tests are
+marked; the table names the pods that are put before it.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import json
 import re
+import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,26 +18,42 @@ from typing import Any, cast
 
 import pytest
 
+from components.aws import identity, node_pools
+from components.aws.user_data import NodeSetup, user_data
 from components.controllers import gpu_operator
+from components.fabric import cni, rails, sriov
 from components.fabric import gke as gke_fabric
-from components.fabric import rails, sriov
+from components.fabric.modes import efa, sriov_ib
 from railhead.base.errors import InputError
-from railhead.config import parse
+from railhead.catalog.machines import MACHINES
+from railhead.config import check_values, parse, served
 from railhead.fabric.kinds import FABRICS
 from railhead.fabric.plugin import NodePlugin
+from railhead.gate import prove, state
+from railhead.model.cluster import Cluster
+from railhead.resolve import pods
+from tests import crds
 from tests.components import (
     test_aws,
     test_aws_order,
     test_fabric_objects,
+    test_fabric_schemas,
     test_gcp,
     test_gcp_order,
     test_node_gate,
+    test_pod_guards,
     test_taints,
 )
-from tests.components.recording import Recording, Registered, recorded, stack_cluster
+from tests.components.recording import (
+    STACKS,
+    Recording,
+    Registered,
+    recorded,
+    stack_cluster,
+)
 from tests.unit.catalog import test_fabrics
+from tests.unit.gate import test_keeper, test_proofs, test_state
 
-REPO = Path(__file__).resolve().parents[2]
 PROD, BLOCK, ULTRA, MEGA = "aws-p5-prod", "aws-p5en-block", "gcp-a3-ultra", "gcp-a3-mega"
 Judge = Callable[..., Any]
 
@@ -107,24 +124,42 @@ class Code:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Elsewhere:
-    """Put back by tests of their own, ``path::function``."""
+class Shown:
+    """A test that puts the fault back itself and expects the refusal, run here."""
 
-    tests: tuple[str, ...]
+    test: Judge
 
     def refused(self, _patch: pytest.MonkeyPatch) -> None:
-        assert self.tests
-        for test in self.tests:
-            path, _, function = test.partition("::")
-            text = (REPO / path).read_text()
-            assert re.search(rf"^ *def {function}\(", text, re.MULTILINE), test
+        self.test()
 
 
-Fault = Config | Plan | Code | Elsewhere
+@dataclass(frozen=True, kw_only=True)
+class Broken:
+    """A node that has it, laid out as the kernel would; the gate must fail it for that alone."""
+
+    node: str
+
+    def refused(self, _patch: pytest.MonkeyPatch) -> None:
+        in_folder(test_proofs.test_a_broken_node_fails_for_that_reason_alone, self.node)
 
 
-def elsewhere(*tests: str) -> Elsewhere:
-    return Elsewhere(tests=tests)
+@dataclass(frozen=True, kw_only=True)
+class Submitted:
+    """Pods that have it, which an API server with the guards refuses in the tests of the table."""
+
+    pods: tuple[str, ...]
+
+    def refused(self, _patch: pytest.MonkeyPatch) -> None:
+        assert set(self.pods) <= set(test_pod_guards.UNWIRED)
+
+
+Fault = Config | Plan | Code | Shown | Broken | Submitted
+
+
+def in_folder(judge: Judge, *given: Any) -> None:
+    """Run a test that takes a folder of its own first."""
+    with tempfile.TemporaryDirectory() as folder:
+        judge(Path(folder), *given)
 
 
 def shipped(stack: str) -> Callable[[], dict[str, Any]]:
@@ -270,9 +305,123 @@ def _lossy(inputs: Any) -> Any:
     return lambda *given, **named: replace(inputs(*given, **named), environment={})
 
 
-AWS = "tests/components/test_aws.py"
-GATE = "tests/unit/gate/test_proofs.py"
-GUARDS = "tests/components/test_pod_guards.py"
+def _tagged(made: Judge) -> Judge:
+    """Launch templates that have the stack's own tags."""
+
+    def spoilt(cluster: Any, pool: str) -> list[dict[str, Any]]:
+        return [
+            spec | {"tags": spec["tags"] | cluster.platform.tags} for spec in made(cluster, pool)
+        ]
+
+    return spoilt
+
+
+def _tags_roll_nothing() -> None:
+    in_folder(
+        lambda folder: (
+            test_aws.TestNodePools().test_the_stacks_tags_reach_instances_and_roll_no_node(
+                recorded(PROD), folder
+            )
+        )
+    )
+
+
+def _roles_differ() -> None:
+    """IAM has one set of names for all regions of an account."""
+    for role in recorded(PROD).of_type("aws:iam/role:Role"):
+        assert role.inputs["name"].startswith(identity.role_name("p5-prod", "us-east-2"))
+    assert identity.role_name("p5", "us-east-2", "x") != identity.role_name("p5", "us-west-2", "x")
+
+
+def _handle_of_its_claim(inputs: dict[str, Any]) -> None:
+    inputs["spec"]["csi"]["volumeHandle"] += f"/{inputs['spec']['claimRef']['name']}"
+
+
+def plugin_of(name: str, **changes: Any) -> Callable[[Any], Any]:
+    """A fabric whose plugin has other fields."""
+
+    def spoil(rows: Mapping[str, Any]) -> Mapping[str, Any]:
+        row = rows[name]
+        given = {
+            field: value(getattr(row.plugin, field)) if callable(value) else value
+            for field, value in changes.items()
+        }
+        return {**rows, name: replace(row, plugin=replace(row.plugin, **given))}
+
+    return spoil
+
+
+def _meta_plugins_are_refused() -> None:
+    """MacvlanNetwork of network-operator v26.4.1 has none (they came with its #3028)."""
+    body = {
+        "apiVersion": "mellanox.com/v1alpha1",
+        "kind": "MacvlanNetwork",
+        "metadata": {"name": "rail-0"},
+        "spec": {"master": "ens0np0", "mode": "bridge", "mtu": 9000},
+    }
+    schemas = crds.schemas("proven")
+    assert test_fabric_schemas.errors(body, schemas) == []
+    body["spec"] = {**cast("dict[str, Any]", body["spec"]), **cni.meta_plugins([{"type": "sbr"}])}
+    assert test_fabric_schemas.errors(body, schemas)
+
+
+def _newest_read_is_said() -> None:
+    for name in STACKS:
+        raw = stack_cluster(name)
+        assert served.unproven(parse(raw, where=name)) == "", name
+    spoilt = stack_cluster(BLOCK) | {"versions": "newest-read"}
+    assert "never" in served.unproven(parse(spoilt, where="spoilt"))
+
+
+def _claims_beside_levels_are_doubted() -> None:
+    raw = case(SRIOV)()
+    assert not [d for d in check_values(raw, where="x").doubts if "allocation" in d]
+    raw["gpu_operator"] = {"allocation": "dra"}
+    (doubt,) = [d for d in check_values(raw, where="x").doubts if "allocation" in d]
+    assert "gpu_operator.allocation: 'dra'" in doubt
+
+
+def _without_probe(made: Judge) -> Judge:
+    def spoilt(wired: Any) -> Any:
+        found = made(wired)
+        kept = {key: v for key, v in found.container.items() if key != "startupProbe"}
+        return replace(found, container=kept)
+
+    return spoilt
+
+
+def _of_no_class(made: Judge) -> Judge:
+    def spoilt(*given: Any) -> Any:
+        spec = copy.deepcopy(made(*given))
+        del spec["template"]["spec"]["priorityClassName"]
+        return spec
+
+    return spoilt
+
+
+def of_machine(name: str, **fabric: Any) -> dict[str, Any]:
+    """A stack with shared devices on RoCE, on a machine of its own."""
+    raw = case(SHARED)()
+    raw["pools"][0]["instance_type"] = name
+    raw["fabric"] |= fabric
+    nics = len(MACHINES[name].nics)
+    rail = raw["fabric"]["rails"][0]
+    raw["fabric"]["hcas"] = [f"mlx5_{i}" for i in range(nics)]
+    raw["fabric"]["rails"] = [
+        rail | {"name": f"rail-{i}", "master": f"ens{i}np0", "subnet": f"192.168.{16 * i}.0/20"}
+        for i in range(nics)
+    ]
+    return raw
+
+
+def _ready_of_nothing(decide: Judge) -> Judge:
+    def spoilt(gate: Any, findings: Any, now: str | None) -> str:
+        found = list(findings)
+        return cast("str", decide(gate, found, now)) if found else state.READY
+
+    return spoilt
+
+
 LUSTRE = token("aws:fsx/lustreFileSystem:LustreFileSystem")
 RULES = token(
     "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule",
@@ -341,7 +490,12 @@ FAULTS: Mapping[str, tuple[Fault, ...]] = {
         ),
     ),
     "aws: tags roll every node": (
-        elsewhere(f"{AWS}::test_the_stacks_tags_reach_instances_and_roll_no_node"),
+        Code(
+            holder=node_pools,
+            name="_tag_specifications",
+            spoil=_tagged,
+            judge=_tags_roll_nothing,
+        ),
     ),
     "aws: gdrcopy with the host's driver": (
         Config(
@@ -358,12 +512,30 @@ FAULTS: Mapping[str, tuple[Fault, ...]] = {
                 r, recorded(BLOCK)
             ),
         ),
-        elsewhere(f"{AWS}::test_containers_may_lock_their_memory_and_open_as_many_files_as_before"),
+        Plan(
+            stack=PROD,
+            spoil=sent(
+                part("h100-template"),
+                put("userData", value=user_data(NodeSetup(raid=True, hugepages_2mib=5128))),
+            ),
+            judge=lambda r: test_aws.TestUserData().test_every_gpu_node_gets_all(
+                r, recorded(BLOCK)
+            ),
+        ),
     ),
     "aws: Lustre with EFA stays on TCP": (
-        elsewhere(
-            f"{AWS}::test_every_gpu_node_gets_all",
-            f"{AWS}::test_lustre_takes_devices_from_all_over_the_node",
+        Plan(
+            stack=PROD,
+            spoil=sent(
+                part("h100-template"),
+                put(
+                    "userData",
+                    value=user_data(NodeSetup(raid=True, hugepages_2mib=5128, lock_memory=True)),
+                ),
+            ),
+            judge=lambda r: test_aws.TestUserData().test_every_gpu_node_gets_all(
+                r, recorded(BLOCK)
+            ),
         ),
         Config(
             raw=shipped(PROD),
@@ -374,9 +546,19 @@ FAULTS: Mapping[str, tuple[Fault, ...]] = {
         ),
     ),
     "aws: images of another region, roles of one name": (
-        elsewhere(
-            f"{AWS}::test_images_of_eks_own_come_from_the_region",
-            f"{AWS}::test_roles_of_one_clusters_name_in_two_regions_are_two",
+        Code(
+            holder=efa,
+            name="values",
+            spoil=also(image={"repository": "602401143452.dkr.ecr.us-west-2.amazonaws.com/eks/x"}),
+            judge=lambda: test_aws.TestCluster().test_images_of_eks_own_come_from_the_region(
+                "eu-west-1", "602401143452.dkr.ecr.eu-west-1.amazonaws.com"
+            ),
+        ),
+        Code(
+            holder=identity,
+            name="role_name",
+            spoil=lambda made: lambda cluster, _region, *what: made(cluster, "", *what),
+            judge=_roles_differ,
         ),
     ),
     # -- Google Cloud -----------------------------------------------------------------------------
@@ -407,10 +589,7 @@ FAULTS: Mapping[str, tuple[Fault, ...]] = {
             edit=put("runtimes", 0, "image", value="nvcr.io/nvidia/pytorch:25.10-py3"),
             words="has CUDA 13, but plugin v1.0.16 of fabric 'tcpxo' goes with CUDA 12",
         ),
-        elsewhere(
-            "tests/unit/catalog/test_fabrics.py"
-            "::test_a_plugin_goes_with_what_its_vendor_published_with_it"
-        ),
+        Shown(test=test_fabrics.test_a_plugin_goes_with_what_its_vendor_published_with_it),
     ),
     "gcp: bucket mounts behind default deny": (
         Plan(
@@ -424,10 +603,54 @@ FAULTS: Mapping[str, tuple[Fault, ...]] = {
         ),
     ),
     "gcp: the gate proves nothing": (
-        elsewhere(
-            "tests/unit/gate/test_state.py::test_nothing_looked_at_is_nothing_proven",
-            f"{GATE}::test_a_node_of_which_nothing_is_expected_has_proven_nothing",
-            f"{GATE}::test_everything_that_is_expected_has_a_proof",
+        Code(
+            holder=state.Gate,
+            name="decide",
+            spoil=_ready_of_nothing,
+            judge=test_state.test_nothing_looked_at_is_nothing_proven,
+        ),
+        Code(
+            holder=prove,
+            name="checks_in",
+            spoil=lambda _: lambda *_given: (),
+            judge=lambda: in_folder(test_proofs.test_everything_that_is_expected_has_a_proof),
+        ),
+        Shown(
+            test=lambda: in_folder(
+                test_proofs.test_a_node_of_which_nothing_is_expected_has_proven_nothing
+            )
+        ),
+        Broken(node="the plugin was never installed"),
+        Broken(node="an aperture is not bound"),
+        Broken(node="the import helper is not loaded"),
+        Broken(node="the plugin is an older one"),
+    ),
+    "gcp: flags of TCPX that were retired": (
+        Code(
+            holder=test_fabrics,
+            name="FABRICS",
+            spoil=fabric_of("tcpx", NCCL_GPUDIRECTTCPX_TX_BINDINGS=None),
+            judge=test_fabrics.test_tcpx_has_the_environment_of_its_release,
+        ),
+        Code(
+            holder=test_fabrics,
+            name="FABRICS",
+            spoil=fabric_of("tcpx", NCCL_BUFFSIZE="8388608"),
+            judge=test_fabrics.test_tcpx_has_the_environment_of_its_release,
+        ),
+    ),
+    "gcp: an injector on every GPU node": (
+        Code(
+            holder=gke_fabric,
+            name="injector",
+            spoil=lambda _: (
+                lambda *_given: {
+                    "template": {"spec": {"affinity": {"nodeAffinity": {"key": "gke-gpu"}}}}
+                }
+            ),
+            judge=(
+                test_fabric_objects.TestInstaller().test_the_injector_goes_to_the_machines_of_its_plugin
+            ),
         ),
     ),
     "gcp: a pool for bursts that is static": (
@@ -453,9 +676,13 @@ FAULTS: Mapping[str, tuple[Fault, ...]] = {
                 )
             ),
         ),
-        elsewhere(
-            "tests/components/test_fabric_objects.py"
-            "::test_it_says_what_it_has_installed_and_does_so_once"
+        Code(
+            holder=gke_fabric,
+            name="_BEFORE",
+            spoil=lambda text: text.partition("if [")[0],
+            judge=lambda: in_folder(
+                test_fabric_objects.TestInstaller().test_it_says_what_it_has_installed_and_does_so_once
+            ),
         ),
     ),
     "gcp: A4X": (
@@ -473,16 +700,21 @@ FAULTS: Mapping[str, tuple[Fault, ...]] = {
             module=test_gcp,
         ),
     ),
-    "gcp: a driver of another branch": (
-        elsewhere(f"{GATE}::test_a_broken_node_fails_for_that_reason_alone"),
-    ),
+    "gcp: a driver of another branch": (Broken(node="the driver is of another branch"),),
     "gcp: gIB overrides the image's NCCL": (
-        elsewhere("tests/components/test_fabric_objects.py::test_gib_leaves_the_images_nccl_alone"),
+        Code(
+            holder=test_fabric_objects,
+            name="FABRICS",
+            spoil=plugin_of("gcp-rdma", script=lambda script: f"{script} --install-nccl"),
+            judge=test_fabric_objects.TestInstaller().test_gib_leaves_the_images_nccl_alone,
+        ),
     ),
     "gcp: the daemon has no startup probe": (
-        elsewhere(
-            "tests/components/test_fabric_objects.py"
-            "::test_the_trainer_starts_after_a_daemon_that_serves"
+        Code(
+            holder=pods,
+            name="daemon",
+            spoil=_without_probe,
+            judge=test_fabric_objects.TestInstaller().test_the_trainer_starts_after_a_daemon_that_serves,
         ),
     ),
     "gcp: two Lustre file systems of one name, Filestore's steps": (
@@ -491,8 +723,15 @@ FAULTS: Mapping[str, tuple[Fault, ...]] = {
             edit=put("platform", "storage", 0, "capacity_gib", value=10496),
             words="platform.storage[0].capacity_gib",
         ),
-        elsewhere(
-            "tests/components/test_gcp.py::test_claims_of_one_file_system_are_one_mount_of_a_node"
+        Code(
+            holder=test_gcp,
+            name="variant",
+            spoil=lambda made: (
+                lambda *given: sent(
+                    lambda r: r.inputs.get("kind") == "PersistentVolume", _handle_of_its_claim
+                )(made(*given))
+            ),
+            judge=test_gcp.test_claims_of_one_file_system_are_one_mount_of_a_node,
         ),
     ),
     "gcp: rails after the nodes that have them": (
@@ -520,21 +759,32 @@ FAULTS: Mapping[str, tuple[Fault, ...]] = {
                 test_fabric_objects.TestDrivers().test_no_node_is_rebooted_or_changed_below_what_runs_there
             ),
         ),
-        elsewhere(f"{GATE}::test_a_broken_node_fails_for_that_reason_alone"),
+        Broken(node="devices of one network namespace"),
+        Broken(node="the mode on the kernel's command line"),
     ),
     "metal: rdma-cni after ib-sriov": (
-        elsewhere(
-            "tests/components/test_fabric_objects.py"
-            "::test_infiniband_functions_are_isolated_by_their_own_plugin"
+        Code(
+            holder=sriov_ib.SriovIbObjects,
+            name="chained",
+            spoil=lambda _: lambda *_given, **_named: [{"type": "rdma"}],
+            judge=lambda: (
+                test_fabric_objects.TestRails().test_infiniband_functions_are_isolated_by_their_own_plugin(
+                    isolated=True
+                )
+            ),
+        ),
+        Code(
+            holder=sriov_ib.SriovIbObjects,
+            name="plugin",
+            spoil=lambda _: lambda *_given: {"type": "ib-sriov", "link_state": "enable"},
+            judge=lambda: (
+                test_fabric_objects.TestRails().test_infiniband_functions_are_isolated_by_their_own_plugin(
+                    isolated=True
+                )
+            ),
         ),
     ),
-    "metal: a field that the pinned operator has not": (
-        elsewhere(
-            "tests/components/test_fabric_schemas.py::test_every_object_fits_its_schema",
-            "tests/components/test_fabric_objects.py"
-            "::test_the_operators_networks_chain_nothing_so_the_stack_writes_its_own",
-        ),
-    ),
+    "metal: a field that the pinned operator has not": (Shown(test=_meta_plugins_are_refused),),
     "metal: RoCE in the lossy class": (
         Code(
             holder=test_node_gate,
@@ -544,7 +794,8 @@ FAULTS: Mapping[str, tuple[Fault, ...]] = {
                 "dgx-h100", {}, "106", 26
             ),
         ),
-        elsewhere(f"{GATE}::test_a_broken_node_fails_for_that_reason_alone"),
+        Broken(node="NCCL's packets in another priority"),
+        Broken(node="PFC on another priority"),
     ),
     "metal: nv-ipam cuts pools for every node": (
         Code(
@@ -552,6 +803,27 @@ FAULTS: Mapping[str, tuple[Fault, ...]] = {
             name="address_pool",
             spoil=_all_pools,
             judge=test_fabric_objects.TestRails().test_a_block_for_each_node_holds_its_pods,
+        ),
+    ),
+    "metal: prefixes of a node that are not its switch port's": (
+        Code(
+            holder=rails,
+            name="address_pool",
+            spoil=lambda made: (
+                lambda *given: (
+                    made(*given)[0],
+                    {k: v for k, v in made(*given)[1].items() if k != "staticAllocations"},
+                )
+            ),
+            judge=test_fabric_objects.TestRails().test_a_nodes_part_is_the_one_that_its_switch_port_has,
+        ),
+        Code(
+            holder=rails,
+            name="address_pool",
+            spoil=lambda made: (
+                lambda *given: (made(*given)[0], made(*given)[1] | {"routes": [{"dst": "x"}]})
+            ),
+            judge=test_fabric_objects.TestRails().test_what_stays_on_a_rail_does_not_go_by_its_router,
         ),
     ),
     "metal: up wedges on one dead node": (
@@ -577,14 +849,29 @@ FAULTS: Mapping[str, tuple[Fault, ...]] = {
         ),
     ),
     "metal: the gate at scale": (
-        elsewhere(
-            "tests/components/test_node_gate.py::test_its_image_comes_from_the_mirror",
-            "tests/components/test_node_gate.py::test_it_goes_last_and_what_it_left_behind_expires",
-            "tests/components/test_mirrors.py"
-            "::test_no_image_of_a_stack_is_of_a_registry_that_has_a_mirror",
-            "tests/unit/gate/test_state.py"
-            "::test_a_rollout_does_not_fail_a_node_whose_nics_are_switched_off",
-            "tests/unit/gate/test_keeper.py::test_a_node_without_a_gate_loses_its_label_after_the_grace",
+        Code(
+            holder=Cluster,
+            name="mirrored",
+            spoil=lambda _: lambda _cluster, reference: reference,
+            judge=test_node_gate.TestPod().test_its_image_comes_from_the_mirror,
+        ),
+        Code(
+            holder=test_node_gate,
+            name="daemon_set",
+            spoil=_of_no_class,
+            judge=test_node_gate.TestPod().test_it_goes_last_and_what_it_left_behind_expires,
+        ),
+        Code(
+            holder=test_keeper.keeper,
+            name="turn",
+            spoil=lambda _: lambda *_given: [],
+            judge=test_keeper.test_a_node_without_a_gate_loses_its_label_after_the_grace,
+        ),
+        Code(
+            holder=test_state,
+            name="label_before",
+            spoil=lambda _: lambda labels, _annotations: labels.get(state.LABEL),
+            judge=test_state.test_a_rollout_does_not_fail_a_node_whose_nics_are_switched_off,
         ),
     ),
     "metal: SHARP by NCCL's own transport": (
@@ -595,10 +882,19 @@ FAULTS: Mapping[str, tuple[Fault, ...]] = {
         ),
     ),
     "metal: guards that offer what there is not, MIG and claims that slip by": (
-        elsewhere(
-            f"{GUARDS}::test_without_its_fabric_a_pod_does_not_start",
-            f"{GUARDS}::test_a_good_pod_passes",
+        Submitted(
+            pods=(
+                "Ray",
+                "LeaderWorkerSet",
+                "StatefulSet",
+                "Volcano",
+                "a part of a GPU",
+                "a GPU by a claim",
+            )
         ),
+    ),
+    "metal: GPUs by claim beside levels of the topology": (
+        Shown(test=_claims_beside_levels_are_doubted),
     ),
     "metal: dranet without a selector": (
         Config(
@@ -608,23 +904,33 @@ FAULTS: Mapping[str, tuple[Fault, ...]] = {
         ),
     ),
     "metal: OCI's frames, Azure's HCAs": (
-        elsewhere(
-            "tests/unit/config/test_fabric.py"
-            "::test_frames_are_no_larger_than_a_providers_interfaces_take",
-            "tests/unit/config/test_fabric.py::test_the_catalogues_hcas_are_as_many_as_its_nics",
+        Config(
+            raw=lambda: of_machine("BM.GPU.H200.8", mtu=4220),
+            edit=put("fabric", "mtu", value=9000),
+            words="fabric.mtu: 9000 is more than the 4220",
+        ),
+        Config(
+            raw=lambda: of_machine("dgx-h100"),
+            edit=put("fabric", "hcas", value=[f"mlx5_{i}" for i in range(4)]),
+            words="fabric.hcas",
         ),
     ),
-    "what ships never ran": (
-        elsewhere(
-            "tests/unit/catalog/test_rows.py::test_what_ships_is_what_ran",
-            "tests/policies/test_rules.py::test_versions_that_never_ran_are_named",
-            "tests/unit/config/test_commands.py::test_versions_that_never_ran_are_said_in_one_line",
-        ),
-    ),
+    "what ships never ran": (Shown(test=_newest_read_is_said),),
 }
 
 
-@pytest.mark.parametrize("name", FAULTS)
+# Those that run the program, or read definitions, once more.
+SLOW = (
+    "aws: tags roll every node",
+    "gcp: two Lustre file systems of one name, Filestore's steps",
+    "metal: a field that the pinned operator has not",
+)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in FAULTS],
+)
 def test_a_fault_that_is_put_back_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert FAULTS[name]
     for fault in FAULTS[name]:

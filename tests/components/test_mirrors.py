@@ -11,8 +11,11 @@ from typing import Any
 
 import pytest
 
+from railhead.catalog import digests
 from railhead.catalog.versions import ADDONS, COMBINATIONS, PARTS, Controller, mirrored
-from tests.components.recording import STACKS, Recording, run_stack, stack_cluster
+from railhead.config import parse
+from railhead.resolve.images import images
+from tests.components.recording import STACKS, Recording, recorded, run_stack, stack_cluster
 
 CONTROLLERS: dict[str, Controller] = {
     row.name: row for row in (*COMBINATIONS["proven"].controllers, *ADDONS.values())
@@ -139,3 +142,42 @@ def test_a_runtime_and_the_contract_name_one_image() -> None:
     wanted = mirrored("nvcr.io/nvidia/pytorch:25.06-py3", MIRRORS)
     assert wanted in str(contract)
     assert "nvcr.io/nvidia/pytorch" not in str(contract).replace(wanted, "")
+
+
+def pulled(recording: Recording) -> set[str]:
+    """What the stack's own manifests pull, charts apart."""
+    return {
+        text
+        for resource in recording.resources.values()
+        if resource.type.startswith("kubernetes:") and not resource.type.endswith(":Release")
+        for path, text in texts(resource.inputs)
+        if path.endswith(".image") and "/" in text
+    }
+
+
+@pytest.mark.parametrize("stack", [name for name in STACKS if name != "lab"])
+def test_every_image_that_is_pulled_is_one_of_the_stacks(stack: str) -> None:
+    """What is not listed would be neither asked for nor missed by `railhead config pin`."""
+    listed = set(images(parse(stack_cluster(stack), where=stack)))
+    found = pulled(recorded(stack))
+    assert found
+    assert found <= listed
+    for release in recorded(stack).of_type("kubernetes:helm.sh/v3:Release"):
+        row = CONTROLLERS[str(release.inputs["name"])]
+        said = {image.reference for image in row.operands.values()}
+        assert said <= listed, row.name
+
+
+def test_what_the_stack_itself_names_is_pulled_by_its_digest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "gcp-a3-mega"
+    listed = images(parse(stack_cluster(name), where=name))
+    digest = f"sha256:{'5' * 64}"
+    monkeypatch.setattr(digests, "_recorded", dict.fromkeys(listed, digest))
+    # The program would read the stacks' own folder, which has none.
+    monkeypatch.setattr(digests, "use", lambda _folder: None)
+    found = pulled(run_stack(name, tmp_path))
+    assert len(found) >= 5
+    assert all("@sha256:" in image for image in found)
+    assert any("tcpgpudmarxd" in image and image.endswith(f"@{digest}") for image in found)

@@ -314,6 +314,14 @@ UNWIRED: dict[str, tuple[Pod, str]] = {
         pod(labels={"leaderworkerset.sigs.k8s.io/name": "l"}),
         "pods of a LeaderWorkerSet, a StatefulSet, a Deployment or Volcano's Job have no way in",
     ),
+    "StatefulSet": (
+        pod(labels={"apps.kubernetes.io/pod-index": "0"}),
+        "pods of a LeaderWorkerSet, a StatefulSet, a Deployment or Volcano's Job have no way in",
+    ),
+    "Volcano": (
+        pod(labels={"volcano.sh/job-name": "v"}),
+        "pods of a LeaderWorkerSet, a StatefulSet, a Deployment or Volcano's Job have no way in",
+    ),
     "EFA": (pod("efa"), "vpc.amazonaws.com/efa: 1"),
     "GKE networks": (pod("tcpxo"), "set the annotation networking.gke.io/interfaces"),
     "one GKE network of two": (

@@ -35,8 +35,19 @@ class Gcp(Platform[GcpCluster]):
         )
 
     def mount_annotations(self, cluster: GcpCluster, claim: CheckpointConfig) -> Mapping[str, str]:
-        """GCS FUSE: without it no sidecar comes into the pod, and the mount waits for one."""
-        return {"gke-gcsfuse/volumes": "true"} if claim.storage_class in cluster.buckets else {}
+        """GCS FUSE: without it no sidecar comes into the pod, and the mount waits for one.
+
+        A sidecar that caches has no limits: one whose cache is larger than the 5 GiB that it gets
+        by itself would be evicted, with the pod (gcs-fuse-csi-driver, pkg/webhook/config.go: "0" is
+        no limit, and what is requested stays).
+        """
+        bucket = cluster.buckets.get(claim.storage_class)
+        if bucket is None:
+            return {}
+        unlimited = ("cpu", "memory", "ephemeral-storage") if bucket.cache_gib else ()
+        return {"gke-gcsfuse/volumes": "true"} | {
+            f"gke-gcsfuse/{resource}-limit": "0" for resource in unlimited
+        }
 
     def egress(self, cluster: GcpCluster, namespace: str) -> tuple[Destination, ...]:  # noqa: ARG002
         """With a bucket: GCS FUSE runs in the pod, in its network, and fetches token and objects.

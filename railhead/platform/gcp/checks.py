@@ -64,6 +64,8 @@ _LUSTRE = {
 _FIELDS = ("nodes", "pods", "services", "google_services")
 # VPC documentation, private services access: the least that a service of Google's takes.
 _SERVICES_PREFIX = 24
+# Compute Engine documentation, local SSDs: each disk has 375 GiB.
+_LOCAL_SSD_GIB = 375
 # Storage classes that GKE's Filestore driver brings.
 _GKE_CLASSES = ("standard-rwx", "premium-rwx", "zonal-rwx", "enterprise-rwx")
 # What GKE puts on every GPU node.
@@ -469,6 +471,35 @@ def _service_access(cluster: GcpCluster) -> Iterator[Problem]:
             )
 
 
+def _shared_network(cluster: GcpCluster) -> Iterator[Problem]:
+    network = cluster.platform.network
+    host = network.project if isinstance(network, GcpExistingNetwork) else None
+    if host in (None, cluster.platform.project):
+        return
+    for path, row, _ in knowing(cluster.platform.storage, "platform.storage", lambda r: r.kind):
+        if isinstance(row, FilestoreStorage):
+            yield (
+                f"{path}.kind",
+                f"'filestore' is not to be had in a network of project {host!r}: a service "
+                "project cannot make an instance in a Shared VPC (Filestore documentation, "
+                "architecture); take 'lustre' or 'bucket'",
+            )
+
+
+def _cache_sizes(cluster: GcpCluster) -> Iterator[Problem]:
+    rooms = {pool.instance_type: machine.local_ssds for _, pool, machine in _pools(cluster)}
+    for path, _, size in knowing(
+        cluster.platform.storage, "platform.storage", lambda r: getattr(r, "cache_gib", None)
+    ):
+        for machine, disks in rooms.items():
+            if size is not None and disks and size > disks * _LOCAL_SSD_GIB:
+                yield (
+                    f"{path}.cache_gib",
+                    f"{size} is more than the {disks * _LOCAL_SSD_GIB} GiB of local SSDs of a "
+                    f"{machine!r}",
+                )
+
+
 def _storage_names(cluster: GcpCluster) -> Iterator[Problem]:
     network = cluster.platform.network
     if not isinstance(network, GcpExistingNetwork) or network.storage_names:
@@ -639,6 +670,8 @@ _CHECKS: tuple[Callable[[GcpCluster], Iterator[Problem]], ...] = (
     _file_systems,
     _bucket_rights,
     _service_access,
+    _shared_network,
+    _cache_sizes,
     _storage_names,
     _service_addresses,
     _claims,

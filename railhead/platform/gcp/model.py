@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -111,7 +112,9 @@ class GcpNewNetwork(Model):
 
 
 class GcpExistingNetwork(Model):
-    """A VPC that is there already, in the cluster's project: the names of its parts.
+    """A VPC that is there already: the names of its parts.
+
+    ``project`` is the host project of a Shared VPC; None is the cluster's own project.
 
     It needs a way out for nodes without addresses of the internet (Cloud NAT), and Private Google
     Access on the subnet. A Lustre instance also needs its private services access
@@ -120,6 +123,7 @@ class GcpExistingNetwork(Model):
     """
 
     kind: Literal["existing"]
+    project: Project | None = None
     network: ResourceName
     subnetwork: ResourceName
     pods_range: ResourceName
@@ -290,11 +294,15 @@ class BucketStorage(Model):
 
     ``bucket`` is unique in the world. Every pod of a training namespace may read and write it,
     by workload identity; nothing else may but who has rights in the project.
+
+    ``cache_gib`` is how much of what a pod has read stays on its node's local SSDs, in GiB; None
+    keeps nothing.
     """
 
     kind: Literal["bucket"]
     name: Name
     bucket: BucketName
+    cache_gib: Positive | None = None
 
 
 GcpStorage = Annotated[
@@ -474,7 +482,7 @@ class GcpCluster(Cluster):
     pools: tuple[GcpPool, ...] = Field(min_length=1)
 
     @property
-    def buckets(self) -> frozenset[str]:
+    def buckets(self) -> Mapping[str, BucketStorage]:
         """The storage classes that are buckets."""
         storage = self.platform.storage
-        return frozenset(s.name for s in storage if isinstance(s, BucketStorage))
+        return {s.name: s for s in storage if isinstance(s, BucketStorage)}
