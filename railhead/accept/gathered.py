@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from railhead.accept import remedies
 from railhead.accept.model import Model
 
 if TYPE_CHECKING:
@@ -20,7 +21,11 @@ LAST_LINES = 8
 
 
 class UnprovenError(Exception):
-    """The evidence does not bear a verdict; the text says why."""
+    """The evidence does not bear a verdict; the text says why, ``remedy`` what to do if known."""
+
+    def __init__(self, why: str, remedy: str = "") -> None:
+        super().__init__(why)
+        self.remedy = remedy
 
 
 class Gathered(Model):
@@ -120,7 +125,8 @@ def spoken(gathered: Gathered, index: int) -> list[dict[str, Any]]:
         return read(gathered.lines[index])
     except ValueError:
         machine = gathered.machines[index]
-        raise UnprovenError(f"the output of {machine} cannot be read") from None
+        why = f"the output of {machine} cannot be read"
+        raise UnprovenError(why, remedies.CUT_OFF) from None
 
 
 def must_be_whole(gathered: Gathered, real: Sequence[str], command: Sequence[str]) -> None:

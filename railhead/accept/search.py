@@ -45,6 +45,9 @@ ABOVE_LINE = 1.05
 RE_PAIRINGS = 3
 MAX_ROUNDS = 60
 
+# What is wrong with an answer whose times may still be true; all other faults are of its times.
+SILENT, UNSHOWN = "said nothing", "its log does not prove the fabric's transport"
+
 Group = tuple[str, ...]
 
 
@@ -111,11 +114,11 @@ def outcome(
     for node in group:
         answer = answers.get(node)
         if answer is None:
-            faults[node] = "said nothing"
+            faults[node] = SILENT
         elif not _plausible(answer, repeats):
             faults[node] = "its clock lies, or its answer is cut off"
         elif not answer.proven:
-            faults[node] = "its log does not prove the fabric's transport"
+            faults[node] = UNSHOWN
         else:
             times[node] = median(answer.seconds)
     if times:
@@ -124,7 +127,7 @@ def outcome(
             if ceiling is not None and size / seconds / 1e9 > ceiling * ABOVE_LINE:
                 faults[node] = f"says {size / seconds / 1e9:.3g} GB/s, above the line rate"
             elif seconds < slowest * (1 - CLOCKS) - CLOCK_SLACK_SECONDS:
-                faults[node] = "says that it ended long before the others of one collective"
+                faults[node] = "ended long before the others of one collective: a clock lies"
     if faults or not times:
         return Outcome(figure=None, faults=faults)
     return Outcome(figure=size / max(times.values()) / 1e9)

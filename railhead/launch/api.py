@@ -128,8 +128,19 @@ class Run:
             TimedOutError: it had not ended in time; it goes on.
             NotFoundError: it was gone before it could be read once.
         """
-        states = deque(submit.watch(self.cluster, self._job, timeout_seconds=timeout), maxlen=1)
+        states = deque(self.watch(timeout=timeout), maxlen=1)
         return states[-1] if states else self.state()
+
+    def watch(self, *, timeout: float | None = None) -> Iterator[JobState]:
+        """Its state, once a second, until it has ended or was deleted.
+
+        Args:
+            timeout: seconds; for ever when absent.
+
+        Raises:
+            TimedOutError: it had not ended in time; it goes on.
+        """
+        return submit.watch(self.cluster, self._job, timeout_seconds=timeout)
 
     def logs(
         self, *, rank: int | None = None, node: int | None = None, tail: int | None = None

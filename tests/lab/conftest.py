@@ -10,12 +10,16 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from railhead.base import paths
+from railhead.kube.client import Cluster, choose_target
 from railhead.lab.cli import environment
+
+if TYPE_CHECKING:
+    from tests.lab.promises import Lab
 
 LAB = os.environ.get("RAILHEAD_TEST_LAB", "test")
 STACK = "lab"
@@ -102,6 +106,19 @@ def stack(pulumi: Run) -> str:
 def lab_env(bare_env: dict[str, str], stack: str) -> dict[str, str]:
     """The environment of a lab whose stack is up."""
     return bare_env
+
+
+@pytest.fixture(scope="module")
+def lab(
+    lab_env: dict[str, str], kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Lab]:
+    """`railhead accept` against the lab."""
+    # It takes its patience from here.
+    from tests.lab.promises import Lab
+
+    cluster = Cluster(choose_target(kubeconfig=kubeconfig))
+    yield Lab(env=lab_env, cluster=cluster, folder=tmp_path_factory.mktemp("accept"))
+    cluster.close()
 
 
 @pytest.fixture(scope="session")

@@ -7,21 +7,15 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import jsonschema
 import pytest
 
 from railhead.accept import checks, outputs
-from railhead.accept.site import PREFIX
 from railhead.base.errors import ExitCode
-from railhead.kube import client as kube
-from railhead.kube.client import Cluster, choose_target
-from tests.lab.jobs import NAMESPACE, wait
+from tests.lab.jobs import wait
+from tests.lab.promises import Lab, Suite
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
@@ -30,70 +24,11 @@ PROVEN = ("gangs", "launch", "restart")
 NAMES = tuple(check.name for check in checks.every())
 
 
-@dataclass(frozen=True, kw_only=True)
-class Suite:
-    """One run of the command, and what it wrote."""
-
-    done: subprocess.CompletedProcess[str]
-    report: dict[str, Any]
-    folder: Path
-
-    def check(self, name: str) -> dict[str, Any]:
-        """One promise's result."""
-        found: dict[str, Any] = next(c for c in self.report["checks"] if c["name"] == name)
-        return found
-
-
-@dataclass(frozen=True, kw_only=True)
-class Lab:
-    """The command line against the lab."""
-
-    env: dict[str, str]
-    cluster: Cluster
-    folder: Path
-
-    def command(self, *arguments: str) -> list[str]:
-        """`railhead accept` with its evidence in this test's folder."""
-        out = ("--out", str(self.folder / "kept"))
-        return [sys.executable, "-m", "railhead", "accept", *out, *arguments]
-
-    def run(self, *arguments: str, timeout: float = 2700) -> subprocess.CompletedProcess[str]:
-        """To its end; never a traceback, whatever its exit status."""
-        done = subprocess.run(
-            self.command(*arguments),
-            env=self.env,
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=False,
-        )
-        assert "Traceback" not in done.stderr, done.stderr
-        return done
-
-    def jobs(self) -> list[str]:
-        """Jobs of an acceptance that are in the cluster."""
-        found = self.cluster.list(kube.trainjobs(NAMESPACE))
-        return [j["metadata"]["name"] for j in found if j["metadata"]["name"].startswith(PREFIX)]
-
-
-@pytest.fixture(scope="module")
-def lab(
-    lab_env: dict[str, str], kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Lab]:
-    cluster = Cluster(choose_target(kubeconfig=kubeconfig))
-    yield Lab(env=lab_env, cluster=cluster, folder=tmp_path_factory.mktemp("accept"))
-    cluster.close()
-
-
 @pytest.fixture(scope="module")
 def suite(lab: Lab) -> Suite:
     """The whole of it, once."""
-    files = {kind: lab.folder / f"report.{kind}" for kind in ("json", "junit", "markdown", "html")}
-    arguments = [word for kind, path in files.items() for word in (f"--{kind}", str(path))]
-    done = lab.run("--quick", "--yes", *arguments)
-    assert files["json"].exists(), done.stderr
-    report = json.loads(files["json"].read_text())
-    return Suite(done=done, report=report, folder=lab.folder)
+    files = {kind: lab.folder / f"report.{kind}" for kind in ("junit", "markdown", "html")}
+    return lab.accept(*(word for kind, path in files.items() for word in (f"--{kind}", str(path))))
 
 
 def test_the_lab_is_not_accepted_because_of_rdma(suite: Suite) -> None:
@@ -130,11 +65,11 @@ def test_every_result_stands_on_evidence_and_what_did_not_pass_has_a_remedy(suit
 
 
 def test_the_other_formats_say_the_same(suite: Suite, lab: Lab) -> None:
-    cases = ElementTree.parse(suite.folder / "report.junit").getroot()[0].findall("testcase")
+    cases = ElementTree.parse(lab.folder / "report.junit").getroot()[0].findall("testcase")
     assert [case.get("name") for case in cases] == list(NAMES)
-    text = (suite.folder / "report.markdown").read_text()
+    text = (lab.folder / "report.markdown").read_text()
     assert "lab is not accepted" in text
-    page = suite.folder / "report.html"
+    page = lab.folder / "report.html"
     checked = subprocess.run(
         [sys.executable, "-m", "railhead", "accept", "check-report", str(page)],
         env=lab.env,

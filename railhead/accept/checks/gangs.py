@@ -585,7 +585,8 @@ def _remedy(shown: Shown, early: list[str], stuck: list[str], lacking: list[str]
         return (
             "the queue hands out more than the nodes have: make its quota what the pool has "
             "(`railhead drift` shows who changed it), give its flavor the topology, and keep "
-            "waitForPodsReady on, so that a gang that cannot start whole is taken back"
+            "waitForPodsReady on, so that a gang that cannot start whole is taken back; `pulumi "
+            "up` puts all three back"
         )
     if shown.out_of_order:
         return "Kueue's order is not the queue's: look at its queueingStrategy and preemption"

@@ -8,13 +8,17 @@ their own rights are used if those are no more than a researcher's; else nothing
 
 from __future__ import annotations
 
+import contextlib
+import math
 import re
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
 from pydantic import Field
 
+from railhead.accept import remedies
 from railhead.accept.check import Check, Planned
 from railhead.accept.examples import Example, examples, unfit
 from railhead.accept.model import Evidence, Measured, Model, Result, Verdict
@@ -22,12 +26,15 @@ from railhead.accept.site import Facts, Site
 from railhead.base.errors import InputError, PrerequisiteError, RefusedError, TimedOutError
 from railhead.contract import ClusterContract, Queue
 from railhead.kube.client import ApiError, Cluster
-from railhead.kube.jobs import Phase
+from railhead.kube.jobs import JobState, Phase
+from railhead.launch.api import Run
 
 PROMISE = "The documented examples run as they stand, with a researcher's rights and no help."
 USER = "railhead-accept"
 _RANK = re.compile(r"\b(?:rank|process)=(\d+) (?:world_size|processes)=(\d+)\b")
 _SECONDS = 30.0
+# An example is small: one that runs so much longer waits for something that does not come.
+_HANGS = 300.0
 # What no researcher may: (group, resource, verb), in the training namespace where it has one.
 BEYOND = (
     ("", "nodes", "delete"),
@@ -40,8 +47,8 @@ BEYOND = (
 class Launched(Model):
     """An example: its job file, what became of it, and what its processes said.
 
-    ``refused`` is why it was not submitted, in words. ``lines`` are those that name a rank, and
-    the last ones.
+    ``refused`` is why it was not submitted, in words; ``hung`` that it ran and was given up.
+    ``lines`` are those that name a rank, and the last ones.
     """
 
     example: str
@@ -52,6 +59,7 @@ class Launched(Model):
     refused: str = ""
     phase: str = ""
     detail: str = ""
+    hung: bool = False
     lines: tuple[str, ...] = ()
 
 
@@ -124,7 +132,7 @@ class Launch:
                 user=user,
                 groups=groups,
                 beyond=beyond,
-                launched=tuple(_launch(theirs, one) for one in fit),
+                launched=tuple(_launched(theirs, fit)),
                 skipped=skipped,
             )
 
@@ -156,7 +164,7 @@ class Launch:
                 ),
             ),
             evidence=_evidence(evidence, wrong + lacking),
-            remedy=_remedy(evidence, wrong, lacking),
+            remedy=_remedy(evidence, facts, wrong, lacking),
             reproduce=tuple(
                 f"railhead launch examples/{one.example}.yaml --follow" for one in evidence.launched
             ),
@@ -193,6 +201,15 @@ def _may(site: Site, group: str, resource: str, verb: str, name: str = "") -> bo
     return bool(answer["status"]["allowed"])
 
 
+def _launched(site: Site, fit: Sequence[Example]) -> Iterator[Launched]:
+    """One after the other; what a first one waits for in vain, the others would wait for too."""
+    for one in fit:
+        told = _launch(site, one)
+        yield told
+        if _apart(told):
+            return
+
+
 def _launch(site: Site, example: Example) -> Launched:
     """One example to its end."""
     site.say(f"examples/{example.name}.yaml")
@@ -209,11 +226,8 @@ def _launch(site: Site, example: Example) -> Launched:
             folder=example.folder,
             **fields,
         ) as run:
-            try:
-                state = run.wait(timeout=site.timeout)
-            except TimedOutError:
-                state = run.state()
-            lines = [str(line) for line in run.logs()] if state.phase.finished else []
+            state, hung = _followed(run, site.timeout)
+            lines = [str(line) for line in run.logs()] if state.phase.finished or hung else []
             return told.model_copy(
                 update={
                     "name": run.name,
@@ -221,6 +235,7 @@ def _launch(site: Site, example: Example) -> Launched:
                     "ranks": state.ranks,
                     "phase": state.phase.value,
                     "detail": state.detail,
+                    "hung": hung,
                     "lines": _kept(lines, whole=state.phase is not Phase.COMPLETED),
                 }
             )
@@ -230,6 +245,24 @@ def _launch(site: Site, example: Example) -> Launched:
         if error.status not in (400, 403, 422):
             raise
         return told.model_copy(update={"refused": str(error)})
+
+
+def _followed(run: Run, timeout: float) -> tuple[JobState, bool]:
+    """Its last state, and whether none of its ranks has met another long after it began to run."""
+    state = run.state()
+    began, met = math.inf, False
+    with contextlib.suppress(TimedOutError):
+        for state in run.watch(timeout=timeout):
+            if met or state.phase is not Phase.RUNNING:
+                continue
+            now = time.monotonic()
+            began = min(began, now)
+            if now - began > _HANGS:
+                # Those that have met are at work, however long that takes.
+                met = any(_RANK.search(line.text) for line in run.logs())
+                if not met:
+                    return state, True
+    return state, False
 
 
 def _kept(lines: list[str], *, whole: bool) -> tuple[str, ...]:
@@ -247,7 +280,16 @@ def _world(one: Launched) -> dict[int, int]:
     return {int(match[1]): int(match[2]) for match in found if match}
 
 
+def _apart(one: Launched) -> bool:
+    """Whether its processes ran, and never met."""
+    return one.hung and not _world(one)
+
+
 def _wrong(one: Launched) -> list[str]:
+    if _apart(one):
+        return [
+            f"{one.example} ran for {_HANGS:.0f} s, and none of its {one.ranks} ranks met another"
+        ]
     if one.refused:
         return [f"{one.example} was refused: {one.refused.splitlines()[0]}"]
     if one.phase == "failed":
@@ -260,7 +302,7 @@ def _wrong(one: Launched) -> list[str]:
 
 
 def _lacking(one: Launched) -> list[str]:
-    if one.refused or one.phase == "failed":
+    if _apart(one) or one.refused or one.phase == "failed":
         return []
     if one.phase != "completed":
         return [
@@ -315,8 +357,10 @@ def _evidence(evidence: Launches, told: list[str]) -> tuple[Evidence, ...]:
     return tuple(found)
 
 
-def _remedy(evidence: Launches, wrong: list[str], lacking: list[str]) -> str:
+def _remedy(evidence: Launches, facts: Facts, wrong: list[str], lacking: list[str]) -> str:
     refused = " ".join(one.refused for one in evidence.launched)
+    if any(_apart(one) for one in evidence.launched):
+        return remedies.unreached(facts.queue.namespace)
     if wrong and "forbidden" in refused:
         return (
             "the role of researchers lacks a right, or its group is not bound: `pulumi up` writes "
@@ -334,4 +378,6 @@ def _remedy(evidence: Launches, wrong: list[str], lacking: list[str]) -> str:
             "accept as someone who may impersonate the researchers' group, or with a "
             "researcher's own kubeconfig"
         )
+    if any(one.phase == "completed" and _lacking(one) for one in evidence.launched):
+        return remedies.CUT_OFF
     return "run it again: `railhead accept --only launch`" if lacking else ""

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from railhead.accept import remedies
 from railhead.accept import traffic as seen
 from railhead.accept.check import Check, Planned
 from railhead.accept.model import (
@@ -45,6 +46,7 @@ GIB = 1 << 30
 _GATED = ("all_reduce", "all_gather", "reduce_scatter")
 _ALL = (*_GATED, "alltoall", "sendrecv")
 _LINES = 12
+_LATE = "not done in time"
 _REPRODUCE = (
     "railhead accept --only rdma",
     "railhead nccl read --expect rdma LOGS",
@@ -120,7 +122,7 @@ class Rdma:
                 phase, detail = state.phase.value, state.detail
             except TimedOutError as error:
                 state = run.state()
-                phase, detail = "not done in time", error.problem
+                phase, detail = _LATE, error.problem
             site.say(f"job {run.name}: {phase}")
             lines = [(line.node, line.text) for line in run.logs()]
             return seen.gathered(
@@ -147,7 +149,7 @@ class Rdma:
             said = _Said(verdict=shown.verdict, text=shown.text, remedy=_WHY)
             return _result(evidence, facts, said, shown)
         if lack := _lacks(evidence, facts):
-            said = _Said(verdict=Verdict.NOT_PROVEN, text=lack, remedy=_again(evidence))
+            said = _Said(verdict=Verdict.NOT_PROVEN, text=lack, remedy=_mend(lack, evidence, facts))
             return _result(evidence, facts, said, shown)
         if shown.verdict is Verdict.NOT_PROVEN:
             remedy = f"every rank's whole log must show the contract's proofs; {_WHY}"
@@ -181,6 +183,17 @@ def _again(evidence: Traffic) -> str:
     if evidence.phase != "completed":
         return "the job's last lines are below; mend what they say and run it again"
     return "run it again; where it stays so, the lines below say what was told"
+
+
+def _mend(lack: str, evidence: Traffic, facts: Facts) -> str:
+    """What to do about what is lacking."""
+    if "clock" in lack:
+        return remedies.CLOCK
+    if evidence.phase == "completed" and ("not said its end" in lack or "have begun" in lack):
+        return remedies.CUT_OFF
+    if evidence.phase == _LATE and not evidence.ranks:
+        return remedies.unreached(facts.queue.namespace)
+    return _again(evidence)
 
 
 # -- parts of the verdict -------------------------------------------------------------------------
@@ -285,17 +298,17 @@ def _rates(evidence: Traffic, facts: Facts) -> Iterable[_Said]:
                 "the network carries",
                 remedy="free the GPUs' memory; sizes are cut to a quarter of what is free",
             )
-        yield from _rate(point, _figures(evidence, facts, point, rate), evidence)
+        yield from _rate(point, _figures(evidence, facts, point, rate))
     yield from _rails(evidence, facts)
 
 
-def _rate(point: Point, figures: Sequence[Measured], evidence: Traffic) -> Iterable[_Said]:
+def _rate(point: Point, figures: Sequence[Measured]) -> Iterable[_Said]:
     if point.spread > limits.CLOCKS.value:
         yield _Said(
             verdict=Verdict.NOT_PROVEN,
             text=f"ranks tell {point.spread:.1f} times as much for one {point.collective} as "
             "others: a clock lies, or not all took part",
-            remedy=_again(evidence),
+            remedy=remedies.CLOCK,
         )
     for one in figures:
         if one.passed is False and one.at_least:

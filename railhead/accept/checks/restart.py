@@ -14,6 +14,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from railhead.accept import remedies
 from railhead.accept.check import Check, Planned
 from railhead.accept.model import (
     Axis,
@@ -107,7 +108,8 @@ class Restart:
         whole = _train(site, ())
         may = _may_delete_pods(site)
         broken = []
-        for job in harmed(site.facts, pods=may):
+        # Without an unbroken run there is nothing to compare with.
+        for job in harmed(site.facts, pods=may) if whole.phase == Phase.COMPLETED else ():
             site.say("the same, and " + ", then ".join(HARMS[harm.kind] for harm in job))
             broken.append(_train(site, job))
         not_part = ["no node was taken away and no controller stopped: others use them"]
@@ -397,4 +399,6 @@ _REMEDIES = {
 def _remedy(kinds: list[str], lacking: list[str]) -> str:
     if kinds:
         return _REMEDIES[kinds[0]]
+    if any("cut off" in text for text in lacking):
+        return remedies.CUT_OFF
     return "run it again: `railhead accept --only restart`" if lacking else ""

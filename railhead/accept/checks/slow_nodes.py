@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from railhead.accept import search
+from railhead.accept import remedies, search
 from railhead.accept.check import Planned
 from railhead.accept.gathered import Gathered, UnprovenError, gather, must_be_whole, spoken
 from railhead.accept.model import Cell, Evidence, Map, Measured, Result, Verdict
@@ -154,7 +154,7 @@ class SlowNodes:
             return _result(
                 Verdict.NOT_PROVEN,
                 f"Not proven: {why}.",
-                remedy=_REMEDY_UNPROVEN,
+                remedy=why.remedy or _REMEDY_UNPROVEN,
                 evidence=_lines(evidence),
             )
 
@@ -183,17 +183,22 @@ def _lines(gathered: Gathered) -> tuple[Evidence, ...]:
     return tuple(found[:16])
 
 
-def _reports(gathered: Gathered) -> list[dict[str, Any]]:
+def _reports(gathered: Gathered, namespace: str) -> list[dict[str, Any]]:
     """Every pod's own lines, whole.
 
     Raises:
-        UnprovenError: one is cut off, missing or another's.
+        UnprovenError: one is cut off, missing or another's, or its pod did not meet the others.
     """
     reports: list[dict[str, Any]] = []
     for index, machine in enumerate(gathered.machines):
         own = spoken(gathered, index)
         if not own:
-            raise UnprovenError(f"{machine} wrote nothing")
+            raise UnprovenError(f"{machine} wrote nothing", remedies.CUT_OFF)
+        if lost := next((row for row in own if row.get("do") == "unmet"), None):
+            raise UnprovenError(
+                f"{machine} could not reach {lost.get('to')}: {lost.get('why')}",
+                remedies.unreached(namespace),
+            )
         told = [row for row in own if row.get("do") in ("alone", "group")]
         if any(row.get("node") != index for row in told):
             raise UnprovenError(f"{machine} wrote lines of another node")
@@ -202,7 +207,7 @@ def _reports(gathered: Gathered) -> list[dict[str, Any]]:
             raise UnprovenError(f"{machine} wrote a test twice")
         ends = [row for row in own if row.get("do") == "end"]
         if [row.get("said") for row in ends] != [len(told)]:
-            raise UnprovenError(f"the output of {machine} is cut off")
+            raise UnprovenError(f"the output of {machine} is cut off", remedies.CUT_OFF)
         reports += own
     return reports
 
@@ -252,12 +257,15 @@ def _computing(reports: Sequence[Mapping[str, Any]], asked: Terms) -> dict[str, 
 def _judged(gathered: Gathered, facts: Facts) -> Result:
     asked = terms(facts)
     must_be_whole(gathered, facts.real, asked.command())
-    reports = _reports(gathered)
+    reports = _reports(gathered, facts.queue.namespace)
     found, tests, floor = _searched(reports, asked, gathered.asked)
     name = dict(zip(map(str, range(gathered.asked)), gathered.machines, strict=True))
     rates = _computing(reports, asked)
-    level = search.reference(list(rates.values()))
-    fastest = level[0] if level else max(rates.values(), default=0.0)
+    # Whose times of a test are not true is no measure of how fast the others compute.
+    lying = {node for test in tests if test.outcome for node in _lying(test.outcome)}
+    honest = [rate for node, rate in rates.items() if node not in lying]
+    level = search.reference(honest)
+    fastest = level[0] if level else max(honest, default=0.0)
     least = fastest * asked.pace.value
 
     slow: dict[str, str] = {}
@@ -292,10 +300,11 @@ def _judged(gathered: Gathered, facts: Facts) -> Result:
         return _result(Verdict.FAILED, f"Slow: {'; '.join(words)}.", remedy=remedy, **fields)
     if doubted:
         words = [f"{name[node]}: {why}" for node, why in sorted(doubted.items())]
+        clock = any("clock lies" in why for why in doubted.values())
         return _result(
             Verdict.NOT_PROVEN,
             f"Not known to be good: {'; '.join(words)}.",
-            remedy=_REMEDY_UNPROVEN,
+            remedy=remedies.CLOCK if clock else _REMEDY_UNPROVEN,
             **fields,
         )
     over = "NCCL over the fabric" if asked.backend == "nccl" else "gloo over TCP, without GPUs"
@@ -305,6 +314,13 @@ def _judged(gathered: Gathered, facts: Facts) -> Result:
         f"{over}.",
         **fields,
     )
+
+
+def _lying(outcome: search.Outcome) -> Iterator[str]:
+    """Nodes whose own times of a test cannot be true."""
+    for node, why in outcome.faults.items():
+        if why not in (search.SILENT, search.UNSHOWN):
+            yield node
 
 
 def _all_below(

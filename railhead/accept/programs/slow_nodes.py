@@ -442,6 +442,14 @@ def search(
     say(do="searched", rounds=number, tests=len(hunt.tests))
 
 
+def follow(pod: Pod, wire: Wire, port: int) -> None:
+    """Do what the leader asks, until it has nothing more; groups may meet here from ``port`` on."""
+    wire.send(node=pod.index, address=wire.address, port=port)
+    while (order := wire.receive(None)) is not None and order["do"] != "end":
+        report = pod.alone() if order["do"] == "alone" else pod.group(order)
+        wire.send(**report)
+
+
 def main(words: list[str]) -> None:
     """A pod, or one process of a test."""
     given = read_arguments(words)
@@ -457,11 +465,13 @@ def main(words: list[str]) -> None:
         listener = socket.create_server(("", port), backlog=max(128, count))
         leader = threading.Thread(target=lead, args=(given, listener, count, size))
         leader.start()
-    wire = join(host, port)
-    wire.send(node=index, address=wire.address, port=port + 1)
-    while (order := wire.receive(None)) is not None and order["do"] != "end":
-        report = pod.alone() if order["do"] == "alone" else pod.group(order)
-        wire.send(**report)
+    try:
+        wire = join(host, port)
+    except OSError as error:
+        # No end with an error: the gang would be started again, and what is said here be lost.
+        say(do="unmet", node=index, to=f"{host}:{port}", why=str(error))
+    else:
+        follow(pod, wire, port + 1)
     say(do="end", node=index, said=pod.said)
     if leader is not None:
         leader.join()

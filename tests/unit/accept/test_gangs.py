@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from railhead.accept.checks import gangs
 from railhead.accept.checks.gangs import CHECK, Competition, Wanted
 from railhead.accept.contests import draw
 from railhead.accept.model import Timeline, Verdict
 from railhead.accept.record import Row, of_pod, of_workload
-from railhead.accept.site import Facts
+from railhead.accept.site import Facts, Site
 
 Edit = Callable[[list[dict[str, Any]]], Iterable[dict[str, Any]]]
 
@@ -310,3 +311,15 @@ def test_objects_of_the_cluster_become_rows() -> None:
     refused = pod | {"status": {"conditions": [scheduled | {"reason": "Unschedulable"}]}}
     assert not of_pod("ADDED", gated, 1.0, "g").refused
     assert of_pod("ADDED", refused, 1.0, "g").refused
+
+
+@pytest.mark.parametrize(("leaves", "places"), [(3, 2), (99, 0)])
+def test_nodes_that_are_about_to_be_idle_are_waited_for(
+    monkeypatch: pytest.MonkeyPatch, leaves: int, places: int
+) -> None:
+    seconds = itertools.count()
+    looks = itertools.count(1)
+    monkeypatch.setattr("railhead.accept.checks.gangs.time.monotonic", lambda: next(seconds))
+    monkeypatch.setattr("railhead.accept.checks.gangs.time.sleep", lambda _: None)
+    monkeypatch.setattr(gangs, "idle", lambda _: (2 if next(looks) >= leaves else 0, 2, False))
+    assert gangs._settled(cast("Site", None)) == (places, 2, False)

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from railhead.accept import examples as shipped
+from railhead.accept.checks import launch
 from railhead.accept.checks.launch import BEYOND, CHECK, Launched, Launches, groups_of
 from railhead.accept.examples import NAMES, examples, unfit
 from railhead.accept.model import Verdict
 from railhead.accept.site import Facts
+from railhead.base.errors import TimedOutError
 from railhead.contract import Team
+from railhead.kube.jobs import JobState, Phase
+from railhead.launch.api import Run
+from railhead.launch.logs import Line
 from tests.docs import commands
 
 REPO = Path(__file__).resolve().parents[3]
@@ -78,6 +85,11 @@ def test_examples_that_ran_as_documented_pass(facts: Facts) -> None:
             "a world of 1, it asked for 4",
             "lines of the job",
         ),
+        (
+            {"phase": "running", "hung": True, "lines": ("[node-1] connecting",)},
+            "ran for 300 s, and none of its 4 ranks met another",
+            "kubectl get networkpolicy -n training",
+        ),
     ],
 )
 def test_an_example_that_does_not_run_fails(
@@ -93,6 +105,7 @@ def test_an_example_that_does_not_run_fails(
     "changed",
     [
         {"phase": "running"},
+        {"phase": "running", "hung": True},
         {"phase": ""},
         {"lines": ()},
         {"lines": said("torch-ddp")[:3]},
@@ -105,6 +118,12 @@ def test_what_was_cut_off_or_another_job_is_no_proof(facts: Facts, changed: dict
     found = CHECK.judge(launches(facts, **changed), facts)
     assert found.verdict is Verdict.NOT_PROVEN
     assert found.remedy
+
+
+def test_a_rank_that_said_nothing_has_a_log_to_be_looked_for(facts: Facts) -> None:
+    found = CHECK.judge(launches(facts, lines=said("torch-ddp")[:3]), facts)
+    assert "3 of 4 ranks" in found.summary
+    assert "containerLogMaxSize" in found.remedy
 
 
 def test_an_administrators_launch_shows_nothing_of_a_researchers_rights(facts: Facts) -> None:
@@ -163,3 +182,45 @@ def test_what_the_documentation_launches_is_among_them() -> None:
     assert shown
     assert shown <= set(NAMES)
     assert [one.name for one in examples()] == list(NAMES)
+
+
+class _Stuck:
+    """A job that is queued for a while, and then runs and says no more than this."""
+
+    def __init__(self, says: str) -> None:
+        self.seconds = 0.0
+        self.says = says
+
+    def logs(self) -> list[Line]:
+        return [Line(node=0, text=self.says)]
+
+    def time(self) -> float:
+        return self.seconds
+
+    def state(self) -> JobState:
+        return cast("JobState", SimpleNamespace(phase=Phase.QUEUED))
+
+    def watch(self, *, timeout: float) -> Iterator[JobState]:
+        while self.seconds < timeout:
+            self.seconds += 1
+            phase = Phase.QUEUED if self.seconds < 500 else Phase.RUNNING
+            yield cast("JobState", SimpleNamespace(phase=phase))
+        raise TimedOutError("late", remedy="wait")
+
+
+@pytest.mark.parametrize(
+    ("says", "timeout", "hung", "seconds"),
+    [
+        ("connecting", 1800, True, 801),
+        ("connecting", 700, False, 700),
+        ("[default0]:rank=0 world_size=4 node=0", 1800, False, 1800),
+    ],
+)
+def test_only_ranks_that_run_and_never_meet_are_given_up(
+    monkeypatch: pytest.MonkeyPatch, says: str, timeout: float, hung: bool, seconds: float
+) -> None:
+    run = _Stuck(says)
+    monkeypatch.setattr("railhead.accept.checks.launch.time.monotonic", run.time)
+    state, given_up = launch._followed(cast("Run", run), timeout)
+    assert (state.phase, given_up) == (Phase.RUNNING, hung)
+    assert run.seconds == seconds

@@ -474,3 +474,22 @@ def test_the_plan_needs_two_nodes_and_torchrun(facts: Facts) -> None:
     assert "two nodes" in rdma.CHECK.plan(simulated).missing
     runtime = facts.runtime.model_copy(update={"framework": "jax"})
     assert "torchrun" in rdma.CHECK.plan(replace(facts, runtime=runtime)).missing
+
+
+@pytest.mark.parametrize(
+    ("change", "asked", "mend"),
+    [
+        (_set("end", 5, time=1e9 + 900), {}, "chronyc tracking"),
+        (_faster(0.1), {}, "chronyc tracking"),
+        (_drop("end", 5), {}, "containerLogMaxSize"),
+        (_drop("begin", 5), {}, "containerLogMaxSize"),
+        (None, {"phase": "not done in time"}, "kubectl get networkpolicy -n training"),
+    ],
+)
+def test_what_is_lacking_has_its_own_remedy(
+    machines: Facts, change: Any, asked: dict[str, Any], mend: str
+) -> None:
+    said = [] if change is None else edited(lines(), change)
+    result = verdict(machines, said, **asked)
+    assert result.verdict is Verdict.NOT_PROVEN
+    assert mend in result.remedy

@@ -225,7 +225,7 @@ def test_one_who_ends_before_the_others_lies() -> None:
     slow = said(PACE * 4, PACE * 4, PACE * 4)
     got = told(a=slow, b=FINE, c=slow)
     assert got.figure is None
-    assert got.faults == {"b": "says that it ended long before the others of one collective"}
+    assert got.faults == {"b": "ended long before the others of one collective: a clock lies"}
 
 
 def test_a_member_that_is_missing_leaves_no_figure() -> None:

@@ -313,6 +313,31 @@ def test_a_job_that_is_not_whole_proves_nothing(
     assert says in result.summary
 
 
+@pytest.mark.parametrize("slower", [0.1, 10.0])
+def test_of_two_nodes_of_which_one_lies_about_its_times_nobody_is_called_slow(
+    facts: Facts, slower: float
+) -> None:
+    pods: list[list[Row]] = json.loads(json.dumps(played(facts)))
+    for row in pods[1]:
+        for one in row.get("processes", ()):
+            for timing in one.values():
+                for clock, times in timing.items():
+                    timing[clock] = [seconds * slower for seconds in times]
+    result = judged(facts, pods)
+    assert result.verdict is Verdict.NOT_PROVEN, result.summary
+    assert "a clock lies" in result.summary
+    assert "chronyc tracking" in result.remedy
+
+
+def test_pods_that_do_not_meet_are_told_with_what_keeps_them_apart(facts: Facts) -> None:
+    lost = {"do": "unmet", "node": 1, "to": "node-0:29500", "why": "[Errno 111] refused"}
+    pods = [played(facts)[0], [lost, {"do": "end", "node": 1, "said": 0}]]
+    result = judged(facts, pods)
+    assert result.verdict is Verdict.NOT_PROVEN
+    assert "lab-node-1 could not reach node-0:29500: [Errno 111] refused" in result.summary
+    assert f"kubectl get networkpolicy -n {facts.queue.namespace}" in result.remedy
+
+
 @pytest.mark.parametrize("cut", [1, 7, 30])
 def test_output_that_is_cut_off_proves_nothing(facts: Facts, cut: int) -> None:
     made = gathered(facts, played(facts))
@@ -320,6 +345,7 @@ def test_output_that_is_cut_off_proves_nothing(facts: Facts, cut: int) -> None:
     result = CHECK.judge(made.model_copy(update={"lines": lines}), facts)
     assert result.verdict is Verdict.NOT_PROVEN
     assert "cannot be read" in result.summary
+    assert "containerLogMaxSize" in result.remedy
 
 
 # -- plan -----------------------------------------------------------------------------------------

@@ -78,3 +78,22 @@ def test_a_pod_that_goes_takes_only_its_groups_along(
     assert len(alone) == 2
     assert all(len(group) == 2 for group in alone)
     assert said[-1]["do"] == "searched"
+
+
+def test_a_pod_that_cannot_join_says_so_and_ends_well(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(program, "PATIENCE", 0.0)
+    for name, value in {
+        "PET_NODE_RANK": "1",
+        "PET_NNODES": "2",
+        "PET_MASTER_ADDR": "127.0.0.1",
+        "PET_MASTER_PORT": str(program.free_port()),
+    }.items():
+        monkeypatch.setenv(name, value)
+    program.main(WORDS)
+    lines = [line.removeprefix(program.MARK) for line in capsys.readouterr().out.splitlines()]
+    unmet, end = map(json.loads, lines)
+    assert (unmet["do"], unmet["node"], end["said"]) == ("unmet", 1, 0)
+    assert "127.0.0.1:" in unmet["to"]
+    assert unmet["why"]
