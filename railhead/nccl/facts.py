@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from railhead.nccl.lines import Line
 from railhead.nccl.scan import Spot
-from railhead.nccl.signs import Evidence, Sign
+from railhead.nccl.signs import MOST_KEPT, Evidence, Sign
 
 MAX_ITEMS = 65_536
 MAX_COMMUNICATORS = 4096
@@ -130,6 +130,13 @@ ROWS: tuple[tuple[str, bytes, bytes | tuple[bytes, ...] | None], ...] = (
     ("nccl.no-ib", rb"NET/(?:IB\w{0,10}|UCX) ?: No device found", b": No device found"),
     ("nccl.bootstrap", rb"Bootstrap ?: Using (?:\[\d+\])?(?P<if>[^\s:]{1,60}):(?P<addr>\S*)", None),
     ("nccl.bootstrap-old", rb"NET : Using interface (?P<if>[^\s:]{1,60}):(?P<addr>\S*)", None),
+    # One rank's call of a collective, as NCCL_DEBUG_SUBSYS=COLL prints it (enqueue.cc).
+    (
+        "nccl.calls",
+        rb"INFO (?P<op>All\w{3,12}|Broadcast|Reduce\w{0,12}): opCount (?P<count>[0-9a-f]{1,16}) "
+        rb".{0,300}comm (?P<comm>0x[0-9a-f]{1,16}) \[nranks=(?P<n>\d{1,6})\]",
+        b": opCount ",
+    ),
     ("ras.ok", rb"\sRUNNING\s+OK\b", b"RUNNING "),
     ("nccl.pxn-disabled", rb"PXN Disabled as plugin is v4", None),
     (
@@ -138,7 +145,11 @@ ROWS: tuple[tuple[str, bytes, bytes | tuple[bytes, ...] | None], ...] = (
         (b" plugin SHARP", b"Connected Coll"),
     ),
     # Any warning; those of HARMLESS are dropped.
-    ("nccl.warn", rb"NCCL WARN (?P<text>\S.{0,300})", b"NCCL WARN "),
+    (
+        "nccl.warn",
+        rb"(?:(?P<source>[\w./]{1,80}):\d{1,6} )?NCCL WARN (?P<text>\S.{0,300})",
+        b"NCCL WARN ",
+    ),
     # Versions.
     (
         "nccl.version",
@@ -231,6 +242,21 @@ ROWS: tuple[tuple[str, bytes, bytes | tuple[bytes, ...] | None], ...] = (
         (b"Rate:", b"rate:"),
     ),
     ("nic.ethtool", rb"^\s*Speed:\s*(?P<mbps>\d{4,7})Mb/s", b"Speed:"),
+    # A row of ib_write_bw and its like (perftest): size, iterations, peak, average, message rate.
+    (
+        "nic.perftest",
+        rb"^\s*(?P<size>65536|1048576|8388608)\s+\d{2,9}\s+\d{1,7}\.\d{1,6}\s+(?P<average>\d{1,7}\.\d{1,6})"
+        rb"\s+(?P<mpps>\d{1,4}\.\d{3,9})\s*$",
+        (b"65536   ", b"1048576   ", b"8388608   "),
+    ),
+    # What NCCL's own search plans for rings (pattern 4, graph/search.cc): channels, GB/s of each
+    # within a node and between nodes.
+    (
+        "nccl.plan",
+        rb"Pattern 4, crossNic \d, nChannels (?P<n>\d{1,3}), (?:bw|speed) \d{1,5}\.\d{1,6}/"
+        rb"(?P<inter>\d{1,5}\.\d{1,6}), type \w{2,4}/(?P<path>\w{2,4})",
+        b"Pattern 4, crossNic ",
+    ),
     # GPUDirect RDMA. What a device can do is not what a connection does.
     ("gdr.dmabuf", rb"DMA-BUF is available on GPU device (?P<gpu>\d{1,4})", None),
     (
@@ -337,9 +363,26 @@ ROWS: tuple[tuple[str, bytes, bytes | tuple[bytes, ...] | None], ...] = (
     # Of a process that waits; see `verdict.WAITING`.
     (
         "wait.last",
-        rb"potentially cause a hang if this rank|No available shared memory broadcast block"
-        rb"|GLOBAL_RANK: \d{1,6}, MEMBER: \d{1,6}/\d{1,6}",
-        (b"cause a hang if this", b"shared memory broadcast block", b"GLOBAL_RANK: "),
+        rb"cause a hang if (?:this )?rank|No available shared memory broadcast block"
+        rb"|GLOBAL_RANK: \d{1,6}, MEMBER: \d{1,6}/\d{1,6}|processes registered\. Starting"
+        rb"|\| distributed init \(rank \d|vLLM is using nccl=="
+        rb"|distributed_init_method=\S{1,200} backend="
+        rb"|Waiting for \d{1,5} (?:local, \d{1,5} remote )?core engine proc"
+        rb"|Init torch distributed begin|> initializing torch distributed"
+        rb"|Added key: store_based_barrier_key",
+        (
+            b"cause a hang if ",
+            b"shared memory broadcast block",
+            b"GLOBAL_RANK: ",
+            b"processes registered. ",
+            b"| distributed init (",
+            b"vLLM is using nccl==",
+            b"distributed_init_method=",
+            b" core engine proc",
+            b"Init torch distributed",
+            b"initializing torch distributed",
+            b"Added key: store_based",
+        ),
     ),
     # Settings.
     *(
@@ -387,8 +430,16 @@ ROWS: tuple[tuple[str, bytes, bytes | tuple[bytes, ...] | None], ...] = (
     ),
 )
 
+# Their evidence is all that is wanted.
+ONLY_SHOWN = frozenset({"nccl.calls", "wait.last"})
 SIGNS = tuple(
-    Sign(id=identifier, pattern=pattern, literal=literal) for identifier, pattern, literal in ROWS
+    Sign(
+        id=identifier,
+        pattern=pattern,
+        literal=literal,
+        keep=MOST_KEPT if identifier in ONLY_SHOWN else 5,
+    )
+    for identifier, pattern, literal in ROWS
 )
 
 
@@ -428,6 +479,9 @@ class Comm:
     ranks: int | None = None
     nodes: int | None = None
     mnnvl: bool = False
+    # By host: how many ranks it has by its lines, and which of them wrote some.
+    local: dict[str, int] = field(default_factory=dict)
+    here: dict[str, set[int]] = field(default_factory=dict)
     started: set[int] = field(default_factory=set)
     completed: set[int] = field(default_factory=set)
     aborted: set[int] = field(default_factory=set)
@@ -501,6 +555,8 @@ class Facts:
 
     def take(self, sign: str, at: Spot, match: re.Match[bytes]) -> None:
         """One match of one of :data:`SIGNS`."""
+        if sign in ONLY_SHOWN:
+            return
         line = at.line
         if line.node is not None:
             if line.node not in self.hosts and len(self.hosts) < MAX_ITEMS:
@@ -645,6 +701,9 @@ class Facts:
         known, rank = self._comm(text, line, at)
         known.nodes = int(text["nodes"])
         known.mnnvl |= text.get("mnnvl") == "1"
+        if line.node is not None and len(known.here) < MAX_COMMUNICATORS:
+            known.local[line.node] = int(text["local"])
+            known.here.setdefault(line.node, set()).add(rank)
         known.started.add(rank)
         self.seen("nodes").add(text["nodes"], at)
 
@@ -686,7 +745,8 @@ class Facts:
             self.seen("oob").add(oob[1], at)
 
     def _warn(self, text: dict[str, str], _line: Line, at: Spot) -> None:
-        if not HARMLESS.search(text["text"]):
+        # RAS is a help for looking; no run needs it.
+        if not text.get("source", "").startswith("ras/") and not HARMLESS.search(text["text"]):
             self.seen("warning").add(text["text"][:80], at)
 
     def _device_old(self, text: dict[str, str], _line: Line, at: Spot) -> None:
@@ -713,6 +773,15 @@ class Facts:
             rate = float(text["gbytes"]) * 8 if "gbytes" in text else float(gbps)
         if rate >= 10:
             self.seen("nic-rate").add(f"{rate:g}", at)
+
+    def _perftest(self, text: dict[str, str], _line: Line, at: Spot) -> None:
+        """The message rate tells whether the average is in Gbit/s or in MiB/s."""
+        size, average, messages = int(text["size"]), float(text["average"]), float(text["mpps"])
+        moved = messages * 1e6 * size * 8 / 1e9
+        if moved >= 10 and any(
+            abs(one - moved) <= 0.05 * moved for one in (average, average * 8 * 1.048576 / 1000)
+        ):
+            self.seen("nic-rate").add(f"{moved:.0f}", at)
 
     def _setting(self, text: dict[str, str], line: Line, at: Spot) -> None:
         name, value = text["name"], text["value"].strip().strip("'\"")
@@ -788,6 +857,7 @@ class Facts:
         "nic.topology": _nic_rate,
         "nic.ibstat": _nic_rate,
         "nic.ethtool": _nic_rate,
+        "nic.perftest": _perftest,
         "nccl.setting": _setting,
         "nccl.setting-short": _setting,
         "nccl.version": _version,

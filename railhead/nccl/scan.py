@@ -281,9 +281,8 @@ class Scanner:
                 except CutError as error:
                     cut.append(f"{source.name} ends early: {error}")
         result = self._result
-        # The first of these may be cut.
-        *cut_off, last = self._last.split(b"\n")
-        result.tail = tuple(line for raw in (*cut_off[1:], last) for line in parse(raw))
+        *before, last = self._last.split(b"\n")
+        result.tail = tuple(line for raw in (*before, last) for line in parse(raw))
         found = parse(last)
         result.last = found[-1].message[:TEXT_BYTES].decode("utf-8", "replace") if found else ""
         result.files = tuple(files)
@@ -422,7 +421,9 @@ class Scanner:
             if not self._count_only(data, start, end, needles):
                 self._line(bytes(data[start:end]), needles, numbers, start)
         numbers.leave()
-        self._last = bytes(data[max(0, size - LAST_BYTES) : size]).rstrip() or self._last
+        # Lines of the end, whole ones.
+        begin = data.find(b"\n", size - LAST_BYTES, size) + 1 if size > LAST_BYTES else 0
+        self._last = bytes(data[max(begin, size - LAST_BYTES) : size]).rstrip() or self._last
         self._result.bytes += size
 
     def _count_only(self, data: bytearray, start: int, end: int, needles: Sequence[int]) -> bool:

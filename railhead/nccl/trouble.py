@@ -146,7 +146,13 @@ TROUBLE: tuple[tuple[str, str, bytes, bytes | tuple[bytes, ...] | None], ...] = 
         rb"Unresponsive (?:receiver|remote)",
         None,
     ),
-    ("heartbeat", "hang", rb"Heartbeat monitor timed out|watchdog got stuck for", None),
+    (
+        "heartbeat",
+        "hang",
+        rb"Heartbeat monitor timed out|watchdog got stuck for|due to ProcessGroupNCCL watchdog hang"
+        rb"|detected no heartbeat of its watchdog",
+        None,
+    ),
     # NCCL's own view (src/ras/client_support.cc): ranks at different operations, or one gone.
     (
         "ras-mismatch",
@@ -158,8 +164,9 @@ TROUBLE: tuple[tuple[str, str, bytes, bytes | tuple[bytes, ...] | None], ...] = 
     (
         "ras-incomplete",
         "hang",
-        rb"\s(?:RUNNING|INIT|NOCOMM)\s+INCOMPLETE\b|Missing communicator data from \d",
-        (b"INCOMPLETE", b"Missing communicator data"),
+        rb"\s(?:RUNNING|INIT|NOCOMM)\s+INCOMPLETE\b|Missing communicator data from \d"
+        rb"|considered dead \(unreachable via the RAS",
+        (b"INCOMPLETE", b"Missing communicator data", b"via the RAS network"),
     ),
     # Horovod's stall inspector (horovod/common/stall_inspector.cc).
     (
@@ -213,7 +220,14 @@ TROUBLE: tuple[tuple[str, str, bytes, bytes | tuple[bytes, ...] | None], ...] = 
         rb"operations have failed or timed out|watchdog thread terminated with exception",
         None,
     ),
-    ("killed", "other", rb"exitcode *: -\d+|Signal \d+ \(SIG\w+\)|signal 9 \(Killed\)", None),
+    (
+        "killed",
+        "other",
+        rb"exitcode *: -\d+|Signal \d+ \(SIG\w+\)|signal 9 \(Killed\)"
+        # gdb looks at a process that died, and not at one that waits.
+        rb"|Program (?:terminated with|received) signal SIG(?!STOP|INT\b|TRAP)",
+        None,
+    ),
     (
         "mismatch",
         "other",
@@ -221,13 +235,18 @@ TROUBLE: tuple[tuple[str, str, bytes, bytes | tuple[bytes, ...] | None], ...] = 
         rb"|running collective: CollectiveFingerPrint",
         None,
     ),
-    # Somebody looked where a process stands: gdb's frames within NCCL, or py-spy's threads.
+    # Somebody looked where a process stands: gdb's and lldb's threads or frames within NCCL,
+    # py-spy's threads, or calls that strace saw not return.
     (
         "stack-dump",
         "hang",
         rb"^#\d{1,3}\s+(?:0x[0-9a-f]{4,16} in )?(?:bootstrap\w*|ncclSocket\w*|socketProgress\w*"
         rb"|ncclProxy\w*|\w{0,20}ProxyProgress|initTransportsRank) ?\("
-        rb"|^\s{0,8}Thread \S{1,20} \((?:active|idle)(?:\+gil)?\): \"",
+        rb"|^\s{0,8}Thread \S{1,20} \((?:active|idle)(?:\+gil)?\): \""
+        rb"|^Thread \d{1,6} \(Thread 0x[0-9a-f]{4,16} \(LWP \d{1,9}\)"
+        rb"|^\s{0,4}\*?\s{0,4}thread #\d{1,6}, .{0,200}stop reason = signal SIGSTOP"
+        rb"|^(?:\[pid +\d{1,9}\] )?(?:[\d:.]{8,20} )?(?:accept4?|recv\w{0,4}|futex|poll|epoll_wait)"
+        rb"\(.{0,300}<unfinished \.\.\.>",
         (
             b" bootstrap",
             b" ncclSocket",
@@ -238,6 +257,9 @@ TROUBLE: tuple[tuple[str, str, bytes, bytes | tuple[bytes, ...] | None], ...] = 
             b'(active): "',
             b'(idle): "',
             b'(active+gil): "',
+            b" (LWP ",
+            b"stop reason = signal SIGSTOP",
+            b"<unfinished ...>",
         ),
     ),
     (
@@ -246,6 +268,15 @@ TROUBLE: tuple[tuple[str, str, bytes, bytes | tuple[bytes, ...] | None], ...] = 
         rb"unhandled system error|unhandled cuda error|ncclSystemError|ncclUnhandledCudaError"
         rb"|ncclInternalError|ncclInvalidUsage|invalid usage|internal error.{0,20}NCCL"
         rb"|OFI NCCL failure",
+        None,
+    ),
+    # What the ranks print that did not find it themselves (ProcessGroupNCCL.cpp, PyTorch 2.3 on).
+    # It is sent for errors too, so that any line above says more.
+    (
+        "dump-signal",
+        "timeout",
+        rb"Received a (?:dump|timeout) signal (?:due to a collective timeout )?from"
+        rb"|Observed flight recorder dump signal from another rank",
         None,
     ),
 )

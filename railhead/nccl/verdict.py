@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 
-from railhead.nccl.facts import Facts
+from railhead.nccl.facts import Facts, Row
 from railhead.nccl.lines import Line
 from railhead.nccl.reading import Claim
 from railhead.nccl.signs import Evidence, Hits
@@ -24,11 +25,30 @@ SPARK_PORT = "roceP2p1s0f"
 # Bytes from which on a size shows bandwidth; GB/s that every RDMA port reaches; and GB/s of a port
 # of 25 Gbit/s, the slowest that is sold for training.
 BIG = 1 << 28
+# From here on a size shows a tenth of the bandwidth, and a table whether it falls.
+SOME = 1 << 22
+FALLING = 1 << 24
 SLOWEST_RDMA = 2.0
 SLOWEST_PORT = 3.125
 # Of the line rate, as in `railhead nccl bench`; and the tests whose busbw is what the NICs carry.
 LOW = 0.5
-RING_TESTS = ("all_reduce", "all_gather", "reduce_scatter")
+VERY_LOW = 0.2
+RING_TESTS = (
+    "all_reduce",
+    "all_gather",
+    "reduce_scatter",
+    "broadcast",
+    "reduce",
+    "gather",
+    "scatter",
+)
+# A row below so much of a smaller size's.
+FALLEN = 0.6
+# GPUs beside which no port below 100 Gbit/s is sold, and that GPUDirect RDMA reaches.
+FAST_GPUS = ("A100", "A800", "H100", "H800", "H200", "H20", "GH200", "B200", "B300", "MI300")
+FAST_PORT = 12.5
+# Such a port is beside these too, and GPUDirect RDMA does not reach them.
+SLOW_BUS = ("GB10",)
 # Devices of which one is not enough for as many ranks.
 MANY_DEVICES, MANY_RANKS = 4, 4
 # Transports over which a run that ended was a good one.
@@ -36,11 +56,27 @@ GOOD = RDMA | {"p2p/shm-only"}
 # Silence between two lines' times that is no waiting any more, in seconds.
 STILL_SECONDS = 600
 # As the last line of a log they say that their writer waits for others.
-WAITING = (
-    (re.compile(r"potentially cause a hang if this rank"), "the first barrier was entered"),
-    (re.compile(r"No available shared memory broadcast block"), "a worker does not answer"),
-    (re.compile(r"GLOBAL_RANK: \d+, MEMBER: \d+/\d+"), "a process waits for the others to join"),
+WAITING = tuple(
+    (re.compile(pattern), what)
+    for pattern, what in (
+        # ProcessGroupNCCL.cpp of PyTorch 1.8 to 2.9, and its distributed_c10d.py before 2.1.
+        (r"cause a hang if (?:this )?rank", "the first barrier was entered"),
+        (r"Added key: store_based_barrier_key", "a process waits for the others in the store"),
+        # vLLM: shm_broadcast.py, pynccl.py, parallel_state.py, core_client.py and v1/utils.py.
+        (r"No available shared memory broadcast block", "a worker does not answer"),
+        (r"vLLM is using nccl==", "the first communicator is being made"),
+        (r"distributed_init_method=\S+ backend=", "a process waits for the others to join"),
+        (r"Waiting for \d+ (?:local, \d+ remote )?core engine proc", "an engine does not answer"),
+        # Lightning, torchvision's references (and DETR and what copied them), SGLang, Megatron.
+        (r"GLOBAL_RANK: \d+, MEMBER: \d+/\d+", "a process waits for the others to join"),
+        (r"processes registered\. Starting", "all have joined"),
+        (r"\| distributed init \(rank \d", "a process waits for the others to join"),
+        (r"Init torch distributed begin", "a process waits for the others to join"),
+        (r"> initializing torch distributed", "a process waits for the others to join"),
+    )
 )
+# Lines after it that say nothing: rules, and a server's report that nothing moves.
+IDLE = re.compile(r"^[\s\-*=#_+|.]*$|throughput: 0\.0 tokens/s")
 # Of finding each other before NCCL begins: warnings of a look-up or port that was tried in vain.
 RENDEZVOUS = frozenset(
     f"trouble.rendezvous-{what}"
@@ -172,21 +208,34 @@ class Verdict:
                 why="the first operation was launched and nothing follows",
                 evidence=self.hits.evidence("nccl.launch")[-1:],
             )
+        last = self._last_word()
         for pattern, what in WAITING:
-            if pattern.search(self.last) and (at := self._shown(pattern)):
+            if pattern.search(last) and (at := self._shown(pattern)):
                 return Claim(value="hang", why=f"{what}, and nothing follows", evidence=at)
-        # The head's last line is that of the units.
-        if self.hits.any("tests.header") and not facts.row_count and "(GB/s)" in self.last:
+        # The head's last line is that of the units; NCCL connects for the first row.
+        headed = "(GB/s)" in last or "NCCL INFO" in last
+        if self.hits.any("tests.header") and not facts.row_count and headed:
             return Claim(
                 value="hang",
                 why="the head of the test's table is printed and no row follows",
                 evidence=self.hits.evidence("tests.header")[-1:],
             )
+        if (apart := self._different_calls()) is not None:
+            return apart
         if (still := self._stood_still()) is not None:
             return still
         hosts = {host for host, _, _ in facts.test_ranks.values()}
-        listed = len(hosts) > 1 and not self.hits.any("tests.header") and not facts.row_count
-        if listed and not facts.writers and " device " in self.last:
+        listed = not self.hits.any("tests.header") and not facts.row_count
+        ended = self.hits.any("nccl.init-complete", "nccl.destroy", "nccl.rings", "nccl.trees")
+        # The test prints the head of its table once its communicators are there.
+        waits = bool(facts.writers) and "NCCL INFO" in last and not ended and not facts.channels
+        if listed and waits and len(facts.test_ranks) > 1:
+            return Claim(
+                value="hang",
+                why="the test lists its devices, and the initialisation does not end",
+                evidence=(*self.hits.evidence("tests.rank")[-1:], *self.transport.evidence),
+            )
+        if listed and len(hosts) > 1 and not facts.writers and " device " in self.last:
             return Claim(
                 value="hang",
                 why="the test lists its devices and nothing follows",
@@ -199,6 +248,36 @@ class Verdict:
         messages = [line.message for line in self.tail]
         launched = [n for n, message in enumerate(messages) if b"Launch mode " in message]
         return bool(launched) and all(b"NCCL INFO" in one for one in messages[launched[-1] :])
+
+    def _last_word(self) -> str:
+        """The last message that says something."""
+        for line in reversed(self.tail):
+            text = line.message.decode("utf-8", "replace")
+            if not IDLE.search(text):
+                return text
+        return self.last
+
+    def _different_calls(self) -> Claim | None:
+        """Ranks of one communicator that call different collectives: neither can end."""
+        hit = self.hits["nccl.calls"]
+        # Of many calls only the first are kept, and of a log that goes on they are no news.
+        if hit.count != len(hit.evidence):
+            return None
+        calls: dict[tuple[str | None, str], dict[str, Evidence]] = {}
+        for at in hit.evidence:
+            calls.setdefault((at.node, at.groups["comm"]), {})[at.groups["count"]] = at
+        # Of several communicators nobody knows which ranks share one.
+        if {int(at.groups["n"]) for at in hit.evidence} != {len(calls)}:
+            return None
+        for count in dict.fromkeys(count for own in calls.values() for count in own):
+            named = {own[count].groups["op"]: own[count] for own in calls.values() if count in own}
+            if len(named) > 1:
+                return Claim(
+                    value="hang",
+                    why=f"at operation {count} some ranks call {' and others '.join(named)}",
+                    evidence=tuple(named.values())[:3],
+                )
+        return None
 
     def _shown(self, pattern: re.Pattern[str]) -> tuple[Evidence, ...]:
         found = self.hits.evidence("wait.last")
@@ -239,29 +318,23 @@ class Verdict:
         big = largest is not None and largest.size >= BIG and largest.busbw > 0
         if self.transport.value == "unknown" and (slow := self._below_line_rate()) is not None:
             return slow
-        if self.transport.value == "unknown" and big and largest is not None:
-            if largest.busbw < SLOWEST_PORT and self.judge.several_nodes().value != "no":
-                return Claim(
-                    value="other",
-                    why=f"{largest.busbw:g} GB/s busbw: slower than any RDMA port, and no line "
-                    "tells the network",
-                    evidence=(largest.at,),
-                )
-            return None
+        if self.transport.value == "unknown":
+            return self._slow_somewhere()
         if self.transport.value not in RDMA:
             return None
-        if (idle := self._one_of_many()) is not None:
-            return idle
-        if (slow := self._below_line_rate()) is not None:
-            return slow
-        if self.transport.value not in VERBS:
-            return None
-        if self.gdr.value == "no" and not self._gpus_without_gdr():
+        for step in (self._one_of_many, self._below_line_rate, self._falling):
+            if (slow := step()) is not None:
+                return slow
+        # EFA reaches the memory of some GPUs only.
+        able = not self._gpus_without_gdr() if self._on_verbs() else self._fast_gpus()
+        if self.gdr.value == "no" and able:
             return Claim(
                 value="low-bandwidth",
                 why=f"no GPUDirect RDMA: {self.gdr.why}",
                 evidence=self.gdr.evidence,
             )
+        if not self._on_verbs():
+            return None
         if big and largest is not None and largest.busbw < SLOWEST_RDMA:
             return Claim(
                 value="low-bandwidth",
@@ -276,6 +349,53 @@ class Verdict:
                 why="an Ethernet port is used next to InfiniBand ports",
                 evidence=layers.evidence(2),
             )
+        return None
+
+    def _slow_somewhere(self) -> Claim | None:
+        """Slow over a network that no line names: not ok, and not known to be RDMA either."""
+        row = self.facts.largest
+        if row is None or not row.busbw or self.judge.several_nodes().value == "no":
+            return None
+        port = LOW * FAST_PORT if self._fast_gpus() else SLOWEST_PORT
+        if row.size >= BIG // 2 and row.busbw < port:
+            why = f"{row.busbw:g} GB/s busbw: slower than any RDMA port"
+        elif self.gdr.value == "no" and self._fast_gpus():
+            why = "connections without GPUDirect RDMA"
+        elif (falling := self._falling()) is not None:
+            why = falling.why
+        else:
+            return None
+        return Claim(value="other", why=f"{why}, and no line tells the network", evidence=(row.at,))
+
+    def _on_verbs(self) -> bool:
+        return self.transport.value in VERBS
+
+    def _fast_gpus(self, *more: str) -> bool:
+        models = self.facts.seen("gpu-model")
+        return any(gpu in model for model in models for gpu in (*FAST_GPUS, *more))
+
+    def _falling(self) -> Claim | None:
+        """A size that is much slower than a smaller one of the same table, between nodes."""
+        several = self.judge.several_nodes().value
+        if several == "no":
+            return None
+        best: Row | None = None
+        before = 0
+        for row in self.facts.rows:
+            if row.size < before:
+                best = None
+            before = row.size
+            if row.size < FALLING:
+                continue
+            if best is not None and row.busbw < FALLEN * best.busbw:
+                return Claim(
+                    value="low-bandwidth" if several == "yes" else "other",
+                    why=f"{row.busbw:g} GB/s busbw at {row.size} bytes, after {best.busbw:g} at "
+                    f"{best.size}",
+                    evidence=(best.at, row.at),
+                )
+            if best is None or row.busbw > best.busbw:
+                best = row
         return None
 
     def _one_of_many(self) -> Claim | None:
@@ -295,45 +415,62 @@ class Verdict:
         for kind, numbers in used.items():
             many = listed.get(kind, 0)
             connections = sum(facts.channels.counts.values())
-            if (
-                many >= MANY_DEVICES
-                and len(numbers) == 1
-                and ranks >= MANY_RANKS
-                and connections >= MANY_RANKS
-            ):
+            shared = len(numbers) == 1 and ranks >= MANY_RANKS and connections >= MANY_RANKS
+            # A quarter of them, where the connections of as many ranks as devices are shown.
+            shown = len({rank for rank, _ in facts.routes})
+            if many >= MANY_DEVICES and (shared or (len(numbers) * 4 <= many <= shown)):
                 return Claim(
                     value="low-bandwidth",
-                    why=f"all connections share one of {many} devices",
+                    why=f"all connections share {_few(len(numbers))} of {many} devices",
                     evidence=(*at, *facts.channels.evidence(1)),
                 )
         return None
 
     def _below_line_rate(self) -> Claim | None:
-        """A table of a collective beside the rate of the NICs, where the log tells it."""
+        """A table of a collective beside what the NICs carry, where the log tells it."""
         facts, row = self.facts, self.facts.largest
-        rates = facts.seen("nic-rate")
-        if row is None or row.size < BIG or not row.busbw or not rates:
-            return None
-        names = facts.seen("tests.name")
-        ring = any(name.startswith(RING_TESTS) for name in names) if names else False
-        # Of the collectives only all_reduce has a busbw above its algbw.
-        if not ring and row.busbw <= row.algbw:
+        if row is None or row.size < SOME or not row.busbw:
             return None
         several = self.judge.several_nodes().value
         if several == "no" or (several == "unknown" and self.transport.value != "unknown"):
             return None
-        slowest = min(float(rate) for rate in rates)
         nics = max(1, len(facts.devices_used))
-        bound = slowest / 8 * nics
-        if row.busbw >= LOW * bound:
+        names = facts.seen("tests.name")
+        # Of the collectives only all_reduce has a busbw above its algbw.
+        ring = any(name.startswith(RING_TESTS) for name in names) or (
+            not names and row.busbw > row.algbw
+        )
+        rates, plans = facts.seen("nic-rate"), facts.seen("nccl.plan")
+        at: tuple[Evidence, ...] = ()
+        if rates:
+            slowest, at = min(float(rate) for rate in rates), rates.evidence(1)
+            bound, told = slowest / 8 * nics, f"{nics} NIC(s) of {slowest:g} Gbit/s carry"
+        elif plans and self.transport.value in RDMA:
+            planned = [value.split() for value in plans]
+            bound = max(int(channels) * float(inter) for channels, inter, _ in planned)
+            told, at = "NCCL's own search plans", plans.evidence(1)
+        elif self.transport.value in RDMA and self._fast_gpus(*SLOW_BUS):
+            bound, told = FAST_PORT * nics, f"{nics} port(s) of 100 Gbit/s carry"
+        else:
+            return None
+        if not ring:
+            # Each rank has its share of its host's NICs in an exchange of pairs.
+            bound /= max(1, self._ranks_of_a_host())
+        if row.busbw >= (LOW if row.size >= BIG // 2 else VERY_LOW) * bound:
             return None
         return Claim(
             # Where no line tells whether the NICs carried it, it is not known to be their fault.
             value="low-bandwidth" if several == "yes" else "other",
-            why=f"{row.busbw:g} GB/s busbw, and {nics} NIC(s) of {slowest:g} Gbit/s carry "
-            f"{bound:g} GB/s",
-            evidence=(row.at, *rates.evidence(1)),
+            why=f"{row.busbw:g} GB/s busbw, and {told} {bound:g} GB/s",
+            evidence=(row.at, *at),
         )
+
+    def _ranks_of_a_host(self) -> int:
+        """The most that one host of the test has; of a log without its list, those connected."""
+        facts = self.facts
+        hosts = Counter(host for host, _, _ in facts.test_ranks.values())
+        local = [count for comm in facts.comms.values() for count in comm.local.values()]
+        return max([*hosts.values(), *local], default=len({rank for rank, _ in facts.routes}) or 8)
 
     def _gpus_without_gdr(self) -> bool:
         models = self.facts.seen("gpu-model")
@@ -401,8 +538,9 @@ class Verdict:
 
     def _unfinished(self) -> Claim | None:
         """Every rank began and none ended: nothing else can explain the silence."""
-        if (waiting := self._host_unfinished()) is not None:
-            return waiting
+        for step in (self._host_unfinished, self._many_unfinished):
+            if (waiting := step()) is not None:
+                return waiting
         # Lines of many processes cut each other, so one that is missing shows nothing.
         if self.hits.any("nccl.init-complete", "nccl.rings", "nccl.trees", "nccl.destroy"):
             return None
@@ -411,6 +549,29 @@ class Verdict:
                 return Claim(
                     value="hang",
                     why=f"all {comm.ranks} ranks began initialisation and none completed it",
+                    evidence=tuple(comm.evidence[:2]),
+                )
+            # The log of some of the job's hosts, each of them whole.
+            if comm.here and all(len(own) == comm.local[on] for on, own in comm.here.items()):
+                return Claim(
+                    value="hang",
+                    why=f"all ranks of {len(comm.here)} host(s) began initialisation and none "
+                    "completed it",
+                    evidence=tuple(comm.evidence[:2]),
+                )
+        return None
+
+    def _many_unfinished(self) -> Claim | None:
+        """Some ranks completed, and too many did not for lines that cut each other."""
+        facts = self.facts
+        if facts.counting or facts.row_count or self.hits.any("nccl.destroy"):
+            return None
+        for comm in facts.comms.values():
+            waiting = comm.started - comm.completed
+            if comm.completed and len(waiting) >= max(2, len(comm.started) / 2):
+                return Claim(
+                    value="hang",
+                    why=f"{len(waiting)} of {len(comm.started)} ranks that began did not complete",
                     evidence=tuple(comm.evidence[:2]),
                 )
         return None
@@ -452,6 +613,10 @@ class Verdict:
                 evidence=self.hits.evidence("nccl.bootstrap")[:2],
             )
         return None
+
+
+def _few(number: int) -> str:
+    return "one" if number == 1 else str(number)
 
 
 def _when(text: str | None) -> datetime | None:

@@ -84,6 +84,32 @@ def test_a_healthy_run_is_ok(read: Read) -> None:
         ("Initializing distributed: GLOBAL_RANK: 0, MEMBER: 1/16", "hang"),
         ("[rank0]: devices used by this process are currently unknown. This can potentially cause "
          "a hang if this rank to GPU mapping is incorrect.", "hang"),
+        ("[rank0]: Guessing device ID based on global rank. This can cause a hang if rank to GPU "
+         "mapping is heterogeneous.", "hang"),
+        ("    1 job process is considered dead (unreachable via the RAS network)", "hang"),
+        ("[rank7]:[E1019 01:04:03.357615073 ProcessGroupNCCL.cpp:1375] [PG 3 Rank 7] First PG on "
+         "this rank that detected no heartbeat of its watchdog.", "hang"),
+        ("0(default_pg) Rank 6] Terminating the process after attempting to dump debug info, due "
+         "to ProcessGroupNCCL watchdog hang.", "hang"),
+        ('Thread 7 (Thread 0x7f64ab6dc000 (LWP 2791195) "server"):', "hang"),
+        ("  thread #150, name = 'python', stop reason = signal SIGSTOP", "hang"),
+        ("[pid 10047] 21:59:49 accept4(32,  <unfinished ...>", "hang"),
+        ("(ApiServer_0 pid=744) DEBUG 08-09 20:56:13 [v1/engine/utils.py:950] Waiting for 1 local, "
+         "0 remote core engine proc(s) to start.", "hang"),
+        ("(Worker pid=9) INFO 07-30 12:25:10 [pynccl.py:113] vLLM is using nccl==2.28.9", "hang"),
+        ("INFO [parallel_state.py:1615] world_size=8 rank=7 local_rank=7 "
+         "distributed_init_method=tcp://127.0.0.1:33015 backend=nccl", "hang"),
+        ("| distributed init (rank 5): env://", "hang"),
+        ("All DDP processes registered. Starting ddp with 2 processes", "hang"),
+        ("[rank5]:[E723 01:58:45.6 ProcessGroupNCCL.cpp:1743] Received a dump signal due to a "
+         "collective timeout from  rank 2 and we will try our best to dump the debug info.",
+         "timeout"),
+        ("[Rank 5] Observed flight recorder dump signal from another rank via TCPStore.",
+         "timeout"),
+        ("Program terminated with signal SIGSEGV, Segmentation fault.", "other"),
+        (warn("Call to listen failed: Invalid argument", source="ras/client_support.cc:160"),
+         "other"),
+        (warn("Call to bind failed: Address already in use"), "init-failure"),
         ("    0  1  4  8  32  32   RUNNING  OK", "ok"),
         ("ncclRemoteError: A call failed possibly due to a network error or a remote process "
          "exiting prematurely.", "other"),
@@ -184,6 +210,9 @@ def test_one_nic_of_the_aws_plugin_is_slow(read: Read) -> None:
         info("+ PCI[48.0] - NIC/0 + NET[50.0] - NET/0 (dc4e5b0003a1420e/1/50.000000)"),
         '<net name="mlx5_0" dev="0" latency="0" speed="400000" port="1" maxconn="262144"/>',
         "\t\tRate: 400",
+        " 65536      5000             396.20             396.10              0.755501",
+        # The same in MiB/s.
+        " 65536      5000             47250.20           47219.50            0.755512",
     ],
 )
 def test_a_table_is_read_against_the_rate_of_the_nics(read: Read, rate: str) -> None:
@@ -195,14 +224,59 @@ def test_a_table_is_read_against_the_rate_of_the_nics(read: Read, rate: str) -> 
     assert slow.verdict == "low-bandwidth"
     assert slow.claims["verdict"].evidence[-1].text.strip() in rate
     assert read([rate, *table, row(1 << 33, 190.0, 356.0), AVERAGE]).verdict == "ok"
-    # Without a rate, of a small size, or of a collective whose busbw is one GPU's, nothing is said.
+    # Without a rate, or of a small size, nothing is said.
     assert read([*table, row(1 << 33, 80.0, 150.0), AVERAGE]).verdict == "ok"
     assert read([rate, *table, row(1 << 20, 80.0, 150.0), AVERAGE]).verdict == "ok"
+    # A middle size shows a fifth.
+    assert read([rate, *table, row(1 << 23, 50.0, 93.0), AVERAGE]).verdict == "ok"
+    assert read([rate, *table, row(1 << 23, 40.0, 75.0), AVERAGE]).verdict == "low-bandwidth"
+    # Where ranks exchange in pairs, one has its own share of the NICs: 50 GB/s here.
     other = [line.replace("all_reduce", "alltoall") for line in table]
     assert read([rate, *other, row(1 << 33, 40.0, 37.5), AVERAGE]).verdict == "ok"
+    assert read([rate, *other, row(1 << 33, 22.0, 20.6), AVERAGE]).verdict == "low-bandwidth"
     # On one node the NICs carried nothing.
     alone = [rate, comm(0, 8, 1), start, row(1 << 33, 80.0, 140.0), AVERAGE]
     assert read(alone).verdict == "ok"
+
+
+def test_a_table_beside_what_the_gpus_and_the_search_tell(read: Read) -> None:
+    used = [logs.IB_LIST, comm(0, 16, 2), *(net(8 + r, r, "receive", f"IB/{r}") for r in range(8))]
+    gpu = "#  Rank  0 Group  0 Pid  149 on node-a device  0 [0x56] NVIDIA {}"
+    # Eight ports of 100 Gbit/s, the slowest beside such a GPU, carry 100 GB/s.
+    slow, fast = (row(1 << 33, busbw * 0.53, busbw) for busbw in (45.0, 55.0))
+    h100 = [*used, gpu.format("H100 80GB HBM3")]
+    assert read([*h100, slow, AVERAGE]).verdict == "low-bandwidth"
+    assert read([*h100, fast, AVERAGE]).verdict == "ok"
+    assert read([*used, gpu.format("Tesla V100-SXM2-16GB"), slow, AVERAGE]).verdict == "ok"
+    # NCCL's own search: eight channels of 24 GB/s between nodes.
+    plan = info("Pattern 4, crossNic 0, nChannels 8, bw 24.0/24.0, type NVL/PIX, sameChannels 1")
+    assert read([*used, plan, fast, AVERAGE]).verdict == "low-bandwidth"
+    assert read([*used, plan, row(1 << 33, 60.0, 112.0), AVERAGE]).verdict == "ok"
+
+
+def test_a_table_that_falls_is_slow(read: Read) -> None:
+    used = [logs.IB_LIST, comm(0, 2, 2), net(0, 8, "send"), net(8, 0, "receive")]
+    sizes = [(24, 20.0), (25, 22.0), (26, 21.0)]
+    table = [row(1 << power, busbw, busbw) for power, busbw in sizes]
+    assert read([*used, *table, row(1 << 27, 15.0, 15.0), AVERAGE]).verdict == "ok"
+    assert read([*used, *table, row(1 << 27, 12.0, 12.0), AVERAGE]).verdict == "low-bandwidth"
+    # The next test's table begins with its smallest size.
+    again = [row(1 << 24, 9.0, 9.0), row(1 << 27, 12.0, 12.0)]
+    assert read([*used, *table, *again, AVERAGE]).verdict == "ok"
+    # Within a node it is none of the network's.
+    assert read([comm(0, 8, 1), *table, row(1 << 27, 12.0, 12.0), AVERAGE]).verdict == "ok"
+
+
+def test_efa_without_gdr_is_slow_where_the_gpu_could(read: Read) -> None:
+    efa = [
+        info("NET/OFI Selected Provider is efa (found 4 nics)"),
+        net(0, 8, "send", "AWS Libfabric/0", gdr=False),
+        net(8, 0, "receive", "AWS Libfabric/1", gdr=False),
+        row(1 << 30, 20.0, 37.0),
+    ]
+    gpu = "#  Rank  0 Group  0 Pid  149 on node-a device  0 [0x56] {}"
+    assert read([*efa, gpu.format("A100-SXM4-40GB"), AVERAGE]).verdict == "low-bandwidth"
+    assert read([*efa, gpu.format("Tesla T4"), AVERAGE]).verdict == "ok"
 
 
 def test_a_slow_table_over_an_unknown_network_is_not_ok(read: Read) -> None:
@@ -233,8 +307,54 @@ def test_a_stray_ethernet_port_is_slow_until_connections_show_the_use(read: Read
 def test_silence_after_all_began_is_a_hang(read: Read) -> None:
     began = [logs.IB_LIST, *(init(rank, 4, "Init START") for rank in range(4))]
     assert read(began).verdict == "hang"
-    assert read([*began, init(0, 4, "Init COMPLETE")]).verdict == "ok"
+    # Lines that cut each other lose one or two, and no more.
+    done = [init(rank, 4, "Init COMPLETE") for rank in range(4)]
+    assert read([*began, *done[:3]]).verdict == "ok"
+    assert read([*began, *done[:2]]).verdict == "hang"
+    assert read([*began, *done[:2], row(1 << 30, 230.0, 430.0)]).verdict == "ok"
     assert read(began[:-1]).verdict == "other"
+
+
+def test_the_whole_of_one_host_that_began_is_a_hang(read: Read) -> None:
+    nodes = [comm(rank, 16, 2) for rank in range(8)]
+    assert read([logs.IB_LIST, *nodes]).verdict == "hang"
+    assert read([logs.IB_LIST, *nodes[:-1]]).verdict == "other"
+
+
+def test_a_list_of_devices_without_an_end_of_initialisation(read: Read) -> None:
+    listed = [f"#  Rank  {n} Group  0 Pid  149 on node-a device  {n} [0x5{n}] H100" for n in (0, 1)]
+    begun = [
+        *listed,
+        info("Bootstrap : Using eth0:10.0.0.1<0>"),
+        info("Setting affinity for GPU 0"),
+    ]
+    assert read(begun).verdict == "hang"
+    assert read([*begun, row(1 << 30, 230.0, 430.0)]).verdict == "ok"
+    assert read([*begun, "the next program starts"]).verdict == "other"
+
+
+@pytest.mark.parametrize("others", ["AllReduce", "AllGather"])
+def test_ranks_that_call_different_collectives(read: Read, others: str) -> None:
+    def call(rank: int, op: str, *, ranks: int = 4) -> str:
+        text = f"{op}: opCount 28c sendbuff 0x1 recvbuff 0x2 count 9 datatype 7 op 0 root 0 comm "
+        return info(f"{text}0x55{rank} [nranks={ranks}] stream 0x66", pid=10 + rank, gpu=rank)
+
+    calls = [call(0, "AllReduce"), *(call(rank, others) for rank in (1, 2, 3))]
+    reading = read(calls)
+    assert reading.verdict == ("hang" if others == "AllGather" else "other")
+    # Of a part of the ranks, or of several communicators, it shows nothing.
+    assert read(calls[:3]).verdict == "other"
+    assert read([call(0, "AllReduce", ranks=2), call(1, others, ranks=2), *calls[2:]]).verdict == (
+        "other"
+    )
+
+
+def test_rules_and_idle_servers_are_no_last_line(read: Read) -> None:
+    waits = "INFO [shm_broadcast.py:802] No available shared memory broadcast block found in 60 s"
+    assert read([waits, "-" * 80, ""]).verdict == "hang"
+    idle = "Engine 000: Avg prompt throughput: 0.0 tokens/s, Running: 1 reqs"
+    assert read([waits, idle]).verdict == "hang"
+    assert read([waits, idle.replace("0.0", "7.5")]).verdict == "other"
 
 
 def test_silence_after_the_bootstrap_is_a_hang(read: Read) -> None:
