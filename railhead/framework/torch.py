@@ -5,8 +5,10 @@ DDP needs nothing more. What is started by torchrun too differs in its row alone
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +30,11 @@ _SOURCE = (
     "Trainer v2.1.0 and v2.3.0, pkg/runtime/framework/plugins/torch and pkg/constants; "
     "torch/distributed/argparse_util.py and torch/distributed/elastic"
 )
+
+
+@functools.cache
+def _program() -> str:
+    return (Path(__file__).parent / "programs" / "torchrun.py").read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,9 +107,16 @@ class Torch(Framework):
         }
 
     def start(self, words: Sequence[str], gang: Gang) -> tuple[str, ...]:
-        """A Python file is started by torchrun."""
+        """A Python file is started by torchrun, and torchrun so that its exit code says something.
+
+        See :mod:`railhead.framework.programs.torchrun`.
+        """
         del gang
-        return ("torchrun", *words) if words[0].endswith(".py") else tuple(words)
+        if words[0].endswith(".py"):
+            words = ("torchrun", *words)
+        if words[0] != self.launcher:
+            return tuple(words)
+        return ("python3", "-c", _program(), *words[1:])
 
     def proving(self, program: str) -> tuple[str, ...] | None:
         """By torchrun, whose arguments win over the job's variables (argparse_util.py)."""

@@ -180,7 +180,7 @@ def describe(
 
 
 def _described(state: JobState, *, words: list[str], image: str | None, names: list[str]) -> None:
-    import shlex
+    from railhead.launch.explain import shown
 
     rows = [
         ("job", f"{state.namespace}/{state.name}"),
@@ -194,7 +194,7 @@ def _described(state: JobState, *, words: list[str], image: str | None, names: l
         ("runtime", state.runtime),
         ("queue", state.queue or "none"),
         ("image", image or "the runtime's"),
-        ("command", shlex.join(words)),
+        ("command", shown(words)),
         # Names alone: a value may be somebody's token.
         ("environment", ", ".join(names) or "nothing of its own"),
         ("restarts", str(state.restarts)),

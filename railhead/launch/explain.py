@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -183,22 +183,33 @@ def _size(asked: _Asked) -> Iterator[Derived]:
     )
 
 
-def _program(asked: _Asked) -> Iterator[Derived]:
+def shown(words: Sequence[str]) -> str:
+    """A command as a shell would take it, but for words of several lines: of these the first."""
     import shlex
 
+    texts = [word.strip('"\n').splitlines() if "\n" in word else [] for word in words]
+    return " ".join(
+        f"<{lines[0]}>" if lines else shlex.quote(word)
+        for word, lines in zip(words, texts, strict=True)
+    )
+
+
+def _program(asked: _Asked) -> Iterator[Derived]:
     job, plan = asked.job, asked.plan
     given, made = tuple(job.command), tuple(plan.command)
-    yield Derived(name="command", value=shlex.join(made), origin=asked.by("command"))
+    yield Derived(name="command", value=shown(made), origin=asked.by("command"))
     if made != given and plan.framework is not None:
         yield Derived(
             name="command begins with",
-            value=shlex.join(made[: len(made) - len(given) + 1]),
+            value=shown(made[: len(made) - len(given) + 1]),
             origin=f"framework {plan.framework.name}",
-            why=f"{given[0]!r} gets its launcher and its place in {WORKSPACE}",
+            why=f"{given[0]!r} gets its launcher and its place in {WORKSPACE}"
+            if given[0].endswith(".py")
+            else f"so that {given[0]!r} ends with what its processes ended with",
         )
     yield asked.row(
         "verify",
-        f"{shlex.join(plan.proof.words)} comes before the command" if plan.proof else "no",
+        f"{shown(plan.proof.words)} comes before the command" if plan.proof else "no",
         "default",
         "the command starts without a proof of the fabric",
     )

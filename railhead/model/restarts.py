@@ -22,7 +22,7 @@ class RestartConfig(Model):
     their last checkpoint. ``gang`` is how often that happens for failures of its own; what the
     cluster does to it (a drain, a preemption, an eviction) is not counted. ``never_on`` are exit
     codes of a node's container after which nothing is started again: PyTorch's launcher says 1
-    whatever its processes said, so they are what launchers and single processes end with.
+    whatever its processes said, unless `railhead launch` starts it, which says what they said.
     ``unreachable_seconds`` is how long pods are left on a node that does not answer.
     """
 

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from railhead.framework.programs import torchrun
 from railhead.launch import render
 from railhead.launch.job import Payload, parse_job
 from railhead.launch.plan import Plan, make_plan
@@ -36,6 +37,8 @@ def plan(trainer: str, files: tuple[Payload, ...] = FILES, sets: tuple[str, ...]
 def test_golden(trainer: str, name: str) -> None:
     """The rendered objects, line by line; a wanted change is copied from the failure."""
     expected = json.loads((GOLDEN / f"{name}.json").read_text())
+    args = expected[-1]["spec"]["trainer"]["args"]
+    args[args.index("TORCHRUN")] = Path(torchrun.__file__).read_text()
     assert render.objects(plan(trainer)) == expected
 
 

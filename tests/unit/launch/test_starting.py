@@ -48,8 +48,11 @@ def dry(kubeconfig: Path, capsys: pytest.CaptureFixture[str]) -> Any:
 def test_one_line_is_a_job(dry: Any, here: Path) -> None:
     made, paths = dry("-j", "2x8", "-e", "LR=0.10", "--", "train.py", "--epochs", "3")
     trainer = made["spec"]["trainer"]
-    assert trainer["command"] == ["torchrun"]
-    assert trainer["args"] == ["/workspace/train.py", "--epochs", "3"]
+    assert trainer["command"] == ["python3"]
+    flag, program, *words = trainer["args"]
+    assert flag == "-c"
+    assert program.startswith('"""torchrun, ')
+    assert words == ["/workspace/train.py", "--epochs", "3"]
     assert (trainer["numNodes"], trainer["numProcPerNode"]) == (2, 8)
     assert {"name": "LR", "value": "0.10"} in trainer["env"]
     assert made["metadata"]["name"].startswith("train-")
@@ -58,12 +61,12 @@ def test_one_line_is_a_job(dry: Any, here: Path) -> None:
 
 def test_a_script_of_a_folder_that_goes_along_lies_in_it(dry: Any, here: Path) -> None:
     made, _ = dry("--files", "src", "--", "src/train.py")
-    assert made["spec"]["trainer"]["args"] == ["/workspace/src/train.py"]
+    assert made["spec"]["trainer"]["args"][2:] == ["/workspace/src/train.py"]
 
 
 def test_a_script_that_is_not_here_is_the_images(dry: Any, here: Path) -> None:
     made, paths = dry("--", "/opt/train.py")
-    assert made["spec"]["trainer"]["args"] == ["/opt/train.py"]
+    assert made["spec"]["trainer"]["args"][2:] == ["/opt/train.py"]
     assert paths == set()
 
 

@@ -20,6 +20,7 @@ import railhead
 from railhead.base.errors import InputError
 from railhead.fabric.kinds import FABRICS
 from railhead.framework import FRAMEWORKS
+from railhead.framework.programs import torchrun
 from railhead.launch import failing, render
 from railhead.launch.job import Payload, parse_job
 from railhead.launch.plan import Plan, make_plan
@@ -114,6 +115,8 @@ def test_golden(trainer: str) -> None:
     for source in _volume(made, trainer)["projected"]["sources"]:
         # Which files they are is held below.
         del source["configMap"]["items"]
+    args = expected["spec"]["trainer"]["args"]
+    args[args.index("TORCHRUN")] = Path(torchrun.__file__).read_text()
     assert made == expected
 
 

@@ -1,0 +1,76 @@
+"""torchrun, ending with what its processes ended with, in a world of the size that was asked for.
+
+torchrun's own process ends with 1 whatever they said (torch 1.13 to 2.15: ChildFailedError leaves
+torch/distributed/run.py), so a runtime's failure policy could not tell bad input from a dead
+process. This one calls the same function, and says the exit code. Where this Python has no torch,
+the torchrun on PATH takes its place.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import traceback
+from collections.abc import Sequence
+
+# A wrong command line, as sysexits has it: a runtime starts nothing again after it.
+WRONG_WORLD = 64
+# Processes of other pods die of it that one has gone. Theirs is not the reason: it is told later.
+LATER_SECONDS = 5.0
+
+
+def wrong_world(nodes: tuple[int, int], processes: int, asked: str | None) -> str:
+    """What is wrong with the world that would be built; empty where it is what was asked for.
+
+    Args:
+        nodes: fewest and most; those that differ may be any between.
+        processes: of a node.
+        asked: processes of all nodes, as the job has it; None where it does not say.
+    """
+    if asked is None or nodes[0] != nodes[1] or asked == str(nodes[1] * processes):
+        return ""
+    return (
+        f"{nodes[1]} nodes with {processes} processes each make a world of "
+        f"{nodes[1] * processes}, the job asked for {asked}"
+    )
+
+
+def code_of(codes: Sequence[int]) -> tuple[int, bool]:
+    """The exit code for those of the processes that failed, and whether it says anything.
+
+    A code that somebody chose wins over 1, which any exception gives, and over signals (negative).
+    """
+    chosen = next((code for code in codes if code > 1), None)
+    if chosen is not None:
+        return chosen, True
+    return (128 - codes[0] if codes[0] < 0 else codes[0]), False
+
+
+def main(words: list[str]) -> int:
+    """Run torchrun with these words; returns what to exit with."""
+    try:
+        from torch.distributed import run
+        from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    except ImportError:
+        os.execvp("torchrun", ["torchrun", *words])  # noqa: S606 - the image's own
+    given = run.parse_args(words)
+    nodes = run.parse_min_max_nnodes(given.nnodes)
+    processes = run.determine_local_world_size(given.nproc_per_node)
+    if wrong := wrong_world(nodes, processes, os.environ.get("RAILHEAD_WORLD_SIZE")):
+        sys.stderr.write(f"error: {wrong}\n")
+        return WRONG_WORLD
+    try:
+        run.main(words)
+    except ChildFailedError as error:
+        traceback.print_exc()
+        first = error.get_first_failure()[1].exitcode
+        code, chosen = code_of([first, *(one.exitcode for one in error.failures.values())])
+        if not chosen and nodes[1] > 1:
+            time.sleep(LATER_SECONDS)
+        return code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
