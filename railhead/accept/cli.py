@@ -101,6 +101,16 @@ def accept(
     namespace: Annotated[
         str | None, typer.Option("--namespace", "-n", metavar="NAME", help="Of the queue.")
     ] = None,
+    may_lose: Annotated[
+        list[str] | None,
+        typer.Option("--may-lose", metavar="NODE", help="May be taken away. Repeatable."),
+    ] = None,
+    lose_with: Annotated[
+        str | None,
+        typer.Option(
+            "--lose-with", metavar="COMMAND", help="Takes a node away; its name is appended."
+        ),
+    ] = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     lab: Lab = None,
@@ -141,7 +151,14 @@ def accept(
         from railhead.accept.runner import Suite
 
         facts = discover.facts(
-            cluster, runtime=runtime, queue=queue, namespace=namespace, nodes=nodes, quick=quick
+            cluster,
+            runtime=runtime,
+            queue=queue,
+            namespace=namespace,
+            nodes=nodes,
+            quick=quick,
+            may_lose=may_lose or (),
+            lose_with=lose_with,
         )
         suite = Suite(checks=every, only=chosen, resume=resume, waivers=accepted)
         if plan:

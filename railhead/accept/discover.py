@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
@@ -43,6 +44,8 @@ def facts(
     namespace: str | None = None,
     nodes: str | None = None,
     quick: bool = False,
+    may_lose: Sequence[str] = (),
+    lose_with: str | None = None,
 ) -> Facts:
     """Read the contract and the live nodes.
 
@@ -53,6 +56,8 @@ def facts(
         namespace: of a queue whose name several have.
         nodes: how many, or their names with commas between them; all that are ready when absent.
         quick: fewer repeats and smaller sizes.
+        may_lose: nodes that may be taken away.
+        lose_with: the command that takes one away, as in a shell; the node's name is appended.
 
     Raises:
         InputError: what was named is not there.
@@ -72,6 +77,7 @@ def facts(
         ) from None
     mine = ready(contract, pool, live)
     names = _named(tuple(mine), nodes, pool)
+    _check_losing(names, may_lose, lose_with, pool)
     return Facts(
         contract=contract,
         runtime=chosen,
@@ -82,6 +88,8 @@ def facts(
         labels={name: dict(_labels(mine[name])) for name in names},
         quick=quick,
         priority=min(contract.priorities, key=contract.priorities.__getitem__, default=None),
+        may_lose=tuple(may_lose),
+        lose_with=tuple(shlex.split(lose_with or "")),
     )
 
 
@@ -228,6 +236,24 @@ def _named(up: tuple[str, ...], asked: str | None, pool: NodePool) -> tuple[str,
                 remedy="name nodes that are ready, with commas between them, or how many",
             )
     return names
+
+
+def _check_losing(
+    up: Sequence[str], may_lose: Sequence[str], lose_with: str | None, pool: NodePool
+) -> None:
+    if bool(may_lose) != bool(lose_with):
+        raise InputError(
+            "--may-lose and --lose-with go together: which nodes, and the command that takes one "
+            "of them away",
+            remedy="--may-lose NODE --lose-with 'COMMAND', to which the node's name is appended",
+        )
+    for name in may_lose:
+        if name not in up:
+            raise InputError(
+                f"--may-lose {name!r}: no node of pool {pool.name!r} that takes part"
+                f"{choices(name, up)}",
+                remedy="name nodes that are ready",
+            )
 
 
 def _labels(node: Object) -> Mapping[str, str]:

@@ -38,6 +38,8 @@ class Facts:
         labels: of each node, as far as topology needs them.
         quick: fewer repeats and smaller sizes, which is said in the report.
         priority: the least that the cluster knows; None where it has none.
+        may_lose: nodes that may be taken away, by ``lose_with`` and the node's name.
+        lose_with: a command and its arguments.
     """
 
     contract: ClusterContract
@@ -49,6 +51,8 @@ class Facts:
     labels: dict[str, dict[str, str]] = field(default_factory=dict)
     quick: bool = False
     priority: str | None = None
+    may_lose: tuple[str, ...] = ()
+    lose_with: tuple[str, ...] = ()
 
     @property
     def real(self) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from railhead.accept.losing import Lost
 from railhead.accept.model import Model
 from railhead.accept.record import Row
 
@@ -40,6 +41,7 @@ HARMS = {
     "hang": "a rank hung",
     "launcher": "the launcher was stopped",
     "wait": "a pod was deleted",
+    "node": "a node was lost",
 }
 
 
@@ -47,7 +49,8 @@ class Trained(Model):
     """One job: what was done to it, what it said, and what the cluster says of it.
 
     ``restarts`` is the JobSet's own count, None where it could not be read; ``rows`` the changes of
-    its pods, ``live`` its lines as they came, ``last`` those of its last attempt, read at the end.
+    its pods, ``live`` its lines as they came, ``last`` those of its last attempt, read at the end;
+    ``lost`` the node that was taken away, where one was to be.
     """
 
     name: str
@@ -61,6 +64,7 @@ class Trained(Model):
     rows: tuple[Row, ...]
     live: tuple[Said, ...]
     last: tuple[Said, ...]
+    lost: Lost | None = None
     gap: str = ""
 
 
@@ -204,6 +208,8 @@ def unbroken(job: Trained) -> Shown:
 def broken(job: Trained, curve: dict[int, str]) -> Shown:
     """A job that was harmed, against the losses of the unbroken one."""
     shown = _read(job)
+    if any(harm.kind == "node" for harm in job.harms):
+        _lost(job, shown)
     if shown.wrong or shown.lacking:
         return shown
     _attempts(job, shown)
@@ -232,6 +238,18 @@ def broken(job: Trained, curve: dict[int, str]) -> Shown:
         shown.lacking.append(f"the last attempt did not do step {job.steps}")
     _live(job, shown)
     return shown
+
+
+def _lost(job: Trained, shown: Shown) -> None:
+    """Whether the node was really lost: a command's word for it is none."""
+    lost = job.lost
+    if lost is None:
+        shown.lacking.append(f"{job.name}: no node was lost: none of its nodes may be, or it ended")
+    elif lost.status != 0:
+        said = f": {lost.said}" if lost.said else ""
+        shown.lacking.append(f"what takes node {lost.node} away ended with {lost.status}{said}")
+    elif lost.unready is None:
+        shown.lacking.append(f"node {lost.node} was ready all the time: it was not lost")
 
 
 def _read(job: Trained) -> Shown:

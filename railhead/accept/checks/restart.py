@@ -2,8 +2,9 @@
 
 What is done to a job is done to its own processes and pods only. Ranks and launchers are harmed by
 the program itself, at a step that is known, so that what is lost is exact and nobody's right to run
-commands in pods is needed; a pod is deleted through the API where whoever accepts may. Taking nodes
-away and stopping controllers would touch others, and is no part of this.
+commands in pods is needed; a pod is deleted through the API where whoever accepts may. A node is
+lost where they name one that may be, and a command that does it. Stopping controllers would touch
+others, and is no part of this.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 
 from railhead.accept import remedies
 from railhead.accept.check import Check, Planned
+from railhead.accept.losing import OUT_OF_SERVICE, Losing
 from railhead.accept.model import (
     Axis,
     Evidence,
@@ -46,6 +48,8 @@ NODES = 2
 PROCESSES = 2
 # A rank that stopped is told by the others after this; torchrun then gives it 30 s to end.
 _WATCHDOG = 20
+# What is done from outside, while the program waits for it.
+_OUTSIDE = ("wait", "node")
 # Lines of a job that a report keeps of those that are not the program's.
 _KEPT = 40
 
@@ -61,12 +65,16 @@ class Trainings(Model):
 def harmed(facts: Facts, *, pods: bool) -> tuple[tuple[Harm, ...], ...]:
     """What is done to each job. Quick ones take two harms each, as many as runtimes allow."""
     kinds = ["kill", "launcher", "hang", *(["wait"] if pods else [])]
+    lost = ((Harm(kind="node", step=EVERY + 2),),) if facts.may_lose else ()
     if not facts.quick:
-        return tuple((Harm(kind=kind, step=EVERY + 2),) for kind in kinds)
+        return (*((Harm(kind=kind, step=EVERY + 2),) for kind in kinds), *lost)
     halves = (kinds[:2], kinds[2:])
-    return tuple(
-        tuple(Harm(kind=kind, step=EVERY * (number + 1) + 2) for number, kind in enumerate(half))
-        for half in halves
+    return (
+        *(
+            tuple(Harm(kind=kind, step=EVERY * (n + 1) + 2) for n, kind in enumerate(half))
+            for half in halves
+        ),
+        *lost,
     )
 
 
@@ -105,14 +113,16 @@ class Restart:
     def run(self, site: Site) -> Trainings:
         """Train unbroken, then harmed."""
         site.say(f"an unbroken training of {steps_of(site.facts)} steps")
-        whole = _train(site, ())
+        whole = train(site, ())
         may = _may_delete_pods(site)
         broken = []
         # Without an unbroken run there is nothing to compare with.
         for job in harmed(site.facts, pods=may) if whole.phase == Phase.COMPLETED else ():
             site.say("the same, and " + ", then ".join(HARMS[harm.kind] for harm in job))
-            broken.append(_train(site, job))
-        not_part = ["no node was taken away and no controller stopped: others use them"]
+            broken.append(train(site, job))
+        not_part = ["no controller was stopped: others use them"]
+        if not site.facts.may_lose:
+            not_part.append("no node was lost: none was named by --may-lose")
         if not may:
             not_part.append("no pod was deleted: whoever accepts may not delete pods here")
         return Trainings(unbroken=whole, broken=tuple(broken), not_part=tuple(not_part))
@@ -147,7 +157,7 @@ class Restart:
             measured=_measured(shown),
             evidence=_evidence(evidence, [text for _, text in wrong] + lacking),
             plots=(_plot(curve, shown),) if curve else (),
-            remedy=_remedy([kind for kind, _ in wrong], lacking),
+            remedy=_remedy([kind for kind, _ in wrong], lacking, evidence),
             reproduce=("railhead accept --only restart",),
         )
 
@@ -156,8 +166,8 @@ CHECK: Check[Trainings] = Restart()
 
 
 def _seconds(harm: Harm) -> float:
-    """About how long a harm takes: a hang has to be noticed first."""
-    return 30.0 if harm.kind != "hang" else 30.0 + _WATCHDOG + 30.0
+    """About how long a harm takes: a hang and a node's silence have to be noticed first."""
+    return 30.0 + {"hang": _WATCHDOG + 30.0, "node": 180.0}.get(harm.kind, 0.0)
 
 
 def _missing(facts: Facts) -> str:
@@ -178,13 +188,14 @@ def _may_delete_pods(site: Site) -> bool:
     return bool((answer.get("status") or {}).get("allowed"))
 
 
-def _train(site: Site, harms: tuple[Harm, ...]) -> Trained:
-    """One job to its end."""
+def train(site: Site, harms: tuple[Harm, ...]) -> Trained:
+    """One job to its end, harmed in that order."""
     facts = site.facts
     words_of_it = ["--steps", str(steps_of(facts)), "--every", str(EVERY)]
     words_of_it += ["--watchdog", str(_WATCHDOG)]
     for harm in harms:
-        words_of_it += ["--harm", f"{harm.kind}@{harm.step}"]
+        kind = "wait" if harm.kind in _OUTSIDE else harm.kind
+        words_of_it += ["--harm", f"{kind}@{harm.step}"]
     mark = secrets.token_hex(2)
     namespace = facts.queue.namespace
     prefix = f"{PREFIX}-restart-{mark}-"
@@ -199,7 +210,13 @@ def _train(site: Site, harms: tuple[Harm, ...]) -> Trained:
             files=[PROGRAM],
         ) as run,
     ):
-        live, state = _follow(site, run, record, harms)
+        losing = Losing(
+            site.cluster,
+            allowed=facts.may_lose,
+            command=facts.lose_with,
+            now=lambda: record.now,
+        )
+        live, state = _follow(site, run, record, harms, losing)
         last = _last(run) if state.phase is Phase.COMPLETED else ()
         child = site.cluster.find(kube.jobset(namespace, run.name))
         restarts = (child.get("status") or {}).get("restarts", 0) if child else None
@@ -215,19 +232,20 @@ def _train(site: Site, harms: tuple[Harm, ...]) -> Trained:
             rows=tuple(row for row in record.rows() if row.kind == "pod"),
             live=tuple(live),
             last=last,
+            lost=losing.lost,
             gap=record.gap,
         )
 
 
 def _follow(
-    site: Site, run: Run, record: Record, harms: Sequence[Harm]
+    site: Site, run: Run, record: Record, harms: Sequence[Harm], losing: Losing
 ) -> tuple[list[Said], JobState]:
     """The lines of all attempts as they come, until the job has ended or its time is over."""
     live: list[Said] = []
     namespace = site.facts.queue.namespace
-    waits = {harm.step for harm in harms if harm.kind == "wait"}
+    waits = {harm.step: harm.kind for harm in harms if harm.kind in _OUTSIDE}
     gang = Gang(site.cluster, namespace=namespace, selection=Selection())
-    end = time.monotonic() + site.timeout
+    end, back = time.monotonic() + site.timeout, False
     try:
         while True:
             state = run.state()
@@ -237,8 +255,9 @@ def _follow(
                 said = words(line.text)
                 step = next((s for s in waits if said == f"harm kind=wait step={s}"), None)
                 if step is not None:
-                    waits.discard(step)
-                    _delete_pod(site, run.name)
+                    _harm(site, run.name, waits.pop(step), losing)
+                back = back or said.startswith("resumed ")
+            losing.look(back=back)
             if state.phase.finished or time.monotonic() > end:
                 break
             time.sleep(0.5)
@@ -263,15 +282,16 @@ def _last(run: Run) -> tuple[Said, ...]:
     )
 
 
-def _delete_pod(site: Site, name: str) -> None:
-    """Delete the pod of the highest index; its Job and JobSet have to do the rest."""
+def _harm(site: Site, name: str, kind: str, losing: Losing) -> None:
+    """Delete a job's pod of the highest index, or lose a node; the cluster has to do the rest."""
     pods = kube.core(site.facts.queue.namespace, "pods")
     found = site.cluster.list(pods, selector=f"{JOBSET_LABEL}={name}")
-    if not found:
-        return
-    last = max(found, key=lambda pod: str(pod["metadata"]["name"]))
-    with contextlib.suppress(NotFoundError):
-        site.cluster.delete(f"{pods}/{last['metadata']['name']}")
+    found.sort(key=lambda pod: str(pod["metadata"]["name"]))
+    if kind == "node":
+        losing.take([str(pod["spec"].get("nodeName") or "") for pod in found])
+    elif found:
+        with contextlib.suppress(NotFoundError):
+            site.cluster.delete(f"{pods}/{found[-1]['metadata']['name']}")
 
 
 # -- what is said of it ---------------------------------------------------------------------------
@@ -337,6 +357,11 @@ def _evidence(evidence: Trainings, told: list[str]) -> tuple[Evidence, ...]:
         lines = [f"{line.t:8.2f} s node-{line.node} {line.text}" for line in job.live]
         pods = [_pod(row) for row in job.rows if row.event in ("ADDED", "DELETED") or row.going]
         text = [f"phase {job.phase}, restarts {job.restarts} {job.detail}".rstrip(), *pods, *lines]
+        if (lost := job.lost) is not None:
+            seen = "never" if lost.unready is None else f"at {lost.unready:.2f} s"
+            text.insert(
+                1, f"node {lost.node}: seen not ready {seen}; its pods ended after {lost.after}"
+            )
         found.append(Evidence(title=title, text="\n".join(text)))
     return tuple(found)
 
@@ -372,6 +397,12 @@ def _points(curve: dict[int, str]) -> tuple[tuple[float, float], ...]:
 
 
 _REMEDIES = {
+    "node": (
+        "nothing ended the pods of the node that was lost, and while they are there no gang is "
+        "made anew: have the cloud replace machines that do not answer, or a node repair delete "
+        f"their nodes; by hand, `kubectl taint nodes NODE {OUT_OF_SERVICE}=nodeshutdown:NoExecute` "
+        "once the machine is off"
+    ),
     "storage": (
         "the runtime's claim is not one that all nodes share: give `checkpoints` a storage class "
         "that is ReadWriteMany on every node, then `pulumi up`; `railhead storage --prove` shows it"
@@ -396,9 +427,11 @@ _REMEDIES = {
 }
 
 
-def _remedy(kinds: list[str], lacking: list[str]) -> str:
+def _remedy(kinds: list[str], lacking: list[str], evidence: Trainings) -> str:
     if kinds:
         return _REMEDIES[kinds[0]]
     if any("cut off" in text for text in lacking):
         return remedies.CUT_OFF
+    if any(job.lost is not None and job.phase != "completed" for job in evidence.broken):
+        return _REMEDIES["node"]
     return "run it again: `railhead accept --only restart`" if lacking else ""

@@ -11,6 +11,7 @@ import pytest
 
 from railhead.accept.checks import restart
 from railhead.accept.checks.restart import CHECK, EVERY, Trainings, harmed, steps_of
+from railhead.accept.losing import Lost
 from railhead.accept.model import LinePlot, Verdict
 from railhead.accept.programs import restart as program
 from railhead.accept.record import Row
@@ -280,6 +281,66 @@ def test_who_may_not_delete_pods_deletes_none(facts: Facts) -> None:
     assert result.verdict is Verdict.PASSED
     assert "3 times" in result.summary
     assert "may not delete pods" in " ".join(one.text for one in result.evidence)
+
+
+LOST = {"node": "n2", "status": 0, "unready": 60.0, "after": "its object was deleted"}
+
+
+def losing(facts: Facts, **lost: Any) -> tuple[Trainings, Facts]:
+    """A run with a node that was lost; ``lost`` changes what became of it."""
+    facts = dataclasses.replace(facts, may_lose=("n2",), lose_with=("off",))
+    found = trainings(facts)
+    last = found.broken[-1]
+    assert [harm.kind for harm in last.harms] == ["node"]
+    said = Lost.model_validate(LOST | lost) if lost != {"lost": None} else None
+    changed = last.model_copy(update={"lost": said})
+    return found.model_copy(update={"broken": (*found.broken[:-1], changed)}), facts
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_a_lost_node_is_one_harm_more_where_one_may_be_lost(facts: Facts, quick: bool) -> None:
+    evidence, facts = losing(dataclasses.replace(facts, quick=quick))
+    found = CHECK.judge(evidence, facts)
+    assert (found.verdict, found.remedy) == (Verdict.PASSED, "")
+    assert "5 times" in found.summary
+    figures = {one.name: one.value for one in found.measured}
+    assert figures["a node was lost: steps lost"] == 2
+    text = " ".join(one.text for one in found.evidence)
+    assert "node n2: seen not ready at 60.00 s; its pods ended after its object was deleted" in text
+    assert any("a node was lost" in step for step in CHECK.plan(facts).steps)
+
+
+@pytest.mark.parametrize(
+    ("lost", "said"),
+    [
+        ({"lost": None}, "no node was lost"),
+        ({"status": 3, "said": "no such BMC"}, "ended with 3: no such BMC"),
+        ({"unready": None}, "was ready all the time"),
+    ],
+)
+def test_a_node_that_was_not_really_lost_proves_nothing(
+    facts: Facts, lost: dict[str, Any], said: str
+) -> None:
+    evidence, facts = losing(facts, **lost)
+    found = CHECK.judge(evidence, facts)
+    assert found.verdict is Verdict.NOT_PROVEN
+    assert said in found.summary
+
+
+def test_a_lost_node_that_nobody_clears_away_has_its_own_remedy(facts: Facts) -> None:
+    evidence, facts = losing(facts)
+    stuck = evidence.broken[-1].model_copy(update={"phase": "running"})
+    found = CHECK.judge(
+        evidence.model_copy(update={"broken": (*evidence.broken[:-1], stuck)}), facts
+    )
+    assert found.verdict is Verdict.NOT_PROVEN
+    assert "out-of-service=nodeshutdown:NoExecute" in found.remedy
+
+
+def test_a_lost_node_that_was_to_be_and_was_not_tried_is_told(facts: Facts) -> None:
+    evidence, facts = losing(facts)
+    fewer = evidence.model_copy(update={"broken": evidence.broken[:-1]})
+    assert "a node was lost: was not tried" in CHECK.judge(fewer, facts).summary
 
 
 def test_a_runtime_without_a_claim_is_not_tried(facts: Facts) -> None:

@@ -1,0 +1,142 @@
+"""A gang whose node is lost comes back on the nodes that are left, from its last checkpoint.
+
+The node is one more than the stack's, so that it runs no controller, and is gone afterwards.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from railhead.accept import discover
+from railhead.accept.checks.restart import EVERY, train
+from railhead.accept.losing import OUT_OF_SERVICE
+from railhead.accept.site import Site
+from railhead.accept.training import Harm, Trained, broken, losses, unbroken
+from railhead.kube.client import Cluster, choose_target
+from railhead.kube.conditions import holds
+from railhead.kube.nodes import NODES
+from railhead.lab.cluster import Lab
+from tests.lab.conftest import LAB, Run, railhead, succeed
+from tests.lab.contests import fresh_nodes, lab_status
+from tests.lab.jobs import wait
+
+pytestmark = pytest.mark.lab
+
+# What docs/teams.md tells who has no cloud that deletes the nodes of machines that are gone.
+TAINT = f"{OUT_OF_SERVICE}=nodeshutdown:NoExecute"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ground:
+    """A lab with a node to lose: ``spare`` holds the gang's other place once that is lost."""
+
+    site: Site
+    kubectl: Run
+    kept: str
+    spare: str
+    lost: str
+
+    def ready(self, node: str) -> bool:
+        """As the API server has it; a node that is gone is not."""
+        return holds(self.site.cluster.find(f"{NODES}/{node}"), "Ready")
+
+    def taint(self) -> None:
+        """By hand: nobody else knows that the machine is off."""
+        succeed(self.kubectl("taint", "nodes", self.lost, TAINT))
+
+    def delete(self) -> None:
+        """As a cloud's node lifecycle controller does once the machine is gone."""
+        succeed(self.kubectl("delete", "node", self.lost))
+
+    def start(self) -> None:
+        """As a machine that starts again."""
+        succeed(railhead("lab", "up", "--name", LAB))
+
+    def lose(self, then: Callable[[], None], *, spared: bool) -> Trained:
+        """Train on the node that is kept and the one that is lost; ``then`` is the only help.
+
+        With ``spared`` there is another node for what ran on the lost one.
+        """
+        self.kubectl("cordon", self.spare)
+        role = self.lost.removeprefix(f"{LAB}-")
+        (pid,) = (c["pid"] for c in lab_status(LAB)["components"] if c["role"] == role)
+        facts = replace(
+            self.site.facts, may_lose=(self.lost,), lose_with=("sh", "-c", f"kill -9 {pid}")
+        )
+
+        def helping() -> None:
+            wait(lambda: not self.ready(self.lost), 200, f"{self.lost} to be lost")
+            if spared:
+                self.kubectl("uncordon", self.spare)
+            then()
+
+        helper = threading.Thread(target=helping)
+        helper.start()
+        try:
+            return train(replace(self.site, facts=facts), (Harm(kind="node", step=EVERY + 2),))
+        finally:
+            helper.join()
+
+
+@pytest.fixture
+def ground(
+    lab_env: dict[str, str], kubeconfig: Path, kubectl: Run, tmp_path: Path
+) -> Iterator[Ground]:
+    cluster = Cluster(choose_target(kubeconfig=kubeconfig))
+    lab, facts = Lab(LAB), discover.facts(cluster, quick=True)
+    spec = lab.require()
+    (lost,) = fresh_nodes(LAB, 1)
+    site = Site(facts=facts, cluster=cluster, folder=tmp_path, say=print, timeout=900)
+    kept, spare = facts.real
+    found = Ground(site=site, kubectl=kubectl, kept=kept, spare=spare, lost=lost)
+    wait(lambda: found.ready(lost), 60, f"{lost} to be ready")
+    try:
+        yield found
+    finally:
+        kubectl("uncordon", spare)
+        for row in lab_status(LAB)["components"]:
+            if row["role"] == lost.removeprefix(f"{LAB}-") and row["pid"]:
+                os.kill(row["pid"], 9)
+        kubectl("delete", "node", lost)
+        # Other tests have the lab that they were given.
+        (lab.directory / "lab.json").write_text(spec.model_dump_json(indent=1))
+        cluster.close()
+
+
+def judge(ground: Ground, job: Trained, curve: dict[int, str], after: str) -> None:
+    """It was lost, and the gang made anew once, with the losses of a run that nobody touched."""
+    shown = broken(job, curve)
+    assert (shown.wrong, shown.lacking) == ([], [])
+    assert job.lost is not None
+    assert job.lost.after == after
+    assert (job.restarts, len(shown.attempts)) == (1, 2)
+    assert {row.node for row in job.rows} - {ground.kept, ground.spare, ""} == {ground.lost}
+    (came,) = shown.came
+    assert came.lost == 2
+    print(f"a node is lost, {after}: {came.lost} steps lost, back after {came.seconds:.0f} s")
+
+
+def test_it_comes_back_elsewhere_once_somebody_says_that_the_node_is_gone(ground: Ground) -> None:
+    curve = losses(unbroken(train(ground.site, ())).attempts)
+    job = ground.lose(then=ground.taint, spared=True)
+    judge(ground, job, curve, f"it was tainted {OUT_OF_SERVICE}")
+    assert ground.spare in {row.node for row in job.rows}
+
+
+@pytest.mark.slow
+@pytest.mark.harms
+@pytest.mark.parametrize(
+    ("after", "spared"),
+    [("its object was deleted", True), ("it came back", False)],
+    ids=["a cloud deletes it", "it comes back"],
+)
+def test_it_comes_back_without_a_hand(ground: Ground, after: str, spared: bool) -> None:
+    curve = losses(unbroken(train(ground.site, ())).attempts)
+    job = ground.lose(then=ground.delete if spared else ground.start, spared=spared)
+    judge(ground, job, curve, after)

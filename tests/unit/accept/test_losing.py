@@ -1,0 +1,87 @@
+"""A node is taken away by a command, and what becomes of it is seen by the API server alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from railhead.accept.losing import OUT_OF_SERVICE, Losing
+
+Node = dict[str, Any]
+TAINTED = {"taints": [{"key": OUT_OF_SERVICE, "effect": "NoExecute"}]}
+
+
+def node(ready: str, spec: Node | None = None) -> Node:
+    return {"spec": spec or {}, "status": {"conditions": [{"type": "Ready", "status": ready}]}}
+
+
+class Cluster:
+    """One node, as it is at the moment."""
+
+    def __init__(self) -> None:
+        self.node: Node | None = node("True")
+
+    def find(self, path: str) -> Node | None:
+        assert path == "/api/v1/nodes/n2"
+        return self.node
+
+
+def losing(cluster: Cluster, *command: str) -> Losing:
+    times = iter(range(1, 100))
+    return Losing(
+        cluster,  # type: ignore[arg-type]
+        allowed=("n2", "n3"),
+        command=command,
+        now=lambda: float(next(times)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("after", "told"),
+    [
+        (None, "its object was deleted"),
+        (node("True"), "it came back"),
+        (node("Unknown", TAINTED), f"it was tainted {OUT_OF_SERVICE}"),
+        (node("Unknown"), "its pods were ended by force"),
+    ],
+)
+def test_what_became_of_a_lost_node(after: Node | None, told: str) -> None:
+    cluster = Cluster()
+    one = losing(cluster, "true")
+    one.look(back=False)
+    one.take(["n1", "n2"])
+    one.look(back=False)
+    cluster.node = node("Unknown")
+    one.look(back=False)
+    cluster.node = after
+    one.look(back=True)
+    cluster.node = node("True")
+    one.look(back=True)
+    assert (one.lost.node, one.lost.status, one.lost.unready, one.lost.after) == ("n2", 0, 1, told)
+
+
+def test_a_node_that_stays_ready_was_not_lost() -> None:
+    one = losing(Cluster(), "true")
+    one.take(["n1", "n2"])
+    one.look(back=True)
+    assert one.lost is not None
+    assert one.lost.unready is None
+
+
+def test_no_other_node_than_one_that_may_be_is_lost() -> None:
+    one = losing(Cluster(), "false")
+    one.take(["n1", "n4"])
+    assert one.lost is None
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "said"),
+    [(("sh", "-c", "echo no $0 >&2; exit 3"), 3, "no n2"), (("/no/such/command",), -1, "No such")],
+)
+def test_a_command_that_fails_is_told(command: tuple[str, ...], status: int, said: str) -> None:
+    one = losing(Cluster(), *command)
+    one.take(["n2"])
+    assert one.lost is not None
+    assert one.lost.status == status
+    assert said in one.lost.said
