@@ -2,13 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import pulumi
 
 from components.cluster_access import standing
+from components.existing.nfs import Nfs, NfsArgs
 from components.platform import Infrastructure
-from railhead.model.cluster import Cluster
+from railhead.catalog.versions import COMBINATIONS
+from railhead.platform.existing.model import ExistingCluster
 
 
-def build(cluster: Cluster, opts: pulumi.ResourceOptions) -> Infrastructure:  # noqa: ARG001
-    """Find it; no resource is made."""
-    return Infrastructure(access=standing(cluster))
+@dataclass(frozen=True, kw_only=True)
+class InsideExisting:
+    """Makes what the stack brings to a cluster that lacks it."""
+
+    cluster: ExistingCluster
+
+    def __call__(
+        self, name: str, *, after: Sequence[pulumi.Resource], opts: pulumi.ResourceOptions
+    ) -> Sequence[pulumi.Resource]:
+        """Make it; returns what pods of jobs wait for."""
+        cluster = self.cluster
+        if cluster.nfs is None:
+            return ()
+        combination = COMBINATIONS[cluster.versions].through(cluster.registry_mirrors)
+        args = NfsArgs(
+            cluster=cluster.name,
+            config=cluster.nfs,
+            driver=combination.addon("csi-driver-nfs"),
+            after=after,
+        )
+        return [Nfs(f"{name}-nfs", args, opts=opts)]
+
+
+def build(cluster: ExistingCluster, opts: pulumi.ResourceOptions) -> Infrastructure:  # noqa: ARG001
+    """Find it; no resource is made outside of it."""
+    return Infrastructure(access=standing(cluster), inside=InsideExisting(cluster=cluster))

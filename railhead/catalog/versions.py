@@ -542,6 +542,19 @@ NFS_CSI = Controller(
     image="registry.k8s.io/sig-storage/nfsplugin",
     tag="v4.13.4",
     kubernetes=KubernetesRange(oldest="1.21", newest=None, source="its README's table"),
+    # A name that does not begin with a slash is taken as it is (templates/csi-nfs-*.yaml).
+    image_values=MappingProxyType(
+        {
+            f"image.{value}.repository": f"registry.k8s.io/sig-storage/{name}"
+            for value, name in (
+                ("nfs", "nfsplugin"),
+                ("csiProvisioner", "csi-provisioner"),
+                ("csiResizer", "csi-resizer"),
+                ("livenessProbe", "livenessprobe"),
+                ("nodeDriverRegistrar", "csi-node-driver-registrar"),
+            )
+        }
+    ),
     source="kubernetes-csi/csi-driver-nfs of 2026-08-22, charts/v4.13.4",
 )
 

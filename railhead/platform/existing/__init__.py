@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from railhead.base.errors import PrerequisiteError
+from railhead.base.sections import Problem, known, taken
 from railhead.platform.base import Access, Platform
 from railhead.platform.existing.model import ExistingCluster
 
@@ -13,6 +15,11 @@ from railhead.platform.existing.model import ExistingCluster
 @dataclass(frozen=True, kw_only=True)
 class Existing(Platform[ExistingCluster]):
     """Kubernetes that somebody else runs; what is below it is not the stack's."""
+
+    def problems(self, cluster: ExistingCluster) -> Iterator[Problem]:
+        """Storage classes of one name."""
+        if (nfs := known(lambda: cluster.nfs)) is not None:
+            yield from taken(nfs.classes, "nfs.classes", lambda row: (row.name,))
 
     def access(self, cluster: ExistingCluster) -> Access:
         """By the kubeconfig that the stack names."""

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from railhead.base.fields import FilePath
 from railhead.model.cluster import Cluster, Model, Name, PlatformConfig, Pool
+from railhead.platform.existing.storage import NfsConfig
 
 _UID = r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"
 
@@ -57,7 +58,12 @@ class ExistingPool(Pool):
 
 
 class ExistingCluster(Cluster):
-    """A cluster on Kubernetes that somebody else runs."""
+    """A cluster on Kubernetes that somebody else runs.
+
+    ``nfs`` is a server's directories as storage classes; None where claims name classes that are
+    there already.
+    """
 
     platform: ExistingPlatform
     pools: tuple[ExistingPool, ...] = Field(min_length=1)
+    nfs: NfsConfig | None = None

@@ -1,0 +1,47 @@
+"""File systems on a cluster that is there already: directories of an NFS server."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from railhead.base.fields import AbsolutePath, Model, Name, matching
+
+# Version 4.1 brings sessions, so that a request is not done twice after a reconnect; a hard mount
+# waits for a server that is away, where a soft one would tell a checkpoint's writer of an error.
+MOUNT_OPTIONS = ("nfsvers=4.1", "hard")
+
+Host = Annotated[
+    str,
+    matching(
+        r"^[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?$|^[0-9a-fA-F:]*:[0-9a-fA-F:]*$",
+        "a host's name or address, such as 'nfs.example.com'",
+        longest=253,
+    ),
+]
+MountOption = Annotated[
+    str, matching(r"^[a-z0-9_]+(=[^\s,]+)?$", "a mount option, such as 'nconnect=8'")
+]
+
+
+class NfsClassConfig(Model):
+    """A storage class whose claims are directories below ``share`` of an NFS ``server``.
+
+    ``mount_options`` are the kernel's, as mount.nfs takes them.
+    """
+
+    name: Name
+    server: Host
+    share: AbsolutePath
+    mount_options: tuple[MountOption, ...] = MOUNT_OPTIONS
+
+
+class NfsConfig(Model):
+    """NFS by its CSI driver, which the stack installs; ``classes`` are what claims name.
+
+    ``kubelet_directory`` is kubelet's own on the nodes, where a distribution has moved it.
+    """
+
+    classes: tuple[NfsClassConfig, ...] = Field(min_length=1)
+    kubelet_directory: AbsolutePath = "/var/lib/kubelet"

@@ -1,0 +1,88 @@
+"""NFS by its CSI driver: what is installed, what a claim gets, and what stays."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from railhead import config
+from railhead.base.errors import InputError
+from railhead.catalog.versions import NFS_CSI
+from tests.components.recording import run_stack, stack_cluster
+
+STACK = "onprem-roce-shared"
+
+
+def test_the_driver_is_there_before_its_class_and_nothing_is_deleted(tmp_path: Path) -> None:
+    recording = run_stack(STACK, tmp_path)
+    (release,) = (
+        r
+        for r in recording.of_type("kubernetes:helm.sh/v3:Release")
+        if r.inputs["name"] == NFS_CSI.name
+    )
+    assert (release.inputs["chart"], release.inputs["version"]) == ("csi-driver-nfs", "4.13.4")
+    # A DaemonSet of a thousand nodes, of which three are dead, holds nothing up.
+    assert release.inputs["skipAwait"] is True
+    assert release.inputs["values"]["controller"]["defaultOnDeletePolicy"] == "retain"
+    (made,) = recording.of_type("kubernetes:storage.k8s.io/v1:StorageClass")
+    assert release.urn in recording.before(made.urn)
+    assert made.inputs["provisioner"] == "nfs.csi.k8s.io"
+    assert made.inputs["reclaimPolicy"] == "Retain"
+    assert made.inputs["mountOptions"] == ["nfsvers=4.1", "hard"]
+    assert made.inputs["parameters"] == {
+        "server": "nfs.example.com",
+        "share": "/export/training",
+        "subDir": "roce-shared/${pvc.metadata.namespace}/${pvc.metadata.name}",
+        "onDelete": "retain",
+        "mountPermissions": "0777",
+    }
+    claim = recording.one("PersistentVolumeClaim", "checkpoints")
+    assert claim.inputs["spec"]["storageClassName"] == made.inputs["metadata"]["name"]
+
+
+def test_jobs_end_before_what_mounts_for_them_goes(tmp_path: Path) -> None:
+    recording = run_stack(STACK, tmp_path)
+    (release,) = (
+        r
+        for r in recording.of_type("kubernetes:helm.sh/v3:Release")
+        if r.inputs["name"] == NFS_CSI.name
+    )
+    queue = recording.one("LocalQueue")
+    assert release.urn in recording.before(queue.urn)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"server": "nfs example"}, "nfs.classes[0].server"),
+        ({"server": "-x"}, "nfs.classes[0].server"),
+        ({"share": "export"}, "nfs.classes[0].share"),
+        ({"mount_options": ["nfsvers=4.1,soft"]}, "nfs.classes[0].mount_options[0]"),
+        ({"on_delete": "delete"}, "nfs.classes[0].on_delete"),
+    ],
+)
+def test_a_mistake_is_named(change: dict[str, Any], words: str) -> None:
+    raw = copy.deepcopy(stack_cluster(STACK))
+    raw["nfs"]["classes"][0] |= change
+    with pytest.raises(InputError, match="nfs") as caught:
+        config.parse(raw, where="test")
+    assert words in caught.value.problem
+
+
+def test_addresses_of_both_families_are_servers() -> None:
+    raw = copy.deepcopy(stack_cluster(STACK))
+    for server in ("192.0.2.7", "2001:db8::7", "nfs-1"):
+        raw["nfs"]["classes"][0]["server"] = server
+        config.parse(raw, where="test")
+
+
+def test_no_classes_and_two_of_one_name_are_refused() -> None:
+    raw = copy.deepcopy(stack_cluster(STACK))
+    one = raw["nfs"]["classes"][0]
+    for classes in ([], [one, one]):
+        raw["nfs"]["classes"] = classes
+        with pytest.raises(InputError, match=r"nfs\.classes"):
+            config.parse(raw, where="test")
