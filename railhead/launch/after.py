@@ -17,7 +17,6 @@ from railhead.base.errors import InputError, NotFoundError, PrerequisiteError, R
 from railhead.base.options import Context, Json, Kubeconfig, Lab, Namespace
 from railhead.launch.console import (
     JobName,
-    Progress,
     connected,
     dump,
     found,
@@ -55,7 +54,7 @@ def wait(
     context: Context = None,
     lab: Lab = None,
 ) -> None:
-    """Wait until jobs have ended.
+    """Wait until jobs have ended; what they print is kept on this machine meanwhile.
 
     Example: [bold]railhead wait torch-ddp --timeout 3600[/bold]
 
@@ -64,7 +63,7 @@ def wait(
     """
     from railhead.kube import jobs
     from railhead.kube.jobs import Phase
-    from railhead.launch import submit
+    from railhead.launch import cli
 
     ended: list[JobState] = []
     bad: list[str] = []
@@ -73,14 +72,9 @@ def wait(
         where = namespaces_of(cluster, namespace)
         # A name that is wrong is told before anything is waited for.
         for job in [jobs.find_job(cluster, where, name) for name in dict.fromkeys(names)]:
-            name, last = job["metadata"]["name"], None
+            name = job["metadata"]["name"]
             left = None if deadline is None else max(0.1, deadline - time.monotonic())
-            progress = Progress(name=name)
-            try:
-                for last in submit.watch(cluster, job, timeout_seconds=left):
-                    progress.changed(last)
-            finally:
-                progress.close()
+            last = cli.watch(cluster, job, timeout=left)
             if last is None or not last.phase.finished:
                 bad.append(f"{name} was deleted")
             elif last.phase is not Phase.COMPLETED:
@@ -346,6 +340,7 @@ def restart(
 
     with connected(kubeconfig, context, lab) as cluster:
         job = jobs.find_job(cluster, namespaces_of(cluster, namespace), name)
+        cli.keep_logs(cluster, job)
         made = submit.restart(cluster, job, timeout_seconds=timeout, progress=say)
         say(f"created TrainJob {made['metadata']['namespace']}/{name} again")
         if follow:

@@ -285,7 +285,7 @@ def follow_to_the_end(
     """
     name = job["metadata"]["name"]
     try:
-        last = _watch(cluster, job, follow=logs, timeout=timeout)
+        last = watch(cluster, job, follow=logs, timeout=timeout)
     except KeyboardInterrupt:
         say(f"the job goes on; `railhead cancel {name}` ends it")
         raise
@@ -294,9 +294,14 @@ def follow_to_the_end(
     _verdict(cluster, name, last, shown=logs)
 
 
-def _watch(
-    cluster: Cluster, job: dict[str, Any], *, follow: bool, timeout: float | None
+def watch(
+    cluster: Cluster, job: dict[str, Any], *, follow: bool = False, timeout: float | None = None
 ) -> JobState | None:
+    """Show a job's phases until it ends, and with ``follow`` its logs; these are kept either way.
+
+    Raises:
+        TimedOutError: it had not ended in time; it goes on.
+    """
     from railhead.launch import kept, logs, submit
 
     progress = Progress(name=job["metadata"]["name"])
@@ -304,20 +309,24 @@ def _watch(
     gang = logs.Gang(
         cluster,
         namespace=metadata["namespace"],
-        # A selection of no node at all reads no log: --wait shows the phases alone.
-        selection=logs.Selection(node=None if follow else -1),
+        selection=logs.Selection(),
         keep=kept.folder(metadata["namespace"], metadata["name"], metadata["uid"]),
     )
     try:
         return logs.print_states(
             gang,
             submit.watch(cluster, job, timeout_seconds=timeout),
-            line=progress.line,
+            line=progress.line if follow else _silently,
             changed=progress.changed,
         )
     finally:
         progress.close()
-        _unread(gang)
+        if follow:
+            _unread(gang)
+
+
+def _silently(line: Line) -> None:
+    del line
 
 
 def _unread(gang: Gang) -> None:
@@ -582,15 +591,29 @@ def _previous(
         folder = kept.folder(now.namespace, now.name, now.uid)
         prefix = None if rank is None else process_prefix(cluster, now.runtime)
         selection = reading.select(now, rank=rank, node=node, prefix=prefix)
-    shown = 0
+    shown = False
     for line in reading.earlier(cluster, now, selection, folder):
         show(line)
-        shown += 1
+        shown = True
+    if not shown and now and (whole := kept.before(now.namespace, name, now.uid)):
+        for line in reading.earlier(cluster, None, selection, whole):
+            show(line)
+            shown = True
     if not shown:
         say(
-            f"nothing is kept of earlier attempts of {name}; what `launch --follow` and "
-            "`logs --follow` print on this machine is"
+            f"nothing is kept of earlier attempts of {name}; what is followed or waited for from "
+            "this machine is, and what `cancel` and `restart` take away"
         )
+
+
+def keep_logs(cluster: Cluster, job: dict[str, Any]) -> None:
+    """What a job's pods have printed, before they are taken away."""
+    from railhead.kube import jobs
+    from railhead.launch import logs
+
+    state = jobs.read_state(cluster, job)
+    if logs.keep(cluster, state):
+        say(f"what it has printed is kept: `railhead logs {state.name} --previous`")
 
 
 def cancel(
@@ -607,7 +630,9 @@ def cancel(
 ) -> None:
     """End a job, queued, running or done, and remove everything that belongs to it.
 
-    Checkpoints stay. Example: [bold]railhead cancel torch-ddp[/bold]
+    Checkpoints stay, and what its pods have printed is kept on this machine.
+
+    Example: [bold]railhead cancel torch-ddp[/bold]
 
     Exits 0 when nothing of it is left, 5 when there is no such job, 7 when its pods do not go.
     """
@@ -623,6 +648,7 @@ def cancel(
                 raise
             say(f"no job is called {name}; removed what a launch of it left: {', '.join(swept)}")
             return
+        keep_logs(cluster, job)
         done = submit.cancel(cluster, job, timeout_seconds=timeout, progress=say)
     if as_json:
         dump(

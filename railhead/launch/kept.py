@@ -1,8 +1,8 @@
-"""Logs that were followed, kept on the follower's machine: they outlive pods, nodes and the job.
+"""Logs that were read, kept on the reader's machine: they outlive pods, nodes and the job.
 
-The cluster keeps no log of a pod that is gone. What `launch --follow` and `logs --follow` read,
-they write here as well, with the kubelet's timestamps: a file a container, of which the newest part
-stays.
+The cluster keeps no log of a pod that is gone. What is followed (`launch`, `logs`) or waited for
+(`wait`), and what `cancel` and `restart` are about to take away, is written here as well, with the
+kubelet's timestamps: a file a container, of which the newest part stays.
 """
 
 from __future__ import annotations
@@ -37,21 +37,24 @@ def home() -> Path:
 class Writer:
     """One container's log on disk. What cannot be written is not kept, and nothing fails."""
 
-    def __init__(self, folder: Path, *, index: int, uid: str, restarts: int, of: int) -> None:
+    def __init__(
+        self, folder: Path, *, index: int, uid: str, restarts: int, of: int, more: bool = False
+    ) -> None:
         self._most = min(MOST_BYTES, max(LEAST_BYTES, MOST_BYTES_OF_A_JOB // (2 * max(1, of))))
         self._path = folder / f"{index}-{uid}-{restarts}.log"
         self._file: IO[bytes] | None = None
         self._size = 0
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._file = self._open()
+            self._file = self._open(os.O_APPEND if more else os.O_TRUNC)
+            self._size = self._file.tell()
         except OSError:
             self._file = None
 
-    def _open(self) -> IO[bytes]:
+    def _open(self, how: int = os.O_TRUNC) -> IO[bytes]:
         # Logs may hold what is not everybody's.
-        descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        return os.fdopen(descriptor, "wb")
+        descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | how, 0o600)
+        return os.fdopen(descriptor, "ab" if how == os.O_APPEND else "wb")
 
     def write(self, raw: str) -> None:
         """A line as the kubelet has it, timestamp first."""
@@ -82,9 +85,13 @@ class Folder:
 
     path: Path
 
-    def writer(self, *, index: int, uid: str, restarts: int, of: int) -> Writer:
-        """For one container of a gang ``of`` so many."""
-        return Writer(self.path, index=index, uid=uid, restarts=restarts, of=of)
+    def writer(self, *, index: int, uid: str, restarts: int, of: int, more: bool = False) -> Writer:
+        """For one container of a gang ``of`` so many; ``more`` goes on after what is there."""
+        return Writer(self.path, index=index, uid=uid, restarts=restarts, of=of, more=more)
+
+    def last(self, *, index: int, uid: str, restarts: int) -> str:
+        """The timestamp of the last line that is kept of a container; empty without one."""
+        return max((stamp for stamp, _, _ in self._of(index, uid, restarts)), default="")
 
     def containers(self) -> dict[tuple[str, int], int]:
         """Pods' uids and restarts -> their node's index."""
@@ -136,6 +143,13 @@ def newest(name: str, namespaces: Collection[str] | None = None) -> Folder | Non
         if path.is_dir() and (namespaces is None or path.parent.parent.name in namespaces)
     ]
     return Folder(path=max(found, key=_age)) if found else None
+
+
+def before(namespace: str, name: str, uid: str) -> Folder | None:
+    """The newest that is kept of a job's name but of that one, such as before it was restarted."""
+    others = (path for path in (home() / namespace / name).glob("*") if path.name != uid)
+    newest = max(others, key=_age, default=None)
+    return Folder(path=newest) if newest else None
 
 
 def _age(path: Path) -> float:

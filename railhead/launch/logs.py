@@ -12,8 +12,10 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain
+from typing import Any
 
 from railhead.base.errors import InputError, PrerequisiteError, RailheadError, TimedOutError
 from railhead.base.names import TRAINER_CONTAINER
@@ -23,6 +25,9 @@ from railhead.kube.jobs import JobState, Node
 from railhead.launch import kept
 
 DRAIN_SECONDS = 10.0
+# How long what is about to be taken away is read for, and by how many at the same time.
+KEEP_SECONDS = 20.0
+READERS = 16
 # A log that ended or broke is asked for again after this.
 RETRY_SECONDS = 0.5
 
@@ -157,6 +162,18 @@ class _Tail:
         return now.ended or now.restarts != self._node.restarts
 
     def _run(self) -> None:
+        try:
+            self._read()
+        except RuntimeError:
+            # What httpx says of a client that was closed; whoever closed it has stopped this first.
+            if not self.stop.is_set():
+                raise
+        finally:
+            if self._keep is not None:
+                self._keep.close()
+            self.ended.set()
+
+    def _read(self) -> None:
         failures = 0
         over_before = False
         while not self.stop.is_set():
@@ -181,9 +198,6 @@ class _Tail:
                     self.error = error
                     break
             self.stop.wait(RETRY_SECONDS)
-        if self._keep is not None:
-            self._keep.close()
-        self.ended.set()
 
     def _quiet_over(self) -> bool:
         try:
@@ -315,7 +329,13 @@ def read(
 
 
 def _of(
-    cluster: kube.Cluster, job: JobState, node: Node, *, tail: int | None, previous: bool = False
+    cluster: kube.Cluster,
+    job: JobState,
+    node: Node,
+    *,
+    tail: int | None,
+    previous: bool = False,
+    quiet_seconds: float = 60.0,
 ) -> Iterator[Line]:
     try:
         with cluster.log_lines(
@@ -325,7 +345,7 @@ def _of(
             follow=False,
             tail=tail,
             previous=previous,
-            quiet_seconds=60.0,
+            quiet_seconds=quiet_seconds,
         ) as lines:
             for raw in lines:
                 stamp, _, text = raw.partition(" ")
@@ -342,7 +362,7 @@ def earlier(
     """What attempts before the present one wrote, by time.
 
     The kubelet has the log of a container that was restarted in its pod; of pods that are gone,
-    there is what was followed from here and kept. ``job`` is None once it is gone.
+    there is what was read from here and kept. ``job`` is None once it is gone.
 
     Raises:
         ApiError, TimedOutError: as :func:`read`.
@@ -366,6 +386,43 @@ def _before(cluster: kube.Cluster, job: JobState, node: Node) -> Iterator[Line]:
         # The kubelet answers 400 where it has no log of the container before any more.
         if error.status not in (400, 404):
             raise
+
+
+def keep(cluster: kube.Cluster, job: JobState) -> int:
+    """Keep what a job's containers have written so far, after what is kept of them already.
+
+    Given :data:`KEEP_SECONDS`, twice that where a kubelet stops in the middle; what cannot be read
+    by then is not kept, and nothing fails.
+
+    Returns:
+        How many containers there are.
+    """
+    until = time.monotonic() + KEEP_SECONDS
+    nodes = [node for node in job.nodes if node.started]
+    if not nodes:
+        return 0
+    folder = kept.folder(job.namespace, job.name, job.uid)
+
+    def one(node: Node) -> None:
+        which: dict[str, Any] = {"index": node.index, "uid": node.uid, "restarts": node.restarts}
+        last = folder.last(**which)
+        writer = folder.writer(**which, of=len(nodes), more=True)
+        try:
+            if (left := until - time.monotonic()) <= 0:
+                return
+            for line in _of(cluster, job, node, tail=None, quiet_seconds=left):
+                if line.at > last:
+                    writer.write(f"{line.at} {line.text}")
+                if time.monotonic() > until:
+                    return
+        except RailheadError:
+            return
+        finally:
+            writer.close()
+
+    with ThreadPoolExecutor(max_workers=min(READERS, len(nodes))) as pool:
+        list(pool.map(one, nodes))
+    return len(nodes)
 
 
 def stamped(cluster: kube.Cluster, job: JobState, node: Node, *, tail: int) -> list[str]:

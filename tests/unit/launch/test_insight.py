@@ -13,7 +13,7 @@ import pytest
 from railhead.base.errors import ExitCode, RefusedError
 from railhead.kube import jobs
 from railhead.kube.client import Cluster
-from railhead.launch import failing, insight, kept, waiting
+from railhead.launch import failing, insight, kept, logs, waiting
 from tests.unit.launch import world
 from tests.unit.launch.fake_api import STAMP, Api
 
@@ -451,6 +451,62 @@ def test_what_was_followed_outlives_the_job(api: Api, run: Any, gang: Any) -> No
     # Nothing was followed of another, and it is not there.
     assert run("logs", "other", "--previous")[0] == ExitCode.NOT_FOUND
     assert run("logs", "../demo", "--previous")[0] == ExitCode.NOT_FOUND
+
+
+def test_what_was_waited_for_outlives_the_job(api: Api, run: Any, gang: Any) -> None:
+    """Nobody followed it; nothing of its logs is printed, and all of it is there."""
+    api.open_logs.clear()
+    world.end(api, gang)
+    code, out, err = run("wait", "demo")
+    assert (code, out) == (0, "")
+    assert "node 1 second 6" not in err
+    api.remove(f"{world.JOBS}/demo")
+    out = run("logs", "demo", "--previous")[1]
+    assert "[node-0] [default0]:node 0 second 5" in out
+    assert "[node-1] [default1]:node 1 second 6" in out
+
+
+def test_what_is_cancelled_leaves_its_logs(api: Api, run: Any, gang: Any) -> None:
+    """Of a job that runs, too: what it has printed until then."""
+    code, _, err = run("cancel", "demo")
+    assert code == 0
+    assert "what it has printed is kept: `railhead logs demo --previous`" in err
+    assert "[node-1] [default1]:node 1 second 6" in run("logs", "demo", "--previous")[1]
+
+
+def test_logs_of_a_job_of_the_same_name_before_are_told(api: Api, run: Any, gang: Any) -> None:
+    """As `restart` leaves them: the same name, another job."""
+    assert run("cancel", "demo")[0] == 0
+    again = world.job(api, "demo")
+    world.admit(api, again)
+    for index in range(2):
+        api.logs[pod(index)] = [f"{at(1)} of the second"]
+    out = run("logs", "demo", "--previous", "--node", "1")[1]
+    assert "node 1 second 6" in out
+    assert "of the second" not in out
+
+
+def test_a_log_that_cannot_be_read_stops_no_cancel(api: Api, run: Any, gang: Any) -> None:
+    api.refusals[("GET", f"{world.PODS}/{pod(0)}/log")] = (403, "pods/log is forbidden")
+    assert run("cancel", "demo")[0] == 0
+    out = run("logs", "demo", "--previous")[1]
+    assert "[node-1]" in out
+    assert "[node-0]" not in out
+
+
+def test_what_was_followed_in_part_is_completed(api: Api, cluster: Cluster, gang: Any) -> None:
+    state = jobs.read_state(cluster, jobs.find_job(cluster, ("training",), "demo"))
+    folder = kept.folder("training", "demo", state.uid)
+    first = state.nodes[0]
+    writer = folder.writer(index=0, uid=first.uid, restarts=0, of=2)
+    # The kubelet has given this one up.
+    writer.write("2026-01-02T03:04:04.000000001Z long before")
+    writer.write(api.logs[pod(0)][0])
+    writer.close()
+    assert logs.keep(cluster, state) == 2
+    kept_lines = [text for _, node, text in folder.lines() if node == 0]
+    assert kept_lines[0] == "long before"
+    assert [line.partition(" ")[2] for line in api.logs[pod(0)]] == kept_lines[1:]
 
 
 def test_attempts_before_are_told_from_the_present_one(api: Api, run: Any, gang: Any) -> None:
