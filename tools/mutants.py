@@ -12,6 +12,12 @@ the tests that read `stacks`, `docs` and `tools` beside them find none, and cosm
 each mutant over the file in the working tree and starts a new interpreter for it, whose imports
 alone take longer here than most of the tests. This one changes the module while it is imported, in
 a fork of a process that has imported everything else: the working tree is never written to.
+
+What no run could tell from the original is no mutant: how a terminal draws a table (`_DRAWN`), an
+argument that says what is the default anyway (`check=False`, `strict=False`), whether a thread
+outlives the process (`daemon`), and a second more where something waits or asks again (`*_SECONDS`,
+`*seconds=`, `timeout=`). Texts with a space in them are for people; those that somebody acts on,
+errors and their remedies, are tested where they are raised.
 """
 
 from __future__ import annotations
@@ -32,11 +38,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pytest
 
 REPO = Path(__file__).resolve().parents[1]
 #: Path -> its tests, those that fail soonest first; the longest path that fits counts.
 PLACES: dict[str, tuple[str, ...]] = {
     "railhead/launch": ("tests/unit/launch",),
+    "railhead/launch/apis": ("tests/unit/framework/test_wiring.py", "tests/unit/launch"),
     "components": (
         "tests/components/test_what_must_hold.py",
         "tests/components/test_training_cluster.py",
@@ -50,6 +61,11 @@ PLACES: dict[str, tuple[str, ...]] = {
         "tests/components/test_example_stacks.py",
     ),
     "components/fabric/gke.py": ("tests/components/test_gcp.py",),
+    "components/watching": (
+        "tests/components/test_watching.py",
+        "tests/components/test_names.py",
+        "tests/components/test_what_must_hold.py",
+    ),
     "components/guards": (
         "tests/components/test_what_must_hold.py",
         "tests/components/test_node_gate.py",
@@ -84,6 +100,11 @@ HEAVY_OF = {
     "components/gcp": ("pulumi_gcp", "googleapiclient"),
     "components/fabric/gke.py": ("pulumi_gcp",),
 }
+
+#: What is said to people, or drawn for them.
+_SAID = ("help", "metavar", "remedy", "reason", "source", "encoding")
+_DRAWN = ("box", "header_style", "no_wrap", "overflow", "pad_edge", "style")
+_DEFAULTS = {"check": False, "strict": False, "daemon": True}
 
 _COMPARED: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Eq: ast.NotEq,
@@ -157,7 +178,10 @@ class _Changes(ast.NodeVisitor):
 
     def visit_Assign(self, node: ast.Assign) -> None:
         names = [t.id for t in node.targets if isinstance(t, ast.Name)]
-        if "__all__" not in names:
+        waits = any(name.endswith("_SECONDS") for name in names) and isinstance(
+            node.value, ast.Constant
+        )
+        if "__all__" not in names and not waits:
             self.visit(node.value)
 
     def visit_If(self, node: ast.If) -> None:
@@ -215,8 +239,7 @@ class _Changes(ast.NodeVisitor):
 
     def visit_Call(self, node: ast.Call) -> None:
         for index, keyword in enumerate(node.keywords):
-            # Typer's help and the like are words.
-            if keyword.arg in ("help", "metavar", "remedy", "reason", "source", "encoding"):
+            if keyword.arg in (*_SAID, *_DRAWN) or _default(keyword):
                 continue
             if keyword.arg and self._offer(keyword.value, f"argument {keyword.arg} left out"):
                 del node.keywords[index]
@@ -225,7 +248,7 @@ class _Changes(ast.NodeVisitor):
         for argument in node.args:
             self.visit(argument)
         for keyword in node.keywords:
-            if keyword.arg not in ("help", "metavar", "remedy", "reason", "source", "encoding"):
+            if keyword.arg not in (*_SAID, *_DRAWN) and not _waits(keyword):
                 self.visit(keyword.value)
 
     def visit_Constant(self, node: ast.Constant) -> None:
@@ -240,6 +263,16 @@ class _Changes(ast.NodeVisitor):
         elif isinstance(value, str) and value and " " not in value:  # noqa: SIM102 - as above
             if self._offer(node, f"another text for {value!r}"[:90]):
                 node.value = f"{value}x"
+
+
+def _default(keyword: ast.keyword) -> bool:
+    value = keyword.value
+    return isinstance(value, ast.Constant) and value.value is _DEFAULTS.get(keyword.arg or "", ...)
+
+
+def _waits(keyword: ast.keyword) -> bool:
+    named = (keyword.arg or "").endswith(("seconds", "timeout"))
+    return named and isinstance(keyword.value, ast.Constant)
 
 
 def mutants(file: Path) -> list[Mutant]:
@@ -301,6 +334,24 @@ def _heavy(file: str) -> Iterator[str]:
             yield from modules
 
 
+class _NearestFirst:
+    """Runs the tests that name a module before the others: what catches it ends the run soon."""
+
+    def __init__(self, file: str) -> None:
+        self.words = [Path(file).stem, Path(file).parent.name]
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        near = {path: self._near(path) for path in {item.path for item in items}}
+        items.sort(key=lambda item: near[item.path])
+
+    def _near(self, path: Path) -> int:
+        module, package = self.words
+        if path.stem.removeprefix("test_") in (module, package):
+            return 0
+        text = path.read_text(encoding="utf-8")
+        return 1 if f".{module}" in text or f"import {module}" in text else 2
+
+
 def _module(file: str) -> str:
     return file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
@@ -317,7 +368,8 @@ def _tests(mutant: Mutant | None, row: str) -> int:
     os.dup2(quiet, 2)
     options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not lab"]
     options[-1] += " and not controlplane"
-    return int(pytest.main([*options, *PLACES[row]]))
+    plugins = [] if mutant is None else [_NearestFirst(mutant.file)]
+    return int(pytest.main([*options, *PLACES[row]], plugins=plugins))
 
 
 def _started(mutant: Mutant | None, row: str) -> int:

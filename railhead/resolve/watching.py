@@ -164,7 +164,7 @@ def site(cluster: Cluster, namespaces: Sequence[str]) -> Site:
     rates = [nic.rate_gbps for machine in machines for nic in machine.nics]
     return Site(
         namespaces=_any(namespaces),
-        controllers=_any(CONTROLLERS),
+        controllers=_any(list(CONTROLLERS)),
         controller_count=len(CONTROLLERS),
         devices=_any(devices) if named else ".+",
         # sysfs says Gbit/s, and node exporter makes bytes of it.

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from railhead.base.differences import differences
 from railhead.base.errors import ExitCode
 from railhead.cli import run
-from railhead.drift import Drift, Severity, differences, metrics, objects, releases
+from railhead.drift import Drift, Severity, metrics, objects, releases
 from railhead.watch.metrics import METRICS
 from tests.components.recording import STACKS, recorded
 
