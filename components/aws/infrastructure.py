@@ -19,6 +19,7 @@ from components.aws.file_systems import (
     lustre_driver_policy,
 )
 from components.aws.identity import ServiceRole, ServiceRoleArgs
+from components.aws.image_caches import ImageCaches, ImageCachesArgs
 from components.aws.job_access import JobAccess, JobAccessArgs
 from components.aws.network import Nets, Network, NetworkArgs, existing
 from components.aws.node_pools import GpuPool, GpuPoolArgs, NodePoolArgs, SystemPool
@@ -98,7 +99,7 @@ class AwsInfrastructure(pulumi.ComponentResource):
             cluster_group=self.cluster.security_group,
             node_role=role.role.arn,
             nets=self.nets,
-            after=[*role.attached, *early.addons.values()],
+            after=[*role.attached, *self._image_caches(role), *early.addons.values()],
         )
         system = SystemPool(f"{name}-system", shared, opts=self._below)
         pools = [
@@ -149,6 +150,13 @@ class AwsInfrastructure(pulumi.ComponentResource):
             NetworkArgs(network=network, region=cluster.platform.region, cluster=cluster.name),
             opts=self._below,
         ).nets
+
+    def _image_caches(self, nodes: ServiceRole) -> Sequence[pulumi.Resource]:
+        platform = self._args.cluster.platform
+        if not platform.image_caches:
+            return ()
+        args = ImageCachesArgs(platform=platform, role=nodes.role.name)
+        return ImageCaches(f"{self._name}-image-caches", args, opts=self._below).ready
 
     def _addons(
         self, which: str, wanted: Sequence[Wanted], after: Sequence[pulumi.Resource]

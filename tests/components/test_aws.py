@@ -1028,6 +1028,53 @@ class TestRights:
         assert keys["Resource"] == key
         assert keys["Action"] == ["kms:Decrypt", "kms:GenerateDataKey"][:actions]
 
+    def test_nodes_pull_through_ecr_where_the_stack_says(self, tmp_path: Path) -> None:
+        """ECR user guide, pull-through-cache-iam: the first pull makes a repository."""
+        registry = "210987654321.dkr.ecr.us-east-2.amazonaws.com"
+        secret = (
+            "arn:aws:secretsmanager:us-east-2:210987654321:secret:ecr-pullthroughcache/hub-1a2b3c"
+        )
+
+        def edit(cluster: dict[str, Any]) -> None:
+            account = cluster["platform"]["account"]
+            own = registry.replace("210987654321", account)
+            cluster["platform"]["image_caches"] = [
+                {"registry": "registry.k8s.io", "prefix": "p5/k8s"},
+                {"registry": "docker.io", "prefix": "p5/hub", "secret_arn": secret},
+            ]
+            cluster["registry_mirrors"] = {
+                "registry.k8s.io": f"{own}/p5/k8s",
+                "docker.io": f"{own}/p5/hub",
+            }
+
+        recording = variant(tmp_path, edit)
+        rules = recording.of_type("aws:ecr/pullThroughCacheRule:PullThroughCacheRule")
+        assert {
+            r.inputs["ecrRepositoryPrefix"]: r.inputs["upstreamRegistryUrl"] for r in rules
+        } == {
+            "p5/k8s": "registry.k8s.io",
+            "p5/hub": "registry-1.docker.io",
+        }
+        asked = {r.inputs["ecrRepositoryPrefix"]: r.inputs.get("credentialArn") for r in rules}
+        assert asked == {"p5/k8s": None, "p5/hub": secret}
+        role = named(recording, ROLE, "nodes-role")
+        (right,) = [
+            p
+            for p in recording.of_type("aws:iam/rolePolicy:RolePolicy")
+            if p.inputs["role"] == role.inputs["name"]
+        ]
+        (said,) = json.loads(right.inputs["policy"])["Statement"]
+        assert said["Action"] == ["ecr:BatchImportUpstreamImage", "ecr:CreateRepository"]
+        assert [arn.rpartition(":")[2] for arn in said["Resource"]] == [
+            "repository/p5/k8s/*",
+            "repository/p5/hub/*",
+        ]
+        for pool in recording.of_type(POOL):
+            assert {right.urn, *(r.urn for r in rules)} <= recording.before(pool.urn)
+        for resource in (*rules, right):
+            for call in calls(resource.type, resource.inputs, IDS):
+                assert problems(call) == []
+
     def test_jobs_of_a_stack_that_says_nothing_have_no_credentials(self, block: Recording) -> None:
         assert not block.of_type("aws:eks/podIdentityAssociation:PodIdentityAssociation")
         policies = block.kind("NetworkPolicy")

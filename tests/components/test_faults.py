@@ -29,7 +29,7 @@ from railhead.catalog.machines import MACHINES
 from railhead.config import check_values, parse, served
 from railhead.fabric.kinds import FABRICS
 from railhead.fabric.plugin import NodePlugin
-from railhead.gate import prove, state
+from railhead.gate import keeper, prove, state
 from railhead.model.cluster import Cluster
 from railhead.resolve import pods
 from tests import crds
@@ -862,7 +862,7 @@ FAULTS: Mapping[str, tuple[Fault, ...]] = {
             judge=test_node_gate.TestPod().test_it_goes_last_and_what_it_left_behind_expires,
         ),
         Code(
-            holder=test_keeper.keeper,
+            holder=keeper,
             name="turn",
             spoil=lambda _: lambda *_given: [],
             judge=test_keeper.test_a_node_without_a_gate_loses_its_label_after_the_grace,

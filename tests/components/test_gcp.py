@@ -619,6 +619,60 @@ def test_each_claim_has_a_volume_of_its_own() -> None:
     }
 
 
+def test_what_pods_read_of_a_bucket_may_stay_on_local_ssds() -> None:
+    """gcs-fuse-csi-driver, pkg/webhook/config.go: a limit of "0" is none, and 5 GiB without."""
+
+    def edit(cluster: dict[str, Any]) -> None:
+        cluster["platform"]["storage"][1]["cache_gib"] = 2000
+
+    bucket = variant(ULTRA, edit).one("PersistentVolume", "training-datasets").inputs["spec"]
+    assert bucket["mountOptions"] == [
+        "implicit-dirs",
+        "file-cache:max-size-mb:2048000",
+        "file-cache:cache-file-for-range-read:true",
+        "file-cache:enable-parallel-downloads:true",
+    ]
+    raw = copy.deepcopy(stack_cluster(ULTRA))
+    edit(raw)
+    for claim, limits in (
+        ("datasets", {"cpu": "0", "memory": "0", "ephemeral-storage": "0"}),
+        ("checkpoints", {}),
+    ):
+        raw["runtimes"][0]["checkpoint"] = claim
+        pod = resolve(parse(raw, where=ULTRA)).runtimes[0].pod["metadata"]["annotations"]
+        said = {k: v for k, v in pod.items() if k.endswith("-limit")}
+        assert said == {f"gke-gcsfuse/{name}-limit": value for name, value in limits.items()}
+
+
+def test_a_shared_vpc_is_its_host_projects() -> None:
+    """GKE documentation, Clusters with Shared VPC: network and subnetwork by their full names."""
+
+    def edit(cluster: dict[str, Any]) -> None:
+        cluster["platform"]["network"] = {
+            "kind": "existing",
+            "project": "network-host",
+            "network": "shared",
+            "subnetwork": "gke",
+            "pods_range": "gke-pods",
+            "services_range": "gke-services",
+            "service_connection": True,
+            "storage_names": True,
+        }
+
+    recording = variant(ULTRA, edit)
+    cluster = named(recording, CLUSTER).inputs
+    host = "projects/network-host"
+    assert cluster["network"] == f"{host}/global/networks/shared"
+    assert cluster["subnetwork"] == f"{host}/regions/europe-west1/subnetworks/gke"
+    (lustre,) = recording.of_type("gcp:lustre/instance:Instance")
+    assert lustre.inputs["network"] == f"{host}/global/networks/shared"
+    # The cluster itself, its pools and the networks of their further interfaces are its project's.
+    assert cluster["workloadIdentityConfig"]["workloadPool"] == "railhead-training.svc.id.goog"
+    rails = [n for n in recording.of_type(NETWORK) if "-gpu-networks-" in n.name]
+    assert rails
+    assert not [r for r in clouds(recording) if r.inputs.get("project") == "network-host"]
+
+
 def test_claims_of_one_file_system_are_one_mount_of_a_node() -> None:
     """Lustre's driver refuses a second mount of a name; one handle is one mount to the kubelet."""
 

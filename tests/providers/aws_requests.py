@@ -312,6 +312,18 @@ def _role_policy(t: Taken) -> Iterator[tuple[str, str, Json]]:
     yield "iam", "PutRolePolicy", named
 
 
+def _cache_rule(t: Taken) -> Iterator[tuple[str, str, Json]]:
+    yield (
+        "ecr",
+        "CreatePullThroughCacheRule",
+        t.under(
+            credentialArn="credentialArn",
+            ecrRepositoryPrefix="ecrRepositoryPrefix",
+            upstreamRegistryUrl="upstreamRegistryUrl",
+        ),
+    )
+
+
 def _key(t: Taken) -> Iterator[tuple[str, str, Json]]:
     # Calls of their own, one for turning it on and one for taking it away.
     t.own("enableKeyRotation", "deletionWindowInDays")
@@ -481,6 +493,7 @@ TYPES: Mapping[str, Callable[[Taken], Iterator[tuple[str, str, Json]]]] = {
     "aws:eks/addon:Addon": _addon,
     "aws:eks/cluster:Cluster": _cluster,
     "aws:eks/nodeGroup:NodeGroup": _node_group,
+    "aws:ecr/pullThroughCacheRule:PullThroughCacheRule": _cache_rule,
     "aws:eks/podIdentityAssociation:PodIdentityAssociation": _pod_identity,
     "aws:fsx/lustreFileSystem:LustreFileSystem": _lustre,
     "aws:iam/role:Role": _role,

@@ -516,6 +516,22 @@ def _efa_clients(path: str, row: LustreFileSystem, cluster: AwsCluster) -> Itera
         )
 
 
+def _image_caches(cluster: AwsCluster) -> Iterator[Problem]:
+    rows = cluster.platform.image_caches
+    yield from taken(rows, "platform.image_caches", lambda row: (row.prefix,))
+    for path, row, registry in knowing(rows, "platform.image_caches", lambda row: row.registry):
+        _, asks = aws.UPSTREAMS[registry]
+        if asks != (row.secret_arn is not None):
+            said = "is missing: ECR asks" if asks else "is set, and ECR does not ask"
+            yield f"{path}.secret_arn", f"{said} {registry!r} for credentials"
+        wanted = f"{aws.ecr(cluster.platform.account, cluster.platform.region)}/{row.prefix}"
+        if cluster.registry_mirrors.get(registry) != wanted:
+            yield (
+                f"{path}.registry",
+                f"nothing is pulled through it: registry_mirrors must have '{registry}: {wanted}'",
+            )
+
+
 def _s3_access(cluster: AwsCluster) -> Iterator[Problem]:
     seen: dict[str, str] = {}
     rows = cluster.platform.s3_access
@@ -605,6 +621,7 @@ _CHECKS: tuple[Callable[[AwsCluster], Iterator[Problem]], ...] = (
     _system_pool,
     _s3_access,
     _s3_reached,
+    _image_caches,
     _gpu_operator,
     _hugepages,
     _storage,

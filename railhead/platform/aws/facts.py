@@ -246,6 +246,29 @@ def is_local_zone(zone: str) -> bool:
     return re.search(r"-\d-[a-z]{3}-\d[a-z]$", zone) is not None
 
 
+#: What ECR pulls each registry's images from (ECR API reference, CreatePullThroughCacheRule), and
+#: whether it asks for credentials there (ECR user guide, pull-through-cache).
+UPSTREAMS: Mapping[str, tuple[str, bool]] = MappingProxyType(
+    {
+        "docker.io": ("registry-1.docker.io", True),
+        "ghcr.io": ("ghcr.io", True),
+        "public.ecr.aws": ("public.ecr.aws", False),
+        "quay.io": ("quay.io", False),
+        "registry.k8s.io": ("registry.k8s.io", False),
+    }
+)
+
+
+def ecr(account: str, region: str) -> str:
+    """The host of an account's own registry.
+
+    >>> ecr("123456789012", "us-east-2")
+    '123456789012.dkr.ecr.us-east-2.amazonaws.com'
+    """
+    domain = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
+    return f"{account}.dkr.ecr.{region}.{domain}"
+
+
 def eks_image(image: str, region: str) -> str:
     """An image of the us-west-2 registry of EKS' add-ons as the region's own has it.
 
@@ -256,8 +279,7 @@ def eks_image(image: str, region: str) -> str:
     '918309763551.dkr.ecr.cn-north-1.amazonaws.com.cn/eks/dranet'
     """
     account = EKS_REGISTRIES.get(region, EKS_REGISTRY)
-    domain = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
-    return f"{account}.dkr.ecr.{region}.{domain}/{image.partition('/')[2]}"
+    return f"{ecr(account, region)}/{image.partition('/')[2]}"
 
 
 def partition(region: str) -> str:

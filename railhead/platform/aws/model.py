@@ -281,6 +281,34 @@ class OidcProvider(Model):
     required_claims: dict[str, str] = Field(default_factory=dict)
 
 
+class ImageCache(Model):
+    """A registry whose images ECR keeps in the account, each from its first pull on.
+
+    ``registry_mirrors`` of the stack names what takes the registry's place, which ``prefix`` ends:
+    no two rules of one account and region have the same. ``secret_arn`` is of the registry's
+    credentials in Secrets Manager, where it wants some.
+    """
+
+    registry: Literal["docker.io", "ghcr.io", "public.ecr.aws", "quay.io", "registry.k8s.io"]
+    prefix: Annotated[
+        str,
+        _text(
+            r"(?=.{2,30}$)[a-z0-9]+([._/-][a-z0-9]+)*",
+            "a prefix of repositories: 2 to 30 of a-z and 0-9, parted by one of . _ - /",
+        ),
+    ]
+    secret_arn: (
+        Annotated[
+            str,
+            _text(
+                r"arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:\d{12}:secret:ecr-pullthroughcache/.+",
+                "the ARN of a secret whose name begins with 'ecr-pullthroughcache/'",
+            ),
+        ]
+        | None
+    ) = None
+
+
 class AwsPlatform(PlatformConfig):
     """AWS.
 
@@ -289,6 +317,7 @@ class AwsPlatform(PlatformConfig):
     researchers group; ``oidc`` is where everybody else's groups come from.
     ``addon_versions`` overrides the catalogue's; ``default`` asks EKS.
     ``s3_access`` is what jobs may do in S3: without, they have no credentials of AWS at all.
+    ``image_caches`` are registries whose images nodes pull from ECR.
     ``deletion_protection`` keeps the cluster, GPU pools, keys and file systems from being deleted.
 
     ``region`` is where all of it is, ``kubernetes`` the minor of its control plane. ``storage`` are
@@ -312,6 +341,7 @@ class AwsPlatform(PlatformConfig):
         Annotated[LustreFileSystem | ElasticFileSystem, Field(discriminator="kind")], ...
     ] = ()
     s3_access: tuple[S3Access, ...] = ()
+    image_caches: tuple[ImageCache, ...] = ()
     addon_versions: dict[str, AddonVersion] = Field(default_factory=dict)
     log_retention_days: Positive = 90
     deletion_protection: bool = True

@@ -286,6 +286,24 @@ MISTAKES: tuple[tuple[str, Edit, str], ...] = (
         "platform.s3_access[0].buckets[0].name: '*' is not a bucket's name, such as "
         "'acme-datasets'",
     ),
+    # Images through ECR
+    (
+        PROD,
+        put(PLATFORM, "image_caches", value=[{"registry": "quay.io", "prefix": "p5/quay"}]),
+        "platform.image_caches[0].registry: nothing is pulled through it: registry_mirrors must "
+        "have 'quay.io: 123456789012.dkr.ecr.us-east-2.amazonaws.com/p5/quay'",
+    ),
+    (
+        PROD,
+        put(PLATFORM, "image_caches", value=[{"registry": "docker.io", "prefix": "p5/hub"}]),
+        "platform.image_caches[0].secret_arn: is missing: ECR asks 'docker.io' for credentials",
+    ),
+    (
+        PROD,
+        put(PLATFORM, "image_caches", value=[{"registry": "quay.io", "prefix": "P5"}]),
+        "platform.image_caches[0].prefix: 'P5' is not a prefix of repositories: 2 to 30 of a-z and "
+        "0-9, parted by one of . _ - /",
+    ),
     # What is in EKS' image
     (
         PROD,

@@ -112,6 +112,36 @@ WRONG: list[tuple[Mapping[str, Any], list[tuple[str, Any]], str, str]] = [
         "platform.network.storage_names",
         "pods reach the bucket of platform.storage[1] only at the addresses",
     ),
+    (
+        MEGA,
+        [
+            (
+                "platform.network",
+                {
+                    "kind": "existing",
+                    "project": "network-host",
+                    "network": "n",
+                    "subnetwork": "s",
+                    "pods_range": "p",
+                    "services_range": "v",
+                },
+            )
+        ],
+        "platform.storage[0].kind",
+        "'filestore' is not to be had in a network of project 'network-host'",
+    ),
+    (
+        ULTRA,
+        [("platform.storage.1.cache_gib", 12001)],
+        "platform.storage[1].cache_gib",
+        "12001 is more than the 12000 GiB of local SSDs of a 'a3-ultragpu-8g'",
+    ),
+    (
+        ULTRA,
+        [("platform.storage.1.cache_gib", 0)],
+        "platform.storage[1].cache_gib",
+        "greater than or equal to 1",
+    ),
     (ULTRA, [("platform.groups", "people@example.com")], "platform.groups", "gke-security-groups@"),
     (
         MEGA,
