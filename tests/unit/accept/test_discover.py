@@ -66,11 +66,20 @@ def test_nodes_that_are_ready_and_who_they_are(api: Api, cluster: Cluster) -> No
         ({"runtime": "torhc"}, "did you mean 'torch'"),
         ({"queue": "other"}, "no queue over pool 'gpu'"),
         ({"queue": "training", "namespace": "elsewhere"}, "in namespace 'elsewhere'"),
+        ({"may_lose": ["gpu-7"], "lose_with": "off"}, "--may-lose 'gpu-7': no node of pool"),
+        ({"may_lose": ["gpu-1"]}, "go together"),
+        ({"lose_with": "off"}, "go together"),
     ],
 )
 def test_what_is_not_there_is_refused(cluster: Cluster, asked: dict[str, Any], says: str) -> None:
     with pytest.raises(InputError, match=says):
         discover.facts(cluster, **asked)
+
+
+def test_what_takes_a_node_away_is_words_as_in_a_shell(cluster: Cluster) -> None:
+    facts = discover.facts(cluster, may_lose=["gpu-1"], lose_with="sh -c 'off $0'")
+    assert (facts.may_lose, facts.lose_with) == (("gpu-1",), ("sh", "-c", "off $0"))
+    assert discover.facts(cluster).may_lose == ()
 
 
 def test_no_node_that_is_ready_is_said(api: Api, cluster: Cluster) -> None:

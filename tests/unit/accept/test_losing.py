@@ -58,6 +58,7 @@ def test_what_became_of_a_lost_node(after: Node | None, told: str) -> None:
     one.look(back=True)
     cluster.node = node("True")
     one.look(back=True)
+    assert one.lost is not None
     assert (one.lost.node, one.lost.status, one.lost.unready, one.lost.after) == ("n2", 0, 1, told)
 
 

@@ -319,3 +319,10 @@ def test_a_job_file_takes_it(tmp_path: Path) -> None:
     assert isinstance(job, JobFile)
     assert job.sizing is not None
     assert job.sizing.params == 70e9
+
+
+def test_a_program_among_a_commands_words_is_shown_by_its_first_line() -> None:
+    words = ("python3", "-c", '"""torchrun, and more.\n\nimport os\n', "a b.py", "x")
+    assert explain.shown(words) == "python3 -c <torchrun, and more.> 'a b.py' x"
+    made = make_plan(parse_job(JOB, where="job"), (), CONTRACT)
+    assert explain.shown(made.command).startswith("python3 -c <torchrun, ending with ")
