@@ -20,6 +20,8 @@ from components.fabric.fleet import tolerations
 from railhead.base.names import physical_name
 from railhead.catalog.versions import KUBE_STATE_METRICS, Combination
 from railhead.model.cluster import Cluster
+from railhead.resolve import acceptance
+from railhead.resolve.acceptance import Acceptance
 from railhead.resolve.gate import GATE_IMAGE
 from railhead.resolve.made import KINDS
 from railhead.resolve.watching import (
@@ -214,6 +216,8 @@ class Watched(pulumi.ComponentResource):
             self._files(name, args)
         if config.dashboards:
             self._dashboards(name, args)
+        if args.watching.acceptance is not None:
+            self._acceptance(name, args.cluster, args.watching.acceptance)
         self.register_outputs({"alerts": sum(len(g["rules"]) for g in args.watching.groups)})
 
     def _after(self, *more: pulumi.Resource) -> pulumi.ResourceOptions:
@@ -438,3 +442,36 @@ class Watched(pulumi.ComponentResource):
                 data={f"{dashboard.uid}.json": dashboard.text(args.watching.site)},
                 opts=self._inside,
             )
+
+    def _acceptance(self, name: str, cluster: Cluster, wanted: Acceptance) -> None:
+        own = f"{name}-acceptance"
+        access = self._account(own, acceptance.NAME, list(wanted.cluster_rules))
+        metadata: Any = {"name": acceptance.NAME, "namespace": wanted.namespace}
+        rules: Any = list(wanted.rules)
+        role = kubernetes.rbac.v1.Role(
+            f"{own}-jobs",
+            metadata=metadata,
+            rules=rules,
+            opts=self._after(*access),
+        )
+        binding = kubernetes.rbac.v1.RoleBinding(
+            f"{own}-jobs-binding",
+            metadata=metadata,
+            role_ref={
+                "api_group": "rbac.authorization.k8s.io",
+                "kind": "Role",
+                "name": acceptance.NAME,
+            },
+            subjects=[
+                {"kind": "ServiceAccount", "name": acceptance.NAME, "namespace": self._space}
+            ],
+            opts=self._after(role),
+        )
+        image = cluster.mirrored(wanted.config.image)
+        spec: Any = acceptance.cron_job(wanted, image, shipped.unprivileged())
+        kubernetes.batch.v1.CronJob(
+            own,
+            metadata={"name": acceptance.NAME, "namespace": self._space, "labels": PART_OF},
+            spec=spec,
+            opts=self._after(binding),
+        )

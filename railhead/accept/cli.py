@@ -38,6 +38,10 @@ def accept(
     quick: Annotated[
         bool, typer.Option("--quick", help="Smaller sizes and fewer repeats; the report says so.")
     ] = False,
+    partial: Annotated[
+        bool,
+        typer.Option("--partial", help="Exit by the checks of --only; the others stay unproven."),
+    ] = False,
     resume: Annotated[
         bool, typer.Option("--resume", help="Take kept evidence of checks that have finished.")
     ] = False,
@@ -168,7 +172,7 @@ def accept(
     _write(report, files, key)
     if keep is not None:
         _keep(report, keep, key)
-    _end(report, left, console)
+    _end(report, left, console, of=chosen if partial else frozenset(names))
 
 
 @app.command()
@@ -393,8 +397,8 @@ def _keep(report: Report, folder: Path, key: Any) -> None:
     typer.echo(f"kept as {baselines.keep(report, folder, key)}", err=True)
 
 
-def _end(report: Report, left: Sequence[str], console: Console) -> None:
-    """Say the verdict, and exit by it."""
+def _end(report: Report, left: Sequence[str], console: Console, *, of: frozenset[str]) -> None:
+    """Say the verdict, and exit by those of some checks."""
     from railhead.accept.model import Verdict
     from railhead.base.errors import ExitCode
 
@@ -403,9 +407,11 @@ def _end(report: Report, left: Sequence[str], console: Console) -> None:
         typer.echo(f"error: jobs could not be taken away: {'; '.join(left)}", err=True)
         typer.echo("  fix: `railhead accept` tries again at its next start", err=True)
         raise typer.Exit(ExitCode.FAILED)
-    if report.accepted:
+    found = {result.name: result for result in report.checks}
+    bad = [name for name in of if name not in found or not report.stands(found[name])]
+    if not bad:
         return
-    failed = any(r.verdict is Verdict.FAILED and not r.accepted for r in report.checks)
+    failed = any(name in found and found[name].verdict is Verdict.FAILED for name in bad)
     raise typer.Exit(ExitCode.REFUSED if failed else ExitCode.UNPROVEN)
 
 

@@ -199,6 +199,14 @@ def _topology(cluster: Cluster) -> Iterator[Problem]:
         )
 
 
+def _acceptance(cluster: Cluster) -> Iterator[Problem]:
+    wanted = cluster.watching.acceptance
+    name = wanted.namespace if wanted is not None else None
+    if name is not None and name not in cluster.training_namespaces:
+        known = choices(name, cluster.training_namespaces)
+        yield "watching.acceptance.namespace", f"{name!r} is no namespace that jobs run in{known}"
+
+
 def _platforms(cluster: Cluster) -> Iterator[Problem]:
     for platform in PLATFORMS.values():
         if isinstance(cluster, platform.cluster):
@@ -234,6 +242,7 @@ _CHECKS: tuple[Callable[[Cluster], Iterator[Problem]], ...] = (
     _runtimes,
     _switched,
     _topology,
+    _acceptance,
     _platforms,
     served.problems,
     teams.problems,

@@ -4,11 +4,46 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from railhead.base.fields import LabelKey, Model, Name, Positive
+from railhead.base.fields import ImageReference, LabelKey, Model, Name, Positive, matching, problem
 
 Source = Literal["kubernetes", "kubelet", "nodes", "rdma", "efa", "dcgm", "drift"]
+
+
+# Five fields of cron's (robfig/cron v3, ParseStandard, which Kubernetes takes).
+_FIELD = r"[0-9A-Za-z*?,/-]+"
+Schedule = Annotated[
+    str,
+    matching(
+        rf"^{_FIELD}( {_FIELD}){{4}}$",
+        "a schedule of five fields as cron has them, such as '0 3 * * *'",
+        longest=100,
+    ),
+]
+#: What runs beside others' jobs, with a researcher's rights: the other checks fill the queue with
+#: contests, harm their own jobs or ask as somebody else.
+Recurring = Literal["rdma", "slow-nodes", "scaling"]
+
+
+class AcceptanceConfig(Model):
+    """Checks of `railhead accept --quick` that are made again and again, by a CronJob.
+
+    Args:
+        image: what has `railhead` on its PATH: any image with Python in which `pip install
+            railhead` was run, of the stack's own version.
+        schedule: when, in UTC, as cron says it.
+        checks: which of them; their jobs wait in the queue at the cluster's lowest priority.
+        namespace: the training namespace whose queue they wait in; the cluster's first when absent.
+        minutes: how long all of it may take, its wait in the queue included. What is not proven
+            by then is not proven.
+    """
+
+    image: ImageReference
+    schedule: Schedule = "0 3 * * *"
+    checks: Annotated[tuple[Recurring, ...], Field(min_length=1)] = ("rdma", "slow-nodes")
+    namespace: Name | None = None
+    minutes: Annotated[int, Field(strict=True, ge=10, le=1440)] = 120
 
 
 class WatchingConfig(Model):
@@ -30,6 +65,7 @@ class WatchingConfig(Model):
         off_fabric_megabytes: what a pod may send through the pod network, a second, before it
             counts as training off its fabric.
         checkpoint_minutes: how old the newest checkpoint of a running job may be.
+        acceptance: checks of `railhead accept` that are made again and again; None makes none.
         checkpoints: whether the age of checkpoints is read off the claims, by a pod a claim that
             mounts it read-only.
     """
@@ -45,3 +81,10 @@ class WatchingConfig(Model):
     off_fabric_megabytes: Positive = 100
     checkpoint_minutes: Annotated[int, Field(strict=True, ge=5, le=10080)] = 120
     checkpoints: bool = True
+    acceptance: AcceptanceConfig | None = None
+
+    @model_validator(mode="after")
+    def _told(self) -> WatchingConfig:
+        if self.acceptance is not None and self.kind == "none":
+            raise problem("acceptance: nobody is told what it finds where kind is 'none'")
+        return self

@@ -11,6 +11,7 @@ from typing import Any
 from railhead.catalog.machines import MACHINES
 from railhead.fabric.kinds import FABRICS
 from railhead.model.cluster import Cluster
+from railhead.resolve.acceptance import Acceptance, acceptance
 from railhead.resolve.gate import gated
 from railhead.resolve.made import Made
 from railhead.resolve.namespaces import Namespace
@@ -74,6 +75,7 @@ class Watching:
         made: objects that must be as the stack gives them.
         selectors: labels of each pool's nodes, where nodes prove anything.
         claims: claims with checkpoints.
+        acceptance: checks that are made again and again; None where nobody asked.
     """
 
     site: Site
@@ -85,6 +87,7 @@ class Watching:
     made: tuple[Made, ...]
     selectors: tuple[str, ...]
     claims: tuple[Claim, ...]
+    acceptance: Acceptance | None = None
 
 
 def watching(
@@ -118,6 +121,7 @@ def watching(
         )
         if config.checkpoints
         else (),
+        acceptance=acceptance(cluster),
     )
 
 
@@ -153,6 +157,8 @@ def published(cluster: Cluster, where: Site, alert: Alert, given: frozenset[Expo
         return False
     if alert.fabric and FABRICS[cluster.fabric.kind].universal:
         return False
+    if alert.acceptance and cluster.watching.acceptance is None:
+        return False
     return not alert.named or where.rail_bytes > 0
 
 
@@ -161,6 +167,7 @@ def site(cluster: Cluster, namespaces: Sequence[str]) -> Site:
     machines = [MACHINES[pool.instance_type] for pool in cluster.pools]
     devices = sorted({name for machine in machines for name in machine.hcas})
     named = all(machine.hcas for machine in machines)
+    again = cluster.watching.acceptance
     rates = [nic.rate_gbps for machine in machines for nic in machine.nics]
     return Site(
         namespaces=_any(namespaces),
@@ -171,6 +178,7 @@ def site(cluster: Cluster, namespaces: Sequence[str]) -> Site:
         rail_bytes=min(rates, default=0) * 125_000_000 if named else 0,
         off_fabric_bytes=cluster.watching.off_fabric_megabytes * 1_000_000,
         checkpoint_seconds=cluster.watching.checkpoint_minutes * 60,
+        acceptance_seconds=again.minutes * 60 if again else 0,
     )
 
 

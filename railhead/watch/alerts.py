@@ -28,6 +28,7 @@ class Site:
         rail_bytes: bytes a second that each of them must be trained to; 0 where it is not known.
         off_fabric_bytes: what a pod may send through the pod network, bytes a second.
         checkpoint_seconds: how old the newest checkpoint of a running job may be.
+        acceptance_seconds: what a run of the acceptance that comes again and again may take.
     """
 
     namespaces: str
@@ -37,6 +38,7 @@ class Site:
     rail_bytes: int
     off_fabric_bytes: int
     checkpoint_seconds: int
+    acceptance_seconds: int
 
     def fill(self, expression: str) -> str:
         """An expression with this stack's own in it."""
@@ -57,6 +59,7 @@ class Alert:
         summary: one line; ``{{ $labels.x }}`` is a label of the series.
         action: what to do, with commands.
         fabric: whether it is about jobs that have a network beside the pods'.
+        acceptance: whether it is about an acceptance that comes again and again.
         named: whether it would be wrong of devices that are not the fabric's: only where the
             catalogue names those.
     """
@@ -69,6 +72,7 @@ class Alert:
     summary: str
     action: str
     fabric: bool = False
+    acceptance: bool = False
     named: bool = False
 
     def rule(self, site: Site, labels: Mapping[str, str] | None = None) -> dict[str, Any]:
@@ -88,6 +92,9 @@ class Alert:
 
 #: Where the table of alerts stands; relative, for whoever serves the repository.
 PAGE = "docs/watching.md"
+
+#: The CronJob of that acceptance.
+ACCEPTANCE = "railhead-acceptance"
 
 #: An admitted gang that has not ended: what holds quota.
 RUNNING = (
@@ -555,6 +562,33 @@ ALERTS: tuple[Alert, ...] = (
         severity="warning",
         summary="nobody has compared stack {{ $labels.stack }} with its cluster for two days",
         action="The scheduled check does not run or fails: see its last run (docs/drift.md).",
+    ),
+    Alert(
+        name="RailheadAcceptanceNotProven",
+        group="keeping",
+        # One that ended well sets the last success to its end, which is after its schedule.
+        expr=f'time() - kube_cronjob_status_last_schedule_time{{cronjob="{ACCEPTANCE}"}}'
+        " > $acceptance_seconds"
+        " unless on (namespace, cronjob) kube_cronjob_status_last_successful_time"
+        " >= kube_cronjob_status_last_schedule_time",
+        wait="10m",
+        severity="warning",
+        summary="the last acceptance did not prove what it was asked for",
+        action="`kubectl -n {{ $labels.namespace }} logs -l batch.kubernetes.io/job-name --tail=60`"
+        " shows each check's verdict and its remedy: failed is a fabric or a node to mend, "
+        "not-proven is one that nobody knows of (its jobs did not get their turn, or were "
+        "preempted). `railhead accept --quick --only CHECK` runs one by hand.",
+        acceptance=True,
+    ),
+    Alert(
+        name="RailheadAcceptanceNotRun",
+        group="keeping",
+        expr=f'time() - kube_cronjob_next_schedule_time{{cronjob="{ACCEPTANCE}"}} > 7200',
+        severity="warning",
+        summary="the acceptance that was due has not begun for two hours",
+        action="`kubectl -n {{ $labels.namespace }} describe cronjob {{ $labels.cronjob }}` says "
+        "why: an invalid schedule, a run before it that has not ended, or no controller.",
+        acceptance=True,
     ),
     # -- what watches -----------------------------------------------------------------------------
     Alert(

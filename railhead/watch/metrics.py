@@ -189,6 +189,19 @@ _ROWS = (
     ),
     *_of(
         "kubernetes",
+        ("kube_cronjob_next_schedule_time", "gauge", "namespace cronjob", "when it is due"),
+        (
+            "kube_cronjob_status_last_schedule_time",
+            "gauge",
+            "namespace cronjob",
+            "when it was last begun, as scheduled",
+        ),
+        (
+            "kube_cronjob_status_last_successful_time",
+            "gauge",
+            "namespace cronjob",
+            "when a job of it last ended well",
+        ),
         ("kube_deployment_spec_replicas", "gauge", "namespace deployment", "replicas asked for"),
         (
             "kube_deployment_status_replicas_available",

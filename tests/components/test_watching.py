@@ -100,6 +100,28 @@ def test_nothing_is_made_where_nobody_asked() -> None:
     assert not [r for r in recording.resources.values() if "watching" in r.name]
 
 
+def test_an_acceptance_comes_again_where_it_is_asked() -> None:
+    cluster = stack_cluster("lab")
+    image = "registry.example.com/railhead:0.1.0"
+    cluster["watching"] = {"kind": "files", "acceptance": {"image": image, "minutes": 30}}
+    with tempfile.TemporaryDirectory() as folder:
+        recording = run_stack("lab", Path(folder), cluster=cluster)
+    spec = recording.one("CronJob").inputs["spec"]
+    assert (spec["schedule"], spec["concurrencyPolicy"]) == ("0 3 * * *", "Forbid")
+    job = spec["jobTemplate"]["spec"]
+    assert (job["backoffLimit"], job["activeDeadlineSeconds"]) == (0, 1800)
+    pod = job["template"]["spec"]
+    (only,) = pod["containers"]
+    assert (pod["serviceAccountName"], only["image"]) == ("railhead-acceptance", image)
+    assert only["securityContext"]["readOnlyRootFilesystem"] is True
+    rules = [r for g in data(recording, "railhead-rules")["groups"] for r in g["rules"]]
+    (rule,) = [r for r in rules if r["alert"] == "RailheadAcceptanceNotProven"]
+    assert "> 1800 unless" in rule["expr"]
+    others = data(watched("lab", "files"), "railhead-rules")["groups"]
+    assert not [r for g in others for r in g["rules"] if "Acceptance" in r["alert"]]
+    assert not watched("lab", "files").kind("CronJob")
+
+
 def container(recording: Recording, name: str) -> dict[str, Any]:
     spec = recording.one("Deployment", name).inputs["spec"]["template"]["spec"]
     (only,) = spec["containers"]

@@ -9,9 +9,12 @@ from xml.etree import ElementTree
 
 import jsonschema
 import pytest
+import typer
+from rich.console import Console
 
-from railhead.accept import outputs, signing
+from railhead.accept import cli, outputs, signing
 from railhead.accept.model import Evidence, Measured, Report, Result, Verdict, Waiver
+from railhead.base.errors import ExitCode
 
 
 def _result(name: str, verdict: Verdict, **fields: Any) -> Result:
@@ -113,3 +116,25 @@ def test_markdown_names_every_promise_and_is_not_led_astray() -> None:
     assert "### gangs" not in text
     # The evidence's own fence is shorter than the one around it.
     assert "`````\nlog\na ```` b" in text
+
+
+@pytest.mark.parametrize(
+    ("of", "code"),
+    [
+        ({"rdma"}, ExitCode.REFUSED),
+        ({"gangs", "restart"}, ExitCode.UNPROVEN),
+        ({"restart", "rdma"}, ExitCode.REFUSED),
+        ({"slow-nodes"}, ExitCode.UNPROVEN),
+    ],
+)
+def test_a_part_exits_by_its_own_verdicts(of: set[str], code: ExitCode) -> None:
+    """One without a result was not proven."""
+    with pytest.raises(typer.Exit) as ended:
+        cli._end(REPORT, [], Console(quiet=True), of=frozenset(of))
+    assert ended.value.exit_code == code
+
+
+@pytest.mark.parametrize("of", [{"gangs"}, {"gangs", "scaling"}])
+def test_a_part_that_stands_is_enough(of: set[str]) -> None:
+    """A waiver stands as it does for the whole."""
+    cli._end(REPORT, [], Console(quiet=True), of=frozenset(of))

@@ -19,6 +19,7 @@ SITE = Site(
     rail_bytes=50_000_000_000,
     off_fabric_bytes=100_000_000,
     checkpoint_seconds=7200,
+    acceptance_seconds=7200,
 )
 
 
@@ -110,6 +111,12 @@ GUARD = 'railhead_guard_bound{policy="railhead-queue"}'
 OF_GUARD = {"kind": "ValidatingAdmissionPolicyBinding", "name": "railhead-queue"}
 OF_QUEUE = {"kind": "LocalQueue", "namespace": "training", "name": "gpu"}
 DRIFTED = 'railhead_drift_differences{stack="lab", severity='
+#: The CronJob of an acceptance that comes again and again, and its metrics.
+AGAIN = {"namespace": "railhead-watching", "cronjob": "railhead-acceptance"}
+_AGAIN = '{namespace="railhead-watching", cronjob="railhead-acceptance"}'
+BEGUN = f"kube_cronjob_status_last_schedule_time{_AGAIN}"
+ENDED = f"kube_cronjob_status_last_successful_time{_AGAIN}"
+DUE = f"kube_cronjob_next_schedule_time{_AGAIN}"
 LOOKED = 'railhead_drift_checked_timestamp_seconds{stack="lab"}'
 
 
@@ -697,6 +704,34 @@ CASES: tuple[Case, ...] = (
         stack="lab",
     ),
     quiet("RailheadDriftNotChecked", 2879, {LOOKED: "0x3000"}),
+    # Begun at minute 0; two hours and ten minutes are given.
+    fires(
+        "RailheadAcceptanceNotProven",
+        131,
+        {BEGUN: "0x200"},
+        "the last acceptance did not prove what it was asked for",
+        **AGAIN,
+    ),
+    fires(
+        "RailheadAcceptanceNotProven",
+        331,
+        # The one before ended well, at minute 20.
+        {BEGUN: "0x199 12000x200", ENDED: "_x19 1200x400"},
+        "the last acceptance did not prove what it was asked for",
+        **AGAIN,
+    ),
+    quiet("RailheadAcceptanceNotProven", 129, {BEGUN: "0x200"}),
+    quiet("RailheadAcceptanceNotProven", 200, {BEGUN: "0x300", ENDED: "_x19 1200x300"}),
+    quiet("RailheadAcceptanceNotProven", 200, {BEGUN.replace("-acceptance", "-other"): "0x300"}),
+    fires(
+        "RailheadAcceptanceNotRun",
+        121,
+        {DUE: "0x200"},
+        "the acceptance that was due has not begun for two hours",
+        **AGAIN,
+    ),
+    quiet("RailheadAcceptanceNotRun", 119, {DUE: "0x200"}),
+    quiet("RailheadAcceptanceNotRun", 121, {DUE.replace("-acceptance", "-other"): "0x200"}),
     # One of the three is not enough.
     *(
         case

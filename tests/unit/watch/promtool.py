@@ -70,6 +70,7 @@ SOME = Site(
     rail_bytes=0,
     off_fabric_bytes=0,
     checkpoint_seconds=0,
+    acceptance_seconds=0,
 )
 
 

@@ -1,0 +1,104 @@
+"""Acceptance again and again: a CronJob of `railhead accept`, and what its account may do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from railhead.model.cluster import Cluster
+from railhead.model.watching import AcceptanceConfig
+from railhead.resolve.access import cluster_rights, rights
+from railhead.watch.alerts import ACCEPTANCE
+
+#: Everything of it is called so, its CronJob too, by which alerts know it.
+NAME = ACCEPTANCE
+_OUT = "/tmp"  # noqa: S108 - a volume of the pod's own
+# Its jobs are taken away meanwhile.
+_GRACE_SECONDS = 180
+# Its account looks on and submits; it goes into no pod.
+_WITHOUT = frozenset({"pods/exec", "pods/portforward"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Acceptance:
+    """What a stack makes for it.
+
+    Args:
+        namespace: where its jobs wait.
+        rules: of its account there.
+        cluster_rules: beside the namespaces.
+        config: the stack's own words.
+    """
+
+    namespace: str
+    rules: tuple[dict[str, Any], ...]
+    cluster_rules: tuple[dict[str, Any], ...]
+    config: AcceptanceConfig
+
+
+def acceptance(cluster: Cluster) -> Acceptance | None:
+    """What is made again and again; None where the stack's file does not ask."""
+    config = cluster.watching.acceptance
+    if config is None:
+        return None
+    namespace = config.namespace or cluster.training_namespaces[0]
+    return Acceptance(
+        namespace=namespace,
+        rules=tuple(
+            right.rule()
+            for right in rights(cluster, namespace)
+            if "researchers" in right.personas and not _WITHOUT & set(right.resources)
+        ),
+        cluster_rules=tuple(
+            right.rule() for right in cluster_rights() if "researchers" in right.personas
+        ),
+        config=config,
+    )
+
+
+def command(wanted: Acceptance) -> list[str]:
+    """What the CronJob runs: it exits by what was asked for, and asks nobody."""
+    asked = [word for check in wanted.config.checks for word in ("--only", check)]
+    where = ["--namespace", wanted.namespace]
+    return ["railhead", "accept", "--quick", "--yes", "--partial", *asked, *where, "--out", _OUT]
+
+
+def cron_job(wanted: Acceptance, image: str, security: dict[str, Any]) -> dict[str, Any]:
+    """The spec of the CronJob (batch/v1); one run at a time, never tried again by itself."""
+    config = wanted.config
+    container = {
+        "name": "accept",
+        "image": image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": command(wanted),
+        "env": [{"name": "HOME", "value": _OUT}],
+        "securityContext": security,
+        "resources": {
+            "requests": {"cpu": "100m", "memory": "128Mi"},
+            "limits": {"memory": "1Gi"},
+        },
+        "volumeMounts": [{"name": "out", "mountPath": _OUT}],
+    }
+    pod = {
+        "restartPolicy": "Never",
+        "serviceAccountName": NAME,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": _GRACE_SECONDS,
+        "containers": [container],
+        "volumes": [{"name": "out", "emptyDir": {}}],
+    }
+    return {
+        "schedule": config.schedule,
+        "timeZone": "Etc/UTC",
+        "concurrencyPolicy": "Forbid",
+        "startingDeadlineSeconds": 3600,
+        "successfulJobsHistoryLimit": 1,
+        "failedJobsHistoryLimit": 3,
+        "jobTemplate": {
+            "spec": {
+                "backoffLimit": 0,
+                "activeDeadlineSeconds": config.minutes * 60,
+                "template": {"spec": pod},
+            }
+        },
+    }
