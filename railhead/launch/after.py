@@ -139,69 +139,70 @@ def describe(
 
     Example: [bold]railhead describe torch-ddp[/bold]
 
+    Of a job that is gone it shows what was kept on this machine by whoever waited for its end or
+    cancelled it from here.
+
     Exits 0 whatever the job's phase, 5 when there is no such job.
     """
-    from railhead.launch import history
+    from railhead.launch import history, kept
 
     with connected(kubeconfig, context, lab) as cluster:
-        job, state = found(cluster, namespaces_of(cluster, namespace), name)
-        happened = history.read(cluster, job, state)
-    trainer = (job.get("spec") or {}).get("trainer") or {}
-    words = [*(trainer.get("command") or ()), *(trainer.get("args") or ())]
-    names = [str(one["name"]) for one in trainer.get("env") or ()]
+        where = namespaces_of(cluster, namespace)
+        try:
+            job, state = found(cluster, where, name)
+        except NotFoundError:
+            folder = kept.newest(name, where)
+            told = folder.described() if folder else None
+            if told is None:
+                raise
+            say(f"{name} is gone; this is what was known of it here at the last")
+        else:
+            told = history.described(cluster, job, state)
     if as_json:
-        dump(
-            state.to_json()
-            | {
-                "image": trainer.get("image"),
-                "command": words,
-                "environment": names,
-                "history": [one.to_json() for one in happened],
-            }
-        )
+        dump(told)
         return
-    _described(state, words=words, image=trainer.get("image"), names=names)
+    _described(told)
     columns = ("WHEN", "OBJECT", "WHAT", "IN WORDS")
     table(
         columns,
         [
-            (one.at.partition(".")[0].rstrip("Z"), one.what, one.reason, one.text)
-            for one in happened
+            (one["at"].partition(".")[0].rstrip("Z"), one["object"], one["reason"], one["text"])
+            for one in told["history"]
         ],
         folded=columns[1:],
-        styles=["yellow" if one.warning else None for one in happened],
+        styles=["yellow" if one["warning"] else None for one in told["history"]],
     )
 
 
-def _described(state: JobState, *, words: list[str], image: str | None, names: list[str]) -> None:
+def _described(told: dict[str, Any]) -> None:
     from railhead.launch.explain import shown
 
+    detail = f": {told['detail']}" if told["detail"] else ""
     rows = [
-        ("job", f"{state.namespace}/{state.name}"),
-        ("phase", state.phase.value + (f": {state.detail}" if state.detail else "")),
-        ("age", since(state.age())),
+        ("job", f"{told['namespace']}/{told['name']}"),
+        ("phase", told["phase"] + detail),
+        ("age", since(told["age_seconds"])),
         (
             "size",
-            f"{state.wanted} nodes x {state.gpus_per_node} GPUs, {state.processes_per_node} "
-            f"processes each, {state.ranks} ranks",
+            f"{told['nodes']} nodes x {told['gpus_per_node']} GPUs, {told['processes_per_node']} "
+            f"processes each, {told['ranks']} ranks",
         ),
-        ("runtime", state.runtime),
-        ("queue", state.queue or "none"),
-        ("image", image or "the runtime's"),
-        ("command", shown(words)),
-        # Names alone: a value may be somebody's token.
-        ("environment", ", ".join(names) or "nothing of its own"),
-        ("restarts", str(state.restarts)),
-        *((f"node {node.index}", _place(node)) for node in state.nodes),
+        ("runtime", told["runtime"]),
+        ("queue", told["queue"] or "none"),
+        ("image", told["image"] or "the runtime's"),
+        ("command", shown(told["command"])),
+        ("environment", ", ".join(told["environment"]) or "nothing of its own"),
+        ("restarts", str(told["restarts"])),
+        *((f"node {pod['index']}", _place(pod)) for pod in told["pods"]),
     ]
     for key, value in rows:
         out(f"{key + ':':<13}{value}")
     out("")
 
 
-def _place(node: Node) -> str:
-    reason = f", {node.reason}" if node.reason else ""
-    return f"{node.pod} on {node.machine or 'no machine yet'}, {node.phase}{reason}"
+def _place(pod: dict[str, Any]) -> str:
+    reason = f", {pod['reason']}" if pod["reason"] else ""
+    return f"{pod['pod']} on {pod['machine'] or 'no machine yet'}, {pod['phase']}{reason}"
 
 
 def top(
@@ -340,7 +341,7 @@ def restart(
 
     with connected(kubeconfig, context, lab) as cluster:
         job = jobs.find_job(cluster, namespaces_of(cluster, namespace), name)
-        cli.keep_logs(cluster, job)
+        cli.keep(cluster, job)
         made = submit.restart(cluster, job, timeout_seconds=timeout, progress=say)
         say(f"created TrainJob {made['metadata']['namespace']}/{name} again")
         if follow:

@@ -297,7 +297,9 @@ def follow_to_the_end(
 def watch(
     cluster: Cluster, job: dict[str, Any], *, follow: bool = False, timeout: float | None = None
 ) -> JobState | None:
-    """Show a job's phases until it ends, and with ``follow`` its logs; these are kept either way.
+    """Show a job's phases until it ends, and with ``follow`` its logs.
+
+    The logs are kept either way, and what `describe` says at the end.
 
     Raises:
         TimedOutError: it had not ended in time; it goes on.
@@ -313,7 +315,7 @@ def watch(
         keep=kept.folder(metadata["namespace"], metadata["name"], metadata["uid"]),
     )
     try:
-        return logs.print_states(
+        last = logs.print_states(
             gang,
             submit.watch(cluster, job, timeout_seconds=timeout),
             line=progress.line if follow else _silently,
@@ -323,6 +325,9 @@ def watch(
         progress.close()
         if follow:
             _unread(gang)
+    if last is not None:
+        _keep_history(cluster, job, last)
+    return last
 
 
 def _silently(line: Line) -> None:
@@ -606,14 +611,29 @@ def _previous(
         )
 
 
-def keep_logs(cluster: Cluster, job: dict[str, Any]) -> None:
-    """What a job's pods have printed, before they are taken away."""
+def keep(cluster: Cluster, job: dict[str, Any]) -> None:
+    """What a job's pods have printed and what happened to it, before they are taken away."""
     from railhead.kube import jobs
     from railhead.launch import logs
 
     state = jobs.read_state(cluster, job)
+    _keep_history(cluster, job, state)
     if logs.keep(cluster, state):
         say(f"what it has printed is kept: `railhead logs {state.name} --previous`")
+
+
+def _keep_history(cluster: Cluster, job: dict[str, Any], state: JobState) -> None:
+    """What is known of a job now; nothing fails where it cannot be read."""
+    from railhead.kube import client as kube
+    from railhead.launch import history, kept
+
+    try:
+        # Its own conditions are as old as the object.
+        now = cluster.find(kube.trainjobs(state.namespace, state.name)) or job
+        told = history.described(cluster, now, state)
+    except RailheadError:
+        return
+    kept.folder(state.namespace, state.name, state.uid).describe(told)
 
 
 def cancel(
@@ -648,7 +668,7 @@ def cancel(
                 raise
             say(f"no job is called {name}; removed what a launch of it left: {', '.join(swept)}")
             return
-        keep_logs(cluster, job)
+        keep(cluster, job)
         done = submit.cancel(cluster, job, timeout_seconds=timeout, progress=say)
     if as_json:
         dump(

@@ -92,3 +92,15 @@ def read(cluster: kube.Cluster, job: Object, state: jobs.JobState) -> list[Happe
         events = jobs.allowed(cluster, path, fields=f"involvedObject.uid={uid}")
         found += _events(kind, events)
     return sorted(found, key=lambda one: one.at)
+
+
+def described(cluster: kube.Cluster, job: Object, state: jobs.JobState) -> Object:
+    """All that is known of a job, as ``railhead describe --json`` prints it."""
+    trainer = (job.get("spec") or {}).get("trainer") or {}
+    return state.to_json() | {
+        "image": trainer.get("image"),
+        "command": [*(trainer.get("command") or ()), *(trainer.get("args") or ())],
+        # Names alone: a value may be somebody's token.
+        "environment": [str(one["name"]) for one in trainer.get("env") or ()],
+        "history": [one.to_json() for one in read(cluster, job, state)],
+    }

@@ -1,20 +1,22 @@
-"""Logs that were read, kept on the reader's machine: they outlive pods, nodes and the job.
+"""Logs and history, kept on the reader's machine: they outlive pods, nodes and the job.
 
 The cluster keeps no log of a pod that is gone. What is followed (`launch`, `logs`) or waited for
 (`wait`), and what `cancel` and `restart` are about to take away, is written here as well, with the
-kubelet's timestamps: a file a container, of which the newest part stays.
+kubelet's timestamps: a file a container, of which the newest part stays. At the end of each, what
+`describe` says of the job.
 """
 
 from __future__ import annotations
 
 import heapq
+import json
 import os
 import re
 import shutil
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 #: Bytes of a file before it gives way to a new one; the one before is kept too. Of a large gang
 #: each node has its part of what a job may take, and no less than the least.
@@ -24,6 +26,7 @@ MOST_BYTES_OF_A_JOB = 512 << 20
 #: Jobs whose logs are kept.
 MOST_JOBS = 50
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_HISTORY = "history.json"
 _FILE = re.compile(r"(\d+)-([-A-Za-z0-9]+)-(\d+)\.log")
 
 
@@ -92,6 +95,24 @@ class Folder:
     def last(self, *, index: int, uid: str, restarts: int) -> str:
         """The timestamp of the last line that is kept of a container; empty without one."""
         return max((stamp for stamp, _, _ in self._of(index, uid, restarts)), default="")
+
+    def describe(self, told: Mapping[str, Any]) -> None:
+        """Keep what is known of the job; what cannot be written is not kept, and nothing fails."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            path = self.path / _HISTORY
+            path.touch(mode=0o600)
+            path.write_text(json.dumps(told), encoding="utf-8")
+        except OSError:
+            return
+
+    def described(self) -> dict[str, Any] | None:
+        """What was kept of it; None where nothing was."""
+        try:
+            told = json.loads((self.path / _HISTORY).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+        return told if isinstance(told, dict) else None
 
     def containers(self) -> dict[tuple[str, int], int]:
         """Pods' uids and restarts -> their node's index."""

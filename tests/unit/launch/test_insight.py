@@ -474,6 +474,26 @@ def test_what_is_cancelled_leaves_its_logs(api: Api, run: Any, gang: Any) -> Non
     assert "[node-1] [default1]:node 1 second 6" in run("logs", "demo", "--previous")[1]
 
 
+@pytest.mark.parametrize("how", ["wait", "cancel"])
+def test_what_happened_outlives_the_job(api: Api, run: Any, gang: Any, how: str) -> None:
+    """`describe` is the same before and after, but for the age and what says that it is gone."""
+    api.open_logs.clear()
+    world.end(api, gang)
+    before = json.loads(run("describe", "demo", "--json")[1])
+    assert run(how, "demo")[0] == 0
+    if how == "wait":
+        api.remove(f"{world.JOBS}/demo")
+    code, out, err = run("describe", "demo", "--json")
+    assert code == 0
+    assert "demo is gone" in err
+    after = json.loads(out)
+    assert before | {"age_seconds": 0} == after | {"age_seconds": 0}
+    out = run("describe", "demo")[1]
+    assert "demo-node-0-1-abcde on lab-node-1" in out
+    assert "Complete" in out
+    assert run("describe", "other")[0] == ExitCode.NOT_FOUND
+
+
 def test_logs_of_a_job_of_the_same_name_before_are_told(api: Api, run: Any, gang: Any) -> None:
     """As `restart` leaves them: the same name, another job."""
     assert run("cancel", "demo")[0] == 0
