@@ -92,10 +92,11 @@ PLACES: dict[str, tuple[str, ...]] = {
     ),
 }
 LIMIT_S = 180
-#: Imported once, before any fork; nothing of the checkout's own.
+#: Imported once, before any fork: of the checkout's own only what imports nothing of the place.
 HEAVY = ("pytest", "yaml", "pydantic", "hypothesis", "jsonschema", "httpx", "typer", "rich")
 HEAVY_OF = {
-    "components": ("pulumi", "pulumi_kubernetes"),
+    "railhead/launch": ("railhead.config", "railhead.kube.jobs", "railhead.storage.claims"),
+    "components": ("pulumi", "pulumi_kubernetes", "railhead.resolve.cluster", "railhead.config"),
     "components/aws": ("pulumi_aws", "botocore"),
     "components/gcp": ("pulumi_gcp", "googleapiclient"),
     "components/fabric/gke.py": ("pulumi_gcp",),
@@ -439,6 +440,8 @@ def main() -> int:
     sys.dont_write_bytecode = True
     for name in {name for mutant in chosen for name in _heavy(mutant.file)}:
         importlib.import_module(name)
+    if early := {_module(mutant.file) for mutant in chosen} & set(sys.modules):
+        raise SystemExit(f"HEAVY of tools/mutants.py imports {', '.join(sorted(early))}")
     for row in sorted({place(mutant.file) for mutant in chosen}):
         start = time.monotonic()
         _, status = os.waitpid(_started(None, row), 0)

@@ -1,65 +1,24 @@
-"""What `--explain` says of a few jobs, word for word, as a researcher reads it.
+"""What figures, `status` and `cancel` say of a few jobs, word for word, as somebody reads it.
 
-`python -m tests.unit.launch.test_transcripts` writes it anew; read the difference.
+`RAILHEAD_TRANSCRIPTS=write python -m pytest tests/unit/launch/test_transcripts.py` writes it anew;
+read the difference.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import os
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from railhead.launch import explain
 from railhead.launch.estimates import Shape, figures
-from railhead.launch.job import Payload, SizingFile, parse_job
-from railhead.launch.plan import make_plan
-from tests.unit.launch.conftest import CONTRACT, JOB
+from railhead.launch.job import SizingFile
+from tests.unit.launch import world
+from tests.unit.launch.fake_api import STAMP, Api
 
 GOLDEN = Path(__file__).parent / "golden"
-MORE = """\
-queue: training
-image: mine:1
-timeout: 2h
-topology: any
-secrets: {TOKEN: hub/token}
-mounts: {/data: imagenet:ro}
-sizing: {params: 7e9, global_batch: 64, micro_batch: 2, seq_len: 4096, tflops: 400}
-"""
-FIELDS = {
-    "runtimes": tuple(
-        runtime.model_copy(
-            update={
-                "pod": {
-                    "metadata": {
-                        "annotations": {
-                            "kueue.x-k8s.io/podset-preferred-topology": "k.io/rack",
-                            "k8s.v1.cni.cncf.io/networks": "rail-0",
-                        }
-                    },
-                    "spec": runtime.pod["spec"]
-                    | {"volumes": [{"name": "shm", "emptyDir": {"medium": "Memory"}}]},
-                }
-            }
-        )
-        for runtime in CONTRACT.runtimes
-    ),
-    "fabric": CONTRACT.fabric.model_copy(
-        update={"line_rate_gbps": 400, "reasons": {"NCCL_DEBUG": "so that it says why"}}
-    ),
-}
-
-
-def explained(text: str, *, contract: dict[str, Any], files: int = 0) -> Any:
-    job = parse_job(text, where="job.yaml")
-    seen = CONTRACT.model_copy(update=contract)
-    payloads = tuple(Payload(name=f"f{n}.py", data=b"x" * 10) for n in range(files))
-    plan = make_plan(job, payloads, seen)
-    said = {"nodes": "--nodes"} if files else None
-    rows = explain.derived(job, plan, seen, said)
-    return explain.to_json(rows, explain.estimated(job, plan, seen))
 
 
 def worked_out(shape: Shape, **fields: Any) -> Callable[[], Any]:
@@ -79,14 +38,6 @@ WHOLE = {
     "checkpoint_gbs": 20.0,
 }
 CASES: dict[str, Callable[[], Any]] = {
-    "a job that says all": lambda: explained(JOB + MORE, contract=FIELDS, files=2),
-    "a job that says little": lambda: explained(
-        "name: a\nnodes: 1\ncommand: [train.py]\nfabric: none\n", contract={}
-    ),
-    "a part of the GPUs": lambda: explained(
-        "name: a\nnodes: 2\ngpus_per_node: 4\nframework: torch\ncommand: [torchrun, x.py]\n",
-        contract=FIELDS,
-    ),
     "figures of all that is given": worked_out(EIGHT, **WHOLE),
     "figures of a cut model, measured": worked_out(
         EIGHT, params=70e9, tensor=8, pipeline=4, dtype="fp32", optimizer="sgd",
@@ -118,15 +69,113 @@ def said() -> dict[str, Any]:
     }
 
 
-@pytest.fixture(scope="module")
-def now() -> dict[str, Any]:
-    return said()
+def held(name: str, found: dict[str, Any]) -> dict[str, Any]:
+    """What was said when it was last read and found right."""
+    path = GOLDEN / f"{name}.json"
+    if os.environ.get("RAILHEAD_TRANSCRIPTS") == "write":
+        path.write_text(json.dumps(found, indent=1) + "\n")
+    expected: dict[str, Any] = json.loads(path.read_text())
+    return expected
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_it_says_what_it_said(now: dict[str, Any], case: str) -> None:
-    assert now[case] == json.loads((GOLDEN / "explain.json").read_text())[case]
+def test_figures_say_what_they_said() -> None:
+    found = said()
+    expected = held("figures", found)
+    assert found.keys() == expected.keys()
+    for case, rows in found.items():
+        assert rows == expected[case], case
 
 
-if __name__ == "__main__":
-    (GOLDEN / "explain.json").write_text(json.dumps(said(), indent=1) + "\n")
+# -- status and cancel ----------------------------------------------------------------------------
+
+
+def waiting(api: Api) -> None:
+    for name, gpus, limit in (("large", 8, 3600), ("small", 4, None)):
+        owner = world.job(api, name)
+        made = world.workload(api, owner, admitted=True)
+        made["metadata"]["ownerReferences"][0]["name"] = name
+        made["spec"] |= {"queueName": "training"} | (
+            {"maximumExecutionTimeSeconds": limit} if limit else {}
+        )
+        usage = [{"name": "node", "resourceUsage": {"nvidia.com/gpu": str(gpus)}}]
+        made["status"]["admission"] = {"clusterQueue": "training", "podSetAssignments": usage}
+        for one in made["status"]["conditions"]:
+            one["lastTransitionTime"] = STAMP
+    last = world.workload(api, world.job(api, "demo"), message="12 more needed")
+    last["spec"] |= {"queueName": "training"}
+
+
+def running(api: Api) -> None:
+    world.admit(api, world.job(api, "demo"))
+
+
+def failed(api: Api) -> None:
+    owner = world.job(api, "demo")
+    world.admit(api, owner)
+    world.end(api, owner, failed=True)
+
+
+def completed(api: Api) -> None:
+    owner = world.job(api, "demo", nodes=1, processes=1)
+    world.admit(api, owner)
+    world.end(api, owner)
+
+
+def starting(api: Api) -> None:
+    owner = world.job(api, "demo")
+    world.workload(api, owner, admitted=True)
+    owner["spec"]["suspend"] = False
+    state = {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}
+    world.pod(api, owner, 0, state=state, phase="Pending")
+
+
+WORLDS = (waiting, running, failed, completed, starting)
+#: Times that pass while the test runs.
+PASSED = {"age_seconds", "newest_line_seconds", "seconds", "silent_seconds"}
+
+
+def still(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: "TIME" if k in PASSED else still(inner) for k, inner in value.items()}
+    if isinstance(value, list):
+        return [still(inner) for inner in value]
+    return re.sub(r"uid-\d+", "UID", value) if isinstance(value, str) else value
+
+
+def text_of(printed: str) -> list[str]:
+    lines = re.sub(r"\b\d+(\.\d+)? ?[smhd]\b", "TIME", printed).splitlines()
+    return [re.sub(r" {2,}", "  ", line).rstrip() for line in lines]
+
+
+def gone(expected: Any, found: Any, path: str = "") -> Iterator[str]:
+    """What is not said any more, or otherwise; something more may be."""
+    if isinstance(expected, dict) and isinstance(found, dict):
+        for key, value in expected.items():
+            yield from gone(value, found.get(key), f"{path}.{key}")
+    elif isinstance(expected, list) and expected and isinstance(expected[0], str):
+        yield from (f"{path}: {line}" for line in expected if line not in (found or ()))
+    elif isinstance(expected, list) and isinstance(found, list) and len(expected) == len(found):
+        for index, value in enumerate(expected):
+            yield from gone(value, found[index], f"{path}[{index}]")
+    elif expected != found:
+        yield f"{path}: {expected!r}, now {found!r}"
+
+
+def test_commands_say_what_they_said(api: Api, run: Any) -> None:
+    before = dict(api.objects)
+    found: dict[str, Any] = {}
+    for make in WORLDS:
+        make(api)
+        found[make.__name__] = {
+            "all": text_of(run("status")[1]),
+            "all, JSON": still(json.loads(run("status", "--json")[1])),
+            "one": text_of(run("status", "demo")[1]),
+            "one, JSON": still(json.loads(run("status", "demo", "--json")[1])),
+            "cancelled": text_of(run("cancel", "demo")[1]),
+        }
+        api.objects.clear()
+        api.objects.update(before)
+    for world_of, commands in held("commands", found).items():
+        for command, lines in commands.items():
+            missing = [*gone(lines, found[world_of][command])]
+            assert missing == [], (world_of, command)

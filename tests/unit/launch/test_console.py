@@ -1,0 +1,151 @@
+"""How the commands speak: durations, changes of phase, the live line of a terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import rich.console
+
+from railhead.kube.jobs import Phase
+from railhead.launch import console
+from railhead.launch.logs import Line, _Tail
+
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (0, "0s"),
+        (119, "119s"),
+        (120, "2m"),
+        (7199, "119m"),
+        (7200, "2h"),
+        (172799, "47h"),
+        (172800, "2d"),
+        (259199, "2d"),
+    ],
+)
+def test_a_duration_is_in_its_largest_sensible_unit(seconds: int, shown: str) -> None:
+    assert console.since(seconds) == shown
+
+
+def state(phase: Phase, detail: str = "") -> Any:
+    return SimpleNamespace(phase=phase, detail=detail)
+
+
+class Clock:
+    """Time that passes when the test says so."""
+
+    now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
+    clock = Clock()
+    monkeypatch.setattr(console, "time", clock)
+    return clock
+
+
+def test_a_phase_is_said_once_and_again_after_a_while(clock: Clock, capsys: Captured) -> None:
+    progress = console.Progress(name="demo")
+    said = []
+    for after, phase, detail in (
+        (0.0, Phase.QUEUED, "waits"),
+        (1.0, Phase.QUEUED, "waits"),
+        (15.0, Phase.QUEUED, "waits"),
+        (15.5, Phase.QUEUED, "waits"),
+        (16.0, Phase.QUEUED, "waits for more"),
+        (17.0, Phase.RUNNING, ""),
+        (32.5, Phase.RUNNING, ""),
+    ):
+        clock.now = 100.0 + after
+        progress.changed(state(phase, detail))
+        said.append(capsys.readouterr().err)
+    progress.close()
+    assert said == [
+        "   0.0s  queued: waits\n",
+        "",
+        "",
+        "  15.5s  queued: waits\n",
+        "  16.0s  queued: waits for more\n",
+        "  17.0s  running\n",
+        "  32.5s  running\n",
+    ]
+
+
+def test_a_terminal_has_one_live_line_while_nothing_runs(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    told: list[str] = []
+
+    class Status:
+        def start(self) -> None:
+            told.append("start")
+
+        def stop(self) -> None:
+            told.append("stop")
+
+        def update(self, text: str) -> None:
+            told.append(text)
+
+    monkeypatch.setattr(rich.console.Console, "status", lambda _self, _text: Status())
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    progress = console.Progress(name="demo", dated=True)
+    progress.changed(state(Phase.QUEUED, "waits"))
+    clock.now += 20
+    progress.changed(state(Phase.QUEUED, "waits"))
+    assert told == ["start", "demo: queued, 0 s", "demo: queued, 20 s"]
+    # Nothing was new: on a terminal the live line says that it goes on.
+    assert capsys.readouterr().err == "   0.0s  queued: waits\n"
+    progress.line(Line(node=1, text="hello", at="2026-01-01T00:00:00Z"))
+    assert told[3:] == ["stop"]
+    dated = capsys.readouterr().out
+    assert "hello" in dated
+    assert "2026-01-01" in dated
+    progress.changed(state(Phase.RUNNING))
+    progress.changed(state(Phase.FAILED))
+    assert told[4:] == []
+    progress.changed(state(Phase.ADMITTED))
+    assert told[4:] == ["start", "demo: admitted, 20 s"]
+    progress.changed(state(Phase.RUNNING))
+    assert told[6:] == ["stop"]
+    progress.close()
+    assert told[6:] == ["stop"]
+
+
+def pod(uid: str = "u", *, restarts: int = 0, ended: bool = False) -> dict[str, Any]:
+    how = {"terminated": {"exitCode": 0}} if ended else {"running": {}}
+    return {
+        "metadata": {"name": "p", "uid": uid, "labels": {}, "annotations": {}},
+        "spec": {"nodeName": "n"},
+        "status": {
+            "phase": "Running",
+            "containerStatuses": [{"name": "node", "restartCount": restarts, "state": how}],
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("live", "over"),
+    [
+        (None, True),
+        (pod("another"), True),
+        (pod(restarts=1), True),
+        (pod(ended=True), True),
+        (pod(), False),
+    ],
+)
+def test_a_container_s_log_is_complete_when_that_container_is_over(live: Any, over: bool) -> None:
+    tail = object.__new__(_Tail)
+    tail._cluster = SimpleNamespace(find=lambda _path: live)  # type: ignore[assignment]
+    tail._namespace = "training"
+    tail._node = SimpleNamespace(pod="p", uid="u", restarts=0)  # type: ignore[assignment]
+    assert tail._over() is over
