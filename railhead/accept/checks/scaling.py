@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from statistics import fmean, median, stdev
 from typing import Any
 
+from railhead.accept import remedies
 from railhead.accept.check import Planned
 from railhead.accept.gathered import Gathered, UnprovenError, gather, must_be_whole, spoken
 from railhead.accept.model import Axis, Evidence, LinePlot, Measured, Result, Series, Verdict
@@ -183,7 +184,8 @@ class Scaling:
             return _result(
                 Verdict.NOT_PROVEN,
                 f"Not proven: {why}.",
-                remedy="see what stopped it below, mend that, and run the check again",
+                remedy=why.remedy
+                or "see what stopped it below, mend that, and run the check again",
                 evidence=_besides(evidence),
             )
 
@@ -245,7 +247,7 @@ def _rank(rank: int, said: Sequence[Mapping[str, Any]], asked: Terms, most: floa
     if not said:
         raise UnprovenError(f"rank {rank} wrote nothing")
     if ends != [len(told)]:
-        raise UnprovenError(f"the output of rank {rank} is cut off")
+        raise UnprovenError(f"the output of rank {rank} is cut off", remedies.CUT_OFF)
     if sorted(told, key=str) != sorted(blocks, key=str):
         raise UnprovenError(f"rank {rank} timed other things than it was asked for")
     by_block = {(row["kind"], row["nodes"]): row.get("repeats") for row in said if "nodes" in row}
@@ -258,7 +260,7 @@ def _rank(rank: int, said: Sequence[Mapping[str, Any]], asked: Terms, most: floa
             row = rows[repeat]
             _sound(rank, row, asked)
             if row["at"] < before - SLACK_SECONDS:
-                raise UnprovenError(f"the clock of rank {rank} went backwards")
+                raise UnprovenError(f"the clock of rank {rank} went backwards", remedies.CLOCK)
             before = row["at"] + row["wall"]
             total += row["seconds"]
     if total > most:
@@ -283,7 +285,9 @@ def _sound(rank: int, row: Any, asked: Terms) -> None:
         raise UnprovenError(f"rank {rank} waited {waited:g} s for data in {seconds:g} s")
     for what, value in (("two clocks", wall), ("steps and their sum", sum(steps))):
         if abs(value - seconds) > CLOCKS * max(value, seconds) + SLACK_SECONDS:
-            raise UnprovenError(f"the {what} of rank {rank} differ: {value:g} and {seconds:g} s")
+            raise UnprovenError(
+                f"the {what} of rank {rank} differ: {value:g} and {seconds:g} s", remedies.CLOCK
+            )
 
 
 def _in_step(rows: Rows, asked: Terms) -> None:
@@ -298,7 +302,8 @@ def _in_step(rows: Rows, asked: Terms) -> None:
                 if max(times) - min(times) > CLOCKS * max(times) + SLACK_SECONDS:
                     raise UnprovenError(
                         f"ranks of one group disagree about a step on {size} nodes: "
-                        f"{min(times):g} and {max(times):g} s; a clock lies"
+                        f"{min(times):g} and {max(times):g} s; a clock lies",
+                        remedies.CLOCK,
                     )
     for size in asked.sizes:
         for rank, own in rows["weak", size].items():
@@ -307,7 +312,8 @@ def _in_step(rows: Rows, asked: Terms) -> None:
             if with_sum < LEAST_OF_COMPUTE * without:
                 raise UnprovenError(
                     f"rank {rank} says that a step on {size} nodes takes {with_sum / without:.0%} "
-                    "of its computing alone; a clock lies"
+                    "of its computing alone; a clock lies",
+                    remedies.CLOCK,
                 )
 
 

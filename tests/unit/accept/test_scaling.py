@@ -382,6 +382,24 @@ def test_sabotaged_evidence_proves_nothing(facts: Facts, change: Callable[[Pods]
 
 
 @pytest.mark.parametrize(
+    ("change", "mend"),
+    [
+        (_no_end, "containerLogMaxSize"),
+        (_backwards, "chronyc tracking"),
+        (_one_clock_fast, "chronyc tracking"),
+        (_faster_than_computing, "chronyc tracking"),
+        (_one_rank_faster, "chronyc tracking"),
+    ],
+)
+def test_a_log_that_is_cut_and_a_clock_that_lies_have_remedies(
+    facts: Facts, change: Callable[[Pods], None], mend: str
+) -> None:
+    pods: Pods = json.loads(json.dumps(played(facts)))
+    change(pods)
+    assert mend in judged(facts, pods).remedy
+
+
+@pytest.mark.parametrize(
     ("changed", "says"),
     [
         ({"phase": "running"}, "its job is running, not completed"),
