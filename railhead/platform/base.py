@@ -111,6 +111,10 @@ class Platform(Generic[C]):
         """What the jobs of a namespace must reach, beside what the stack's file says."""
         return ()
 
+    def addons(self, cluster: C) -> tuple[str, ...]:  # noqa: ARG002 - each platform's own
+        """Names of the catalogue's add-ons that the platform's part of a stack installs."""
+        return ()
+
     def image(self, cluster: C, image: str) -> str:  # noqa: ARG002 - each platform's own
         """Where nodes pull an image of the catalogue from."""
         return image

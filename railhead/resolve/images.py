@@ -33,7 +33,8 @@ def loose(cluster: Cluster) -> tuple[str, ...]:
 
 def _images(cluster: Cluster) -> Iterator[str]:
     combination = COMBINATIONS[cluster.versions]
-    for row in (*combination.controllers, *map(combination.addon, addons(cluster))):
+    names = (*addons(cluster), *platform_of(cluster).addons(cluster))
+    for row in (*combination.controllers, *map(combination.addon, names)):
         yield from _of_chart(cluster, row)
     plugin = FABRICS[cluster.fabric.kind].plugin
     if plugin is not None and getattr(cluster.fabric, "install", False):

@@ -166,6 +166,9 @@ def test_every_image_that_is_pulled_is_one_of_the_stacks(stack: str) -> None:
         row = CONTROLLERS[str(release.inputs["name"])]
         said = {image.reference for image in row.operands.values()}
         assert said <= listed, row.name
+        # By name and tag: a region has a registry of its own.
+        own = f"/{row.image.rpartition('/')[2]}:{row.tag}"
+        assert any(image.endswith(own) for image in listed), row.name
 
 
 def test_what_the_stack_itself_names_is_pulled_by_its_digest(
