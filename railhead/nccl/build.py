@@ -17,6 +17,9 @@ from railhead.nccl.sources import Source, resolve
 from railhead.nccl.transport import Judge
 from railhead.nccl.verdict import Verdict
 
+# One line a collective is most of a big log, and shows something only where there are few.
+CALLS_UP_TO_BYTES = 1 << 19
+
 
 def proven(claim: Claim) -> Claim:
     """A transport or a verdict ``ok`` without a line that shows it is none."""
@@ -49,7 +52,11 @@ def build(
     """
     facts = Facts()
     sinks: dict[str, Sink] = {sign.id: partial(facts.take, sign.id) for sign in SIGNS}
-    known = {sign.id: sign for sign in (*SIGNS, *trouble.SIGNS, *signs)}
+    sources = resolve(inputs)
+    own = SIGNS
+    if sum(source.size for source in sources) >= CALLS_UP_TO_BYTES:
+        own = tuple(sign for sign in SIGNS if sign.id != "nccl.calls")
+    known = {sign.id: sign for sign in (*own, *trouble.SIGNS, *signs)}
     scanner = Scanner(
         tuple(known.values()),
         sinks=sinks,
@@ -59,7 +66,7 @@ def build(
         native=native,
         tick=tick,
     )
-    scan = scanner.run(resolve(inputs))
+    scan = scanner.run(sources)
     judge = Judge(facts, scan.hits)
     transport = proven(judge.transport())
     gdr, finer = judge.gdr(transport)

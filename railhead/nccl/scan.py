@@ -36,7 +36,7 @@ HEAVY_COUNT, EXACT_COUNT, HEAVY_EVERY = 2000, 10_000, 1 << 19
 # Of inputs that are together so big, fewer lines of each kind are taken apart.
 BIG_BYTES, BIG_HEAVY_COUNT = 1 << 28, 150
 # Matches of sampled literals that the engine reports before it is built anew without them.
-STALE = 20_000
+STALE = 5_000
 # From so many matches of a sign on, its lines are no longer taken apart: they are counted.
 FULL, FULL_COUNTED = 100, 300
 # Lines a block of a sampled literal, and of one of a sign whose rare variants matter.
@@ -259,6 +259,7 @@ class Scanner:
         self._sampled_every = 1
         self._stale = 0
         self._last = b""
+        self._fresh = True
         self._result = Scan()
 
     def run(self, sources: Iterable[Source]) -> Scan:
@@ -281,7 +282,7 @@ class Scanner:
                 except CutError as error:
                     cut.append(f"{source.name} ends early: {error}")
         result = self._result
-        *before, last = self._last.split(b"\n")
+        *before, last = self._last.rstrip().split(b"\n")
         result.tail = tuple(line for raw in (*before, last) for line in parse(raw))
         found = parse(last)
         result.last = found[-1].message[:TEXT_BYTES].decode("utf-8", "replace") if found else ""
@@ -304,6 +305,7 @@ class Scanner:
             self._upgrade()
         numbers = _Numbers(source)
         stream = blocks(source)
+        self._fresh = True
         try:
             if self._engine.name == "re":
                 self._alone(stream, numbers)
@@ -421,10 +423,18 @@ class Scanner:
             if not self._count_only(data, start, end, needles):
                 self._line(bytes(data[start:end]), needles, numbers, start)
         numbers.leave()
-        # Lines of the end, whole ones.
-        begin = data.find(b"\n", size - LAST_BYTES, size) + 1 if size > LAST_BYTES else 0
-        self._last = bytes(data[max(begin, size - LAST_BYTES) : size]).rstrip() or self._last
+        self._keep_last(data, size)
         self._result.bytes += size
+
+    def _keep_last(self, data: bytearray, size: int) -> None:
+        """Hold the end of the source, from where a line begins, whatever its blocks were."""
+        last = bytes(data[max(0, size - LAST_BYTES - 1) : size])
+        if size <= LAST_BYTES and not self._fresh:
+            last = self._last + last
+        if len(last) > LAST_BYTES:
+            last = last[-LAST_BYTES - 1 :]
+            last = last[last.find(b"\n") + 1 :]
+        self._last, self._fresh = last, False
 
     def _count_only(self, data: bytearray, start: int, end: int, needles: Sequence[int]) -> bool:
         """Count a line of signs that were seen often; False when it must be taken apart."""

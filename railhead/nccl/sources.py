@@ -14,7 +14,7 @@ from typing import BinaryIO, Protocol, cast
 from railhead.base.errors import InputError, NotFoundError, PrerequisiteError
 
 FIRST_BLOCK = 1 << 18
-BLOCK = 1 << 22
+BLOCK = 1 << 21
 LONGEST_LINE = 1 << 16
 SNIFF = 512
 
