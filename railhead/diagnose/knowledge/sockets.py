@@ -80,6 +80,8 @@ CLUES = (
     Clue(
         id="connect-timed-out",
         pattern=_connect(rb"(?:Connection|Operation) timed out"),
+        # In every rank's "Connected all rings" is the pattern's own choice.
+        literal=b" timed out",
         seen="NCCL, all versions",
         source="NVIDIA/nccl src/misc/socket.cc, src/os/linux.cc",
         example="misc/socket.cc:483 NCCL WARN socketStartConnect: Connect to 10.0.0.2<45763> "

@@ -340,3 +340,17 @@ def test_blocks_are_taken_in_order_whoever_reads_them(
     assert [at.line for at in found] == sorted(wanted)
     assert all(at.text.endswith(f"IB{at.line}") for at in found)
     assert result.lines == count
+
+
+@pytest.mark.parametrize("native", [False, True])
+def test_a_failure_after_thousands_of_healthy_lines_is_seen(native: bool, tmp_path: Path) -> None:
+    """What every rank writes must not be what a failure is looked for by."""
+    if native:
+        pytest.importorskip("hyperscan", reason="hyperscan is an extra")
+    healthy = [logs.info("Connected all rings, use ring PXN 0 GDR 1", pid=n) for n in range(12_000)]
+    refused = logs.warn("socketStartConnect: Connect to 10.0.0.2<4> failed : Connection timed out")
+    reading = read(
+        [logs.write(tmp_path / "big.log", [*healthy, refused, healthy[0]])], native=native
+    )
+    assert {"trouble.socket-connect", "connect-timed-out"} <= set(reading.hits)
+    assert reading.verdict == "init-failure"

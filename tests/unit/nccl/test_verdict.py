@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import random
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from tests.unit.nccl import logs
 from tests.unit.nccl.logs import comm, info, init, net, row, warn
 
 Read = Callable[[Iterable[str]], Reading]
+REPO = Path(__file__).resolve().parents[3]
 AVERAGE = "# Avg bus bandwidth    : 53.0"
 RETRY = (
     "NET/IB : Got completion from peer 10.0.0.1<5> with error 12, opcode 0, len 0, vendor err 129"
@@ -117,6 +120,22 @@ def test_a_healthy_run_is_ok(read: Read) -> None:
 )  # fmt: skip
 def test_one_line(read: Read, line: str, verdict: str) -> None:
     assert read([line]).verdict == verdict
+
+
+def test_no_failure_is_looked_for_by_what_healthy_ranks_write() -> None:
+    """A literal that is everywhere in a big log is dropped, and its sign with it."""
+    spec = importlib.util.spec_from_file_location("bench", REPO / "benchmarks" / "nccl.py")
+    assert spec is not None
+    assert spec.loader is not None
+    bench = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(bench)
+    lines = [*bench.start(3), *bench.communicator(3, 1), *logs.healthy()]
+    lines += bench.collectives(8, 0, 2, random.Random(1))
+    for sign in trouble.SIGNS:
+        for needle in sign.needles:
+            text = needle.decode().lower() if sign.caseless else needle.decode()
+            found = [one for one in lines if text in (one.lower() if sign.caseless else one)]
+            assert found == [], (sign.id, needle)
 
 
 def test_every_pattern_of_failure_is_tried_with_a_literal() -> None:
