@@ -238,6 +238,16 @@ def test_what_a_registry_does_not_say_is_named_and_the_rest_recorded(
     assert len(digests.read(stack.parent / digests.FILE)) == len(served.manifests)
 
 
+def test_images_that_are_built_here_are_asked_of_nobody(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "Pulumi.lab.yaml"
+    path.write_text((REPO / "stacks" / "Pulumi.lab.yaml").read_text())
+    code, said = pin(capsys, "pin", str(path))
+    assert (code, said) == (ExitCode.OK, f"{tmp_path / digests.FILE}: 0 of 0 images\n")
+    assert not (tmp_path / digests.FILE).exists()
+
+
 @pytest.mark.parametrize(
     "text", ["[]", "digests: []", "digests: {x: sha256:0}", "other: {}", "digests: {x: 1}", "{"]
 )
