@@ -207,3 +207,30 @@ def test_what_only_the_cloud_knows_stops_the_plan_without_a_traceback(tmp_path: 
     assert "correct the pool's purchase in the stack's file" in refused
     assert "Traceback" not in refused
     assert not project.entries()
+
+
+def _watched(cluster: dict[str, Any]) -> None:
+    cluster["watching"] = {"kind": "files"}
+
+
+def _accepted(cluster: dict[str, Any]) -> None:
+    cluster["watching"]["acceptance"] = {"image": "registry.example.com/railhead:0.1.0"}
+
+
+def test_an_acceptance_that_comes_again_comes_and_goes_alone(tmp_path: Path) -> None:
+    """Its CronJob, its account and the two alerts of it."""
+    project = Project(tmp_path, "lab")
+    project.change(_watched)
+    project.up()
+    own = {
+        "kubernetes:batch/v1:CronJob": 1,
+        "kubernetes:core/v1:ServiceAccount": 1,
+        "kubernetes:rbac.authorization.k8s.io/v1:ClusterRole": 1,
+        "kubernetes:rbac.authorization.k8s.io/v1:ClusterRoleBinding": 1,
+        "kubernetes:rbac.authorization.k8s.io/v1:Role": 1,
+        "kubernetes:rbac.authorization.k8s.io/v1:RoleBinding": 1,
+    }
+    for edit, did in ((_accepted, "create"), (_watched, "delete")):
+        project.change(edit)
+        expected = {f"{did} {kind}": count for kind, count in own.items()}
+        assert _did(project.up()) == Counter(expected | {f"update {_CONFIG_MAP}": 1}), did

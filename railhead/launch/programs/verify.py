@@ -141,11 +141,13 @@ def step(folder: Path) -> int:
     environment = {**os.environ, **wanted["environment"], FOLDER: str(folder)}
     started = subprocess.Popen(wanted["start"], env=environment)
     # The first process of a container is told of the pod's end, and nobody else.
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda told, _: started.send_signal(told))
+    before = {
+        number: signal.signal(number, lambda told, _: started.send_signal(told))
+        for number in (signal.SIGTERM, signal.SIGINT)
+    }
     code = started.wait()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, signal.SIG_DFL)
+    for number, handler in before.items():
+        signal.signal(number, handler)
     return code if code >= 0 else 128 - code
 
 

@@ -7,8 +7,11 @@ import base64
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -257,6 +260,53 @@ def test_the_worst_pod_speaks_for_all() -> None:
 def test_its_exit_code_is_one_that_nothing_starts_again() -> None:
     assert verify.STOPPED in HOPELESS
     assert verify.NO_PROGRAM in HOPELESS
+
+
+def test_a_command_that_is_not_there_ends_as_anywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verify, "step", lambda _: 0)
+    monkeypatch.setattr(verify, "verdict_of", lambda _: (verify.PASSED, "x"))
+    assert verify.main([str(tmp_path / "none")]) == verify.NO_PROGRAM
+    assert verify.main([str(tmp_path)]) == verify.NO_START
+
+
+def starting(folder: Path, monkeypatch: pytest.MonkeyPatch, *words: str) -> None:
+    monkeypatch.setattr(verify, "HERE", folder)
+    asked = {"start": words, "environment": {}}
+    (folder / "asked.json").write_text(json.dumps(asked))
+
+
+def test_without_a_launcher_nothing_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    starting(tmp_path, monkeypatch, str(tmp_path / "none"))
+    assert verify.main(["true"]) == verify.NO_PROGRAM
+
+
+def test_without_a_verdict_nothing_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    starting(tmp_path, monkeypatch, "true")
+    assert verify.main(["true"]) == verify.STOPPED
+
+
+def test_the_end_of_a_pod_reaches_the_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container's first process is told alone, and must tell its own."""
+    ready = tmp_path / "ready"
+    program = (
+        "import pathlib, signal, sys\n"
+        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))\n"
+        f"pathlib.Path({str(ready)!r}).touch()\n"
+        "while True: signal.pause()\n"
+    )
+    starting(tmp_path, monkeypatch, sys.executable, "-c", program)
+
+    def end() -> None:
+        while not ready.exists() or signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    teller = threading.Thread(target=end)
+    teller.start()
+    assert verify.step(tmp_path) == 7
+    teller.join()
 
 
 # -- a gang of processes ------------------------------------------------------------------------
