@@ -18,7 +18,8 @@ from railhead.kube import jobs
 from railhead.kube.client import Cluster, choose_target
 from railhead.kube.jobs import JobState
 from railhead.kube.published import namespaces, process_prefix, read_contract
-from railhead.launch import logs, render, submit
+from railhead.launch import insight, logs, render, submit
+from railhead.launch.insight import Insight
 from railhead.launch.job import job_of
 from railhead.launch.plan import Plan, make_plan
 from railhead.launch.preflight import preflight
@@ -117,6 +118,20 @@ class Run:
         """What it is doing now. Raises NotFoundError once it is gone."""
         self._job = jobs.find_job(self.cluster, self._where, self.name)
         return jobs.read_state(self.cluster, self._job)
+
+    def insight(self, *, silent: float = 300) -> Insight:
+        """What ``railhead status`` says beside its state.
+
+        Why it waits; which rank failed first, or fell silent, and what the diagnosis makes of it.
+
+        Args:
+            silent: seconds without a line that are too long.
+
+        Raises:
+            NotFoundError: it is gone.
+        """
+        state = self.state()
+        return insight.read(self.cluster, self._job, state, silent=round(silent))
 
     def wait(self, *, timeout: float | None = None) -> JobState:
         """Its last state, once it has ended or was deleted.

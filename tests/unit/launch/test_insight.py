@@ -13,7 +13,7 @@ import pytest
 from railhead.base.errors import ExitCode, RefusedError
 from railhead.kube import jobs
 from railhead.kube.client import Cluster
-from railhead.launch import failing, insight, kept, logs, waiting
+from railhead.launch import Run, failing, insight, kept, logs, waiting
 from tests.unit.launch import world
 from tests.unit.launch.fake_api import STAMP, Api
 
@@ -283,6 +283,14 @@ def test_status_makes_the_diagnosis_by_itself(api: Api, run: Any, gang: Any) -> 
     assert out.index("first to fail") < out.index("diagnosis:") < out.index("RANKS")
     read = json.loads(run("status", "demo", "--json")[1])
     assert read["diagnosis"] == told
+
+
+def test_python_hears_the_same(api: Api, run: Any, cluster: Cluster, gang: Any) -> None:
+    failed_with(api, gang, f"node-1:17:42 [0] {LOCKED}")
+    told = json.loads(run("status", "demo", "--json")[1])
+    seen = Run(cluster, "demo").insight().to_json()
+    assert seen["diagnosis"]["cause"]
+    assert seen.items() <= told.items()
 
 
 def test_no_cause_is_named_where_no_line_names_one(api: Api, run: Any, gang: Any) -> None:
