@@ -163,6 +163,8 @@ TROUBLE: tuple[tuple[str, str, bytes, bytes | tuple[bytes, ...] | None], ...] = 
         rb"|detected no heartbeat of its watchdog",
         None,
     ),
+    # PyTorch's flight recorder (tools/flight_recorder, fr_trace, torchfrtrace): who never came.
+    ("flight-recorder", "hang", rb"Not all ranks joining collective", None),
     # NCCL's own view (src/ras/client_support.cc): ranks at different operations, or one gone.
     (
         "ras-mismatch",

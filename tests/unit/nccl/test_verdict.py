@@ -94,6 +94,9 @@ def test_a_healthy_run_is_ok(read: Read) -> None:
          "this rank that detected no heartbeat of its watchdog.", "hang"),
         ("0(default_pg) Rank 6] Terminating the process after attempting to dump debug info, due "
          "to ProcessGroupNCCL watchdog hang.", "hang"),
+        ("Not all ranks joining collective 5 at entry 4", "hang"),
+        ("Not all ranks joining collective, sequence number: 4", "hang"),
+        ("error msg: Culprit rank 22; Error type: SIZE_OR_SYNTAX_MISMATCH", "other"),
         ('Thread 7 (Thread 0x7f64ab6dc000 (LWP 2791195) "server"):', "hang"),
         ("  thread #150, name = 'python', stop reason = signal SIGSTOP", "hang"),
         ("[pid 10047] 21:59:49 accept4(32,  <unfinished ...>", "hang"),
