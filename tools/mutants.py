@@ -15,9 +15,10 @@ a fork of a process that has imported everything else: the working tree is never
 
 What no run could tell from the original is no mutant: how a terminal draws a table (`_DRAWN`), an
 argument that says what is the default anyway (`check=False`, `strict=False`), whether a thread
-outlives the process (`daemon`), and a second more where something waits or asks again (`*_SECONDS`,
-`*seconds=`, `timeout=`). Texts with a space in them are for people; those that somebody acts on,
-errors and their remedies, are tested where they are raised.
+outlives the process (`daemon`), a second more where something waits or asks again (`*_SECONDS`,
+`*seconds=`, `timeout=`), and a place in an order that has gaps (`ORDER`). Texts with a space in
+them are for people; those that somebody acts on, errors and their remedies, are tested where they
+are raised.
 """
 
 from __future__ import annotations
@@ -182,7 +183,7 @@ class _Changes(ast.NodeVisitor):
         waits = any(name.endswith("_SECONDS") for name in names) and isinstance(
             node.value, ast.Constant
         )
-        if "__all__" not in names and not waits:
+        if not waits and not {"__all__", "ORDER"} & set(names):
             self.visit(node.value)
 
     def visit_If(self, node: ast.If) -> None:

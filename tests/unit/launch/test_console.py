@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import sys
+import time
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import rich.console
 
+from railhead.kube.client import Cluster
 from railhead.kube.jobs import Phase
-from railhead.launch import console
+from railhead.launch import console, submit
 from railhead.launch.logs import Line, _Tail
+from tests.unit.launch import world
+from tests.unit.launch.fake_api import Api
 
 Captured = pytest.CaptureFixture[str]
 
@@ -118,6 +122,18 @@ def test_a_terminal_has_one_live_line_while_nothing_runs(
     assert told[6:] == ["stop"]
     progress.close()
     assert told[6:] == ["stop"]
+
+
+def test_the_server_is_asked_no_more_often_than_a_watch_needs(
+    api: Api, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+    clock = SimpleNamespace(monotonic=time.monotonic, sleep=slept.append)
+    monkeypatch.setattr(submit, "time", clock)
+    states = submit.watch(cluster, world.job(api, "demo"))
+    for _ in range(4):
+        next(states)
+    assert slept == [submit.POLL_SECONDS] * 3
 
 
 def pod(uid: str = "u", *, restarts: int = 0, ended: bool = False) -> dict[str, Any]:

@@ -122,7 +122,10 @@ def test_what_may_be_said_besides_may_be_said(run: Any, here: Path) -> None:
 
 
 def test_the_schema_lies_beside_the_file_that_names_it(run: Any, here: Path) -> None:
-    assert run("init", "first.yaml")[0] == 0
+    code, _, err = run("init", "first.yaml")
+    assert code == 0
+    assert "wrote first.yaml; `railhead launch first.yaml --dry-run` checks it" in err
+    assert f"wrote {schema.NAME}, by which editors" in err
     assert (here / "first.yaml").read_text().startswith(schema.MODELINE + "\n")
     assert (here / schema.NAME).read_text() == schema.text()
 
