@@ -206,3 +206,29 @@ def test_probes_and_requests_are_ones_that_a_kubelet_takes(recording: Recording)
             assert container["resources"]["limits"]["memory"], name
             assert container["imagePullPolicy"] == "IfNotPresent", name
             assert "/" in container["image"], name
+
+
+def test_the_gates_accounts_are_held_whatever_they_do_to_a_node(recording: Recording) -> None:
+    """With RBAC that somebody widens by hand too: a node that is deleted drops its jobs."""
+    held = [
+        body["spec"]
+        for _, body in inputs(recording, "ValidatingAdmissionPolicy")
+        if body["metadata"]["name"].startswith("railhead-gate-")
+    ]
+    roles = [
+        body["rules"]
+        for _, body in inputs(recording, "ClusterRole")
+        if body["metadata"]["name"].startswith("railhead-gate")
+    ]
+    assert len(held) == len(roles)
+    for spec in held:
+        (rule,) = spec["matchConstraints"]["resourceRules"]
+        assert {*rule["operations"]} == {"CREATE", "UPDATE", "DELETE"}
+        assert {*rule["resources"]} == {"nodes", "nodes/*"}
+        (account,) = spec["matchConditions"]
+        assert account["expression"].startswith("request.userInfo.username == 'system:service")
+        assert {one["reason"] for one in spec["validations"]} == {"Forbidden"}
+    for rules in roles:
+        (rule,) = rules
+        assert rule["resources"] == ["nodes"]
+        assert {"delete", "create", "update", "*"}.isdisjoint(rule["verbs"])
