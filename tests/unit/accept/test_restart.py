@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -15,7 +16,7 @@ from railhead.accept.losing import Lost
 from railhead.accept.model import LinePlot, Verdict
 from railhead.accept.programs import restart as program
 from railhead.accept.record import Row
-from railhead.accept.site import Facts
+from railhead.accept.site import Facts, Site
 from railhead.accept.training import Harm, Said, Trained, UnreadableError, attempts, diary
 
 Job = dict[str, Any]
@@ -251,6 +252,24 @@ def test_evidence_that_lacks_a_thing_or_lies_is_no_proof(
 )
 def test_without_an_unbroken_run_nothing_is_proven(facts: Facts, whole: dict[str, Any]) -> None:
     assert CHECK.judge(trainings(facts, **whole), facts).verdict is not Verdict.PASSED
+
+
+@pytest.mark.parametrize(("phase", "jobs"), [("failed", 1), ("completed", 3)])
+def test_nothing_is_harmed_that_has_no_unbroken_run_to_be_compared_with(
+    facts: Facts, monkeypatch: pytest.MonkeyPatch, phase: str, jobs: int
+) -> None:
+    trained: list[tuple[Harm, ...]] = []
+
+    def train(_: Site, harms: tuple[Harm, ...]) -> Trained:
+        trained.append(harms)
+        return Trained.model_validate(job(harms, steps_of(facts)) | {"phase": phase, "detail": "x"})
+
+    monkeypatch.setattr(restart, "train", train)
+    monkeypatch.setattr(restart, "_may_delete_pods", lambda _: True)
+    site = cast("Site", SimpleNamespace(facts=facts, say=lambda _: None))
+    found = CHECK.judge(CHECK.run(site), facts)
+    assert len(trained) == jobs
+    assert found.verdict is (Verdict.FAILED if phase == "failed" else Verdict.PASSED)
 
 
 def test_a_loss_that_never_changes_shows_nothing(facts: Facts) -> None:
