@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from copy import deepcopy
@@ -23,7 +24,7 @@ from railhead.lab import cgroups
 from railhead.lab import cluster as labs
 from railhead.lab.spec import node_name
 from tests.lab.conftest import Run, succeed
-from tests.lab.jobs import CLUSTER_QUEUE, NAMESPACE, RUNTIME
+from tests.lab.jobs import CLUSTER_QUEUE, NAMESPACE, RUNTIME, wait
 from tests.lab.promises import Lab
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
@@ -110,11 +111,16 @@ def changed(kubectl: Run, change: Callable[[Object], None], *where: str) -> Iter
     spoilt = deepcopy(before)
     change(spoilt)
     assert spoilt != before
+
+    def back() -> subprocess.CompletedProcess[str]:
+        return kubectl("replace", "-f", "-", stdin=json.dumps(before))
+
     succeed(kubectl("replace", "-f", "-", stdin=json.dumps(spoilt)))
     try:
         yield
     finally:
-        succeed(kubectl("replace", "-f", "-", stdin=json.dumps(before)))
+        # A flavor of a queue is not taken away from jobs that have it: the last is just going.
+        wait(lambda: back().returncode == 0, 60, f"{' '.join(where)} to be put back")
 
 
 @contextlib.contextmanager
