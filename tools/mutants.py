@@ -54,6 +54,7 @@ PLACES: dict[str, tuple[str, ...]] = {
         "tests/components/test_training_cluster.py",
         "tests/components/test_names.py",
         "tests/components/test_example_stacks.py",
+        "tests/components/test_whole.py",
     ),
     "components/fabric": (
         "tests/components/test_fabric_cases.py",
@@ -61,9 +62,17 @@ PLACES: dict[str, tuple[str, ...]] = {
         "tests/components/test_what_must_hold.py",
         "tests/components/test_example_stacks.py",
     ),
-    "components/fabric/gke.py": ("tests/components/test_gcp.py",),
+    "components/fabric/gke.py": (
+        "tests/components/test_gcp.py",
+        "tests/components/test_whole.py",
+    ),
+    "components/program.py": (
+        "tests/components/test_watching.py",
+        "tests/components/test_whole.py",
+    ),
     "components/watching": (
         "tests/components/test_watching.py",
+        "tests/components/test_whole.py",
         "tests/components/test_names.py",
         "tests/components/test_what_must_hold.py",
     ),
@@ -71,6 +80,7 @@ PLACES: dict[str, tuple[str, ...]] = {
         "tests/components/test_what_must_hold.py",
         "tests/components/test_node_gate.py",
         "tests/components/test_gate_cases.py",
+        "tests/components/test_whole.py",
         "tests/components/test_training_cluster.py",
     ),
     "components/namespaces": (

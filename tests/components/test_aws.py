@@ -695,6 +695,8 @@ class TestReservation:
             ({"instance_count": 15}, "is for 15 instances, and the pool for 16"),
             ({"state": "expired"}, "is expired"),
             ({"state": "payment-failed"}, "is payment-failed"),
+            ({"state": "failed"}, "is failed"),
+            ({"state": "cancelled"}, "is cancelled"),
             (
                 {"placement_group_arn": "arn:aws:ec2:us-east-2:1:placement-group/theirs"},
                 "was made in placement group 'theirs', and the pool is in none: name it",
