@@ -16,21 +16,37 @@ if TYPE_CHECKING:
 
 #: Ray's own for its head (ray start --help, 2.60).
 _PORT = 6379
+# Of Ray's agents, which would choose their own and be given up where they take 15 s to tell them
+# (ray-project/ray issue 65983); a pod has its ports for itself.
+_AGENTS = (
+    "--dashboard-agent-listen-port=6380 --dashboard-agent-grpc-port=6381"
+    " --runtime-env-agent-port=6382 --metrics-export-port=6383"
+)
+# Does the head's server listen; `ray health-check` is no public interface and takes 40 s to say no.
+_ASK = (
+    'import os, socket; host, port = os.environ["RAY_HEAD"].rsplit(":", 1); '
+    "socket.create_connection((host, int(port)), 10)"
+)
 # A fixed text: the job's words are its arguments, and never part of it.
-_SCRIPT = """\
+_SCRIPT = f"""\
+start() {{ ray start "$@" {_AGENTS} --disable-usage-stats; }}
 if [ "$RAILHEAD_NODE_RANK" = 0 ]; then
-  ray start --head --port="$RAY_PORT" --disable-usage-stats || exit 1
+  start --head --port="$RAY_PORT" || exit 1
   "$@"
   code=$?
   ray stop
   exit $code
 fi
-until ray start --address="$RAY_HEAD" --disable-usage-stats; do
-  tries=$((${tries:-0} + 1))
+until start --address="$RAY_HEAD"; do
+  tries=$((${{tries:-0}} + 1))
   [ "$tries" -lt 60 ] || exit 1
   sleep 2
 done
-while ray health-check --address="$RAY_HEAD"; do sleep 2; done
+gone=0
+while [ "$gone" -lt 3 ]; do
+  sleep 2
+  if python3 -c '{_ASK}' 2>/dev/null; then gone=0; else gone=$(($gone + 1)); fi
+done
 exit 0
 """
 
