@@ -11,8 +11,6 @@ from __future__ import annotations
 import os
 import sys
 import time
-import traceback
-from collections.abc import Sequence
 
 # A wrong command line, as sysexits has it: a runtime starts nothing again after it.
 WRONG_WORLD = 64
@@ -32,11 +30,12 @@ def wrong_world(nodes: tuple[int, int], processes: int, asked: str | None) -> st
         return ""
     return (
         f"{nodes[1]} nodes with {processes} processes each make a world of "
-        f"{nodes[1] * processes}, the job asked for {asked}"
+        f"{nodes[1] * processes}, the job asked for {asked}: leave --nproc-per-node out, or "
+        "give the job as many processes_per_node"
     )
 
 
-def code_of(codes: Sequence[int]) -> tuple[int, bool]:
+def code_of(codes: list[int]) -> tuple[int, bool]:
     """The exit code for those of the processes that failed, and whether it says anything.
 
     A code that somebody chose wins over 1, which any exception gives, and over signals (negative).
@@ -49,6 +48,11 @@ def code_of(codes: Sequence[int]) -> tuple[int, bool]:
 
 def main(words: list[str]) -> int:
     """Run torchrun with these words; returns what to exit with."""
+    # What lies in the working directory is the job's, and torchrun itself does not look there.
+    if sys.path[:1] == [""]:
+        del sys.path[0]
+    import traceback
+
     try:
         from torch.distributed import run
         from torch.distributed.elastic.multiprocessing.errors import ChildFailedError

@@ -131,13 +131,17 @@ def test_a_wrong_world_is_hopeless() -> None:
 
 
 def test_where_there_is_no_torch_the_command_itself_runs(tmp_path: Path) -> None:
+    for name in ("torch.py", "traceback.py"):
+        # The job's own files are in the working directory, with whatever names.
+        (tmp_path / name).write_text("raise SystemExit(9)\n")
     stand_in = tmp_path / "torchrun"
     stand_in.write_text('#!/bin/sh\necho "$@"\nexit 7\n')
     stand_in.chmod(0o755)
     _, flag, text, *rest = FRAMEWORKS["torch"].start(["torchrun", "a b", "c"], ONE)
     done = subprocess.run(
-        # Isolated and without site-packages: no torch, whatever is installed here.
-        [sys.executable, "-I", "-S", flag, text, *rest],
+        # Without site-packages: no torch, whatever is installed here.
+        [sys.executable, "-S", flag, text, *rest],
+        cwd=tmp_path,
         env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
         capture_output=True,
         text=True,
