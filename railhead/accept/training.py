@@ -289,7 +289,9 @@ def _attempts(job: Trained, shown: Shown) -> None:
     counts |= {f"node {i} had pods": len(pods.get(i, ())) for i in range(job.nodes)}
     if job.restarts is None:
         shown.lacking.append(f"{job.name}: the JobSet's count of restarts could not be read")
-    else:
+    elif job.lost is None or job.restarts >= wanted:
+        # Kueue puts a gang whose node is gone back into the queue, where it had none to spare at
+        # once: the JobSet is then stopped and goes on, and counts nothing.
         counts["the JobSet says"] = job.restarts + 1
     told = ", ".join(f"{what} {count} times" for what, count in counts.items())
     if max(counts.values()) > wanted:

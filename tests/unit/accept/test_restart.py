@@ -346,6 +346,21 @@ def test_a_node_that_was_not_really_lost_proves_nothing(
     assert said in found.summary
 
 
+@pytest.mark.parametrize(
+    ("restarts", "verdict"),
+    [(0, Verdict.PASSED), (1, Verdict.PASSED), (2, Verdict.FAILED), (None, Verdict.NOT_PROVEN)],
+)
+def test_a_gang_that_went_back_to_the_queue_counts_no_restart(
+    facts: Facts, restarts: int | None, verdict: Verdict
+) -> None:
+    evidence, facts = losing(facts)
+    last = evidence.broken[-1].model_copy(update={"restarts": restarts})
+    found = CHECK.judge(
+        evidence.model_copy(update={"broken": (*evidence.broken[:-1], last)}), facts
+    )
+    assert found.verdict is verdict
+
+
 def test_a_lost_node_that_nobody_clears_away_has_its_own_remedy(facts: Facts) -> None:
     evidence, facts = losing(facts)
     stuck = evidence.broken[-1].model_copy(update={"phase": "running"})

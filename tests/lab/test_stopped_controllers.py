@@ -1,0 +1,186 @@
+"""Controllers stop while jobs run, one after another: nothing is lost, nothing is done twice.
+
+While each is away a rank is killed, and somebody submits another job.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from railhead.accept import discover
+from railhead.accept.checks.restart import PROCESSES, PROGRAM, PROGRAMS, train
+from railhead.accept.record import Record
+from railhead.accept.site import Site
+from railhead.accept.training import Said, attempts, diary, losses, unbroken, words
+from railhead.base.errors import RailheadError
+from railhead.kube import client as kube
+from railhead.kube.client import Cluster, choose_target
+from railhead.kube.jobs import UID_LABEL, Phase
+from railhead.launch.api import Run as Launched
+from tests.lab.conftest import LAB, Run, railhead, succeed
+from tests.lab.contests import lab_status
+from tests.lab.jobs import NAMESPACE, Jobs, unique, wait
+
+pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.harms]
+
+STEPS, EVERY, KILLED = 14, 4, 6
+WORDS = ["--steps", str(STEPS), "--every", str(EVERY)]
+DEPLOYMENTS = {
+    "kueue": ("kueue-system", "kueue-controller-manager"),
+    "jobset": ("jobset-system", "jobset-controller"),
+    "trainer": ("kubeflow-system", "kubeflow-trainer-controller-manager"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ground:
+    """The lab, as a check of acceptance has it and as a user's command line does."""
+
+    site: Site
+    jobs: Jobs
+    kubectl: Run
+
+    def scaled(self, name: str, replicas: int) -> None:
+        """Scale a controller and wait until that many of its pods answer, or none is left."""
+        namespace, deployment = DEPLOYMENTS[name]
+        words_ = ("-n", namespace, f"deployment/{deployment}")
+        succeed(self.kubectl("scale", *words_, f"--replicas={replicas}"))
+        if replicas:
+            succeed(self.kubectl("rollout", "status", *words_, "--timeout=300s", timeout=320))
+        else:
+            wait(partial(self._away, namespace), 120, f"{name} to be away")
+
+    def _away(self, namespace: str) -> bool:
+        return not self.site.cluster.list(kube.core(namespace, "pods"))
+
+
+def stop_api_server() -> None:
+    """Kill it as a machine that runs out of memory does."""
+    (pid,) = (c["pid"] for c in lab_status(LAB)["components"] if c["role"] == "kube-apiserver")
+    os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture(scope="module")
+def ground(
+    lab_env: dict[str, str],
+    kubeconfig: Path,
+    kubectl: Run,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Ground]:
+    cluster = Cluster(choose_target(kubeconfig=kubeconfig))
+    folder = tmp_path_factory.mktemp("stopped")
+    facts = discover.facts(cluster, quick=True)
+    site = Site(facts=facts, cluster=cluster, folder=folder, say=print, timeout=900)
+    jobs = Jobs(env=lab_env, cluster=cluster, directory=folder)
+    yield Ground(site=site, jobs=jobs, kubectl=kubectl)
+    jobs.clear()
+    cluster.close()
+
+
+@pytest.fixture(scope="module")
+def curve(ground: Ground) -> dict[int, str]:
+    """The losses of a run that nobody touches; those of more steps are the same."""
+    return losses(unbroken(train(ground.site, ())).attempts)
+
+
+def heard(run: Launched, text: str) -> bool:
+    """Whether the newest attempt has said it; no while nothing can be read."""
+    try:
+        return any(words(line.text).startswith(text) for line in run.logs())
+    except RailheadError:
+        return False
+
+
+def kill_rank(job: str) -> None:
+    """End its rank 1 from the machine below, which needs no API server."""
+    for entry in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            given = entry.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        where = next((one for one in given if one.startswith(b"CHECKPOINT_DIR=")), b"")
+        if b"RANK=1" in given and where.endswith(f"/{job}".encode()):
+            os.kill(int(entry.parent.name), signal.SIGKILL)
+            return
+    pytest.fail(f"no rank 1 of {job} on this machine")
+
+
+def has_failed(jobs: Jobs, name: str) -> bool:
+    return any(pod["status"].get("phase") == "Failed" for pod in jobs.pods(name))
+
+
+@pytest.mark.parametrize("name", [*DEPLOYMENTS, "kube-apiserver"])
+def test_a_rank_dies_and_a_job_comes_while_it_is_away(
+    ground: Ground, curve: dict[int, str], name: str
+) -> None:
+    site, jobs = ground.site, ground.jobs
+    command = ["torchrun", f"/workspace/{PROGRAM}", *WORDS, "--harm", f"wait@{KILLED}"]
+    with (
+        Record(site.cluster, NAMESPACE, lambda gang: gang.startswith("accept-stopped")) as record,
+        site.job(
+            "stopped",
+            nodes=2,
+            command=command,
+            processes_per_node=PROCESSES,
+            folder=PROGRAMS,
+            files=[PROGRAM],
+        ) as run,
+    ):
+        wait(lambda: heard(run, "harm kind=wait"), 120, "the step at which it is harmed", every=1)
+        begin = time.monotonic()
+        if name in DEPLOYMENTS:
+            ground.scaled(name, 0)
+            kill_rank(run.name)
+            wait(lambda: has_failed(jobs, run.name), 60, "its pod to end")
+        else:
+            stop_api_server()
+            kill_rank(run.name)
+        late = unique("late")
+        submitted = jobs.run(
+            "launch", jobs.job_file(late, command=["true"], priority=site.facts.priority)
+        )
+        if name in DEPLOYMENTS:
+            ground.scaled(name, 1)
+        else:
+            succeed(railhead("lab", "up", "--name", LAB))
+        away = time.monotonic() - begin
+        wait(lambda: heard(run, "resumed"), 240, "it to be back", every=1)
+        back = time.monotonic() - begin
+        wait(lambda: run.state().phase.finished, 120, "it to end")
+        assert run.state().phase is Phase.COMPLETED
+        lines = [Said(t=0, node=line.node, text=line.text) for line in run.logs()]
+        found = attempts(diary(lines))
+        restarts = site.cluster.get(kube.jobset(NAMESPACE, run.name))["status"]["restarts"]
+        job = site.cluster.get(kube.trainjobs(NAMESPACE, run.name))["metadata"]["uid"]
+        path = kube.kueue(NAMESPACE, "workloads")
+        workloads = site.cluster.list(path, selector=f"{UID_LABEL}={job}")
+        last = {pod["metadata"]["uid"] for pod in jobs.pods(run.name)}
+        rows, gap = record.rows(), record.gap
+    assert (restarts, len(found), len(workloads)) == (1, 2, 1)
+    # One pod on each node, an attempt; none beside them, and none twice. A watch does not outlive
+    # an API server, whose changes from before its end are told to nobody.
+    assert gap == "" or name not in DEPLOYMENTS
+    seen = {row.uid for row in rows if row.kind == "pod"}
+    assert (len(last), len(seen | last)) == (2, 4)
+    assert found[1].resumed == EVERY
+    assert losses(found) == {step: curve[step] for step in range(1, STEPS + 1)}
+    # Who submitted was told no, and nothing is left of it; or it runs, once.
+    if submitted.returncode:
+        assert not jobs.exists(late)
+    else:
+        jobs.phase(late, "completed", 120)
+        assert len(jobs.pods(late)) == 2
+    jobs.clear(late)
+    told = "refused" if submitted.returncode else "taken"
+    print(
+        f"{name} away for {away:.0f} s: {KILLED - EVERY} steps lost, back {back:.0f} s after the "
+        f"kill, 2 attempts; a job that came meanwhile was {told}"
+    )
