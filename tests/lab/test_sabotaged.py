@@ -283,7 +283,7 @@ def test_a_network_policy_that_is_closed(lab: Lab, kubectl: Run) -> None:
 
 @long
 def test_gang_scheduling_that_is_off(lab: Lab, kubectl: Run) -> None:
-    """The queue lets in more than fits, and its pods are placed one by one."""
+    """The queue lets in more than fits, by a flavor without topology: pods are placed singly."""
     name = "sabotaged"
     queue = json.loads(succeed(kubectl("get", "clusterqueue", CLUSTER_QUEUE, "-o", "json")).stdout)
     used = queue["spec"]["resourceGroups"][0]["flavors"][0]["name"]
@@ -303,10 +303,10 @@ def test_gang_scheduling_that_is_off(lab: Lab, kubectl: Run) -> None:
 
     def beyond(queue: Object) -> None:
         for group in queue["spec"]["resourceGroups"]:
-            for each in group["flavors"]:
-                each["name"] = name
-                for resource in each["resources"]:
-                    resource["nominalQuota"] = "100000Gi"
+            first = deepcopy(group["flavors"][0]) | {"name": name}
+            for resource in first["resources"]:
+                resource["nominalQuota"] = "100000Gi"
+            group["flavors"].insert(0, first)
 
     succeed(kubectl("apply", "-f", "-", stdin=json.dumps(plain)))
     try:
