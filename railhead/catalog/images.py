@@ -48,8 +48,8 @@ TORCH_CPU = Image(
             source="torch 2.15, torch/distributed/run.py: --redirects and --tee",
         ),
     ),
-    source="PyTorch, JAX, Orbax and Accelerate from Python's packages, Open MPI and OpenSSH from "
-    "the machine's own release, built by `railhead lab build`",
+    source="PyTorch, JAX, Orbax, Accelerate, DeepSpeed, Megatron Core and Ray from Python's "
+    "packages, Open MPI and OpenSSH from the machine's own release, built by `railhead lab build`",
 )
 
 IMAGES: Mapping[str, Image] = MappingProxyType({i.reference: i for i in (TORCH_CPU,)})

@@ -109,6 +109,31 @@ def build() -> None:
     parts.main_build(_console())
 
 
+@app.command("load-image")
+def load_image(
+    archive: Annotated[
+        Path,
+        typer.Argument(help="What `docker save` or `podman save` wrote."),
+    ],
+    name: Name = "lab",
+) -> None:
+    """Put an image of your own onto every node of a lab, which can pull none.
+
+    Example: railhead lab load-image train.tar
+    """
+    from railhead.lab.cluster import Lab, locked
+
+    lab = Lab(name)
+    lab.require()
+    if not archive.is_file():
+        raise InputError(
+            f"there is no file {archive}", remedy="write one with `docker save IMAGE -o FILE`"
+        )
+    with locked(name):
+        for reference in lab.load_image(archive):
+            typer.echo(reference)
+
+
 @app.command()
 def status(name: Name = "lab", as_json: Json = False) -> None:
     """Show a lab's processes and nodes; exit code 1 unless all of it runs.

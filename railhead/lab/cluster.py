@@ -30,7 +30,7 @@ from railhead.base import paths
 from railhead.base.errors import InputError, NotFoundError, RailheadError, TimedOutError
 from railhead.lab import bootstrap, cgroups, preflight, services
 from railhead.lab import spec as addresses
-from railhead.lab.artifacts import Artifacts, clone_template
+from railhead.lab.artifacts import Artifacts, clone_template, import_archive
 from railhead.lab.pki import Authority, Pair, signing_key
 from railhead.lab.processes import children, descendants, inner_pid, pss_mib
 from railhead.lab.services import Service
@@ -589,6 +589,27 @@ class Lab:
             roles=("kwok",),
             timeout=300,
         )
+
+    # -- images ----------------------------------------------------------------------------------
+
+    def load_image(self, archive: Path) -> tuple[str, ...]:
+        """Import an archive (OCI layout or `docker save`) on every node; returns the images' names.
+
+        Raises:
+            RailheadError: the lab does not run, or containerd does not take the archive.
+        """
+        loaded: tuple[str, ...] = ()
+        for index in range(self.require().nodes):
+            pid = self.node_init(index).pid()
+            if pid is None:
+                raise RailheadError(
+                    f"node {index} of lab {self.name!r} does not run",
+                    remedy=f"run `railhead lab up --name {self.name}`",
+                )
+            # The node's own, seen from the host; what is imported goes through it.
+            address = f"/proc/{pid}/root{services.CONTAINERD_SOCKET}"
+            loaded = import_archive(address, archive)
+        return loaded
 
     # -- status and down -------------------------------------------------------------------------
 

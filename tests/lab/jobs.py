@@ -47,11 +47,15 @@ def sleep(seconds: int) -> list[str]:
     return [*SLEEP[:2], SLEEP[2].format(seconds)]
 
 
+#: What `railhead logs`, and then torchrun or Ray, say before a process' own words.
+_WHOSE = re.compile(r"^\[node-\d+\] (\[[a-z]+\d+\]:|\(\w+ pid=\d+(, ip=[\d.]+)?\) )?")
+
+
 def records(lines: list[str], kind: str) -> list[dict[str, str]]:
     """The `key=value` records of a log, those that begin with ``kind``."""
     found = []
     for line in lines:
-        text = re.sub(r"^\[node-\d+\] (\[[a-z]+\d+\]:)?", "", line)
+        text = _WHOSE.sub("", line)
         if text.startswith(kind):
             found.append(dict(re.findall(r"(\w+)=(\S+)", text)))
     return found

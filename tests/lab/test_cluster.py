@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from railhead.catalog.machines import MACHINES
 from railhead.fabric.kinds import FABRICS
+from railhead.lab.artifacts import images
+from railhead.lab.artifacts.packages import require_program
 from railhead.lab.bootstrap import STORAGE_CLASS
 from railhead.lab.cluster import Lab
 from railhead.lab.spec import RAIL_LEASES
-from tests.lab.conftest import Run, eventually, succeed
+from tests.lab.conftest import Run, eventually, railhead, succeed
 
 NAMESPACE = "lab-cluster-test"
 BUSYBOX = "railhead.local/busybox:1"
@@ -90,6 +94,29 @@ def finished(kubectl: Run, name: str, *, timeout: float = 60) -> str:
 
 def running(kubectl: Run, name: str) -> None:
     eventually(lambda: phase(kubectl, name) == "Running", timeout=60, what=f"pod {name} runs")
+
+
+def test_an_image_of_ones_own_runs_on_every_node(
+    namespace: str,
+    running_lab: str,
+    nodes: tuple[str, str],
+    kubectl: Run,
+    apply: Apply,
+    tmp_path: Path,
+) -> None:
+    mine = "railhead.test/mine:1"
+    image = images.busybox_image(require_program("busybox"), ("sh",), tmp_path)
+    archive = tmp_path / "mine.tar"
+    with archive.open("wb") as file:
+        images.stream_archive(dataclasses.replace(image, reference=mine), file.write)
+    said = succeed(railhead("lab", "load-image", str(archive), "--name", running_lab)).stdout
+    assert said.split() == [mine]
+    bodies = [pod(f"mine-{node}", "echo mine", node=node) for node in nodes]
+    for body in bodies:
+        body["spec"]["containers"][0]["image"] = mine
+    apply(bodies)
+    for node in nodes:
+        assert finished(kubectl, f"mine-{node}") == "mine\n"
 
 
 def test_a_volume_is_shared_by_two_pods_on_two_nodes(

@@ -17,8 +17,11 @@ from tests.lab.jobs import NAMESPACE, Jobs, records, unique, wait
 pytestmark = pytest.mark.lab
 
 KILLED_AFTER = 4
+#: Epochs whose checkpoint may be not known yet. Ray Train's controller asks its workers once in two
+#: seconds for what they report, and only then writes down which checkpoint is the newest.
+LATE = {"ray": 3}
 # Enough that each still runs when it is killed.
-EPOCHS = {"fsdp": 12, "jax": 60, "accelerate": 40}
+EPOCHS = {"fsdp": 12, "jax": 60, "accelerate": 40, "deepspeed": 40, "megatron": 60, "ray": 40}
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +92,7 @@ def killed_in_the_middle(jobs: Jobs, repo: Path, example: str, epochs: int) -> N
     jobs.phase(name, "completed", 240)
     (epoch,) = resumed(jobs, name)
     after = losses(jobs, name)
-    assert epoch >= max(before) - 1
+    assert epoch >= max(before) - LATE.get(example, 1)
     assert sorted(after) == list(range(epoch + 1, epochs + 1))
     assert before.items() | after.items() <= unbroken.items()
     assert jobs.cluster.get(kube.jobset(NAMESPACE, name))["status"]["restarts"] == 1

@@ -10,7 +10,7 @@ from railhead.lab.artifacts.store import (
     main_build,
     plan,
 )
-from railhead.lab.artifacts.template import clone_template
+from railhead.lab.artifacts.template import clone_template, import_archive
 
 __all__ = [
     "Artifacts",
@@ -18,6 +18,7 @@ __all__ = [
     "clone_template",
     "ensure",
     "ensure_kwok",
+    "import_archive",
     "installed",
     "locate",
     "main_build",

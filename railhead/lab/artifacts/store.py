@@ -37,8 +37,8 @@ _SPACE_GIB: dict[str, tuple[float, float]] = {
     "core": (1.1, 4.0),
     "pulumi": (0.2, 1.6),
     "pulumi-sources": (0.0, 1.3),
-    "training": (2.1, 0.0),
-    "base": (1.8, 0.0),
+    "training": (2.9, 0.0),
+    "base": (2.6, 0.0),
     "template": (0.4, 0.0),
 }
 #: How many generations of programs and images stay in the cache.
@@ -95,7 +95,7 @@ def plan() -> tuple[Step, ...]:
     need_pulumi = golang.pulumi_path() is None
     need_files = not charts.charts_ready() or not charts.nad_crd_path().is_file()
     need_base = not template.base_dir().is_dir()
-    need_layer = need_base and not (training.layer_dir() / "layer.tar").is_file()
+    need_layer = need_base and not (training.TRAINING.layer_dir / "layer.tar").is_file()
     need_template = need_core or need_base or not template.template_dir().is_dir()
     # A template that is whole needs no core: it is keyed by the core's sources.
     need_template = need_template and not template.template_dir().is_dir()
@@ -183,7 +183,7 @@ def plan() -> tuple[Step, ...]:
             Step(
                 name="training",
                 title="the training image, from packages",
-                expected_s=60,
+                expected_s=90,
                 lane=Lane.FILES,
                 needs=("packages",),
                 action=training.build_training_layer,
@@ -328,7 +328,7 @@ def _clean() -> None:
     The newest two of each kind stay, so that two checkouts do not build in turns.
     """
     if template.base_dir().is_dir():
-        remove_tree(training.layer_dir())
+        remove_tree(training.TRAINING.layer_dir)
     current = {
         template.base_dir(),
         template.template_dir(),

@@ -7,6 +7,7 @@ hard links; only containerd's two databases are really copied.
 from __future__ import annotations
 
 import contextlib
+import re
 import shutil
 import subprocess
 import tempfile
@@ -35,7 +36,7 @@ from railhead.lab.artifacts.images import (
 )
 from railhead.lab.artifacts.packages import os_release, require_program
 from railhead.lab.artifacts.steps import Tell
-from railhead.lab.artifacts.training import training_image, training_key
+from railhead.lab.artifacts.training import TRAINING, training_image
 
 #: containerd's namespace of what Kubernetes uses.
 NAMESPACE = "k8s.io"
@@ -77,7 +78,7 @@ def base_key() -> str:
     """Key of the template with the images that hold no program of the core."""
     release = os_release()
     names = (TORCH_CPU.reference, BUSYBOX_IMAGE)
-    return digest(_RECIPE, training_key(), *names, *(release.get(k, "") for k in _RELEASE))
+    return digest(_RECIPE, TRAINING.key, *names, *(release.get(k, "") for k in _RELEASE))
 
 
 def template_key() -> str:
@@ -202,6 +203,32 @@ def import_images(
     for entry in root.iterdir():
         if entry.name not in _KEPT:
             shutil.rmtree(entry)
+
+
+def import_archive(address: str, archive: Path) -> tuple[str, ...]:
+    """Import an archive's images into a running containerd; returns their names.
+
+    Raises:
+        RailheadError: it is no archive of images, or there is no room.
+    """
+    ctr = [str(require_program("ctr")), "--address", address, "--namespace", NAMESPACE, "images"]
+
+    def run(*arguments: str) -> str:
+        done = subprocess.run([*ctr, *arguments], capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise RailheadError(
+                f"containerd does not take {archive}: {done.stderr.strip()[-500:]}",
+                remedy="give it what `docker save` or `podman save` writes, for this machine's "
+                "architecture",
+            )
+        return done.stdout
+
+    said = run("import", "--snapshotter", SNAPSHOTTER, str(archive))
+    named = re.findall(r"^unpacking (\S+)", said, re.MULTILINE)
+    for reference in named:
+        # Not to be collected as unused: there is no registry to pull it from again.
+        run("label", reference, *_LABELS)
+    return tuple(named)
 
 
 _LABELS = ("io.cri-containerd.image=managed", "io.cri-containerd.pinned=pinned")

@@ -1,4 +1,4 @@
-"""The training image: Python, MPI, ssh from the machine's packages, PyTorch, JAX from Python's.
+"""The training image: Python, MPI, ssh from the machine's packages, frameworks from Python's.
 
 Python's are pinned with hashes.
 apt resolves against an empty machine and downloads; the packages are unpacked side by side and no
@@ -9,6 +9,7 @@ of each framework inside the finished tree prove that it is whole.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import socket
 import stat
@@ -17,6 +18,7 @@ import sys
 import tarfile
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -33,7 +35,7 @@ from railhead.lab.artifacts.steps import Tell
 from railhead.lab.artifacts.stubs import stand_in
 
 #: Counts up when what is done here changes the image.
-_RECIPE = "2"
+_RECIPE = "3"
 
 #: What the image is asked to hold; apt adds what these need, without recommendations.
 SEEDS = (
@@ -56,11 +58,13 @@ SEEDS = (
     "sed",
 )
 
-#: What pip installs for the image's own Python, pinned with hashes by `make lock`.
-REQUIREMENTS = Path(__file__).resolve().parents[1] / "build" / "training" / "requirements.txt"
+#: Of those, what is published as source alone: Python without extensions, made into a wheel here.
+_FROM_SOURCE = ("deepspeed",)
+#: What makes wheels of them; among the pins, and any Python can run it.
+_BUILDER = "setuptools"
 
-#: Of PyTorch: what only compiling against it and testing it needs.
-_UNUSED = ("torch/include", "torch/bin/protoc", "torch/test", "torch/share")
+#: What only compiling against these packages, testing them and other languages need.
+_UNUSED = ("torch/include", "torch/bin/protoc", "torch/test", "torch/share", "ray/jars")
 
 #: Needed by the packages above on paper only, in Debian 12: graphics drivers and compilers, tests,
 #: map data; a quarter of the image. Where the proof fails without them they are unpacked after all.
@@ -129,76 +133,113 @@ Host *
 _WORKERS = 2
 
 
-def training_key() -> str:
-    """Key of the training image: the machine's release and this recipe, not the day's updates."""
-    release = os_release()
-    return digest(
-        _RECIPE,
-        release.get("ID", ""),
-        release.get("VERSION_ID", ""),
-        os.uname().machine,
-        *SEEDS,
-        *_LEFT_OUT,
-        *_NOT_UNPACKED,
-        *_UNUSED,
-        REQUIREMENTS.read_text(),
-    )
+_PINS = Path(__file__).resolve().parents[1] / "build"
 
 
-def layer_dir() -> Path:
-    """Where the finished layer waits for its import."""
-    return cache_root() / "images" / f"layer-{training_key()}"
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """What a training image has of its own.
+
+    Args:
+        name: of its files in the cache.
+        reference: the image's repository and tag.
+        named_for: the package whose version is the image's label.
+        proofs: commands that must end well inside; what they import is compiled for all pods.
+    """
+
+    name: str
+    reference: str
+    named_for: str
+    proofs: Callable[[], Sequence[Sequence[str]]]
+
+    @property
+    def requirements(self) -> Path:
+        """What pip installs for the image's own Python, pinned with hashes by `make lock`."""
+        return _PINS / self.name / "requirements.txt"
+
+    @property
+    def key(self) -> str:
+        """The machine's release and this recipe, not the day's updates."""
+        release = os_release()
+        return digest(
+            _RECIPE,
+            release.get("ID", ""),
+            release.get("VERSION_ID", ""),
+            os.uname().machine,
+            *SEEDS,
+            *_LEFT_OUT,
+            *_NOT_UNPACKED,
+            *_UNUSED,
+            self.requirements.read_text(),
+        )
+
+    @property
+    def layer_dir(self) -> Path:
+        """Where the finished layer waits for its import."""
+        return cache_root() / "images" / f"layer-{self.key}"
+
+    def image(self, layer: Blob) -> Image:
+        """The image of a layer."""
+        pins = self.requirements.read_text()
+        version = re.search(rf"^{self.named_for}==(\S+)", pins, re.MULTILINE)
+        assert version is not None  # noqa: S101 - `make lock` wrote it
+        return Image(
+            reference=self.reference,
+            layer=layer,
+            command=("python3",),
+            user=f"{UID}:{UID}",
+            env=(
+                "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+                f"HOME={HOME}",
+                "LANG=C.UTF-8",
+                "PYTHONUNBUFFERED=1",
+            ),
+            workdir=HOME,
+            labels={f"dev.railhead.{self.named_for}": version[1]},
+        )
 
 
 def training_image() -> Image:
-    """The image, whose layer was built by :func:`build_training_layer`."""
-    path = layer_dir() / "layer.tar"
-    sha256, torch = (layer_dir() / "layer.txt").read_text().split()
-    return Image(
-        reference=TORCH_CPU.reference,
-        layer=Blob(path=path, sha256=sha256, size=path.stat().st_size),
-        command=("python3",),
-        user=f"{UID}:{UID}",
-        env=(
-            "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-            f"HOME={HOME}",
-            "LANG=C.UTF-8",
-            "PYTHONUNBUFFERED=1",
-        ),
-        workdir=HOME,
-        labels={"dev.railhead.torch": torch},
-    )
+    """The image of every lab, whose layer was built by :func:`build_training_layer`."""
+    path = TRAINING.layer_dir / "layer.tar"
+    sha256 = (TRAINING.layer_dir / "layer.txt").read_text().strip()
+    return TRAINING.image(Blob(path=path, sha256=sha256, size=path.stat().st_size))
 
 
 def build_training_layer(runner: Runner, tell: Tell) -> None:
-    """Make the layer of the training image."""
+    """Make the layer of the image of every lab."""
     with scratch("training") as work:
-        root = work / "root"
-        tell(0.0, "downloading packages")
-        archives = download(SEEDS, work / "apt", runner)
-        left_out = [a for a in archives if any(fnmatch(_package(a), p) for p in _LEFT_OUT)]
-        chosen = [a for a in archives if a not in left_out]
-        make_merged_usr(root)
-        unpack(chosen, root, runner, lambda f: tell(0.1 + 0.3 * f, "unpacking packages"))
-        add_digits(work / "apt", root, runner)
-        tell(0.4, "Python's packages")
-        install(root, work, runner)
-        configure(root, runner)
-        tell(0.6, "runs of each framework inside")
-        try:
-            torch = prove(root, runner)
-        except CommandError:
-            tell(0.6, "this release needs the packages that were left out")
-            unpack(left_out, root, runner, lambda _fraction: None)
-            configure(root, runner)
-            torch = prove(root, runner)
-        remove_tree(work / "apt")
-        tell(0.8, "packing the layer")
         layer = work / "layer"
         layer.mkdir()
-        blob = pack(root, layer / "layer.tar")
-        (layer / "layer.txt").write_text(f"{blob.sha256} {torch}\n")
-        publish(layer, layer_dir())
+        blob = _build(TRAINING, work, layer, runner, tell)
+        (layer / "layer.txt").write_text(f"{blob.sha256}\n")
+        publish(layer, TRAINING.layer_dir)
+
+
+def _build(recipe: Recipe, work: Path, target: Path, runner: Runner, tell: Tell) -> Blob:
+    """Make an image's tree below ``work`` and pack it into ``target``."""
+    root = work / "root"
+    tell(0.0, "downloading packages")
+    archives = download(SEEDS, work / "apt", runner)
+    left_out = [a for a in archives if any(fnmatch(_package(a), p) for p in _LEFT_OUT)]
+    chosen = [a for a in archives if a not in left_out]
+    make_merged_usr(root)
+    unpack(chosen, root, runner, lambda f: tell(0.1 + 0.3 * f, "unpacking packages"))
+    add_digits(work / "apt", root, runner)
+    tell(0.4, "Python's packages")
+    install(recipe, root, work, runner)
+    configure(root, runner)
+    tell(0.6, "runs of each framework inside")
+    try:
+        prove(recipe, root, runner)
+    except CommandError:
+        tell(0.6, "this release needs the packages that were left out")
+        unpack(left_out, root, runner, lambda _fraction: None)
+        configure(root, runner)
+        prove(recipe, root, runner)
+    remove_tree(work / "apt")
+    tell(0.8, "packing the layer")
+    return pack(root, target / "layer.tar")
 
 
 def _apt_options(directory: Path) -> list[str]:
@@ -340,36 +381,67 @@ def _extract_member(archive: Path, suffix: str, target: Path, runner: Runner) ->
     return found
 
 
-def install(root: Path, work: Path, runner: Runner) -> None:
+def install(recipe: Recipe, root: Path, work: Path, runner: Runner) -> None:
     """Install Python's packages for the image's Python, and stand-ins for CUDA's libraries.
 
     Raises:
         PrerequisiteError: the registry that pip is set to does not have them.
     """
     version = _python(root)
-    pins = work / "requirements.txt"
-    pins.write_text(pins_for(REQUIREMENTS.read_text(), version))
     target = root / f"usr/local/lib/python{version}/dist-packages"
+    pins = pins_for(recipe.requirements.read_text(), version).splitlines(keepends=True)
+    sources = [pin for pin in pins if _named(pin) in _FROM_SOURCE]
+    wheels = [pin for pin in pins if pin not in sources]
+    builder = [pin for pin in pins if _named(pin) == _BUILDER]
     tags = ("2_34", "2_31", "2_28", "2_27", "2_26", "2_24", "2_17", "2_12", "2_5")
     names = [*(f"manylinux_{tag}" for tag in tags), "manylinux2014", "manylinux2010", "manylinux1"]
     platforms = [f"--platform={name}_{os.uname().machine}" for name in names]
-    command = [
-        *(sys.executable, "-m", "pip", "install", "--quiet", "--no-input", "--no-deps"),
-        *("--no-compile", "--no-cache-dir", "--require-hashes", "--only-binary=:all:"),
-        *(f"--python-version={version}", "--implementation=cp", *platforms),
-        *("--target", str(target), "--requirement", str(pins)),
-    ]
-    try:
-        runner.run(command, log=log_path("training"))
-    except CommandError as error:
-        raise PrerequisiteError(
-            f"pip could not install the training image's packages:\n{error.tail}",
-            remedy="the registry that pip is set to must carry the pins of "
-            f"{REQUIREMENTS}; see `pip config list`",
-        ) from error
+    of_image = (f"--python-version={version}", "--implementation=cp", *platforms)
+    binary = ("--only-binary=:all:", *of_image)
+    tools = work / "tools"
+    _pip(wheels, target, binary, work, runner)
+    _pip(builder, tools, binary, work, runner)
+    # Neither an index of its own choice nor this machine's packages take part in the making.
+    _pip(sources, target, ("--no-build-isolation", *of_image), work, runner, path=tools)
     for name in _UNUSED:
         remove_tree(target / name)
-    stand_in(target / "torch/lib")
+    if (target / "torch/lib").is_dir():
+        stand_in(target / "torch/lib")
+
+
+def _pip(
+    pins: Sequence[str],
+    target: Path,
+    options: Sequence[str],
+    work: Path,
+    runner: Runner,
+    path: Path | None = None,
+) -> None:
+    """Install pins, lines of a requirements file, into ``target``; ``path`` has what builds them.
+
+    Raises:
+        PrerequisiteError: the registry that pip is set to does not have them.
+    """
+    wanted = work / "requirements.txt"
+    wanted.write_text("".join(pins))
+    command = [
+        *(sys.executable, "-m", "pip", "install", "--quiet", "--no-input", "--no-deps"),
+        *("--no-compile", "--no-cache-dir", "--require-hashes", *options),
+        *("--target", str(target), "--requirement", str(wanted)),
+    ]
+    environment = None if path is None else {**os.environ, "PYTHONPATH": str(path)}
+    try:
+        runner.run(command, log=log_path("training"), env=environment)
+    except CommandError as error:
+        raise PrerequisiteError(
+            f"pip could not install a training image's packages:\n{error.tail}",
+            remedy=f"the registry that pip is set to must carry the pins below {_PINS}; "
+            "see `pip config list`",
+        ) from error
+
+
+def _named(pin: str) -> str:
+    return pin.partition("==")[0]
 
 
 def pins_for(text: str, version: str) -> str:
@@ -402,6 +474,7 @@ def _python(root: Path) -> str:
 _PROGRAMS = {
     "torchrun": "torch.distributed.run",
     "accelerate": "accelerate.commands.accelerate_cli",
+    "ray": "ray.scripts.scripts",
     "pip": "pip",
 }
 
@@ -451,68 +524,62 @@ def configure(root: Path, runner: Runner) -> None:
     _in_root(root, ["/sbin/ldconfig"], runner)
 
 
-def prove(root: Path, runner: Runner) -> str:
-    """Run two processes of PyTorch, of MPI and one of JAX inside ``root``.
+def prove(recipe: Recipe, root: Path, runner: Runner) -> None:
+    """Run the recipe's proofs inside ``root``.
 
     It also leaves the byte code of every module that such a run imports, so that pods need not
     compile them anew; files get the layer's time stamp first, which byte code is held to.
-
-    Returns:
-        PyTorch's version.
     """
     set_times(root)
     devices = {"null": (1, 3), "zero": (1, 5), "urandom": (1, 9)}
     for name, (major, minor) in devices.items():
         os.mknod(root / "dev" / name, stat.S_IFCHR | 0o666, os.makedev(major, minor))
-    script = root / "tmp" / "prove.py"
-    script.write_text(_PROOF)
     try:
-        said = _in_root(root, _torchrun("/tmp/prove.py"), runner)  # noqa: S108
-        for command in _OTHER_PROOFS:
+        for command in recipe.proofs():
             _in_root(root, ["timeout", "--kill-after=5", str(_PROOF_S), *command], runner)
     finally:
-        script.unlink()
         for name in devices:
             (root / "dev" / name).unlink()
         for rest in (root / "tmp").iterdir():
             remove_tree(rest)
-    versions = {line.split()[-1] for line in said.splitlines() if "railhead-torch" in line}
-    if len(versions) != 1:
-        raise RailheadError(
-            f"the training image's proof printed no single version of PyTorch:\n{said}",
-            remedy=f"see {log_path('training')}",
-        )
-    return versions.pop()
 
 
-#: Longest that the proof may take; it takes about ten seconds on a quiet machine.
+#: Longest that one proof may take; all of them take half a minute on a quiet machine.
 _PROOF_S = 180
 
 
-def _torchrun(script: str) -> list[str]:
+def _torchrun(*program: str) -> tuple[str, ...]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    return [
-        *("timeout", "--kill-after=5", str(_PROOF_S), "torchrun"),
-        *("--nnodes=1", "--nproc_per_node=2", "--master_addr=127.0.0.1", f"--master_port={port}"),
-        *("--redirects=1", "--tee=1", script),
-    ]
+    return (
+        *("torchrun", "--nnodes=1", "--nproc_per_node=2"),
+        *("--master_addr=127.0.0.1", f"--master_port={port}", "--no_python", *program),
+    )
 
 
-_OTHER_PROOFS = (
-    (
-        *("python3", "-c"),
-        "import jax, orbax.checkpoint, accelerate, torch.distributed.fsdp as f, "
-        "torch.distributed.checkpoint; assert int(jax.numpy.ones(3).sum()) == 3; f.fully_shard",
-    ),
-    (
-        *("mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "2", "python3", "-c"),
-        "from mpi4py import MPI; assert MPI.COMM_WORLD.allreduce(1) == 2",
-    ),
-    ("python3", "-m", "pip", "--version"),
-    ("ssh", "-V"),
-)
+def _training_proofs() -> tuple[tuple[str, ...], ...]:
+    return (
+        _torchrun("python3", "-c", _PROOF),
+        (
+            *("python3", "-c"),
+            "import jax, orbax.checkpoint, accelerate, torch.distributed.fsdp as f, "
+            "torch.distributed.checkpoint; assert int(jax.numpy.ones(3).sum()) == 3; f.fully_shard",
+        ),
+        (
+            "python3",
+            "-c",
+            "import deepspeed.comm, megatron.core, ray.train.torch",
+        ),
+        ("ray", "--version"),
+        (
+            *("mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "2", "python3", "-c"),
+            "from mpi4py import MPI; assert MPI.COMM_WORLD.allreduce(1) == 2",
+        ),
+        ("python3", "-m", "pip", "--version"),
+        ("ssh", "-V"),
+    )
+
 
 _PROOF = """\
 import csv, gzip
@@ -544,8 +611,12 @@ assert last < first, (first, last)
 total = torch.ones(1)
 dist.all_reduce(total)
 assert total.item() == 2, total
-print("railhead-torch", torch.__version__.split("+")[0])
 """
+
+#: The image of every lab.
+TRAINING = Recipe(
+    name="training", reference=TORCH_CPU.reference, named_for="torch", proofs=_training_proofs
+)
 
 
 def _in_root(root: Path, command: Sequence[str], runner: Runner) -> str:
@@ -555,7 +626,10 @@ def _in_root(root: Path, command: Sequence[str], runner: Runner) -> str:
         "LANG": "C.UTF-8",
         "OMP_NUM_THREADS": "1",
     }
-    return runner.run(["chroot", str(root), *command], log=log_path("training"), env=environment)
+    # Some of them look at themselves in /proc.
+    apart = ["unshare", "--mount", "--pid", "--fork", f"--mount-proc={root}/proc"]
+    inside = [*apart, "chroot", str(root), *command]
+    return runner.run(inside, log=log_path("training"), env=environment)
 
 
 def set_times(root: Path) -> None:

@@ -124,9 +124,9 @@ def test_the_users_own_pulumi_is_not_built(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.usefixtures("whole")
 def test_a_layer_without_its_import_is_not_taken_for_an_image() -> None:
     template.base_dir().rmdir()
-    make(training.layer_dir(), "layer.txt")
+    make(training.TRAINING.layer_dir, "layer.txt")
     assert names() == ["packages", "training", "base"]
-    make(training.layer_dir(), "layer.tar")
+    make(training.TRAINING.layer_dir, "layer.tar")
     assert names() == ["base"]
 
 
@@ -155,7 +155,7 @@ def test_a_build_is_timed_and_cleans_up(monkeypatch: pytest.MonkeyPatch, cache: 
     old = [cache / "images" / f"template-{n}" for n in range(3)]
     for generation in old:
         make(generation)
-    make(training.layer_dir(), "layer.txt")
+    make(training.TRAINING.layer_dir, "layer.txt")
     earlier = {"cores": 2, "latest": {"core": 400.0}}
     (cache / "timings.json").write_text(json.dumps(earlier))
     make(cache / "tmp" / "core-1", "left by a killed build")
@@ -175,7 +175,7 @@ def test_a_build_is_timed_and_cleans_up(monkeypatch: pytest.MonkeyPatch, cache: 
     assert record["latest"] == {"core": 400.0, "template": record["steps"][0]["seconds"]}
     assert record["cores"] >= 1
     assert list((cache / "tmp").iterdir()) == []
-    assert not training.layer_dir().exists()
+    assert not training.TRAINING.layer_dir.exists()
     kept = [p for p in (cache / "images").iterdir() if p.name.startswith("template-")]
     # The current one, and one that another checkout may use.
     assert len(kept) == 2

@@ -7,7 +7,9 @@ import io
 import shutil
 import subprocess
 import tarfile
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -117,11 +119,11 @@ def test_times_are_set_on_links_and_files_alike(tmp_path: Path) -> None:
 
 
 def test_the_key_follows_the_release_and_the_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
-    key = training.training_key()
+    key = training.TRAINING.key
     monkeypatch.setattr(training, "os_release", lambda: {"ID": "ubuntu", "VERSION_ID": "24.04"})
-    ubuntu = training.training_key()
+    ubuntu = training.TRAINING.key
     monkeypatch.setattr(training, "SEEDS", (*training.SEEDS, "python3-torchvision"))
-    assert len({key, ubuntu, training.training_key()}) == 3
+    assert len({key, ubuntu, training.TRAINING.key}) == 3
 
 
 def test_what_scripts_would_have_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,12 +158,11 @@ def test_packages_that_were_left_out_come_back_where_they_are_needed(
     unpacked: list[str] = []
     proofs: list[int] = []
 
-    def prove(root: Path, _runner: Runner) -> str:
+    def prove(_recipe: training.Recipe, root: Path, _runner: Runner) -> None:
         proofs.append(len(unpacked))
         if len(proofs) <= failures:
             raise CommandError(["torchrun"], 1, "libz3.so.4: cannot open", tmp_path / "log")
         (root / "file").write_text("x")
-        return "2.6.0"
 
     monkeypatch.setattr(training, "download", lambda *_: archives)
     monkeypatch.setattr(training, "add_digits", lambda *_: None)
@@ -174,13 +175,43 @@ def test_packages_that_were_left_out_come_back_where_they_are_needed(
     if failures == 2:
         with pytest.raises(CommandError, match="libz3"):
             training.build_training_layer(runner, lambda _fraction, _detail: None)
-        assert not training.layer_dir().exists()
+        assert not training.TRAINING.layer_dir.exists()
         return
     training.build_training_layer(runner, lambda _fraction, _detail: None)
     assert unpacked == ["python3-torch", "libz3-4"][: failures + 1]
     image = training.training_image()
-    assert image.labels == {"dev.railhead.torch": "2.6.0"}
+    pins = training.TRAINING.requirements.read_text()
+    assert f"\ntorch=={image.labels['dev.railhead.torch']} " in pins
     assert image.user == "1000:1000"
+
+
+def test_what_is_published_as_source_is_made_with_a_pinned_builder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[tuple[list[str], dict[str, str] | None, str]] = []
+
+    class Recorder(Runner):
+        def run(self, command: Sequence[str], **more: Any) -> str:
+            said = list(command)
+            pins = Path(said[said.index("--requirement") + 1]).read_text()
+            ran.append((said, more["env"], pins))
+            return ""
+
+    root = tmp_path / "root"
+    (root / "usr/bin").mkdir(parents=True)
+    (root / "usr/bin/python3").symlink_to("python3.11")
+    training.install(training.TRAINING, root, tmp_path, Recorder())
+    wheels, builder, sources = ran
+    assert all("--require-hashes" in command for command, _, _ in ran)
+    assert "--only-binary=:all:" in wheels[0]
+    assert "\ntorch==" in wheels[2]
+    assert "deepspeed" not in wheels[2]
+    assert [pin.partition("==")[0] for pin in builder[2].splitlines()] == ["setuptools"]
+    assert [pin.partition("==")[0] for pin in sources[2].splitlines()] == ["deepspeed"]
+    # Nothing is fetched for it but itself.
+    assert "--no-build-isolation" in sources[0]
+    assert sources[1] is not None
+    assert sources[1]["PYTHONPATH"] == builder[0][builder[0].index("--target") + 1]
 
 
 def test_pins_are_those_of_the_images_python() -> None:
@@ -199,9 +230,11 @@ def test_pins_are_those_of_the_images_python() -> None:
 
 
 def test_the_images_pins_have_hashes_and_no_cuda() -> None:
-    lines = training.pins_for(training.REQUIREMENTS.read_text(), "3.11").splitlines()
+    holds = "torch jax jaxlib orbax-checkpoint accelerate deepspeed megatron-core ray pip"
+    text = training.TRAINING.requirements.read_text()
+    lines = training.pins_for(text, "3.11").splitlines()
     names = {line.partition("==")[0] for line in lines}
-    assert {"torch", "jax", "jaxlib", "orbax-checkpoint", "accelerate", "pip"} <= names
+    assert set(holds.split()) <= names
     assert not [name for name in names if name.startswith(("nvidia", "cuda", "triton"))]
     assert all(" --hash=sha256:" in line for line in lines)
-    assert "://" not in training.REQUIREMENTS.read_text()
+    assert "://" not in text
