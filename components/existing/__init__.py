@@ -25,12 +25,12 @@ class InsideExisting:
     ) -> Sequence[pulumi.Resource]:
         """Make it; returns what pods of jobs wait for."""
         cluster = self.cluster
-        if cluster.nfs is None:
+        if cluster.platform.nfs is None:
             return ()
         combination = COMBINATIONS[cluster.versions].through(cluster.registry_mirrors)
         args = NfsArgs(
             cluster=cluster.name,
-            config=cluster.nfs,
+            config=cluster.platform.nfs,
             driver=combination.addon("csi-driver-nfs"),
             after=after,
         )

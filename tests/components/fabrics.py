@@ -124,7 +124,9 @@ def cluster(case: Case) -> dict[str, Any]:
     raw["runtimes"] = raw["runtimes"][:1]
     raw["fabric"] = fabric(case)
     if case.variant:
-        raw["fabric"] |= VARIANTS[case.mode, case.fabric, case.platform][case.variant]
+        raw["fabric"] |= copy.deepcopy(
+            VARIANTS[case.mode, case.fabric, case.platform][case.variant]
+        )
     if case.variant == "routed":
         for index, rail in enumerate(raw["fabric"]["rails"]):
             rail["gateway"] = f"192.168.{16 * index}.1"

@@ -57,16 +57,16 @@ def test_jobs_end_before_what_mounts_for_them_goes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"server": "nfs example"}, "nfs.classes[0].server"),
-        ({"server": "-x"}, "nfs.classes[0].server"),
-        ({"share": "export"}, "nfs.classes[0].share"),
-        ({"mount_options": ["nfsvers=4.1,soft"]}, "nfs.classes[0].mount_options[0]"),
-        ({"on_delete": "delete"}, "nfs.classes[0].on_delete"),
+        ({"server": "nfs example"}, "platform.nfs.classes[0].server"),
+        ({"server": "-x"}, "platform.nfs.classes[0].server"),
+        ({"share": "export"}, "platform.nfs.classes[0].share"),
+        ({"mount_options": ["nfsvers=4.1,soft"]}, "platform.nfs.classes[0].mount_options[0]"),
+        ({"on_delete": "delete"}, "platform.nfs.classes[0].on_delete"),
     ],
 )
 def test_a_mistake_is_named(change: dict[str, Any], words: str) -> None:
     raw = copy.deepcopy(stack_cluster(STACK))
-    raw["nfs"]["classes"][0] |= change
+    raw["platform"]["nfs"]["classes"][0] |= change
     with pytest.raises(InputError, match="nfs") as caught:
         config.parse(raw, where="test")
     assert words in caught.value.problem
@@ -75,14 +75,14 @@ def test_a_mistake_is_named(change: dict[str, Any], words: str) -> None:
 def test_addresses_of_both_families_are_servers() -> None:
     raw = copy.deepcopy(stack_cluster(STACK))
     for server in ("192.0.2.7", "2001:db8::7", "nfs-1"):
-        raw["nfs"]["classes"][0]["server"] = server
+        raw["platform"]["nfs"]["classes"][0]["server"] = server
         config.parse(raw, where="test")
 
 
 def test_no_classes_and_two_of_one_name_are_refused() -> None:
     raw = copy.deepcopy(stack_cluster(STACK))
-    one = raw["nfs"]["classes"][0]
+    one = raw["platform"]["nfs"]["classes"][0]
     for classes in ([], [one, one]):
-        raw["nfs"]["classes"] = classes
-        with pytest.raises(InputError, match=r"nfs\.classes"):
+        raw["platform"]["nfs"]["classes"] = classes
+        with pytest.raises(InputError, match=r"platform\.nfs\.classes"):
             config.parse(raw, where="test")

@@ -282,7 +282,7 @@ class OidcProvider(Model):
 
 
 class ImageCache(Model):
-    """A registry whose images ECR keeps in the account, each from its first pull on.
+    """A ``registry`` whose images ECR keeps in the account, each from its first pull on.
 
     ``registry_mirrors`` of the stack names what takes the registry's place, which ``prefix`` ends:
     no two rules of one account and region have the same. ``secret_arn`` is of the registry's

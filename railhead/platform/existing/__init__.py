@@ -18,12 +18,12 @@ class Existing(Platform[ExistingCluster]):
 
     def problems(self, cluster: ExistingCluster) -> Iterator[Problem]:
         """Storage classes of one name."""
-        if (nfs := known(lambda: cluster.nfs)) is not None:
-            yield from taken(nfs.classes, "nfs.classes", lambda row: (row.name,))
+        if (nfs := known(lambda: cluster.platform.nfs)) is not None:
+            yield from taken(nfs.classes, "platform.nfs.classes", lambda row: (row.name,))
 
     def addons(self, cluster: ExistingCluster) -> tuple[str, ...]:
         """NFS' driver, for a server that the stack names."""
-        return ("csi-driver-nfs",) if known(lambda: cluster.nfs) is not None else ()
+        return ("csi-driver-nfs",) if known(lambda: cluster.platform.nfs) is not None else ()
 
     def access(self, cluster: ExistingCluster) -> Access:
         """By the kubeconfig that the stack names."""

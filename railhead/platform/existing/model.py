@@ -23,6 +23,9 @@ class ExistingPlatform(PlatformConfig):
 
     ``context`` is one of the kubeconfig's; None takes its current one. ``uid`` is the UID of the
     cluster's namespace `kube-system`, which no other cluster has: with it, any other is refused.
+
+    ``nfs`` is a server's directories as storage classes; None where claims name classes that are
+    there already.
     """
 
     kind: Literal["existing"]
@@ -31,6 +34,7 @@ class ExistingPlatform(PlatformConfig):
     identity: Name | None = None
     uid: Annotated[str, Field(pattern=_UID)] | None = None
     verify_nodes: bool = True
+    nfs: NfsConfig | None = None
 
 
 class Schedulable(Model):
@@ -58,12 +62,7 @@ class ExistingPool(Pool):
 
 
 class ExistingCluster(Cluster):
-    """A cluster on Kubernetes that somebody else runs.
-
-    ``nfs`` is a server's directories as storage classes; None where claims name classes that are
-    there already.
-    """
+    """A cluster on Kubernetes that somebody else runs."""
 
     platform: ExistingPlatform
     pools: tuple[ExistingPool, ...] = Field(min_length=1)
-    nfs: NfsConfig | None = None
