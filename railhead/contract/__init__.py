@@ -260,6 +260,15 @@ class Checkpoint(_Model):
     storage_class: str | None = None
 
 
+class Dataset(_Model):
+    """A claim with data that jobs of the namespace may mount, and only read."""
+
+    name: str
+    claim: str
+    namespace: str
+    mount_path: str
+
+
 class ClusterContract(_Model):
     """Everything that launching and checking need to know of a cluster.
 
@@ -283,6 +292,7 @@ class ClusterContract(_Model):
     queues: tuple[Queue, ...]
     runtimes: tuple[Runtime, ...]
     checkpoints: tuple[Checkpoint, ...]
+    datasets: tuple[Dataset, ...] = ()
     namespaces: tuple[str, ...]
     topology_levels: tuple[str, ...]
     placement_field: Literal["podTemplateOverrides", "runtimePatches"] | None = None

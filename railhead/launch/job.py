@@ -70,7 +70,7 @@ RESERVED_ENV = frozenset({"JOB_COMPLETION_INDEX"})
 RESERVED_PREFIX = "RAILHEAD_"
 # Fields of named values, and fields that one value cannot say.
 INNER = ("env", "secrets", "mounts", "checkpoint", "sizing")
-WHOLE = ("command", "files")
+WHOLE = ("command", "files", "datasets")
 NUMBER_FIELDS = frozenset({"nodes", "gpus_per_node", "processes_per_node"})
 
 
@@ -237,6 +237,12 @@ def _directory(value: str) -> str:
     return value
 
 
+def _once(value: tuple[str, ...]) -> tuple[str, ...]:
+    if len(set(value)) != len(value):
+        raise _AllowedError("each data set once")
+    return value
+
+
 def _distinct(value: tuple[str, ...]) -> tuple[str, ...]:
     names = [Path(entry).name for entry in value]
     twice = sorted({name for name in names if names.count(name) > 1})
@@ -297,6 +303,13 @@ _NUMBER = WithJsonSchema({"type": ["string", "number"], "pattern": f"^(?:{AMOUNT
 Amount = Annotated[float, BeforeValidator(_amount), _NUMBER]
 Count = Annotated[int, BeforeValidator(_count), _NUMBER]
 
+
+#: None is ``required``: a job is held to the fabric unless it says otherwise.
+Fabric = Annotated[
+    Literal["none"] | None,
+    BeforeValidator(lambda value: None if value == "required" else value),
+    WithJsonSchema({"type": "string", "enum": ["none", "required", None]}),
+]
 
 _YES = WithJsonSchema(
     {"type": ["boolean", "string"], "pattern": "^(?:[Tt][Rr][Uu][Ee]|[Ff][Aa][Ll][Ss][Ee])$"}
@@ -363,12 +376,14 @@ class JobFile(BaseModel):
         runtime: the ClusterTrainingRuntime; the first of the cluster's when absent.
         queue: the LocalQueue; the cluster's first one when absent.
         fabric: ``none`` for a job that may leave the training fabric: `env` may then set the
-            variables that choose a network, and NCCL takes TCP unless they say otherwise.
+            variables that choose a network, and NCCL takes TCP unless they say otherwise;
+            ``required`` says what holds without it.
         launcher: ``own`` for a command that starts its processes itself, in a way that cannot be
             seen from outside, or whose nodes each work alone.
         timeout: how long it may run once it is admitted, such as ``12h``; for ever when absent.
         secrets: environment variables from Secrets of the namespace, ``NAME: secret/key``.
         mounts: claims of the namespace, ``/path: claim``, or ``/path: claim:ro``.
+        datasets: data sets of the cluster, each mounted read-only where the cluster says.
         checkpoint: where checkpoints lie; the job's name in the runtime's claim when absent.
         namespace: of several that have such a queue; the first when absent.
         priority: one of the cluster's priorities; the queue's own when absent.
@@ -395,13 +410,14 @@ class JobFile(BaseModel):
     framework: ObjectName | None = None
     runtime: ObjectName | None = None
     queue: ObjectName | None = None
-    fabric: Literal["none"] | None = None
+    fabric: Fabric = None
     launcher: Literal["own"] | None = None
     timeout: Duration | None = None
     secrets: Annotated[dict[EnvName, SecretKey], Field(max_length=100)] = Field(
         default_factory=dict
     )
     mounts: Annotated[dict[MountPath, Claim], Field(max_length=20)] = Field(default_factory=dict)
+    datasets: Annotated[tuple[ObjectName, ...], Field(max_length=20), AfterValidator(_once)] = ()
     checkpoint: CheckpointFile | None = None
     namespace: ObjectName | None = None
     priority: ObjectName | None = None
@@ -438,11 +454,12 @@ EXPECTED = {
     "framework": "text",
     "runtime": "text",
     "queue": "text",
-    "fabric": "none, for a job that may leave the training fabric; otherwise leave it out",
+    "fabric": "none, for a job that may leave the training fabric, or required, as without it",
     "launcher": "own, for a command that starts its processes itself; otherwise leave it out",
     "timeout": "a duration, such as 90s, 30m, 12h or 2d",
     "secrets": "at most 100 lines of NAME: SECRET/KEY",
     "mounts": "at most 20 lines of /path: CLAIM or /path: CLAIM:ro",
+    "datasets": "a list of at most 20 names of data sets, each once",
     "checkpoint": "lines of path: DIRECTORY and resume: auto or never",
     "checkpoint.path": "text",
     "checkpoint.resume": "auto or never",

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import PurePosixPath as Path
 from typing import Any, Literal, TypeVar
 
-from railhead.base.errors import InputError, PrerequisiteError, did_you_mean
+from railhead.base.errors import InputError, PrerequisiteError, choices, did_you_mean
 from railhead.base.names import (
     FABRIC_LABEL,
     LAUNCHER_LABEL,
@@ -121,6 +121,7 @@ class Choice:
     placement_field: PlacementField
     priority: str | None
     annotations: dict[str, str] | None
+    datasets: dict[str, str]
 
 
 def _framework(runtime: Runtime) -> Framework | None:
@@ -438,11 +439,15 @@ def check_job(job: JobFile, contract: ClusterContract) -> Choice:
         tried(partial(_check_launcher, job, runtime))
         tried(partial(_check_verify, job, runtime))
         tried(partial(_check_extras, job, runtime))
+    datasets = tried(partial(_datasets, job, contract, queue)) if queue else None
     tried(partial(_check_words, job, contract.fabric.switches))
     if runtime and queue and share and not problems:
+        mounted = [str(mount["mountPath"]) for mount in runtime.trainer.get("volumeMounts", ())]
         return Choice(
             runtime=runtime,
             queue=queue,
+            # The runtime may mount some of them for every job.
+            datasets={p: c for p, c in (datasets or {}).items() if p not in mounted},
             share=share,
             placement_field=patch,
             priority=priority,
@@ -474,6 +479,30 @@ def _check_extras(job: JobFile, runtime: Runtime) -> None:
             f"checkpoint: runtime {runtime.name!r} has no claim for checkpoints",
             remedy="leave it out, or name a runtime that has one",
         )
+
+
+def _datasets(job: JobFile, contract: ClusterContract, queue: Queue) -> dict[str, str]:
+    """Claims of the job's data sets by path, as in ``mounts``; of its queue's namespace.
+
+    Raises:
+        InputError: the namespace has no such data set, or something else is mounted there.
+    """
+    known = {one.name: one for one in contract.datasets if one.namespace == queue.namespace}
+    found = {}
+    for name in job.datasets:
+        if name not in known:
+            raise InputError(
+                f"datasets: namespace {queue.namespace!r} has no data set {name!r}"
+                f"{choices(name, list(known))}",
+                remedy="name one of them, or mount a claim by `mounts`",
+            )
+        if (path := known[name].mount_path) in job.mounts:
+            raise InputError(
+                f"datasets: {name!r} is mounted at {path}, which mounts names too",
+                remedy="leave one of the two out",
+            )
+        found[path] = f"{known[name].claim}:ro"
+    return found
 
 
 def _checkpoint_directory(job: JobFile, runtime: Runtime) -> str | None:
@@ -603,7 +632,7 @@ def make_plan(job: JobFile, files: tuple[Payload, ...], contract: ClusterContrac
         template=runtime.pod,
         notes=tuple(notes),
         secrets=dict(job.secrets),
-        mounts=dict(job.mounts),
+        mounts=job.mounts | choice.datasets,
         max_seconds=seconds(job.timeout) if job.timeout else 0,
         proof=proof,
     )

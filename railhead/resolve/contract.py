@@ -58,6 +58,15 @@ def build(
             )
             for checkpoint in cluster.checkpoints
         ),
+        datasets=tuple(
+            contract.Dataset(
+                name=dataset.name,
+                claim=dataset.claim_name,
+                namespace=dataset.namespace,
+                mount_path=dataset.mount_path,
+            )
+            for dataset in cluster.datasets
+        ),
         namespaces=cluster.training_namespaces,
         topology_levels=cluster.topology,
         placement_field=combination.placement_field,

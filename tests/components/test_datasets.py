@@ -74,8 +74,12 @@ def test_whoever_launches_knows_what_is_mounted(tmp_path: Path) -> None:
         for m in recording.kind("ConfigMap")
         if "contract.json" in m.inputs.get("data", {})
     )
-    runtime = ClusterContract.from_json(text, where="test").runtimes[0]
-    paths = {mount["mountPath"] for mount in runtime.trainer["volumeMounts"]}
+    contract = ClusterContract.from_json(text, where="test")
+    assert [(one.name, one.claim, one.mount_path) for one in contract.datasets] == [
+        ("words", "words", "/data/words"),
+        ("images", "old-images", "/data/images"),
+    ]
+    paths = {mount["mountPath"] for mount in contract.runtimes[0].trainer["volumeMounts"]}
     assert {"/data/words", "/data/images", "/scratch"} <= paths
 
 

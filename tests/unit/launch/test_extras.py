@@ -12,13 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from railhead.base.errors import ExitCode, InputError, RefusedError
-from railhead.contract import ClusterContract, Runtime
+from railhead.contract import ClusterContract, Dataset, Runtime
 from railhead.kube.client import Cluster
 from railhead.launch import job as jobs
 from railhead.launch import render
 from railhead.launch.job import Payload, parse_job, read_job
 from railhead.launch.plan import Plan, make_plan
 from railhead.launch.preflight import preflight
+from railhead.launch.render import train_job
 from tests.unit.launch import world
 from tests.unit.launch.conftest import CONTRACT, JOB
 from tests.unit.launch.fake_api import Api
@@ -283,6 +284,57 @@ def referring(cluster: Cluster, api: Api) -> Callable[[], str]:
         return "; ".join(f.text for f in asked if f.passed is None)
 
     return check
+
+
+def known(*names: str, **of: Any) -> ClusterContract:
+    """The contract with data sets of the queue's namespace, at /data/NAME."""
+    fields = {"namespace": "training"} | of
+    sets = [Dataset(name=n, claim=f"{n}-1", mount_path=f"/data/{n}", **fields) for n in names]
+    return CONTRACT.model_copy(update={"datasets": tuple(sets)})
+
+
+def reading(more: str, contract: ClusterContract) -> Plan:
+    return make_plan(parse_job(JOB + more, where="job"), (), contract)
+
+
+def test_data_sets_are_mounted_read_only_where_the_cluster_says() -> None:
+    made = reading("datasets: [words]\nmounts: {/out: mine}\n", known("words", "images"))
+    assert made.mounts == {"/out": "mine", "/data/words": "words-1:ro"}
+    patch = train_job(made)["spec"]["podTemplateOverrides"][0]["spec"]
+    (mount,) = (
+        m for m in patch["containers"][0]["volumeMounts"] if m["mountPath"] == "/data/words"
+    )
+    assert mount["readOnly"] is True
+
+
+def test_one_that_the_runtime_mounts_is_not_mounted_twice() -> None:
+    (runtime,) = CONTRACT.runtimes
+    pod = copy.deepcopy(runtime.pod)
+    container = next(c for c in pod["spec"]["containers"] if c["name"] == runtime.container)
+    container.setdefault("volumeMounts", []).append({"name": "d", "mountPath": "/data/words"})
+    own = runtime.model_copy(update={"pod": pod})
+    contract = known("words").model_copy(update={"runtimes": (own,)})
+    assert reading("datasets: [words]\n", contract).mounts == {}
+
+
+@pytest.mark.parametrize(
+    ("more", "contract", "words"),
+    [
+        ("datasets: [word]", known("words"), "did you mean 'words'?"),
+        ("datasets: [words]", known("words", namespace="other"), "has no data set 'words'"),
+        ("datasets: [words]\nmounts: {/data/words: x}", known("words"), "which mounts names too"),
+    ],
+)
+def test_a_data_set_that_is_not_there_is_told(
+    more: str, contract: ClusterContract, words: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        reading(more + "\n", contract)
+    assert words in caught.value.problem
+
+
+def test_a_fabric_that_is_required_is_the_default() -> None:
+    assert reading("fabric: required\n", CONTRACT) == reading("", CONTRACT)
 
 
 def test_a_data_set_of_the_runtime_must_be_there(cluster: Cluster, api: Api) -> None:

@@ -48,7 +48,7 @@ LIMITS: dict[str, tuple[list[Any], list[Any]]] = {
     "queue": (["gpu"], ["GPU"]),
     "namespace": (["a"], ["A"]),
     "priority": (["high"], ["High"]),
-    "fabric": (["none"], ["own", ""]),
+    "fabric": (["none", "required"], ["own", ""]),
     "launcher": (["own"], ["none", ""]),
     "timeout": (["1", "90s", "30m", "12h", "2d"], ["x", "1.5h", "12 h", "1w", "-1"]),
     "secrets": (
@@ -59,6 +59,7 @@ LIMITS: dict[str, tuple[list[Any], list[Any]]] = {
         [{f"/d{i}": "c" for i in range(20)}, {"/data/x": "c:ro"}, {"/a_b.c-d": "c"}],
         [{f"/d{i}": "c" for i in range(21)}, {"/d": "c:"}, {"/d": "c:rw"}, {"/d": "C"}],
     ),
+    "datasets": ([[], ["a"], [f"d{i}" for i in range(20)]], [["A"], [f"d{i}" for i in range(21)]]),
     "checkpoint": (
         [{}, {"path": "a/b"}, {"path": "a", "resume": "never"}, {"resume": "auto"}],
         [{"path": "/a"}, {"path": "a//b"}, {"resume": "no"}, {"path": "a" * 501}, {"x": "y"}],
@@ -89,6 +90,7 @@ LIMITS: dict[str, tuple[list[Any], list[Any]]] = {
 BY_THE_COMMAND_ALONE: dict[str, list[Any]] = {
     "command": [[" "]],
     "files": [["a/x", "b/x"], [".."], ["a/.."]],
+    "datasets": [["a", "a"]],
     "timeout": ["0", "2147483648", "24856d"],
     "mounts": [{"/": "c"}, {"/a/../b": "c"}, {"/./a": "c"}]
     + [
