@@ -75,6 +75,11 @@ RIGHTLY: tuple[tuple[str, str, str], ...] = (
         "storage classes of clusters that others run, and of the lab, are theirs to name",
     ),
     (
+        r"platform\.nfs\.classes\[\d+\]\.(server|share)",
+        "an unknown name|other letters|what .* says",
+        "servers and what they export are a site's own, and known where nodes mount",
+    ),
+    (
         r"checkpoints\[\d+\]\.mount_path|fabric\.ipam\.data_dir",
         "an unknown name|other letters|.*'s",
         "any path is as good, and paths know letters apart",

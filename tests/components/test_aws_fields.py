@@ -14,6 +14,7 @@ import pytest
 from railhead.lab.recorders import shapes
 from railhead.lab.recorders.answers import ANSWERS
 from railhead.model.cluster import Pool
+from railhead.platform.aws.facts import ecr
 from railhead.platform.aws.model import (
     AwsPlatform,
     AwsPool,
@@ -51,6 +52,7 @@ FIELDS: tuple[tuple[Any, tuple[Any, ...], dict[str, Any]], ...] = (
             "system_pool": None,
             "storage": None,
             "s3_access": [{"namespace": "training", "buckets": [{"name": "acme-others"}]}],
+            "image_caches": None,
             "oidc": {
                 "issuer": "https://login.example.com",
                 "client_id": "kubernetes",
@@ -144,6 +146,13 @@ WHOLE: dict[str, Any] = {
         raw["platform"]["storage"][0].update(availability_zone="us-east-2b"),
     ),
     "purchase": lambda raw: raw["pools"][0].update(purchase={"kind": "on-demand"}),
+    # Nothing is pulled through what no mirror names.
+    "image_caches": lambda raw: (
+        raw["platform"].update(image_caches=[{"registry": "quay.io", "prefix": "quay"}]),
+        raw.update(
+            registry_mirrors={"quay.io": f"{ecr(raw['platform']['account'], 'us-east-2')}/quay"}
+        ),
+    ),
     "region": lambda raw: raw.update(
         _text(raw, "us-east-2", "us-west-2"),
     ),

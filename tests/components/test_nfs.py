@@ -72,6 +72,14 @@ def test_a_mistake_is_named(change: dict[str, Any], words: str) -> None:
     assert words in caught.value.problem
 
 
+def test_a_class_that_no_claim_names_is_doubted() -> None:
+    raw = copy.deepcopy(stack_cluster(STACK))
+    assert config.check_values(raw, where="test").doubts == ()
+    raw["platform"]["nfs"]["classes"][0]["name"] = "nfs-1"
+    (doubt,) = config.check_values(raw, where="test").doubts
+    assert "no claim of checkpoints names 'nfs-1'" in doubt
+
+
 def test_addresses_of_both_families_are_servers() -> None:
     raw = copy.deepcopy(stack_cluster(STACK))
     for server in ("192.0.2.7", "2001:db8::7", "nfs-1"):

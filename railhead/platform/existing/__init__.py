@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from railhead.base.errors import PrerequisiteError
@@ -20,6 +21,20 @@ class Existing(Platform[ExistingCluster]):
         """Storage classes of one name."""
         if (nfs := known(lambda: cluster.platform.nfs)) is not None:
             yield from taken(nfs.classes, "platform.nfs.classes", lambda row: (row.name,))
+
+    def doubts(
+        self,
+        cluster: ExistingCluster,
+        now: datetime,  # noqa: ARG002 - of other platforms' capacity
+    ) -> Iterator[Problem]:
+        """Storage classes that no claim of the stack names."""
+        named = {claim.storage_class for claim in cluster.checkpoints}
+        for at, row in enumerate(cluster.platform.nfs.classes if cluster.platform.nfs else ()):
+            if row.name not in named:
+                yield (
+                    f"platform.nfs.classes[{at}].name",
+                    f"no claim of checkpoints names {row.name!r} as its storage_class",
+                )
 
     def addons(self, cluster: ExistingCluster) -> tuple[str, ...]:
         """NFS' driver, for a server that the stack names."""
