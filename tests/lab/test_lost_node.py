@@ -26,7 +26,7 @@ from tests.lab.conftest import LAB, Run, succeed
 from tests.lab.contests import fresh_nodes, lab_status
 from tests.lab.jobs import wait
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.harms]
 
 # What docs/teams.md tells who has no cloud that deletes the nodes of machines that are gone.
 TAINT = f"{OUT_OF_SERVICE}=nodeshutdown:NoExecute"
