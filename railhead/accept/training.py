@@ -286,7 +286,10 @@ def _attempts(job: Trained, shown: Shown) -> None:
         if row.kind == "pod" and row.node:
             pods.setdefault(row.index, set()).add(row.uid or row.pod)
     counts = {"the program began": len(shown.attempts)}
-    counts |= {f"node {i} had pods": len(pods.get(i, ())) for i in range(job.nodes)}
+    for index in range(job.nodes):
+        had = len(pods.get(index, ()))
+        # A gang whose node is gone may be put back once more before its new pods have begun.
+        counts[f"node {index} had pods"] = had if job.lost is None else min(had, wanted)
     if job.restarts is None:
         shown.lacking.append(f"{job.name}: the JobSet's count of restarts could not be read")
     elif job.lost is None or job.restarts >= wanted:

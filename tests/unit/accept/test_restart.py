@@ -361,6 +361,18 @@ def test_a_gang_that_went_back_to_the_queue_counts_no_restart(
     assert found.verdict is verdict
 
 
+@pytest.mark.parametrize(("lost", "verdict"), [(True, Verdict.PASSED), (False, Verdict.FAILED)])
+def test_pods_that_were_put_back_before_they_began_are_no_attempt_where_a_node_was_lost(
+    facts: Facts, lost: bool, verdict: Verdict
+) -> None:
+    evidence, facts = losing(facts) if lost else (trainings(facts), facts)
+    last = evidence.broken[-1]
+    pod = next(row for row in last.rows if row.kind == "pod" and row.node)
+    more = last.model_copy(update={"rows": (*last.rows, pod.model_copy(update={"uid": "more"}))})
+    changed = evidence.model_copy(update={"broken": (*evidence.broken[:-1], more)})
+    assert CHECK.judge(changed, facts).verdict is verdict
+
+
 def test_a_lost_node_that_nobody_clears_away_has_its_own_remedy(facts: Facts) -> None:
     evidence, facts = losing(facts)
     stuck = evidence.broken[-1].model_copy(update={"phase": "running"})
