@@ -14,11 +14,36 @@ from railhead.base.names import CHECKPOINT_LABEL
 
 @dataclass(frozen=True, kw_only=True)
 class CheckpointsArgs:
-    """Arguments of :class:`Checkpoints`; ``claims`` is name -> spec."""
+    """Arguments of :class:`Checkpoints` and of data sets; ``claims`` is name -> spec."""
 
     namespace: pulumi.Input[str]
     claims: Mapping[str, Any]
     after: Sequence[pulumi.Resource] = ()
+
+
+def kept(
+    parent: pulumi.Resource, name: str, args: CheckpointsArgs, labels: Mapping[str, str]
+) -> list[kubernetes.core.v1.PersistentVolumeClaim]:
+    """The claims, not waited for, and left where they are when the stack goes."""
+    return [
+        kubernetes.core.v1.PersistentVolumeClaim(
+            f"{name}-{claim}",
+            metadata={
+                "name": claim,
+                "namespace": args.namespace,
+                **({"labels": dict(labels)} if labels else {}),
+                # A class that binds on first use binds no claim before a job runs, and a volume
+                # that is not there yet holds up jobs that read it, not the stack.
+                "annotations": {"pulumi.com/skipAwait": "true"},
+            },
+            spec=spec,
+            # Whoever takes the stack away leaves the data: see docs/editing.md.
+            opts=pulumi.ResourceOptions(
+                parent=parent, depends_on=list(args.after), retain_on_delete=True
+            ),
+        )
+        for claim, spec in args.claims.items()
+    ]
 
 
 class Checkpoints(pulumi.ComponentResource):
@@ -30,22 +55,5 @@ class Checkpoints(pulumi.ComponentResource):
         self, name: str, args: CheckpointsArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("railhead:index:Checkpoints", name, None, opts)
-        self.claims = [
-            kubernetes.core.v1.PersistentVolumeClaim(
-                f"{name}-{claim}",
-                metadata={
-                    "name": claim,
-                    "namespace": args.namespace,
-                    "labels": {CHECKPOINT_LABEL: "true"},
-                    # A class that binds on first use binds no claim before a job runs.
-                    "annotations": {"pulumi.com/skipAwait": "true"},
-                },
-                spec=spec,
-                # Whoever takes the stack away leaves the data: see docs/editing.md.
-                opts=pulumi.ResourceOptions(
-                    parent=self, depends_on=list(args.after), retain_on_delete=True
-                ),
-            )
-            for claim, spec in args.claims.items()
-        ]
+        self.claims = kept(self, name, args, {CHECKPOINT_LABEL: "true"})
         self.register_outputs({"claims": list(args.claims)})

@@ -11,7 +11,7 @@ import pulumi_kubernetes as kubernetes
 
 from components.namespaces.checkpoints import Checkpoints, CheckpointsArgs
 from components.namespaces.claims import Claims, ClaimsArgs
-from components.namespaces.datasets import Datasets, DatasetsArgs
+from components.namespaces.datasets import Datasets
 from components.namespaces.jobs_account import JobsAccount, JobsAccountArgs
 from components.namespaces.nccl_profile import NcclProfile, NcclProfileArgs
 from components.namespaces.network_policies import NetworkPolicies, NetworkPoliciesArgs
@@ -105,7 +105,9 @@ class TrainingNamespace(pulumi.ComponentResource):
         if resolved.datasets:
             datasets = Datasets(
                 f"{name}-datasets",
-                DatasetsArgs(namespace=namespace, claims=resolved.datasets, after=[self.namespace]),
+                CheckpointsArgs(
+                    namespace=namespace, claims=resolved.datasets, after=[self.namespace]
+                ),
                 opts=pulumi.ResourceOptions(parent=self, deleted_with=goes_with),
             )
             opened.append(datasets)

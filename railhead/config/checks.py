@@ -219,6 +219,8 @@ _CHECKS: tuple[Callable[[Cluster], Iterator[Problem]], ...] = (
     lambda c: taken(c.queues, "queues", lambda row: (row.namespace, row.name)),
     lambda c: taken(c.checkpoints, "checkpoints", lambda row: (row.namespace, row.name)),
     lambda c: taken(c.checkpoints, "checkpoints", lambda row: (row.namespace, row.claim_name)),
+    lambda c: taken(c.datasets, "datasets", lambda row: (row.namespace, row.name)),
+    lambda c: taken(c.datasets, "datasets", lambda row: (row.namespace, row.claim_name)),
     lambda c: taken(c.removals, "removals", lambda row: (row.kind, row.name)),
     lambda c: twice(c.namespaces, "namespaces"),
     lambda c: twice(c.topology, "topology"),
@@ -226,6 +228,7 @@ _CHECKS: tuple[Callable[[Cluster], Iterator[Problem]], ...] = (
     lambda c: _reference(
         c.checkpoints, "checkpoints", "namespace", c.training_namespaces, "namespaces"
     ),
+    lambda c: _reference(c.datasets, "datasets", "namespace", c.training_namespaces, "namespaces"),
     lambda c: _reference(c.runtimes, "runtimes", "pool", _names(c.pools), "pools"),
     lambda c: _reference(
         c.runtimes, "runtimes", "checkpoint", _names(c.checkpoints), "checkpoints"

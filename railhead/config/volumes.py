@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from operator import attrgetter
+from pathlib import PurePosixPath as Path
 
 from railhead.base.errors import choices
-from railhead.base.sections import Problem, knowing, taken
+from railhead.base.sections import Problem, knowing
 from railhead.model.cluster import Cluster
 
 # What every pod of a runtime has mounted besides, and where launch puts a job's files.
@@ -14,22 +15,11 @@ _MOUNTED = {"/dev/shm": "shared memory", "/workspace": "a job's files"}  # noqa:
 
 
 def problems(cluster: Cluster) -> Iterator[Problem]:
-    """What of it is twice, unknown, not everywhere, or in another's place."""
-    yield from taken(cluster.datasets, "datasets", lambda row: (row.namespace, row.name))
-    yield from taken(cluster.datasets, "datasets", lambda row: (row.namespace, row.claim_name))
-    yield from _namespaces(cluster)
+    """What of it is unknown, not everywhere, or in another's place."""
     yield from _also_checkpoints(cluster)
     yield from _alike(cluster)
     yield from _named(cluster)
     yield from _paths(cluster)
-
-
-def _namespaces(cluster: Cluster) -> Iterator[Problem]:
-    spaces = cluster.training_namespaces
-    for path, _, namespace in knowing(cluster.datasets, "datasets", attrgetter("namespace")):
-        if namespace not in spaces:
-            said = f"{namespace!r} is not one of namespaces{choices(namespace, spaces)}"
-            yield f"{path}.namespace", said
 
 
 def _also_checkpoints(cluster: Cluster) -> Iterator[Problem]:
@@ -81,18 +71,9 @@ def _named(cluster: Cluster) -> Iterator[Problem]:
 
 
 def _paths(cluster: Cluster) -> Iterator[Problem]:
-    checkpoints = {
-        name: path
-        for *_, (name, path) in knowing(
-            cluster.checkpoints, "checkpoints", attrgetter("name", "mount_path")
-        )
-    }
-    datasets = {
-        name: path
-        for *_, (name, path) in knowing(
-            cluster.datasets, "datasets", attrgetter("name", "mount_path")
-        )
-    }
+    reads = attrgetter("name", "mount_path")
+    checkpoints = dict(at for *_, at in knowing(cluster.checkpoints, "checkpoints", reads))
+    datasets = dict(at for *_, at in knowing(cluster.datasets, "datasets", reads))
     asked = attrgetter("checkpoint", "datasets", "scratch")
     for path, _, (checkpoint, names, scratch) in knowing(cluster.runtimes, "runtimes", asked):
         mounted = dict(_MOUNTED)
@@ -107,11 +88,7 @@ def _paths(cluster: Cluster) -> Iterator[Problem]:
             own.append((f"{path}.scratch.mount_path", scratch.mount_path, "scratch"))
         for where, at, what in own:
             for other, whose in mounted.items():
-                if _within(at, other) or _within(other, at):
+                if Path(at).is_relative_to(other) or Path(other).is_relative_to(at):
                     yield where, f"{at!r} of {what} and {other!r} of {whose} lie in each other"
                     break
             mounted.setdefault(at, what)
-
-
-def _within(path: str, other: str) -> bool:
-    return path == other or path.startswith(f"{other.rstrip('/')}/")

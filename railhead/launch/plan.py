@@ -442,7 +442,7 @@ def check_job(job: JobFile, contract: ClusterContract) -> Choice:
     datasets = tried(partial(_datasets, job, contract, queue)) if queue else None
     tried(partial(_check_words, job, contract.fabric.switches))
     if runtime and queue and share and not problems:
-        mounted = [str(mount["mountPath"]) for mount in runtime.trainer.get("volumeMounts", ())]
+        mounted = _mounted(runtime)
         return Choice(
             runtime=runtime,
             queue=queue,
@@ -461,11 +461,16 @@ def check_job(job: JobFile, contract: ClusterContract) -> Choice:
     )
 
 
+def _mounted(runtime: Runtime) -> list[str]:
+    """Where the container that trains has something of its runtime's."""
+    return [str(mount["mountPath"]) for mount in runtime.trainer.get("volumeMounts", ())]
+
+
 def _check_extras(job: JobFile, runtime: Runtime) -> None:
     """Secrets, mounts and checkpoints beside what else the job and its runtime have."""
     if twice := sorted(set(job.env) & set(job.secrets)):
         raise InputError(f"secrets: {', '.join(twice)}: given in env too", remedy="give each once")
-    taken = [str(mount["mountPath"]) for mount in runtime.trainer.get("volumeMounts", ())]
+    taken = _mounted(runtime)
     taken += [runtime.checkpoint.path] if runtime.checkpoint else []
     for path in job.mounts:
         for other in taken:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from railhead.base.names import TRAINING_LABEL
 from railhead.model.cluster import Cluster
 from railhead.resolve import cel
+from railhead.resolve.pod_guards import matching
 
 
 def data_set_policies(cluster: Cluster) -> dict[str, dict[str, Any]]:
@@ -23,17 +23,7 @@ def data_set_policies(cluster: Cluster) -> dict[str, dict[str, Any]]:
     reads = f"has({claim}.readOnly) && {claim}.readOnly"
     policy = {
         "failurePolicy": "Fail",
-        "matchConstraints": {
-            "namespaceSelector": {"matchLabels": {TRAINING_LABEL: "true"}},
-            "resourceRules": [
-                {
-                    "apiGroups": [""],
-                    "apiVersions": ["v1"],
-                    "operations": ["CREATE"],
-                    "resources": ["pods"],
-                }
-            ],
-        },
+        "matchConstraints": matching("", ["pods"], ["CREATE"]),
         "validations": [
             {
                 "expression": "!has(object.spec.volumes) || object.spec.volumes.all(v,"

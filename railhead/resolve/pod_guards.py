@@ -381,7 +381,8 @@ def reach_rules(pod: str, fabric: FabricDemand) -> list[tuple[str, str]]:
 _IN_TRAINING = {"namespaceSelector": {"matchLabels": {TRAINING_LABEL: "true"}}}
 
 
-def _matching(group: str, resources: Sequence[str], operations: Sequence[str]) -> dict[str, Any]:
+def matching(group: str, resources: Sequence[str], operations: Sequence[str]) -> dict[str, Any]:
+    """Match constraints of a policy: version 1 of these resources, in training namespaces."""
     return {
         **_IN_TRAINING,
         "resourceRules": [
@@ -414,7 +415,7 @@ def fabric_pod_policy(fabric: FabricDemand) -> dict[str, Any] | None:
     labels = "(has({0}.metadata.labels) ? dyn({0}.metadata.labels) : dyn(null))"
     return {
         "failurePolicy": "Fail",
-        "matchConstraints": _matching("", ["pods"], ["CREATE", "UPDATE"]),
+        "matchConstraints": matching("", ["pods"], ["CREATE", "UPDATE"]),
         "matchConditions": [
             {
                 # Controllers write to pods that were there before the guard. What has a node has
@@ -444,7 +445,7 @@ def parallel_job_policy(fabric: FabricDemand) -> dict[str, Any] | None:
         return None
     return {
         "failurePolicy": "Fail",
-        "matchConstraints": _matching("batch", ["jobs"], ["CREATE", "UPDATE"]),
+        "matchConstraints": matching("batch", ["jobs"], ["CREATE", "UPDATE"]),
         "matchConditions": [
             {
                 # The template cannot change; what can is how many pods run at once.
@@ -492,8 +493,8 @@ def node_reach_policy(fabric: FabricDemand) -> dict[str, Any]:
         "matchConstraints": {
             **_IN_TRAINING,
             "resourceRules": [
-                *_matching("", ["pods"], ["CREATE"])["resourceRules"],
-                *_matching("", ["pods/ephemeralcontainers"], ["UPDATE"])["resourceRules"],
+                *matching("", ["pods"], ["CREATE"])["resourceRules"],
+                *matching("", ["pods/ephemeralcontainers"], ["UPDATE"])["resourceRules"],
             ],
         },
         "variables": [
