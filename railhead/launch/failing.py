@@ -20,7 +20,6 @@ from railhead.launch import logs, progress
 # Lines of a node's log that are looked at, and nodes of a gang whose log is read for a failure.
 LOOKED_AT = 400
 MOST_NODES = 16
-READERS = 16
 
 #: What says why a process died, the plainest first.
 _CAUSES = tuple(
@@ -137,7 +136,7 @@ def _tails(cluster: kube.Cluster, state: JobState, nodes: Sequence[Node]) -> dic
     """The last lines of each node, timestamps first; nodes at the same time."""
     if not nodes:
         return {}
-    with ThreadPoolExecutor(max_workers=min(READERS, len(nodes))) as pool:
+    with ThreadPoolExecutor(max_workers=min(logs.READERS, len(nodes))) as pool:
         read = pool.map(lambda n: logs.stamped(cluster, state, n, tail=LOOKED_AT), nodes)
         return {node.index: lines for node, lines in zip(nodes, read, strict=True)}
 

@@ -25,7 +25,7 @@ from railhead.kube.jobs import JobState, Node
 from railhead.launch import kept
 
 DRAIN_SECONDS = 10.0
-# How long what is about to be taken away is read for, and by how many at the same time.
+# How long what is about to be taken away is read for; how many nodes' logs are read at a time.
 KEEP_SECONDS = 20.0
 READERS = 16
 # A log that ended or broke is asked for again after this.
