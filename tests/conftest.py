@@ -63,6 +63,12 @@ def judging_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlP
     yield from _plane(tmp_path_factory)
 
 
+@pytest.fixture(scope="module")
+def own_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A module's own, where another's looser definitions of the same kinds would judge nothing."""
+    yield from _plane(tmp_path_factory)
+
+
 def _plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     found = {name: locate(name) for name in PROGRAMS}
     missing = [name for name, path in found.items() if path is None]
