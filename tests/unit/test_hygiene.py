@@ -100,7 +100,8 @@ def parsed(source: Path | str) -> ast.Module:
         return ast.parse(text, str(source))
 
 
-def imports(source: Path) -> set[str]:
+@cache
+def imports(source: Path) -> frozenset[str]:
     """Every module that a file imports, anywhere in it; `from a import b` gives a and a.b."""
     found: set[str] = set()
     for node in ast.walk(parsed(source)):
@@ -109,7 +110,7 @@ def imports(source: Path) -> set[str]:
         elif isinstance(node, ast.ImportFrom) and node.module:
             found.add(node.module)
             found.update(f"{node.module}.{alias.name}" for alias in node.names)
-    return found
+    return frozenset(found)
 
 
 def within(module: str, package: str) -> bool:
@@ -278,7 +279,8 @@ def modules() -> dict[str, Path]:
     return named
 
 
-def modules_imported(source: Path) -> set[str]:
+@cache
+def modules_imported(source: Path) -> frozenset[str]:
     """Modules that a file imports; `from a import b` gives a.b where that is a module of ours."""
     ours = modules()
     found: set[str] = set()
@@ -289,7 +291,7 @@ def modules_imported(source: Path) -> set[str]:
             for alias in node.names:
                 inner = f"{node.module}.{alias.name}"
                 found.add(inner if inner in ours else node.module)
-    return found
+    return frozenset(found)
 
 
 def circles(graph: dict[str, set[str]]) -> list[list[str]]:

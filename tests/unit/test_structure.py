@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -54,15 +55,24 @@ def sources() -> Iterator[Path]:
                 yield name
 
 
+@cache
+def says_a_mode() -> list[tuple[Path, int, str]]:
+    """Every text of the sources that is a mode's name: file, line, name."""
+    return [
+        (name, node.lineno, str(node.value))
+        for name in sources()
+        for node in ast.walk(ast.parse((REPO / name).read_text()))
+        if isinstance(node, ast.Constant) and node.value in CONFIGS
+    ]
+
+
 @pytest.mark.parametrize("mode", CONFIGS)
 def test_no_other_file_names_a_mode(mode: str) -> None:
     allowed = OTHERWISE.get(mode, {})
     hits = [
-        f"{name}:{node.lineno} says {mode!r}: ask the mode instead (railhead/fabric/mode.py)"
-        for name in sources()
-        if not any(str(name).startswith(prefix) for prefix in allowed)
-        for node in ast.walk(ast.parse((REPO / name).read_text()))
-        if isinstance(node, ast.Constant) and node.value == mode
+        f"{name}:{line} says {mode!r}: ask the mode instead (railhead/fabric/mode.py)"
+        for name, line, said in says_a_mode()
+        if said == mode and not any(str(name).startswith(prefix) for prefix in allowed)
     ]
     assert hits == []
 

@@ -65,6 +65,8 @@ def test_a_job_that_is_deleted_did_not_complete(api: Api, run: Any, running: Any
         while ("GET", world.PODS) not in [(method, path) for method, path, _ in api.asked]:
             time.sleep(0.01)
         api.remove(JOB)
+        # With it go its pods, and so their logs end.
+        api.open_logs.clear()
 
     threading.Thread(target=remove_once_it_is_watched, daemon=True).start()
     code, _, err = run("wait", "demo")
