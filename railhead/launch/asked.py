@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from railhead.base.finding import Finding
 from railhead.contract import ClusterContract
 from railhead.kube import client as kube
+from railhead.kube import nodes
 from railhead.launch.plan import Plan
 
 Object = kube.Object
@@ -20,6 +22,16 @@ class Asked:
     cluster: kube.Cluster
     plan: Plan
     contract: ClusterContract
+
+    @cached_property
+    def live(self) -> list[nodes.Object] | str:
+        """Every node, asked for once; what the server said where they may not be listed."""
+        try:
+            return nodes.live(self.cluster)
+        except kube.ApiError as error:
+            if error.status != 403:
+                raise
+            return error.message
 
 
 def existing(

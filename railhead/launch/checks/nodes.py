@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from railhead.base.finding import Finding
-from railhead.kube import client as kube
 from railhead.kube import nodes
 from railhead.launch.asked import Asked
 
@@ -15,12 +14,9 @@ def check(asked: Asked) -> list[Finding]:
     plan, contract = asked.plan, asked.contract
     if not contract.standing:
         return []
-    try:
-        live = nodes.live(asked.cluster)
-    except kube.ApiError as error:
-        if error.status != 403:
-            raise
-        text = f"nodes may not be listed here: {error.message}"
+    live = asked.live
+    if isinstance(live, str):
+        text = f"nodes may not be listed here: {live}"
         return [Finding(name="nodes", passed=None, text=text)]
     pool = plan.pool
     # A pool that is too small by the contract itself is `capacity`'s to name.
