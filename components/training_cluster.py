@@ -90,6 +90,7 @@ class TrainingCluster(pulumi.ComponentResource):
                 controller=combination.kueue,
                 resources=resources,
                 settings=resolved.queues.settings,
+                pod_groups=cluster.pod_groups,
             ),
             opts=below,
         )

@@ -45,6 +45,7 @@ MODULES: Mapping[str, tuple[str, ...]] = {
         "config/crd/bases/ray.io_rayclusters.yaml",
         "config/crd/bases/ray.io_rayjobs.yaml",
     ),
+    "sigs.k8s.io/lws": ("config/crd/bases/leaderworkerset.x-k8s.io_leaderworkersets.yaml",),
 }
 
 

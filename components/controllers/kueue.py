@@ -13,10 +13,8 @@ import yaml
 from components.controllers import charts
 from railhead.base.names import TRAINING_LABEL
 
-# Frameworks without their CRD are skipped by Kueue until it appears. The pod family is left out:
-# its webhooks would stand in the way of every pod; guards.py refuses unqueued device pods instead.
-# LeaderWorkerSet and StatefulSet need it (kueue v0.19.2, ImplicitlyEnabledFrameworkNames); Ray's
-# two do not, and Kueue marks their pods as it does a Job's (jobframework/reconciler.go).
+# Frameworks without their CRD are skipped by Kueue until it appears. Ray's two need no pod family:
+# Kueue marks their pods as it does a Job's (jobframework/reconciler.go).
 FRAMEWORKS = (
     "batch/job",
     "jobset.x-k8s.io/jobset",
@@ -30,6 +28,10 @@ FRAMEWORKS = (
     "ray.io/raycluster",
     "ray.io/rayjob",
 )
+# Only where a stack asks for it: with these every pod of a training namespace that no job owns is
+# held back until a queue admits it, and none is made while Kueue is away (chart, mpod.kb.io).
+# LeaderWorkerSet needs the first (kueue v0.16.2, ImplicitlyEnabledFrameworkNames).
+POD_FRAMEWORKS = ("pod", "leaderworkerset.x-k8s.io/leaderworkerset")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,13 +39,16 @@ class KueueArgs(charts.ControllerArgs):
     """Arguments of :class:`Kueue`.
 
     ``settings``: what the stack decides of Kueue's configuration (:mod:`railhead.resolve.queues`).
+    ``pod_groups``: whether it admits pods that no job owns, and LeaderWorkerSets.
     """
 
     settings: Mapping[str, Any]
+    pod_groups: bool = False
 
 
-def configuration(settings: Mapping[str, Any]) -> dict[str, Any]:
+def configuration(settings: Mapping[str, Any], *, pod_groups: bool = False) -> dict[str, Any]:
     """Kueue's own configuration file, ``config.kueue.x-k8s.io/v1beta2``."""
+    frameworks = (*FRAMEWORKS, *POD_FRAMEWORKS) if pod_groups else FRAMEWORKS
     return {
         "apiVersion": "config.kueue.x-k8s.io/v1beta2",
         "kind": "Configuration",
@@ -64,7 +69,7 @@ def configuration(settings: Mapping[str, Any]) -> dict[str, Any]:
         # A job without a queue in a training namespace stays suspended: nothing there runs unpaid.
         "manageJobsWithoutQueueName": True,
         "managedJobsNamespaceSelector": {"matchLabels": {TRAINING_LABEL: "true"}},
-        "integrations": {"frameworks": list(FRAMEWORKS)},
+        "integrations": {"frameworks": list(frameworks)},
         **settings,
     }
 
@@ -85,7 +90,7 @@ def values(args: KueueArgs) -> dict[str, Any]:
         },
         "managerConfig": {
             "controllerManagerConfigYaml": yaml.safe_dump(
-                configuration(args.settings), sort_keys=True
+                configuration(args.settings, pod_groups=args.pod_groups), sort_keys=True
             )
         },
     }

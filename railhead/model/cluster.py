@@ -215,7 +215,8 @@ class Cluster(Model):
     nodes have the driver, the toolkit and the device plugin already. ``ready_timeout_seconds`` is
     how long an admitted gang may take until all of its pods run; then it is put back whole, as
     ``requeue`` says. ``fair`` is how teams share what is nobody's. With ``default_queue`` a job
-    that names no queue gets its namespace's, wherever that has one alone.
+    that names no queue gets its namespace's, wherever that has one alone. With ``pod_groups`` the
+    queues also admit LeaderWorkerSets and pods that no job owns, alone and in groups.
 
     ``gate`` is what nodes prove before jobs are placed on them, ``network_policy`` whom the pods of
     jobs reach besides each other, ``access`` what people may do, ``watching`` whether alerts and
@@ -248,6 +249,7 @@ class Cluster(Model):
     requeue: RequeueConfig = RequeueConfig()
     fair: FairConfig = FairConfig()
     default_queue: Annotated[bool, Field(strict=True)] = False
+    pod_groups: Annotated[bool, Field(strict=True)] = False
     gate: GateConfig = GateConfig()
     network_policy: NetworkPolicyConfig = NetworkPolicyConfig()
     watching: WatchingConfig = WatchingConfig()

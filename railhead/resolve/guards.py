@@ -32,12 +32,14 @@ from railhead.resolve.job_guards import (
     leaves,
     network_rules,
     queue_rules,
+    queued_pod_policy,
     queued_policy,
     template_policy,
     variables_policy,
 )
 from railhead.resolve.namespaces import queues_in
 from railhead.resolve.pod_guards import (
+    ADMISSION_GATE,
     NO_WAY_IN,
     WAYS_IN,
     claims,
@@ -110,7 +112,7 @@ def guards(cluster: Cluster, runtimes: Sequence[Runtime]) -> dict[str, Guard]:
     policies = {
         "railhead-train-job": train_job_policy(cluster, runtimes),
         "railhead-train-job-pods": train_job_pods_policy(cluster, said),
-        "railhead-device-pod": device_pod_policy(runtimes),
+        "railhead-device-pod": device_pod_policy(runtimes, pod_groups=cluster.pod_groups),
         **pod_policies(fabric),
         "railhead-network-variables": variables_policy(said),
         "railhead-job-template": template_policy(fabric, said),
@@ -118,6 +120,8 @@ def guards(cluster: Cluster, runtimes: Sequence[Runtime]) -> dict[str, Guard]:
         **fence_policies(cluster),
         **data_set_policies(cluster),
     }
+    if cluster.pod_groups:
+        policies["railhead-queued-pod"] = queued_pod_policy(queues_of(cluster))
     found = {name: Guard(policy=policy) for name, policy in policies.items()}
     if PLATFORMS[cluster.platform.kind].owns_cluster:
         # Somebody else's cluster has its own use of GPUs elsewhere.
@@ -438,14 +442,26 @@ def _resources_rule(runtimes: Sequence[Runtime]) -> dict[str, str]:
     }
 
 
-def device_pod_policy(runtimes: Sequence[Runtime]) -> dict[str, Any]:
+def device_pod_policy(runtimes: Sequence[Runtime], *, pod_groups: bool) -> dict[str, Any]:
     """A pod in a training namespace that takes devices was admitted by Kueue.
 
     Kueue holds back Jobs, JobSets and TrainJobs without a queue by itself
     (``manageJobsWithoutQueueName``); this covers bare pods and everything that makes pods and that
-    Kueue does not manage here.
+    Kueue does not manage here. With ``pod_groups`` Kueue's webhook, which is asked first, has
+    closed the scheduling gate of a pod that it manages by itself (pod_webhook.go).
     """
+    admitted = (
+        "has(object.metadata.labels)"
+        f" && '{PODSET_LABEL}' in object.metadata.labels"
+        " && has(object.metadata.ownerReferences)"
+        " && object.metadata.ownerReferences.exists(o, has(o.controller) && o.controller)"
+    )
+    gated = (
+        "has(object.spec.schedulingGates)"
+        f" && object.spec.schedulingGates.exists(g, g.name == {cel.string(ADMISSION_GATE)})"
+    )
     taken = takes("c", tuple(_devices(runtimes)), _DEVICE_PREFIXES)
+    others = "" if pod_groups else f"; bare pods, and {NO_WAY_IN}"
     return {
         "failurePolicy": "Fail",
         "matchConstraints": {
@@ -472,17 +488,14 @@ def device_pod_policy(runtimes: Sequence[Runtime]) -> dict[str, Any]:
             },
             {
                 "name": "admitted",
-                "expression": "has(object.metadata.labels)"
-                f" && '{PODSET_LABEL}' in object.metadata.labels"
-                " && has(object.metadata.ownerReferences)"
-                " && object.metadata.ownerReferences.exists(o, has(o.controller) && o.controller)",
+                "expression": f"{admitted} || {gated}" if pod_groups else admitted,
             },
         ],
         "validations": [
             {
                 "expression": "!variables.takesDevices || variables.admitted",
                 "message": f"no queue was charged for this pod's devices: submit {WAYS_IN} with "
-                f"the label {QUEUE_LABEL}; bare pods, and {NO_WAY_IN}",
+                f"the label {QUEUE_LABEL}{others}",
                 "reason": "Forbidden",
             }
         ],

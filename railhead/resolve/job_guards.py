@@ -17,9 +17,9 @@ from railhead.catalog.switches import SWITCHES, in_words
 from railhead.resolve import cel
 from railhead.resolve.pod_guards import FabricDemand, fabric_rules, reach_rules, takes
 
-# API group -> (resources, versions' kinds): what Kueue admits besides TrainJobs, and whose objects
-# carry their pods' templates.
-_KINDS: Mapping[str, Mapping[str, str]] = {
+# API group -> (resources, versions' kinds): what Kueue admits in every stack besides TrainJobs, and
+# whose objects carry their pods' templates.
+_KINDS: dict[str, Mapping[str, str]] = {
     "batch": {"jobs": "Job"},
     "jobset.x-k8s.io": {"jobsets": "JobSet"},
     "kubeflow.org": {
@@ -32,6 +32,10 @@ _KINDS: Mapping[str, Mapping[str, str]] = {
     },
     "ray.io": {"rayclusters": "RayCluster", "rayjobs": "RayJob"},
 }
+# What it admits only where a stack has `pod_groups`.
+_SETS: dict[str, Mapping[str, str]] = {
+    "leaderworkerset.x-k8s.io": {"leaderworkersets": "LeaderWorkerSet"}
+}
 # training-operator v1.9 and mpi-operator v2beta1: where each kind has its replicas.
 _REPLICAS = {
     "JAXJob": "jaxReplicaSpecs",
@@ -42,6 +46,13 @@ _REPLICAS = {
     "XGBoostJob": "xgbReplicaSpecs",
 }
 _MANAGED = ("TrainJob", *(kind for kinds in _KINDS.values() for kind in kinds.values()))
+_OWNED = (
+    "has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o,"
+    f" has(o.controller) && o.controller && o.kind in {cel.strings(_MANAGED)})"
+)
+# On pods of a LeaderWorkerSet, which get the queue's label after they were made (kueue v0.16.2,
+# pkg/controller/jobs/leaderworkerset).
+_PARENT = "kueue.x-k8s.io/pod-suspending-parent"
 
 
 def _templates(job: str) -> str:
@@ -58,6 +69,12 @@ def _templates(job: str) -> str:
         (
             "RayJob",
             f"(has({spec}.rayClusterSpec) ? {ray.format(f'{spec}.rayClusterSpec')} : [])",
+        ),
+        (
+            "LeaderWorkerSet",
+            f"[{spec}.leaderWorkerTemplate.workerTemplate]"
+            f" + (has({spec}.leaderWorkerTemplate.leaderTemplate)"
+            f" ? [{spec}.leaderWorkerTemplate.leaderTemplate] : [])",
         ),
         *(
             (kind, f"{spec}.{field}.map(r, {spec}.{field}[r].template)")
@@ -178,7 +195,8 @@ def template_policy(fabric: FabricDemand, chosen: Chosen) -> dict[str, Any]:
     return {
         "failurePolicy": "Fail",
         "matchConstraints": _matching(
-            {group: tuple(kinds) for group, kinds in _KINDS.items()}, ("CREATE", "UPDATE")
+            {group: tuple(kinds) for group, kinds in (_KINDS | _SETS).items()},
+            ("CREATE", "UPDATE"),
         ),
         "variables": [
             {"name": "templates", "expression": _templates("object")},
@@ -212,18 +230,33 @@ def queued_policy(queues: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     ``queues`` is namespace -> LocalQueues. Kueue gives a job without a queue the namespace's
     ``default``, if there is one, before this is asked. What another job made is charged with it.
     """
+    return _queued(queues, {group: tuple(kinds) for group, kinds in _KINDS.items()}, "the job")
+
+
+def queued_pod_policy(queues: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """Where Kueue admits pods, the same of those that no job owns, and of LeaderWorkerSets."""
+    kinds = {group: tuple(sets) for group, sets in _SETS.items()} | {"": ("pods",)}
+    policy = _queued(queues, kinds, "what no job owns here")
+    annotations = "object.metadata.annotations"
+    policy["matchConditions"].append(
+        {
+            "name": "not-of-a-set-with-a-queue",
+            "expression": f"!(has({annotations}) && {cel.string(_PARENT)} in {annotations})",
+        }
+    )
+    return policy
+
+
+def _queued(
+    queues: Mapping[str, Sequence[str]], kinds: Mapping[str, Sequence[str]], what: str
+) -> dict[str, Any]:
+    """That new objects of ``kinds`` (API group -> resources), which no job made, name a queue."""
     label = cel.string(QUEUE_LABEL)
     known = ", ".join(f"{namespace}: {', '.join(names)}" for namespace, names in queues.items())
-    owned = (
-        "has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o,"
-        f" has(o.controller) && o.controller && o.kind in {cel.strings(_MANAGED)})"
-    )
     return {
         "failurePolicy": "Fail",
-        "matchConstraints": _matching(
-            {group: tuple(kinds) for group, kinds in _KINDS.items()}, ("CREATE",)
-        ),
-        "matchConditions": [{"name": "not-part-of-a-job", "expression": f"!({owned})"}],
+        "matchConstraints": _matching(kinds, ("CREATE",)),
+        "matchConditions": [{"name": "not-part-of-a-job", "expression": f"!({_OWNED})"}],
         "variables": [
             {
                 "name": "queue",
@@ -231,7 +264,7 @@ def queued_policy(queues: Mapping[str, Sequence[str]]) -> dict[str, Any]:
                 f" ? object.metadata.labels[{label}] : ''",
             },
         ],
-        "validations": queue_rules(queues, "the job", known),
+        "validations": queue_rules(queues, what, known),
     }
 
 

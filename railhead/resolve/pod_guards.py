@@ -68,6 +68,8 @@ class FabricDemand:
         capabilities: what containers may add beside the baseline.
         host_network: why pods must be in the node's network namespace, or None.
         host_paths: what of the node's file system they may have.
+        runtimes: those of the stack, for messages.
+        pod_groups: whether Kueue admits pods that no job owns.
     """
 
     title: str
@@ -80,6 +82,7 @@ class FabricDemand:
     host_network: str | None = None
     host_paths: tuple[MountedPath, ...] = ()
     runtimes: tuple[str, ...] = ()
+    pod_groups: bool = False
 
 
 def demand(cluster: Cluster) -> FabricDemand:
@@ -107,6 +110,7 @@ def demand(cluster: Cluster) -> FabricDemand:
             for path in wired.host_paths
         ),
         runtimes=tuple(runtime.name for runtime in cluster.runtimes),
+        pod_groups=cluster.pod_groups,
     )
 
 
@@ -132,9 +136,11 @@ def _has(resource: str, container: str = "c") -> str:
 # Parts of a GPU, one resource a profile.
 MIG = "nvidia.com/mig-"
 # Controllers of several pods that Kueue admits by themselves, and those that it sees by its pod
-# family alone, which the stack leaves out, or not at all.
+# family alone, which a stack leaves out unless it says `pod_groups`, or not at all.
 WAYS_IN = "a TrainJob, a JobSet, a Job, an MPIJob, a PyTorchJob, a RayJob or a RayCluster"
 NO_WAY_IN = "pods of a LeaderWorkerSet, a StatefulSet, a Deployment or Volcano's Job have no way in"
+# What closes on a pod that Kueue admits by itself, until it has (pkg/controller/jobs/pod).
+ADMISSION_GATE = "kueue.x-k8s.io/admission"
 
 
 def takes(container: str, resources: tuple[str, ...], prefixes: tuple[str, ...]) -> str:
@@ -274,9 +280,10 @@ def _attach(fabric: FabricDemand) -> str:
 def _messages(fabric: FabricDemand, what: str) -> tuple[str, str]:
     devices = ", ".join(f"{device}: 1" for device in fabric.devices)
     start = f"{what} of several nodes without the fabric ({fabric.title}) would fall back to TCP: "
+    others = "" if fabric.pod_groups else f", {NO_WAY_IN}"
     end = (
-        f"; a TrainJob with a runtime of the stack ({', '.join(fabric.runtimes)}) has all of it, "
-        f"{NO_WAY_IN}. "
+        f"; a TrainJob with a runtime of the stack ({', '.join(fabric.runtimes)}) has all of it"
+        f"{others}. "
         f"If each pod trains by itself, label the pods {SINGLE_NODE_LABEL}=true; if the job wants "
         f"no fabric, {FABRIC_LABEL}=none"
     )

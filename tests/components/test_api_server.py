@@ -372,6 +372,17 @@ def test_a_bare_pod_with_devices_is_refused(applied: Server) -> None:
     assert "no queue was charged" in applied.verdict(labelled), "a label alone is not admission"
 
 
+@pytest.mark.parametrize("kind", ["StatefulSet", "ReplicaSet"])
+def test_pods_that_kueue_leaves_alone_here_get_no_devices(applied: Server, kind: str) -> None:
+    """A stack has no `pod_groups` unless it says so: they would be charged to nobody."""
+    labels = {"kueue.x-k8s.io/queue-name": "training", "kueue.x-k8s.io/pod-group-name": "group"}
+    body = gpu_pod(labels=labels, annotations={"kueue.x-k8s.io/pod-group-total-count": "2"})
+    assert "no queue was charged for this pod's devices" in applied.verdict(body)
+    owner = {"apiVersion": "apps/v1", "kind": kind, "name": "s", "uid": "u", "controller": True}
+    body["metadata"]["ownerReferences"] = [owner]
+    assert "pods of a LeaderWorkerSet, a StatefulSet" in applied.verdict(body)
+
+
 def test_a_pod_that_kueue_admitted_passes(applied: Server) -> None:
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "controller": True}
     admitted = gpu_pod(labels={"kueue.x-k8s.io/podset": "node"}, ownerReferences=[owner])

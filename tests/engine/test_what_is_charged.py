@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 import yaml
 
-from components.controllers.kueue import FRAMEWORKS
+from components.controllers.kueue import FRAMEWORKS, POD_FRAMEWORKS
 from railhead.base.names import KUEUE_API, QUEUE_LABEL, TRAINER_API
 from railhead.base.paths import cache_root
 from railhead.base.quantity import parse
@@ -46,8 +46,11 @@ Body = dict[str, Any]
 
 
 def cluster() -> Body:
-    """The lab's stack on eight nodes, with a runtime of each framework that a kind of job needs."""
-    body = stack_cluster("lab")
+    """The lab's stack on eight nodes, with a runtime of each framework that a kind of job needs.
+
+    Its queues admit pods, too, which must not change what any other kind is charged.
+    """
+    body = stack_cluster("lab") | {"pod_groups": True}
     body["pools"][0]["nodes"] = NODES
     first = body["runtimes"][0]
     body["runtimes"] = [
@@ -230,6 +233,62 @@ KINDS: dict[str, Charge] = {
 }
 
 
+GROUP = "kueue.x-k8s.io/pod-group-name"
+#: Labels and annotations of pods, of LeaderWorkerSet v0.7.0 (api/leaderworkerset/v1).
+LWS = "leaderworkerset.sigs.k8s.io"
+
+
+def pod(name: str, labels: Mapping[str, str], annotations: Mapping[str, str]) -> Body:
+    made = {"apiVersion": "v1", "kind": "Pod", **template()}
+    had = made["metadata"]
+    made["metadata"] = {
+        "name": name,
+        "namespace": WHERE,
+        "labels": {**had.get("labels", {}), **labels},
+        "annotations": {**had.get("annotations", {}), **annotations},
+    }
+    return made
+
+
+def pod_group(size: int) -> list[Body]:
+    labels = {QUEUE_LABEL: WHERE, GROUP: "j"}
+    count = {"kueue.x-k8s.io/pod-group-total-count": str(size)}
+    return [pod(f"j-{number}", labels, count) for number in range(size)]
+
+
+def leader_worker_set(replicas: int, size: int) -> Body:
+    """Groups of ``size`` pods, of which the first has a template of its own."""
+    templates = {"size": size, "leaderTemplate": template(), "workerTemplate": template()}
+    # What its own webhook fills in, which is not here.
+    update = {"type": "RollingUpdate", "rollingUpdateConfiguration": {"maxUnavailable": 1}}
+    spec = {"replicas": replicas, "leaderWorkerTemplate": templates, "rolloutStrategy": update}
+    return custom("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", spec)
+
+
+def members(stored: Body, group: int) -> list[Body]:
+    """The pods of a group, as the set's controller and webhook make them of what is stored.
+
+    Read in pkg/controllers (the two StatefulSets' templates) and pkg/webhooks/pod_webhook.go of
+    LeaderWorkerSet v0.7.0.
+    """
+    spec, leader = stored["spec"]["leaderWorkerTemplate"], f"j-{group}"
+    found = []
+    for index in range(spec["size"]):
+        role = spec["workerTemplate" if index else "leaderTemplate"]
+        labels = {f"{LWS}/name": "j", f"{LWS}/group-index": str(group)}
+        annotations = {f"{LWS}/size": str(spec["size"])}
+        if index:
+            annotations[f"{LWS}/leader-name"] = leader
+        had = role["metadata"]
+        made = pod(
+            f"{leader}-{index}" if index else leader,
+            had.get("labels", {}) | labels | {f"{LWS}/worker-index": str(index)},
+            had.get("annotations", {}) | annotations,
+        )
+        found.append(made)
+    return found
+
+
 def workloads(server: Server) -> list[Body]:
     path = f"/apis/{KUEUE_API}/namespaces/{WHERE}/workloads"
     found: list[Body] = server.client.request("GET", path).body["items"]
@@ -248,13 +307,38 @@ def usage(server: Server) -> dict[str, Decimal]:
     return found
 
 
+def all_admitted(server: Server) -> list[Body]:
+    return [
+        workload
+        for workload in workloads(server)
+        for condition in workload.get("status", {}).get("conditions", [])
+        if condition["type"] == "Admitted" and condition["status"] == "True"
+    ]
+
+
 def admitted(server: Server) -> Body:
     """The one workload that is admitted, or nothing."""
-    for workload in workloads(server):
-        for condition in workload.get("status", {}).get("conditions", []):
-            if condition["type"] == "Admitted" and condition["status"] == "True":
-                return workload
-    return {}
+    return next(iter(all_admitted(server)), {})
+
+
+def counts(workload: Body) -> list[int]:
+    return sorted(s.get("count", 1) for s in workload["spec"]["podSets"])
+
+
+def gates(server: Server, name: str, namespace: str = WHERE) -> list[str]:
+    """What a pod still waits for before it may have a node."""
+    found = server.client.request("GET", f"/api/v1/namespaces/{namespace}/pods/{name}").body
+    return [gate["name"] for gate in found["spec"].get("schedulingGates", [])]
+
+
+def whole(pods: int) -> dict[str, Decimal]:
+    """What so many of the runtime's pods take."""
+    return {
+        GPU: Decimal(8 * pods),
+        RDMA: Decimal(pods),
+        "cpu": pods * parse("200m"),
+        "memory": pods * parse("512Mi"),
+    }
 
 
 @pytest.fixture
@@ -282,12 +366,9 @@ def test_a_job_is_charged_whole(empty: Server, kind: str) -> None:
     assert {s["name"]: s.get("count", 1) for s in workload["spec"]["podSets"]} == charge.sets
     assigned = workload["status"]["admission"]["podSetAssignments"]
     assert {a["name"]: a["count"] for a in assigned} == charge.sets
-    expected = {
-        GPU: Decimal(8 * charge.whole),
-        RDMA: Decimal(charge.whole),
-        "cpu": charge.whole * parse("200m") + parse(charge.cpu),
-        "memory": charge.whole * parse("512Mi") + parse(charge.memory),
-    }
+    expected = whole(charge.whole)
+    expected["cpu"] += parse(charge.cpu)
+    expected["memory"] += parse(charge.memory)
     eventually(lambda: usage(empty) == expected)
     assert len(workloads(empty)) == 1, "the job is charged once"
 
@@ -351,24 +432,65 @@ def test_the_kubeflow_sdk_says_nothing_more(
     eventually(lambda: usage(empty).get(GPU) == 8 * nodes)
 
 
+def test_a_pod_group_is_charged_whole(empty: Server) -> None:
+    group = pod_group(3)
+    for body in group[:2]:
+        empty.apply(body)
+        assert "kueue.x-k8s.io/admission" in gates(empty, body["metadata"]["name"])
+    assert not workloads(empty), "nothing is charged for a part of a group"
+    empty.apply(group[2])
+    workload = eventually(lambda: admitted(empty))
+    assert counts(workload) == [3]
+    eventually(lambda: usage(empty) == whole(3))
+    eventually(lambda: not any(gates(empty, body["metadata"]["name"]) for body in group))
+    assert len(workloads(empty)) == 1
+
+
+def test_a_pod_alone_is_charged(empty: Server) -> None:
+    """What a StatefulSet or a Deployment makes, where its template names a queue."""
+    empty.apply(pod("j", {QUEUE_LABEL: WHERE}, {}))
+    assert counts(eventually(lambda: admitted(empty))) == [1]
+    eventually(lambda: usage(empty) == whole(1))
+
+
+def test_each_group_of_a_leader_worker_set_is_charged_whole(empty: Server) -> None:
+    asked = leader_worker_set(replicas=2, size=3)
+    empty.apply(asked)
+    stored = empty.client.request("GET", empty.path(asked)).body
+    eventually(lambda: len(all_admitted(empty)) == 2)
+    assert [counts(workload) for workload in workloads(empty)] == [[1, 2], [1, 2]]
+    eventually(lambda: usage(empty) == whole(6))
+    pods = [body for group in range(2) for body in members(stored, group)]
+    for body in pods:
+        empty.apply(body)
+    eventually(lambda: not any(gates(empty, body["metadata"]["name"]) for body in pods))
+    assert len(workloads(empty)) == 2, "its pods are charged once"
+    assert usage(empty) == whole(6)
+
+
 def test_no_kind_is_enabled_that_is_not_tried() -> None:
     tried = {body["kind"].lower() for charge in KINDS.values() for body in charge.make()}
-    assert {name.rpartition("/")[2] for name in FRAMEWORKS} <= tried
+    tried |= {body["kind"].lower() for body in (*pod_group(1), leader_worker_set(1, 1))}
+    assert {name.rpartition("/")[2] for name in (*FRAMEWORKS, *POD_FRAMEWORKS)} <= tried
 
 
-def test_what_is_not_enabled_gets_no_devices(server: Server) -> None:
-    """Kueue leaves these alone here, so their pods would be charged to nobody."""
-    pod = template()
-    alone = {"apiVersion": "v1", "kind": "Pod", **copy.deepcopy(pod)}
-    alone["metadata"] |= {
-        "name": "one-of-a-group",
-        "namespace": WHERE,
-        "labels": {QUEUE_LABEL: WHERE, "kueue.x-k8s.io/pod-group-name": "group"},
-        "annotations": pod["metadata"]["annotations"]
-        | {"kueue.x-k8s.io/pod-group-total-count": "2"},
-    }
-    assert "no queue was charged for this pod's devices" in server.verdict(alone)
-    # What a StatefulSet's controller makes, for a LeaderWorkerSet or by itself.
-    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "s", "uid": "u"}
-    alone["metadata"]["ownerReferences"] = [owner | {"controller": True}]
-    assert "no queue was charged for this pod's devices" in server.verdict(alone)
+def test_a_pod_without_a_queue_is_refused_and_not_held(server: Server) -> None:
+    """A namespace with one queue gives it to every pod; here the label names none that is there."""
+    alone = pod("alone", {QUEUE_LABEL: "nowhere"}, {})
+    assert "names the queue nowhere, which namespace training has not" in server.verdict(alone)
+    lws = leader_worker_set(1, 2)
+    lws["metadata"]["labels"][QUEUE_LABEL] = "nowhere"
+    assert "names the queue nowhere" in server.verdict(lws)
+
+
+@pytest.mark.parametrize("namespace", ["default", "kube-system"])
+def test_pods_of_other_namespaces_are_left_alone(server: Server, namespace: str) -> None:
+    spec = {"containers": [{"name": "c", "image": "x"}], "serviceAccountName": "default"}
+    metadata = {"name": "elsewhere", "namespace": namespace}
+    body = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    eventually(lambda: server.verdict(body) == "")
+    server.apply(body)
+    try:
+        assert gates(server, "elsewhere", namespace) == []
+    finally:
+        server.delete([body])
