@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from pydantic import BaseModel
 
-from railhead.accept.model import Result
+from railhead.accept.model import Result, Verdict
 
 if TYPE_CHECKING:
     from railhead.accept.site import Facts, Site
@@ -35,6 +35,15 @@ class Planned:
     seconds: float
     node_hours: float
     missing: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Said:
+    """A verdict on one part of what a check looks at, and what to do about it."""
+
+    verdict: Verdict
+    text: str
+    remedy: str = ""
 
 
 E = TypeVar("E", bound=BaseModel)

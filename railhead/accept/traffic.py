@@ -93,6 +93,32 @@ class Interface(Model):
     sent: int
 
 
+class Verbs(Model):
+    """What the pod of number ``node`` has for verbs: ports as ``device/port``, perftest's tools."""
+
+    node: int = Field(ge=0)
+    devices: tuple[str, ...]
+    tools: tuple[str, ...]
+
+
+class Pair(Model):
+    """One of perftest's tools, asked by pod ``node`` of pod ``to`` over a rail.
+
+    ``status`` and ``served`` are the exit codes of client and server, ``sent`` what each port of
+    the asking pod has sent meanwhile, in bytes, ``output`` what the client has printed.
+    """
+
+    node: int = Field(ge=0)
+    to: int = Field(ge=0)
+    rail: int = Field(ge=0)
+    tool: str
+    device: str
+    status: int
+    served: int
+    sent: dict[str, int]
+    output: str
+
+
 class Traffic(Model):
     """All that one job brought.
 
@@ -110,6 +136,8 @@ class Traffic(Model):
     ends: tuple[End, ...] = ()
     rows: tuple[Row, ...] = ()
     rails: tuple[Rail, ...] = ()
+    verbs: tuple[Verbs, ...] = ()
+    pairs: tuple[Pair, ...] = ()
     ports: tuple[Port, ...] = ()
     interfaces: tuple[Interface, ...] = ()
     log: tuple[tuple[str, ...], ...] = ()
@@ -121,6 +149,8 @@ _KINDS: Mapping[str, tuple[str, type[Model], bool]] = {
     "end": ("ends", End, False),
     "row": ("rows", Row, False),
     "rail": ("rails", Rail, False),
+    "verbs": ("verbs", Verbs, False),
+    "pair": ("pairs", Pair, False),
     "port": ("ports", Port, True),
     "interface": ("interfaces", Interface, True),
 }

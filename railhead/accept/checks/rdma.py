@@ -6,12 +6,11 @@ TCP fails at any bandwidth, and RDMA that is too slow fails too. What shows neit
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from railhead.accept import remedies
+from railhead.accept import pairs, remedies
 from railhead.accept import traffic as seen
-from railhead.accept.check import Check, Planned
+from railhead.accept.check import Check, Planned, Said
 from railhead.accept.model import (
     Axis,
     Cell,
@@ -40,6 +39,7 @@ PROMISE = (
 )
 _PROGRAMS = Path(__file__).resolve().parent.parent / "programs"
 _PROGRAM = "rdma.py"
+_FILES = [_PROGRAM, "verbs.py"]
 MIB = 1 << 20
 GIB = 1 << 30
 # Held against the line rate; of the others no bound is known that every topology reaches.
@@ -55,15 +55,6 @@ _WHY = (
     "`railhead diagnose` with NCCL's logs names the likeliest cause; look at the fabric's device "
     "resource in the pods, at what the image holds (docs/fabric.md), and at the nodes' gate"
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Said:
-    """A verdict on one part."""
-
-    verdict: Verdict
-    text: str
-    remedy: str = ""
 
 
 def processes(facts: Facts) -> int:
@@ -94,6 +85,8 @@ class Rdma:
                 f"{size_text(most)}, {repeats} times each",
                 "each rail with its like of the next node, all at once and each alone",
                 "NCCL's log of every rank, and the ports' counters before and after",
+                "ib_write_bw and ib_read_lat from node to node on each rail, where the image has "
+                "them and the pods see verbs",
             ),
             nodes=nodes,
             seconds=seconds,
@@ -112,7 +105,7 @@ class Rdma:
             nodes=nodes,
             command=["torchrun", f"/workspace/{_PROGRAM}", *map(str, words)],
             folder=_PROGRAMS,
-            files=[_PROGRAM],
+            files=_FILES,
             env={k: v for k, v in proof.DEBUG.items() if k not in facts.runtime.reserved},
             processes_per_node=each,
         ) as run:
@@ -146,29 +139,30 @@ class Rdma:
         if tcp is not None and shown.verdict is not Verdict.PASSED:
             return _result(evidence, facts, tcp, shown)
         if shown.verdict is Verdict.FAILED:
-            said = _Said(verdict=shown.verdict, text=shown.text, remedy=_WHY)
+            said = Said(verdict=shown.verdict, text=shown.text, remedy=_WHY)
             return _result(evidence, facts, said, shown)
         if lack := _lacks(evidence, facts):
-            said = _Said(verdict=Verdict.NOT_PROVEN, text=lack, remedy=_mend(lack, evidence, facts))
+            said = Said(verdict=Verdict.NOT_PROVEN, text=lack, remedy=_mend(lack, evidence, facts))
             return _result(evidence, facts, said, shown)
         if shown.verdict is Verdict.NOT_PROVEN:
             remedy = f"every rank's whole log must show the contract's proofs; {_WHY}"
-            said = _Said(verdict=shown.verdict, text=shown.text, remedy=remedy)
+            said = Said(verdict=shown.verdict, text=shown.text, remedy=remedy)
             return _result(evidence, facts, said, shown)
         parts = [
             *_writers(evidence, shown),
             *_values(evidence),
             *_ports(evidence),
             *_rates(evidence, facts),
+            *pairs.verdicts(evidence, _nic(facts)),
         ]
         if tcp is not None:
-            parts.append(_Said(verdict=Verdict.NOT_PROVEN, text=f"{shown.text}, but {tcp.text}"))
+            parts.append(Said(verdict=Verdict.NOT_PROVEN, text=f"{shown.text}, but {tcp.text}"))
         worst = [one for one in parts if one.verdict is Verdict.FAILED] or [
             one for one in parts if one.verdict is Verdict.NOT_PROVEN
         ]
         if worst:
             return _result(evidence, facts, worst[0], shown)
-        said = _Said(verdict=Verdict.PASSED, text=f"{shown.text}; {_best(evidence)}")
+        said = Said(verdict=Verdict.PASSED, text=f"{shown.text}; {_best(evidence)}")
         return _result(evidence, facts, said, shown)
 
 
@@ -199,7 +193,7 @@ def _mend(lack: str, evidence: Traffic, facts: Facts) -> str:
 # -- parts of the verdict -------------------------------------------------------------------------
 
 
-def _kernel(evidence: Traffic, facts: Facts) -> _Said | None:
+def _kernel(evidence: Traffic, facts: Facts) -> Said | None:
     """Whether the kernel's own interfaces have carried what RDMA would have kept from them."""
     sent, least = seen.kernel(evidence), seen.least(evidence)
     fabric = facts.contract.fabric
@@ -210,7 +204,7 @@ def _kernel(evidence: Traffic, facts: Facts) -> _Said | None:
     if sent[most] < limits.KERNEL.value * least:
         return None
     backends = ", ".join(sorted({one.backend for one in evidence.ranks}))
-    return _Said(
+    return Said(
         verdict=Verdict.FAILED,
         text=f"the transport is TCP: backend {backends}, and the kernel's interfaces of pod {most} "
         f"have sent {_bytes(sent[most])} while {_bytes(least)} had to leave each node",
@@ -240,37 +234,37 @@ def _lacks(evidence: Traffic, facts: Facts) -> str:
     return ""
 
 
-def _writers(evidence: Traffic, shown: proof.Transport) -> Iterable[_Said]:
+def _writers(evidence: Traffic, shown: proof.Transport) -> Iterable[Said]:
     """Whether the log is of the very processes that measured."""
     wrote = {(one.pod, one.name.rpartition(":")[2]) for one in shown.processes}
     for rank in evidence.ranks:
         if (rank.pod, str(rank.pid)) not in wrote:
-            yield _Said(
+            yield Said(
                 verdict=Verdict.NOT_PROVEN,
                 text=f"NCCL's log has no line of rank {rank.rank}, process {rank.pid}",
                 remedy=_again(evidence),
             )
 
 
-def _values(evidence: Traffic) -> Iterable[_Said]:
+def _values(evidence: Traffic) -> Iterable[Said]:
     wrong = sum(row.wrong or 0 for row in evidence.rows) + sum(r.wrong for r in evidence.rails)
     if wrong:
-        yield _Said(
+        yield Said(
             verdict=Verdict.FAILED,
             text=f"{wrong} values were wrong: data was corrupted on the way",
             remedy="do not train on this cluster; find the node by halving --nodes",
         )
     if any(row.wrong is None for row in evidence.rows):
-        yield _Said(verdict=Verdict.NOT_PROVEN, text="not every result was looked at")
+        yield Said(verdict=Verdict.NOT_PROVEN, text="not every result was looked at")
 
 
-def _ports(evidence: Traffic) -> Iterable[_Said]:
+def _ports(evidence: Traffic) -> Iterable[Said]:
     carried, least = seen.carried(evidence), seen.least(evidence)
     if carried is None:
         return
     idle = min(carried, key=carried.__getitem__)
     if carried[idle] < limits.COUNTED.value * least:
-        yield _Said(
+        yield Said(
             verdict=Verdict.NOT_PROVEN,
             text=f"the RDMA ports of {evidence.machines[idle]} have sent {_bytes(carried[idle])} "
             f"while {_bytes(least)} had to leave each node",
@@ -278,10 +272,10 @@ def _ports(evidence: Traffic) -> Iterable[_Said]:
         )
 
 
-def _rates(evidence: Traffic, facts: Facts) -> Iterable[_Said]:
+def _rates(evidence: Traffic, facts: Facts) -> Iterable[Said]:
     rate, why = _line_rate(facts, evidence.pods)
     if rate is None:
-        yield _Said(
+        yield Said(
             verdict=Verdict.NOT_PROVEN,
             text=f"nothing says what the NICs can carry: {why}",
             remedy="name the machine type in the stack's pool, or describe it in the catalogue",
@@ -292,7 +286,7 @@ def _rates(evidence: Traffic, facts: Facts) -> Iterable[_Said]:
         if point is None:
             continue
         if point.size < limits.LARGE.value:
-            yield _Said(
+            yield Said(
                 verdict=Verdict.NOT_PROVEN,
                 text=f"the largest {name} is of {size_text(point.size)}: too small to show what "
                 "the network carries",
@@ -302,9 +296,9 @@ def _rates(evidence: Traffic, facts: Facts) -> Iterable[_Said]:
     yield from _rails(evidence, facts)
 
 
-def _rate(point: Point, figures: Sequence[Measured]) -> Iterable[_Said]:
+def _rate(point: Point, figures: Sequence[Measured]) -> Iterable[Said]:
     if point.spread > limits.CLOCKS.value:
-        yield _Said(
+        yield Said(
             verdict=Verdict.NOT_PROVEN,
             text=f"ranks tell {point.spread:.1f} times as much for one {point.collective} as "
             "others: a clock lies, or not all took part",
@@ -312,7 +306,7 @@ def _rate(point: Point, figures: Sequence[Measured]) -> Iterable[_Said]:
         )
     for one in figures:
         if one.passed is False and one.at_least:
-            yield _Said(
+            yield Said(
                 verdict=Verdict.FAILED,
                 text=f"too slow: {one.name} is {one.value:.3g} {one.unit or ''}".rstrip()
                 + f", at least {one.limit:.3g} is asked",
@@ -320,7 +314,7 @@ def _rate(point: Point, figures: Sequence[Measured]) -> Iterable[_Said]:
                 "rails shows where; `railhead diagnose` with NCCL's logs says why",
             )
         elif one.passed is False:
-            yield _Said(
+            yield Said(
                 verdict=Verdict.NOT_PROVEN,
                 text=f"{one.name} is {one.value:.3g}, more than the NICs can carry: they were not "
                 "the path, or a clock lies",
@@ -328,11 +322,11 @@ def _rate(point: Point, figures: Sequence[Measured]) -> Iterable[_Said]:
             )
 
 
-def _rails(evidence: Traffic, facts: Facts) -> Iterable[_Said]:
+def _rails(evidence: Traffic, facts: Facts) -> Iterable[Said]:
     share = _share(facts)
     wanted = {(rank, alone) for rank in range(len(evidence.ranks)) for alone in (True, False)}
     if {(r.rank, r.alone) for r in evidence.rails} != wanted or len(evidence.rails) != len(wanted):
-        yield _Said(
+        yield Said(
             verdict=Verdict.NOT_PROVEN,
             text="not every rail of every node was measured",
             remedy=_again(evidence),
@@ -344,7 +338,7 @@ def _rails(evidence: Traffic, facts: Facts) -> Iterable[_Said]:
     if slow:
         worst = max(slow, key=lambda r: r.seconds)
         machine = evidence.machines[worst.rank // evidence.processes]
-        yield _Said(
+        yield Said(
             verdict=Verdict.FAILED,
             text=f"rail {worst.rail} of {machine} carries {worst.size / worst.seconds / 1e9:.3g} "
             f"GB/s {'alone' if worst.alone else 'beside the others'}, of {share:.3g} that its NIC "
@@ -379,6 +373,12 @@ def _share(facts: Facts) -> float | None:
     """GB/s of the NICs that belong to one GPU."""
     rate, _ = _line_rate(facts, 0)
     return rate / facts.pool.gpus_per_node if rate and facts.pool.gpus_per_node else None
+
+
+def _nic(facts: Facts) -> float | None:
+    """Gbit/s of one NIC."""
+    pool = facts.pool
+    return pool.line_rate_gbps / pool.nics if pool.line_rate_gbps and pool.nics else None
 
 
 def _largest(evidence: Traffic, name: str) -> Point | None:
@@ -469,7 +469,7 @@ def _bytes(count: float) -> str:
 
 
 def _result(
-    evidence: Traffic, facts: Facts, said: _Said, shown: proof.Transport | None = None
+    evidence: Traffic, facts: Facts, said: Said, shown: proof.Transport | None = None
 ) -> Result:
     rate, _ = _line_rate(facts, evidence.pods)
     figures: list[Measured] = []
@@ -477,7 +477,7 @@ def _result(
         point = _largest(evidence, name)
         if point is not None:
             figures += _figures(evidence, facts, point, rate)
-    figures += _counted(evidence)
+    figures += [*_counted(evidence), *pairs.figures(evidence, _nic(facts))]
     text = said.text[:1].upper() + said.text[1:]
     return Result(
         name=Rdma.name,
@@ -554,6 +554,14 @@ def _evidence(evidence: Traffic, facts: Facts, shown: proof.Transport | None) ->
         for i in evidence.interfaces
     ]
     yield Evidence(title="the kernel's interfaces", text="\n".join(_some(sent, 40)) or "none")
+    told = [
+        f"{_machine(evidence, one.node)} to {_machine(evidence, one.to)}, rail {one.rail} "
+        f"({one.device}, {test.link}): {one.tool} "
+        + (f"{test.gbps:.2f} Gbit/s" if test.gbps is not None else f"{test.usec:.2f} us")
+        for one, test in pairs.readable(evidence)
+    ]
+    why = pairs.lacking(evidence) or "nothing that could be read"
+    yield Evidence(title="over verbs, node to node", text="\n".join(_some(told, 80)) or why)
     if evidence.phase != "completed":
         yield Evidence(
             title=f"the job is {evidence.phase}",

@@ -8,6 +8,7 @@ seconds of one operation as this rank saw them.
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import socket
@@ -86,6 +87,11 @@ def interfaces(root: Path) -> dict[str, int]:
         if one.name != "lo" and value is not None:
             found[one.name] = value
     return found
+
+
+def sent() -> dict[str, int]:
+    """Bytes that each port has sent until now, where it tells."""
+    return {name: counted["sent"] for name, counted in ports(PORTS).items() if "sent" in counted}
 
 
 def tell(rank: int, when: str) -> None:
@@ -238,6 +244,13 @@ class Bench:
                 )
 
 
+def everyone(one: object) -> list[Any]:
+    """What every process has given, by rank, once all have."""
+    found: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(found, one)
+    return found
+
+
 def main() -> None:
     """Find the backend, measure, and say what was seen."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -284,6 +297,9 @@ def main() -> None:
     dist.barrier()
     if bench.local == 0:
         tell(bench.rank, "after")
+    node = bench.rank // bench.each if bench.local == 0 else None
+    # It travels beside this file.
+    importlib.import_module("verbs").measure(node=node, share=everyone, sent=sent, say=say)
     say("end", rank=bench.rank, clock=time.monotonic(), time=time.time())
     dist.barrier()
     dist.destroy_process_group()

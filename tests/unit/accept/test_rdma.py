@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from railhead.accept import traffic
+from railhead.accept import pairs, traffic
 from railhead.accept.checks import rdma
 from railhead.accept.model import Result, Verdict
 from railhead.accept.site import Facts
@@ -23,6 +23,7 @@ from railhead.catalog.machines import MACHINES
 from railhead.fabric.kinds import FABRICS
 from railhead.nccl import ranks
 from railhead.nccl.bench.collectives import COLLECTIVES
+from tests.unit.accept import perftests
 
 LOGS = Path(__file__).resolve().parents[2] / "nccl/tune"
 ROCE = FABRICS["roce"]
@@ -46,7 +47,7 @@ def machines(facts: Facts) -> Facts:
         }
     )
     pool = facts.pool.model_copy(
-        update={"instance_type": "own", "line_rate_gbps": 3200, "nvlink_domain": 8}
+        update={"instance_type": "own", "line_rate_gbps": 3200, "nics": 8, "nvlink_domain": 8}
     )
     return replace(facts, contract=contract, pool=pool)
 
@@ -66,6 +67,24 @@ def log(name: str, pod: int, pid: int) -> list[str]:
     writer, text = recorded(name)
     lines = text.replace(f"{writer}:", f"pod-{pod}:{pid}:").splitlines()
     return [f"[default0]:{line}" for line in lines]
+
+
+def over_verbs(pod: int, gbps: float = 392.0) -> list[str]:
+    """What the first process of a pod says of its rails over verbs."""
+
+    def said(kind: str, **fields: Any) -> str:
+        return f"[default0]:rdma: {json.dumps({'kind': kind, 'node': pod, **fields})}"
+
+    names = [f"mlx5_{rail}" for rail in range(EACH)]
+    found = [said("verbs", devices=[f"{name}/1" for name in names], tools=list(pairs.TOOLS))]
+    for rail, name in enumerate(names):
+        place = {"to": 1 - pod, "rail": rail, "device": name, "status": 0, "served": 0}
+        sent = {f"{other}/1": 20000 << 20 if other == name else 4000 for other in names}
+        output = perftests.bandwidth(name, gbps)
+        found.append(said("pair", **place, tool="ib_write_bw", sent=sent, output=output))
+        output = perftests.latency(name)
+        found.append(said("pair", **place, tool="ib_read_lat", sent={}, output=output))
+    return found
 
 
 def lines(
@@ -124,6 +143,8 @@ def lines(
             seconds = 4 * GIB / (50e9 * part)
             fields = {"rank": rank, "rail": local, "alone": alone, "size": 4 * GIB, "wrong": 0}
             say(pod, "rail", **fields, seconds=seconds)
+        if not local:
+            found += [(pod, line) for line in over_verbs(pod)]
         say(pod, "end", rank=rank, clock=10.0 + span, time=1e9 + span)
     return found
 
@@ -259,6 +280,138 @@ def test_no_recorded_log_of_sockets_ever_passes() -> None:
             count = len(wrote.processes)
             found = ranks.judge({0: text}, processes=count, proofs=proofs, gpudirect=gpudirect)
             assert found.verdict is not Verdict.PASSED, (name, proofs)
+
+
+# -- over verbs -----------------------------------------------------------------------------------
+
+
+def paired(change: Callable[[dict[str, Any]], dict[str, Any]], rail: int = 3) -> Any:
+    """All lines, with the bandwidth of one rail of the second machine changed."""
+    return edited(
+        lines(),
+        lambda r: (
+            r | change(r)
+            if (r["kind"], r.get("tool"), r.get("rail"), r.get("node"))
+            == ("pair", "ib_write_bw", rail, 1)
+            else r
+        ),
+    )
+
+
+SLOW = perftests.bandwidth("mlx5_3", 210.0)
+
+
+@pytest.mark.parametrize(
+    ("change", "verdict_", "says"),
+    [
+        pytest.param(
+            {"output": SLOW}, Verdict.FAILED, "rail 3 (mlx5_3) of lab-node-1", id="half the rate"
+        ),
+        pytest.param(
+            {"output": perftests.bandwidth("mlx5_3", 460.0)},
+            Verdict.NOT_PROVEN,
+            "more than a NIC can",
+            id="more than the rate",
+        ),
+        pytest.param(
+            {"output": perftests.bandwidth("mlx5_4")},
+            Verdict.NOT_PROVEN,
+            "RDMA_Write BW over mlx5_4, not of mlx5_3",
+            id="another device",
+        ),
+        pytest.param(
+            {"output": perftests.latency("mlx5_3")},
+            Verdict.NOT_PROVEN,
+            "tells of RDMA_Read Latency",
+            id="another test",
+        ),
+        pytest.param({"output": ""}, Verdict.NOT_PROVEN, "0 tests", id="exit 0 and no table"),
+        pytest.param(
+            {"output": "\n".join(perftests.bandwidth("mlx5_3").splitlines()[:-1])},
+            Verdict.NOT_PROVEN,
+            "no end",
+            id="cut off",
+        ),
+        pytest.param(
+            {"status": 1, "output": "Couldn't connect to 10.0.0.2:18515"},
+            Verdict.NOT_PROVEN,
+            "ended with 1, its server with 0: Couldn't connect",
+            id="it failed",
+        ),
+        pytest.param({"served": -1}, Verdict.NOT_PROVEN, "its server with -1", id="no server"),
+        pytest.param(
+            {"sent": {"mlx5_3/1": 4000, "mlx5_5/1": 20000 << 20}},
+            Verdict.NOT_PROVEN,
+            "that device's ports have sent 4000",
+            id="another port counted it",
+        ),
+        pytest.param(
+            {"sent": {"mlx5_3/1": 20000 << 20, "mlx5_5/1": 9000 << 20}},
+            Verdict.NOT_PROVEN,
+            "the rail is not by itself",
+            id="two ports counted it",
+        ),
+    ],
+)
+def test_a_rail_over_verbs_is_judged_by_itself(
+    machines: Facts, change: dict[str, Any], verdict_: Verdict, says: str
+) -> None:
+    result = verdict(machines, paired(lambda _: change))
+    assert result.verdict is verdict_
+    assert says in result.summary
+
+
+@pytest.mark.parametrize(
+    "gone",
+    [
+        pytest.param(lambda r: r["kind"] == "verbs" and r["node"] == 1, id="what a pod has"),
+        pytest.param(lambda r: r["kind"] == "verbs", id="what all pods have"),
+        pytest.param(
+            lambda r: r["kind"] == "pair" and r["rail"] == 5 and r["node"] == 0, id="a rail"
+        ),
+        pytest.param(lambda r: r["kind"] == "pair" and r["tool"] == "ib_read_lat", id="a tool"),
+    ],
+)
+def test_a_pair_that_is_not_told_of_is_not_proven(
+    machines: Facts, gone: Callable[[dict[str, Any]], bool]
+) -> None:
+    said = edited(lines(), lambda r: None if gone(r) else r)
+    assert verdict(machines, said).verdict is Verdict.NOT_PROVEN
+
+
+def without(record: dict[str, Any], **fields: Any) -> dict[str, Any] | None:
+    if record["kind"] == "pair":
+        return None
+    return record | (fields if record["kind"] == "verbs" else {})
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"tools": ()}, "ib_write_bw is not in the image"),
+        ({"devices": ()}, "there are no verbs"),
+    ],
+)
+def test_where_nothing_is_to_be_had_over_verbs_the_report_says_so(
+    machines: Facts, fields: dict[str, Any], says: str
+) -> None:
+    """NCCL's own rails, alone and together, show what the part would have."""
+    result = verdict(machines, edited(lines(), lambda r: without(r, **fields)))
+    assert result.verdict is Verdict.PASSED
+    assert any(says in one.text for one in result.evidence)
+
+
+@pytest.mark.parametrize("fields", [{"tools": ()}, {"devices": ()}])
+def test_where_one_pod_lacks_what_the_others_have_it_is_not_proven(
+    machines: Facts, fields: dict[str, Any]
+) -> None:
+    said = edited(lines(), lambda r: without(r, **fields) if r.get("node") == 1 else r)
+    assert verdict(machines, said).verdict is Verdict.NOT_PROVEN
+
+
+def test_tcp_beside_fast_tables_over_verbs_fails(machines: Facts) -> None:
+    name = "414-tcp-fallback-16-ranks-full.log"
+    assert verdict(machines, lines(logs=lambda _: name)).verdict is Verdict.FAILED
 
 
 # -- counters -------------------------------------------------------------------------------------
