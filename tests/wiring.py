@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import yaml
+
 from railhead.config import parse
 from railhead.contract import ClusterContract
 from railhead.framework import FRAMEWORKS
@@ -296,18 +298,27 @@ def contract(framework: str, gpus: int = 8, field: str = "podTemplateOverrides")
         raw["runtimes"][0] | {"name": "own", "framework": framework, "gpus_per_node": gpus}
     ]
     raw["pools"][0]["nodes"] = 8
+    raw["datasets"] = [
+        {"name": "words", "namespace": "training", "claim": "words-1", "mount_path": "/data/words"}
+    ]
     found = resolve(parse(raw, where="test")).contract
     return found.model_copy(update={"placement_field": field})
 
 
 def plan(
-    framework: str, nodes: int, processes: int | None = None, gpus: int = 8, name: str = "run"
+    framework: str,
+    nodes: int,
+    processes: int | None = None,
+    gpus: int = 8,
+    name: str = "run",
+    more: Mapping[str, Any] | None = None,
 ) -> Plan:
-    """A job of it."""
+    """A job of it; ``more`` are other fields of its file."""
     text = f"name: {name}\nnodes: {nodes}\nframework: {framework}\n"
     text += "command: [train.py, '--lr', $(X)]\n"
     if processes is not None:
         text += f"processes_per_node: {processes}\n"
+    text += yaml.safe_dump(dict(more)) if more else ""
     return make_plan(parse_job(text, where="job"), (), contract(framework, gpus))
 
 
@@ -361,11 +372,39 @@ class Pod:
 
         for entry in self.container["env"]:
             value = entry.get("value")
-            if source := entry.get("valueFrom"):
+            source = entry.get("valueFrom") or {}
+            if secret := source.get("secretKeyRef"):
+                found[entry["name"]] = f"{secret['name']}/{secret['key']}"
+                continue
+            if source:
                 path = source["fieldRef"]["fieldPath"]
                 value = self.labels[path.removeprefix("metadata.labels['").removesuffix("']")]
             found[entry["name"]] = re.sub(r"\$\$|\$\(([A-Za-z0-9_.-]+)\)", put, value or "")
         return found
+
+
+def _patched(template: Object, job: str, spec: Object) -> None:
+    """A TrainJob's patches of its pods, merged as Trainer does: strategically.
+
+    v2.1.0, pkg/runtime/core/trainingruntime.go, mergePodTemplateOverrides.
+    """
+    own, pod = template.setdefault("metadata", {}), template["spec"]
+    (container,) = pod["containers"]
+    for one in spec.get("podTemplateOverrides", ()):
+        assert {"name": job} in one["targetJobs"]
+        metadata, patch = one.get("metadata", {}), one.get("spec", {})
+        own["labels"] = own.get("labels", {}) | metadata.get("labels", {})
+        if "annotations" in metadata:
+            kept = {} if "$patch" in metadata["annotations"] else own.get("annotations", {})
+            said = {k: v for k, v in metadata["annotations"].items() if k != "$patch"}
+            own["annotations"] = kept | said
+        # By the merge keys of both lists in the API (core/v1): the name, and the path.
+        volumes = (*pod.get("volumes", ()), *patch.get("volumes", ()))
+        pod["volumes"] = list({v["name"]: v for v in volumes}.values())
+        for other in patch.get("containers", ()):
+            assert other["name"] == container["name"]
+            mounts = (*container.get("volumeMounts", ()), *other["volumeMounts"])
+            container["volumeMounts"] = list({m["mountPath"]: m for m in mounts}.values())
 
 
 def _templates(api: str, made: Plan, job: Object) -> Iterator[tuple[str, Object, str | None]]:
@@ -379,6 +418,7 @@ def _templates(api: str, made: Plan, job: Object) -> Iterator[tuple[str, Object,
         by_name = {e["name"]: e for e in container["env"]} | {e["name"]: e for e in trainer["env"]}
         container |= {"command": trainer["command"], "args": trainer.get("args", [])}
         container["env"] = list(by_name.values())
+        _patched(template, made.replicated_job, spec)
         for i in range(trainer["numNodes"]):
             first = made.replicated_job if i == 0 else "node"
             number = i - 1 if i and made.replicated_job != "node" else i

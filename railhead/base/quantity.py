@@ -14,6 +14,8 @@ _SUFFIX = {
     **{s: Decimal(1000) ** (i + 2) for i, s in enumerate("MGTPE")},
     **{f"{s}i": Decimal(1024) ** (i + 1) for i, s in enumerate("KMGTPE")},
 }
+#: Bytes of ``/dev/shm`` in a container without a volume of its own there.
+RUNTIME_SHM = 64 << 20
 _QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([numkMGTPE]i?|Ki)|[eE]([+-]?\d{1,3}))?")
 
 

@@ -29,8 +29,6 @@ GIB = 1024 * MIB
 _LONGEST, _LONGEST_VALUE = 1024, 128 * 1024 - 256
 # Kueue's Topology takes no more (kueue.x-k8s.io_topologies, spec.levels).
 _MOST_LEVELS = 16
-# What a container has without a volume of its own.
-_RUNTIME_SHM = 64 * MIB
 # Kubernetes is tested up to so many (kubernetes.io, Considerations for large clusters).
 _TESTED_NODES = 5000
 # Of the node or of the container runtime; a volume there hides what programs need.
@@ -166,7 +164,7 @@ def _shared_memory(path: str, runtime: RuntimeConfig) -> Iterator[Problem]:
             f"{own!r} is more than the runtime's memory, {runtime.memory!r}, as which it counts: "
             "a job that used it would be killed",
         )
-    if quantity.parse(own) <= _RUNTIME_SHM:
+    if quantity.parse(own) <= quantity.RUNTIME_SHM:
         yield (
             f"{path}.shared_memory",
             f"{own!r} is no more than every container has without it, which data loaders and NCCL "

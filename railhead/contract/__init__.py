@@ -207,7 +207,8 @@ class Runtime(_Model):
 
     ``reserved`` are the variables that no job may set, with who sets them. ``process_prefix`` is a
     regular expression for the start of a process' log lines, its group the process' number on its
-    node; None where they have none. ``told`` are those of the reserved variables that launch sets
+    node; None where they have none. ``restarts`` is how often a gang that failed is made anew, None
+    where an older stack did not say. ``told`` are those of the reserved variables that launch sets
     for each job, as no policy of Trainer's does.
     """
 
@@ -230,6 +231,7 @@ class Runtime(_Model):
     reserved: dict[str, str] = Field(default_factory=dict)
     process_prefix: str | None = None
     told: tuple[str, ...] = ()
+    restarts: Count | None = None
     pod: Annotated[dict[str, Any], BeforeValidator(_whole)] = Field(default_factory=dict)
 
     @property

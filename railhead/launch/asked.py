@@ -17,11 +17,15 @@ UP_AGAIN = "run `pulumi up` on the cluster's stack again"
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """A plan, and the cluster that it is for; the checks ask at the same time."""
+    """A plan, and the cluster that it is for; the checks ask at the same time.
+
+    ``api`` is the kind of job that it is written as, None for the TrainJob.
+    """
 
     cluster: kube.Cluster
     plan: Plan
     contract: ClusterContract
+    api: str | None = None
 
     @cached_property
     def live(self) -> list[nodes.Object] | str:

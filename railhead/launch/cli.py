@@ -198,7 +198,7 @@ def launch_plan(
     """
     from railhead.launch.preflight import preflight
 
-    checks = preflight(cluster, plan, contract)
+    checks = preflight(cluster, plan, contract, api=api)
     say(f"{_describe(plan)} on {contract.cluster} ({cluster.target.why})")
     for check in checks:
         if check.passed is None:

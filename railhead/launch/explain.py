@@ -181,6 +181,12 @@ def _size(asked: _Asked) -> Iterator[Derived]:
         "default",
         "it may run for ever",
     )
+    yield asked.row(
+        "restarts",
+        plan.restarts if plan.restarts is not None else runtime.restarts,
+        f"{asked.at}.restarts",
+        "how often the gang is made anew when it fails: the runtime's own number",
+    )
 
 
 def shown(words: Sequence[str]) -> str:
@@ -270,11 +276,11 @@ def _pods(asked: _Asked) -> Iterator[Derived]:
     for volume in spec.get("volumes") or ():
         memory = volume.get("emptyDir") or {}
         if memory.get("medium") == "Memory":
-            yield Derived(
-                name="shared memory",
-                value=str(memory.get("sizeLimit") or "half of the node's memory"),
-                origin=f"{asked.at}.pod",
-                why=f"volume {volume['name']}: processes of a node hand each other tensors there",
+            yield asked.row(
+                "shm",
+                plan.shm or memory.get("sizeLimit") or "half of the node's memory",
+                f"{asked.at}.pod",
+                f"volume {volume['name']}: processes of a node hand each other tensors there",
             )
     networks = ((runtime.pod.get("metadata") or {}).get("annotations") or {}).get(_NETWORKS)
     if networks:

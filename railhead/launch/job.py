@@ -1,7 +1,7 @@
 """The job file: ten lines of YAML, read strictly, every mistake reported at once.
 
 Text fields take the text that was written: ``lr: 0.10`` reaches the process as ``0.10``, ``yes`` as
-``yes``. Only ``nodes``, ``gpus_per_node`` and ``processes_per_node`` are numbers.
+``yes``. Only ``nodes``, ``gpus_per_node``, ``processes_per_node`` and ``restarts`` are numbers.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ from railhead.base.mistakes import shown, told_by_rule
 MAX_NAME = 45
 MAX_NODES = 10_000
 MAX_PROCESSES = 512
+# As in a stack's file (railhead.model.restarts).
+MAX_RESTARTS = 1000
 MAX_JOB_FILE_BYTES = 1 << 20
 # What the API server takes in one ConfigMap, all values together (validation, MaxSecretSize).
 MAX_FILES_BYTES = 1 << 20
@@ -59,6 +61,7 @@ AMOUNT = re.compile(r"([0-9][0-9_]{0,17}(?:\.[0-9]{1,9})?(?:[eE][-+]?[0-9]{1,2})
 PREFIXES = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
 MOST = 1e18
 DURATION = re.compile(r"([0-9]{1,9})([smhd]?)")
+SIZE = re.compile(r"[1-9][0-9]{0,5}[MGT]i")
 UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 # First parts of paths that a pod's own files, Kubernetes, the runtime or launch have.
 TAKEN = frozenset(
@@ -71,7 +74,7 @@ RESERVED_PREFIX = "RAILHEAD_"
 # Fields of named values, and fields that one value cannot say.
 INNER = ("env", "secrets", "mounts", "checkpoint", "sizing")
 WHOLE = ("command", "files", "datasets")
-NUMBER_FIELDS = frozenset({"nodes", "gpus_per_node", "processes_per_node"})
+NUMBER_FIELDS = frozenset({"nodes", "gpus_per_node", "processes_per_node", "restarts"})
 
 
 class _AllowedError(ValueError):
@@ -160,6 +163,12 @@ def seconds(text: str) -> int:
     if not 1 <= total < 2**31:
         raise _AllowedError("a duration from 1s on, such as 90s, 30m, 12h or 2d")
     return total
+
+
+def _size(value: str) -> str:
+    if not SIZE.fullmatch(value):
+        raise _AllowedError("a whole number of Mi, Gi or Ti, such as 16Gi")
+    return value
 
 
 def _amount(value: Any) -> Any:
@@ -273,6 +282,7 @@ ObjectName = Annotated[str, AfterValidator(_object_name), _text(OBJECT_NAME, 253
 MountPath = Annotated[str, AfterValidator(_mount_path), _text(r"/[-._a-zA-Z0-9/]+")]
 Image = Annotated[str, AfterValidator(_image), _text(IMAGE, 500)]
 Duration = Annotated[str, AfterValidator(_duration), _text(DURATION)]
+Size = Annotated[str, AfterValidator(_size), _text(SIZE)]
 SecretKey = Annotated[str, AfterValidator(_secret), _text(rf"{OBJECT_NAME.pattern}/{_FILE_WORDS}")]
 Claim = Annotated[str, AfterValidator(_claim), _text(rf"{OBJECT_NAME.pattern}(?::ro)?")]
 Topology = Annotated[str, AfterValidator(_topology), _text(rf"\s*(?:prefer\s+)?{LEVEL.pattern}\s*")]
@@ -381,6 +391,12 @@ class JobFile(BaseModel):
         launcher: ``own`` for a command that starts its processes itself, in a way that cannot be
             seen from outside, or whose nodes each work alone.
         timeout: how long it may run once it is admitted, such as ``12h``; for ever when absent.
+        restarts: how often the whole gang is made anew when it fails; the runtime's own number when
+            absent. A TrainJob has no field for another one, and is refused with it; ``--api`` says
+            it to the kinds of job that have one.
+        shm: size of `/dev/shm`, such as ``16Gi``, a limit that counts as memory of the pod; the
+            runtime's when absent: half of the memory that goes with its GPUs, as on Linux itself,
+            unless the stack says another.
         secrets: environment variables from Secrets of the namespace, ``NAME: secret/key``.
         mounts: claims of the namespace, ``/path: claim``, or ``/path: claim:ro``.
         datasets: data sets of the cluster, each mounted read-only where the cluster says.
@@ -413,6 +429,8 @@ class JobFile(BaseModel):
     fabric: Fabric = None
     launcher: Literal["own"] | None = None
     timeout: Duration | None = None
+    restarts: Annotated[int, Field(ge=0, le=MAX_RESTARTS)] | None = None
+    shm: Size | None = None
     secrets: Annotated[dict[EnvName, SecretKey], Field(max_length=100)] = Field(
         default_factory=dict
     )
@@ -457,6 +475,8 @@ EXPECTED = {
     "fabric": "none, for a job that may leave the training fabric, or required, as without it",
     "launcher": "own, for a command that starts its processes itself; otherwise leave it out",
     "timeout": "a duration, such as 90s, 30m, 12h or 2d",
+    "restarts": f"a whole number from 0 to {MAX_RESTARTS}",
+    "shm": "a size, such as 500Mi or 16Gi",
     "secrets": "at most 100 lines of NAME: SECRET/KEY",
     "mounts": "at most 20 lines of /path: CLAIM or /path: CLAIM:ro",
     "datasets": "a list of at most 20 names of data sets, each once",

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import PurePosixPath as Path
 from typing import Any, Literal, TypeVar
 
+from railhead.base import quantity
 from railhead.base.errors import InputError, PrerequisiteError, choices, did_you_mean
 from railhead.base.names import (
     FABRIC_LABEL,
@@ -43,6 +44,8 @@ class Plan:
         secrets: environment variables from Secrets, ``secret/key`` by name.
         mounts: claims by path, ``claim`` or ``claim:ro``.
         max_seconds: how long it may run once admitted; 0 for ever.
+        restarts: how often the gang is made anew; None for as often as the runtime says.
+        shm: size of ``/dev/shm``; None for the runtime's.
         priority: the WorkloadPriorityClass, None where the cluster has none.
         annotations: all of the pods' own, where the job's placement is another than the runtime's.
         framework: how the processes find each other; None where this Railhead knows it not.
@@ -83,6 +86,8 @@ class Plan:
     secrets: dict[str, str] = field(default_factory=dict)
     mounts: dict[str, str] = field(default_factory=dict)
     max_seconds: int = 0
+    restarts: int | None = None
+    shm: str | None = None
     proof: Proof | None = None
 
     @property
@@ -439,6 +444,7 @@ def check_job(job: JobFile, contract: ClusterContract) -> Choice:
         tried(partial(_check_launcher, job, runtime))
         tried(partial(_check_verify, job, runtime))
         tried(partial(_check_extras, job, runtime))
+        tried(partial(_check_shm, job, runtime))
     datasets = tried(partial(_datasets, job, contract, queue)) if queue else None
     tried(partial(_check_words, job, contract.fabric.switches))
     if runtime and queue and share and not problems:
@@ -483,6 +489,20 @@ def _check_extras(job: JobFile, runtime: Runtime) -> None:
         raise InputError(
             f"checkpoint: runtime {runtime.name!r} has no claim for checkpoints",
             remedy="leave it out, or name a runtime that has one",
+        )
+
+
+def _check_shm(job: JobFile, runtime: Runtime) -> None:
+    """Less than a container has by itself is a mistake, and so is more than the pod's memory."""
+    memory = (runtime.trainer.get("resources") or {}).get("requests", {}).get("memory")
+    if job.shm is None or memory is None:
+        return
+    if not quantity.RUNTIME_SHM < quantity.parse(job.shm) <= quantity.parse(memory):
+        raise InputError(
+            f"shm: {job.shm} is not allowed with runtime {runtime.name!r}; allowed: more than the "
+            f"64Mi that a container has anyway, and at most the {memory} of memory that its pods "
+            "request, as which it counts",
+            remedy="ask for a size between them, or name a runtime with more memory",
         )
 
 
@@ -639,5 +659,7 @@ def make_plan(job: JobFile, files: tuple[Payload, ...], contract: ClusterContrac
         secrets=dict(job.secrets),
         mounts=job.mounts | choice.datasets,
         max_seconds=seconds(job.timeout) if job.timeout else 0,
+        restarts=job.restarts,
+        shm=job.shm,
         proof=proof,
     )

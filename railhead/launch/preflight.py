@@ -13,13 +13,21 @@ from railhead.launch.asked import Asked
 from railhead.launch.plan import Plan
 
 
-def preflight(cluster: kube.Cluster, plan: Plan, contract: ClusterContract) -> tuple[Finding, ...]:
+def preflight(
+    cluster: kube.Cluster, plan: Plan, contract: ClusterContract, *, api: str | None = None
+) -> tuple[Finding, ...]:
     """Run every check, all at once: what takes time is the way to the cluster and back.
+
+    Args:
+        cluster: which.
+        plan: the job's.
+        contract: the cluster's.
+        api: the kind of job that it is written as; None for a TrainJob.
 
     Raises:
         RefusedError: one or more failed; the message names all of them.
     """
-    asked = Asked(cluster=cluster, plan=plan, contract=contract)
+    asked = Asked(cluster=cluster, plan=plan, contract=contract, api=api)
     modules = checks_in(checks)
     with ThreadPoolExecutor(max_workers=len(modules)) as pool:
         answers = [pool.submit(module.check, asked) for module in modules]

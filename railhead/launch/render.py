@@ -20,6 +20,8 @@ MANAGED_BY = {"app.kubernetes.io/managed-by": "railhead"}
 PATCH_MANAGER = "railhead.dev/launch"
 VOLUME = "railhead-files"
 PROOF_VOLUME = "railhead-verify"
+SHM = "/dev/shm"  # noqa: S108 - not a temporary file
+SHM_VOLUME = "railhead-shm"
 MAX_SECONDS_LABEL = "kueue.x-k8s.io/max-exec-time-seconds"
 
 
@@ -155,10 +157,26 @@ def _volume(plan: Plan, sent: _Sent) -> Object:
     return {"name": sent.volume, "projected": {"sources": sources, "defaultMode": 0o555}}
 
 
+def _shared_memory(plan: Plan) -> tuple[list[Object], list[Object]]:
+    """The volume at ``/dev/shm`` in the size of the job's, by its name in the runtime's pods."""
+    if plan.shm is None:
+        return [], []
+    containers = plan.template["spec"]["containers"]
+    own = [
+        mount["name"]
+        for container in containers
+        if container["name"] == plan.container
+        for mount in container.get("volumeMounts", ())
+        if mount["mountPath"] == SHM
+    ]
+    name = own[0] if own else SHM_VOLUME
+    volume = {"name": name, "emptyDir": {"medium": "Memory", "sizeLimit": plan.shm}}
+    return [volume], [] if own else [{"name": name, "mountPath": SHM}]
+
+
 def volumes_of(plan: Plan) -> tuple[list[Object], list[Object]]:
-    """What a job mounts beside what its runtime mounts: volumes, and where."""
-    volumes: list[Object] = []
-    mounts: list[Object] = []
+    """What a job has other than its runtime: volumes, some in place of one of that name; mounts."""
+    volumes, mounts = _shared_memory(plan)
     for sent in _sent(plan):
         volumes.append(_volume(plan, sent))
         mounts.append({"name": sent.volume, "mountPath": sent.path, "readOnly": True})

@@ -177,6 +177,7 @@ def _runtime(cluster: Cluster, runtime: Runtime) -> contract.Runtime:
         alone=framework.alone,
         process_prefix=framework.process_prefix,
         told=_told(cluster, framework),
+        restarts=config.restarts.gang,
         pod=dict(runtime.pod),
     )
 

@@ -9,12 +9,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from railhead.base.errors import InputError, PrerequisiteError
-from railhead.base.names import QUEUE_LABEL
 from railhead.framework import FRAMEWORKS
 from railhead.framework.base import NODE_RANK, NODES, Framework
 from railhead.kube.client import Cluster
 from railhead.launch.plan import Plan
-from railhead.launch.render import JOB_LABEL, MANAGED_BY, from_secret, literal, volumes_of
+from railhead.launch.render import (
+    JOB_LABEL,
+    MANAGED_BY,
+    from_secret,
+    job_labels,
+    literal,
+    volumes_of,
+)
 
 Object = dict[str, Any]
 
@@ -32,6 +38,7 @@ class Api(ABC):
             in variables instead.
         container: what its controller calls the container that trains; None leaves the runtime's.
         own: whether it runs only the frameworks that name it, and not any.
+        restarts: whether its controller makes a whole gang anew, as often as it is told.
         since: what installs it, for whoever has not.
         source: where its controller was read.
     """
@@ -43,6 +50,7 @@ class Api(ABC):
     index: str | None
     container: str | None = None
     own: bool = False
+    restarts: bool = False
     since: str
     source: str
     clash: Mapping[str, str] = field(default_factory=dict)
@@ -94,7 +102,8 @@ class Api(ABC):
             container["image"] = plan.image
         volumes, mounts = volumes_of(plan)
         container["volumeMounts"] = [*container.get("volumeMounts", []), *mounts]
-        pod["spec"]["volumes"] = [*pod["spec"].get("volumes", []), *volumes]
+        named = {volume["name"]: volume for volume in (*pod["spec"].get("volumes", []), *volumes)}
+        pod["spec"]["volumes"] = list(named.values())
         metadata["labels"] |= plan.pod_labels
         if plan.annotations is not None:
             metadata["annotations"] = dict(plan.annotations)
@@ -129,15 +138,22 @@ class Api(ABC):
 
     def metadata(self, plan: Plan) -> Object:
         """Of the job, and of what comes with it."""
-        labels = {**MANAGED_BY, JOB_LABEL: plan.name, QUEUE_LABEL: plan.queue}
-        return {"name": plan.name, "namespace": plan.namespace, "labels": labels}
+        return {"name": plan.name, "namespace": plan.namespace, "labels": job_labels(plan)}
 
     def objects(self, plan: Plan) -> list[Object]:
         """The job and what comes with it, in the order of creation.
 
         Raises:
-            InputError: this kind of job does not run the plan's framework.
+            InputError: this kind of job does not run the plan's framework, or not again.
         """
+        if plan.restarts and not self.restarts:
+            raise InputError(
+                f"restarts: {plan.restarts} is not allowed with --api {self.name}: its controller "
+                "makes single pods anew, and no gang, whose processes could not find each other "
+                "again; allowed: 0",
+                remedy="leave it out, or name a kind of job that makes gangs anew "
+                "(docs/launching.md)",
+            )
         spec = self.spec(plan, self.template(plan))
         job = {
             "apiVersion": self.api_version,

@@ -14,7 +14,7 @@ class JobSet(Api):
         return tuple(f"{plan.name}-node-0-{i}.{plan.name}" for i in range(plan.nodes))
 
     def spec(self, plan: Plan, template: Object) -> Object:
-        """The gang fails whole; what starts it again is the runtime's to say, for a TrainJob."""
+        """The gang fails whole, and is made anew as often as the job says."""
         job = {
             "backoffLimit": 0,
             "completionMode": "Indexed",
@@ -22,7 +22,12 @@ class JobSet(Api):
             "completions": plan.nodes,
             "template": template,
         }
-        return {"replicatedJobs": [{"name": "node", "replicas": 1, "template": {"spec": job}}]}
+        jobs = {"replicatedJobs": [{"name": "node", "replicas": 1, "template": {"spec": job}}]}
+        if not plan.restarts:
+            return jobs
+        # No pod of the new gang before the last of the old one is gone.
+        policy = {"maxRestarts": plan.restarts, "restartStrategy": "BlockingRecreate"}
+        return {"failurePolicy": policy} | jobs
 
 
 API = JobSet(
@@ -31,6 +36,7 @@ API = JobSet(
     kind="JobSet",
     plural="jobsets",
     index="batch.kubernetes.io/job-completion-index",
+    restarts=True,
     since="JobSet",
     source="JobSet v0.10.1 and v0.12.0, api/jobset/v1alpha2",
 )

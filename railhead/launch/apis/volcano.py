@@ -14,15 +14,22 @@ class VolcanoJob(Api):
         return tuple(f"{plan.name}-node-{i}.{plan.name}" for i in range(plan.nodes))
 
     def spec(self, plan: Plan, template: Object) -> Object:
-        """A pod that fails or is evicted ends the job."""
+        """A pod that fails or is evicted ends the job, or makes all of it anew.
+
+        Its controller counts before it compares (pkg/controllers/job/state/running.go and
+        restarting.go): a job is made anew once less than ``maxRetry``.
+        """
         return {
             "schedulerName": "volcano",
             "queue": plan.queue,
             "minAvailable": plan.nodes,
-            "maxRetry": 1,
+            "maxRetry": (plan.restarts or 0) + 1,
             "plugins": {"svc": ["--publish-not-ready-addresses=true"]},
             "policies": [
-                {"events": ["PodFailed", "PodEvicted"], "action": "AbortJob"},
+                {
+                    "events": ["PodFailed", "PodEvicted"],
+                    "action": "RestartJob" if plan.restarts else "AbortJob",
+                },
             ],
             "tasks": [{"name": "node", "replicas": plan.nodes, "template": template}],
         }
@@ -34,6 +41,7 @@ API = VolcanoJob(
     kind="Job",
     plural="jobs",
     index="volcano.sh/task-index",
+    restarts=True,
     since="Volcano",
     source="Volcano v1.15.1, pkg/controllers/job",
 )

@@ -162,6 +162,95 @@ def test_the_pods_are_the_same_in_every_api(case: tuple[str, str], nodes: int, g
         assert json.dumps(annotations, sort_keys=True)[1:-1] in json.dumps(body, sort_keys=True)
 
 
+#: Fields of a job file that every kind of job must carry; ``nodes`` and its like are held above.
+FIELDS = st.fixed_dictionaries(
+    {},
+    optional={
+        "env": st.dictionaries(
+            st.sampled_from(["LR", "A_B"]),
+            st.text(st.characters(codec="ascii", exclude_characters="\0")),
+        ),
+        "secrets": st.sampled_from([{"TOKEN": "hub/token"}, {"T": "a/k", "U": "a/l"}]),
+        "mounts": st.sampled_from([{"/out": "mine"}, {"/in": "theirs:ro", "/out": "mine"}]),
+        "datasets": st.just(["words"]),
+        "shm": st.sampled_from(["65Mi", "512Mi"]),
+        "fabric": st.sampled_from(["none", "required"]),
+        "priority": st.sampled_from(["research", "spare"]),
+        "timeout": st.sampled_from(["90s", "2h"]),
+        "topology": st.sampled_from(["rack", "prefer rack", "any"]),
+        "restarts": st.integers(0, 5),
+    },
+)
+_KUEUE, _RACK = "kueue.x-k8s.io/", "topology.railhead.dev/rack"
+#: What a job's ``topology`` is, as annotations of its pods; without one they are the runtime's.
+PLACED = {
+    "rack": {f"{_KUEUE}podset-required-topology": _RACK},
+    "prefer rack": {f"{_KUEUE}podset-preferred-topology": _RACK},
+    "any": {f"{_KUEUE}podset-unconstrained-topology": "true"},
+}
+PLACED[""] = PLACED["prefer rack"]
+#: How often a kind of job makes its gang anew, by its spec; the others never do.
+ANEW = {
+    "jobset": lambda spec: spec.get("failurePolicy", {}).get("maxRestarts", 0),
+    "volcano": lambda spec: spec["maxRetry"] - 1,
+}
+
+
+@given(case=st.sampled_from(EVERY), fields=FIELDS)
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+)
+def test_what_a_job_says_has_the_same_effect_in_every_api(
+    case: tuple[str, str], fields: dict[str, Any]
+) -> None:
+    framework, api = case
+    restarts = fields.get("restarts", 0)
+    made = plan(framework, 2, more=fields)
+    if api not in ("trainjob", *ANEW) and restarts:
+        with pytest.raises(InputError, match=f"restarts: {restarts} is not allowed with --api"):
+            objects(api, made)
+        return
+    bodies = objects(api, made)
+    labels = bodies[-1]["metadata"]["labels"]
+    assert labels.get(f"{_KUEUE}priority-class") == fields.get("priority")
+    seconds = {"90s": "90", "2h": "7200"}.get(fields.get("timeout", ""))
+    assert labels.get(f"{_KUEUE}max-exec-time-seconds") == seconds
+    if api in ANEW:
+        assert ANEW[api](bodies[-1]["spec"]) == restarts
+    for pod in pods(api, made, bodies):
+        metadata, variables = pod.template["metadata"], pod.variables()
+        said = fields.get("env", {}) | fields.get("secrets", {})
+        assert said.items() <= variables.items()
+        leaves = fields.get("fabric") == "none"
+        assert (metadata.get("labels", {}).get("railhead.dev/fabric") == "none") is leaves
+        assert (variables.get("NCCL_NET") == "Socket") is leaves
+        placed = {k: v for k, v in metadata["annotations"].items() if "podset-" in k}
+        assert placed == PLACED[fields.get("topology", "")]
+        found = mounted(pod.spec)
+        memory = {"medium": "Memory", "sizeLimit": fields.get("shm", "256Mi")}
+        assert found["/dev/shm"] == ({"emptyDir": memory}, False)
+        claims = fields.get("mounts", {}) | dict.fromkeys(
+            ["/data/words"] if "datasets" in fields else [], "words-1:ro"
+        )
+        for path, claim in claims.items():
+            name, _, mode = claim.partition(":")
+            assert found[path] == ({"persistentVolumeClaim": {"claimName": name}}, bool(mode))
+        assert set(found) == {*mounted(made.template["spec"]), *claims}
+
+
+def mounted(spec: dict[str, Any]) -> dict[str, tuple[dict[str, Any], bool]]:
+    """Path -> what lies there and whether it may only be read."""
+    (container,) = spec["containers"]
+    volumes = {v["name"]: {k: s for k, s in v.items() if k != "name"} for v in spec["volumes"]}
+    paths = [m["mountPath"] for m in container["volumeMounts"]]
+    assert len(volumes) == len(spec["volumes"])
+    assert len(set(paths)) == len(paths)
+    return {
+        m["mountPath"]: (volumes[m["name"]], m.get("readOnly", False))
+        for m in container["volumeMounts"]
+    }
+
+
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_a_kind_of_job_that_does_not_run_a_framework_says_what_it_runs(framework: str) -> None:
     made = plan(framework, 2)

@@ -230,6 +230,39 @@ def test_without_a_limit_there_is_no_label() -> None:
     assert not any("max-exec" in k for k in render.train_job(plan())["metadata"]["labels"])
 
 
+def test_shared_memory_that_the_runtime_does_not_mount_is_mounted() -> None:
+    (patch,) = render.train_job(plan(JOB + "shm: 512Mi\n"))["spec"]["podTemplateOverrides"]
+    (volume,) = patch["spec"]["volumes"]
+    assert volume["emptyDir"] == {"medium": "Memory", "sizeLimit": "512Mi"}
+    (container,) = patch["spec"]["containers"]
+    assert container["volumeMounts"] == [{"name": volume["name"], "mountPath": "/dev/shm"}]
+
+
+@pytest.mark.parametrize(
+    ("own", "wanted", "said"),
+    [
+        (3, 3, None),
+        (3, None, None),
+        (3, 0, "restarts: 0 cannot be said of one TrainJob, .* runtime torch .* anew 3 times"),
+        (None, 3, "restarts: 3 cannot be said of one TrainJob, .* as often as its stack says"),
+    ],
+)
+def test_a_trainjob_starts_again_as_often_as_its_runtime(
+    cluster: Cluster, own: int | None, wanted: int | None, said: str | None
+) -> None:
+    (runtime,) = CONTRACT.runtimes
+    contract = of(runtime.model_copy(update={"restarts": own}))
+    text = JOB + (f"restarts: {wanted}\n" if wanted is not None else "")
+    made = make_plan(parse_job(text, where="job"), (), contract)
+    # Another kind of job has a field for it.
+    preflight(cluster, made, contract, api="jobset")
+    if said is None:
+        preflight(cluster, made, contract)
+        return
+    with pytest.raises(RefusedError, match=said):
+        preflight(cluster, made, contract)
+
+
 def test_checkpoints_lie_where_the_job_says() -> None:
     made = plan(JOB + "checkpoint: {path: team/llama, resume: auto}\n")
     assert made.env["CHECKPOINT_DIR"] == "/checkpoints/team/llama"
@@ -243,6 +276,8 @@ def test_checkpoints_lie_where_the_job_says() -> None:
         ("timeout: 0", "a duration from 1s on"),
         ("timeout: soon", "a duration from 1s on"),
         ("timeout: 99999d", "a duration from 1s on"),
+        ("shm: 64Mi", "more than the 64Mi that a container has anyway"),
+        ("shm: 513Mi", "at most the 512Mi of memory that its pods request"),
         ("secrets: {A: token}", "SECRET/KEY"),
         ("secrets: {A: x/../y}", "SECRET/KEY"),
         ("secrets: {RANK: x/y}", "RANK: set by torchrun"),

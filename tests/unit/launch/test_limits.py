@@ -51,6 +51,8 @@ LIMITS: dict[str, tuple[list[Any], list[Any]]] = {
     "fabric": (["none", "required"], ["own", ""]),
     "launcher": (["own"], ["none", ""]),
     "timeout": (["1", "90s", "30m", "12h", "2d"], ["x", "1.5h", "12 h", "1w", "-1"]),
+    "restarts": ([0, 1000], [-1, 1001, "x"]),
+    "shm": (["1Mi", "16Gi", "999999Ti"], ["0Gi", "16G", "1.5Gi", "16", "1000000Ti", "64k"]),
     "secrets": (
         [variables(100, "s/k"), {"A": "s.t/K_1"}],
         [variables(101, "s/k"), {"A": "s"}, {"A": "S/k"}, {"A": "s/"}, {"1": "s/k"}],
