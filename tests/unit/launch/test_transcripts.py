@@ -1,4 +1,4 @@
-"""What figures, `status` and `cancel` say of a few jobs, word for word, as somebody reads it.
+"""What figures, `--explain`, `status` and `cancel` say of a few jobs, and what is sent for them.
 
 `RAILHEAD_TRANSCRIPTS=write python -m pytest tests/unit/launch/test_transcripts.py` writes it anew;
 read the difference.
@@ -6,6 +6,8 @@ read the difference.
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import json
 import os
 import re
@@ -13,10 +15,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from railhead.contract import ClusterContract
+from railhead.framework import FRAMEWORKS
+from railhead.launch import render
 from railhead.launch.estimates import Shape, figures
-from railhead.launch.job import SizingFile
+from railhead.launch.explain import derived
+from railhead.launch.job import JobFile, Payload, SizingFile, parse_job
+from railhead.launch.plan import Plan, make_plan
 from tests.unit.launch import world
 from tests.unit.launch.fake_api import STAMP, Api
+from tests.wiring import contract, kinds, objects
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -84,6 +92,76 @@ def test_figures_say_what_they_said() -> None:
     assert found.keys() == expected.keys()
     for case, rows in found.items():
         assert rows == expected[case], case
+
+
+# -- what is explained and sent -------------------------------------------------------------------
+
+ALL = """\
+name: all
+runtime: own
+nodes: 4
+gpus_per_node: 4
+processes_per_node: 2
+command: [torchrun, /workspace/train.py, "$(X)", "a b"]
+files: [train.py]
+image: registry.example.com/mine:1
+env: {EPOCHS: 10, TEXT: "$HOME $(X) %"}
+queue: training
+namespace: training
+fabric: none
+timeout: 90m
+secrets: {TOKEN: hub/token}
+mounts: {/data: corpus}
+checkpoint: {path: deep/down}
+topology: kubernetes.io/hostname
+"""
+SHORT = "name: short\nnodes: 1\ncommand: [train.py]\n"
+FILES = (Payload(name="train.py", data=b"say('hello')\n"), Payload(name="b.bin", data=b"\xff"))
+LONGEST = 200
+
+
+def shortened(value: Any) -> Any:
+    """A program stands as its digest: it is another file's."""
+    if isinstance(value, dict):
+        return {key: shortened(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [shortened(inner) for inner in value]
+    if isinstance(value, str) and len(value) > LONGEST:
+        return f"{hashlib.sha256(value.encode()).hexdigest()[:16]}, {len(value)} characters"
+    return value
+
+
+@functools.cache
+def cluster_of(framework: str) -> ClusterContract:
+    return contract(framework)
+
+
+def planned(text: str, framework: str) -> tuple[JobFile, Plan, ClusterContract]:
+    of = cluster_of(framework)
+    job = parse_job(text, where="job")
+    return job, make_plan(job, FILES if job.files else (), of), of
+
+
+def every_job() -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, text in (("all", ALL), ("short", SHORT)):
+        job, made, of = planned(text, "torch")
+        rows = [f"{r.name}: {r.value} ({r.origin}: {r.why})" for r in derived(job, made, of)]
+        found[name] = {"explained": rows, "sent": render.objects(made)}
+    for framework, row in FRAMEWORKS.items():
+        _, made, _ = planned(SHORT.replace("nodes: 1", "nodes: 2"), framework)
+        for api in kinds(framework) if framework == "torch" else ("trainjob", *row.kinds):
+            found[f"{framework} as {api}"] = {"sent": objects(api, made)}
+    short: dict[str, Any] = shortened(found)
+    return short
+
+
+def test_jobs_are_explained_and_sent_as_they_were() -> None:
+    found = every_job()
+    expected = held("jobs", found)
+    assert found.keys() == expected.keys()
+    for name, job in found.items():
+        assert job == expected[name], name
 
 
 # -- status and cancel ----------------------------------------------------------------------------
