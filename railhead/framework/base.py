@@ -72,6 +72,8 @@ class Framework(ABC):
             spaces, without which each node of a gang would be a world of its own; None where a
             process finds its peers by itself.
         alone: one that finds an argument by which the launcher makes a world of one node.
+        python: files that each pod's Python finds first, path -> text; they end a process that
+            trains in another world than the one that was asked for.
         process_prefix: a regular expression that matches what a process' log lines start with;
             its group is the process' number on its node. None where lines have no such start.
         told: those of the rendezvous that whoever submits a job says, as no policy of Trainer's
@@ -97,6 +99,7 @@ class Framework(ABC):
     nodes_argument: str | None = None
     launches: str | None = None
     alone: str | None = None
+    python: Mapping[str, str] = field(default_factory=dict)
     process_prefix: str | None = None
     told: tuple[str, ...] = ()
     one_process: bool = False

@@ -33,8 +33,18 @@ _SOURCE = (
 
 
 @functools.cache
-def _program() -> str:
-    return (Path(__file__).parent / "programs" / "torchrun.py").read_text(encoding="utf-8")
+def _program(name: str) -> str:
+    return (Path(__file__).parent / "programs" / name).read_text(encoding="utf-8")
+
+
+def _python() -> Mapping[str, str]:
+    """PyTorch's entry point, and what it enters: :mod:`railhead.framework.programs.world`."""
+    return {
+        "railhead_world.py": _program("world.py"),
+        # Of a package only its entry points are read (importlib/metadata).
+        "railhead_world-1.dist-info/entry_points.txt": "[torch.backends]\n"
+        "railhead_world = railhead_world:watch\n",
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +79,7 @@ class Torch(Framework):
         r"|(^|[\s;&|\"'(])(unset +)?PET_(NNODES|NODE_RANK|MASTER_ADDR|MASTER_PORT|STANDALONE)"
         r"($|[=\s;&|\"')])"
     )
+    python: Mapping[str, str] = field(default_factory=_python)
     # With --tee: `[<role><local rank>]:`.
     process_prefix: str | None = r"\[[A-Za-z_-]*?(\d+)\]:"
     kinds: tuple[str, ...] = ("pytorchjob",)
@@ -116,7 +127,7 @@ class Torch(Framework):
             words = ("torchrun", *words)
         if words[0] != self.launcher:
             return tuple(words)
-        return ("python3", "-c", _program(), *words[1:])
+        return ("python3", "-c", _program("torchrun.py"), *words[1:])
 
     def proving(self, program: str) -> tuple[str, ...] | None:
         """By torchrun, whose arguments win over the job's variables (argparse_util.py)."""

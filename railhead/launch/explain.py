@@ -266,6 +266,7 @@ _WHY = {
     "RAILHEAD_PROCESSES_PER_NODE": "so that a world of the wrong size can be told at once",
     "RAILHEAD_WORLD_SIZE": "so that a world of the wrong size can be told at once",
     "CHECKPOINT_DIR": "the job's own directory in the claim that its runtime mounts",
+    "RAILHEAD_LAUNCHER": "launcher: none, so no process has to join one world",
     "NCCL_NET": "fabric: none, so NCCL takes TCP unless env says otherwise",
 }
 

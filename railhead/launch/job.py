@@ -389,7 +389,7 @@ class JobFile(BaseModel):
             variables that choose a network, and NCCL takes TCP unless they say otherwise;
             ``required`` says what holds without it.
         launcher: ``own`` for a command that starts its processes itself, in a way that cannot be
-            seen from outside, or whose nodes each work alone.
+            seen from outside; ``none`` where each node is to work alone.
         timeout: how long it may run once it is admitted, such as ``12h``; for ever when absent.
         restarts: how often the whole gang is made anew when it fails; the runtime's own number when
             absent. A TrainJob has no field for another one, and is refused with it; ``--api`` says
@@ -427,7 +427,7 @@ class JobFile(BaseModel):
     runtime: ObjectName | None = None
     queue: ObjectName | None = None
     fabric: Fabric = None
-    launcher: Literal["own"] | None = None
+    launcher: Literal["own", "none"] | None = None
     timeout: Duration | None = None
     restarts: Annotated[int, Field(ge=0, le=MAX_RESTARTS)] | None = None
     shm: Size | None = None
@@ -473,7 +473,8 @@ EXPECTED = {
     "runtime": "text",
     "queue": "text",
     "fabric": "none, for a job that may leave the training fabric, or required, as without it",
-    "launcher": "own, for a command that starts its processes itself; otherwise leave it out",
+    "launcher": "own, for a command that starts its processes itself, or none, where each node is "
+    "to work alone; otherwise leave it out",
     "timeout": "a duration, such as 90s, 30m, 12h or 2d",
     "restarts": f"a whole number from 0 to {MAX_RESTARTS}",
     "shm": "a size, such as 500Mi or 16Gi",

@@ -387,7 +387,7 @@ def _check_words(job: JobFile, switches: Mapping[str, Switch]) -> None:
 
 def _check_launcher(job: JobFile, runtime: Runtime) -> None:
     """Without a launcher every node would be a world of its own, and the job complete."""
-    if job.nodes == 1 or job.launcher == "own" or runtime.launches is None:
+    if job.nodes == 1 or job.launcher or runtime.launches is None:
         return
     framework, one = _framework(runtime), Gang(job=job.name, hosts=(job.name,), processes=1)
     started = framework.start(job.command, one) if framework else job.command
@@ -405,7 +405,7 @@ def _check_launcher(job: JobFile, runtime: Runtime) -> None:
         "own, and the job complete",
         remedy=f"begin it with {runtime.launcher} and leave size and addresses to the runtime; or "
         "write `launcher: own` if it starts its processes in a way that cannot be seen from here, "
-        "or each node is to work by itself; or ask for one node",
+        "or `launcher: none` if each node is to work by itself; or ask for one node",
     )
 
 
@@ -555,6 +555,8 @@ def _environment(
         added["CHECKPOINT_DIR"] = directory
     if job.fabric == "none":
         added["NCCL_NET"] = "Socket"
+    if job.launcher == "none":
+        added["RAILHEAD_LAUNCHER"] = "none"
     return added | job.env
 
 
@@ -617,6 +619,8 @@ def make_plan(job: JobFile, files: tuple[Payload, ...], contract: ClusterContrac
         processes=processes,
         directory=_checkpoint_directory(job, runtime),
     )
+    if "PYTHONPATH" in env and (own := runtime.environment.get("PYTHONPATH")):
+        env["PYTHONPATH"] += f":{own}"
     command, wiring, proof = _command(job, files), {}, None
     if framework is not None:
         pods = (f"{job.name}-{runtime.replicated_job}-0-{i}.{job.name}" for i in range(job.nodes))
@@ -648,7 +652,7 @@ def make_plan(job: JobFile, files: tuple[Payload, ...], contract: ClusterContrac
         resized=resized,
         placement_field=choice.placement_field,
         checkpoint_claim=mount.claim if mount else None,
-        labels={LAUNCHER_LABEL: job.launcher} if job.launcher else {},
+        labels={LAUNCHER_LABEL: "own"} if job.launcher else {},
         pod_labels={FABRIC_LABEL: job.fabric} if job.fabric else {},
         priority=choice.priority,
         annotations=choice.annotations,

@@ -403,8 +403,8 @@ def _launcher_rules(
                 " + ': each of the ' + string(variables.nodes) + ' nodes would train alone, in a "
                 f"world of its own, and the job complete: begin it with {framework.launcher} and "
                 "leave size and addresses to the runtime; if it starts its processes in a way that "
-                "cannot be seen here, or each node is to work alone, label the TrainJob "
-                f"{LAUNCHER_LABEL}=own'",
+                f"cannot be seen here, label the TrainJob {LAUNCHER_LABEL}=own; if each node is to "
+                "work alone, set RAILHEAD_LAUNCHER=none in spec.trainer.env too'",
                 "message": f"spec.trainer.command starts no {framework.launcher}, and each node "
                 f"would train alone: begin it with one, or label the TrainJob {LAUNCHER_LABEL}=own",
             }

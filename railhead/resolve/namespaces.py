@@ -13,7 +13,7 @@ from railhead.fabric.mode import NicClaim
 from railhead.model.cluster import Cluster
 from railhead.resolve.access import Access, namespace_access
 from railhead.resolve.fences import Fences, fences
-from railhead.resolve.runtimes import Runtime
+from railhead.resolve.runtimes import Runtime, python_key
 from railhead.resolve.wiring import claim_of, share, wiring
 
 # What NCCL itself reads; the rest belongs to other libraries and to the process.
@@ -26,7 +26,8 @@ class Namespace:
 
     Args:
         nic_claims: ResourceClaimTemplates that a runtime, or a whole node, asks for.
-        nccl_profile: files of the fabric's NCCL settings (:func:`nccl_profile`).
+        nccl_profile: files of the fabric's NCCL settings (:func:`nccl_profile`), and those that
+            the Python of a runtime's pods loads.
         checkpoints: ReadWriteMany claims that every pod of a gang mounts, on every node.
         datasets: ReadOnlyMany claims, each on a volume of its own.
         queues: LocalQueues.
@@ -47,6 +48,8 @@ class Namespace:
 def namespaces(cluster: Cluster, runtimes: Sequence[Runtime]) -> tuple[Namespace, ...]:
     """The stack's training namespaces, in its order."""
     claims, profile = nic_claims(cluster, runtimes), nccl_profile(cluster)
+    for runtime in runtimes:
+        profile |= {python_key(path): text for path, text in runtime.framework.python.items()}
     around = fences(cluster)
     return tuple(
         Namespace(

@@ -14,6 +14,8 @@ from railhead.resolve.wiring import CLAIM, Wiring
 PROFILE = "railhead-nccl"
 PROFILE_VOLUME = "nccl-profile"
 PROFILE_DIRECTORY = "/etc/railhead/nccl"
+# What a runtime's framework has each process' Python load.
+PYTHON_DIRECTORY = "/etc/railhead/python"
 # NCCL reads it by itself, in processes too that lost their environment (mpirun, ssh, sudo).
 NCCL_CONF = "/etc/nccl.conf"
 

@@ -19,7 +19,7 @@ from railhead.framework.base import NODE_RANK, Framework
 from railhead.model.cluster import CheckpointConfig, Cluster, DatasetConfig, Pool, RuntimeConfig
 from railhead.platform.registry import platform_of
 from railhead.resolve import restarts
-from railhead.resolve.pods import wire
+from railhead.resolve.pods import PROFILE, PYTHON_DIRECTORY, wire
 from railhead.resolve.wiring import Wiring, shared_memory_gib, wiring
 
 ANCESTOR_LABEL = "trainer.kubeflow.org/trainjob-ancestor-step"
@@ -98,7 +98,7 @@ def _runtime(cluster: Cluster, config: RuntimeConfig) -> Runtime:
     # As close together as free capacity allows: within one of these, else within the next wider.
     level = cluster.topology[-2] if len(cluster.topology) > 1 else cluster.topology[0]
     annotations = {PREFERRED_TOPOLOGY: level}
-    also = [*_read_only(config, datasets), *_scratch(config)]
+    also = [*_read_only(config, datasets), *_scratch(config), *_python(framework)]
     for claim in claims:
         annotations |= platform_of(cluster).mount_annotations(cluster, claim)
     container = {
@@ -186,6 +186,18 @@ def _scratch(config: RuntimeConfig) -> Iterator[tuple[dict[str, Any], dict[str, 
         yield volume, {"name": "scratch", "mountPath": scratch.mount_path}
 
 
+def python_key(path: str) -> str:
+    """The key of the profile's ConfigMap that has a file of a framework's ``python``."""
+    return path.replace("/", ".")
+
+
+def _python(framework: Framework) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    if framework.python:
+        items = [{"key": python_key(path), "path": path} for path in framework.python]
+        volume = {"name": "python", "configMap": {"name": PROFILE, "items": items}}
+        yield volume, {"name": "python", "mountPath": PYTHON_DIRECTORY, "readOnly": True}
+
+
 def _shares(cluster: Cluster, pool: Pool, gpus: int) -> Mapping[int, Mapping[str, str]]:
     """Only numbers of GPUs that the runtime serves.
 
@@ -216,7 +228,9 @@ def _environment(config: RuntimeConfig, framework: Framework, wired: Wiring) -> 
     """The stack's own variables win over the image's, those over the fabric's."""
     image = IMAGES.get(config.image)
     of_image = {v.name: v.value for v in image.environment} if image else {}
-    own = dict(framework.unwired) | of_image | dict(config.environment)
+    # An image's own PYTHONPATH cannot be known, and is replaced: whoever needs it says it.
+    python = {"PYTHONPATH": PYTHON_DIRECTORY} if framework.python else {}
+    own = dict(framework.unwired) | python | of_image | dict(config.environment)
     every = dict(wired.environment) | own
     return MappingProxyType(every | framework.taken_along(every))
 

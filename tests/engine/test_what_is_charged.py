@@ -8,9 +8,6 @@ expected is written by hand: pods, and what each of them takes.
 from __future__ import annotations
 
 import copy
-import os
-import subprocess
-import venv
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -22,7 +19,6 @@ import yaml
 
 from components.controllers.kueue import FRAMEWORKS, POD_FRAMEWORKS
 from railhead.base.names import KUEUE_API, QUEUE_LABEL, TRAINER_API
-from railhead.base.paths import cache_root
 from railhead.base.quantity import parse
 from railhead.config import parse as parse_config
 from railhead.launch import render
@@ -36,6 +32,7 @@ from tests.components.recording import Recording, fake_lab, run_program, stack_c
 from tests.components.test_api_server import manifests
 from tests.engine.controlplane import PROGRAMS, ControlPlane, locate
 from tests.kueue_manager import eventually, kueue
+from tests.sdk import submit
 
 pytestmark = pytest.mark.controlplane
 
@@ -387,41 +384,15 @@ print(client.train(runtime=client.get_runtime("torch"), trainer=CustomTrainer(fu
 """
 
 
-@pytest.fixture(scope="module")
-def sdk() -> Path:
-    """A Python with the SDK: installed once, into the cache."""
-    home = cache_root() / "kubeflow-sdk-0.5.0"
-    python = home / "bin" / "python"
-    if not (home / "installed").is_file():
-        venv.create(home, with_pip=True, clear=True)
-        asked = [str(python), "-m", "pip", "install", "-q", "kubeflow==0.5.0"]
-        done = subprocess.run(asked, capture_output=True, text=True, timeout=600, check=False)
-        if done.returncode != 0:
-            pytest.skip(f"the SDK is not to be had here: {done.stderr[-300:]}")
-        (home / "installed").touch()
-    return python
-
-
 @pytest.mark.parametrize(("more", "nodes"), [("", 1), (", num_nodes=3", 3)])
 def test_the_kubeflow_sdk_says_nothing_more(
-    empty: Server, sdk: Path, tmp_path: Path, more: str, nodes: int
+    empty: Server, tmp_path: Path, more: str, nodes: int
 ) -> None:
     """The queue is the namespace's, the size the runtime's, unless it says one."""
-    config = yaml.safe_load(empty.plane.kubeconfig.read_text())
-    config["contexts"][0]["context"]["namespace"] = WHERE
-    (tmp_path / "kubeconfig").write_text(yaml.safe_dump(config))
-    (tmp_path / "train.py").write_text(_SDK.replace("{more}", more))
-    done = subprocess.run(
-        [str(sdk), "train.py"],
-        cwd=tmp_path,
-        env={"PATH": os.environ["PATH"], "KUBECONFIG": str(tmp_path / "kubeconfig")},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    listed, name = done.stdout.split()[-2:]
+    text = _SDK.replace("{more}", more)
+    where = empty.plane.kubeconfig
+    made = submit(text, kubeconfig=where, namespace=WHERE, folder=tmp_path)
+    listed, name = made[-2:]
     assert {"torch", "jax"} <= set(listed.split(","))
     metadata = {"name": name, "namespace": WHERE}
     body = {"apiVersion": TRAINER_API, "kind": "TrainJob", "metadata": metadata}

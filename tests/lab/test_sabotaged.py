@@ -207,7 +207,8 @@ def test_a_clock_that_lies(lab: Lab, running_lab: str, kubectl: Run) -> None:
                 {"name": name, "configMap": {"name": name}}
             )
             for container in pod["spec"]["containers"]:
-                container.setdefault("env", []).append({"name": "PYTHONPATH", "value": "/lying"})
+                others = [v for v in container.get("env", ()) if v["name"] != "PYTHONPATH"]
+                container["env"] = [*others, {"name": "PYTHONPATH", "value": "/lying"}]
                 container.setdefault("volumeMounts", []).append(
                     {"name": name, "mountPath": "/lying"}
                 )

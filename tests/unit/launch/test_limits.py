@@ -49,7 +49,7 @@ LIMITS: dict[str, tuple[list[Any], list[Any]]] = {
     "namespace": (["a"], ["A"]),
     "priority": (["high"], ["High"]),
     "fabric": (["none", "required"], ["own", ""]),
-    "launcher": (["own"], ["none", ""]),
+    "launcher": (["own", "none"], ["other", ""]),
     "timeout": (["1", "90s", "30m", "12h", "2d"], ["x", "1.5h", "12 h", "1w", "-1"]),
     "restarts": ([0, 1000], [-1, 1001, "x"]),
     "shm": (["1Mi", "16Gi", "999999Ti"], ["0Gi", "16G", "1.5Gi", "16", "1000000Ti", "64k"]),

@@ -1,0 +1,108 @@
+"""A process that trains in another world than was asked for is ended at its first step.
+
+PyTorch is a play; what finds and calls the program is Python's own reading of entry points.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from railhead.framework import FRAMEWORKS
+from railhead.framework.programs.world import WRONG_WORLD, wrong_world
+from railhead.model.restarts import HOPELESS
+
+TORCH = {
+    # torch/__init__.py, _import_device_backends
+    "torch/__init__.py": "from importlib.metadata import entry_points\n"
+    "for one in entry_points(group='torch.backends'):\n    one.load()()\n",
+    "torch/optim/__init__.py": "",
+    "torch/optim/optimizer.py": "HOOKS = []\nregister_optimizer_step_pre_hook = HOOKS.append\n",
+    "torch/distributed.py": "import os\n"
+    "is_available = lambda: True\n"
+    "is_initialized = lambda: 'WORLD' in os.environ\n"
+    "get_world_size = lambda: int(os.environ['WORLD'])\n",
+}
+TRAIN = """
+import torch
+from torch.optim.optimizer import HOOKS
+try:
+    for hook in HOOKS:
+        assert hook(None, (), {}) is None
+except BaseException:
+    print("swallowed")
+print("trained")
+"""
+ASKED = {"PET_NNODES": "2", "PET_NPROC_PER_NODE": "4"}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "processes", "built", "right"),
+    [
+        ("2", "4", 8, True),
+        ("2", "4", 0, False),
+        ("2", "4", 1, False),
+        ("2", "4", 4, False),
+        ("2", "4", 16, False),
+        ("1", "4", 0, True),
+        ("1", "4", 1, True),
+        # How many a word means is known on the node alone, but every node has as many.
+        ("3", "auto", 24, True),
+        ("3", "auto", 8, False),
+        ("3", "gpu", 1, False),
+        ("2", "auto", 0, False),
+        # A range is any number of nodes; nobody has said anything.
+        ("2:4", "4", 12, True),
+        ("", "", 0, True),
+    ],
+)
+def test_which_worlds_are_wrong(nodes: str, processes: str, built: int, right: bool) -> None:
+    assert (wrong_world(nodes, processes, built) == "") is right
+
+
+def test_runtimes_start_nothing_again_after_it() -> None:
+    assert WRONG_WORLD in HOPELESS
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a pod's Python finds: a play of PyTorch, and the framework's own files."""
+    found = tmp_path_factory.mktemp("site")
+    for path, text in (TORCH | dict(FRAMEWORKS["torch"].python)).items():
+        (found / path).parent.mkdir(parents=True, exist_ok=True)
+        (found / path).write_text(text)
+    return found
+
+
+def trained(site: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", TRAIN],
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(site)} | environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("world", [{}, {"WORLD": "1"}], ids=["no world", "a world of one"])
+def test_it_ends_whatever_its_own_handlers_do(site: Path, world: dict[str, str]) -> None:
+    done = trained(site, **ASKED, **world)
+    assert (done.returncode, done.stdout) == (WRONG_WORLD, "")
+    assert "asked for one world of 8 (2 nodes with 4 processes each)" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [ASKED | {"WORLD": "8"}, ASKED | {"RAILHEAD_LAUNCHER": "none"}],
+    ids=["the world that was asked for", "alone, in words"],
+)
+def test_it_trains_where_that_is_what_was_asked_for(
+    site: Path, environment: dict[str, str]
+) -> None:
+    done = trained(site, **environment)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "trained\n", "")
