@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -66,11 +67,19 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
 
 @pytest.fixture(scope="module")
 def server(recording: Recording, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A control plane of its own: Kueue's webhooks would be in every other test's way."""
+    with queued(recording, tmp_path_factory.mktemp("charged"), NODES) as server:
+        yield server
+
+
+@contextmanager
+def queued(recording: Recording, folder: Path, nodes: int) -> Iterator[Server]:
+    """What a stack makes, on ready nodes, with the real Kueue.
+
+    A control plane of its own: Kueue's webhooks would be in every other test's way.
+    """
     found = {name: locate(name) for name in PROGRAMS}
     if missing := [name for name, path in found.items() if path is None]:
         pytest.skip(f"no {', '.join(missing)}: run `railhead lab build`")
-    folder = tmp_path_factory.mktemp("charged")
     plane = ControlPlane(
         folder / "plane",
         {name: path for name, path in found.items() if path is not None},
@@ -90,7 +99,7 @@ def server(recording: Recording, tmp_path_factory: pytest.TempPathFactory) -> It
             for body in manifests(recording):
                 server.apply(body)
             server.policies_settled()
-            for number in range(NODES):
+            for number in range(nodes):
                 add_node(server, number)
             yield server
     finally:
