@@ -39,8 +39,10 @@ def test_the_driver_is_there_before_its_class_and_nothing_is_deleted(tmp_path: P
         "onDelete": "retain",
         "mountPermissions": "0777",
     }
-    claim = recording.one("PersistentVolumeClaim", "checkpoints")
-    assert claim.inputs["spec"]["storageClassName"] == made.inputs["metadata"]["name"]
+    claims = recording.of_type("kubernetes:core/v1:PersistentVolumeClaim")
+    assert {claim.inputs["metadata"]["namespace"] for claim in claims} == {"training", "research"}
+    names = {claim.inputs["spec"]["storageClassName"] for claim in claims}
+    assert names == {made.inputs["metadata"]["name"]}
 
 
 def test_jobs_end_before_what_mounts_for_them_goes(tmp_path: Path) -> None:
@@ -50,7 +52,7 @@ def test_jobs_end_before_what_mounts_for_them_goes(tmp_path: Path) -> None:
         for r in recording.of_type("kubernetes:helm.sh/v3:Release")
         if r.inputs["name"] == NFS_CSI.name
     )
-    queue = recording.one("LocalQueue")
+    queue = recording.one("LocalQueue", "training")
     assert release.urn in recording.before(queue.urn)
 
 
