@@ -23,6 +23,7 @@ from railhead.launch import render
 from railhead.launch.apis import apis
 from railhead.launch.job import parse_job
 from railhead.launch.plan import Plan, make_plan
+from railhead.launch.programs.keep import POD, RUN
 from railhead.resolve.cluster import resolve
 from tests.components.recording import lab_cluster
 
@@ -371,6 +372,9 @@ class Pod:
             return "$" if match[0] == "$$" else found.get(match[1], match[0])
 
         for entry in self.container["env"]:
+            # For what keeps the logs, which takes them away from its command.
+            if entry["name"] in (POD, RUN):
+                continue
             value = entry.get("value")
             source = entry.get("valueFrom") or {}
             if secret := source.get("secretKeyRef"):

@@ -15,6 +15,7 @@ from railhead.contract import ClusterContract, Runtime
 from railhead.launch.estimates import Figure, Shape, figures
 from railhead.launch.job import WORKSPACE, JobFile, SizingFile
 from railhead.launch.plan import Plan
+from railhead.launch.programs.keep import POD, RUN
 
 _NETWORKS = "k8s.v1.cni.cncf.io/networks"
 _PLACED = {
@@ -219,6 +220,12 @@ def _program(asked: _Asked) -> Iterator[Derived]:
         "default",
         "the command starts without a proof of the fabric",
     )
+    yield asked.row(
+        "logs",
+        f"kept on claim {plan.checkpoint_claim}" if plan.keeping else "with the pods alone",
+        f"{asked.at}.checkpoint",
+        "so that they outlive pods, nodes and the job" if plan.keeping else "they go with the pods",
+    )
     if plan.files:
         size = sum(len(one.data) for one in plan.files)
         yield Derived(
@@ -258,6 +265,9 @@ def _environment(asked: _Asked) -> Iterator[Derived]:
         )
     for name, source in plan.secrets.items():
         yield Derived(name=f"env {name}", value=f"Secret {source}", origin=asked.by("secrets"))
+    for name in (POD, RUN) if plan.keeping else ():
+        why = "for what keeps the logs; the command does not get it"
+        yield Derived(name=f"env {name}", value="at the start", origin="launch", why=why)
 
 
 _WHY = {

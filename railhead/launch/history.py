@@ -8,6 +8,7 @@ from typing import Any
 
 from railhead.kube import client as kube
 from railhead.kube import jobs
+from railhead.launch import claimed
 
 Object = dict[str, Any]
 
@@ -99,7 +100,7 @@ def described(cluster: kube.Cluster, job: Object, state: jobs.JobState) -> Objec
     trainer = (job.get("spec") or {}).get("trainer") or {}
     return state.to_json() | {
         "image": trainer.get("image"),
-        "command": [*(trainer.get("command") or ()), *(trainer.get("args") or ())],
+        "command": claimed.without([*(trainer.get("command") or ()), *(trainer.get("args") or ())]),
         # Names alone: a value may be somebody's token.
         "environment": [str(one["name"]) for one in trainer.get("env") or ()],
         "history": [one.to_json() for one in read(cluster, job, state)],

@@ -30,6 +30,11 @@ _HISTORY = "history.json"
 _FILE = re.compile(r"(\d+)-([-A-Za-z0-9]+)-(\d+)\.log")
 
 
+def most_bytes(of: int) -> int:
+    """Of a file of one container, in a gang of so many."""
+    return min(MOST_BYTES, max(LEAST_BYTES, MOST_BYTES_OF_A_JOB // (2 * max(1, of))))
+
+
 def home() -> Path:
     """``$XDG_STATE_HOME/railhead/logs``, or below ``~/.local/state``."""
     state = os.environ.get("XDG_STATE_HOME") or ""
@@ -43,7 +48,7 @@ class Writer:
     def __init__(
         self, folder: Path, *, index: int, uid: str, restarts: int, of: int, more: bool = False
     ) -> None:
-        self._most = min(MOST_BYTES, max(LEAST_BYTES, MOST_BYTES_OF_A_JOB // (2 * max(1, of))))
+        self._most = most_bytes(of)
         self._path = folder / f"{index}-{uid}-{restarts}.log"
         self._file: IO[bytes] | None = None
         self._size = 0

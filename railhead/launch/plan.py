@@ -22,6 +22,7 @@ from railhead.base.names import (
 from railhead.contract import ClusterContract, NodePool, Queue, Runtime, Share, Switch
 from railhead.framework import FRAMEWORKS
 from railhead.framework.base import NODES, Framework, Gang
+from railhead.launch import claimed
 from railhead.launch.job import WORKSPACE, CheckpointFile, JobFile, Payload, seconds
 from railhead.launch.proof import PROGRAM, Proof, prove
 
@@ -53,6 +54,8 @@ class Plan:
         template: the runtime's pods, as the contract has them.
         notes: what the user should know and nothing refuses.
         proof: what proves the fabric in the pods before the command; None where nobody asked.
+        keeping: what stands before all of it in a TrainJob's pods and puts what they print on the
+            claim as well; nothing where that is not to be.
     """
 
     name: str
@@ -89,6 +92,7 @@ class Plan:
     restarts: int | None = None
     shm: str | None = None
     proof: Proof | None = None
+    keeping: tuple[str, ...] = ()
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -485,6 +489,11 @@ def _check_extras(job: JobFile, runtime: Runtime) -> None:
                     f"mounts: {path!r} lies in {other}, which runtime {runtime.name!r} mounts",
                     remedy="name another path",
                 )
+    if job.logs == "kept" and runtime.checkpoint is None:
+        raise InputError(
+            f"logs: 'kept' is not possible: runtime {runtime.name!r} has no claim to keep them on",
+            remedy="leave it out, or name a runtime that has a claim for checkpoints",
+        )
     if job.checkpoint is not None and runtime.checkpoint is None:
         raise InputError(
             f"checkpoint: runtime {runtime.name!r} has no claim for checkpoints",
@@ -587,6 +596,22 @@ def _check_framework(framework: Framework, command: tuple[str, ...], gang: Gang,
         )
 
 
+def _keeping(job: JobFile, runtime: Runtime, namespace: str, processes: int) -> tuple[str, ...]:
+    """What keeps the job's output on the claim; nothing without one, or where it is not wanted."""
+    if runtime.checkpoint is None or job.logs == "pods":
+        return ()
+    framework = _framework(runtime)
+    about = {
+        "name": job.name,
+        "nodes": job.nodes,
+        "processes": processes,
+        "runtime": runtime.name,
+    }
+    # A pod that starts the others' processes is the last (railhead.kube.jobs.gang).
+    first = job.nodes - 1 if framework is not None and framework.servers else 0
+    return claimed.words(runtime.checkpoint, namespace=namespace, about=about, first=first)
+
+
 def make_plan(job: JobFile, files: tuple[Payload, ...], contract: ClusterContract) -> Plan:
     """Decide everything about a job.
 
@@ -666,4 +691,5 @@ def make_plan(job: JobFile, files: tuple[Payload, ...], contract: ClusterContrac
         restarts=job.restarts,
         shm=job.shm,
         proof=proof,
+        keeping=_keeping(job, runtime, queue.namespace, processes),
     )

@@ -11,6 +11,7 @@ from typing import Any
 from railhead.base.names import PRIORITY_LABEL, QUEUE_LABEL, TRAINER_API
 from railhead.launch.job import MAX_FILES_BYTES, WORKSPACE, Payload
 from railhead.launch.plan import Plan
+from railhead.launch.programs.keep import POD, RUN
 from railhead.launch.proof import PLACE
 
 Object = dict[str, Any]
@@ -240,20 +241,33 @@ def job_labels(plan: Plan) -> Object:
     return _labels(plan) | plan.labels | queued | limit
 
 
+# Which pod this is and of which JobSet, for what keeps the logs; the job's command gets neither.
+_WHICH = tuple(
+    {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
+    for name, path in (
+        (POD, "metadata.uid"),
+        # JobSet v0.10.1, site/content/en/docs/concepts: on the jobs and pods of each.
+        (RUN, "metadata.labels['jobset.sigs.k8s.io/jobset-uid']"),
+    )
+)
+
+
 def train_job(plan: Plan) -> Object:
     """The TrainJob (trainer.kubeflow.org/v1alpha1) of a plan."""
+    words = (*plan.keeping, *plan.words)
     trainer: Object = {
-        "command": [literal(plan.words[0])],
+        "command": [literal(words[0])],
         "numNodes": plan.nodes,
         "numProcPerNode": plan.processes_per_node,
         "env": [
             *({"name": name, "value": literal(value)} for name, value in plan.env.items()),
             *(from_secret(name, source) for name, source in plan.secrets.items()),
             *({"name": name, "value": value} for name, value in plan.wiring.items()),
+            *(_WHICH if plan.keeping else ()),
         ],
     }
-    if len(plan.words) > 1:
-        trainer["args"] = [literal(word) for word in plan.words[1:]]
+    if len(words) > 1:
+        trainer["args"] = [literal(word) for word in words[1:]]
     if plan.resized:
         # Complete, and only where the job differs: Trainer builds the container's resources anew
         # from them, without the runtime's claims (pkg/runtime/framework/plugins/jobset of 2.1,

@@ -18,7 +18,7 @@ from railhead.accept.kept import Folder
 from railhead.accept.model import Verdict
 from railhead.accept.runner import Runner, Suite
 from railhead.kube.client import Cluster, choose_target
-from railhead.launch import submit
+from railhead.launch import claimed, submit
 from tests.unit.launch import world
 from tests.unit.launch.conftest import CONTRACT, publish
 from tests.unit.launch.fake_api import Api, serve
@@ -81,9 +81,10 @@ def test_a_real_run_over_tcp_fails_in_words(api: Api, runner: Runner) -> None:
     assert found.verdict is Verdict.FAILED
     assert found.summary.startswith("The transport is TCP: backend gloo, and the kernel's")
     (job,) = made
-    words = [*job["spec"]["trainer"]["command"], *job["spec"]["trainer"]["args"]]
+    trainer = job["spec"]["trainer"]
+    words = claimed.without([*trainer["command"], *trainer["args"]])
     assert words[3] == "/workspace/rdma.py"
-    env = {e["name"]: e["value"] for e in job["spec"]["trainer"]["env"]}
+    env = {e["name"]: e.get("value") for e in trainer["env"]}
     assert env["NCCL_DEBUG"] == "INFO"
     assert (job["spec"]["trainer"]["numNodes"], job["metadata"]["namespace"]) == (2, "training")
     assert not [key for key in api.objects if "/trainjobs/" in key]

@@ -15,7 +15,7 @@ from railhead import cli
 from railhead.base.errors import ExitCode, InputError, NotFoundError, RefusedError, TimedOutError
 from railhead.kube.client import Cluster
 from railhead.kube.jobs import Phase
-from railhead.launch import Job, Run, render, schema
+from railhead.launch import Job, Run, claimed, render, schema
 from railhead.launch.job import parse_job, read_job
 from railhead.launch.plan import make_plan
 from tests.unit.launch import world
@@ -45,12 +45,17 @@ def dry(kubeconfig: Path, capsys: pytest.CaptureFixture[str]) -> Any:
     return call
 
 
+def words_of(job: Any) -> list[str]:
+    """A TrainJob's command, behind what keeps its logs."""
+    trainer = job["spec"]["trainer"]
+    return claimed.without([*trainer["command"], *trainer.get("args", [])])
+
+
 def test_one_line_is_a_job(dry: Any, here: Path) -> None:
     made, paths = dry("-j", "2x8", "-e", "LR=0.10", "--", "train.py", "--epochs", "3")
     trainer = made["spec"]["trainer"]
-    assert trainer["command"] == ["python3"]
-    flag, program, *words = trainer["args"]
-    assert flag == "-c"
+    python, flag, program, *words = words_of(made)
+    assert (python, flag) == ("python3", "-c")
     assert program.startswith('"""torchrun, ')
     assert words == ["/workspace/train.py", "--epochs", "3"]
     assert (trainer["numNodes"], trainer["numProcPerNode"]) == (2, 8)
@@ -61,18 +66,18 @@ def test_one_line_is_a_job(dry: Any, here: Path) -> None:
 
 def test_a_script_of_a_folder_that_goes_along_lies_in_it(dry: Any, here: Path) -> None:
     made, _ = dry("--files", "src", "--", "src/train.py")
-    assert made["spec"]["trainer"]["args"][2:] == ["/workspace/src/train.py"]
+    assert words_of(made)[3:] == ["/workspace/src/train.py"]
 
 
 def test_a_script_that_is_not_here_is_the_images(dry: Any, here: Path) -> None:
     made, paths = dry("--", "/opt/train.py")
-    assert made["spec"]["trainer"]["args"][2:] == ["/opt/train.py"]
+    assert words_of(made)[3:] == ["/opt/train.py"]
     assert paths == set()
 
 
 def test_what_is_no_script_is_left_as_it_is(dry: Any, here: Path) -> None:
     made, _ = dry("--set", "timeout=2h", "--", "nvidia-smi", "-L")
-    assert made["spec"]["trainer"]["command"] == ["nvidia-smi"]
+    assert words_of(made) == ["nvidia-smi", "-L"]
     assert made["metadata"]["labels"]["kueue.x-k8s.io/max-exec-time-seconds"] == "7200"
 
 

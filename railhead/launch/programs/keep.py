@@ -1,0 +1,388 @@
+"""A job's command, whose output goes to where it went and onto the namespace's claim as well.
+
+Sent with a job as text, as images of jobs have no Railhead: Python's library alone, from 3.7 on.
+The command is what it would be without: its words, variables, working directory and exit code, the
+signals that reach it, a session of its own. A thread writes to the claim; what that cannot take is
+left out, and the command never waits for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import selectors
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+#: Variables that say which pod this is and of which job's object; the command gets neither.
+POD, RUN, NUMBER = "RAILHEAD_POD_UID", "RAILHEAD_RUN_UID", "JOB_COMPLETION_INDEX"
+#: What a run is called where the cluster does not say.
+UNKNOWN = "unknown"
+ABOUT = "about.json"
+FILE = re.compile(r"(\d+)-([-A-Za-z0-9]+)-(\d+)\.log(\.before)?")
+# Read at once, and a line longer than this is kept as several.
+BLOCK = 64 << 10
+# What waits in memory for a claim that is slow.
+MOST_HELD = 8 << 20
+# What a node that dies takes with it; how long a claim that failed is left alone; how long the end
+# of a job waits for its last lines to be kept.
+SYNC_SECONDS = 5.0
+RETRY_SECONDS = 60.0
+LAST_SECONDS = 5.0
+# Of a pipe, once the command has ended: what a pipe holds at most unless root said otherwise.
+MOST_LEFT = 1 << 20
+FIRST_REAL_TIME = 32
+# The kernel's own, and those of what a process itself did.
+_OURS = {"KILL", "STOP", "CHLD", "PIPE", "XFSZ", "SEGV", "BUS", "FPE", "ILL", "TRAP"}
+
+
+def say(text: str) -> None:
+    """A line among what the command prints."""
+    with contextlib.suppress(OSError):
+        os.write(2, f"railhead: {text}\n".encode())
+
+
+def stamp() -> bytes:
+    """Now, as the kubelet writes it before a line."""
+    seconds, rest = divmod(time.time_ns(), 10**9)
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)).encode() + b".%09dZ " % rest
+
+
+class Stamped:
+    """One stream's lines, each with the time at which its end was read."""
+
+    def __init__(self) -> None:
+        self._begun = b""
+
+    def add(self, at: bytes, data: bytes) -> bytes:
+        """The lines that are complete now."""
+        lines, newline, self._begun = (self._begun + data).rpartition(b"\n")
+        if len(self._begun) > BLOCK:
+            lines, newline, self._begun = lines + newline + self._begun, b"\n", b""
+        return at + lines.replace(b"\n", b"\n" + at) + b"\n" if newline else b""
+
+    def rest(self, at: bytes) -> bytes:
+        """What was begun and has no end."""
+        return self.add(at, b"\n") if self._begun else b""
+
+
+class File:
+    """A file on the claim; one that is full gives way, and the one before stays beside it."""
+
+    def __init__(self, path: Path, most: int) -> None:
+        self._path, self._most = path, most
+        self._open()
+
+    def _open(self) -> None:
+        self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        self._size = os.fstat(self._file).st_size
+        self._synced = time.monotonic()
+
+    def write(self, data: bytes) -> None:
+        """Add lines. Raises OSError where the claim is full, or gone."""
+        while data:
+            # Whole lines: each begins with its time.
+            part = data if len(data) <= self._most else data[: data.rfind(b"\n", 0, self._most) + 1]
+            part = part or data
+            if self._size and self._size + len(part) > self._most:
+                self.close()
+                self._path.replace(self._path.with_suffix(".log.before"))
+                self._open()
+            self._whole(part)
+            data = data[len(part) :]
+        if time.monotonic() - self._synced > SYNC_SECONDS:
+            os.fsync(self._file)
+            self._synced = time.monotonic()
+
+    def _whole(self, data: bytes) -> None:
+        while data:
+            written = os.write(self._file, data)
+            self._size += written
+            data = data[written:]
+
+    def close(self) -> None:
+        """No more is added; what was lies where other nodes read it."""
+        try:
+            os.fsync(self._file)
+        finally:
+            os.close(self._file)
+
+
+class Keeper(threading.Thread):
+    """Writes to the claim what the command prints; never waited for, but for a while at the end.
+
+    Args:
+        settings: ``folder`` of the job's name below ``mount``, where the claim is; ``most`` bytes
+            of a file; ``first``, the node that pod 0 of its kind is; ``starts`` of a node, and
+            ``runs`` and ``bytes`` of all jobs, that stay; ``about`` the job, for readers.
+        pod: this pod's uid.
+        run: of the job's object.
+        number: the pod's, among those of its kind.
+    """
+
+    def __init__(self, settings: dict[str, Any], pod: str, run: str, number: int) -> None:
+        super().__init__(daemon=True)
+        self._settings = settings
+        self._folder = Path(settings["folder"]) / run
+        self._name = (settings["first"] + number, pod)
+        self._path: Path | None = None
+        self._wait = threading.Condition()
+        self._held: list[bytes] = []
+        self._size = self._lost = 0
+        self._over = self._said = False
+        self._room = threading.Thread(target=self._make_room, daemon=True)
+
+    def add(self, data: bytes) -> None:
+        """Keep these lines; of those that find no room the number of bytes."""
+        if not data:
+            return
+        with self._wait:
+            if self._size + len(data) > MOST_HELD:
+                self._lost += len(data)
+            else:
+                self._held.append(data)
+                self._size += len(data)
+            self._wait.notify()
+
+    def end(self) -> None:
+        """Wait for what was added last."""
+        with self._wait:
+            self._over = True
+            self._wait.notify()
+        self.join(LAST_SECONDS)
+        if self.is_alive():
+            self._failed("it does not answer")
+        elif self._room.ident:
+            self._room.join(LAST_SECONDS)
+
+    def run(self) -> None:
+        """Until the end; a claim that fails is tried again later."""
+        file = None
+        again = 0.0
+        while True:
+            data, over = self._next()
+            try:
+                if time.monotonic() >= again:
+                    file = file or self._open()
+                    file.write(data)
+                    if over:
+                        file.close()
+            except OSError as error:
+                self._failed(error.strerror or str(error))
+                file, again = None, time.monotonic() + RETRY_SECONDS
+            if over:
+                return
+
+    def _next(self) -> tuple[bytes, bool]:
+        """What is to be written, once there is some, and whether no more comes."""
+        with self._wait:
+            while not (self._held or self._lost or self._over):
+                self._wait.wait()
+            data, lost, over = b"".join(self._held), self._lost, self._over
+            self._held, self._size, self._lost = [], 0, 0
+        if lost:
+            self._failed("it is too slow")
+            data += stamp() + f"railhead: {lost} bytes are not kept here\n".encode()
+        return data, over
+
+    def _failed(self, why: str) -> None:
+        if not self._said:
+            self._said = True
+            say(f"not all that is printed is kept on the claim: {why}; the job goes on")
+
+    def _open(self) -> File:
+        if self._path is None:
+            make(self._folder, Path(self._settings["mount"]))
+            about(self._folder, self._settings["about"])
+            self._path = self._folder / name(self._folder, *self._name)
+        file = File(self._path, self._settings["most"])
+        if not self._room.ident:
+            self._room.start()
+        return file
+
+    def _make_room(self) -> None:
+        with contextlib.suppress(OSError):
+            forget_starts(self._folder, self._name[0], self._settings["starts"])
+            if self._name[0] == 0:
+                forget_runs(self._settings, but=self._folder)
+
+
+def make(folder: Path, mount: Path) -> None:
+    """A folder below the claim that the namespace's jobs may add to, whatever user they have."""
+    if folder == mount or folder.is_dir():
+        return
+    make(folder.parent, mount)
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir()
+        folder.chmod(0o777)
+
+
+def about(folder: Path, told: dict[str, Any]) -> None:
+    """What a reader must know of the job once its object is gone."""
+    with contextlib.suppress(FileExistsError), (folder / ABOUT).open("x") as file:
+        json.dump(told, file)
+
+
+def name(folder: Path, index: int, pod: str) -> str:
+    """Of a file that is not there yet: a pod's containers are counted, as the kubelet does."""
+    found = [FILE.fullmatch(entry.name) for entry in folder.iterdir()]
+    before = [int(one[3]) for one in found if one and one[2] == pod]
+    return f"{index}-{pod}-{max(before, default=-1) + 1}.log"
+
+
+def forget_starts(folder: Path, index: int, most: int) -> None:
+    """Of one node the oldest files but those of ``most`` starts."""
+    starts: dict[str, list[tuple[float, Path]]] = {}
+    for path in folder.iterdir():
+        found = FILE.fullmatch(path.name)
+        if found and int(found[1]) == index:
+            start = f"{found[2]}-{found[3]}"
+            starts.setdefault(start, []).append((path.stat().st_mtime, path))
+    for parts in sorted(starts.values(), key=max)[:-most]:
+        for _, path in parts:
+            path.unlink()
+
+
+def forget_runs(settings: dict[str, Any], but: Path) -> None:
+    """Of the claim's runs the oldest, until those that stay are few and small enough."""
+    base = but.parent.parent
+    whole = os.statvfs(base)
+    room = min(settings["bytes"], whole.f_blocks * whole.f_frsize // 20)
+    runs = []
+    for run in filter(Path.is_dir, base.glob("*/*")):
+        files = [path.stat() for path in run.iterdir()]
+        newest = max((file.st_mtime for file in files), default=0.0)
+        runs.append((newest, run, sum(file.st_size for file in files)))
+    held = 0
+    for number, (_, run, size) in enumerate(sorted(runs, reverse=True)):
+        held += size
+        if run != but and (number >= settings["runs"] or held > room):
+            shutil.rmtree(run, ignore_errors=True)
+
+
+class Child:
+    """The command, its output and the signals that are for it."""
+
+    def __init__(self, words: list[str], keeper: Keeper) -> None:
+        self._keeper = keeper
+        self._pid = 0
+        self._early: list[int] = []
+        self._select = selectors.DefaultSelector()
+        # A signal, such as that of a process that ended, ends the wait for output.
+        woken, wake = os.pipe()
+        for end in (woken, wake):
+            os.set_blocking(end, False)
+        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        self._select.register(woken, selectors.EVENT_READ)
+        for number in signal.Signals:
+            if number.name[3:] not in _OURS and number < FIRST_REAL_TIME:
+                signal.signal(number, self._forward)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        pipes = subprocess.PIPE
+        # A session, as process 1 of a container has: `kill 0` reaches the command's own alone.
+        self._made: Any = subprocess.Popen(
+            words, stdout=pipes, stderr=pipes, bufsize=0, start_new_session=True
+        )
+        self._pid = self._made.pid
+        for source, target in ((self._made.stdout, 1), (self._made.stderr, 2)):
+            os.set_blocking(source.fileno(), False)
+            self._select.register(source, selectors.EVENT_READ, (target, Stamped()))
+        for number in self._early:
+            self._forward(number, None)
+
+    def _forward(self, number: int, _: object) -> None:
+        if not self._pid:
+            self._early.append(number)
+        elif os.getpid() != 1 or catches(self._pid, number):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._pid, number)
+
+    def code(self) -> int:
+        """Hand on all that it prints; what it ended with, as a shell has it."""
+        ended = None
+        while ended is None:
+            for key, _ in self._select.select():
+                self._read(key)
+            ended = self._reap()
+        # What it left behind may hold its pipes, and is not waited for: process 1 takes it along.
+        for key in list(self._select.get_map().values()):
+            if key.data:
+                self._drain(key)
+        return 128 + os.WTERMSIG(ended) if os.WIFSIGNALED(ended) else os.WEXITSTATUS(ended)
+
+    def _read(self, key: selectors.SelectorKey) -> int:
+        """Hand on what is there; how many bytes that was."""
+        try:
+            data = os.read(key.fd, BLOCK)
+        except BlockingIOError:
+            return 0
+        if not key.data:
+            return 0
+        target, stamped = key.data
+        at = stamp()
+        if not data:
+            self._select.unregister(key.fileobj)
+            self._keeper.add(stamped.rest(at))
+            return 0
+        rest = data
+        with contextlib.suppress(BrokenPipeError):
+            while rest:
+                rest = rest[os.write(target, rest) :]
+        self._keeper.add(stamped.add(at, data))
+        return len(data)
+
+    def _drain(self, key: selectors.SelectorKey) -> None:
+        left, got = MOST_LEFT, 1
+        while left > 0 and got:
+            got = self._read(key)
+            left -= got
+        self._keeper.add(key.data[1].rest(stamp()))
+
+    def _reap(self) -> int | None:
+        """The command's status, once it has ended; whoever else ended leaves no trace."""
+        pid = -1
+        while pid:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid == self._pid:
+                self._pid = 0
+                return status
+        return None
+
+
+def catches(pid: int, number: int) -> bool:
+    """Whether a process has a handler for a signal: process 1 of a container gets no other."""
+    lines = Path(f"/proc/{pid}/status").read_bytes().splitlines()
+    mask = next((line.split()[1] for line in lines if line.startswith(b"SigCgt:")), b"0")
+    return bool(int(mask, 16) >> (number - 1) & 1)
+
+
+def main(words: list[str]) -> int:
+    """Run ``words[1:]`` by the settings that are ``words[0]``; what to exit with."""
+    pod, run = os.environ.pop(POD, ""), os.environ.pop(RUN, "")
+    number = int(os.environ.get(NUMBER) or 0)
+    keeper = Keeper(json.loads(words[0]), pod or UNKNOWN, run or UNKNOWN, number)
+    keeper.start()
+    try:
+        child = Child(words[1:], keeper)
+    except OSError as error:
+        text = f"cannot start {words[1]}: {error.strerror}"
+        say(text)
+        keeper.add(stamp() + text.encode(errors="replace") + b"\n")
+        code = 127 if isinstance(error, FileNotFoundError) else 126
+    else:
+        code = child.code()
+    keeper.end()
+    return code
+
+
+if __name__ == "__main__":
+    # Past a thread that a claim holds.
+    os._exit(main(sys.argv[1:]))
