@@ -19,7 +19,7 @@ from railhead.nccl.ranks import is_nccl
 
 MARK = "rdma: "
 #: A line of a rank's begins with it, behind what the launcher puts before it.
-_LINE = re.compile(r"(?:^|\]: ?)rdma: (\{.*\})\s*$")
+LINE = re.compile(r"(?:^|\]: ?)rdma: (\{.*\})\s*$")
 
 
 class Rank(Model):
@@ -119,12 +119,31 @@ class Pair(Model):
     output: str
 
 
+class Tests(Model):
+    """What the job of one of nccl-tests' programs brought.
+
+    ``program`` is where the image has it, empty where it has none; None and ``status`` None where
+    the job did not come to its end. ``log`` are NCCL's lines, ``rest`` all others.
+    """
+
+    collective: str
+    ranks: int
+    phase: str
+    detail: str
+    machines: tuple[str, ...] = ()
+    program: str | None = None
+    status: int | None = None
+    log: tuple[str, ...] = ()
+    rest: tuple[str, ...] = ()
+
+
 class Traffic(Model):
-    """All that one job brought.
+    """All that one job brought, and the jobs of nccl-tests after it.
 
     ``pods`` and ``processes`` are what was asked for, ``machines`` where the pods ran, by number,
     ``phase`` and ``detail`` the job's end as the cluster told it. ``log`` are NCCL's lines of each
-    pod. ``rest`` are the last other lines, which say why a job broke.
+    pod. ``rest`` are the last other lines, which say why a job broke. ``untested`` is why there are
+    no ``tests``.
     """
 
     pods: int = Field(ge=1)
@@ -142,6 +161,8 @@ class Traffic(Model):
     interfaces: tuple[Interface, ...] = ()
     log: tuple[tuple[str, ...], ...] = ()
     rest: tuple[str, ...] = ()
+    tests: tuple[Tests, ...] = ()
+    untested: str = ""
 
 
 _KINDS: Mapping[str, tuple[str, type[Model], bool]] = {
@@ -167,7 +188,7 @@ def gathered(lines: Iterable[tuple[int, str]], **asked: Any) -> Traffic:
     log: dict[int, list[str]] = {}
     rest: list[str] = []
     for pod, text in lines:
-        if said := _LINE.search(text):
+        if said := LINE.search(text):
             data = json.loads(said[1])
             name, kind, of_pod = _KINDS[str(data.pop("kind"))]
             found[name].append(kind.model_validate(data | ({"pod": pod} if of_pod else {})))

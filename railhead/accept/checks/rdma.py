@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
-from railhead.accept import pairs, remedies
+from railhead.accept import nccltests, pairs, remedies
 from railhead.accept import traffic as seen
 from railhead.accept.check import Check, Planned, Said
 from railhead.accept.model import (
@@ -23,10 +24,11 @@ from railhead.accept.model import (
     Verdict,
 )
 from railhead.accept.site import Facts, Site
-from railhead.accept.traffic import Point, Traffic
-from railhead.base.errors import TimedOutError
+from railhead.accept.traffic import Point, Tests, Traffic
+from railhead.base.errors import RailheadError, TimedOutError
 from railhead.catalog import acceptance as limits
 from railhead.catalog.machines import MACHINES
+from railhead.contract import Runtime
 from railhead.nccl import ranks as proof
 from railhead.nccl.bench.collectives import COLLECTIVES
 from railhead.nccl.bench.judge import size_text
@@ -84,6 +86,8 @@ class Rdma:
                 f"one job of {nodes} nodes: {', '.join(_ALL)} of {size_text(least)} to "
                 f"{size_text(most)}, {repeats} times each",
                 "each rail with its like of the next node, all at once and each alone",
+                f"nccl-tests' programs for {', '.join(_ALL)}, a job each, where an MPI runtime's "
+                "image has them",
                 "NCCL's log of every rank, and the ports' counters before and after",
                 "ib_write_bw and ib_read_lat from node to node on each rail, where the image has "
                 "them and the pods see verbs",
@@ -95,37 +99,20 @@ class Rdma:
         )
 
     def run(self, site: Site) -> Traffic:
-        """Run the job and bring all that it said."""
+        """Run the jobs and bring all that they said."""
         facts = site.facts
         nodes, each = len(facts.real), processes(facts)
         least, most, repeats, warmup = _sizes(facts)
         words = ["--least", least, "--most", most, "--repeats", repeats, "--warmup", warmup]
-        with site.job(
+        said, ended = _job(
+            site,
             "rdma",
-            nodes=nodes,
-            command=["torchrun", f"/workspace/{_PROGRAM}", *map(str, words)],
-            folder=_PROGRAMS,
+            ["torchrun", f"/workspace/{_PROGRAM}", *map(str, words)],
             files=_FILES,
-            env={k: v for k, v in proof.DEBUG.items() if k not in facts.runtime.reserved},
-            processes_per_node=each,
-        ) as run:
-            site.say(f"job {run.name}: {nodes} nodes, {each} processes each")
-            try:
-                state = run.wait(timeout=site.timeout)
-                phase, detail = state.phase.value, state.detail
-            except TimedOutError as error:
-                state = run.state()
-                phase, detail = _LATE, error.problem
-            site.say(f"job {run.name}: {phase}")
-            lines = [(line.node, line.text) for line in run.logs()]
-            return seen.gathered(
-                lines,
-                pods=nodes,
-                processes=each,
-                phase=phase,
-                detail=detail,
-                machines=tuple(node.machine for node in state.nodes),
-            )
+            runtime=facts.runtime,
+        )
+        evidence = seen.gathered(said, pods=nodes, processes=each, **ended)
+        return evidence.model_copy(update=_tested(site, evidence))
 
     def judge(self, evidence: Traffic, facts: Facts) -> Result:
         """TCP fails whatever else is shown; then what is missing; then the path, then the rate."""
@@ -154,6 +141,7 @@ class Rdma:
             *_ports(evidence),
             *_rates(evidence, facts),
             *pairs.verdicts(evidence, _nic(facts)),
+            *_tests(evidence, facts),
         ]
         if tcp is not None:
             parts.append(Said(verdict=Verdict.NOT_PROVEN, text=f"{shown.text}, but {tcp.text}"))
@@ -164,6 +152,67 @@ class Rdma:
             return _result(evidence, facts, worst[0], shown)
         said = Said(verdict=Verdict.PASSED, text=f"{shown.text}; {_best(evidence)}")
         return _result(evidence, facts, said, shown)
+
+
+def _job(
+    site: Site, stem: str, command: list[str], *, files: list[str], runtime: Runtime
+) -> tuple[list[tuple[int, str]], dict[str, Any]]:
+    """Lines of a job of all nodes, each with its pod; its phase, its detail and its machines."""
+    facts = site.facts
+    nodes, each = len(facts.real), processes(facts)
+    with site.job(
+        stem,
+        nodes=nodes,
+        command=command,
+        runtime=runtime.name,
+        folder=_PROGRAMS,
+        files=files,
+        env={k: v for k, v in proof.DEBUG.items() if k not in runtime.reserved},
+        processes_per_node=each,
+    ) as run:
+        site.say(f"job {run.name}: {nodes} nodes, {each} processes each")
+        try:
+            state = run.wait(timeout=site.timeout)
+            phase, detail = state.phase.value, state.detail
+        except TimedOutError as error:
+            state = run.state()
+            phase, detail = _LATE, error.problem
+        site.say(f"job {run.name}: {phase}")
+        machines = tuple(node.machine for node in state.nodes)
+        ended = {"phase": phase, "detail": detail, "machines": machines}
+        return [(line.node, line.text) for line in run.logs()], ended
+
+
+def _tested(site: Site, evidence: Traffic) -> dict[str, Any]:
+    """What nccl-tests have told, or why they were not asked."""
+    facts = site.facts
+    runtime = _mpi(facts, evidence)
+    if isinstance(runtime, str):
+        return {"untested": runtime}
+    least, most, repeats, warmup = _sizes(facts)
+    found: list[Tests] = []
+    for name in _ALL:
+        words = nccltests.words(name, least=least, most=most, repeats=repeats, warmup=warmup)
+        stem = f"nccl-{name.replace('_', '-')}"
+        asked = {"collective": name, "ranks": evidence.pods * evidence.processes}
+        try:
+            said, ended = _job(site, stem, words, files=[nccltests.PROGRAM], runtime=runtime)
+            found.append(nccltests.gathered((text for _, text in said), **asked, **ended))
+        except RailheadError as error:
+            found.append(Tests(**asked, phase="not started", detail=error.problem))
+        if not found[-1].program:
+            break
+    return {"tests": tuple(found)}
+
+
+def _mpi(facts: Facts, evidence: Traffic) -> Runtime | str:
+    """The runtime of nccl-tests, or why they are not asked."""
+    if facts.contract.stand_in:
+        return "they need GPUs, and there are none"
+    if evidence.phase != "completed":
+        return "the job before them did not complete"
+    found = nccltests.runtime(facts.contract, facts.pool)
+    return found or f"no runtime of pool {facts.pool.name} is started by mpirun"
 
 
 def _sizes(facts: Facts) -> tuple[int, int, int, int]:
@@ -322,6 +371,21 @@ def _rate(point: Point, figures: Sequence[Measured]) -> Iterable[Said]:
             )
 
 
+def _tests(evidence: Traffic, facts: Facts) -> Iterable[Said]:
+    """What nccl-tests say against it; their rates are asked what PyTorch's are."""
+    fabric = facts.contract.fabric
+    yield from nccltests.verdicts(
+        evidence.tests,
+        machines=evidence.machines,
+        proofs=fabric.proofs,
+        gpudirect=fabric.gpudirect,
+    )
+    rate, _ = _line_rate(facts, evidence.pods)
+    for name, point in nccltests.points(evidence.tests).items():
+        if name in _GATED:
+            yield from _rate(point, _figures(evidence, facts, point, rate, by="nccl-tests, "))
+
+
 def _rails(evidence: Traffic, facts: Facts) -> Iterable[Said]:
     share = _share(facts)
     wanted = {(rank, alone) for rank in range(len(evidence.ranks)) for alone in (True, False)}
@@ -387,10 +451,10 @@ def _largest(evidence: Traffic, name: str) -> Point | None:
 
 
 def _figures(
-    evidence: Traffic, facts: Facts, point: Point, rate: float | None
+    evidence: Traffic, facts: Facts, point: Point, rate: float | None, *, by: str = ""
 ) -> tuple[Measured, ...]:
-    """A point's bandwidth, and what it is held against."""
-    named = f"{point.collective} of {size_text(point.size)}"
+    """A point's bandwidth, and what it is held against; ``by`` says what measured it."""
+    named = f"{by}{point.collective} of {size_text(point.size)}"
     busbw = Measured(name=f"busbw, {named}", value=point.busbw, unit="GB/s")
     wire = COLLECTIVES[point.collective].wire
     if rate is None or wire is None:
@@ -477,6 +541,8 @@ def _result(
         point = _largest(evidence, name)
         if point is not None:
             figures += _figures(evidence, facts, point, rate)
+    for point in nccltests.points(evidence.tests).values():
+        figures += _figures(evidence, facts, point, rate, by="nccl-tests, ")
     figures += [*_counted(evidence), *pairs.figures(evidence, _nic(facts))]
     text = said.text[:1].upper() + said.text[1:]
     return Result(
@@ -560,6 +626,9 @@ def _evidence(evidence: Traffic, facts: Facts, shown: proof.Transport | None) ->
         + (f"{test.gbps:.2f} Gbit/s" if test.gbps is not None else f"{test.usec:.2f} us")
         for one, test in pairs.readable(evidence)
     ]
+    text = [nccltests.used(evidence.tests, evidence.untested)]
+    text += [line for one in evidence.tests for line in one.rest if not line.isspace()]
+    yield Evidence(title="nccl-tests", text="\n".join(_some(text, 200)))
     why = pairs.lacking(evidence) or "nothing that could be read"
     yield Evidence(title="over verbs, node to node", text="\n".join(_some(told, 80)) or why)
     if evidence.phase != "completed":

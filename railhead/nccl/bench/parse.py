@@ -493,11 +493,12 @@ def read_runs(inputs: Iterable[Path | str], machines: Iterable[str] = ()) -> lis
     pattern = machine_names(machines)
     found: list[Run] = []
     for source in resolve(inputs):
-        found.extend(_runs(source, pattern))
+        found.extend(runs_of(source, pattern))
     return found
 
 
-def _runs(source: Source, machines: re.Pattern[bytes] | None) -> list[Run]:
+def runs_of(source: Source, machines: re.Pattern[bytes] | None = None) -> list[Run]:
+    """Every run in one source; ``machines`` finds names of machine types."""
     pieces = _whole(source)
     first = next(pieces, b"")
     if first.lstrip()[:1] == b"{":

@@ -1,0 +1,44 @@
+"""One of nccl-tests' programs as one rank of an MPI job: found in the image, run, its end told.
+
+mpirun starts it once a rank. MPI is initialised by the program alone, which is this one's child; it
+was built with `MPI=1`, or every rank would call itself rank 0 (NVIDIA/nccl-tests, README.md).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+#: Where images keep them: NVIDIA's, with the suffix `_mpi`; AWS' and Azure's; Google's; dstack's of
+#: EFA. They are on PATH in some; sshd gives a rank of another node a PATH of its own.
+FOLDERS = (
+    "/usr/local/bin",
+    "/opt/nccl-tests/build",
+    "/third_party/nccl-tests-mpi/build",
+    "/root/nccl-tests/build",
+)
+
+
+def program(collective: str, path: str, folders: tuple[str, ...] = FOLDERS) -> str | None:
+    """Where the program of a collective is; None where the image has none."""
+    places = os.pathsep.join([path, *folders])
+    named = (shutil.which(f"{collective}_perf{end}", path=places) for end in ("_mpi", ""))
+    return next((one for one in named if one), None)
+
+
+def main(collective: str, *words: str) -> int:
+    """Run it and say how it ended, once for all ranks; the exit code is its own."""
+    found = program(collective, os.environ.get("PATH", os.defpath))
+    status = subprocess.run([found, *words], check=False).returncode if found else 0
+    if os.environ.get("OMPI_COMM_WORLD_RANK") == "0":
+        said = {"kind": "tests", "program": found or "", "status": status}
+        sys.stdout.write(f"\nrdma: {json.dumps(said)}\n")
+        sys.stdout.flush()
+    return 1 if status else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
