@@ -194,7 +194,7 @@ def _tested(site: Site, evidence: Traffic) -> dict[str, Any]:
     for name in _ALL:
         words = nccltests.words(name, least=least, most=most, repeats=repeats, warmup=warmup)
         stem = f"nccl-{name.replace('_', '-')}"
-        asked = {"collective": name, "ranks": evidence.pods * evidence.processes}
+        asked: dict[str, Any] = {"collective": name, "ranks": evidence.pods * evidence.processes}
         try:
             said, ended = _job(site, stem, words, files=[nccltests.PROGRAM], runtime=runtime)
             found.append(nccltests.gathered((text for _, text in said), **asked, **ended))

@@ -21,11 +21,9 @@ from railhead.accept.model import Result, Verdict
 from railhead.accept.programs import nccl_tests as program
 from railhead.accept.site import Facts, Site
 from railhead.base.errors import RailheadError
+from railhead.nccl.bench.collectives import COLLECTIVES
 from tests.unit.accept import test_rdma as torch
-from tests.unit.accept.test_rdma import machines
 from tests.unit.nccl_bench import tables
-
-assert machines  # a fixture
 
 WORLD = torch.WORLD
 SIZES = (tables.GIB, 4 * tables.GIB)
@@ -34,9 +32,9 @@ PROGRAM = "/opt/nccl-tests/build/{}_perf"
 
 def table(collective: str, part: float = 0.9, **fields: Any) -> str:
     """What the program prints where NICs carry a part of their rate."""
-    wire = torch.COLLECTIVES[collective].wire
+    wire = COLLECTIVES[collective].wire
     assert wire is not None
-    base = torch.COLLECTIVES[collective].base
+    base = COLLECTIVES[collective].base
     assert base is not None
     algbw = torch.RATE * part / wire(torch.NODES, torch.EACH)
     rows = [tables.Point(size=size, algbw=algbw) for size in SIZES]

@@ -26,30 +26,11 @@ from railhead.nccl.bench.collectives import COLLECTIVES
 from tests.unit.accept import perftests
 
 LOGS = Path(__file__).resolve().parents[2] / "nccl/tune"
-ROCE = FABRICS["roce"]
 NODES, EACH = 2, 8
 WORLD = NODES * EACH
 GIB = 1 << 30
 # 400 Gbit/s for each of eight GPUs.
 RATE = 400.0
-
-
-@pytest.fixture
-def machines(facts: Facts) -> Facts:
-    """Two machines of eight GPUs and eight NICs, whose fabric is RoCE."""
-    contract = facts.contract.model_copy(
-        update={
-            "platform": "existing",
-            "stand_in": False,
-            "fabric": facts.contract.fabric.model_copy(
-                update={"rdma": True, "proofs": ROCE.proofs, "gpudirect": ROCE.gpudirect}
-            ),
-        }
-    )
-    pool = facts.pool.model_copy(
-        update={"instance_type": "own", "line_rate_gbps": 3200, "nics": 8, "nvlink_domain": 8}
-    )
-    return replace(facts, contract=contract, pool=pool)
 
 
 @cache
