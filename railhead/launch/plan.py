@@ -644,8 +644,8 @@ def make_plan(job: JobFile, files: tuple[Payload, ...], contract: ClusterContrac
         processes=processes,
         directory=_checkpoint_directory(job, runtime),
     )
-    if "PYTHONPATH" in env and (own := runtime.environment.get("PYTHONPATH")):
-        env["PYTHONPATH"] += f":{own}"
+    if "PYTHONPATH" in env and "PYTHONPATH" in runtime.environment:
+        env["PYTHONPATH"] += f":{runtime.environment['PYTHONPATH']}"
     command, wiring, proof = _command(job, files), {}, None
     if framework is not None:
         pods = (f"{job.name}-{runtime.replicated_job}-0-{i}.{job.name}" for i in range(job.nodes))

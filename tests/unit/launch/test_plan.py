@@ -250,3 +250,16 @@ def test_two_worlds_of_one_are_refused(words: tuple[str, ...], says: str) -> Non
     assert "`launcher: own`" in caught.value.remedy
     assert commanded(*words, nodes=1).nodes == 1
     assert commanded(*words, more="launcher: own\n").labels == {"railhead.dev/launcher": "own"}
+    alone = commanded(*words, more="launcher: none\n")
+    assert alone.labels == {"railhead.dev/launcher": "own"}
+    assert alone.env["RAILHEAD_LAUNCHER"] == "none"
+
+
+def test_a_jobs_python_path_keeps_the_runtimes_behind_it() -> None:
+    (runtime, *_) = LAUNCHED.runtimes
+    trainer = runtime.trainer | {"env": [{"name": "PYTHONPATH", "value": "/runtime"}]}
+    pod = {"spec": {"containers": [trainer]}}
+    with_path = LAUNCHED.model_copy(update={"runtimes": (runtime.model_copy(update={"pod": pod}),)})
+    text = "name: a\nnodes: 2\ncommand: [torchrun, x.py]\nenv: {PYTHONPATH: /mine}\n"
+    assert plan(text, with_path).env["PYTHONPATH"] == "/mine:/runtime"
+    assert plan(text, LAUNCHED).env["PYTHONPATH"] == "/mine"
