@@ -18,13 +18,14 @@ from railhead.accept.checks.restart import EVERY, train
 from railhead.accept.losing import OUT_OF_SERVICE
 from railhead.accept.site import Site
 from railhead.accept.training import Harm, Trained, broken, losses, unbroken
+from railhead.kube import client as kube
 from railhead.kube.client import Cluster, choose_target
 from railhead.kube.conditions import holds
 from railhead.kube.nodes import NODES
 from railhead.lab.cluster import Lab
-from tests.lab.conftest import LAB, Run, succeed
+from tests.lab.conftest import LAB, Run, railhead, succeed
 from tests.lab.contests import fresh_nodes, lab_status
-from tests.lab.jobs import wait
+from tests.lab.jobs import NAMESPACE, wait
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.harms]
 
@@ -50,10 +51,23 @@ class Ground:
         """By hand: nobody else knows that the machine is off."""
         succeed(self.kubectl("taint", "nodes", self.lost, TAINT))
 
-    def lose(self, then: Callable[[], None]) -> Trained:
-        """Train on the node that is kept and the one that is lost; ``then`` is the only help."""
+    def mend(self) -> None:
+        """What ended on the lost node starts again, once its pods are to end and cannot."""
+        wait(self._ending, 200, "its pods to be deleted")
+        succeed(railhead("lab", "up", "--name", LAB))
+
+    def _ending(self) -> bool:
+        pods = self.site.cluster.list(kube.core(NAMESPACE, "pods"))
+        there = [pod for pod in pods if pod["spec"].get("nodeName") == self.lost]
+        return any("deletionTimestamp" in pod["metadata"] for pod in there)
+
+    def lose(self, then: Callable[[], None], part: str = "") -> Trained:
+        """Train on the node that is kept and the one that is lost; ``then`` is the only help.
+
+        ``part`` is what ends of it; all of it where none is named.
+        """
         self.kubectl("cordon", self.spare)
-        role = self.lost.removeprefix(f"{LAB}-")
+        role = self.lost.removeprefix(f"{LAB}-") + (part and f"/{part}")
         (pid,) = (c["pid"] for c in lab_status(LAB)["components"] if c["role"] == role)
         facts = replace(
             self.site.facts, may_lose=(self.lost,), lose_with=("sh", "-c", f"kill -9 {pid}")
@@ -72,15 +86,19 @@ class Ground:
             helper.join()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def ground(
-    lab_env: dict[str, str], kubeconfig: Path, kubectl: Run, tmp_path: Path
+    lab_env: dict[str, str],
+    kubeconfig: Path,
+    kubectl: Run,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Ground]:
     cluster = Cluster(choose_target(kubeconfig=kubeconfig))
     lab, facts = Lab(LAB), discover.facts(cluster, quick=True)
     spec = lab.require()
     (lost,) = fresh_nodes(LAB, 1)
-    site = Site(facts=facts, cluster=cluster, folder=tmp_path, say=print, timeout=900)
+    folder = tmp_path_factory.mktemp("lost")
+    site = Site(facts=facts, cluster=cluster, folder=folder, say=print, timeout=900)
     kept, spare = facts.real
     found = Ground(site=site, kubectl=kubectl, kept=kept, spare=spare, lost=lost)
     wait(lambda: found.ready(lost), 60, f"{lost} to be ready")
@@ -97,7 +115,15 @@ def ground(
         cluster.close()
 
 
-def judge(ground: Ground, job: Trained, curve: dict[int, str], after: str) -> None:
+@pytest.fixture(scope="module")
+def curve(ground: Ground) -> dict[int, str]:
+    """The losses of a run that nobody touches."""
+    return losses(unbroken(train(ground.site, ())).attempts)
+
+
+def judge(
+    ground: Ground, job: Trained, curve: dict[int, str], after: str, of: str = "all of it"
+) -> None:
     """It was lost, and the gang made anew once, with the losses of a run that nobody touched."""
     shown = broken(job, curve)
     assert (shown.wrong, shown.lacking) == ([], [])
@@ -107,11 +133,22 @@ def judge(ground: Ground, job: Trained, curve: dict[int, str], after: str) -> No
     assert {row.node for row in job.rows} - {ground.kept, ground.spare, ""} == {ground.lost}
     (came,) = shown.came
     assert came.lost == 2
-    print(f"a node is lost, {after}: {came.lost} steps lost, back after {came.seconds:.0f} s")
+    print(f"| {of} of a node | {after} | {came.lost} | {came.seconds:.0f} s | 2 |")
 
 
-def test_it_comes_back_elsewhere_once_somebody_says_that_the_node_is_gone(ground: Ground) -> None:
-    curve = losses(unbroken(train(ground.site, ())).attempts)
+@pytest.mark.parametrize("part", ["kubelet", "containerd"])
+def test_it_comes_back_as_soon_as_what_stopped_on_its_node_runs_again(
+    ground: Ground, curve: dict[int, str], part: str
+) -> None:
+    """Its containers went on all the while; no hand but the one that starts the service again."""
+    job = ground.lose(then=ground.mend, part=part)
+    judge(ground, job, curve, "it came back", of=part)
+
+
+# The last one, since nothing brings the node back.
+def test_it_comes_back_elsewhere_once_somebody_says_that_the_node_is_gone(
+    ground: Ground, curve: dict[int, str]
+) -> None:
     job = ground.lose(then=ground.taint)
     judge(ground, job, curve, f"it was tainted {OUT_OF_SERVICE}")
     assert ground.spare in {row.node for row in job.rows}

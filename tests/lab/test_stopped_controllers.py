@@ -16,23 +16,19 @@ from pathlib import Path
 import pytest
 
 from railhead.accept import discover
-from railhead.accept.checks.restart import PROCESSES, PROGRAM, PROGRAMS, train
-from railhead.accept.record import Record
+from railhead.accept.checks.restart import train
 from railhead.accept.site import Site
-from railhead.accept.training import Said, attempts, diary, losses, unbroken, words
-from railhead.base.errors import RailheadError
+from railhead.accept.training import losses, unbroken
 from railhead.kube import client as kube
 from railhead.kube.client import Cluster, choose_target
-from railhead.kube.jobs import UID_LABEL, Phase
-from railhead.launch.api import Run as Launched
+from railhead.kube.jobs import UID_LABEL
 from tests.lab.conftest import LAB, Run, railhead, succeed
 from tests.lab.contests import lab_status
+from tests.lab.harming import EVERY, KILLED, kill_rank, same, waiting
 from tests.lab.jobs import NAMESPACE, Jobs, unique, wait
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.harms]
 
-STEPS, EVERY, KILLED = 14, 4, 6
-WORDS = ["--steps", str(STEPS), "--every", str(EVERY)]
 DEPLOYMENTS = {
     "kueue": ("kueue-system", "kueue-controller-manager"),
     "jobset": ("jobset-system", "jobset-controller"),
@@ -91,28 +87,6 @@ def curve(ground: Ground) -> dict[int, str]:
     return losses(unbroken(train(ground.site, ())).attempts)
 
 
-def heard(run: Launched, text: str) -> bool:
-    """Whether the newest attempt has said it; no while nothing can be read."""
-    try:
-        return any(words(line.text).startswith(text) for line in run.logs())
-    except RailheadError:
-        return False
-
-
-def kill_rank(job: str) -> None:
-    """End its rank 1 from the machine below, which needs no API server."""
-    for entry in Path("/proc").glob("[0-9]*/environ"):
-        try:
-            given = entry.read_bytes().split(b"\0")
-        except OSError:
-            continue
-        where = next((one for one in given if one.startswith(b"CHECKPOINT_DIR=")), b"")
-        if b"RANK=1" in given and where.endswith(f"/{job}".encode()):
-            os.kill(int(entry.parent.name), signal.SIGKILL)
-            return
-    pytest.fail(f"no rank 1 of {job} on this machine")
-
-
 def has_failed(jobs: Jobs, name: str) -> bool:
     return any(pod["status"].get("phase") == "Failed" for pod in jobs.pods(name))
 
@@ -122,20 +96,8 @@ def test_a_rank_dies_and_a_job_comes_while_it_is_away(
     ground: Ground, curve: dict[int, str], name: str
 ) -> None:
     site, jobs = ground.site, ground.jobs
-    command = ["torchrun", f"/workspace/{PROGRAM}", *WORDS, "--harm", f"wait@{KILLED}"]
-    with (
-        Record(site.cluster, NAMESPACE, lambda gang: gang.startswith("accept-stopped")) as record,
-        site.job(
-            "stopped",
-            nodes=2,
-            command=command,
-            processes_per_node=PROCESSES,
-            folder=PROGRAMS,
-            files=[PROGRAM],
-        ) as run,
-    ):
-        wait(lambda: heard(run, "harm kind=wait"), 120, "the step at which it is harmed", every=1)
-        begin = time.monotonic()
+    with waiting(site, "stopped") as job:
+        run, begin = job.run, job.begin
         if name in DEPLOYMENTS:
             ground.scaled(name, 0)
             kill_rank(run.name)
@@ -152,26 +114,20 @@ def test_a_rank_dies_and_a_job_comes_while_it_is_away(
         else:
             succeed(railhead("lab", "up", "--name", LAB))
         away = time.monotonic() - begin
-        wait(lambda: heard(run, "resumed"), 240, "it to be back", every=1)
-        back = time.monotonic() - begin
-        wait(lambda: run.state().phase.finished, 120, "it to end")
-        assert run.state().phase is Phase.COMPLETED
-        lines = [Said(t=0, node=line.node, text=line.text) for line in run.logs()]
-        found = attempts(diary(lines))
-        restarts = site.cluster.get(kube.jobset(NAMESPACE, run.name))["status"]["restarts"]
-        job = site.cluster.get(kube.trainjobs(NAMESPACE, run.name))["metadata"]["uid"]
+        back = job.back()
+        found, restarts = job.ended(), job.restarts()
+        uid = site.cluster.get(kube.trainjobs(NAMESPACE, run.name))["metadata"]["uid"]
         path = kube.kueue(NAMESPACE, "workloads")
-        workloads = site.cluster.list(path, selector=f"{UID_LABEL}={job}")
+        workloads = site.cluster.list(path, selector=f"{UID_LABEL}={uid}")
         last = {pod["metadata"]["uid"] for pod in jobs.pods(run.name)}
-        rows, gap = record.rows(), record.gap
-    assert (restarts, len(found), len(workloads)) == (1, 2, 1)
+        rows, gap = job.record.rows(), job.record.gap
+    assert (restarts, len(workloads)) == (1, 1)
     # One pod on each node, an attempt; none beside them, and none twice. A watch does not outlive
     # an API server, whose changes from before its end are told to nobody.
     assert gap == "" or name not in DEPLOYMENTS
     seen = {row.uid for row in rows if row.kind == "pod"}
     assert (len(last), len(seen | last)) == (2, 4)
-    assert found[1].resumed == EVERY
-    assert losses(found) == {step: curve[step] for step in range(1, STEPS + 1)}
+    same(found, curve)
     # Who submitted was told no, and nothing is left of it; or it runs, once.
     if submitted.returncode:
         assert not jobs.exists(late)
