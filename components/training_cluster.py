@@ -12,7 +12,6 @@ from components.cluster_access import provider
 from components.contract import ContractArgs, PublishedContract
 from components.controllers.charts import ControllerArgs, Resources
 from components.controllers.jobset import JobSet
-from components.controllers.kueue import Kueue, KueueArgs
 from components.controllers.trainer import Trainer
 from components.fabric.fabric import Fabric
 from components.fabric.objects import FabricArgs
@@ -21,13 +20,15 @@ from components.guards.node_gate import NodeGate, NodeGateArgs
 from components.namespaces.researchers import Researchers, ResearchersArgs
 from components.namespaces.training_namespace import TrainingNamespace, TrainingNamespaceArgs
 from components.platform import infrastructure
-from components.queueing.queues import Queues, QueuesArgs
+from components.queueing import INSTALL
+from components.queueing.installed import QueueingArgs
 from components.runtimes import Runtimes, RuntimesArgs
 from components.watching.watching import Watched, WatchedArgs
 from railhead.catalog.versions import COMBINATIONS
 from railhead.contract import ClusterContract
 from railhead.model.cluster import Cluster
 from railhead.resolve.cluster import resolve
+from railhead.resolve.schedulers import scheduler_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +43,9 @@ class TrainingCluster(pulumi.ComponentResource):
     """Controllers, then what only they can serve, then the namespaces that jobs run in.
 
     Each part depends on what must be alive to take it away: ``destroy`` closes the training
-    namespaces while Kueue, JobSet and Trainer still run to let go of finalizers, and removes Kueue
-    with its aggregated API after the last namespace that the API's absence would wedge.
+    namespaces while the scheduler, JobSet and Trainer still run to let go of finalizers, and
+    removes Kueue with its aggregated API after the last namespace that the API's absence would
+    wedge.
 
     ``contract``: what the cluster tells its users, known at plan time; ``written`` is known once
     the cluster holds it. ``kubeconfig``: a secret,
@@ -84,16 +86,18 @@ class TrainingCluster(pulumi.ComponentResource):
                 memory=cluster.controllers.memory,
                 memory_limit=cluster.controllers.memory_limit,
             )
-        kueue = Kueue(
-            f"{name}-kueue",
-            KueueArgs(
-                controller=combination.kueue,
+        scheduler = scheduler_of(cluster)
+        queueing = INSTALL[scheduler.name](
+            name,
+            QueueingArgs(
+                cluster=cluster,
+                controller=scheduler.controller(combination),
                 resources=resources,
-                settings=resolved.queues.settings,
-                pod_groups=cluster.pod_groups,
             ),
-            opts=below,
+            resolved.queues,
+            below,
         )
+        controller, queues = queueing.controller, queueing.queues
         jobset = JobSet(
             f"{name}-jobset",
             ControllerArgs(controller=combination.jobset, resources=resources),
@@ -102,16 +106,17 @@ class TrainingCluster(pulumi.ComponentResource):
         # Trainer looks for JobSet's CRD when it starts, and only then.
         trainer = Trainer(
             f"{name}-trainer",
-            ControllerArgs(controller=combination.trainer, resources=resources, after=[jobset]),
+            ControllerArgs(
+                controller=combination.trainer,
+                resources=resources,
+                after=[jobset, *queueing.before_trainer],
+            ),
             opts=below,
         )
         fabric = Fabric(
             f"{name}-fabric",
             FabricArgs(cluster=cluster, combination=combination, after=platform),
             opts=below,
-        )
-        queues = Queues(
-            f"{name}-queues", QueuesArgs(queues=resolved.queues, after=[kueue]), opts=below
         )
         runtimes = Runtimes(
             f"{name}-runtimes",
@@ -137,7 +142,7 @@ class TrainingCluster(pulumi.ComponentResource):
                 TrainingNamespaceArgs(
                     cluster=cluster,
                     namespace=namespace,
-                    after=[*platform, kueue, jobset, trainer, queues, runtimes, guards, gate],
+                    after=[*platform, controller, jobset, trainer, queues, runtimes, guards, gate],
                 ),
                 opts=below,
             )
@@ -150,7 +155,7 @@ class TrainingCluster(pulumi.ComponentResource):
                     cluster=cluster,
                     combination=combination,
                     watching=resolved.watching,
-                    after=[kueue, jobset, trainer, *namespaces],
+                    after=[controller, jobset, trainer, *namespaces],
                 ),
                 opts=below,
             )

@@ -27,7 +27,7 @@ ADDONS_HELD = (
     "dra-driver-nvidia-gpu",
 )
 
-#: Releases of whose kinds `launch --api` writes one; of these that kind's definition alone is here.
+#: Releases of whose kinds `launch --api` writes one; that, and what a stack makes of them, is here.
 KINDS_HELD = (ADDONS["volcano"],)
 #: Modules with the definitions of the others that it writes and Kubernetes and the lab have not.
 KINDS_OF = ("github.com/kubeflow/training-operator", "github.com/kubeflow/mpi-operator")

@@ -15,13 +15,12 @@ from components.fabric.fleet import affinity, patience, tolerations
 from railhead.catalog.versions import Controller
 from railhead.fabric.railed import NetworkOperatorConfig, NvIpam, OfedConfig, RailedFabric
 from railhead.model.cluster import Cluster
+from railhead.resolve.schedulers import scheduler_of
 
 API_VERSION = "mellanox.com/v1alpha1"
 # The operator takes one policy of this name and ignores any other.
 POLICY = "nic-cluster-policy"
 MELLANOX = "15b3"
-# Pods of a training job, whoever made it: what a driver upgrade waits for.
-TRAINING_PODS = "kueue.x-k8s.io/podset"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +71,7 @@ def policy(
     if isinstance(fabric.ipam, NvIpam):
         spec["nvIpam"] = image(operator, "nvidia-k8s-ipam") | {"enableWebhook": False}
     if config.ofed is not None:
-        spec["ofedDriver"] = _ofed(config.ofed, operator)
+        spec["ofedDriver"] = _ofed(cluster, config.ofed, operator)
     return spec | own
 
 
@@ -83,7 +82,7 @@ def image(operator: Controller, operand: str) -> dict[str, Any]:
     return {"image": name, "repository": repository, "version": image.tag}
 
 
-def _ofed(config: OfedConfig, operator: Controller) -> dict[str, Any]:
+def _ofed(cluster: Cluster, config: OfedConfig, operator: Controller) -> dict[str, Any]:
     driver = image(operator, "doca-driver")
     if config.version is not None:
         driver["version"] = config.version
@@ -97,7 +96,10 @@ def _ofed(config: OfedConfig, operator: Controller) -> dict[str, Any]:
             "maxParallelUpgrades": 1,
             "safeLoad": config.safe_load,
             # Rolling: no node is touched while a training pod is on it, however long that takes.
-            "waitForCompletion": {"podSelector": TRAINING_PODS, "timeoutSeconds": 0},
+            "waitForCompletion": {
+                "podSelector": scheduler_of(cluster).pods,
+                "timeoutSeconds": 0,
+            },
             "drain": {
                 "enable": rolling,
                 # Never a pod that nothing would make again.

@@ -13,14 +13,12 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from railhead.base.names import PODSET_LABEL
 from railhead.model.cluster import Cluster
 from railhead.model.network_policy import Destination
 from railhead.platform.registry import platform_of
+from railhead.resolve.schedulers import scheduler_of
 
 NAMESPACE_LABEL = "kubernetes.io/metadata.name"
-# Kueue admitted it, so it is a job's; nothing else in the namespace is let in or out.
-_JOBS: dict[str, Any] = {"matchExpressions": [{"key": PODSET_LABEL, "operator": "Exists"}]}
 _DNS_NAMESPACE = "kube-system"
 _DNS_PODS = ("kube-dns", "node-local-dns")
 # NodeLocal DNSCache listens there, in the node's namespace, where no pod selector finds it.
@@ -48,11 +46,14 @@ def policies(cluster: Cluster, namespace: str) -> dict[str, Any]:
     A job's pods reach each other on every port: NCCL's bootstrap and sockets take ephemeral ones,
     and so do rendezvous and gloo. One job is not kept from another of the same namespace.
     """
-    jobs = [{"podSelector": _JOBS}]
+    # Its scheduler admitted it, so it is a job's; nothing else in the namespace is let in or out.
+    label = {"key": scheduler_of(cluster).pods, "operator": "Exists"}
+    selected: dict[str, Any] = {"matchExpressions": [label]}
+    jobs = [{"podSelector": selected}]
     found: dict[str, Any] = {
         "railhead-default-deny": {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]},
         "railhead-jobs": {
-            "podSelector": _JOBS,
+            "podSelector": selected,
             "policyTypes": ["Ingress", "Egress"],
             "ingress": [{"from": jobs}],
             "egress": [{"to": jobs}],
@@ -81,13 +82,13 @@ def policies(cluster: Cluster, namespace: str) -> dict[str, Any]:
     site = cluster.network_policy
     if egress := (*platform_of(cluster).egress(cluster, namespace), *site.egress):
         found["railhead-egress"] = {
-            "podSelector": _JOBS,
+            "podSelector": selected,
             "policyTypes": ["Egress"],
             "egress": [_egress(destination) for destination in egress],
         }
     if site.ingress_namespaces:
         found["railhead-ingress"] = {
-            "podSelector": _JOBS,
+            "podSelector": selected,
             "policyTypes": ["Ingress"],
             "ingress": [
                 {"from": [{"namespaceSelector": _namespace(n)} for n in site.ingress_namespaces]}

@@ -23,12 +23,12 @@ from railhead.model.cluster import Cluster
 from railhead.resolve import acceptance
 from railhead.resolve.acceptance import Acceptance
 from railhead.resolve.gate import GATE_IMAGE
-from railhead.resolve.made import KINDS
+from railhead.resolve.made import kinds
 from railhead.resolve.watching import (
-    CONTROLLERS,
     PART_OF,
     Claim,
     Watching,
+    controllers,
     scrape_config,
     service_monitor,
 )
@@ -148,7 +148,7 @@ def guards_deployment(cluster: Cluster, watching: Watching, digest: str) -> dict
     """The spec of the exporter of guards and nodes."""
     arguments = [f"--guard={name}" for name in watching.guards]
     arguments += [f"--nodes={selector}" for selector in watching.selectors]
-    arguments += [f"--controller={space}/{name}" for name, space in CONTROLLERS.items()]
+    arguments += [f"--controller={space}/{name}" for name, space in controllers(cluster).items()]
     container = exporter(cluster, [*arguments, f"--made={_MADE}/made.json"])
     container["volumeMounts"].append({"name": "made", "mountPath": _MADE, "readOnly": True})
     volumes = [_program_volume(), {"name": "made", "configMap": {"name": "made"}}]
@@ -258,7 +258,7 @@ class Watched(pulumi.ComponentResource):
         )
         rules: list[dict[str, Any]] = [
             {"api_groups": [api.partition("/")[0]], "resources": [plural], "verbs": ["list"]}
-            for api, plural in KINDS.values()
+            for api, plural in kinds(args.cluster).values()
         ]
         rules += [
             {"api_groups": [""], "resources": ["nodes"], "verbs": ["list"]},
@@ -266,7 +266,7 @@ class Watched(pulumi.ComponentResource):
                 "api_groups": ["apps"],
                 "resources": ["deployments"],
                 # Listed by name, which is how the server knows that it is of these.
-                "resource_names": list(CONTROLLERS),
+                "resource_names": list(controllers(args.cluster)),
                 "verbs": ["list"],
             },
         ]

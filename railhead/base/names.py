@@ -37,6 +37,15 @@ PREFERRED_TOPOLOGY = "kueue.x-k8s.io/podset-preferred-topology"
 UNCONSTRAINED_TOPOLOGY = "kueue.x-k8s.io/podset-unconstrained-topology"
 # Kueue puts it on every pod of a workload that it admitted.
 PODSET_LABEL = "kueue.x-k8s.io/podset"
+# On the pods of a runtime's jobs where their scheduler marks none of them by itself.
+GANG_LABEL = "railhead.dev/gang"
+VOLCANO_API = "scheduling.volcano.sh/v1beta1"
+# Where a TrainJob, or a pod, says its Queue (volcano, staging/src/volcano.sh/apis/pkg/apis/
+# scheduling/v1beta1/labels.go, QueueNameAnnotationKey; trainer, pkg/runtime/framework/plugins/
+# volcano, Build).
+VOLCANO_QUEUE = "scheduling.volcano.sh/queue-name"
+# On a pod: its PodGroup (the same file, KubeGroupNameAnnotationKey).
+POD_GROUP = "scheduling.k8s.io/group-name"
 # The one replicated job of a runtime (Trainer's pkg/constants, Node), and the container that
 # Trainer fills in.
 TRAINER_JOB = "node"

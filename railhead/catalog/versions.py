@@ -565,6 +565,12 @@ VOLCANO = Controller(
     chart=HttpChart(repository="https://volcano-sh.github.io/helm-charts", chart="volcano"),
     image="docker.io/volcanosh/vc-controller-manager",
     tag="v1.15.1",
+    operands=MappingProxyType(
+        {
+            "scheduler": Image(repository="docker.io/volcanosh/vc-scheduler", tag="v1.15.1"),
+            "webhooks": Image(repository="docker.io/volcanosh/vc-webhook-manager", tag="v1.15.1"),
+        }
+    ),
     crds=(
         "Job.batch.volcano.sh/v1alpha1",
         "CronJob.batch.volcano.sh/v1alpha1",
@@ -575,7 +581,8 @@ VOLCANO = Controller(
     kubernetes=KubernetesRange(
         oldest="1.23", newest="1.35", source="compatibility table of its README at v1.15.1"
     ),
-    source="newest final tag of volcano-sh/volcano seen 2026-08",
+    source="newest final tag of volcano-sh/volcano seen 2026-08; images of its "
+    "installer/helm/chart/volcano/values.yaml, `basic`",
 )
 
 WHEREABOUTS = Controller(

@@ -14,7 +14,7 @@ from railhead.base.errors import choices
 from railhead.base.sections import Problem, knowing, taken, told, twice
 from railhead.catalog.machines import MACHINES
 from railhead.catalog.switches import SWITCHES
-from railhead.config import access, served, teams, volumes
+from railhead.config import access, served, teams, volcano, volumes
 from railhead.fabric.checks import UNIVERSAL
 from railhead.model.cluster import HOSTNAME_LEVEL, Cluster, Pool, RuntimeConfig
 from railhead.platform.registry import PLATFORMS
@@ -251,6 +251,7 @@ _CHECKS: tuple[Callable[[Cluster], Iterator[Problem]], ...] = (
     teams.problems,
     access.problems,
     volumes.problems,
+    volcano.problems,
 )
 
 

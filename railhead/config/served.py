@@ -12,7 +12,7 @@ from railhead.model.cluster import Cluster
 def addons(cluster: Cluster) -> list[str]:
     """Names of the catalogue's add-ons that a stack installs."""
     own = ["gpu-operator"] if cluster.gpu_operator is not None else []
-    return [*own, *cluster.fabric.addons()]
+    return [*own, *cluster.queueing.addons, *cluster.fabric.addons()]
 
 
 def unserved(cluster: Cluster, minor: str) -> str:

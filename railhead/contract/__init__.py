@@ -279,9 +279,10 @@ class ClusterContract(_Model):
     ``placement_field`` is the field of a TrainJob that patches pods, None where an older stack did
     not say. ``versions`` is component -> version, and ``combination``, the row of the catalogue.
     ``researchers`` is the group that may submit jobs. ``priorities`` is name -> value of what jobs
-    may name, the highest first. ``details`` are what the platform has that
-    other projects refer to, such as ``vpc_id``; only the stack's output has them, the copy in the
-    cluster does not.
+    may name, the highest first. ``scheduler`` is who admits jobs, and ``unsaid`` the fields of a
+    job file that it has no word for, each with the reason. ``details`` are what the platform has
+    that other projects refer to, such as ``vpc_id``; only the stack's output has them, the copy in
+    the cluster does not.
     """
 
     schema_version: Literal[3] = SCHEMA_VERSION
@@ -298,6 +299,8 @@ class ClusterContract(_Model):
     namespaces: tuple[str, ...]
     topology_levels: tuple[str, ...]
     placement_field: Literal["podTemplateOverrides", "runtimePatches"] | None = None
+    scheduler: str = "kueue"
+    unsaid: dict[str, str] = Field(default_factory=dict)
     versions: dict[str, str]
     researchers: str | None = None
     teams: tuple[Team, ...] = ()

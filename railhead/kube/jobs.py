@@ -13,6 +13,7 @@ from railhead.base.errors import NotFoundError, did_you_mean
 from railhead.base.names import QUEUE_LABEL, TRAINER_CONTAINER, TRAINER_JOB, TRAINER_LAUNCHER
 from railhead.base.quantity import parse, show
 from railhead.kube import client as kube
+from railhead.kube import volcano
 from railhead.kube.conditions import condition, holds
 from railhead.kube.evictions import deactivated, put_back
 from railhead.kube.queues import flavors, quota
@@ -80,7 +81,7 @@ class JobState:
     Attributes:
         detail: why it is where it is, in one sentence; may be empty.
         restarts: times that the whole gang was started again.
-        charged: pods that Kueue charges, None before it has seen the job.
+        charged: pods that its scheduler counts, None before it has seen the job.
     """
 
     name: str
@@ -236,10 +237,11 @@ def charged(workload: Object | None) -> int | None:
     return sum(int(s.get("count") or 0) for s in (workload.get("spec") or {}).get("podSets") or [])
 
 
-def _gpus(job: Object, workload: Object | None) -> tuple[str, int]:
+def _gpus(job: Object, workload: Object | None, group: Object | None = None) -> tuple[str, int]:
     """The GPUs' resource name and the number each pod asks for; empty and 0 for none."""
     trainer = (job.get("spec") or {}).get("trainer") or {}
     found = [((trainer.get("resourcesPerNode") or {}).get("requests")) or {}]
+    found.append(volcano.requests(group))
     for pod_set in ((workload or {}).get("spec") or {}).get("podSets") or []:
         containers = pod_set["template"]["spec"].get("containers") or []
         found += [(c.get("resources") or {}).get("requests") or {} for c in containers]
@@ -250,7 +252,9 @@ def _gpus(job: Object, workload: Object | None) -> tuple[str, int]:
     return "", 0
 
 
-def _processes(job: Object, workload: Object | None, child: Object | None) -> int:
+def _processes(
+    job: Object, workload: Object | None, child: Object | None, group: Object | None
+) -> int:
     """How many each pod starts: the job's word, what Trainer put into its pods, or one a GPU."""
     said = ((job.get("spec") or {}).get("trainer") or {}).get("numProcPerNode")
     if isinstance(said, int):
@@ -261,7 +265,7 @@ def _processes(job: Object, workload: Object | None, child: Object | None) -> in
                 value = str(variable.get("value") or "")
                 if variable["name"].endswith("NPROC_PER_NODE") and value.isdigit():
                     return int(value)
-    return _gpus(job, workload)[1] or 1
+    return _gpus(job, workload, group)[1] or 1
 
 
 def _queue_room(cluster: kube.Cluster, namespace: str, queue: str, gpu: str, labels: Object) -> str:
@@ -335,6 +339,20 @@ def _waiting(
     return text
 
 
+def _unbound(cluster: kube.Cluster, job: Object, group: Object | None, wanted: int) -> str:
+    """Why a gang that Volcano binds is not bound."""
+    queue = volcano.queue_of(job)
+    gpu, each = _gpus(job, None, group)
+    needs = f"needs {wanted} x {each} {gpu}" if each else f"needs {wanted} pods"
+    try:
+        behind = cluster.find(volcano.queue_path(queue))
+    except kube.ApiError as error:
+        if error.status != 403:
+            raise
+        behind = None
+    return f"waiting in queue {queue}: {needs} ({volcano.reason(group, behind)})"
+
+
 def _failure(job: Object, nodes: tuple[Node, ...]) -> str:
     why = condition(job, "Failed")
     text = str(why.get("message") or why.get("reason") or "failed")
@@ -342,7 +360,13 @@ def _failure(job: Object, nodes: tuple[Node, ...]) -> str:
     return "; ".join([text, *bad])
 
 
-def _phase(job: Object, workload: Object | None, nodes: tuple[Node, ...], wanted: int) -> Phase:
+def _phase(
+    job: Object,
+    workload: Object | None,
+    group: Object | None,
+    nodes: tuple[Node, ...],
+    wanted: int,
+) -> Phase:
     spec = job.get("spec") or {}
     if job["metadata"].get("deletionTimestamp"):
         return Phase.CANCELLING
@@ -358,7 +382,10 @@ def _phase(job: Object, workload: Object | None, nodes: tuple[Node, ...], wanted
         if holds(workload, "Admitted"):
             return Phase.ADMITTED
         return Phase.QUEUED
-    if not nodes:
+    if volcano.queue_of(job) and not any(node.machine for node in nodes):
+        if volcano.waits(group) or not nodes:
+            return Phase.QUEUED
+    elif not nodes:
         return Phase.ADMITTED
     running = [n for n in nodes if n.phase in ("Running", "Succeeded") and n.started]
     return Phase.RUNNING if len(running) >= wanted else Phase.STARTING
@@ -368,12 +395,15 @@ def _detail(
     cluster: kube.Cluster,
     job: Object,
     workload: Object | None,
+    group: Object | None,
     nodes: tuple[Node, ...],
     *,
     phase: Phase,
     queue: str,
     wanted: int,
 ) -> str:
+    if phase is Phase.QUEUED and volcano.queue_of(job):
+        return _unbound(cluster, job, group, wanted)
     if phase is Phase.QUEUED:
         return _waiting(cluster, job, workload, queue=queue, wanted=wanted)
     if phase is Phase.FAILED:
@@ -397,24 +427,27 @@ def _build(
     workload: Object | None,
     nodes: tuple[Node, ...],
     child: Object | None,
+    group: Object | None,
 ) -> JobState:
     metadata, spec = job["metadata"], job.get("spec") or {}
     trainer = spec.get("trainer") or {}
-    queue = (metadata.get("labels") or {}).get(QUEUE_LABEL) or ""
-    counted = charged(workload)
+    queue = (metadata.get("labels") or {}).get(QUEUE_LABEL) or volcano.queue_of(job)
+    counted = charged(workload) or volcano.members(group)
     wanted = int(trainer.get("numNodes") or counted or 1)
-    phase = _phase(job, workload, nodes, wanted)
+    phase = _phase(job, workload, group, nodes, wanted)
     return JobState(
         name=metadata["name"],
         namespace=metadata["namespace"],
         uid=metadata["uid"],
         phase=phase,
-        detail=_detail(cluster, job, workload, nodes, phase=phase, queue=queue, wanted=wanted),
+        detail=_detail(
+            cluster, job, workload, group, nodes, phase=phase, queue=queue, wanted=wanted
+        ),
         queue=queue,
         runtime=(spec.get("runtimeRef") or {}).get("name") or "",
         wanted=wanted,
-        processes_per_node=_processes(job, workload, child),
-        gpus_per_node=_gpus(job, workload)[1],
+        processes_per_node=_processes(job, workload, child, group),
+        gpus_per_node=_gpus(job, workload, group)[1],
         charged=counted,
         created=_time(metadata["creationTimestamp"]),
         nodes=nodes,
@@ -438,7 +471,16 @@ def read_state(cluster: kube.Cluster, job: Object) -> JobState:
             _explained(cluster, namespace, node) for node in read_nodes(cluster, namespace, name)
         ),
         child=cluster.find(kube.jobset(namespace, name)),
+        group=_groups(cluster, namespace, [job]).get(name),
     )
+
+
+def _groups(cluster: kube.Cluster, namespace: str, jobs: Iterable[Object]) -> dict[str, Object]:
+    """Name -> PodGroup, where any of the jobs is Volcano's."""
+    if not any(volcano.queue_of(job) for job in jobs):
+        return {}
+    found = allowed(cluster, volcano.groups_path(namespace))
+    return {group["metadata"]["name"]: group for group in found}
 
 
 def read_states(cluster: kube.Cluster, namespaces: tuple[str, ...]) -> list[JobState]:
@@ -455,6 +497,7 @@ def read_states(cluster: kube.Cluster, namespaces: tuple[str, ...]) -> list[JobS
             (w["metadata"].get("labels") or {}).get(UID_LABEL): w
             for w in allowed(cluster, kube.kueue(namespace, "workloads"))
         }
+        groups = _groups(cluster, namespace, jobs)
         children = {c["metadata"]["name"]: c for c in allowed(cluster, kube.jobset(namespace, ""))}
         for job in jobs:
             name = job["metadata"]["name"]
@@ -465,6 +508,7 @@ def read_states(cluster: kube.Cluster, namespaces: tuple[str, ...]) -> list[JobS
                     workload=workloads.get(job["metadata"]["uid"]),
                     nodes=gang(pods.get(name, [])),
                     child=children.get(name),
+                    group=groups.get(name),
                 )
             )
     return sorted(states, key=lambda state: state.created)

@@ -48,6 +48,7 @@ class Plan:
         restarts: how often the gang is made anew; None for as often as the runtime says.
         shm: size of ``/dev/shm``; None for the runtime's.
         priority: the WorkloadPriorityClass, None where the cluster has none.
+        scheduler: who admits it.
         annotations: all of the pods' own, where the job's placement is another than the runtime's.
         framework: how the processes find each other; None where this Railhead knows it not.
         wiring: variables by which they do and that launch sets; the kubelet completes them.
@@ -86,6 +87,7 @@ class Plan:
     wiring: dict[str, str]
     template: dict[str, Any]
     notes: tuple[str, ...]
+    scheduler: str = "kueue"
     secrets: dict[str, str] = field(default_factory=dict)
     mounts: dict[str, str] = field(default_factory=dict)
     max_seconds: int = 0
@@ -260,8 +262,8 @@ def choose_priority(job: JobFile, contract: ClusterContract, queue: Queue | None
     Raises:
         InputError: the cluster has none, or not the one that is named.
     """
-    if job.priority is None:
-        return queue.priority if queue else None
+    if job.priority is None or "priority" in contract.unsaid:
+        return queue.priority if queue and "priority" not in contract.unsaid else None
     if job.priority in contract.priorities:
         return job.priority
     known = ", ".join(f"{name} ({value})" for name, value in contract.priorities.items()) or "none"
@@ -451,6 +453,7 @@ def check_job(job: JobFile, contract: ClusterContract) -> Choice:
         tried(partial(_check_shm, job, runtime))
     datasets = tried(partial(_datasets, job, contract, queue)) if queue else None
     tried(partial(_check_words, job, contract.fabric.switches))
+    tried(partial(_check_unsaid, job, contract))
     if runtime and queue and share and not problems:
         mounted = _mounted(runtime)
         return Choice(
@@ -474,6 +477,16 @@ def check_job(job: JobFile, contract: ClusterContract) -> Choice:
 def _mounted(runtime: Runtime) -> list[str]:
     """Where the container that trains has something of its runtime's."""
     return [str(mount["mountPath"]) for mount in runtime.trainer.get("volumeMounts", ())]
+
+
+def _check_unsaid(job: JobFile, contract: ClusterContract) -> None:
+    """What the cluster's scheduler has no word for would be lost without one."""
+    said = {name: why for name, why in contract.unsaid.items() if getattr(job, name) is not None}
+    if said:
+        raise InputError(
+            "\n  ".join(f"{name}: {why}" for name, why in said.items()),
+            remedy=f"leave {', '.join(said)} out",
+        )
 
 
 def _check_extras(job: JobFile, runtime: Runtime) -> None:
@@ -685,6 +698,7 @@ def make_plan(job: JobFile, files: tuple[Payload, ...], contract: ClusterContrac
         wiring=wiring,
         template=runtime.pod,
         notes=tuple(notes),
+        scheduler=contract.scheduler,
         secrets=dict(job.secrets),
         mounts=job.mounts | choice.datasets,
         max_seconds=seconds(job.timeout) if job.timeout else 0,

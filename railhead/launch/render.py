@@ -8,22 +8,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from railhead.base.names import PRIORITY_LABEL, QUEUE_LABEL, TRAINER_API
+from railhead.base.names import TRAINER_API
 from railhead.launch.job import MAX_FILES_BYTES, WORKSPACE, Payload
+from railhead.launch.patches import patched
 from railhead.launch.plan import Plan
 from railhead.launch.programs.keep import POD, RUN
 from railhead.launch.proof import PLACE
+from railhead.launch.schedulers import SCHEDULERS
 
 Object = dict[str, Any]
 
 JOB_LABEL = "railhead.dev/job"
 MANAGED_BY = {"app.kubernetes.io/managed-by": "railhead"}
-PATCH_MANAGER = "railhead.dev/launch"
 VOLUME = "railhead-files"
 PROOF_VOLUME = "railhead-verify"
 SHM = "/dev/shm"  # noqa: S108 - not a temporary file
 SHM_VOLUME = "railhead-shm"
-MAX_SECONDS_LABEL = "kueue.x-k8s.io/max-exec-time-seconds"
 
 
 def literal(text: str) -> str:
@@ -214,14 +214,7 @@ def _placement(plan: Plan) -> Object:
         target = {"targetJobs": [{"name": name} for name in plan.pods_of], **pod}
         return {"podTemplateOverrides": [target]}
     jobs = [{"name": name, "template": {"spec": {"template": pod}}} for name in plan.pods_of]
-    return {
-        "runtimePatches": [
-            {
-                "manager": PATCH_MANAGER,
-                "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": jobs}}},
-            }
-        ]
-    }
+    return patched({}, {"spec": {"replicatedJobs": jobs}})
 
 
 def from_secret(name: str, source: str) -> Object:
@@ -231,14 +224,8 @@ def from_secret(name: str, source: str) -> Object:
 
 
 def job_labels(plan: Plan) -> Object:
-    """The labels of the job's object, whatever its kind: whose it is, and what Kueue reads."""
-    # Kueue puts the limit into the Workload of any kind of job, and deactivates it after that
-    # (v0.16.2 pkg/controller/jobframework/interface.go, MaximumExecutionTimeSecondsForObject).
-    limit = {MAX_SECONDS_LABEL: str(plan.max_seconds)} if plan.max_seconds else {}
-    queued = {QUEUE_LABEL: plan.queue}
-    if plan.priority is not None:
-        queued[PRIORITY_LABEL] = plan.priority
-    return _labels(plan) | plan.labels | queued | limit
+    """The labels of the job's object, whose it is, and what its scheduler reads."""
+    return _labels(plan) | plan.labels | SCHEDULERS[plan.scheduler].labels(plan)
 
 
 # Which pod this is and of which JobSet, for what keeps the logs; the job's command gets neither.
@@ -275,6 +262,15 @@ def train_job(plan: Plan) -> Object:
         trainer["resourcesPerNode"] = plan.resources
     if plan.image is not None:
         trainer["image"] = plan.image
+    spec = {
+        "runtimeRef": {
+            "apiGroup": TRAINER_API.partition("/")[0],
+            "kind": "ClusterTrainingRuntime",
+            "name": plan.runtime,
+        },
+        "trainer": trainer,
+        **_placement(plan),
+    }
     return {
         "apiVersion": TRAINER_API,
         "kind": "TrainJob",
@@ -283,15 +279,7 @@ def train_job(plan: Plan) -> Object:
             "namespace": plan.namespace,
             "labels": job_labels(plan),
         },
-        "spec": {
-            "runtimeRef": {
-                "apiGroup": TRAINER_API.partition("/")[0],
-                "kind": "ClusterTrainingRuntime",
-                "name": plan.runtime,
-            },
-            "trainer": trainer,
-            **_placement(plan),
-        },
+        "spec": SCHEDULERS[plan.scheduler].queued(plan, spec),
     }
 
 

@@ -29,12 +29,21 @@ def quantities(cluster: Cluster, pool: Pool, nodes: int = 1) -> dict[str, str]:
     """What ``nodes`` nodes of a pool have, as Kubernetes quantities in their canonical form."""
     cpu, memory = pool.schedulable_resources
     per_node = capacity(cluster, MACHINES[pool.instance_type]) | {"cpu": cpu, "memory": memory}
-    return {name: f"{count * nodes}{_UNITS.get(name, '')}" for name, count in per_node.items()}
+    return {name: f"{count * nodes}{_unit(name)}" for name, count in per_node.items()}
 
 
 def promised(cluster: Cluster, share: ShareConfig, pool: Pool) -> dict[str, str]:
     """What a team's share promises of each resource: whole nodes' worth, or what ``quota`` says."""
     return quantities(cluster, pool, share.nodes) | dict(share.quota)
+
+
+def beside(cluster: Cluster, share: ShareConfig, pool: Pool, nodes: int) -> dict[str, str]:
+    """What a share promises and ``nodes`` nodes' worth more; less, and at least 0, if negative."""
+    each = quantities(cluster, pool)
+    return {
+        name: _written(max(parse(amount) + nodes * parse(each[name]), Decimal(0)), _unit(name))
+        for name, amount in promised(cluster, share, pool).items()
+    }
 
 
 def left(cluster: Cluster, pool: Pool) -> dict[str, str]:
@@ -43,8 +52,12 @@ def left(cluster: Cluster, pool: Pool) -> dict[str, str]:
     found = {}
     for resource, total in quantities(cluster, pool, pool.nodes).items():
         taken = sum((parse(promised(cluster, s, pool)[resource]) for s in shares), Decimal(0))
-        found[resource] = _written(parse(total) - taken, _UNITS.get(resource, ""))
+        found[resource] = _written(parse(total) - taken, _unit(resource))
     return found
+
+
+def _unit(resource: str) -> str:
+    return _UNITS.get(resource, "")
 
 
 def _written(amount: Decimal, unit: str) -> str:

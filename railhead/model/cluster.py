@@ -40,7 +40,7 @@ from railhead.model.access import AccessConfig
 from railhead.model.gate import GateConfig
 from railhead.model.gpu import GpuOperatorConfig
 from railhead.model.network_policy import NetworkPolicyConfig
-from railhead.model.queueing import FairConfig, RequeueConfig
+from railhead.model.queueing import FairConfig, KueueConfig, QueueingConfig, RequeueConfig
 from railhead.model.removals import RemovalConfig
 from railhead.model.restarts import RestartConfig
 from railhead.model.storage import CheckpointConfig, DatasetConfig, ScratchConfig
@@ -212,7 +212,8 @@ class Cluster(Model):
     instead, in namespaces and by groups of their own. ``priorities`` are what jobs may name.
 
     ``topology`` lists node labels from the widest to the host. ``gpu_operator`` is absent where
-    nodes have the driver, the toolkit and the device plugin already. ``ready_timeout_seconds`` is
+    nodes have the driver, the toolkit and the device plugin already. ``queueing`` is who admits
+    gangs. ``ready_timeout_seconds`` is
     how long an admitted gang may take until all of its pods run; then it is put back whole, as
     ``requeue`` says. ``fair`` is how teams share what is nobody's. With ``default_queue`` a job
     that names no queue gets its namespace's, wherever that has one alone. With ``pod_groups`` the
@@ -245,6 +246,7 @@ class Cluster(Model):
     datasets: tuple[DatasetConfig, ...] = ()
     runtimes: tuple[RuntimeConfig, ...] = Field(min_length=1)
     controllers: ControllerResources | None = None
+    queueing: QueueingConfig = KueueConfig()
     ready_timeout_seconds: Annotated[int, Field(strict=True, ge=30, le=86400)] = 600
     requeue: RequeueConfig = RequeueConfig()
     fair: FairConfig = FairConfig()

@@ -1,14 +1,43 @@
-"""How jobs wait, in a stack's file: when a gang is put back, and what is fair among teams."""
+"""How jobs wait, in a stack's file: who admits gangs, when one is put back, what is fair."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from railhead.base.fields import Model, problem
 
 Seconds = Annotated[int, Field(strict=True, ge=1, le=86400)]
+
+
+class KueueConfig(Model):
+    """Kueue admits gangs before they have pods; what it does is said by the rest of the stack."""
+
+    scheduler: Literal["kueue"] = "kueue"
+
+    @property
+    def addons(self) -> tuple[str, ...]:
+        """Names of the catalogue's add-ons that it is."""
+        return ()
+
+
+class VolcanoConfig(Model):
+    """Volcano binds the pods of a gang together, or none of them.
+
+    What of teams, queues and jobs it cannot say is refused (:mod:`railhead.config.volcano`).
+    """
+
+    scheduler: Literal["volcano"]
+
+    @property
+    def addons(self) -> tuple[str, ...]:
+        """Names of the catalogue's add-ons that it is."""
+        return ("volcano",)
+
+
+#: Told apart by ``scheduler``.
+QueueingConfig = Annotated[KueueConfig | VolcanoConfig, Field(discriminator="scheduler")]
 
 
 class RequeueConfig(Model):

@@ -50,7 +50,7 @@ def acceptance(cluster: Cluster) -> Acceptance | None:
             if "researchers" in right.personas and not _WITHOUT & set(right.resources)
         ),
         cluster_rules=tuple(
-            right.rule() for right in cluster_rights() if "researchers" in right.personas
+            right.rule() for right in cluster_rights(cluster) if "researchers" in right.personas
         ),
         config=config,
     )

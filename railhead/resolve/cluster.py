@@ -13,8 +13,9 @@ from railhead.resolve.guards import Guard, guards
 from railhead.resolve.keepers import keepers
 from railhead.resolve.made import made
 from railhead.resolve.namespaces import Namespace, namespaces
-from railhead.resolve.queues import Queues, queues
 from railhead.resolve.runtimes import Runtime, runtimes
+from railhead.resolve.schedulers import scheduler_of
+from railhead.resolve.schedulers.base import Queued
 from railhead.resolve.watching import Watching, watching
 
 
@@ -35,7 +36,7 @@ class Resolved:
 
     cluster: Cluster
     runtimes: tuple[Runtime, ...]
-    queues: Queues
+    queues: Queued
     guards: Mapping[str, Guard]
     namespaces: tuple[Namespace, ...]
     access: tuple[Access, ...]
@@ -45,7 +46,7 @@ class Resolved:
 
 def resolve(cluster: Cluster) -> Resolved:
     """What follows from a stack's file; the one place that puts it together."""
-    of, waiting = runtimes(cluster), queues(cluster)
+    of, waiting = runtimes(cluster), scheduler_of(cluster).queues(cluster)
     refused, spaces = guards(cluster, of) | keepers(cluster), namespaces(cluster, of)
     return Resolved(
         cluster=cluster,

@@ -15,8 +15,9 @@ from railhead.model.capacity import quantities
 from railhead.model.cluster import Cluster, Pool
 from railhead.platform.registry import platform_of
 from railhead.resolve.namespaces import common_environment
-from railhead.resolve.queues import Queues
 from railhead.resolve.runtimes import Runtime
+from railhead.resolve.schedulers import scheduler_of
+from railhead.resolve.schedulers.base import Queued
 from railhead.resolve.wiring import chosen, wiring
 
 # A job may ask NCCL to talk more; what it talks over is the cluster's to say.
@@ -24,10 +25,10 @@ _FREE = frozenset({"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"})
 
 
 def build(
-    cluster: Cluster, runtimes: Sequence[Runtime], queues: Queues
+    cluster: Cluster, runtimes: Sequence[Runtime], queues: Queued
 ) -> contract.ClusterContract:
     """The contract of a cluster."""
-    combination = COMBINATIONS[cluster.versions]
+    combination, scheduler = COMBINATIONS[cluster.versions], scheduler_of(cluster)
     return contract.ClusterContract(
         cluster=cluster.name,
         platform=cluster.platform.kind,
@@ -37,10 +38,10 @@ def build(
         node_pools=tuple(_node_pool(cluster, pool) for pool in cluster.pools),
         queues=tuple(
             contract.Queue(
-                name=queue.name,
+                name=scheduler.queue(queue),
                 namespace=queue.namespace,
                 cluster_queue=queue.cluster_queue,
-                flavors=tuple(queues.flavors[pool].name for pool in queue.pools),
+                flavors=tuple(queues.flavor(pool) for pool in queue.pools),
                 pools=queue.pools,
                 team=team.name if (team := cluster.team_of(queue.namespace)) else None,
                 priority=team.priority if team else None,
@@ -70,10 +71,12 @@ def build(
         namespaces=cluster.training_namespaces,
         topology_levels=cluster.topology,
         placement_field=combination.placement_field,
+        scheduler=scheduler.name,
+        unsaid=dict(scheduler.unsaid),
         versions={
             "combination": combination.name,
             "jobset": combination.jobset.version,
-            "kueue": combination.kueue.version,
+            scheduler.name: scheduler.controller(combination).version,
             "trainer": combination.trainer.version,
         },
         researchers=cluster.researchers,

@@ -25,6 +25,7 @@ from railhead.model.access import PodSecurityLevel
 from railhead.model.cluster import Cluster
 from railhead.model.pod_security import beyond_baseline
 from railhead.resolve import cel
+from railhead.resolve.schedulers import scheduler_of
 
 # More than a kubelet runs (110 unless told otherwise; 256 at most on GKE, 250 on EKS): nodes are
 # full before the quota is, so it stops no gang half-way.
@@ -258,8 +259,9 @@ def pull_secret_policy(cluster: Cluster) -> dict[str, Any] | None:
 
 def fence_policies(cluster: Cluster) -> dict[str, dict[str, Any]]:
     """Policy name -> spec."""
+    labelled = scheduler_of(cluster).workloads
     found = {
-        "railhead-priority": priority_policy(cluster),
+        "railhead-priority": priority_policy(cluster) if labelled else None,
         "railhead-pod-priority": pod_priority_policy(cluster),
         "railhead-pull-secret": pull_secret_policy(cluster),
     }

@@ -13,9 +13,7 @@ from typing import Any
 from railhead.base.names import (
     FABRIC_LABEL,
     LAUNCHER_LABEL,
-    PODSET_LABEL,
     PUBLISHED_LABEL,
-    QUEUE_LABEL,
     TRAINER_API,
     TRAINING_LABEL,
     UNCHARGED_LABEL,
@@ -32,16 +30,10 @@ from railhead.resolve.job_guards import (
     leaves,
     network_rules,
     queue_rules,
-    queued_pod_policy,
-    queued_policy,
     template_policy,
     variables_policy,
 )
-from railhead.resolve.namespaces import queues_in
 from railhead.resolve.pod_guards import (
-    ADMISSION_GATE,
-    NO_WAY_IN,
-    WAYS_IN,
     claims,
     demand,
     joins,
@@ -50,6 +42,7 @@ from railhead.resolve.pod_guards import (
     takes,
 )
 from railhead.resolve.runtimes import Runtime
+from railhead.resolve.schedulers import scheduler_of
 from railhead.resolve.wiring import chosen
 
 _TRAINJOBS: dict[str, Any] = {
@@ -75,6 +68,15 @@ _TOUCHED = {
         " != (has(oldObject.metadata.labels) ? dyn(oldObject.metadata.labels) : dyn(null))"
     ),
 }
+
+
+def _touched(field: str | None) -> dict[str, str]:
+    """The same, and ``field`` of a job, where its queue is said there."""
+    if field is None:
+        return _TOUCHED
+    said = "(has({0}." + field + ") ? dyn({0}." + field + ") : dyn(null))"
+    changed = f"{said.format('object')} != {said.format('oldObject')}"
+    return _TOUCHED | {"expression": f"{_TOUCHED['expression']} || {changed}"}
 
 
 _OFF = ", by which the job would leave its fabric and still complete"
@@ -112,16 +114,14 @@ def guards(cluster: Cluster, runtimes: Sequence[Runtime]) -> dict[str, Guard]:
     policies = {
         "railhead-train-job": train_job_policy(cluster, runtimes),
         "railhead-train-job-pods": train_job_pods_policy(cluster, said),
-        "railhead-device-pod": device_pod_policy(runtimes, pod_groups=cluster.pod_groups),
+        "railhead-device-pod": device_pod_policy(cluster, runtimes),
         **pod_policies(fabric),
         "railhead-network-variables": variables_policy(said),
         "railhead-job-template": template_policy(fabric, said),
-        "railhead-queued-job": queued_policy(queues_of(cluster)),
+        **scheduler_of(cluster).job_policies(cluster, queues_of(cluster)),
         **fence_policies(cluster),
         **data_set_policies(cluster),
     }
-    if cluster.pod_groups:
-        policies["railhead-queued-pod"] = queued_pod_policy(queues_of(cluster))
     found = {name: Guard(policy=policy) for name, policy in policies.items()}
     if PLATFORMS[cluster.platform.kind].owns_cluster:
         # Somebody else's cluster has its own use of GPUs elsewhere.
@@ -144,10 +144,9 @@ def network(cluster: Cluster, runtimes: Sequence[Runtime]) -> Chosen:
 
 
 def queues_of(cluster: Cluster) -> dict[str, tuple[str, ...]]:
-    """Namespace -> its LocalQueues."""
-    return {
-        namespace: tuple(queues_in(cluster, namespace)) for namespace in cluster.training_namespaces
-    }
+    """Namespace -> queues that its jobs may name."""
+    names = scheduler_of(cluster).names
+    return {namespace: names(cluster, namespace) for namespace in cluster.training_namespaces}
 
 
 def _devices(runtimes: Sequence[Runtime]) -> list[str]:
@@ -174,24 +173,21 @@ def train_job_policy(cluster: Cluster, runtimes: Sequence[Runtime]) -> dict[str,
         for name in runtime.framework.rendezvous
         if name not in runtime.framework.told
     )
-    queues = ", ".join(sorted({queue.name for queue in cluster.local_queues}))
+    scheduler, named = scheduler_of(cluster), scheduler_of(cluster).named(cluster)
+    queues = ", ".join(sorted({scheduler.queue(queue) for queue in cluster.local_queues}))
     namespaces = ", ".join(cluster.training_namespaces)
     said = network(cluster, runtimes)
     launchers, launcher_rules = _launcher_rules(runtimes)
     return {
         "failurePolicy": "Fail",
         "matchConstraints": _TRAINJOBS,
-        "matchConditions": [_TOUCHED],
+        "matchConditions": [_touched(named.field)],
         "variables": [
             {
                 "name": "labels",
                 "expression": "has(object.metadata.labels) ? object.metadata.labels : {}",
             },
-            {
-                "name": "queue",
-                "expression": f"'{QUEUE_LABEL}' in variables.labels"
-                f" ? variables.labels['{QUEUE_LABEL}'] : ''",
-            },
+            {"name": "queue", "expression": named.expression},
             {
                 # Without a number Trainer takes the runtime's, and so does Kueue.
                 "name": "sized",
@@ -244,7 +240,13 @@ def train_job_policy(cluster: Cluster, runtimes: Sequence[Runtime]) -> dict[str,
                 f"training namespaces: {namespaces}",
                 "reason": "Forbidden",
             },
-            *queue_rules(queues_of(cluster), "the TrainJob", queues),
+            *queue_rules(
+                queues_of(cluster),
+                "the TrainJob",
+                queues,
+                place=named.place,
+                without=named.without,
+            ),
             {
                 "expression": "variables.sized",
                 "message": "spec.trainer is missing: add it, with a command and numNodes, the "
@@ -264,7 +266,7 @@ def train_job_policy(cluster: Cluster, runtimes: Sequence[Runtime]) -> dict[str,
                 f"({', '.join(rendezvous)}): remove it and set spec.trainer.numNodes and "
                 "spec.trainer.numProcPerNode, from which the controllers set it",
             },
-            _resources_rule(runtimes),
+            _resources_rule(cluster, runtimes),
             *_network_rules(cluster, said),
             *launcher_rules,
         ],
@@ -412,7 +414,7 @@ def _launcher_rules(
     return variables, rules
 
 
-def _resources_rule(runtimes: Sequence[Runtime]) -> dict[str, str]:
+def _resources_rule(cluster: Cluster, runtimes: Sequence[Runtime]) -> dict[str, str]:
     """What a job may say of its pods' resources."""
     if any(runtime.wired.claim is not None for runtime in runtimes):
         return {
@@ -420,7 +422,7 @@ def _resources_rule(runtimes: Sequence[Runtime]) -> dict[str, str]:
             "message": "spec.trainer.resourcesPerNode replaces the runtime's resources as a whole, "
             "and with them the claim of its NICs: leave it out, or name a runtime of another size",
         }
-    devices = _devices(runtimes)
+    devices, on_cpus = _devices(runtimes), scheduler_of(cluster).on_cpus
     gpus = _once(runtime.machine.gpu_resource for runtime in runtimes)
     complete = f"list all of them, as limits {', '.join(devices)} and as requests cpu, memory"
     return {
@@ -431,8 +433,8 @@ def _resources_rule(runtimes: Sequence[Runtime]) -> dict[str, str]:
         "messageExpression": "'spec.trainer.resourcesPerNode replaces the runtime\\'s resources as "
         f"a whole' + (!{cel.strings(gpus)}.exists(r, r in variables.limits) ? "
         f"', and asks for no GPUs: the runtimes of this stack place pods on machines with GPUs and "
-        f"charge them; leave it out, or {complete}; for work on CPUs alone submit a Job with the "
-        f"label {QUEUE_LABEL}' : !{cel.strings(devices)}.all(r, r in variables.limits) ? "
+        f"charge them; leave it out, or {complete}{on_cpus}' : "
+        f"!{cel.strings(devices)}.all(r, r in variables.limits) ? "
         f"', and leaves out the fabric\\'s device: NCCL is held to the fabric, also on one node, "
         f"and would not start, or fall back to TCP: leave it out, or {complete}' : "
         f"': leave it out, or {complete}; what is not requested is not charged')",
@@ -442,26 +444,15 @@ def _resources_rule(runtimes: Sequence[Runtime]) -> dict[str, str]:
     }
 
 
-def device_pod_policy(runtimes: Sequence[Runtime], *, pod_groups: bool) -> dict[str, Any]:
-    """A pod in a training namespace that takes devices was admitted by Kueue.
+def device_pod_policy(cluster: Cluster, runtimes: Sequence[Runtime]) -> dict[str, Any]:
+    """A pod in a training namespace that takes devices was charged to a queue.
 
     Kueue holds back Jobs, JobSets and TrainJobs without a queue by itself
     (``manageJobsWithoutQueueName``); this covers bare pods and everything that makes pods and that
-    Kueue does not manage here. With ``pod_groups`` Kueue's webhook, which is asked first, has
-    closed the scheduling gate of a pod that it manages by itself (pod_webhook.go).
+    the stack's scheduler does not manage here.
     """
-    admitted = (
-        "has(object.metadata.labels)"
-        f" && '{PODSET_LABEL}' in object.metadata.labels"
-        " && has(object.metadata.ownerReferences)"
-        " && object.metadata.ownerReferences.exists(o, has(o.controller) && o.controller)"
-    )
-    gated = (
-        "has(object.spec.schedulingGates)"
-        f" && object.spec.schedulingGates.exists(g, g.name == {cel.string(ADMISSION_GATE)})"
-    )
+    scheduler = scheduler_of(cluster)
     taken = takes("c", tuple(_devices(runtimes)), _DEVICE_PREFIXES)
-    others = "" if pod_groups else f"; bare pods, and {NO_WAY_IN}"
     return {
         "failurePolicy": "Fail",
         "matchConstraints": {
@@ -488,14 +479,15 @@ def device_pod_policy(runtimes: Sequence[Runtime], *, pod_groups: bool) -> dict[
             },
             {
                 "name": "admitted",
-                "expression": f"{admitted} || {gated}" if pod_groups else admitted,
+                "expression": scheduler.admitted(cluster),
             },
         ],
         "validations": [
             {
                 "expression": "!variables.takesDevices || variables.admitted",
-                "message": f"no queue was charged for this pod's devices: submit {WAYS_IN} with "
-                f"the label {QUEUE_LABEL}{others}",
+                "message": f"no queue was charged for this pod's devices: submit "
+                f"{scheduler.ways_in} with {scheduler.named(cluster).place}"
+                f"{scheduler.no_way_in(cluster)}",
                 "reason": "Forbidden",
             }
         ],
@@ -505,10 +497,10 @@ def device_pod_policy(runtimes: Sequence[Runtime], *, pod_groups: bool) -> dict[
 def uncharged_pod_policy(cluster: Cluster, runtimes: Sequence[Runtime]) -> dict[str, Any]:
     """No pod outside the training namespaces takes a GPU, which no queue would be charged for.
 
-    Kueue would give the same GPUs to a gang, whose pods then wait for them. Namespaces of the
+    The queue would give the same GPUs to a gang, whose pods then wait for them. Namespaces of the
     cluster's own parts, which test GPUs, are left alone, and those that say so by a label.
     """
-    combination = COMBINATIONS[cluster.versions]
+    combination, scheduler = COMBINATIONS[cluster.versions], scheduler_of(cluster)
     rows = (
         combination.kueue,
         combination.jobset,
@@ -544,8 +536,9 @@ def uncharged_pod_policy(cluster: Cluster, runtimes: Sequence[Runtime]) -> dict[
                 " + (has(object.spec.initContainers) ? dyn(object.spec.initContainers) : []))"
                 f".exists(c, {taken})",
                 "messageExpression": "'no queue is charged for GPUs in namespace ' + "
-                f"object.metadata.namespace + ', and Kueue would promise them to a gang as well: "
-                f"submit {WAYS_IN} with the label {QUEUE_LABEL} in one of: {training}; if the "
+                f"object.metadata.namespace + ', and {scheduler.title} would promise them to a "
+                f"gang as well: submit {scheduler.ways_in} with {scheduler.named(cluster).place} "
+                f"in one of: {training}; if the "
                 "namespace is to have GPUs beside the queues, take them out of the pool and label "
                 f"it {UNCHARGED_LABEL}=true'",
                 "message": "no queue is charged for GPUs outside of the training namespaces: "

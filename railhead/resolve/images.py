@@ -11,6 +11,7 @@ from railhead.fabric.kinds import FABRICS
 from railhead.model.cluster import Cluster
 from railhead.platform.registry import platform_of
 from railhead.resolve.gate import GATE_IMAGE
+from railhead.resolve.schedulers import scheduler_of
 
 
 def images(cluster: Cluster) -> tuple[str, ...]:
@@ -34,7 +35,8 @@ def loose(cluster: Cluster) -> tuple[str, ...]:
 def _images(cluster: Cluster) -> Iterator[str]:
     combination = COMBINATIONS[cluster.versions]
     names = (*addons(cluster), *platform_of(cluster).addons(cluster))
-    for row in (*combination.controllers, *map(combination.addon, names)):
+    three = (scheduler_of(cluster).controller(combination), combination.jobset, combination.trainer)
+    for row in (*three, *map(combination.addon, names)):
         yield from _of_chart(cluster, row)
     plugin = FABRICS[cluster.fabric.kind].plugin
     if plugin is not None and getattr(cluster.fabric, "install", False):

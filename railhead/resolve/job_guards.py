@@ -224,6 +224,14 @@ def template_policy(fabric: FabricDemand, chosen: Chosen) -> dict[str, Any]:
     }
 
 
+# Of an object: a job of a managed kind made it, and is asked in its place.
+_OWNED = (
+    "has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o,"
+    f" has(o.controller) && o.controller && o.kind in {cel.strings(_MANAGED)})"
+)
+_NOT_PART = {"name": "not-part-of-a-job", "expression": f"!({_OWNED})"}
+
+
 def queued_policy(queues: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     """Every job names a queue of its namespace; without one it is suspended and nobody says so.
 
@@ -256,7 +264,7 @@ def _queued(
     return {
         "failurePolicy": "Fail",
         "matchConstraints": _matching(kinds, ("CREATE",)),
-        "matchConditions": [{"name": "not-part-of-a-job", "expression": f"!({_OWNED})"}],
+        "matchConditions": [_NOT_PART],
         "variables": [
             {
                 "name": "queue",
@@ -264,30 +272,77 @@ def _queued(
                 f" ? object.metadata.labels[{label}] : ''",
             },
         ],
-        "validations": queue_rules(queues, what, known),
+        "validations": queue_rules(
+            queues,
+            what,
+            known,
+            place=f"the label {QUEUE_LABEL}",
+            without="would stay suspended for ever",
+        ),
     }
 
 
-def queue_rules(queues: Mapping[str, Sequence[str]], what: str, known: str) -> list[dict[str, str]]:
-    """Rules on ``variables.queue`` of an object in its namespace."""
+def spec_queue_policy(
+    queues: Mapping[str, Sequence[str]], resources: Mapping[str, Sequence[str]]
+) -> dict[str, Any]:
+    """What has its queue in ``spec.queue`` names one of its namespace, whoever made it.
+
+    ``resources`` is API group -> plurals.
+    """
+    known = ", ".join(f"{namespace}: {', '.join(names)}" for namespace, names in queues.items())
+    queue = "has(object.spec.queue) ? object.spec.queue : ''"
+    return {
+        "failurePolicy": "Fail",
+        "matchConstraints": _matching(resources, ("CREATE", "UPDATE")),
+        "variables": [{"name": "queue", "expression": queue}],
+        "validations": queue_rules(
+            queues, "the job", known, place="spec.queue", without="would be charged to no team"
+        ),
+    }
+
+
+def unadmitted_policy(title: str, ways_in: str) -> dict[str, Any]:
+    """No job of a kind whose pods would be placed one by one; ``title`` is the scheduler."""
+    return {
+        "failurePolicy": "Fail",
+        "matchConstraints": _matching(
+            {group: tuple(kinds) for group, kinds in _KINDS.items()}, ("CREATE",)
+        ),
+        "matchConditions": [_NOT_PART],
+        "validations": [
+            {
+                "expression": "false",
+                "message": f"{title} places gangs here, and would place the pods of this kind of "
+                f"job one by one: submit {ways_in}",
+                "reason": "Forbidden",
+            }
+        ],
+    }
+
+
+def queue_rules(
+    queues: Mapping[str, Sequence[str]], what: str, known: str, *, place: str, without: str
+) -> list[dict[str, str]]:
+    """Rules on ``variables.queue`` of an object in its namespace.
+
+    ``place`` is where the object says it, ``without`` what becomes of one that does not.
+    """
     listed = json.dumps({namespace: list(names) for namespace, names in queues.items()})
     namespace = "object.metadata.namespace"
     return [
         {
             "expression": "variables.queue != ''",
-            "message": f"{what} has no queue, and would stay suspended for ever: set the label "
-            f"{QUEUE_LABEL} to one of: {known}",
+            "message": f"{what} has no queue, and {without}: set {place} to one of: {known}",
         },
         {
             # A namespace that this stack does not know may have queues made by hand.
             "expression": f"variables.queue == '' || !({namespace} in {listed})"
             f" || variables.queue in {listed}[{namespace}]",
-            "messageExpression": "'the label "
-            f"{QUEUE_LABEL} names the queue ' + variables.queue + ', which namespace '"
+            "messageExpression": f"'{place} names the queue ' + variables.queue + ', which "
+            "namespace '"
             f" + {namespace} + ' has not, so {what} would wait for ever: name one of: '"
             f" + {listed}[{namespace}].join(', ')",
-            "message": f"the label {QUEUE_LABEL} names a queue that the namespace has not: name "
-            f"one of: {known}",
+            "message": f"{place} names a queue that the namespace has not: name one of: {known}",
         },
     ]
 

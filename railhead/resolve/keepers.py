@@ -1,7 +1,8 @@
 """What the API server keeps from being deleted, whoever deletes it and with whatever tool.
 
-Jobs in a namespace, a queue or on a flavor are seen as Kueue's Workloads, which are parameters of
-the policies: each is judged by itself, and one that holds is enough to refuse.
+Jobs in a namespace, a queue or on a flavor are seen as Kueue's Workloads, or by themselves where
+there are none: they are parameters of the policies, each is judged by itself, and one that holds is
+enough to refuse. Volcano's own webhook keeps a Queue that has pods.
 """
 
 from __future__ import annotations
@@ -13,20 +14,25 @@ from railhead.base.names import CHECKPOINT_LABEL, DELETE_ANNOTATION, KUEUE_API, 
 from railhead.model.cluster import Cluster
 from railhead.resolve import cel
 from railhead.resolve.guards import Guard
+from railhead.resolve.schedulers import scheduler_of
+from railhead.resolve.schedulers.base import Unfinished
+from railhead.resolve.schedulers.kueue import SCHEDULER as KUEUE
 
-# Of a Workload: it runs or waits. One that Kueue has given up on is deactivated.
-_UNFINISHED = (
-    "!(has(params.status) && has(params.status.conditions)"
-    " && params.status.conditions.exists(c, c.type == 'Finished' && c.status == 'True'))"
-    " && (!has(params.spec.active) || params.spec.active)"
-)
-_JOB = (
-    "(has(params.metadata.ownerReferences) && size(params.metadata.ownerReferences) > 0"
-    " ? params.metadata.ownerReferences[0].kind + ' ' + params.metadata.namespace + '/'"
-    " + params.metadata.ownerReferences[0].name"
-    " : 'Workload ' + params.metadata.namespace + '/' + params.metadata.name)"
-)
+_UNFINISHED = KUEUE.unfinished.expression
 _END = "let it end, or cancel it (`railhead cancel`, or delete the job), and try again"
+
+
+def _job(kind: str) -> str:
+    """CEL of whose object of a ``kind`` the parameter is, else what it is."""
+    return (
+        "(has(params.metadata.ownerReferences) && size(params.metadata.ownerReferences) > 0"
+        " ? params.metadata.ownerReferences[0].kind + ' ' + params.metadata.namespace + '/'"
+        " + params.metadata.ownerReferences[0].name"
+        f" : '{kind} ' + params.metadata.namespace + '/' + params.metadata.name)"
+    )
+
+
+_JOB = _job("Workload")
 # Everything in a namespace that is going goes: it was asked about the namespace as a whole.
 # Match conditions do not see it (apiserver, plugin/policy/validating: only validations do).
 _WITH_ITS_NAMESPACE = "has(namespaceObject.metadata.deletionTimestamp)"
@@ -44,11 +50,21 @@ def keepers(cluster: Cluster) -> dict[str, Guard]:
         name: {"paramRef": {**binding["paramRef"], "selector": {"matchLabels": _CLAIMS}}}
         for name, binding in jobs.items()
     }
-    return {
-        "railhead-keep-namespace-jobs": Guard(policy=_namespace_jobs(), bindings=jobs),
+    scheduler = scheduler_of(cluster)
+    found = {
+        "railhead-keep-namespace-jobs": Guard(
+            policy=_namespace_jobs(scheduler.unfinished), bindings=jobs
+        ),
         "railhead-keep-namespace-claims": Guard(policy=_namespace_claims(), bindings=claims),
         "railhead-keep-claim": Guard(policy=_claim()),
         "railhead-keep-claim-in-use": Guard(policy=_claim_in_use(), binding={"paramRef": _OF_ALL}),
+    }
+    return found | (_of_queues(jobs) if scheduler.workloads else {})
+
+
+def _of_queues(jobs: Mapping[str, Mapping[str, Any]]) -> dict[str, Guard]:
+    """Kueue's; ``jobs`` are bindings with the Workloads of each namespace."""
+    return {
         "railhead-keep-queue-jobs": Guard(policy=_queue_jobs(), binding={"paramRef": _OF_ALL}),
         "railhead-keep-cluster-queue": Guard(policy=_cluster_queue()),
         "railhead-keep-flavor": Guard(policy=_flavor_held()),
@@ -102,15 +118,15 @@ def _policy(
     }
 
 
-def _namespace_jobs() -> dict[str, Any]:
+def _namespace_jobs(job: Unfinished) -> dict[str, Any]:
+    lost = "' has a job that would be lost: '"
     return _policy(
         _rule("", "namespaces", "DELETE")
         | {"objectSelector": {"matchLabels": {TRAINING_LABEL: "true"}}},
-        f"{_ELSEWHERE} || !({_UNFINISHED})",
-        f"'namespace ' + oldObject.metadata.name + ' has a job that would be lost: ' + {_JOB}"
-        f" + ': {_END}'",
+        f"{_ELSEWHERE} || !({job.expression})",
+        f"'namespace ' + oldObject.metadata.name + {lost} + {_job(job.kind)} + ': {_END}'",
         says=f"the namespace has a job that would be lost: {_END}",
-        paramKind=_WORKLOADS,
+        paramKind={"apiVersion": job.api_version, "kind": job.kind},
     )
 
 

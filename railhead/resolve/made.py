@@ -9,25 +9,29 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from railhead.base.names import KUEUE_API, TRAINER_API
+from railhead.base.names import TRAINER_API
+from railhead.model.cluster import Cluster
 from railhead.resolve.guards import Guard
 from railhead.resolve.namespaces import Namespace
-from railhead.resolve.queues import Queues
 from railhead.resolve.runtimes import Runtime
+from railhead.resolve.schedulers import SCHEDULERS, scheduler_of
+from railhead.resolve.schedulers.base import Queued
 
 _ADMISSION = "admissionregistration.k8s.io/v1"
 #: Kind -> its API and the plural under which it is served.
 KINDS: Mapping[str, tuple[str, str]] = {
     "ValidatingAdmissionPolicy": (_ADMISSION, "validatingadmissionpolicies"),
     "ValidatingAdmissionPolicyBinding": (_ADMISSION, "validatingadmissionpolicybindings"),
-    "Topology": (KUEUE_API, "topologies"),
-    "ResourceFlavor": (KUEUE_API, "resourceflavors"),
-    "Cohort": (KUEUE_API, "cohorts"),
-    "ClusterQueue": (KUEUE_API, "clusterqueues"),
-    "LocalQueue": (KUEUE_API, "localqueues"),
-    "WorkloadPriorityClass": (KUEUE_API, "workloadpriorityclasses"),
+    **{kind: row for one in SCHEDULERS.values() for kind, row in one.kinds.items()},
     "ClusterTrainingRuntime": (TRAINER_API, "clustertrainingruntimes"),
 }
+
+
+def kinds(cluster: Cluster) -> dict[str, tuple[str, str]]:
+    """Those of :data:`KINDS` that a stack may have: of schedulers' its own scheduler's."""
+    others = {kind for one in SCHEDULERS.values() for kind in one.kinds}
+    others -= set(scheduler_of(cluster).kinds)
+    return {kind: row for kind, row in KINDS.items() if kind not in others}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +55,7 @@ class Made:
 
 def made(
     guards: Mapping[str, Guard],
-    queues: Queues,
+    queues: Queued,
     namespaces: Sequence[Namespace],
     runtimes: Sequence[Runtime],
 ) -> tuple[Made, ...]:
@@ -59,7 +63,7 @@ def made(
     found: dict[str, list[Mapping[str, Any]]] = {kind: [] for kind in KINDS}
     for kind, body in (
         *_guards(guards),
-        *_queues(queues),
+        *queues.objects(),
         *(
             ("LocalQueue", {"metadata": {"name": name, "namespace": space.name}, "spec": spec})
             for space in namespaces
@@ -82,18 +86,6 @@ def _guards(guards: Mapping[str, Guard]) -> Iterator[tuple[str, Mapping[str, Any
         yield "ValidatingAdmissionPolicy", _named(name, guard.policy)
         for bound, spec in guard.bound(name).items():
             yield "ValidatingAdmissionPolicyBinding", _named(bound, spec)
-
-
-def _queues(queues: Queues) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    yield "Topology", _named(queues.topology, queues.levels)
-    for flavor in queues.flavors.values():
-        yield "ResourceFlavor", _named(flavor.name, flavor.spec)
-    if queues.cohort is not None:
-        yield "Cohort", _named(queues.cohort.name, queues.cohort.spec)
-    for queue in queues.cluster_queues:
-        yield "ClusterQueue", _named(queue.name, queue.spec)
-    for name, fields in queues.priorities.items():
-        yield "WorkloadPriorityClass", {"metadata": {"name": name}, **fields}
 
 
 def _named(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from railhead.base.names import DEFAULT_QUEUE
 from railhead.catalog.machines import MACHINES
 from railhead.fabric.kinds import FABRICS
 from railhead.fabric.mode import NicClaim
@@ -14,6 +13,7 @@ from railhead.model.cluster import Cluster
 from railhead.resolve.access import Access, namespace_access
 from railhead.resolve.fences import Fences, fences
 from railhead.resolve.runtimes import Runtime, python_key
+from railhead.resolve.schedulers import scheduler_of
 from railhead.resolve.wiring import claim_of, share, wiring
 
 # What NCCL itself reads; the rest belongs to other libraries and to the process.
@@ -30,7 +30,7 @@ class Namespace:
             the Python of a runtime's pods loads.
         checkpoints: ReadWriteMany claims that every pod of a gang mounts, on every node.
         datasets: ReadOnlyMany claims, each on a volume of its own.
-        queues: LocalQueues.
+        queues: LocalQueues, where the scheduler has any.
         access: a role for each persona that somebody is.
         fences: what stands around it.
     """
@@ -79,26 +79,13 @@ def namespaces(cluster: Cluster, runtimes: Sequence[Runtime]) -> tuple[Namespace
             },
             queues={
                 queue: {"clusterQueue": behind}
-                for queue, behind in queues_in(cluster, name).items()
+                for queue, behind in scheduler_of(cluster).local_queues(cluster, name).items()
             },
             access=namespace_access(cluster, name),
             fences=around,
         )
         for name in cluster.training_namespaces
     )
-
-
-def queues_in(cluster: Cluster, namespace: str) -> dict[str, str]:
-    """LocalQueue -> ClusterQueue behind it, of a namespace.
-
-    Kueue gives a job that names no queue the LocalQueue ``default`` of its namespace, if there is
-    one (v0.16.2 and v0.19.2, pkg/controller/jobframework/defaults.go).
-    """
-    found = {q.name: q.cluster_queue for q in cluster.local_queues if q.namespace == namespace}
-    if cluster.default_queue and len(found) == 1:
-        (behind,) = found.values()
-        found.setdefault(DEFAULT_QUEUE, behind)
-    return found
 
 
 def nic_claims(cluster: Cluster, runtimes: Sequence[Runtime]) -> dict[str, dict[str, Any]]:

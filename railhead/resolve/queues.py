@@ -7,7 +7,7 @@ request both (see :mod:`.runtimes`), or their quota would be a number that nobod
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,6 +85,26 @@ class Queues:
     priorities: Mapping[str, Mapping[str, Any]]
     settings: Mapping[str, Any]
     provisioning: Provisioning | None
+
+    def flavor(self, pool: str) -> str:
+        """The name of a pool's flavor."""
+        return self.flavors[pool].name
+
+    def objects(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """(kind, object without ``apiVersion`` and ``kind``) of each."""
+        yield "Topology", _named(self.topology, self.levels)
+        for flavor in self.flavors.values():
+            yield "ResourceFlavor", _named(flavor.name, flavor.spec)
+        if self.cohort is not None:
+            yield "Cohort", _named(self.cohort.name, self.cohort.spec)
+        for queue in self.cluster_queues:
+            yield "ClusterQueue", _named(queue.name, queue.spec)
+        for name, fields in self.priorities.items():
+            yield "WorkloadPriorityClass", {"metadata": {"name": name}, **fields}
+
+
+def _named(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "spec": spec}
 
 
 def queues(cluster: Cluster) -> Queues:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from railhead.base.names import PREFERRED_TOPOLOGY, PUBLISHED_LABEL, physical_name
+from railhead.base.names import PUBLISHED_LABEL, physical_name
 from railhead.catalog.images import IMAGES
 from railhead.catalog.machines import MACHINES, Machine
 from railhead.catalog.versions import COMBINATIONS
@@ -20,6 +20,7 @@ from railhead.model.cluster import CheckpointConfig, Cluster, DatasetConfig, Poo
 from railhead.platform.registry import platform_of
 from railhead.resolve import restarts
 from railhead.resolve.pods import PROFILE, PYTHON_DIRECTORY, wire
+from railhead.resolve.schedulers import scheduler_of
 from railhead.resolve.wiring import Wiring, shared_memory_gib, wiring
 
 ANCESTOR_LABEL = "trainer.kubeflow.org/trainjob-ancestor-step"
@@ -97,7 +98,8 @@ def _runtime(cluster: Cluster, config: RuntimeConfig) -> Runtime:
     environment = _environment(config, framework, wired)
     # As close together as free capacity allows: within one of these, else within the next wider.
     level = cluster.topology[-2] if len(cluster.topology) > 1 else cluster.topology[0]
-    annotations = {PREFERRED_TOPOLOGY: level}
+    placed = scheduler_of(cluster).placed(cluster, pool, level)
+    annotations = dict(placed.annotations)
     also = [*_read_only(config, datasets), *_scratch(config), *_python(framework)]
     for claim in claims:
         annotations |= platform_of(cluster).mount_annotations(cluster, claim)
@@ -120,13 +122,15 @@ def _runtime(cluster: Cluster, config: RuntimeConfig) -> Runtime:
     }
     memory = config.shared_memory or f"{shared_memory_gib(machine, gpus)}Gi"
     template = {
-        "metadata": {"annotations": annotations},
-        "spec": {
+        "metadata": {"annotations": annotations}
+        | ({"labels": dict(placed.labels)} if placed.labels else {}),
+        "spec": ({"schedulerName": placed.scheduler_name} if placed.scheduler_name else {})
+        | {
             # Of a queue's flavors Kueue takes one whose labels say the same (pkg/scheduler/
             # flavorassigner, 0.15 to 0.19: of the group's label keys, since 0.19 of the flavor's).
-            "nodeSelector": dict(pool.node_selector),
+            "nodeSelector": dict(pool.node_selector) | dict(placed.node_selector),
             "restartPolicy": "Never",
-            "tolerations": restarts.tolerations(config.restarts),
+            "tolerations": [*restarts.tolerations(config.restarts), *placed.tolerations],
             # On purpose: a pod that is deleted before it finds its master takes all of it to go.
             "terminationGracePeriodSeconds": config.grace_seconds,
             # Training code has no business with the API server.
@@ -263,4 +267,5 @@ def _spec(
         "template": {
             "spec": {"failurePolicy": restarts.failure_policy(config.restarts)} | job_set,
         },
+        **scheduler_of(cluster).runtime(cluster),
     }

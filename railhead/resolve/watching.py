@@ -15,22 +15,22 @@ from railhead.resolve.acceptance import Acceptance, acceptance
 from railhead.resolve.gate import gated
 from railhead.resolve.made import Made
 from railhead.resolve.namespaces import Namespace
+from railhead.resolve.schedulers import scheduler_of
 from railhead.watch import objects
 from railhead.watch.alerts import ALERTS, Alert, Site
 from railhead.watch.metrics import METRICS, Exporter
 
-#: Deployments without which no job runs -> their namespaces, as the charts of Kueue, JobSet and
-#: Trainer name them: theirs of the lab's versions, which production's have too.
-CONTROLLERS: Mapping[str, str] = {
+# As the charts of JobSet and Trainer name them: theirs of the lab's versions, which production's
+# have too.
+_CONTROLLERS: Mapping[str, str] = {
     "jobset-controller": "jobset-system",
     "kubeflow-trainer-controller-manager": "kubeflow-system",
-    "kueue-controller-manager": "kueue-system",
 }
 #: What holds the gate's accounts to their label, where there is a gate.
 GATE_GUARDS = ("railhead-gate-no-label", "railhead-gate-own-node")
 #: On whatever of the stack's own is scraped.
 PART_OF = {"app.kubernetes.io/part-of": "railhead-watching"}
-_OWN: tuple[Exporter, ...] = ("kueue", "controllers", "objects", "railhead")
+_OWN: tuple[Exporter, ...] = ("controllers", "objects", "railhead")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +106,7 @@ def watching(
             {"name": f"railhead-{group}", "rules": [row.rule(where) for row in rows]}
             for group, rows in groupby(kept, key=lambda alert: alert.group)
         ),
-        scrapes=_SCRAPES,
+        scrapes=tuple(one for one in _SCRAPES if one.name != "kueue" or "kueue" in given),
         objects=objects.configuration(),
         guards=(*guards, *(GATE_GUARDS if gated(cluster) else ())),
         made=tuple(made),
@@ -125,12 +125,18 @@ def watching(
     )
 
 
+def controllers(cluster: Cluster) -> dict[str, str]:
+    """Deployments without which no job runs -> their namespaces."""
+    return dict(sorted((dict(_CONTROLLERS) | dict(scheduler_of(cluster).deployments)).items()))
+
+
 def sources(cluster: Cluster) -> frozenset[Exporter]:
     """Who gives metrics: the stack's own, and what its Prometheus scrapes besides."""
+    own: tuple[Exporter, ...] = ("kueue", *_OWN) if scheduler_of(cluster).workloads else _OWN
     if cluster.watching.sources is not None:
-        return frozenset((*_OWN, *cluster.watching.sources))
+        return frozenset((*own, *cluster.watching.sources))
     fabric = FABRICS[cluster.fabric.kind]
-    found: list[Exporter] = [*_OWN, "kubernetes", "kubelet", "nodes"]
+    found: list[Exporter] = [*own, "kubernetes", "kubelet", "nodes"]
     real = not any(MACHINES[pool.instance_type].stand_in for pool in cluster.pools)
     if real and fabric.link_layer is not None:
         found.append("rdma")
@@ -171,8 +177,8 @@ def site(cluster: Cluster, namespaces: Sequence[str]) -> Site:
     rates = [nic.rate_gbps for machine in machines for nic in machine.nics]
     return Site(
         namespaces=_any(namespaces),
-        controllers=_any(list(CONTROLLERS)),
-        controller_count=len(CONTROLLERS),
+        controllers=_any(list(controllers(cluster))),
+        controller_count=len(controllers(cluster)),
         devices=_any(devices) if named else ".+",
         # sysfs says Gbit/s, and node exporter makes bytes of it.
         rail_bytes=min(rates, default=0) * 125_000_000 if named else 0,

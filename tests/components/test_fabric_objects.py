@@ -33,6 +33,7 @@ from railhead.resolve.wiring import wiring
 from tests import crds
 from tests.components.fabrics import Case, cluster, every, recorded
 from tests.components.recording import stack_cluster
+from tests.kueues import kueues
 
 NODES = {
     "nodeSelectorTerms": [
@@ -226,7 +227,7 @@ class TestDevicePlugins:
         of = stack("efa-efa-aws")
         pool = of.pools[0]
         resolved = resolve(of)
-        (queue,) = resolved.queues.cluster_queues
+        (queue,) = kueues(resolved).cluster_queues
         (group,) = queue.spec["resourceGroups"]
         quota = {r["name"]: r["nominalQuota"] for r in group["flavors"][0]["resources"]}
         assert quota["vpc.amazonaws.com/efa"] == str(32 * pool.nodes)

@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 import yaml
 
+from railhead.config import parse
 from railhead.gate.api import Api, ApiError
-from railhead.resolve.watching import CONTROLLERS
+from railhead.resolve.watching import controllers
 from railhead.watch import exporter
 from tests import crds
 from tests.api_server import Server, lab_definitions
@@ -65,7 +66,7 @@ def deployment(namespace: str, name: str) -> dict[str, Any]:
 def applied(server: Server, recording: Recording) -> Server:
     for body in manifests(recording):
         server.apply(body)
-    for name, namespace in CONTROLLERS.items():
+    for name, namespace in controllers(parse(lab_cluster(), where="lab")).items():
         space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
         server.apply(space)
         server.apply(deployment(namespace, name))

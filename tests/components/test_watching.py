@@ -14,7 +14,8 @@ import yaml
 
 from components.watching.watching import program
 from railhead.catalog.versions import COMBINATIONS
-from railhead.resolve.watching import CONTROLLERS
+from railhead.config import parse
+from railhead.resolve.watching import controllers
 from railhead.watch.dashboards import DASHBOARDS
 from tests import crds
 from tests.components.recording import STACKS, Recording, run_stack, stack_cluster
@@ -206,7 +207,7 @@ def test_controllers_are_called_as_the_releases_call_them() -> None:
         for controller in (combination.kueue, combination.jobset, combination.trainer):
             assert any(
                 name.startswith(controller.name) and namespace == controller.namespace
-                for name, namespace in CONTROLLERS.items()
+                for name, namespace in controllers(parse(stack_cluster("lab"), where="lab")).items()
             )
 
 

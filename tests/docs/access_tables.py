@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 
 from railhead import config
-from railhead.resolve.access import PERSONAS, Right, cluster_rights, rights
+from railhead.resolve.access import cluster_rights, rights
+from railhead.resolve.rights import PERSONAS, Right
 from tests.components.recording import REPO, lab_cluster
 
 PAGE = REPO / "docs" / "access.md"
@@ -29,7 +30,7 @@ def _table(listed: Sequence[Right]) -> str:
 def rendered(page: str) -> str:
     """The page with its tables made anew."""
     cluster = config.parse(lab_cluster(), where="lab")
-    made = {"namespace": rights(cluster, "training"), "cluster": cluster_rights()}
+    made = {"namespace": rights(cluster, "training"), "cluster": cluster_rights(cluster)}
     for name, listed in made.items():
         page = re.sub(
             rf"(<!-- rights: {name} -->\n).*?(<!-- end -->)",

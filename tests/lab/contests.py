@@ -33,6 +33,7 @@ from railhead.kube import client as kube
 from railhead.kube.client import Cluster, choose_target
 from railhead.lab.bootstrap import SIMULATED_TAINT
 from railhead.resolve.cluster import resolve
+from tests.kueues import kueues
 from tests.lab.jobs import IMAGE, wait
 
 STACK = Path(__file__).resolve().parents[2] / "stacks" / "Pulumi.lab.yaml"
@@ -170,11 +171,11 @@ class Arenas:
             for name in names
         ]
         resolved = resolve(parse(raw, where="the contests' stack"))
-        ours = resolved.queues.flavors["gpu"].name
-        flavor: dict[str, Any] = dict(resolved.queues.flavors["gpu"].spec)
+        ours = kueues(resolved).flavors["gpu"].name
+        flavor: dict[str, Any] = dict(kueues(resolved).flavors["gpu"].spec)
         flavor["nodeLabels"] = {NODE_LABEL: "true"}
         self._ensure("", "resourceflavors", "ResourceFlavor", self.flavor, {"spec": flavor})
-        for queue in resolved.queues.cluster_queues:
+        for queue in kueues(resolved).cluster_queues:
             # On nodes of the contests' own, where no controller runs that could be lost with one.
             text = json.dumps(queue.spec).replace(json.dumps(ours), json.dumps(self.flavor))
             whole = {"spec": json.loads(text)}

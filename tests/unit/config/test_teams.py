@@ -22,6 +22,7 @@ from railhead.model.capacity import quantities
 from railhead.model.cluster import Cluster
 from railhead.resolve.cluster import resolve
 from railhead.resolve.queues import settings as settings_of
+from tests.kueues import kueues
 from tests.unit.config.test_config import WHERE, Raw, lab, mistakes, put
 
 
@@ -96,7 +97,7 @@ def test_a_mistake_is_named(path: str, value: Any, where: str, words: str) -> No
 
 def totals(found: Cluster) -> dict[str, Decimal]:
     """Resource -> nominal quota of every cluster queue and of the cohort together."""
-    queues = resolve(found).queues
+    queues = kueues(resolve(found))
     assert queues.cohort is not None
     total: dict[str, Decimal] = defaultdict(Decimal)
     for spec in (queues.cohort.spec, *(queue.spec for queue in queues.cluster_queues)):
@@ -133,7 +134,7 @@ def test_queues_and_cohort_together_are_the_pool(
 
 def test_limits_are_in_nodes_worth_of_everything() -> None:
     found = cluster({"nodes": 2, "borrow": 1, "lend": 1}, {"nodes": 1, "borrow": 0, "lend": 0})
-    first, second = (queue.spec for queue in resolve(found).queues.cluster_queues)
+    first, second = (queue.spec for queue in kueues(resolve(found)).cluster_queues)
     assert first["cohortName"] == second["cohortName"] == "lab"
     per_node = quantities(found, found.pools[0])
     for spec, limits in ((first, ("1", "1")), (second, ("0", "0"))):
@@ -147,7 +148,7 @@ def test_limits_are_in_nodes_worth_of_everything() -> None:
 def test_a_namespace_cannot_submit_to_another_team() -> None:
     found = cluster({"nodes": 2}, {"nodes": 1})
     resolved = resolve(found)
-    for queue in resolved.queues.cluster_queues:
+    for queue in kueues(resolved).cluster_queues:
         (rule,) = queue.spec["namespaceSelector"]["matchExpressions"]
         assert rule == {
             "key": "kubernetes.io/metadata.name",
@@ -223,7 +224,7 @@ def test_fair_sharing_is_for_teams_and_goes_without_borrowers_preemption() -> No
     found = parse(raw, where=WHERE)
     assert settings_of(found)["admissionFairSharing"]["usageHalfLifeTime"] == "24h"
     assert "fairSharing" not in settings_of(found)
-    first, second = (queue.spec for queue in resolve(found).queues.cluster_queues)
+    first, second = (queue.spec for queue in kueues(resolve(found)).cluster_queues)
     assert first["preemption"]["borrowWithinCohort"] == {"policy": "LowerPriority"}
     assert "borrowWithinCohort" not in second["preemption"]
     scope = {"admissionMode": "UsageBasedAdmissionFairSharing"}

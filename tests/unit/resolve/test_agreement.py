@@ -37,6 +37,7 @@ from railhead.resolve.runtimes import Runtime
 from railhead.resolve.wiring import wiring
 from tests.components import fabrics
 from tests.components.recording import STACKS, stack_cluster
+from tests.kueues import kueues
 
 Object = dict[str, Any]
 FILE = Payload(name="train.py", data=b"x")
@@ -138,7 +139,7 @@ def check_queue(resolved: Resolved, runtime: Runtime, plan: Plan, job: Object, p
     (namespace,) = (n for n in resolved.namespaces if n.name == job["metadata"]["namespace"])
     behind = namespace.queues[label]["clusterQueue"]
     assert behind == plan.cluster_queue
-    (queue,) = (q for q in resolved.queues.cluster_queues if q.name == behind)
+    (queue,) = (q for q in kueues(resolved).cluster_queues if q.name == behind)
     (group,) = queue.spec["resourceGroups"]
     requests = container_of(pod)["resources"]["requests"]
     assert set(requests) <= set(group["coveredResources"])
@@ -148,7 +149,7 @@ def check_queue(resolved: Resolved, runtime: Runtime, plan: Plan, job: Object, p
     assert short <= {"cpu", "memory"}, "these are the stack's own words"
     taken = [name for name in queue.pools if passes(resolved, queue.pools, name, pod)]
     assert taken == [runtime.pool.name], "Kueue could place it elsewhere"
-    assert resolved.queues.flavors[runtime.pool.name].name == plan.flavor
+    assert kueues(resolved).flavors[runtime.pool.name].name == plan.flavor
 
 
 def passes(resolved: Resolved, pools: tuple[str, ...], name: str, pod: Object) -> bool:
@@ -157,7 +158,7 @@ def passes(resolved: Resolved, pools: tuple[str, ...], name: str, pod: Object) -
     Of the pod's selector it looks at the label keys of all flavors of the group up to 0.18, and at
     the flavor's own since 0.19: either must be enough.
     """
-    labels = {p: resolved.queues.flavors[p].spec["nodeLabels"] for p in pools}
+    labels = {p: kueues(resolved).flavors[p].spec["nodeLabels"] for p in pools}
     keys_then, keys_now = {key for own in labels.values() for key in own}, set(labels[name])
     selector = pod["spec"]["nodeSelector"]
     return any(

@@ -1,0 +1,60 @@
+"""Volcano: its scheduler, its controllers and its webhooks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+
+from components.controllers import charts
+
+
+@dataclass(frozen=True, kw_only=True)
+class VolcanoArgs(charts.ControllerArgs):
+    """Arguments of :class:`Volcano`.
+
+    ``scheduler`` is the scheduler's configuration file, ``topology`` the controllers'
+    (:mod:`railhead.resolve.schedulers.volcano`).
+    """
+
+    scheduler: str
+    topology: Mapping[str, Any]
+
+
+def values(args: VolcanoArgs) -> dict[str, Any]:
+    """Values of Volcano's chart (v1.15.1, installer/helm/chart/volcano)."""
+    row = args.controller
+    registry, _, name = row.image.partition("/")
+    images = {role: image.repository.partition("/")[2] for role, image in row.operands.items()}
+    custom: dict[str, Any] = {"scheduler_config_override": args.scheduler}
+    if args.topology:
+        # Not as text: templates/controllers.yaml renders it by toYaml, which would quote that.
+        custom["controller_config_override"] = dict(args.topology)
+    if args.resources is not None:
+        parts = ("admission", "controller", "scheduler")
+        custom |= {f"{part}_resources": args.resources.rendered() for part in parts}
+    return {
+        "basic": {
+            "image_registry": registry,
+            "image_pull_policy": "IfNotPresent",
+            "image_tag_version": row.tag,
+            "controller_image_name": name,
+            "scheduler_image_name": images["scheduler"],
+            "admission_image_name": images["webhooks"],
+        },
+        "custom": custom,
+    }
+
+
+class Volcano(charts.ControllerRelease):
+    """Volcano's release; depend on it to have its webhooks answer."""
+
+    def __init__(
+        self, name: str, args: VolcanoArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__(
+            "Volcano", name, args, values(args), webhooks="admission-service", opts=opts
+        )
+        self.register_outputs({"version": args.controller.version})

@@ -1,0 +1,73 @@
+"""Volcano, its queues and priorities (:mod:`railhead.resolve.schedulers.volcano`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+
+from components.controllers.volcano import Volcano, VolcanoArgs
+from components.queueing.installed import Queueing, QueueingArgs
+from railhead.base.names import VOLCANO_API
+from railhead.resolve.schedulers.volcano import Queues as Resolved
+
+
+@dataclass(frozen=True, kw_only=True)
+class VolcanoQueuesArgs:
+    """Arguments of :class:`VolcanoQueues`; Volcano must be there."""
+
+    queues: Resolved
+    after: Sequence[pulumi.Resource] = ()
+
+
+class VolcanoQueues(pulumi.ComponentResource):
+    """A Queue for each that jobs name, and a PriorityClass for each priority.
+
+    HyperNodes are made of the nodes' labels by Volcano's own controller.
+    """
+
+    def __init__(
+        self, name: str, args: VolcanoQueuesArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("railhead:index:VolcanoQueues", name, None, opts)
+        after = pulumi.ResourceOptions(parent=self, depends_on=list(args.after))
+        for queue, spec in args.queues.queues.items():
+            kubernetes.apiextensions.CustomResource(
+                f"{name}-queue-{queue}",
+                api_version=VOLCANO_API,
+                kind="Queue",
+                metadata={"name": queue},
+                spec=spec,
+                opts=after,
+            )
+        for priority, fields in args.queues.priorities.items():
+            kubernetes.scheduling.v1.PriorityClass(
+                f"{name}-priority-{priority}",
+                metadata={"name": priority},
+                value=fields["value"],
+                description=fields["description"],
+                opts=after,
+            )
+        self.register_outputs({"queues": list(args.queues.queues)})
+
+
+def install(
+    name: str, args: QueueingArgs, queues: Resolved, opts: pulumi.ResourceOptions
+) -> Queueing:
+    """``<name>-volcano`` and ``<name>-queues``; Trainer looks for PodGroups when it starts."""
+    controller = Volcano(
+        f"{name}-volcano",
+        VolcanoArgs(
+            controller=args.controller,
+            resources=args.resources,
+            scheduler=queues.scheduler,
+            topology=queues.controller,
+        ),
+        opts=opts,
+    )
+    made = VolcanoQueues(
+        f"{name}-queues", VolcanoQueuesArgs(queues=queues, after=[controller]), opts=opts
+    )
+    return Queueing(controller=controller, queues=made, before_trainer=(controller,))

@@ -1,0 +1,73 @@
+"""What Volcano's objects say of a job: its PodGroup, and the Queue that is in.
+
+Volcano v1.15.1, staging/src/volcano.sh/apis/pkg/apis/scheduling/v1beta1/types.go.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+from railhead.base.names import VOLCANO_API, VOLCANO_QUEUE
+from railhead.base.quantity import parse, show
+from railhead.kube.conditions import condition
+
+Object = dict[str, Any]
+
+
+def queue_path(name: str) -> str:
+    """The path of a Queue."""
+    return f"/apis/{VOLCANO_API}/queues/{quote(name, safe='')}"
+
+
+def groups_path(namespace: str) -> str:
+    """The path of a namespace's PodGroups; a TrainJob's has its name."""
+    return f"/apis/{VOLCANO_API}/namespaces/{quote(namespace, safe='')}/podgroups"
+
+
+def queue_of(job: Object) -> str:
+    """The Queue that a TrainJob names; empty where it is not Volcano's."""
+    spec = job.get("spec") or {}
+    said = [spec.get("annotations") or {}]
+    for patch in spec.get("runtimePatches") or []:
+        template = (patch.get("trainingRuntimeSpec") or {}).get("template") or {}
+        said.append((template.get("metadata") or {}).get("annotations") or {})
+    return next((str(row[VOLCANO_QUEUE]) for row in reversed(said) if VOLCANO_QUEUE in row), "")
+
+
+def members(group: Object | None) -> int | None:
+    """Pods that are bound together, or none of them; None before there is a PodGroup."""
+    found = ((group or {}).get("spec") or {}).get("minMember")
+    return int(found) if found else None
+
+
+def requests(group: Object | None) -> Object:
+    """What each pod of a PodGroup asks for, where all ask for the same."""
+    count, spec = members(group), (group or {}).get("spec") or {}
+    total = spec.get("minResources") or {}
+    return {name: show(parse(amount) / count) for name, amount in total.items()} if count else {}
+
+
+def waits(group: Object | None) -> bool:
+    """Whether the gang has not been bound."""
+    phase = ((group or {}).get("status") or {}).get("phase") or "Pending"
+    return group is not None and phase in ("Pending", "Inqueue")
+
+
+def shut(queue: Object) -> str:
+    """That a Queue takes no jobs, in words; empty where it does."""
+    state = (queue.get("status") or {}).get("state") or "Open"
+    name = queue["metadata"]["name"]
+    return "" if state == "Open" else f"Queue {name} is {state.lower()}, and takes no jobs"
+
+
+def reason(group: Object | None, queue: Object | None) -> str:
+    """Why a gang is not bound: its queue's state, else the scheduler's own words."""
+    if group is None:
+        return "Trainer has not made its PodGroup yet"
+    if queue is not None and (words := shut(queue)):
+        return words
+    unschedulable = condition(group, "Unschedulable")
+    if unschedulable.get("status") == "True":
+        return f"Volcano: {unschedulable.get('message') or unschedulable.get('reason')}"
+    return "Volcano has not said why yet"

@@ -1,0 +1,80 @@
+"""Volcano: an annotation in the TrainJob's spec names the Queue, which Trainer's PodGroup gets.
+
+Trainer v2.1.0 and v2.3.0, pkg/runtime/framework/plugins/volcano, and pkg/runtime/core: 2.1 takes
+``spec.annotations``, 2.3 the annotations of a runtime patch.
+"""
+
+from __future__ import annotations
+
+from railhead.base.finding import Finding
+from railhead.base.names import VOLCANO_QUEUE
+from railhead.base.quantity import parse, show
+from railhead.kube import volcano
+from railhead.launch.asked import Asked, Object, existing
+from railhead.launch.patches import patched
+from railhead.launch.plan import Plan
+from railhead.launch.schedulers.base import Scheduler
+
+
+class Volcano(Scheduler):
+    """It reads no labels: pods carry their scheduler's name, and their PodGroup the queue."""
+
+    name = "volcano"
+    local = False
+
+    def labels(self, plan: Plan) -> Object:
+        """None; what a label of Kueue's would say is refused (``unsaid`` of the contract)."""
+        del plan
+        return {}
+
+    def queued(self, plan: Plan, spec: Object) -> Object:
+        """The annotation, where the cluster's Trainer looks for it."""
+        said = {VOLCANO_QUEUE: plan.queue}
+        if plan.placement_field == "podTemplateOverrides":
+            return spec | {"annotations": said}
+        return spec | patched(spec, {"metadata": {"annotations": said}})
+
+    def path(self, plan: Plan) -> str:
+        """A Queue, which is of no namespace."""
+        return volcano.queue_path(plan.queue)
+
+    def check(self, asked: Asked) -> list[Finding]:
+        """The Queue, its state and what it may have at the most."""
+        plan = asked.plan
+        found, queue = existing(asked, "queue", self.path(plan), f"Queue {plan.queue}")
+        if queue is None:
+            return [found]
+        if shut := volcano.shut(queue):
+            remedy = "wait until it is open again, or name another queue"
+            return [Finding(name="queue", passed=False, text=shut, remedy=remedy)]
+        if short := _short(asked, queue):
+            text = f"{plan.nodes} nodes need {', '.join(short)} that Queue {plan.queue} may have"
+            return [
+                found,
+                Finding(
+                    name="quota",
+                    passed=False,
+                    text=f"{text} at the most; the job would wait for ever",
+                    remedy="ask for fewer nodes or GPUs, or name another queue",
+                ),
+            ]
+        text = f"Queue {plan.queue} can hold the job"
+        return [found, Finding(name="quota", passed=True, text=text)]
+
+
+def _short(asked: Asked, queue: Object) -> list[str]:
+    """What the job needs and the queue may never have: beyond its capability, or its pool."""
+    plan = asked.plan
+    most = (queue.get("spec") or {}).get("capability") or {}
+    whole = {name: parse(each) * plan.pool.nodes for name, each in plan.pool.capacity.items()}
+    short = []
+    for resource, each in sorted((plan.resources.get("requests") or {}).items()):
+        need = parse(each) * plan.nodes
+        limits = [parse(most[resource])] if resource in most else []
+        limits += [whole[resource]] if resource in whole else []
+        if limits and need > min(limits):
+            short.append(f"{show(need)} {resource} of {show(min(limits))}")
+    return short
+
+
+SCHEDULER = Volcano()

@@ -1,0 +1,188 @@
+"""Kueue: a job stays suspended until its whole quota is there, and then gets its pods."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from railhead.base.names import (
+    DEFAULT_QUEUE,
+    KUEUE_API,
+    PODSET_LABEL,
+    PREFERRED_TOPOLOGY,
+    QUEUE_LABEL,
+)
+from railhead.catalog.versions import Combination, Controller
+from railhead.model.cluster import Cluster, Pool, QueueConfig
+from railhead.resolve import cel
+from railhead.resolve.job_guards import queued_pod_policy, queued_policy
+from railhead.resolve.pod_guards import ADMISSION_GATE, NO_WAY_IN, WAYS_IN
+from railhead.resolve.queues import Queues, queues
+from railhead.resolve.rights import ALL, LEADING, READ, SUBMITTING, USE, Right
+from railhead.resolve.schedulers.base import Named, Placed, Scheduler, Unfinished
+
+
+class Kueue(Scheduler):
+    """Queues are LocalQueues of a namespace, before ClusterQueues in a cohort."""
+
+    name = "kueue"
+    title = "Kueue"
+    pods = PODSET_LABEL
+    ways_in = WAYS_IN
+    on_cpus = f"; for work on CPUs alone submit a Job with the label {QUEUE_LABEL}"
+    deployments: Mapping[str, str] = {"kueue-controller-manager": "kueue-system"}
+    kinds: Mapping[str, tuple[str, str]] = {
+        "Topology": (KUEUE_API, "topologies"),
+        "ResourceFlavor": (KUEUE_API, "resourceflavors"),
+        "Cohort": (KUEUE_API, "cohorts"),
+        "ClusterQueue": (KUEUE_API, "clusterqueues"),
+        "LocalQueue": (KUEUE_API, "localqueues"),
+        "WorkloadPriorityClass": (KUEUE_API, "workloadpriorityclasses"),
+    }
+    unsaid: Mapping[str, str] = {}
+    workloads = True
+    # One that Kueue has given up on is deactivated.
+    unfinished = Unfinished(
+        api_version=KUEUE_API,
+        kind="Workload",
+        expression="!(has(params.status) && has(params.status.conditions)"
+        " && params.status.conditions.exists(c, c.type == 'Finished' && c.status == 'True'))"
+        " && (!has(params.spec.active) || params.spec.active)",
+    )
+
+    def controller(self, combination: Combination) -> Controller:
+        """Of the three that each combination has."""
+        return combination.kueue
+
+    def queues(self, cluster: Cluster) -> Queues:
+        """ClusterQueues over flavors over a Topology."""
+        return queues(cluster)
+
+    def queue(self, config: QueueConfig) -> str:
+        """Its LocalQueue."""
+        return config.name
+
+    def local_queues(self, cluster: Cluster, namespace: str) -> Mapping[str, str]:
+        """The stack's, and ``default`` where it asks for one.
+
+        Kueue gives a job that names no queue the LocalQueue ``default`` of its namespace, if there
+        is one (v0.16.2 and v0.19.2, pkg/controller/jobframework/defaults.go).
+        """
+        found = {q.name: q.cluster_queue for q in cluster.local_queues if q.namespace == namespace}
+        if cluster.default_queue and len(found) == 1:
+            (behind,) = found.values()
+            found.setdefault(DEFAULT_QUEUE, behind)
+        return found
+
+    def placed(self, cluster: Cluster, pool: Pool, level: str) -> Placed:
+        """The flavor brings the rest when the job is admitted."""
+        del cluster, pool
+        return Placed(annotations={PREFERRED_TOPOLOGY: level})
+
+    def runtime(self, cluster: Cluster) -> Mapping[str, Any]:
+        """Nothing: the whole TrainJob is held back."""
+        del cluster
+        return {}
+
+    def named(self, cluster: Cluster) -> Named:
+        """A label, whatever the kind of job."""
+        del cluster
+        return Named(
+            expression=f"'{QUEUE_LABEL}' in variables.labels"
+            f" ? variables.labels['{QUEUE_LABEL}'] : ''",
+            place=f"the label {QUEUE_LABEL}",
+            without="would stay suspended for ever",
+        )
+
+    def admitted(self, cluster: Cluster) -> str:
+        """A label that Kueue gives to the pods of a job that it let in.
+
+        With ``pod_groups`` Kueue's webhook, which is asked first, has closed the scheduling gate of
+        a pod that it manages by itself (pod_webhook.go).
+        """
+        admitted = (
+            "has(object.metadata.labels)"
+            f" && '{PODSET_LABEL}' in object.metadata.labels"
+            " && has(object.metadata.ownerReferences)"
+            " && object.metadata.ownerReferences.exists(o, has(o.controller) && o.controller)"
+        )
+        gated = (
+            "has(object.spec.schedulingGates)"
+            f" && object.spec.schedulingGates.exists(g, g.name == {cel.string(ADMISSION_GATE)})"
+        )
+        return f"{admitted} || {gated}" if cluster.pod_groups else admitted
+
+    def no_way_in(self, cluster: Cluster) -> str:
+        """Nothing where it admits pods."""
+        return "" if cluster.pod_groups else f"; bare pods, and {NO_WAY_IN}"
+
+    def job_policies(
+        self, cluster: Cluster, queues: Mapping[str, Sequence[str]]
+    ) -> Mapping[str, dict[str, Any]]:
+        """Jobs of every kind that Kueue admits name a queue, and pods where it admits those."""
+        found = {"railhead-queued-job": queued_policy(queues)}
+        if cluster.pod_groups:
+            found["railhead-queued-pod"] = queued_pod_policy(queues)
+        return found
+
+    def rights(self) -> tuple[Right, ...]:
+        """Why a job waits."""
+        return (
+            Right(
+                group="kueue.x-k8s.io",
+                resources=("workloads", "localqueues"),
+                verbs=READ,
+                personas=ALL,
+                why="why a job waits",
+            ),
+            Right(
+                group="visibility.kueue.x-k8s.io",
+                resources=("localqueues/pendingworkloads",),
+                verbs=("get",),
+                personas=ALL,
+                why="the place in the queue, of the namespace's own jobs",
+            ),
+        )
+
+    def priority_rights(self, usual: Sequence[str], higher: Sequence[str]) -> tuple[Right, ...]:
+        """By the verb that the guard ``railhead-priority`` asks for."""
+        return (
+            Right(
+                group="kueue.x-k8s.io",
+                resources=("workloadpriorityclasses",),
+                verbs=(USE,),
+                personas=SUBMITTING,
+                names=tuple(usual),
+                why="jobs that come no sooner than others",
+            ),
+            Right(
+                group="kueue.x-k8s.io",
+                resources=("workloadpriorityclasses",),
+                verbs=(USE,),
+                personas=LEADING,
+                names=tuple(higher),
+                why="jobs that come before others",
+            ),
+        )
+
+    def cluster_rights(self) -> tuple[Right, ...]:
+        """Queues and priorities."""
+        return (
+            Right(
+                group="kueue.x-k8s.io",
+                resources=("clusterqueues", "resourceflavors", "topologies"),
+                verbs=READ,
+                personas=ALL,
+                why="what a queue has",
+            ),
+            Right(
+                group="kueue.x-k8s.io",
+                resources=("workloadpriorityclasses",),
+                verbs=READ,
+                personas=ALL,
+                why="what a job may be called",
+            ),
+        )
+
+
+SCHEDULER = Kueue()

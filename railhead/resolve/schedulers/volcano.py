@@ -1,0 +1,309 @@
+"""Volcano: pods of a gang wait as a PodGroup, and are bound together or not at all.
+
+Read at v1.15.1 (pkg/scheduler, pkg/controllers, staging/src/volcano.sh/apis), and Trainer's side of
+it at v2.1.0 and v2.3.0, pkg/runtime/framework/plugins/volcano.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from railhead.base.names import GANG_LABEL, POD_GROUP, TRAINER_API, VOLCANO_API, VOLCANO_QUEUE
+from railhead.catalog.versions import COMBINATIONS, Combination, Controller
+from railhead.model.capacity import beside, promised, quantities
+from railhead.model.cluster import Cluster, Pool, QueueConfig
+from railhead.model.teams import TeamConfig
+from railhead.resolve import cel
+from railhead.resolve.gate import gate_labels
+from railhead.resolve.job_guards import spec_queue_policy, unadmitted_policy
+from railhead.resolve.rights import ALL, LEADING, READ, SUBMITTING, USE, Right
+from railhead.resolve.schedulers.base import Named, Placed, Scheduler, Unfinished
+
+SCHEDULER_NAME = "volcano"
+# At most 20 characters (pkg/controllers/hypernode/discovery/label, networkTopologyTypeLength).
+_TOPOLOGY = "railhead"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Queues:
+    """What gangs wait in.
+
+    Args:
+        queues: name -> spec of each Queue; they are the cluster's, and no namespace's.
+        priorities: name -> value and description of each PriorityClass.
+        scheduler: the scheduler's configuration file.
+        controller: the controllers' configuration; what makes a HyperNode of each label's value.
+    """
+
+    queues: Mapping[str, Mapping[str, Any]]
+    priorities: Mapping[str, Mapping[str, Any]]
+    scheduler: str
+    controller: Mapping[str, Any]
+
+    def flavor(self, pool: str) -> str:
+        """Volcano has no flavors: a pool goes by its own name."""
+        return pool
+
+    def objects(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """(kind, object without ``apiVersion`` and ``kind``) of each."""
+        for name, spec in self.queues.items():
+            yield "Queue", {"metadata": {"name": name}, "spec": spec}
+        for name, fields in self.priorities.items():
+            yield "PriorityClass", {"metadata": {"name": name}, **fields}
+
+
+def _queues(cluster: Cluster) -> dict[str, dict[str, Any]]:
+    """Name -> spec. A stack with Volcano has one pool (:mod:`railhead.config.volcano`)."""
+    (pool,) = cluster.pools
+    everything = quantities(cluster, pool, pool.nodes)
+    own = {q.cluster_queue: {"deserved": everything} for q in cluster.queues}
+    return own | {team.name: _team(cluster, team, pool) for team in cluster.teams}
+
+
+def _team(cluster: Cluster, team: TeamConfig, pool: Pool) -> dict[str, Any]:
+    """A share as the capacity plugin reads it.
+
+    ``deserved`` is what others give back when it is wanted, ``capability`` what is never exceeded,
+    ``guarantee`` what nobody else gets. ``priority`` is the rank of what the team's jobs have that
+    name none: a TrainJob cannot name one.
+    """
+    (share,) = team.shares
+    values = {priority.name: priority.value for priority in cluster.priorities}
+    found: dict[str, Any] = {
+        "deserved": promised(cluster, share, pool),
+        "weight": team.weight,
+        "priority": sorted(set(values.values())).index(values[team.priority]),
+        "reclaimable": team.preemption.reclaim != "never",
+    }
+    if share.borrow is not None:
+        found["capability"] = beside(cluster, share, pool, share.borrow)
+    if share.lend is not None:
+        found["guarantee"] = {"resource": beside(cluster, share, pool, -share.lend)}
+    return found
+
+
+def scheduler_file(cluster: Cluster) -> dict[str, Any]:
+    """The scheduler's configuration (docs/user-guide/how_to_use_capacity_plugin.md).
+
+    Gangs are stopped whole, by the actions that do that, which exclude ``preempt`` and ``reclaim``
+    (docs/design/gang-aware-eviction-design.md). There is no ``overcommit``: it would keep a gang
+    out of the queue until nodes are idle, and what is not in the queue takes nothing back
+    (gangreclaim.go passes over pending jobs).
+    """
+    stops = [team.preemption for team in cluster.teams]
+    actions = ["enqueue", "allocate", "backfill"]
+    if not stops or any(one.within != "never" for one in stops):
+        actions.append("gangpreempt")
+    if any(one.reclaim != "never" for one in stops):
+        actions.append("gangreclaim")
+    first = [{"name": "priority"}, {"name": "gang", "enablePreemptable": False}]
+    second = [{"name": "drf", "enablePreemptable": False}]
+    second += [{"name": name} for name in ("predicates", "capacity", "nodeorder", "binpack")]
+    topology = {"name": "network-topology-aware", "arguments": {"weight": 10}}
+    return {
+        "actions": ", ".join(actions),
+        "tiers": [
+            {"plugins": [*first, {"name": "conformance"}]},
+            {"plugins": [*second, *([topology] if _tiers(cluster) else [])]},
+        ],
+    }
+
+
+def _tiers(cluster: Cluster) -> int:
+    """HyperNodes' tiers: every level of the topology but the host itself."""
+    return len(cluster.topology) - 1
+
+
+def controller_file(cluster: Cluster) -> dict[str, Any]:
+    """The controllers': a HyperNode for each value of each level's label, the widest level first.
+
+    docs/user-guide/how_to_use_hypernode_auto_discovery.md. The last label is the nodes' own and
+    makes none (discovery/label, parseCfg); tiers count from 1, from the narrowest level up.
+    """
+    if not _tiers(cluster):
+        return {}
+    levels = [{"nodeLabel": label} for label in cluster.topology]
+    source = {
+        "source": "label",
+        "enabled": True,
+        "config": {"networkTopologyTypes": {_TOPOLOGY: levels}},
+    }
+    return {"networkTopologyDiscovery": [source]}
+
+
+class Volcano(Scheduler):
+    """Queues are the cluster's; which of them a namespace's jobs may name a guard says."""
+
+    name = "volcano"
+    title = "Volcano"
+    pods = GANG_LABEL
+    ways_in = "a TrainJob or Volcano's Job"
+    on_cpus = ""
+    deployments: Mapping[str, str] = {
+        "volcano-admission": "volcano-system",
+        "volcano-controllers": "volcano-system",
+        "volcano-scheduler": "volcano-system",
+    }
+    kinds: Mapping[str, tuple[str, str]] = {
+        "Queue": (VOLCANO_API, "queues"),
+        "PriorityClass": ("scheduling.k8s.io/v1", "priorityclasses"),
+    }
+    unsaid: Mapping[str, str] = {
+        "priority": "Volcano takes a gang's from its pods' PriorityClass, which a TrainJob cannot "
+        "set; its team's queue has a rank of its own",
+        "topology": "a TrainJob cannot say how its PodGroup lies to the topology; the runtime's "
+        "says as close together as there is room",
+        "timeout": "nothing ends a TrainJob after a time where Volcano admits it",
+    }
+    workloads = False
+    unfinished = Unfinished(
+        api_version=TRAINER_API,
+        kind="TrainJob",
+        expression="!(has(params.status) && has(params.status.conditions)"
+        " && params.status.conditions.exists(c, c.type in ['Complete', 'Failed']"
+        " && c.status == 'True'))",
+    )
+
+    def controller(self, combination: Combination) -> Controller:
+        """An add-on of each combination."""
+        return combination.addon("volcano")
+
+    def queues(self, cluster: Cluster) -> Queues:
+        """A Queue for each cluster queue and each team."""
+        return Queues(
+            queues=_queues(cluster),
+            priorities={
+                priority.name: {"value": priority.value, "description": priority.description}
+                for priority in cluster.priorities
+            },
+            scheduler=yaml.safe_dump(scheduler_file(cluster), sort_keys=False),
+            controller=controller_file(cluster),
+        )
+
+    def queue(self, config: QueueConfig) -> str:
+        """The Queue itself: there is none of a namespace's own."""
+        return config.cluster_queue
+
+    def local_queues(self, cluster: Cluster, namespace: str) -> Mapping[str, str]:
+        """None."""
+        del cluster, namespace
+        return {}
+
+    def placed(self, cluster: Cluster, pool: Pool, level: str) -> Placed:
+        """What Kueue's flavor would bring; the level is in the runtime (:meth:`runtime`)."""
+        del level
+        return Placed(
+            labels={GANG_LABEL: "true"},
+            node_selector=gate_labels(cluster),
+            tolerations=tuple(t.model_dump(exclude_none=True) for t in pool.tolerations),
+            scheduler_name=SCHEDULER_NAME,
+        )
+
+    def runtime(self, cluster: Cluster) -> Mapping[str, Any]:
+        """Trainer makes a PodGroup whose ``minMember`` is every pod of the job.
+
+        ``highestTierAllowed`` is there in soft mode as well, where it is not read: Trainer takes it
+        without asking whether it is (volcano.go, Build).
+        """
+        tiers = _tiers(cluster)
+        topology = {"networkTopology": {"mode": "soft", "highestTierAllowed": tiers}}
+        return {"podGroupPolicy": {"volcano": topology if tiers else {}}}
+
+    def named(self, cluster: Cluster) -> Named:
+        """An annotation that Trainer reads, where its version has it."""
+        key, without = cel.string(VOLCANO_QUEUE), "would be charged to no team"
+        if COMBINATIONS[cluster.versions].placement_field == "podTemplateOverrides":
+            said = "object.spec.annotations"
+            return Named(
+                expression=f"has({said}) && {key} in {said} ? {said}[{key}] : ''",
+                place=f"the annotation {VOLCANO_QUEUE} in spec.annotations",
+                without=without,
+                field="spec.annotations",
+            )
+        patches, at = "object.spec.runtimePatches", "m.trainingRuntimeSpec.template.metadata"
+        has = (
+            "has(m.trainingRuntimeSpec) && has(m.trainingRuntimeSpec.template)"
+            f" && has({at}) && has({at}.annotations) && {key} in {at}.annotations"
+        )
+        # Of several patches the last one wins (pkg/runtime/core/trainingruntime.go).
+        found = f"{patches}.filter(m, {has}).map(m, {at}.annotations[{key}])"
+        return Named(
+            expression=f"has({patches}) && size({found}) > 0 ? {found}[size({found}) - 1] : ''",
+            place=f"the annotation {VOLCANO_QUEUE} in spec.runtimePatches[].trainingRuntimeSpec."
+            "template.metadata.annotations",
+            without=without,
+            field="spec.runtimePatches",
+        )
+
+    def admitted(self, cluster: Cluster) -> str:
+        """It waits for Volcano, as a member of a PodGroup."""
+        del cluster
+        return (
+            f"has(object.spec.schedulerName) && object.spec.schedulerName == '{SCHEDULER_NAME}'"
+            " && has(object.metadata.annotations)"
+            f" && '{POD_GROUP}' in object.metadata.annotations"
+            " && has(object.metadata.ownerReferences)"
+            " && object.metadata.ownerReferences.exists(o, has(o.controller) && o.controller)"
+        )
+
+    def no_way_in(self, cluster: Cluster) -> str:
+        """All else."""
+        del cluster
+        return "; bare pods, and pods of a JobSet, a Job or a Deployment have no way in"
+
+    def job_policies(
+        self, cluster: Cluster, queues: Mapping[str, Sequence[str]]
+    ) -> Mapping[str, dict[str, Any]]:
+        """A PodGroup is the last line: whatever made it, its queue is one of its namespace's."""
+        del cluster
+        resources = {"batch.volcano.sh": ("jobs",), "scheduling.volcano.sh": ("podgroups",)}
+        return {
+            "railhead-queued-job": spec_queue_policy(queues, resources),
+            "railhead-unadmitted-job": unadmitted_policy(self.title, self.ways_in),
+        }
+
+    def rights(self) -> tuple[Right, ...]:
+        """Why a job waits."""
+        return (
+            Right(
+                group="scheduling.volcano.sh",
+                resources=("podgroups",),
+                verbs=READ,
+                personas=ALL,
+                why="why a job waits",
+            ),
+        )
+
+    def priority_rights(self, usual: Sequence[str], higher: Sequence[str]) -> tuple[Right, ...]:
+        """Of PriorityClasses, by the verb that the guard ``railhead-pod-priority`` asks for."""
+        return tuple(
+            Right(
+                group="scheduling.k8s.io",
+                resources=("priorityclasses",),
+                verbs=(USE,),
+                personas=personas,
+                names=tuple(names),
+                why=why,
+            )
+            for personas, names, why in (
+                (SUBMITTING, usual, "jobs that come no sooner than others"),
+                (LEADING, higher, "jobs that come before others"),
+            )
+        )
+
+    def cluster_rights(self) -> tuple[Right, ...]:
+        """Queues and HyperNodes."""
+        return tuple(
+            Right(group=group, resources=resources, verbs=READ, personas=ALL, why=why)
+            for group, resources, why in (
+                (VOLCANO_API.partition("/")[0], ("queues",), "what a queue has"),
+                ("topology.volcano.sh", ("hypernodes",), "how nodes lie to each other"),
+            )
+        )
+
+
+SCHEDULER = Volcano()
