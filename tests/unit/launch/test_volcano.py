@@ -32,7 +32,7 @@ GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/training/podgroups"
 
 
 def contract(versions: str = "proven") -> ClusterContract:
-    raw = stack_cluster("onprem-roce-shared")
+    raw = stack_cluster("onprem-ib-sriov")
     raw |= {"queueing": {"scheduler": "volcano"}, "versions": versions}
     return resolve(parse(raw, where="stack")).contract
 
@@ -66,7 +66,7 @@ def test_another_kind_of_job_is_volcanos_own() -> None:
     assert not any("kueue" in key for key in job["metadata"]["labels"])
 
 
-@pytest.mark.parametrize("field", ["priority: production", "topology: rack", "timeout: 1h"])
+@pytest.mark.parametrize("field", ["priority: production", "topology: leaf", "timeout: 1h"])
 def test_what_volcano_has_no_word_for_is_refused(field: str) -> None:
     with pytest.raises(InputError, match=f"{field.partition(':')[0]}: .*TrainJob"):
         plan(f"{JOB}{field}\n")

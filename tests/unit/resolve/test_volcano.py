@@ -28,7 +28,7 @@ def with_teams(*shares: dict[str, Any]) -> Raw:
 
 def site() -> Raw:
     """A shipped stack with the setting changed."""
-    return stack_cluster("onprem-roce-shared") | {"queueing": dict(VOLCANO)}
+    return stack_cluster("onprem-ib-sriov") | {"queueing": dict(VOLCANO)}
 
 
 def of(raw: Raw) -> Cluster:
@@ -63,7 +63,7 @@ def test_shares_are_deserved_capability_and_guarantee() -> None:
 def test_a_queue_of_its_own_has_the_pool() -> None:
     (name, spec), *others = queues(site()).queues.items()
     assert (name, others) == ("training", [])
-    assert spec["deserved"]["nvidia.com/gpu"] == str(16 * 8)
+    assert spec["deserved"]["nvidia.com/gpu"] == str(site()["pools"][0]["nodes"] * 8)
 
 
 @pytest.mark.parametrize(
@@ -123,8 +123,7 @@ def test_the_contract_says_who_admits() -> None:
     contract = resolved(site()).contract
     assert contract.scheduler == "volcano"
     assert sorted(contract.versions) == ["combination", "jobset", "trainer", "volcano"]
-    (queue,) = contract.queues
-    assert queue.name == queue.cluster_queue
+    assert [queue.name for queue in contract.queues] == ["training", "training"]
     assert resolve(parse(stack_cluster("lab"), where="lab")).contract.scheduler == "kueue"
 
 
@@ -187,5 +186,5 @@ def test_a_scheduler_that_is_not_known_is_refused() -> None:
 
 
 def test_kueue_is_the_default_and_may_be_said() -> None:
-    raw = stack_cluster("onprem-roce-shared")
+    raw = stack_cluster("onprem-ib-sriov")
     assert resolve(of(raw)).contract == resolve(of(kueues(raw))).contract
