@@ -1,7 +1,8 @@
-"""What of the stack itself reaches into nodes, on purpose: each with its reason, nothing else.
+"""What of the stack itself is let through, on purpose: each with its reason, nothing else.
 
-An exemption is of one object by kind, namespace and name, and of the reaches that it lists. What
-training pods may mount of their node is the catalogue's to say.
+An exemption is of one object by kind, namespace and name, and of the reaches into its node that it
+lists, or of one IAM document that is not known before the update. What training pods may mount of
+their node is the catalogue's to say.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from policies.clouds import CloudResource
 from policies.plan import UNKNOWN, Planned, Pod, containers
 from railhead.fabric.kinds import FABRICS
 from railhead.fabric.modes import MODES
@@ -86,6 +88,17 @@ EXEMPTIONS: tuple[Exemption, ...] = (
         reason="what the fabric's mode cannot do without, by the catalogue",
     ),
 )
+
+
+# EFS' driver may make access points on the stack's file systems alone, whose ARNs end in ids that
+# EFS gives them: the document is judged by the first preview that finds them made.
+_NAMED_LATER = ("aws:iam/rolePolicy:RolePolicy", r".*-aws-efs-csi-driver-role-policy")
+
+
+def named_later(resource: CloudResource) -> bool:
+    """Whether a document may be unknown, because it names what this update makes."""
+    kind, name = _NAMED_LATER
+    return resource.kind == kind and re.fullmatch(name, resource.name) is not None
 
 
 def exemption(planned: Planned) -> Exemption | None:

@@ -22,9 +22,11 @@ def problems(plan: Iterable[Planned]) -> Iterator[tuple[str, str]]:
     for planned in objects:
         if planned.kind == "PersistentVolume":
             yield from _retained(planned)
-        if planned.kind == "StorageClass" and planned.body.get("reclaimPolicy") != "Retain":
+        policy = planned.body.get("reclaimPolicy")
+        if planned.kind == "StorageClass" and policy != "Retain":
+            said = "not known before the update" if policy is UNKNOWN else repr(policy)
             yield (
-                f"{planned.label}: reclaimPolicy is {planned.body.get('reclaimPolicy')!r}: the "
+                f"{planned.label}: reclaimPolicy is {said}: the "
                 "data would go with the claim: set Retain",
                 planned.urn,
             )

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from policies.clouds import CloudResource
+from policies.exempt import named_later
 from policies.plan import UNKNOWN, Planned, rows
 
 # Each can give itself the rest.
@@ -38,8 +39,12 @@ def of_cloud(resource: CloudResource) -> Iterator[str]:
                 f"{resource.name}: role is {role}, with which its holder can do anything in the "
                 "project: give the role of the one service that it needs"
             )
-    if resource.kind.startswith("aws:iam/"):
-        for path, text in (("policy", body.get("policy")), *_inline(body)):
+        yield from _bindings(resource.name, body.get("policyData"))
+    if resource.kind.startswith("aws:"):
+        documents = ((key, body.get(key)) for key in ("policy", "assumeRolePolicy"))
+        for path, text in (*documents, *_inline(body)):
+            if text is UNKNOWN and not named_later(resource):
+                yield _unjudged(resource.name, path)
             yield from _document(resource.name, path, text)
 
 
@@ -57,19 +62,42 @@ def _inline(body: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _document(name: str, path: str, text: Any) -> Iterator[str]:
-    # A policy that names what is made in the same update is not known before; its ARN is in it.
-    if not isinstance(text, str):
-        return
-    try:
-        statements = json.loads(text).get("Statement", [])
-    except (ValueError, AttributeError):
-        return
-    for index, one in enumerate(statements if isinstance(statements, list) else [statements]):
-        if one.get("Effect") == "Allow" and _star(one.get("Action")) and _star(one.get("Resource")):
+    for index, one in enumerate(_listed(text, "Statement")):
+        if one.get("Effect") != "Allow":
+            continue
+        if _star(one.get("Action")) and _star(one.get("Resource")):
             yield (
                 f"{name}: {path}.Statement[{index}] allows every action on everything: name the "
                 "actions and the resources that it needs"
             )
+        who = one.get("Principal")
+        anybody = _star(who) or (isinstance(who, Mapping) and any(map(_star, who.values())))
+        if anybody and path == "assumeRolePolicy" and not one.get("Condition"):
+            yield (
+                f"{name}: {path}.Statement[{index}] lets every account take the role: name who may"
+            )
+
+
+def _bindings(name: str, text: Any) -> Iterator[str]:
+    """Of a whole IAM policy of Google's, as text."""
+    if text is UNKNOWN:
+        yield _unjudged(name, "policyData")
+    for index, one in enumerate(_listed(text, "bindings")):
+        if one.get("role") in _GCP:
+            yield (
+                f"{name}: policyData.bindings[{index}].role is {one['role']}, with which its "
+                "holder can do anything in the project: give the role of the one service"
+            )
+
+
+def _listed(text: Any, key: str) -> list[Mapping[str, Any]]:
+    """The objects below a key of a JSON text; IAM takes one for a list of one."""
+    try:
+        found = json.loads(text).get(key, []) if isinstance(text, str) else []
+    except (ValueError, AttributeError):
+        return []
+    several = found if isinstance(found, list) else [found]
+    return [one for one in several if isinstance(one, Mapping)]
 
 
 def _star(value: Any) -> bool:

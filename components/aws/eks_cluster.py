@@ -199,13 +199,22 @@ class EksCluster(pulumi.ComponentResource):
                     opts=pulumi.ResourceOptions(parent=self, depends_on=[entry]),
                 )
             )
-        for index, principal in enumerate(platform.researchers):
+        groups: dict[str, set[str]] = {
+            principal: {cluster.researchers} for principal in platform.researchers
+        }
+        for group, principals in platform.members.items():
+            for principal in principals:
+                groups.setdefault(principal, set()).add(group)
+        for index, (principal, several) in enumerate(groups.items()):
+            # Account, kind and name, which do not move when another comes or goes.
+            who = principal.rpartition("::")[2].replace(":", "-")
+            of = f"researcher-{index}" if index < len(platform.researchers) else f"member-{who}"
             eks.AccessEntry(
-                f"{name}-researcher-{index}",
+                f"{name}-{of}",
                 cluster_name=self.cluster.name,
                 principal_arn=principal,
                 type="STANDARD",
-                kubernetes_groups=[cluster.researchers],
+                kubernetes_groups=sorted(several),
                 opts=pulumi.ResourceOptions(parent=self),
             )
         return made

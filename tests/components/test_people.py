@@ -35,6 +35,43 @@ def test_eks_is_told_of_the_identity_provider(tmp_path: Path) -> None:
     }
 
 
+LEADS, BOTH = (f"arn:aws:iam::123456789012:role/{name}" for name in ("leads", "ml-researchers"))
+
+
+def members(**groups: list[str]) -> dict[str, Any]:
+    cluster = stack_cluster("aws-p5-prod")
+    cluster["platform"]["members"] = groups
+    return cluster | {"access": {"leads": ["leads"]}}
+
+
+def test_eks_puts_members_into_their_groups(tmp_path: Path) -> None:
+    """Each principal once, one of the researchers', who lead as well, under the name it had."""
+    recording = run_stack("aws-p5-prod", tmp_path, cluster=members(leads=[LEADS, BOTH]))
+    entries = recording.of_type("aws:eks/accessEntry:AccessEntry")
+    groups = {e.inputs["principalArn"]: e.inputs.get("kubernetesGroups") for e in entries}
+    assert len(entries) == len(groups)
+    assert groups[LEADS] == ["leads"]
+    assert groups[BOTH] == ["leads", "ml-researchers"]
+    names = {e.name.partition("-eks-")[2] for e in entries}
+    assert {"researcher-0", "member-123456789012-role/leads"} <= names
+
+
+@pytest.mark.parametrize(
+    ("groups", "words"),
+    [
+        ({}, "access.leads[0]: EKS puts nobody in 'leads': list its IAM roles or users under plat"),
+        ({"leads": [LEADS], "lead": [BOTH]}, "platform.members.lead: 'lead' is no group of the"),
+        ({"leads": [LEADS.replace("leads", "platform-engineers")]}, "is an administrator already"),
+        ({"leads": ["leads"]}, "platform.members.leads[0]"),
+    ],
+    ids=str,
+)
+def test_a_group_that_nobody_is_in_is_refused(groups: dict[str, list[str]], words: str) -> None:
+    with pytest.raises(InputError) as refused:
+        config.parse(members(**groups), where="test")
+    assert words in str(refused.value)
+
+
 @pytest.mark.parametrize(
     ("oidc", "words"),
     [

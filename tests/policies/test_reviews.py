@@ -233,6 +233,26 @@ EDITS: dict[str, tuple[str, Callable[[Plan], None], str]] = {
         ),
         "nobody-has-everything",
     ),
+    "a role for any account": (
+        AWS,
+        add(
+            "aws:iam/role:Role",
+            {
+                "assumeRolePolicy": json.dumps(
+                    {"Statement": {"Effect": "Allow", "Principal": {"AWS": "*"}}}
+                )
+            },
+        ),
+        "nobody-has-everything",
+    ),
+    "owner in a policy as a whole": (
+        GCP,
+        add(
+            "gcp:projects/iAMPolicy:IAMPolicy",
+            {"policyData": json.dumps({"bindings": [{"role": "roles/owner", "members": []}]})},
+        ),
+        "nobody-has-everything",
+    ),
     "owner": (GCP, add(MEMBER, {"role": "roles/owner"}), "nobody-has-everything"),
     "researchers may all": (
         AWS,
@@ -317,6 +337,17 @@ _TRAINER = (
         (put("ClusterTrainingRuntime", "spec", "mlPolicy", value=UNKNOWN), "quotas-hold-a-gang"),
         (add(ATTACHMENT, {"policyArn": UNKNOWN}), "nobody-has-everything"),
         (add(MEMBER, {"role": UNKNOWN}), "nobody-has-everything"),
+        (add("aws:iam/rolePolicy:RolePolicy", {"policy": UNKNOWN}), "nobody-has-everything"),
+        (add("aws:iam/role:Role", {"assumeRolePolicy": UNKNOWN}), "nobody-has-everything"),
+        (
+            add("aws:iam/role:Role", {"inlinePolicies": [{"policy": UNKNOWN}]}),
+            "nobody-has-everything",
+        ),
+        (add("aws:s3/bucketPolicy:BucketPolicy", {"policy": UNKNOWN}), "nobody-has-everything"),
+        (
+            add("gcp:projects/iAMPolicy:IAMPolicy", {"policyData": UNKNOWN}),
+            "nobody-has-everything",
+        ),
     ],
 )
 def test_what_is_not_known_is_refused(edit: Callable[[Plan], None], rule: str) -> None:

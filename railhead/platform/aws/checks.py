@@ -224,21 +224,39 @@ def _principals(cluster: AwsCluster) -> Iterator[Problem]:
             if principal in seen:
                 yield path, f"{principal!r} is {seen[principal]} already; EKS takes it once"
             seen.setdefault(principal, path)
+    for group, principals in cluster.platform.members.items():
+        for path, _, principal in knowing(principals, f"platform.members.{group}", str):
+            if principal in cluster.platform.administrators:
+                yield path, f"{principal!r} is an administrator already; EKS takes it once"
 
 
 def _group(cluster: AwsCluster) -> Iterator[Problem]:
-    group = cluster.researchers
-    for prefix in aws.RESERVED_GROUPS if cluster.platform.researchers else ():
-        if group.startswith(prefix):
-            yield "researchers", f"{group!r}: EKS gives nobody a group that starts {prefix!r}"
+    entered = [("researchers", cluster.researchers)] if cluster.platform.researchers else []
+    entered += [(f"platform.members.{group}", group) for group in cluster.platform.members]
+    known = [group for _, group in cluster.groups]
+    for path, group in entered:
+        for prefix in aws.RESERVED_GROUPS:
+            if group.startswith(prefix):
+                yield path, f"{group!r}: EKS gives nobody a group that starts {prefix!r}"
+        if group not in known:
+            yield path, f"{group!r} is no group of the stack{choices(group, known)}"
 
 
 def _issued(cluster: AwsCluster) -> Iterator[Problem]:
-    """Groups that no token can say: EKS puts the prefix before every one."""
-    oidc = cluster.platform.oidc
-    for path, group in cluster.groups if oidc is not None else ():
-        entered = path == "researchers" and cluster.platform.researchers
-        if oidc is not None and not entered and not group.startswith(oidc.groups_prefix):
+    """Groups that nobody is in: of no entry, and of no token, before whose groups is the prefix."""
+    platform, oidc = cluster.platform, cluster.platform.oidc
+    for path, group in cluster.groups:
+        if path == "researchers" and (platform.researchers or oidc is None):
+            continue
+        if group in platform.members:
+            continue
+        if oidc is None:
+            yield (
+                path,
+                f"EKS puts nobody in {group!r}: list its IAM roles or users under "
+                "platform.members, or say by platform.oidc whose tokens name it",
+            )
+        elif not group.startswith(oidc.groups_prefix):
             yield (
                 path,
                 f"{group!r} does not start with {oidc.groups_prefix!r}, which platform.oidc puts "

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, AwareDatetime, Field
 
-from railhead.base.fields import IpNetwork, LabelKey, Model, Name, Positive, problem
+from railhead.base.fields import Group, IpNetwork, LabelKey, Model, Name, Positive, problem
 from railhead.model.cluster import Cluster, PlatformConfig, Pool
 from railhead.platform.aws.facts import (
     EFA_HUGEPAGES_2MIB,
@@ -314,7 +314,8 @@ class AwsPlatform(PlatformConfig):
 
     ``account`` is the only one that the stack may touch. ``administrators`` administer the cluster:
     the role that runs `pulumi up` must be among them. ``researchers`` are put into the cluster's
-    researchers group; ``oidc`` is where everybody else's groups come from.
+    researchers group, ``members`` into the group of the stack that each is listed under; ``oidc``
+    is where everybody else's groups come from.
     ``addon_versions`` overrides the catalogue's; ``default`` asks EKS.
     ``s3_access`` is what jobs may do in S3: without, they have no credentials of AWS at all.
     ``image_caches`` are registries whose images nodes pull from ECR.
@@ -335,6 +336,7 @@ class AwsPlatform(PlatformConfig):
     )
     administrators: tuple[Principal, ...] = Field(min_length=1)
     researchers: tuple[Principal, ...] = ()
+    members: dict[Group, tuple[Principal, ...]] = Field(default_factory=dict)
     oidc: OidcProvider | None = None
     system_pool: SystemPool = SystemPool()
     storage: tuple[
