@@ -131,7 +131,7 @@ class TrainingNamespace(pulumi.ComponentResource):
         opened += roles(name, namespace, resolved.access, inside)
         # Last to open and first to close: the API server refuses to delete a queue that has jobs
         # (railhead.resolve.keepers), and what those need must still be there then.
-        for queue, spec in resolved.queues.items():
+        queues = [
             kubernetes.apiextensions.CustomResource(
                 f"{name}-queue-{queue}",
                 api_version=KUEUE_API,
@@ -145,6 +145,18 @@ class TrainingNamespace(pulumi.ComponentResource):
                     # the queue's name: the old one goes first.
                     replace_on_changes=["spec.clusterQueue"],
                     delete_before_replace=True,
+                ),
+            )
+            for queue, spec in resolved.queues.items()
+        ]
+        for claim, spec in resolved.retention.items():
+            job: Any = spec
+            kubernetes.batch.v1.CronJob(
+                f"{name}-retention-{claim}",
+                metadata={"name": f"{claim}-retention", "namespace": namespace},
+                spec=job,
+                opts=pulumi.ResourceOptions.merge(
+                    inside, pulumi.ResourceOptions(depends_on=[*opened, *queues])
                 ),
             )
         self.register_outputs({"namespace": namespace})

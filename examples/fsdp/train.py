@@ -97,6 +97,8 @@ def train() -> None:
         path = where / f"epoch-{epoch:04d}"
         checkpoint.save({"model": weights, "optimizer": moments}, checkpoint_id=path)
         if rank == 0:
+            # It is whole: a claim's retention, where a stack has one, may take it when it is old.
+            (path / ".railhead-checkpoint").touch()
             say(f"epoch={epoch} loss={float(total[0] / total[1]):.4f}")
 
 

@@ -68,6 +68,19 @@ def _claimed(cluster: Cluster) -> Iterator[Problem]:
             )
 
 
+def _retained(cluster: Cluster) -> Iterator[Problem]:
+    queued = {queue.namespace for queue in cluster.local_queues}
+    for path, claim, namespace in knowing(
+        cluster.checkpoints, "checkpoints", lambda claim: claim.namespace
+    ):
+        if claim.retention is not None and namespace not in queued:
+            yield (
+                f"{path}.retention",
+                f"no queue is in namespace {namespace!r}, in which its jobs wait: add one to "
+                "queues, or leave retention out",
+            )
+
+
 def _cluster_queues(cluster: Cluster) -> Iterator[Problem]:
     firsts: dict[str, tuple[str, list[str]]] = {}
     # Two cluster queues over one pool would each hand out the whole of it.
@@ -237,6 +250,7 @@ _CHECKS: tuple[Callable[[Cluster], Iterator[Problem]], ...] = (
     _queue_pools,
     _queued,
     _claimed,
+    _retained,
     _cluster_queues,
     _told_apart,
     _mounts,

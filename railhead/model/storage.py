@@ -2,7 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from pydantic import Field
+
 from railhead.base.fields import AbsolutePath, Bytes, Model, Name
+
+
+class RetentionConfig(Model):
+    """What goes from a claim every night: checkpoints that their run marked as whole, no others.
+
+    Of each run the newest ``keep`` stay, and whatever was marked within the last ``days``. Nothing
+    is removed unless ``delete`` is true: until then a night's log says what would be.
+    """
+
+    days: Annotated[int, Field(strict=True, ge=1, le=3650)]
+    keep: Annotated[int, Field(strict=True, ge=1, le=1000)]
+    delete: Annotated[bool, Field(strict=True)] = False
 
 
 class CheckpointConfig(Model):
@@ -10,7 +26,8 @@ class CheckpointConfig(Model):
 
     ``claim`` is what the claim is called in the cluster, None for ``name``. Kubernetes renames
     nothing: to call a claim something else in this file, change ``name`` and keep what it was
-    called as ``claim``; the data stays where it is.
+    called as ``claim``; the data stays where it is. ``retention`` is what goes from it by age,
+    nothing where it is left out.
     """
 
     name: Name
@@ -19,6 +36,7 @@ class CheckpointConfig(Model):
     storage_class: Name
     size: Bytes
     mount_path: AbsolutePath
+    retention: RetentionConfig | None = None
 
     @property
     def claim_name(self) -> str:

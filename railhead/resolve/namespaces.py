@@ -12,6 +12,7 @@ from railhead.fabric.mode import NicClaim
 from railhead.model.cluster import Cluster
 from railhead.resolve.access import Access, namespace_access
 from railhead.resolve.fences import Fences, fences
+from railhead.resolve.retention import cron_jobs
 from railhead.resolve.runtimes import Runtime, python_key
 from railhead.resolve.schedulers import scheduler_of
 from railhead.resolve.wiring import claim_of, share, wiring
@@ -29,6 +30,7 @@ class Namespace:
         nccl_profile: files of the fabric's NCCL settings (:func:`nccl_profile`), and those that
             the Python of a runtime's pods loads.
         checkpoints: ReadWriteMany claims that every pod of a gang mounts, on every node.
+        retention: CronJobs that remove a claim's old checkpoints, by the claim.
         datasets: ReadOnlyMany claims, each on a volume of its own.
         queues: LocalQueues, where the scheduler has any.
         access: a role for each persona that somebody is.
@@ -39,6 +41,7 @@ class Namespace:
     nic_claims: Mapping[str, Mapping[str, Any]]
     nccl_profile: Mapping[str, str]
     checkpoints: Mapping[str, Mapping[str, Any]]
+    retention: Mapping[str, Mapping[str, Any]]
     datasets: Mapping[str, Mapping[str, Any]]
     queues: Mapping[str, Mapping[str, Any]]
     access: tuple[Access, ...]
@@ -65,6 +68,7 @@ def namespaces(cluster: Cluster, runtimes: Sequence[Runtime]) -> tuple[Namespace
                 for checkpoint in cluster.checkpoints
                 if checkpoint.namespace == name
             },
+            retention=cron_jobs(cluster, name),
             datasets={
                 dataset.claim_name: {
                     "accessModes": ["ReadOnlyMany"],

@@ -13,9 +13,17 @@ from typing import Any
 
 import pytest
 
+from railhead import config
+from railhead.resolve.retention import cron_jobs
 from tests import crds
 from tests.api_server import Server, lab_definitions
-from tests.components.recording import Recording, fake_lab, lab_cluster, run_program
+from tests.components.recording import (
+    Recording,
+    fake_lab,
+    lab_cluster,
+    run_program,
+    stack_cluster,
+)
 from tests.engine.controlplane import ControlPlane
 
 pytestmark = pytest.mark.controlplane
@@ -430,6 +438,32 @@ def test_no_device_slips_by_under_another_name(applied: Server, resources: dict[
     assert "no queue was charged" in verdict
     assert "a RayJob or a RayCluster" in verdict
     assert "Volcano's Job have no way in" in verdict
+
+
+@pytest.mark.parametrize("delete", [False, True])
+def test_what_clears_a_claim_may_run(applied: Server, delete: bool) -> None:
+    """The CronJob, the Job that its controller makes of it, and the Job's pod."""
+    raw = stack_cluster("lab")
+    raw["checkpoints"][0]["retention"] = {"days": 30, "keep": 3, "delete": delete}
+    (spec,) = cron_jobs(config.parse(raw, where="test"), "training").values()
+    body = {"apiVersion": "batch/v1", "kind": "CronJob", "spec": spec}
+    body["metadata"] = {"name": "r", "namespace": "training"}
+    assert applied.verdict(body) == ""
+    owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "r", "uid": "u"}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "spec": spec["jobTemplate"]["spec"]}
+    job["metadata"] = {
+        "name": "r-1",
+        "namespace": "training",
+        "ownerReferences": [owner | {"controller": True}],
+        **spec["jobTemplate"]["metadata"],
+    }
+    assert applied.verdict(job) == ""
+    pod = {"apiVersion": "v1", "kind": "Pod", **spec["jobTemplate"]["spec"]["template"]}
+    pod["metadata"] = {"name": "p", "namespace": "training"}
+    assert applied.verdict(pod) == ""
+    (container,) = pod["spec"]["containers"]
+    assert ("--delete" in container["args"]) == delete
+    assert "$(" not in container["command"][-1], "Kubernetes would expand it"
 
 
 def test_init_containers_count(applied: Server) -> None:

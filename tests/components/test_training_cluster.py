@@ -175,6 +175,24 @@ class TestGraph:
             assert {recording.deleted_with(r) for r in inside} == {namespace}
         assert recording.deleted_with(recording.one("LocalQueue")) == ""
 
+    def test_what_clears_a_claim_comes_last_and_only_where_it_is_asked_for(
+        self, recording: Recording, cache: Path
+    ) -> None:
+        assert not recording.kind("CronJob")
+        cluster = changed()
+        cluster["checkpoints"][0] |= {"claim": "kept", "retention": {"days": 30, "keep": 3}}
+        recording = run_program(cluster, cache)
+        job = recording.one("CronJob")
+        assert job.inputs["metadata"] == {"name": "kept-retention", "namespace": "training"}
+        before = recording.before(job.urn)
+        assert {
+            recording.one(kind).urn for kind in ("PersistentVolumeClaim", "LocalQueue")
+        } <= before
+        pod = job.inputs["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+        assert pod["automountServiceAccountToken"] is False
+        assert pod["volumes"] == [{"name": "claim", "persistentVolumeClaim": {"claimName": "kept"}}]
+        assert pod["containers"][0]["args"] == ["/claim", "--days", "30", "--keep", "3"]
+
     def test_a_queue_closes_before_anything_that_its_jobs_need(self, recording: Recording) -> None:
         queue = recording.one("LocalQueue")
         for resource in _inside(recording, "training"):

@@ -27,6 +27,7 @@ from railhead.launch.apis import apis
 from railhead.launch.job import parse_job
 from railhead.launch.plan import Plan, make_plan
 from railhead.resolve.cluster import resolve
+from railhead.resolve.retention import cron_jobs
 from tests import crds
 from tests.api_server import Server
 from tests.components.recording import Recording, fake_lab, run_program, stack_cluster
@@ -176,6 +177,16 @@ def ray_job() -> list[Body]:
     return [custom("ray.io/v1", "RayJob", spec)]
 
 
+def clearing() -> list[Body]:
+    """The nightly job that removes a claim's old checkpoints, as its CronJob has it."""
+    raw = cluster()
+    raw["checkpoints"][0]["retention"] = {"days": 30, "keep": 3}
+    (spec,) = cron_jobs(parse_config(raw, where="test"), WHERE).values()
+    metadata = {"name": "j", "namespace": WHERE, **spec["jobTemplate"]["metadata"]}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata}
+    return [job | {"spec": spec["jobTemplate"]["spec"]}]
+
+
 def two_jobs() -> list[Body]:
     """A JobSet of two replicated jobs, one of them twice."""
 
@@ -214,6 +225,9 @@ KINDS: dict[str, Charge] = {
     "JobSet": Charge(make=launched("jobset", "torch", 3), sets={"node": 3}, whole=3),
     "JobSet of several": Charge(make=two_jobs, sets={"leader": 1, "worker": 6}, whole=7),
     "Job": Charge(make=launched("indexed-job", "torch", 4), sets={"main": 4}, whole=4),
+    "Job of a claim's retention": Charge(
+        make=clearing, sets={"main": 1}, whole=0, cpu="100m", memory="128Mi"
+    ),
     "MPIJob": Charge(make=launched("mpijob", "mpi", 3), sets={"launcher": 1, "worker": 2}, whole=3),
     "PyTorchJob": Charge(
         make=launched("pytorchjob", "torch", 3), sets={"master": 1, "worker": 2}, whole=3

@@ -97,6 +97,17 @@ REFUSED: list[tuple[str, Edit, str, str]] = [
     ("lab", put("runtimes[0].memory", "0"), "runtimes[0].memory", "amount of bytes"),
     ("lab", put("runtimes[0].memory", "7000Pi"), "runtimes[0].memory", NO_START),
     ("lab", put("checkpoints[0].size", "0"), "checkpoints[0].size", "at least 1Mi"),
+    (
+        "lab",
+        lambda raw: (
+            raw["namespaces"].append("idle")
+            or raw["checkpoints"].append(
+                raw["checkpoints"][0] | {"namespace": "idle", "retention": {"days": 1, "keep": 1}}
+            )
+        ),
+        "checkpoints[1].retention",
+        "no queue is in namespace 'idle'",
+    ),
     ("lab", put("checkpoints[0].size", "0Gi"), "checkpoints[0].size", "at least 1Mi"),
     ("lab", put("checkpoints[0].size", "10"), "checkpoints[0].size", "at least 1Mi"),
     ("lab", put("checkpoints[0].size", "9999Ei"), "checkpoints[0].size", "amount of bytes"),
