@@ -12,7 +12,7 @@ _HEAD = """\
 {rule}
                     {test} Test
  Dual-port       : OFF\t\tDevice         : {device}
- Number of qps   : 1\t\tTransport type : IB
+ Number of qps   : {pairs}\t\tTransport type : IB
  Connection type : RC\t\tUsing SRQ      : OFF
  PCIe relax order: ON
  ibv_wr* API     : ON
@@ -33,13 +33,13 @@ _HEAD = """\
 """
 
 
-def bandwidth(device: str, gbps: float = 392.0, *, count: int = 20000, link: str = "IB") -> str:
-    """A client's of `ib_write_bw --report_gbits -s 1048576`."""
-    rate = gbps * 1000 / 8 / 1048576
+def bandwidth(device: str, gbps: float = 392.0, *, count: int = 320000, link: str = "IB") -> str:
+    """A client's of `ib_write_bw --report_gbits -s 65536 -q 4 -n 80000`; all are counted."""
+    rate = gbps * 1000 / 8 / 65536
     return (
-        _HEAD.format(rule=RULE, test="RDMA_Write BW", device=device, link=link)
+        _HEAD.format(rule=RULE, test="RDMA_Write BW", device=device, link=link, pairs=4)
         + " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n"
-        + f" 1048576    {count:<10}       {gbps:<7.2f}            {gbps:<7.2f}\t\t     "
+        + f" 65536      {count:<10}       {gbps:<7.2f}            {gbps:<7.2f}\t\t     "
         + f"{rate:<7.6f}\n"
         + f"{RULE}\n"
     )
@@ -49,7 +49,7 @@ def latency(device: str, usec: float = 3.4, *, link: str = "IB") -> str:
     """A client's of `ib_read_lat`."""
     figures = (usec - 0.2, usec + 4, usec, usec, 0.1, usec + 0.3, usec + 1)
     return (
-        _HEAD.format(rule=RULE, test="RDMA_Read Latency", device=device, link=link)
+        _HEAD.format(rule=RULE, test="RDMA_Read Latency", device=device, link=link, pairs=1)
         + " #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    "
         "t_stdev[usec]   99% percentile[usec]   99.9% percentile[usec] \n"
         "Conflicting CPU frequency values detected: 1000.000000 != 1259.399000. CPU Frequency is "

@@ -30,7 +30,7 @@ if "127.0.0.1" not in words:
     sys.exit()
 with socket.create_connection(("127.0.0.1", port)):
     counter = pathlib.Path({root!r}, device, "ports/1/counters/port_xmit_data")
-    counter.write_text(str(int(counter.read_text()) + (20000 << 20) // 4))
+    counter.write_text(str(int(counter.read_text()) + (320000 << 16) // 4))
     sys.stdout.write(pathlib.Path({root!r}, device, {tool!r}).read_text())
 """
 
