@@ -94,6 +94,7 @@ ROWS: tuple[tuple[str, bytes, bytes | tuple[bytes, ...] | None], ...] = (
     ),
     ("nccl.rings", rb"Connected all rings(?:, use ring PXN (?P<pxn>\d) GDR (?P<gdr>\d))?", None),
     ("nccl.trees", rb"Connected all trees", None),
+    ("nccl.tree-plan", rb"NCCL INFO Trees? \[?\d", b"NCCL INFO Tree"),
     (
         "nccl.ring-order",
         rb"Channel \d{1,4}/\d{1,4} :\s+(?P<ring>\d{1,7}(?:\s+\d{1,7})*)\s*$",
@@ -365,23 +366,29 @@ ROWS: tuple[tuple[str, bytes, bytes | tuple[bytes, ...] | None], ...] = (
         "wait.last",
         rb"cause a hang if (?:this )?rank|No available shared memory broadcast block"
         rb"|GLOBAL_RANK: \d{1,6}, MEMBER: \d{1,6}/\d{1,6}|processes registered\. Starting"
-        rb"|\| distributed init \(rank \d|vLLM is using nccl=="
+        rb"|\| distributed init \(rank \d|(?:vLLM|sglang) is using nccl=="
         rb"|distributed_init_method=\S{1,200} backend="
         rb"|Waiting for \d{1,5} (?:local, \d{1,5} remote )?core engine proc"
         rb"|Init torch distributed begin|> initializing torch distributed"
-        rb"|Added key: store_based_barrier_key",
+        rb"|Added key: store_based_barrier_key|ncclPollProxyResponse|matches expected opId="
+        rb"|Custom allreduce is disabled because this process group spans"
+        rb"|\b0%\|[^|]{0,200}\| 0/\d{1,12} \[\d\d:\d\d<\?",
         (
             b"cause a hang if ",
             b"shared memory broadcast block",
             b"GLOBAL_RANK: ",
             b"processes registered. ",
             b"| distributed init (",
-            b"vLLM is using nccl==",
+            b" is using nccl==",
             b"distributed_init_method=",
             b" core engine proc",
             b"Init torch distributed",
             b"initializing torch distributed",
             b"Added key: store_based",
+            b"ncclPollProxyResponse",
+            b"matches expected opId=",
+            b"Custom allreduce is disabled",
+            b"| 0/",
         ),
     ),
     # Settings.
@@ -419,6 +426,20 @@ ROWS: tuple[tuple[str, bytes, bytes | tuple[bytes, ...] | None], ...] = (
         "tests.row-units",
         rb"(?:^|\s)(?P<size>\d{1,6})(?P<unit>[KMG])B\s+\d{1,15}\s+\d{1,12}\.\d{1,4}\s+"
         rb"(?P<alg>\d{1,7}\.\d{1,4})\s+(?P<bus>\d{1,7}\.\d{1,4})\s*$",
+        (b"KB    ", b"MB    ", b"GB    "),
+    ),
+    # PyTorch's: all_reduce_bench.py of stas00/ml-engineering and its copies, DeepSpeed's ds_bench.
+    (
+        "bench.payload",
+        rb"average bandwidth of (?P<op>all_reduce) with an? (?P<gb>\d{1,6}\.\d{1,9})GB payload",
+        b"GB payload",
+    ),
+    ("bench.figure", rb"\b(?P<kind>alg|bus)bw: (?P<v>\d{1,7}\.\d{1,4}) GBps \(", b" GBps ("),
+    ("bench.title", rb"---- Performance of (?P<op>\w{1,40}) on \d{1,7} devices", None),
+    (
+        "bench.row",
+        rb"(?:^|\s)(?P<size>\d{1,6}(?:\.\d{1,3})?) (?P<unit>[KMG])B\s+\d{1,15}x\d{1,2}\s+"
+        rb"\d{1,12}\.\d{1,6} ms\s+(?P<alg>\d{1,7}\.\d{1,6})\s+(?P<bus>\d{1,7}\.\d{1,6})\s*$",
         (b"KB    ", b"MB    ", b"GB    "),
     ),
     ("tests.average", rb"Avg bus bandwidth\s*:\s*(?P<v>[\d.]{1,20})(?:\s+(?P<ok>\w+))?", None),
@@ -535,6 +556,11 @@ class Facts:
         self.test_ranks: dict[int, tuple[str, str, str]] = {}
         self.repeated_ranks: list[Evidence] = []
         self.rows: list[Row] = []
+        # Processes that planned trees, and those that connected channels.
+        self.planned: set[tuple[str | None, int | None, int | None]] = set()
+        self.connecting: set[tuple[str | None, int | None, int | None]] = set()
+        # Of PyTorch's benchmarks: bytes and GB/s until the row is whole.
+        self.payload: dict[str, float] = {}
         self.row_count = 0
         self.largest: Row | None = None
         self.peak: Row | None = None
@@ -576,7 +602,16 @@ class Facts:
     def _value(self, sign: str, text: dict[str, str], at: Spot) -> None:
         self.seen(sign).add(" ".join(text.values()), at)
 
+    def _tree_plan(self, _text: dict[str, str], line: Line, _at: Spot) -> None:
+        if len(self.planned) < MAX_ITEMS:
+            self.planned.add((line.node, line.pid, line.gpu))
+
+    def _connects(self, line: Line) -> None:
+        if len(self.connecting) < MAX_ITEMS:
+            self.connecting.add((line.node, line.pid, line.gpu))
+
     def _channel_net(self, text: dict[str, str], line: Line, at: Spot) -> None:
+        self._connects(line)
         net = text["net"].strip()
         self.channels.add(net, at)
         self.seen("channel-gdr" if "gdr" in text else "channel-no-gdr").add(net, at)
@@ -610,7 +645,8 @@ class Facts:
         size = len(text["ring"].split())
         self.ring = max(self.ring, size if size < 20 else 0)
 
-    def _channel_local(self, text: dict[str, str], _line: Line, at: Spot) -> None:
+    def _channel_local(self, text: dict[str, str], line: Line, at: Spot) -> None:
+        self._connects(line)
         self.seen("channel-local").add(text["how"].strip(), at)
         if len(self.local_hops) < MAX_ITEMS:
             src, dst = int(text["src"]), int(text["dst"])
@@ -764,6 +800,29 @@ class Facts:
         unit = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}[text["unit"]]
         self._test_row({**text, "size": str(int(text["size"]) * unit), "wrong": "N/A"}, line, at)
 
+    def _bench_title(self, text: dict[str, str], _line: Line, at: Spot) -> None:
+        self.seen("tests.name").add(text["op"], at)
+        if "gb" in text:
+            self.payload = {"size": float(text["gb"]) * 1e9}
+
+    def _bench_figure(self, text: dict[str, str], line: Line, at: Spot) -> None:
+        """The payload's line comes first, then one for each figure."""
+        if not self.payload:
+            return
+        self.payload[text["kind"]] = float(text["v"])
+        if len(self.payload) == len(("size", "alg", "bus")):
+            values = {name: f"{value:f}" for name, value in self.payload.items()}
+            size = str(int(self.payload["size"]))
+            self._test_row({**values, "size": size, "wrong": "N/A"}, line, at)
+            self.payload = {}
+
+    def _bench_row(self, text: dict[str, str], line: Line, at: Spot) -> None:
+        """Its units are of 1024 bytes, its rates Gbit/s."""
+        unit = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}[text["unit"]]
+        rates = {name: f"{float(text[name]) / 8:f}" for name in ("alg", "bus")}
+        size = str(int(float(text["size"]) * unit))
+        self._test_row({**rates, "size": size, "wrong": "N/A"}, line, at)
+
     def _nic_rate(self, text: dict[str, str], _line: Line, at: Spot) -> None:
         """In Gbit/s, whatever the line's unit."""
         if "mbps" in text:
@@ -852,6 +911,11 @@ class Facts:
         "nccl.device-old": _device_old,
         "nccl.warn": _warn,
         "ofi.tuner": _tuner,
+        "nccl.tree-plan": _tree_plan,
+        "bench.payload": _bench_title,
+        "bench.title": _bench_title,
+        "bench.figure": _bench_figure,
+        "bench.row": _bench_row,
         "tests.row-units": _row_units,
         "nic.speed": _nic_rate,
         "nic.topology": _nic_rate,

@@ -248,12 +248,14 @@ TROUBLE: tuple[tuple[str, str, bytes, bytes | tuple[bytes, ...] | None], ...] = 
         None,
     ),
     # Somebody looked where a process stands: gdb's and lldb's threads or frames within NCCL,
-    # py-spy's threads, or calls that strace saw not return.
+    # py-spy's threads, calls that strace saw not return, or cuda-gdb's active kernels.
     (
         "stack-dump",
         "hang",
         rb"^#\d{1,3}\s+(?:0x[0-9a-f]{4,16} in )?(?:bootstrap\w*|ncclSocket\w*|socketProgress\w*"
         rb"|ncclProxy\w*|\w{0,20}ProxyProgress|initTransportsRank) ?\("
+        rb"|^#\d{1,3}\s+0x[0-9a-f]{4,16} in p?ncclComm\w* ?\("
+        rb"|^\*\s+\d{1,9}\s.{0,80} Active 0x.{0,80}\bnccl\w{1,80}Kernel"
         rb"|^\s{0,8}Thread \S{1,20} \((?:active|idle)(?:\+gil)?\): \""
         rb"|^Thread \d{1,6} \(Thread 0x[0-9a-f]{4,16} \(LWP \d{1,9}\)"
         rb"|^\s{0,4}\*?\s{0,4}thread #\d{1,6}, .{0,200}stop reason = signal SIGSTOP"
@@ -266,6 +268,9 @@ TROUBLE: tuple[tuple[str, str, bytes, bytes | tuple[bytes, ...] | None], ...] = 
             b" ncclProxy",
             b"ProxyProgress",
             b" initTransportsRank",
+            b" in ncclComm",
+            b" in pncclComm",
+            b" Active 0x",
             b'(active): "',
             b'(idle): "',
             b'(active+gil): "',

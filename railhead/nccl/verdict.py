@@ -64,7 +64,7 @@ WAITING = tuple(
         (r"Added key: store_based_barrier_key", "a process waits for the others in the store"),
         # vLLM: shm_broadcast.py, pynccl.py, parallel_state.py, core_client.py and v1/utils.py.
         (r"No available shared memory broadcast block", "a worker does not answer"),
-        (r"vLLM is using nccl==", "the first communicator is being made"),
+        (r"(?:vLLM|sglang) is using nccl==", "the first communicator is being made"),
         (r"distributed_init_method=\S+ backend=", "a process waits for the others to join"),
         (r"Waiting for \d+ (?:local, \d+ remote )?core engine proc", "an engine does not answer"),
         # Lightning, torchvision's references (and DETR and what copied them), SGLang, Megatron.
@@ -73,6 +73,12 @@ WAITING = tuple(
         (r"\| distributed init \(rank \d", "a process waits for the others to join"),
         (r"Init torch distributed begin", "a process waits for the others to join"),
         (r"> initializing torch distributed", "a process waits for the others to join"),
+        # SGLang and vLLM, parallel_state.py: what comes next is its first collective.
+        (r"Custom allreduce is disabled because this process group spans", "the group is made"),
+        # NCCL's proxy while it connects: proxy.cc.
+        (r"ncclPollProxyResponse|matches expected opId=", "NCCL connects"),
+        # A bar of tqdm before the first step has ended.
+        (r"\b0%\|[^|]{0,200}\| 0/\d+ \[\d\d:\d\d<\?", "the first step has begun"),
     )
 )
 # Lines after it that say nothing: rules, and a server's report that nothing moves.
@@ -224,6 +230,8 @@ class Verdict:
             return apart
         if (still := self._stood_still()) is not None:
             return still
+        if (stopped := self._connecting(last)) is not None:
+            return stopped
         hosts = {host for host, _, _ in facts.test_ranks.values()}
         listed = not self.hits.any("tests.header") and not facts.row_count
         ended = self.hits.any("nccl.init-complete", "nccl.destroy", "nccl.rings", "nccl.trees")
@@ -242,6 +250,17 @@ class Verdict:
                 evidence=self.hits.evidence("tests.rank")[-1:],
             )
         return None
+
+    def _connecting(self, last: str) -> Claim | None:
+        """Several processes that have planned their trees and connect, and none has ended that."""
+        known = self.facts.planned & self.facts.connecting
+        if len(known) < 2 or self._ran() or "NCCL INFO" not in last or " via " not in last:
+            return None
+        return Claim(
+            value="hang",
+            why=f"{len(known)} processes connect, the log ends, and none has all its connections",
+            evidence=self.hits.evidence("nccl.tree-plan")[:2],
+        )
 
     def _launched_last(self) -> bool:
         """After the first launch come only lines of other ranks' initialisation."""

@@ -110,7 +110,8 @@ def test_the_set_is_broad() -> None:
         assert {row[column] for row in rows} == VOCABULARY[column]
     assert len({row["cause"] for row in rows} - {"null"}) >= 60
     aside = len(evaluation().index(HERE / "held_out"))
-    assert 0.33 <= aside / len(rows) <= 0.5
+    # It stays as it is while the other part grows.
+    assert 0.3 <= aside / len(rows) <= 0.5
 
 
 # -- the evaluation -------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ COARSER = {"ib": "verbs", "roce": "verbs"}
 END_OR_FIGURE = re.compile(
     r"(?:Init|Destroy) COMPLETE|\bRUNNING\s+OK\b"
     r"|\d\s+(?:float|half|double|bfloat16|u?int\d+|fp8_\w+|f8e\w+)\s|^\s*\d+[KMG]B\s+\d|GB/s"
+    r"|busbw: \d+\.\d+ GBps|\d+x\d+\s+[\d.]+ ms\s+[\d.]+\s+[\d.]+\s*$"
 )
 
 

@@ -261,6 +261,41 @@ def test_a_table_is_read_against_the_rate_of_the_nics(read: Read, rate: str) -> 
     assert read(alone).verdict == "ok"
 
 
+@pytest.mark.parametrize(
+    ("slow", "fast"),
+    [
+        pytest.param(
+            [f" algbw: {alg:.3f} GBps (1 Gbps)", f" busbw: {alg * 1.875:.3f} GBps (1 Gbps)"],
+            [f" algbw: {ok:.3f} GBps (1 Gbps)", f" busbw: {ok * 1.875:.3f} GBps (1 Gbps)"],
+            id="all_reduce_bench.py",
+        )
+        for alg, ok in [(80.0, 190.0)]
+    ]
+    + [
+        pytest.param(
+            ["4.0 GB               1073741824x4         53.687 ms   640.000     1200.000"],
+            ["4.0 GB               1073741824x4         22.605 ms   1520.000    2850.000"],
+            id="ds_bench",
+        )
+    ],
+)
+def test_other_programs_tables_are_read_too(read: Read, slow: list[str], fast: list[str]) -> None:
+    used = [net(8 + rank, rank, "receive", f"IB/{rank}") for rank in range(8)]
+    start = [info("NET/IB: [0] mlx5_0:uverbs0:1/IB provider=Mlx5 speed=400000 context=0x1 p=/x")]
+    start += [logs.IB_LIST, comm(0, 16, 2), *used]
+    start += ["---- Performance of all_reduce on 16 devices -------------------------"]
+    start += ["The average bandwidth of all_reduce with a 4.0GB payload (5 trials, 16 ranks):"]
+    assert read([*start, *slow]).verdict == "low-bandwidth"
+    assert read([*start, *fast]).verdict == "ok"
+    # Without its figures it is no table.
+    assert read(start).verdict == "other"
+
+
+def test_a_figure_without_its_payload_is_none(read: Read) -> None:
+    stray = [" algbw: 80.000 GBps (1 Gbps)", " busbw: 150.000 GBps (1 Gbps)"]
+    assert read([logs.IB_LIST, net(8, 0, "receive"), *stray]).verdict == "other"
+
+
 def test_a_table_beside_what_the_gpus_and_the_search_tell(read: Read) -> None:
     used = [logs.IB_LIST, comm(0, 16, 2), *(net(8 + r, r, "receive", f"IB/{r}") for r in range(8))]
     gpu = "#  Rank  0 Group  0 Pid  149 on node-a device  0 [0x56] NVIDIA {}"
@@ -377,6 +412,44 @@ def test_rules_and_idle_servers_are_no_last_line(read: Read) -> None:
     idle = "Engine 000: Avg prompt throughput: 0.0 tokens/s, Running: 1 reqs"
     assert read([waits, idle]).verdict == "hang"
     assert read([waits, idle.replace("0.0", "7.5")]).verdict == "other"
+
+
+@pytest.mark.parametrize(
+    "waits",
+    [
+        "Epoch 0:   0%|          | 0/188 [00:00<?, ?it/s]",
+        "[2025-04-01 09:58:02 TP0] Custom allreduce is disabled because this process group spans "
+        "across nodes.",
+        info("resp.opId=0x7fa7a8f7a6d0 matches expected opId=0x7fa7a8f7a6d0"),
+    ],
+)
+def test_what_waits_is_a_hang_only_at_the_end(read: Read, waits: str) -> None:
+    assert read([waits]).verdict == "hang"
+    assert read([waits, *logs.healthy()]).verdict == "ok"
+
+
+def test_processes_that_stop_while_they_connect_hang(read: Read) -> None:
+    def own(rank: int) -> list[str]:
+        trees = info("Trees [0] 1/-1/-1->0->-1", pid=100 + rank, host="node-0", gpu=rank)
+        return [trees, net(rank, 8 + rank, "send", host="node-0")]
+
+    assert read([*own(0), *own(1)]).verdict == "hang"
+    # One process shows nothing, nor do connections without what comes before them.
+    assert read(own(0)).verdict == "other"
+    assert read([own(0)[1], own(1)[1]]).verdict == "other"
+    assert read([*own(0), *own(1), *logs.healthy()]).verdict == "ok"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "#6  0x00007f67471be402 in pncclCommInitRankConfig () from libnccl.so.2",
+        "*      0      -   0 52162520 Active 0x00000001 (1,1,1) (64,1,1) ncclReduceRingLLKernel()",
+    ],
+)
+def test_a_stack_that_somebody_looked_at_is_a_hang(read: Read, line: str) -> None:
+    assert read(["(cuda-gdb) bt", line]).verdict == "hang"
+    assert read(["Program received signal SIGSEGV, Segmentation fault.", line]).verdict == "other"
 
 
 def test_silence_after_the_bootstrap_is_a_hang(read: Read) -> None:
