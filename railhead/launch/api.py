@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypedDict, Unpack
 
 from railhead.base.errors import InputError
 from railhead.kube import jobs
@@ -37,6 +37,33 @@ def connect(
     return Cluster(choose_target(kubeconfig=kubeconfig, context=context, lab=lab))
 
 
+class Fields(TypedDict, total=False):
+    """The fields of a job file that may be left out; :class:`JobFile` says what each is."""
+
+    gpus_per_node: int | None
+    processes_per_node: int | None
+    files: Sequence[str]
+    image: str | None
+    framework: str | None
+    runtime: str | None
+    queue: str | None
+    fabric: Literal["none", "required"] | None
+    launcher: Literal["own", "none"] | None
+    timeout: str | None
+    restarts: int | None
+    shm: str | None
+    secrets: Mapping[str, str]
+    mounts: Mapping[str, str]
+    datasets: Sequence[str]
+    checkpoint: Mapping[str, str] | None
+    namespace: str | None
+    priority: str | None
+    topology: str | None
+    verify: bool | None
+    logs: Literal["kept", "pods"] | None
+    sizing: Mapping[str, str | float] | None
+
+
 class Job:
     """What a job file says.
 
@@ -60,12 +87,19 @@ class Job:
         command: Sequence[str],
         env: Mapping[str, str] | None = None,
         folder: Path | None = None,
-        **fields: Any,
+        **fields: Unpack[Fields],
     ) -> None:
-        values = {"name": name, "nodes": nodes, "command": list(command), "env": dict(env or {})}
+        values: dict[str, Any] = {
+            "name": name,
+            "nodes": nodes,
+            "command": list(command),
+            "env": dict(env or {}),
+        }
         if twice := sorted(set(values) & set(fields)):
             raise InputError(f"{', '.join(twice)}: given twice", remedy="give each once")
-        self.file, self.files = job_of(values | fields, folder=folder or Path.cwd(), where=name)
+        self.file, self.files = job_of(
+            values | dict(fields), folder=folder or Path.cwd(), where=name
+        )
 
     def plan(self, cluster: Cluster) -> Plan:
         """Every choice made, nothing created.

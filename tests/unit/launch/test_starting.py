@@ -16,7 +16,8 @@ from railhead.base.errors import ExitCode, InputError, NotFoundError, RefusedErr
 from railhead.kube.client import Cluster
 from railhead.kube.jobs import Phase
 from railhead.launch import Job, Run, claimed, render, schema
-from railhead.launch.job import parse_job, read_job
+from railhead.launch.api import Fields
+from railhead.launch.job import JobFile, parse_job, read_job
 from railhead.launch.plan import make_plan
 from tests.unit.launch import world
 from tests.unit.launch.conftest import CONTRACT
@@ -179,6 +180,12 @@ def test_python_says_what_a_job_file_says(cluster: Cluster, here: Path) -> None:
     expected = render.objects(make_plan(parsed, files, CONTRACT))
     made = job(files=["train.py"], env={"A": "1"}, checkpoint={"path": "x"})
     assert made.objects(cluster) == expected
+
+
+def test_python_has_the_fields_of_a_job_file() -> None:
+    """So that editors and type checkers know them."""
+    always = {"name", "nodes", "command", "env"}
+    assert set(Fields.__annotations__) == set(JobFile.model_fields) - always
 
 
 def test_python_tells_every_mistake(here: Path) -> None:
