@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from railhead.framework.base import NODE_RANK, NODES, Framework, Gang
+from railhead.framework.base import NODE_RANK, NODES, Framework, Gang, program
 
 if TYPE_CHECKING:
     from railhead.catalog.versions import Combination
 
 #: PaddleJob's (training-operator v1.9.3, pkg/apis/kubeflow.org/v1/paddlepaddle_types.go).
 _PORT = 36543
-_LAUNCH = ("python3", "-m", "paddle.distributed.launch")
+_LAUNCH = ("-m", "paddle.distributed.launch")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,9 +45,16 @@ class Paddle(Framework):
         }
 
     def start(self, words: Sequence[str], gang: Gang) -> tuple[str, ...]:
-        """A Python file is started by Paddle's launcher."""
+        """A Python file is started by Paddle's launcher, and that so that its gang meets.
+
+        See :mod:`railhead.framework.programs.paddle`.
+        """
         del gang
-        return (*_LAUNCH, *words) if words[0].endswith(".py") else tuple(words)
+        if words[0] in ("python", "python3") and tuple(words[1:3]) == _LAUNCH:
+            words = words[3:]
+        elif not words[0].endswith(".py"):
+            return tuple(words)
+        return ("python3", "-c", program("paddle.py"), *words)
 
 
 _WIRED = (

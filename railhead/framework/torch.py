@@ -5,14 +5,12 @@ DDP needs nothing more. What is started by torchrun too differs in its row alone
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from railhead.framework.base import NODE_RANK, PORT, Framework, Gang
+from railhead.framework.base import NODE_RANK, PORT, Framework, Gang, program
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,15 +30,10 @@ _SOURCE = (
 )
 
 
-@functools.cache
-def _program(name: str) -> str:
-    return (Path(__file__).parent / "programs" / name).read_text(encoding="utf-8")
-
-
 def _python() -> Mapping[str, str]:
     """PyTorch's entry point, and what it enters: :mod:`railhead.framework.programs.world`."""
     return {
-        "railhead_world.py": _program("world.py"),
+        "railhead_world.py": program("world.py"),
         # Of a package only its entry points are read (importlib/metadata).
         "railhead_world-1.dist-info/entry_points.txt": "[torch.backends]\n"
         "railhead_world = railhead_world:watch\n",
@@ -127,7 +120,7 @@ class Torch(Framework):
             words = ("torchrun", *words)
         if words[0] != self.launcher:
             return tuple(words)
-        return ("python3", "-c", _program("torchrun.py"), *words[1:])
+        return ("python3", "-c", program("torchrun.py"), *words[1:])
 
     def proving(self, program: str) -> tuple[str, ...] | None:
         """By torchrun, whose arguments win over the job's variables (argparse_util.py)."""
