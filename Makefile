@@ -84,7 +84,7 @@ nccl-eval: venv ## How well NCCL logs are read, by part and label (WRITE=1: into
 lab-test: venv ## The tests on a real lab: brings up its own and takes it down
 	$(call stage,lab)
 	$(VENV)/railhead lab build
-	$(call tests,lab,-m "lab and not contests and not harms and not sabotage" -v)
+	$(call tests,lab,-m "lab and not contests and not harms and not sabotage and not frameworks" -v)
 
 .PHONY: contests
 contests: venv ## 200 contests of gangs in a lab of their own; RAILHEAD_CONTESTS says how many
@@ -95,6 +95,11 @@ contests: venv ## 200 contests of gangs in a lab of their own; RAILHEAD_CONTESTS
 harms: venv ## A node lost and controllers stopped while jobs run, on a lab of their own
 	@$(VENV)/railhead lab build
 	$(PYTEST) -m harms -v -s $(ARGS)
+
+.PHONY: frameworks
+frameworks: venv ## TensorFlow and Paddle killed in the middle, from an image of their own, on a lab
+	@$(VENV)/railhead lab build
+	$(PYTEST) -m frameworks -v -s $(ARGS)
 
 .PHONY: sabotage
 sabotage: venv ## Seven ways to sabotage a lab, each told by the right check, in a lab of their own

@@ -47,3 +47,7 @@ cuda+=(nvidia-{cublas,cuda-cccl,cuda-crt,cuda-cupti,cuda-nvrtc,cuda-runtime,cudn
 cuda+=(nvidia-{curand,cusolver,cusparse,cusparselt-cu13,nccl-cu13,nvjitlink,nvshmem-cu13,nvtx})
 echo "lock: $training/requirements.txt"
 pin "$training/requirements.txt" "$training/requirements.in" "${cuda[@]/#/--no-emit-package=}"
+
+frameworks=railhead/lab/build/frameworks
+echo "lock: $frameworks/requirements.txt"
+pin "$frameworks/requirements.txt" "$frameworks/requirements.in"

@@ -97,7 +97,15 @@ def up(
 
 
 @app.command()
-def build() -> None:
+def build(
+    only: Annotated[
+        str | None,
+        typer.Option(
+            help="Build nothing but an image that no lab has by itself, `frameworks`, and print "
+            "the path of its archive.",
+        ),
+    ] = None,
+) -> None:
     """Build and install everything a lab needs into the cache, without starting it.
 
     Example: railhead lab build
@@ -106,7 +114,10 @@ def build() -> None:
     from railhead.lab import preflight
 
     preflight.check_machine()
-    parts.main_build(_console())
+    if only is None:
+        parts.main_build(_console())
+    else:
+        typer.echo(parts.build_on_request(only, _console(to_error=True)))
 
 
 @app.command("load-image")

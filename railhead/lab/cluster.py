@@ -598,7 +598,7 @@ class Lab:
         Raises:
             RailheadError: the lab does not run, or containerd does not take the archive.
         """
-        loaded: tuple[str, ...] = ()
+        sockets = []
         for index in range(self.require().nodes):
             pid = self.node_init(index).pid()
             if pid is None:
@@ -607,9 +607,10 @@ class Lab:
                     remedy=f"run `railhead lab up --name {self.name}`",
                 )
             # The node's own, seen from the host; what is imported goes through it.
-            address = f"/proc/{pid}/root{services.CONTAINERD_SOCKET}"
-            loaded = import_archive(address, archive)
-        return loaded
+            sockets.append(f"/proc/{pid}/root{services.CONTAINERD_SOCKET}")
+        with ThreadPoolExecutor() as pool:
+            loaded = list(pool.map(lambda one: import_archive(one, archive), sockets))
+        return loaded[0]
 
     # -- status and down -------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from railhead.lab.artifacts.store import (
     Artifacts,
     Simulation,
+    build_on_request,
     ensure,
     ensure_kwok,
     installed,
@@ -15,6 +16,7 @@ from railhead.lab.artifacts.template import clone_template, import_archive
 __all__ = [
     "Artifacts",
     "Simulation",
+    "build_on_request",
     "clone_template",
     "ensure",
     "ensure_kwok",

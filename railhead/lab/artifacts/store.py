@@ -8,10 +8,11 @@ import os
 import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from railhead.base.errors import PrerequisiteError
+from railhead.base.errors import InputError, PrerequisiteError, choices
 from railhead.base.paths import cache_root
 from railhead.lab.artifacts import charts, golang, packages, template, training
 from railhead.lab.artifacts.commands import Runner, log_path
@@ -40,6 +41,7 @@ _SPACE_GIB: dict[str, tuple[float, float]] = {
     "training": (2.9, 0.0),
     "base": (2.6, 0.0),
     "template": (0.4, 0.0),
+    "frameworks": (8.0, 0.0),
 }
 #: How many generations of programs and images stay in the cache.
 _KEPT = 2
@@ -302,6 +304,49 @@ def _ensure(make_display: Callable[[], Bars | Lines]) -> tuple[Artifacts, tuple[
     return installed(), timings
 
 
+def build_on_request(name: str, console: Console) -> Path:
+    """`railhead lab build --only`: make an image that no lab has by itself; returns its archive.
+
+    Raises:
+        InputError: there is no such image.
+        PrerequisiteError: the machine's or Python's packages cannot be had, or there is no space.
+    """
+    recipe = training.ON_REQUEST.get(name)
+    if recipe is None:
+        raise InputError(
+            f"--only: there is no image {name!r}{choices(name, list(training.ON_REQUEST))}",
+            remedy="name one of them, or leave --only out for what every lab needs",
+        )
+    if recipe.archive.is_file():
+        return recipe.archive
+    packages.require_apt()
+    steps = (
+        Step(
+            name="packages",
+            title="Debian package lists",
+            expected_s=5,
+            lane=Lane.FILES,
+            action=packages.update,
+        ),
+        Step(
+            name=name,
+            title=f"the image {recipe.reference}, from packages",
+            expected_s=120,
+            lane=Lane.FILES,
+            needs=("packages",),
+            action=partial(training.build_archive, recipe),
+        ),
+    )
+    progress = display(console)
+    with building(lambda who: progress.note(f"{who} is building already; waiting for it")):
+        # Another process may have built it while this one waited.
+        if not recipe.archive.is_file():
+            sweep_scratch()
+            check_space(steps)
+            run_steps(steps, progress, Runner())
+    return recipe.archive
+
+
 def _record(timings: Sequence[Timing]) -> None:
     """Keep what this build took, and of every step when it was last done."""
     latest: dict[str, float] = {}
@@ -335,6 +380,7 @@ def _clean() -> None:
         golang.core_dir(),
         golang.upstream_dir(),
         golang.pulumi_dir(),
+        *(recipe.archive.parent for recipe in training.ON_REQUEST.values()),
     }
     for kind in current:
         prefix = kind.name.split("-", 1)[0]

@@ -1,4 +1,4 @@
-"""The training image: Python, MPI, ssh from the machine's packages, frameworks from Python's.
+"""The training images: Python, MPI, ssh from the machine's packages, frameworks from Python's.
 
 Python's are pinned with hashes.
 apt resolves against an empty machine and downloads; the packages are unpacked side by side and no
@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tarfile
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
@@ -29,7 +29,7 @@ from railhead.base.paths import cache_root
 from railhead.catalog.images import TORCH_CPU
 from railhead.lab.artifacts.commands import CommandError, Runner, log_path
 from railhead.lab.artifacts.files import digest, publish, remove_tree, scratch
-from railhead.lab.artifacts.images import EPOCH, Blob, HashingFile, Image
+from railhead.lab.artifacts.images import EPOCH, Blob, HashingFile, Image, stream_archive
 from railhead.lab.artifacts.packages import apt_environment, os_release
 from railhead.lab.artifacts.steps import Tell
 from railhead.lab.artifacts.stubs import stand_in
@@ -62,9 +62,6 @@ SEEDS = (
 _FROM_SOURCE = ("deepspeed",)
 #: What makes wheels of them; among the pins, and any Python can run it.
 _BUILDER = "setuptools"
-
-#: What only compiling against these packages, testing them and other languages need.
-_UNUSED = ("torch/include", "torch/bin/protoc", "torch/test", "torch/share", "ray/jars")
 
 #: Needed by the packages above on paper only, in Debian 12: graphics drivers and compilers, tests,
 #: map data; a quarter of the image. Where the proof fails without them they are unpacked after all.
@@ -143,13 +140,18 @@ class Recipe:
     Args:
         name: of its files in the cache.
         reference: the image's repository and tag.
-        named_for: the package whose version is the image's label.
+        named_for: the packages whose versions are the image's labels.
+        unused: folders of Python's packages that only compiling against these, testing them and
+            other languages need.
+        programs: what is on its PATH beside the machine's -> the module of Python that it starts.
         proofs: commands that must end well inside; what they import is compiled for all pods.
     """
 
     name: str
     reference: str
-    named_for: str
+    named_for: tuple[str, ...]
+    unused: tuple[str, ...]
+    programs: Mapping[str, str]
     proofs: Callable[[], Sequence[Sequence[str]]]
 
     @property
@@ -169,7 +171,7 @@ class Recipe:
             *SEEDS,
             *_LEFT_OUT,
             *_NOT_UNPACKED,
-            *_UNUSED,
+            *self.unused,
             self.requirements.read_text(),
         )
 
@@ -178,11 +180,14 @@ class Recipe:
         """Where the finished layer waits for its import."""
         return cache_root() / "images" / f"layer-{self.key}"
 
+    @property
+    def archive(self) -> Path:
+        """The whole image, of those that no lab has by itself: what `load-image` takes."""
+        return cache_root() / "images" / f"{self.name}-{self.key}" / "image.tar"
+
     def image(self, layer: Blob) -> Image:
         """The image of a layer."""
-        pins = self.requirements.read_text()
-        version = re.search(rf"^{self.named_for}==(\S+)", pins, re.MULTILINE)
-        assert version is not None  # noqa: S101 - `make lock` wrote it
+        pins = dict(re.findall(r"^(\S+)==(\S+)", self.requirements.read_text(), re.MULTILINE))
         return Image(
             reference=self.reference,
             layer=layer,
@@ -195,7 +200,7 @@ class Recipe:
                 "PYTHONUNBUFFERED=1",
             ),
             workdir=HOME,
-            labels={f"dev.railhead.{self.named_for}": version[1]},
+            labels={f"dev.railhead.{name}": pins[name] for name in self.named_for},
         )
 
 
@@ -216,6 +221,19 @@ def build_training_layer(runner: Runner, tell: Tell) -> None:
         publish(layer, TRAINING.layer_dir)
 
 
+def build_archive(recipe: Recipe, runner: Runner, tell: Tell) -> None:
+    """Make the archive of an image that no lab has by itself."""
+    with scratch(recipe.name) as work:
+        made = work / "made"
+        made.mkdir()
+        image = recipe.image(_build(recipe, work, made, runner, tell))
+        tell(0.9, "writing the archive")
+        with (made / recipe.archive.name).open("wb") as file:
+            stream_archive(image, file.write)
+        image.layer.path.unlink()
+        publish(made, recipe.archive.parent)
+
+
 def _build(recipe: Recipe, work: Path, target: Path, runner: Runner, tell: Tell) -> Blob:
     """Make an image's tree below ``work`` and pack it into ``target``."""
     root = work / "root"
@@ -228,14 +246,14 @@ def _build(recipe: Recipe, work: Path, target: Path, runner: Runner, tell: Tell)
     add_digits(work / "apt", root, runner)
     tell(0.4, "Python's packages")
     install(recipe, root, work, runner)
-    configure(root, runner)
+    configure(recipe, root, runner)
     tell(0.6, "runs of each framework inside")
     try:
         prove(recipe, root, runner)
     except CommandError:
         tell(0.6, "this release needs the packages that were left out")
         unpack(left_out, root, runner, lambda _fraction: None)
-        configure(root, runner)
+        configure(recipe, root, runner)
         prove(recipe, root, runner)
     remove_tree(work / "apt")
     tell(0.8, "packing the layer")
@@ -400,10 +418,11 @@ def install(recipe: Recipe, root: Path, work: Path, runner: Runner) -> None:
     binary = ("--only-binary=:all:", *of_image)
     tools = work / "tools"
     _pip(wheels, target, binary, work, runner)
-    _pip(builder, tools, binary, work, runner)
-    # Neither an index of its own choice nor this machine's packages take part in the making.
-    _pip(sources, target, ("--no-build-isolation", *of_image), work, runner, path=tools)
-    for name in _UNUSED:
+    if sources:
+        _pip(builder, tools, binary, work, runner)
+        # Neither an index of its own choice nor this machine's packages take part in the making.
+        _pip(sources, target, ("--no-build-isolation", *of_image), work, runner, path=tools)
+    for name in recipe.unused:
         remove_tree(target / name)
     if (target / "torch/lib").is_dir():
         stand_in(target / "torch/lib")
@@ -470,16 +489,7 @@ def _python(root: Path) -> str:
     return (root / "usr/bin/python3").readlink().name.removeprefix("python")
 
 
-#: Programs that Debian's scripts or pip's entry points would be; arguments go through as they are.
-_PROGRAMS = {
-    "torchrun": "torch.distributed.run",
-    "accelerate": "accelerate.commands.accelerate_cli",
-    "ray": "ray.scripts.scripts",
-    "pip": "pip",
-}
-
-
-def configure(root: Path, runner: Runner) -> None:
+def configure(recipe: Recipe, root: Path, runner: Runner) -> None:
     """Do what the packages' maintainer scripts would have done, as far as a container needs it."""
     (root / "etc/passwd").write_text(
         "root:x:0:0:root:/root:/bin/bash\n"
@@ -501,7 +511,8 @@ def configure(root: Path, runner: Runner) -> None:
     python = root / "usr/bin/python"
     if not python.is_symlink():
         python.symlink_to("python3")
-    for name, module in _PROGRAMS.items():
+    # Debian's scripts or pip's entry points would be these; arguments go through as they are.
+    for name, module in recipe.programs.items():
         program = root / "usr/bin" / name
         program.write_text(f'#!/bin/sh\nexec python3 -m {module} "$@"\n')
         program.chmod(0o755)
@@ -613,10 +624,50 @@ dist.all_reduce(total)
 assert total.item() == 2, total
 """
 
+
+def _frameworks_proofs() -> tuple[tuple[str, ...], ...]:
+    return (
+        (
+            *("python3", "-c"),
+            "import tensorflow as tf; assert float(tf.reduce_sum(tf.ones(3))) == 3; "
+            "tf.keras.Sequential, tf.distribute.MultiWorkerMirroredStrategy",
+        ),
+        (
+            *("python3", "-c"),
+            "import paddle, paddle.distributed.launch.main; "
+            "assert float(paddle.ones([3]).sum()) == 3; paddle.nn.Linear(2, 2)",
+        ),
+        ("python3", "-m", "pip", "--version"),
+    )
+
+
 #: The image of every lab.
 TRAINING = Recipe(
-    name="training", reference=TORCH_CPU.reference, named_for="torch", proofs=_training_proofs
+    name="training",
+    reference=TORCH_CPU.reference,
+    named_for=("torch",),
+    unused=("torch/include", "torch/bin/protoc", "torch/test", "torch/share", "ray/jars"),
+    programs={
+        "torchrun": "torch.distributed.run",
+        "accelerate": "accelerate.commands.accelerate_cli",
+        "ray": "ray.scripts.scripts",
+        "pip": "pip",
+    },
+    proofs=_training_proofs,
 )
+
+#: Frameworks that the first has no room for, in an image that is made when it is asked for.
+FRAMEWORKS = Recipe(
+    name="frameworks",
+    reference="railhead.local/frameworks-cpu:lab",
+    named_for=("tensorflow-cpu", "paddlepaddle"),
+    unused=("tensorflow/include", "paddle/include"),
+    programs={"pip": "pip"},
+    proofs=_frameworks_proofs,
+)
+
+#: What `railhead lab build --only` takes.
+ON_REQUEST = {FRAMEWORKS.name: FRAMEWORKS}
 
 
 def _in_root(root: Path, command: Sequence[str], runner: Runner) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 import shutil
 import subprocess
 import tarfile
@@ -12,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
-from railhead.base.errors import RailheadError
-from railhead.lab.artifacts import training
+from railhead.base.errors import InputError, RailheadError
+from railhead.lab.artifacts import store, training
 from railhead.lab.artifacts.commands import CommandError, Runner
-from railhead.lab.artifacts.images import EPOCH
+from railhead.lab.artifacts.images import EPOCH, Blob
 
 needs_dpkg = pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="dpkg-deb is not here")
 
@@ -141,7 +143,7 @@ def test_what_scripts_would_have_done(tmp_path: Path, monkeypatch: pytest.Monkey
         return ""
 
     monkeypatch.setattr(training, "_in_root", in_root)
-    training.configure(root, Runner())
+    training.configure(training.TRAINING, root, Runner())
     assert (root / "usr/lib/x86_64-linux-gnu/libblas.so.3").read_text() == "blas"
     assert (root / "usr/lib/x86_64-linux-gnu/liblapack.so.3").read_text() == "lapack"
     assert (root / "usr/bin/torchrun").stat().st_mode & 0o111
@@ -183,6 +185,39 @@ def test_packages_that_were_left_out_come_back_where_they_are_needed(
     pins = training.TRAINING.requirements.read_text()
     assert f"\ntorch=={image.labels['dev.railhead.torch']} " in pins
     assert image.user == "1000:1000"
+
+
+def test_an_image_on_request_is_an_archive_and_no_layer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runner: Runner
+) -> None:
+    recipe = training.ON_REQUEST["frameworks"]
+
+    def build(_recipe: training.Recipe, _work: Path, target: Path, *_: object) -> Blob:
+        (tmp_path / "root").mkdir()
+        (tmp_path / "root" / "file").write_text("x")
+        return training.pack(tmp_path / "root", target / "layer.tar")
+
+    monkeypatch.setattr(training, "_build", build)
+    training.build_archive(recipe, runner, lambda _fraction, _detail: None)
+    assert [path.name for path in recipe.archive.parent.iterdir()] == ["image.tar"]
+    with tarfile.open(recipe.archive) as tar:
+        config = next(
+            said
+            for member in tar.getmembers()
+            if member.name.startswith("blobs/") and (file := tar.extractfile(member))
+            for said in [file.read()]
+            if said.startswith(b'{"architecture"')
+        )
+    labels = json.loads(config)["config"]["Labels"]
+    assert set(labels) >= {"dev.railhead.tensorflow-cpu", "dev.railhead.paddlepaddle"}
+    # What no lab needs is not part of what every lab's build makes.
+    assert recipe.key != training.TRAINING.key
+    assert recipe.name not in {step.name for step in store.plan()}
+
+
+def test_an_image_that_nobody_knows_is_refused() -> None:
+    with pytest.raises(InputError, match="--only: there is no image 'framework'; did you mean"):
+        store.build_on_request("framework", Console())
 
 
 def test_what_is_published_as_source_is_made_with_a_pinned_builder(
@@ -229,9 +264,18 @@ def test_pins_are_those_of_the_images_python() -> None:
     assert "b==3 --hash=sha256:03" in training.pins_for(text, "3.13")
 
 
-def test_the_images_pins_have_hashes_and_no_cuda() -> None:
-    holds = "torch jax jaxlib orbax-checkpoint accelerate deepspeed megatron-core ray pip"
-    text = training.TRAINING.requirements.read_text()
+@pytest.mark.parametrize(
+    ("recipe", "holds"),
+    [
+        (
+            training.TRAINING,
+            "torch jax jaxlib orbax-checkpoint accelerate deepspeed megatron-core ray pip",
+        ),
+        (training.FRAMEWORKS, "tensorflow-cpu paddlepaddle numpy pip"),
+    ],
+)
+def test_the_images_pins_have_hashes_and_no_cuda(recipe: training.Recipe, holds: str) -> None:
+    text = recipe.requirements.read_text()
     lines = training.pins_for(text, "3.11").splitlines()
     names = {line.partition("==")[0] for line in lines}
     assert set(holds.split()) <= names
