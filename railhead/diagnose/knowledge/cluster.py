@@ -24,6 +24,23 @@ CLUES = (
         example='Warning  FailedMount  MountVolume.SetUp failed for volume "data"',
     ),
     Clue(
+        id="file-system-full",
+        pattern=rb"OSError: \[Errno (?:28|122)\] (?:No space left on device|Disk quota exceeded)|"
+        rb"PytorchStreamWriter failed writing file",
+        seen="Python, PyTorch writing a checkpoint",
+        source="errno(3); pytorch/pytorch caffe2/serialize/inline_container.cc",
+        example="OSError: [Errno 28] No space left on device: '/checkpoints/run/epoch-0003'",
+    ),
+    Clue(
+        id="file-system-gone",
+        pattern=rb"OSError: \[Errno 116\] Stale file handle|"
+        rb"OSError: \[Errno 108\] Cannot send after transport endpoint shutdown|"
+        rb"OSError: \[Errno 5\] Input/output error: ",
+        seen="Python, on a mount whose server took the files away or the client out",
+        source="errno(3): ESTALE of NFS, ESHUTDOWN of an evicted Lustre client, EIO",
+        example="OSError: [Errno 116] Stale file handle: '/checkpoints/run'",
+    ),
+    Clue(
         id="k8s-network-not-ready",
         pattern=rb"NetworkNotReady|cni plugin not initialized|network plugin is not ready|"
         rb"FailedCreatePodSandBox|failed to setup network for sandbox|"
@@ -161,6 +178,53 @@ CAUSES = (
         confirm="`kubectl get pvc`",
         source="kubernetes pkg/kubelet/volumemanager",
         explains=("rendezvous-timeout",),
+    ),
+    Cause(
+        id="file-system-full",
+        title="A file system that the job writes to is full, or a quota on it",
+        family=FAMILY,
+        rules=(
+            Rule(
+                needs=("file-system-full",),
+                unless=("shm-nccl-enospc", "shm-torch"),
+                confidence=0.75,
+                because="a write fails for want of room",
+            ),
+        ),
+        verdict="other",
+        fix=Setting(
+            where="stack",
+            path="checkpoints[].retention",
+            text="what may go by age; or more room behind the claim, whose `size` not every class "
+            "enforces",
+        ),
+        by_hand="the path in the message says which: the claim, scratch or a log's directory; "
+        "`df -h PATH` in a pod that mounts it",
+        confirm="`railhead storage --prove` says what room is left on the claim",
+        apart={"dev-shm-too-small": "the path is below /dev/shm"},
+        source="errno(3): ENOSPC, EDQUOT",
+        explains=("a-rank-died-first", "pytorch-watchdog-timeout", "rendezvous-timeout"),
+    ),
+    Cause(
+        id="file-system-gone",
+        title="The server of a mounted file system took it away, or cut the node off",
+        family=FAMILY,
+        rules=(
+            Rule(
+                needs=("file-system-gone",),
+                confidence=0.75,
+                because="files of a mount are no longer there for this node",
+            ),
+        ),
+        verdict="other",
+        fix=Setting(
+            where="none", path="", text="the gang starts again on a fresh mount once the server is"
+        ),
+        by_hand="the file server's own log, and the node's (`dmesg`): an export that was removed "
+        "or moved, a client that was evicted",
+        confirm="`railhead storage --prove` mounts, writes and reads the claim on two nodes",
+        source="nfs(5), errno(3): ESTALE, ESHUTDOWN, EIO",
+        explains=("a-rank-died-first", "pytorch-watchdog-timeout", "rendezvous-timeout"),
     ),
     Cause(
         id="pod-network-not-set-up",

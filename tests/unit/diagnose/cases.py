@@ -684,6 +684,17 @@ CASES: dict[str, Case] = {
         fires=log('Warning  FailedMount  MountVolume.SetUp failed for volume "data"'),
         silent=OK,
     ),
+    "file-system-full": Case(
+        fires=log("OSError: [Errno 28] No space left on device: '/checkpoints/run/epoch-0003'"),
+        silent=log(
+            "misc/shmutils.cc:87 NCCL WARN Error: failed to extend /dev/shm/nccl-Yab12c to "
+            "33030532 bytes, error: No space left on device (28)"
+        ),
+    ),
+    "file-system-gone": Case(
+        fires=log("OSError: [Errno 116] Stale file handle: '/checkpoints/run'"),
+        silent=log("OSError: [Errno 107] Transport endpoint is not connected", IB_OK),
+    ),
     "pod-network-not-set-up": Case(
         fires=log(
             'Warning  FailedCreatePodSandBox  Failed to create pod sandbox: plugin type="multus" '
