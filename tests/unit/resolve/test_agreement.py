@@ -51,6 +51,9 @@ def plan_of(resolved: Resolved, runtime: str, **fields: Any) -> Plan:
     row = next(r for r in resolved.runtimes if r.name == runtime)
     nodes = row.framework.fewest_nodes
     wanted = {"name": "job", "nodes": nodes, "runtime": runtime, "command": ["torchrun", "y"]}
+    if teams := resolved.cluster.teams:
+        # Of several teams a job must say whose it is.
+        wanted["queue"] = teams[0].name
     wanted |= fields
     job = parse_job(json.dumps(wanted), where="job")
     return make_plan(job, (FILE,), resolved.contract)
@@ -143,13 +146,24 @@ def check_queue(resolved: Resolved, runtime: Runtime, plan: Plan, job: Object, p
     (group,) = queue.spec["resourceGroups"]
     requests = container_of(pod)["resources"]["requests"]
     assert set(requests) <= set(group["coveredResources"])
-    (flavor,) = (f for f in group["flavors"] if f["name"] == plan.flavor)
-    quota = {r["name"]: parse(r["nominalQuota"]) for r in flavor["resources"]}
+    quota: dict[str, Decimal] = {}
+    for one in kueues(resolved).cluster_queues:
+        # What another team is promised may be borrowed.
+        if one is queue or "cohortName" in queue.spec:
+            for name, amount in promised(one.spec, plan.flavor).items():
+                quota[name] = quota.get(name, Decimal(0)) + amount
     short = {k for k, v in requests.items() if parse(v) * plan.nodes > quota[k]}
     assert short <= {"cpu", "memory"}, "these are the stack's own words"
     taken = [name for name in queue.pools if passes(resolved, queue.pools, name, pod)]
     assert taken == [runtime.pool.name], "Kueue could place it elsewhere"
     assert kueues(resolved).flavors[runtime.pool.name].name == plan.flavor
+
+
+def promised(spec: Mapping[str, Any], flavor: str) -> dict[str, Decimal]:
+    """Resource -> nominal quota of a cluster queue in a flavor."""
+    (group,) = spec["resourceGroups"]
+    rows = [r for f in group["flavors"] if f["name"] == flavor for r in f["resources"]]
+    return {row["name"]: parse(row["nominalQuota"]) for row in rows}
 
 
 def passes(resolved: Resolved, pools: tuple[str, ...], name: str, pod: Object) -> bool:
