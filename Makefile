@@ -84,7 +84,7 @@ nccl-eval: venv ## How well NCCL logs are read, by part and label (WRITE=1: into
 lab-test: venv ## The tests on a real lab: brings up its own and takes it down
 	$(call stage,lab)
 	$(VENV)/railhead lab build
-	$(call tests,lab,-m "lab and not contests and not harms and not sabotage and not frameworks" -v)
+	$(call tests,lab,-m "lab and not contests and not harms and not sabotage and not frameworks and not watching" -v)
 
 .PHONY: contests
 contests: venv ## 200 contests of gangs in a lab of their own; RAILHEAD_CONTESTS says how many
@@ -105,6 +105,11 @@ frameworks: venv ## TensorFlow and Paddle killed in the middle, from an image of
 sabotage: venv ## Seven ways to sabotage a lab, each told by the right check, in a lab of their own
 	@$(VENV)/railhead lab build
 	$(PYTEST) -m lab tests/lab/test_sabotaged.py -v $(ARGS)
+
+.PHONY: watching
+watching: venv ## A lab of its own with Prometheus, Alertmanager and kube-state-metrics, on real jobs
+	@$(VENV)/railhead lab build
+	$(PYTEST) -m watching -v -s $(ARGS)
 
 .PHONY: engine-test
 engine-test: venv ## The tests on the real engine and on API servers of their own; no root, no lab

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from railhead.catalog.versions import KUBE_STATE_METRICS
+
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
@@ -130,6 +132,20 @@ PARTS: tuple[Part, ...] = (
         version="v3.250.0",
         production="the user's own, 3.220 or newer; the lab uses that too where it is on PATH",
         source="newest whose module graph verifies",
+    ),
+    Part(
+        name="kube-state-metrics",
+        module="k8s.io/kube-state-metrics/v2",
+        version=KUBE_STATE_METRICS.tag,
+        production=f"{KUBE_STATE_METRICS.tag}, by the stack where it is watched",
+        source="the one that stacks deploy",
+    ),
+    Part(
+        name="prometheus",
+        module="github.com/prometheus/prometheus",
+        version="v0.313.5",
+        production="your own, with its Alertmanager",
+        source="Prometheus 3.13.5, the newest that names Kubernetes' libraries of 0.35",
     ),
 )
 

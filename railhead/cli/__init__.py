@@ -15,6 +15,7 @@ from railhead.accept import cli as accept_cli
 from railhead.base.errors import ExitCode, PrerequisiteError, RailheadError
 from railhead.cli.catalog import app as catalog_app
 from railhead.cli.config import app as config_app
+from railhead.cli.dashboards import dashboards
 from railhead.cli.drift import drift
 from railhead.cli.nccl import app as nccl_app
 from railhead.cli.plan import plan
@@ -79,6 +80,7 @@ else:
         context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
     )(_no_lab)
 app.command()(plan)
+app.command()(dashboards)
 app.command()(drift)
 app.command()(storage)
 app.add_typer(catalog_app, name="catalog")

@@ -10,7 +10,7 @@ from railhead.lab.spec import LabSpec
 
 STORAGE_CLASS = "railhead-shared"
 SIMULATED_TAINT = {"key": "kwok.x-k8s.io/node", "value": "fake", "effect": "NoSchedule"}
-_LABELS = {"app.kubernetes.io/managed-by": "railhead-lab"}
+LABELS = {"app.kubernetes.io/managed-by": "railhead-lab"}
 
 Object = dict[str, Any]
 
@@ -19,7 +19,7 @@ def objects(*, network_crd: Object) -> list[Object]:
     """Everything that `railhead lab up` applies, in an order that can be applied."""
     return [
         network_crd,
-        _namespace(PROVISIONER_NAMESPACE),
+        namespace(PROVISIONER_NAMESPACE),
         *_dns(),
         *_multus(),
         *_node_proxier(),
@@ -44,7 +44,7 @@ def simulated_nodes(spec: LabSpec) -> list[Object]:
             "metadata": {
                 "name": f"{spec.name}-simulated-{i}",
                 "labels": {
-                    **_LABELS,
+                    **LABELS,
                     "type": "kwok",
                     "kubernetes.io/hostname": f"{spec.name}-simulated-{i}",
                     "kubernetes.io/os": "linux",
@@ -61,20 +61,21 @@ def simulated_nodes(spec: LabSpec) -> list[Object]:
     ]
 
 
-def _namespace(name: str) -> Object:
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": _LABELS}}
+def namespace(name: str) -> Object:
+    """A namespace of the lab's own."""
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": LABELS}}
 
 
 def _dns() -> list[Object]:
     """A service without a selector: CoreDNS runs beside the API server, not in a pod."""
     ports = [("dns", "UDP"), ("dns-tcp", "TCP")]
-    labels = {**_LABELS, "k8s-app": "kube-dns"}
-    namespace = {"namespace": "kube-system"}
+    labels = {**LABELS, "k8s-app": "kube-dns"}
+    system = {"namespace": "kube-system"}
     return [
         {
             "apiVersion": "v1",
             "kind": "Service",
-            "metadata": {**namespace, "name": "kube-dns", "labels": labels},
+            "metadata": {**system, "name": "kube-dns", "labels": labels},
             "spec": {
                 "clusterIP": lab.DNS_SERVICE_ADDRESS,
                 "ports": [{"name": n, "port": 53, "protocol": p} for n, p in ports],
@@ -84,7 +85,7 @@ def _dns() -> list[Object]:
             "apiVersion": "discovery.k8s.io/v1",
             "kind": "EndpointSlice",
             "metadata": {
-                **namespace,
+                **system,
                 "name": "kube-dns-lab",
                 "labels": {**labels, "kubernetes.io/service-name": "kube-dns"},
             },
@@ -92,24 +93,24 @@ def _dns() -> list[Object]:
             "endpoints": [{"addresses": [lab.CONTROL_ADDRESS], "conditions": {"ready": True}}],
             "ports": [{"name": n, "port": 53, "protocol": p} for n, p in ports],
         },
-        *_grant(
+        *grant(
             "railhead:coredns",
             [
-                _rule([""], ["endpoints", "services", "pods", "namespaces"], ["list", "watch"]),
-                _rule(["discovery.k8s.io"], ["endpointslices"], ["list", "watch"]),
+                rule([""], ["endpoints", "services", "pods", "namespaces"], ["list", "watch"]),
+                rule(["discovery.k8s.io"], ["endpointslices"], ["list", "watch"]),
             ],
         ),
     ]
 
 
 def _multus() -> list[Object]:
-    return _grant(
+    return grant(
         "railhead:multus",
         [
-            _rule(["k8s.cni.cncf.io"], ["*"], ["get"]),
-            _rule([""], ["pods"], ["get", "list"]),
-            _rule([""], ["pods/status"], ["get", "update"]),
-            _rule(["", "events.k8s.io"], ["events"], ["create", "patch", "update"]),
+            rule(["k8s.cni.cncf.io"], ["*"], ["get"]),
+            rule([""], ["pods"], ["get", "list"]),
+            rule([""], ["pods/status"], ["get", "update"]),
+            rule(["", "events.k8s.io"], ["events"], ["create", "patch", "update"]),
         ],
     )
 
@@ -120,24 +121,24 @@ def _node_proxier() -> list[Object]:
 
 
 def _netpol() -> list[Object]:
-    return _grant(
+    return grant(
         "railhead:netpol",
         [
-            _rule([""], ["pods", "namespaces"], ["list", "watch"]),
-            _rule([""], ["nodes"], ["get"]),
-            _rule(["networking.k8s.io"], ["networkpolicies"], ["list", "watch"]),
+            rule([""], ["pods", "namespaces"], ["list", "watch"]),
+            rule([""], ["nodes"], ["get"]),
+            rule(["networking.k8s.io"], ["networkpolicies"], ["list", "watch"]),
         ],
     )
 
 
 def _kwok() -> list[Object]:
     every = ["get", "list", "watch", "create", "update", "patch", "delete"]
-    return _grant(
+    return grant(
         "railhead:kwok",
         [
-            _rule([""], ["nodes", "pods", "events"], every),
-            _rule([""], ["nodes/status", "pods/status"], ["get", "update", "patch"]),
-            _rule(["coordination.k8s.io"], ["leases"], every),
+            rule([""], ["nodes", "pods", "events"], every),
+            rule([""], ["nodes/status", "pods/status"], ["get", "update", "patch"]),
+            rule(["coordination.k8s.io"], ["leases"], every),
         ],
     )
 
@@ -149,7 +150,7 @@ def _volumes() -> list[Object]:
         {
             "apiVersion": "storage.k8s.io/v1",
             "kind": "StorageClass",
-            "metadata": {"name": STORAGE_CLASS, "labels": _LABELS},
+            "metadata": {"name": STORAGE_CLASS, "labels": LABELS},
             "provisioner": PROVISIONER,
             "reclaimPolicy": "Retain",
             "volumeBindingMode": "Immediate",
@@ -160,7 +161,7 @@ def _volumes() -> list[Object]:
             "metadata": {
                 "name": "volume-helper",
                 "namespace": PROVISIONER_NAMESPACE,
-                "labels": _LABELS,
+                "labels": LABELS,
             },
         },
         {
@@ -169,22 +170,22 @@ def _volumes() -> list[Object]:
             "metadata": {
                 "name": "volume-provisioner",
                 "namespace": PROVISIONER_NAMESPACE,
-                "labels": _LABELS,
+                "labels": LABELS,
             },
             "data": {
                 "setup": '#!/bin/sh\nset -eu\nmkdir -m 0777 -p "$VOL_DIR"\n',
                 "teardown": '#!/bin/sh\nset -eu\nrm -rf "$VOL_DIR"\n',
             },
         },
-        *_grant(
+        *grant(
             "railhead:volume-provisioner",
             [
-                _rule([""], ["nodes", "persistentvolumeclaims", "configmaps"], every[:3]),
-                _rule([""], ["pods", "pods/log"], every),
-                _rule([""], ["persistentvolumes"], every),
-                _rule([""], ["events", "endpoints"], every),
-                _rule(["coordination.k8s.io"], ["leases"], every),
-                _rule(["storage.k8s.io"], ["storageclasses"], every[:3]),
+                rule([""], ["nodes", "persistentvolumeclaims", "configmaps"], every[:3]),
+                rule([""], ["pods", "pods/log"], every),
+                rule([""], ["persistentvolumes"], every),
+                rule([""], ["events", "endpoints"], every),
+                rule(["coordination.k8s.io"], ["leases"], every),
+                rule(["storage.k8s.io"], ["storageclasses"], every[:3]),
             ],
         ),
     ]
@@ -209,16 +210,17 @@ def helper_pod() -> Object:
     }
 
 
-def _rule(groups: list[str], resources: list[str], verbs: list[str]) -> Object:
+def rule(groups: list[str], resources: list[str], verbs: list[str]) -> Object:
+    """A rule of a role."""
     return {"apiGroups": groups, "resources": resources, "verbs": verbs}
 
 
-def _grant(user: str, rules: list[Object]) -> list[Object]:
+def grant(user: str, rules: list[Object]) -> list[Object]:
     """A cluster role of the user's own name, and its binding."""
     role = {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRole",
-        "metadata": {"name": user, "labels": _LABELS},
+        "metadata": {"name": user, "labels": LABELS},
         "rules": rules,
     }
     return [role, _bind(user, user, user=user)]
@@ -228,7 +230,7 @@ def _bind(name: str, role: str, *, user: str) -> Object:
     return {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRoleBinding",
-        "metadata": {"name": name, "labels": _LABELS},
+        "metadata": {"name": name, "labels": LABELS},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
         "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
     }

@@ -146,6 +146,41 @@ def load_image(
 
 
 @app.command()
+def watch(
+    name: Name = "lab",
+    webhook: Annotated[
+        str | None,
+        typer.Option(help="Where Alertmanager posts alerts: an address that pods reach."),
+    ] = None,
+) -> None:
+    """Run Prometheus, Alertmanager and kube-state-metrics in a lab; again, on its stack's rules.
+
+    Example: railhead lab watch
+    """
+    from railhead.lab import artifacts as parts
+    from railhead.lab import watching
+    from railhead.lab.artifacts.watching import archives
+    from railhead.lab.cluster import Lab, locked
+
+    console = _console()
+    lab = Lab(name)
+    lab.require()
+    built, images = parts.installed(), archives(console)
+    with locked(name):
+        for image in images:
+            lab.load_image(image)
+        files = [watching.of_stack(lab, one) for one in (watching.RULES, watching.SCRAPES)]
+        lab.apply(built, watching.objects(*files, webhook))
+        lab.wait_for_rollout(built, watching.NAMESPACE, watching.WORKLOADS)
+    console.print(
+        f"Prometheus watches lab {name!r}, on "
+        + ("its stack's rules." if files[0] else "no rules yet: see docs/watching.md.")
+        + f"\nTo ask it: kubectl -n {watching.NAMESPACE} port-forward service/prometheus 9090",
+        highlight=False,
+    )
+
+
+@app.command()
 def status(name: Name = "lab", as_json: Json = False) -> None:
     """Show a lab's processes and nodes; exit code 1 unless all of it runs.
 

@@ -16,7 +16,7 @@ import socket
 import subprocess
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -161,7 +161,7 @@ class Lab:
         with phase("API server"):
             self._wait_for_api()
         with phase("cluster services"):
-            self._apply(artifacts, bootstrap.objects(network_crd=_network_crd(artifacts)))
+            self.apply(artifacts, bootstrap.objects(network_crd=_network_crd(artifacts)))
             self._ensure_services(
                 init,
                 [
@@ -468,7 +468,7 @@ class Lab:
     def _wait_for_api(self) -> None:
         self._wait_until(
             "the API server to be ready",
-            lambda: self._kubectl_raw("/readyz") == "ok",
+            lambda: self.raw("/readyz") == "ok",
             roles=("etcd", "kube-apiserver"),
             timeout=90,
         )
@@ -516,7 +516,7 @@ class Lab:
 
     # -- asking the API server -------------------------------------------------------------------
 
-    def _kubectl_raw(self, path: str) -> str:
+    def raw(self, path: str) -> str:
         """GET a path as the administrator; an empty string while nothing answers."""
         import ssl
         import urllib.error
@@ -538,30 +538,54 @@ class Lab:
 
     def nodes(self) -> tuple[Node, ...]:
         """The cluster's nodes; none while the API server does not answer."""
-        text = self._kubectl_raw("/api/v1/nodes")
+        text = self.raw("/api/v1/nodes")
         return tuple(_node(item) for item in json.loads(text)["items"]) if text else ()
 
-    def _apply(self, artifacts: Artifacts, objects: list[dict[str, Any]]) -> None:
-        result = subprocess.run(
-            [
-                str(artifacts.bin_dir / "kubectl"),
-                f"--kubeconfig={paths.lab_kubeconfig(self.name)}",
-                "apply",
-                "--server-side",
-                "--force-conflicts",
-                "--field-manager=railhead-lab",
-                "--filename=-",
-            ],
-            input=json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}),
-            capture_output=True,
-            text=True,
-            check=False,
+    def apply(self, artifacts: Artifacts, objects: list[dict[str, Any]]) -> None:
+        """Apply objects of the lab's own; raises RailheadError with what the API server says."""
+        result = self._kubectl(
+            artifacts,
+            "apply",
+            "--server-side",
+            "--force-conflicts",
+            "--field-manager=railhead-lab",
+            "--filename=-",
+            said=json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}),
         )
         if result.returncode != 0:
             raise RailheadError(
                 f"the lab's own objects were not accepted: {result.stderr.strip()}",
                 remedy="run `railhead lab up` again",
             )
+
+    def wait_for_rollout(
+        self, artifacts: Artifacts, namespace: str, workloads: Sequence[str], seconds: int = 180
+    ) -> None:
+        """Wait for ``KIND/NAME`` each to run as it was applied; raises TimedOutError."""
+        for workload in workloads:
+            status = ("rollout", "status", workload, f"--timeout={seconds}s")
+            result = self._kubectl(artifacts, f"--namespace={namespace}", *status)
+            if result.returncode != 0:
+                raise TimedOutError(
+                    f"{workload} in namespace {namespace}: {result.stderr.strip()}",
+                    remedy=f"kubectl -n {namespace} describe {workload}, then the command again",
+                )
+
+    def _kubectl(
+        self, artifacts: Artifacts, *arguments: str, said: str = ""
+    ) -> subprocess.CompletedProcess[str]:
+        """Run kubectl as the administrator, with ``said`` on its standard input."""
+        return subprocess.run(
+            [
+                str(artifacts.bin_dir / "kubectl"),
+                f"--kubeconfig={paths.lab_kubeconfig(self.name)}",
+                *arguments,
+            ],
+            input=said,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
 
     def _ensure_simulated(self, init: Init, spec: LabSpec, artifacts: Artifacts) -> None:
         from railhead.lab.artifacts import ensure_kwok
@@ -578,7 +602,7 @@ class Lab:
         )
         nodes = bootstrap.simulated_nodes(spec)
         for start in range(0, len(nodes), 500):
-            self._apply(artifacts, nodes[start : start + 500])
+            self.apply(artifacts, nodes[start : start + 500])
 
         def ready() -> bool:
             return sum(n.ready for n in self.nodes() if n.simulated) >= spec.simulated_nodes

@@ -53,7 +53,7 @@ def page(report: Report, *, signer: str = "") -> str:
         el(
             "html",
             {"lang": "en"},
-            _head(report),
+            head(f"{_word(report)}: acceptance of {report.cluster}"),
             el(
                 "body",
                 {},
@@ -79,8 +79,8 @@ def page(report: Report, *, signer: str = "") -> str:
         )
     )
     data = REPORT_BEGIN + embedded(document.body(report)) + END + "\n" + SEAL_BEGIN + END + "\n"
-    head, last, tail = text.rpartition("</body>")
-    return head + data + last + tail
+    before, last, tail = text.rpartition("</body>")
+    return before + data + last + tail
 
 
 def embedded(value: Any) -> str:
@@ -89,7 +89,8 @@ def embedded(value: Any) -> str:
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
-def _head(report: Report) -> Element:
+def head(title: str) -> Element:
+    """The head of a page that loads nothing: its title and the style sheet."""
     style = sheet()
     hashed = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'sha256-{hashed}'; base-uri 'none'; form-action 'none'"
@@ -104,7 +105,7 @@ def _head(report: Report) -> Element:
         el("meta", {"name": "viewport", "content": "width=device-width, initial-scale=1"}),
         el("meta", {"name": "color-scheme", "content": "light dark"}),
         el("meta", {"name": "referrer", "content": "no-referrer"}),
-        el("title", {}, f"{_word(report)}: acceptance of {report.cluster}"),
+        el("title", {}, title),
         sheet_element,
     )
 

@@ -29,6 +29,7 @@ from railhead.lab.artifacts.steps import Tell
 BUILD_ROOT = Path(__file__).resolve().parent.parent / "build"
 CORE = BUILD_ROOT / "core"
 PULUMI = BUILD_ROOT / "pulumi"
+WATCHING = BUILD_ROOT / "watching"
 
 #: The oldest Pulumi CLI of the user's own that is used instead of building one.
 PULUMI_MINIMUM = (3, 220)
@@ -89,6 +90,15 @@ APART: tuple[Program, ...] = (
 
 PULUMI_CLI = Program(name="pulumi", package="github.com/pulumi/pulumi/pkg/v3/cmd/pulumi")
 
+#: What watches a lab, built when one first is: kube-state-metrics as stacks deploy it, and
+#: Prometheus, which in Debian's package does not discover what runs in a cluster.
+WATCHERS: tuple[Program, ...] = (
+    Program(name="kube-state-metrics", package="k8s.io/kube-state-metrics/v2"),
+    Program(name="prometheus", package="github.com/prometheus/prometheus/cmd/prometheus"),
+)
+#: Prometheus without the libraries of a dozen clouds, as its own plugins/ has it.
+WATCHERS_TAGS = "remove_all_sd,enable_kubernetes_sd"
+
 
 def own_programs() -> tuple[Program, ...]:
     """The project's own programs: one per directory of ``build/core/cmd``."""
@@ -117,7 +127,7 @@ def link_flags() -> str:
 
 def wanted_go() -> tuple[int, ...]:
     """The newest Go version that one of the go.mod files asks for."""
-    return max(_go_line(p / "go.mod") for p in (CORE, PULUMI))
+    return max(_go_line(p / "go.mod") for p in (CORE, PULUMI, WATCHING))
 
 
 def _go_line(go_mod: Path) -> tuple[int, ...]:
@@ -233,6 +243,14 @@ def pulumi_key() -> str:
     return digest(*_locks(PULUMI), PULUMI_CLI.package, *_FLAGS, link_flags(), architecture())
 
 
+def watching_key() -> str:
+    """Key of what watches a lab."""
+    packages = [p.package for p in WATCHERS]
+    return digest(
+        *_locks(WATCHING), *packages, WATCHERS_TAGS, *_FLAGS, link_flags(), architecture()
+    )
+
+
 def bin_dir(key: str) -> Path:
     """Where the programs of ``key`` are, or will be, with the Go that would build them now.
 
@@ -262,6 +280,11 @@ def pulumi_dir() -> Path:
     return bin_dir(f"pulumi-{pulumi_key()}")
 
 
+def watching_dir() -> Path:
+    """What watches a lab, where one was watched."""
+    return bin_dir(f"watching-{watching_key()}")
+
+
 def module_dir(module: str, root: Path = CORE) -> Path:
     """Where the sources of a required module lie, once they were fetched.
 
@@ -286,7 +309,11 @@ def module_dir(module: str, root: Path = CORE) -> Path:
 
 
 def fetch_sources(
-    root: Path, groups: Sequence[Sequence[Program]], runner: Runner, tell: Tell | None = None
+    root: Path,
+    groups: Sequence[Sequence[Program]],
+    runner: Runner,
+    tell: Tell | None = None,
+    tags: str = "",
 ) -> int:
     """Fetch and verify every module that the programs are built from.
 
@@ -295,6 +322,7 @@ def fetch_sources(
         groups: programs; those that cannot be listed together are in different groups.
         runner: runs Go.
         tell: told which module is being downloaded.
+        tags: build tags, with commas.
 
     Returns:
         How many packages the programs are made of, the standard library's included.
@@ -314,7 +342,14 @@ def fetch_sources(
 
     for group in groups:
         runner.run(
-            [str(go), "list", "-mod=readonly", "-deps", *(p.package for p in group)],
+            [
+                str(go),
+                "list",
+                "-mod=readonly",
+                f"-tags={tags}",
+                "-deps",
+                *(p.package for p in group),
+            ],
             log=log_path("sources"),
             env=go_environment(),
             cwd=root,
@@ -324,14 +359,20 @@ def fetch_sources(
 
 
 def build(
-    root: Path, programs: Sequence[Program], into: Path, log: str, runner: Runner, tell: Tell
+    root: Path,
+    programs: Sequence[Program],
+    into: Path,
+    log: str,
+    runner: Runner,
+    tell: Tell,
+    tags: str = "",
 ) -> None:
     """Build ``programs`` with one command into the directory ``into``, named by their names.
 
     Progress counts packages: `go build -v` names each one as it is compiled.
     """
     go, _ = find_go()
-    total = fetch_sources(root, [programs], runner)
+    total = fetch_sources(root, [programs], runner, tags=tags)
     count = 0
     last = time.monotonic()
 
@@ -352,6 +393,7 @@ def build(
             "build",
             "-v",
             *_FLAGS,
+            f"-tags={tags}",
             "-ldflags",
             link_flags(),
             "-o",
@@ -391,6 +433,13 @@ def build_pulumi(runner: Runner, tell: Tell) -> None:
     with scratch("pulumi") as work:
         build(PULUMI, [PULUMI_CLI], work, "pulumi", runner, tell)
         publish(work, pulumi_dir())
+
+
+def build_watching(runner: Runner, tell: Tell) -> None:
+    """Build what watches a lab into :func:`watching_dir`."""
+    with scratch("watching") as work:
+        build(WATCHING, WATCHERS, work, "watching", runner, tell, tags=WATCHERS_TAGS)
+        publish(work, watching_dir())
 
 
 def users_pulumi() -> Path | None:

@@ -381,6 +381,7 @@ def _clean() -> None:
         golang.upstream_dir(),
         golang.pulumi_dir(),
         *(recipe.archive.parent for recipe in training.ON_REQUEST.values()),
+        golang.watching_dir(),
     }
     for kind in current:
         prefix = kind.name.split("-", 1)[0]

@@ -1,24 +1,40 @@
-"""Prometheus, its promtool and Alertmanager, out of Debian's packages: unpacked, not installed.
+"""What watches a lab: Prometheus and kube-state-metrics are built, the rest is Debian's packages.
 
-They are statically linked but for libc. Nothing of a lab needs them but what watches it, so they
-are fetched when first asked for, in seconds.
+The packages are unpacked, not installed; their programs are static but for libc. No lab needs any
+of it to run, so it is fetched, in seconds, and built, in minutes, when first asked for.
 """
 
 from __future__ import annotations
 
 import os
+import re
+import subprocess
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from railhead.base.errors import PrerequisiteError
 from railhead.base.paths import cache_root
-from railhead.lab.artifacts import packages
+from railhead.catalog.versions import KUBE_STATE_METRICS
+from railhead.lab.artifacts import golang, packages
 from railhead.lab.artifacts.commands import CommandError, Runner, log_path
 from railhead.lab.artifacts.files import building, digest, publish, scratch
+from railhead.lab.artifacts.images import Image, LayerWriter, stream_archive
 from railhead.lab.artifacts.steps import Tell
 
-#: Debian 12: prometheus 2.42 with promtool, prometheus-alertmanager 0.25.
-PACKAGES = ("prometheus", "prometheus-alertmanager")
-PROGRAMS = ("promtool", "prometheus", "prometheus-alertmanager", "amtool")
+if TYPE_CHECKING:
+    from rich.console import Console
+
+#: Debian 12: promtool of prometheus 2.42, prometheus-alertmanager 0.25, node exporter 1.5.
+PACKAGES = ("prometheus", "prometheus-alertmanager", "prometheus-node-exporter")
+#: What pods run of them, and what tests do.
+SERVERS = ("prometheus-alertmanager", "prometheus-node-exporter")
+PROGRAMS = (*SERVERS, "promtool", "amtool")
+
+PROMETHEUS_IMAGE = "railhead.local/prometheus:lab"
+#: As in the published image.
+_NOBODY = "65534:65534"
+#: Counts up when what the images are made of changes in a way that no other key shows.
+_RECIPE = "1"
 
 
 def directory() -> Path:
@@ -77,6 +93,76 @@ def _download(work: Path, runner: Runner, tell: Tell) -> None:
 def _absent(error: CommandError) -> PrerequisiteError:
     return PrerequisiteError(
         f"apt could not download {', '.join(PACKAGES)}:\n{error.tail}",
-        remedy="run `apt-get update` as root, or put promtool, prometheus and "
-        "prometheus-alertmanager on PATH",
+        remedy=f"run `apt-get update` as root, or put {', '.join(PROGRAMS)} on PATH",
+    )
+
+
+def archives_dir() -> Path:
+    """Where the images lie, an archive each."""
+    key = digest(_RECIPE, directory().name, golang.watching_dir().name)
+    return cache_root() / "images" / f"watching-{key}"
+
+
+def archives(console: Console) -> tuple[Path, ...]:
+    """The images of what watches a lab; what is missing is fetched and built first.
+
+    Raises:
+        PrerequisiteError: the package sources do not have the packages, or there is no Go.
+        CommandError: a build failed.
+    """
+    runner = Runner()
+    ensure(runner)
+    with building(lambda who: console.print(f"{who} is building already; waiting for it")):
+        if not golang.watching_dir().is_dir():
+            console.print("Building Prometheus and kube-state-metrics, once: minutes.")
+            golang.build_watching(runner, lambda _fraction, _words: None)
+        if not archives_dir().is_dir():
+            _write_archives()
+    return tuple(sorted(archives_dir().iterdir()))
+
+
+def _write_archives() -> None:
+    with scratch("watching-layers") as layers, scratch("watching-images") as work:
+        for image in (_prometheus(layers), _kube_state_metrics(layers)):
+            with (work / image.layer.path.name).open("wb") as file:
+                stream_archive(image, file.write)
+        publish(work, archives_dir())
+
+
+def _prometheus(work: Path) -> Image:
+    """Prometheus, Alertmanager and node exporter in one, each by its name."""
+    layer = LayerWriter()
+    layer.accounts({})
+    layer.file("bin/prometheus", golang.watching_dir() / "prometheus", mode=0o755)
+    for name in SERVERS:
+        found = program(name)
+        assert found is not None, name  # noqa: S101 - ensure() has seen to it
+        layer.file(f"bin/{name}", found, mode=0o755)
+        for library in _libraries(found):
+            layer.file(str(library).lstrip("/"), library, mode=0o755)
+        # Debian's Alertmanager does not start without its templates.
+        for template in found.parent.parent.glob("share/prometheus/alertmanager/*.tmpl"):
+            layer.file(f"usr/share/prometheus/alertmanager/{template.name}", template)
+    blob = layer.write(work / "prometheus.tar")
+    return Image(reference=PROMETHEUS_IMAGE, layer=blob, user=_NOBODY)
+
+
+def _libraries(binary: Path) -> list[Path]:
+    """What the dynamic linker opens for a program, where it looks for it; none for a static one."""
+    said = subprocess.run(["ldd", str(binary)], capture_output=True, text=True, check=False).stdout
+    return [Path(name) for name in re.findall(r"(/\S+) \(0x", said)]
+
+
+def _kube_state_metrics(work: Path) -> Image:
+    """As its project publishes it."""
+    layer = LayerWriter()
+    layer.accounts({})
+    binary = golang.watching_dir() / "kube-state-metrics"
+    layer.file("kube-state-metrics", binary, mode=0o755)
+    return Image(
+        reference=KUBE_STATE_METRICS.reference,
+        layer=layer.write(work / "kube-state-metrics.tar"),
+        entrypoint=("/kube-state-metrics",),
+        user=_NOBODY,
+        labels={"org.opencontainers.image.version": KUBE_STATE_METRICS.tag},
     )

@@ -38,12 +38,14 @@ def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_catalogue_says_what_the_locks_say(row: object) -> None:
     assert row in PARTS
     entry = next(p for p in PARTS if p is row)
-    lock = golang.PULUMI if entry.name == "pulumi" else golang.CORE
+    watching = {program.name: golang.WATCHING for program in golang.WATCHERS}
+    lock = {**watching, "pulumi": golang.PULUMI}.get(entry.name, golang.CORE)
     assert required(lock / "go.mod")[entry.module] == entry.version
 
 
 def test_every_program_is_in_the_catalogue_and_is_a_tool_of_its_lock() -> None:
-    upstream = {p.name for p in (*golang.UPSTREAM, *golang.APART, golang.PULUMI_CLI)}
+    every = (*golang.UPSTREAM, *golang.APART, golang.PULUMI_CLI, *golang.WATCHERS)
+    upstream = {p.name for p in every}
     ours = {p.name for p in golang.own_programs()}
     assert upstream | {"coredns", "netpol"} == {p.name for p in PARTS}
     assert ours == {"coredns", "labagent", "netpol", "pause"}
