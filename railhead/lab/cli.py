@@ -169,12 +169,13 @@ def watch(
     with locked(name):
         for image in images:
             lab.load_image(image)
-        files = [watching.of_stack(lab, one) for one in (watching.RULES, watching.SCRAPES)]
-        lab.apply(built, watching.objects(*files, webhook))
+        rules = watching.of_stack(lab, watching.RULES)
+        scrapes = watching.of_stack(lab, watching.SCRAPES)
+        lab.apply(built, watching.objects(rules, scrapes, webhook))
         lab.wait_for_rollout(built, watching.NAMESPACE, watching.WORKLOADS)
     console.print(
         f"Prometheus watches lab {name!r}, on "
-        + ("its stack's rules." if files[0] else "no rules yet: see docs/watching.md.")
+        + ("its stack's rules." if rules else "no rules yet: see docs/watching.md.")
         + f"\nTo ask it: kubectl -n {watching.NAMESPACE} port-forward service/prometheus 9090",
         highlight=False,
     )

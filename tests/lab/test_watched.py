@@ -221,9 +221,9 @@ def heard(kubectl: Run) -> set[tuple[str, str, str]]:
 
 def test_its_dashboards_are_drawn(prometheus: Prometheus, tmp_path: Path) -> None:
     """As a page, of the panels that have anything to show by now."""
-    assert prometheus.series("railhead_jobset_restarts")
+    assert prometheus.series("max_over_time(railhead_jobset_restarts[1h])")
     out = tmp_path / "page.html"
-    succeed(railhead("dashboards", "--lab", LAB, "--hours", "0.25", "--out", str(out)))
+    succeed(railhead("dashboards", "--lab", LAB, "--hours", "1", "--out", str(out)))
     drawn = re.findall(r"<figcaption>(.*?)</figcaption>", out.read_text())
     assert {"Gangs that hold quota", "Restarts", "Age of the newest checkpoint"} <= set(drawn)
     assert {"CPUs that work", "TCP of jobs through the pod network"} <= set(drawn)
