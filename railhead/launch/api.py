@@ -13,12 +13,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack
 
-from railhead.base.errors import InputError
+from railhead.base.errors import InputError, NotFoundError
 from railhead.kube import jobs
 from railhead.kube.client import Cluster, choose_target
 from railhead.kube.jobs import JobState
 from railhead.kube.published import namespaces, process_prefix, read_contract
-from railhead.launch import insight, logs, render, submit
+from railhead.launch import insight, logs, past, render, submit
 from railhead.launch.insight import Insight
 from railhead.launch.job import job_of
 from railhead.launch.plan import Plan, make_plan
@@ -192,15 +192,34 @@ class Run:
         return submit.watch(self.cluster, self._job, timeout_seconds=timeout)
 
     def logs(
-        self, *, rank: int | None = None, node: int | None = None, tail: int | None = None
+        self,
+        *,
+        rank: int | None = None,
+        node: int | None = None,
+        tail: int | None = None,
+        previous: bool = False,
     ) -> Iterator[logs.Line]:
-        """What it has written so far, one node after the other.
+        """What it has written so far, one node after the other; all attempts once it is gone.
+
+        Args:
+            rank: of this process alone.
+            node: of this node alone.
+            tail: so many lines of each node alone, the last.
+            previous: of the attempts before the present one, by time.
 
         Raises:
             InputError: it has no such rank or node, or both are given.
+            NotFoundError: it is gone, and nothing is kept of it.
             ApiError: a log could not be read.
         """
-        state = self.state()
+        if previous:
+            return past.before(self.cluster, self._where, self.name, rank=rank, node=node)
+        try:
+            state = self.state()
+        except NotFoundError as missing:
+            return past.gone(
+                self.cluster, self._where, self.name, missing, rank=rank, node=node, tail=tail
+            )
         prefix = None if rank is None else process_prefix(self.cluster, state.runtime)
         selection = logs.select(state, rank=rank, node=node, prefix=prefix)
         return logs.read(self.cluster, state, selection, tail=tail)

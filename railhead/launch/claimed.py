@@ -36,7 +36,8 @@ Object = dict[str, Any]
 
 
 @functools.cache
-def _program(name: str) -> str:
+def program(name: str) -> str:
+    """The text of one of the programs that travel."""
     return (Path(__file__).parent / "programs" / name).read_text(encoding="utf-8")
 
 
@@ -59,7 +60,7 @@ def words(mount: Mount, *, namespace: str, about: Object, first: int) -> tuple[s
         "bytes": MOST_BYTES_OF_A_CLAIM,
         "about": about,
     }
-    return (*_STARTED, _program("keep.py"), json.dumps(settings))
+    return (*_STARTED, program("keep.py"), json.dumps(settings))
 
 
 def without(words: Sequence[str]) -> list[str]:

@@ -509,15 +509,16 @@ def logs(
 ) -> None:
     """Print the logs of all of a job's nodes, each line with its node in front.
 
-    The cluster keeps the logs of pods that are there. What is followed is kept on this machine too,
-    and --previous shows it when pods, nodes or the job are gone.
+    The cluster keeps the logs of pods that are there. Those of pods that are gone lie on the claim
+    of the job's runtime, where it has one: --previous shows them, and once the job is gone no
+    option is needed. A pod of the namespace reads them, which takes some seconds.
 
     Example: [bold]railhead logs torch-ddp --rank 0 --follow[/bold]
 
     Exits 0 when the logs were read, whatever became of the job; 5 when there is no such job.
     """
     from railhead.kube.published import process_prefix
-    from railhead.launch import kept, submit
+    from railhead.launch import kept, past, submit
     from railhead.launch import logs as reading
 
     def show(line: Line) -> None:
@@ -533,15 +534,26 @@ def logs(
         if previous:
             _previous(cluster, where, name, rank=rank, node=node, show=show)
             return
-        job, now = found(cluster, where, name)
+        together = merged or timestamps
+        try:
+            job, now = found(cluster, where, name)
+        except NotFoundError as missing:
+            if follow:
+                raise
+            wanted = {"rank": rank, "node": node, "tail": tail}
+            for line in past.gone(
+                cluster, where, name, missing, **wanted, merged=together, say=say
+            ):
+                show(line)
+            return
         prefix = None if rank is None else process_prefix(cluster, now.runtime)
         selection = reading.select(now, rank=rank, node=node, prefix=prefix)
         if not follow:
-            together = merged or timestamps
             for line in reading.read(cluster, now, selection, tail=tail, merged=together):
                 show(line)
             if not now.nodes:
                 say(f"{name} has no pods: {now.phase.value} {now.detail}".rstrip())
+                say(f"`railhead logs {name} --previous` has those of pods that are gone")
             return
         progress = Progress(name=name, dated=timestamps)
         gang = reading.Gang(
@@ -575,39 +587,17 @@ def _previous(
     show: Callable[[Line], None],
 ) -> None:
     """Print what is known of attempts that are over; the job itself may be gone."""
-    from railhead.kube.published import process_prefix
-    from railhead.launch import kept
-    from railhead.launch import logs as reading
+    from railhead.launch import past
 
-    now: JobState | None = None
-    selection = reading.Selection(node=node)
-    try:
-        _, now = found(cluster, where, name)
-    except NotFoundError:
-        folder = kept.newest(name, where)
-        if folder is None:
-            raise
-        if rank is not None:
-            raise InputError(
-                f"--rank {rank}: {name} is gone, and with it which rank was where",
-                remedy="name a node with --node",
-            ) from None
-    else:
-        folder = kept.folder(now.namespace, now.name, now.uid)
-        prefix = None if rank is None else process_prefix(cluster, now.runtime)
-        selection = reading.select(now, rank=rank, node=node, prefix=prefix)
     shown = False
-    for line in reading.earlier(cluster, now, selection, folder):
+    for line in past.before(cluster, where, name, rank=rank, node=node, say=say):
         show(line)
         shown = True
-    if not shown and now and (whole := kept.before(now.namespace, name, now.uid)):
-        for line in reading.earlier(cluster, None, selection, whole):
-            show(line)
-            shown = True
     if not shown:
         say(
-            f"nothing is kept of earlier attempts of {name}; what is followed or waited for from "
-            "this machine is, and what `cancel` and `restart` take away"
+            f"nothing is kept of earlier attempts of {name}: neither on a claim nor on this "
+            "machine, which keeps what is followed or waited for from here, and what `cancel` and "
+            "`restart` take away"
         )
 
 

@@ -25,8 +25,9 @@ LEAST_BYTES = 64 << 10
 MOST_BYTES_OF_A_JOB = 512 << 20
 #: Jobs whose logs are kept.
 MOST_JOBS = 50
-_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _HISTORY = "history.json"
+_ABOUT = "about.json"
 _FILE = re.compile(r"(\d+)-([-A-Za-z0-9]+)-(\d+)\.log")
 
 
@@ -88,6 +89,21 @@ class Writer:
 
 
 @dataclass(frozen=True, kw_only=True)
+class About:
+    """What is known of the size of a job that is gone."""
+
+    name: str
+    wanted: int
+    processes_per_node: int
+    runtime: str
+
+    @property
+    def ranks(self) -> int:
+        """Processes in the whole job."""
+        return self.wanted * self.processes_per_node
+
+
+@dataclass(frozen=True, kw_only=True)
 class Folder:
     """Where one job's logs are kept."""
 
@@ -118,6 +134,39 @@ class Folder:
         except (OSError, ValueError):
             return None
         return told if isinstance(told, dict) else None
+
+    def put(self, name: str, data: bytes) -> None:
+        """A container's log that was kept elsewhere, in place of one that has less of it."""
+        if not _FILE.fullmatch(name):
+            return
+        self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path = self.path / name
+        older = path.with_suffix(".log.before")
+        if sum(part.stat().st_size for part in (older, path) if part.exists()) >= len(data):
+            return
+        path.touch(mode=0o600)
+        path.write_bytes(data)
+        older.unlink(missing_ok=True)
+
+    def tell(self, about: Mapping[str, Any], *, at: float) -> None:
+        """Keep what was said of the job beside logs from elsewhere, the last of them ``at``."""
+        path = self.path / _ABOUT
+        path.touch(mode=0o600)
+        path.write_text(json.dumps(about), encoding="utf-8")
+        os.utime(self.path, (at, at))
+
+    def about(self) -> About | None:
+        """What was said of the job; None where nothing was."""
+        try:
+            told = json.loads((self.path / _ABOUT).read_text(encoding="utf-8"))
+            return About(
+                name=str(told["name"]),
+                wanted=int(told["nodes"]),
+                processes_per_node=int(told["processes"]),
+                runtime=str(told["runtime"]),
+            )
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
 
     def containers(self) -> dict[tuple[str, int], int]:
         """Pods' uids and restarts -> their node's index."""
@@ -158,9 +207,24 @@ def folder(namespace: str, name: str, uid: str) -> Folder:
     return Folder(path=base / namespace / name / uid)
 
 
+def of_run(namespace: str, name: str, uid: str, files: Collection[str]) -> Folder:
+    """Where a job's logs from elsewhere belong: to those of its containers that are here already.
+
+    Args:
+        namespace: the job's.
+        name: the job's.
+        uid: what the run is called where nothing of it is here.
+        files: the names of its containers' files.
+    """
+    for path in (home() / namespace / name).glob("*"):
+        if any((path / one).exists() for one in files):
+            return Folder(path=path)
+    return folder(namespace, name, uid)
+
+
 def newest(name: str, namespaces: Collection[str] | None = None) -> Folder | None:
     """The newest that is kept of a job's name, whose object may be long gone."""
-    if not _NAME.fullmatch(name):
+    if not NAME.fullmatch(name):
         return None
     base = home()
     found = [

@@ -71,7 +71,7 @@ class Selection:
 
 
 def select(
-    job: JobState, *, rank: int | None, node: int | None, prefix: str | None = None
+    job: JobState | kept.About, *, rank: int | None, node: int | None, prefix: str | None = None
 ) -> Selection:
     """Turn ``--rank`` or ``--node`` into a selection; ``prefix`` as :class:`Selection` has it.
 

@@ -279,6 +279,45 @@ def test_interrupting_a_follow_leaves_the_job(jobs: Jobs) -> None:
     jobs.clear(name)
 
 
+def test_logs_outlive_pods_and_the_job(jobs: Jobs, kubeconfig: Path, tmp_path: Path) -> None:
+    """Nobody followed or waited: a gang is made anew, then its job is gone with all its pods."""
+    name = unique("outlives")
+    script = (
+        "import os, signal, sys, time; signal.signal(15, lambda *_: sys.exit(1)); "
+        "print('begun', flush=True); print('on', os.uname()[1], file=sys.stderr, flush=True); "
+        "time.sleep(600)"
+    )
+    jobs.launch(name, command=["python3", "-c", script])
+
+    def printed(but: set[str]) -> set[str]:
+        """Two pods that have printed, of which none is among those; none before there are."""
+        names = {pod["metadata"]["name"] for pod in jobs.pods(name)} - but
+        said = [jobs.kubectl("logs", "-n", NAMESPACE, "-c", "node", pod).stdout for pod in names]
+        return names if [text.count("\n") for text in said] == [2, 2] else set()
+
+    wait(lambda: bool(printed(set())), 60, f"{name} to print")
+    first = printed(set())
+    jobs.cluster.delete(kube.core(NAMESPACE, "pods", min(first)))
+    wait(lambda: bool(printed(first)), 60, f"{name} to print again")
+    mine = ("--kubeconfig", str(researcher(kubeconfig, tmp_path)))
+    before = jobs.run("logs", name, "--previous", *mine)
+    assert before.returncode == 0, before.stderr
+    nodes = [f"[node-{node}]" for node in (0, 1)]
+    assert sorted(x for x in before.stdout.splitlines() if "begun" in x) == [
+        f"{node} begun" for node in nodes
+    ]
+    jobs.clear(name)
+    gone = jobs.run("logs", name, *mine)
+    assert gone.returncode == 0, gone.stderr
+    assert [x.split()[0] for x in gone.stdout.splitlines()] == [nodes[0]] * 4 + [nodes[1]] * 4
+    assert gone.stdout.count(" begun\n") == 4
+    assert gone.stdout.count(" on ") == 4
+    rank = jobs.run("logs", name, "--rank", "1", *mine).stdout.splitlines()
+    assert [x.split()[0] for x in rank] == [nodes[1]] * 4
+    left = jobs.cluster.list(kube.jobset(NAMESPACE, ""))
+    assert not [one for one in left if one["metadata"]["name"].startswith("railhead-logs")]
+
+
 def test_a_failed_job_exits_1_with_its_reason_and_last_lines(jobs: Jobs) -> None:
     name = unique("breaks")
     script = "import os, sys; print('about to break'); sys.exit(int(os.environ['PET_NODE_RANK']))"

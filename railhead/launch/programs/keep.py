@@ -20,7 +20,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 #: Variables that say which pod this is and of which job's object; the command gets neither.
 POD, RUN, NUMBER = "RAILHEAD_POD_UID", "RAILHEAD_RUN_UID", "JOB_COMPLETION_INDEX"
@@ -84,10 +84,10 @@ class File:
     def _open(self) -> None:
         self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         self._size = os.fstat(self._file).st_size
-        self._synced = time.monotonic()
+        self._synced, self._dirty = time.monotonic(), False
 
     def write(self, data: bytes) -> None:
-        """Add lines. Raises OSError where the claim is full, or gone."""
+        """Add lines, or none, now and then. Raises OSError where the claim is full, or gone."""
         while data:
             # Whole lines: each begins with its time.
             part = data if len(data) <= self._most else data[: data.rfind(b"\n", 0, self._most) + 1]
@@ -98,14 +98,15 @@ class File:
                 self._open()
             self._whole(part)
             data = data[len(part) :]
-        if time.monotonic() - self._synced > SYNC_SECONDS:
+        if self._dirty and time.monotonic() - self._synced >= SYNC_SECONDS:
             os.fsync(self._file)
-            self._synced = time.monotonic()
+            self._synced, self._dirty = time.monotonic(), False
 
     def _whole(self, data: bytes) -> None:
         while data:
             written = os.write(self._file, data)
             self._size += written
+            self._dirty = True
             data = data[written:]
 
     def close(self) -> None:
@@ -182,10 +183,10 @@ class Keeper(threading.Thread):
                 return
 
     def _next(self) -> tuple[bytes, bool]:
-        """What is to be written, once there is some, and whether no more comes."""
+        """What is to be written, after a while nothing, and whether no more comes."""
         with self._wait:
-            while not (self._held or self._lost or self._over):
-                self._wait.wait()
+            if not (self._held or self._lost or self._over):
+                self._wait.wait(SYNC_SECONDS)
             data, lost, over = b"".join(self._held), self._lost, self._over
             self._held, self._size, self._lost = [], 0, 0
         if lost:
@@ -288,15 +289,16 @@ class Child:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         pipes = subprocess.PIPE
         # A session, as process 1 of a container has: `kill 0` reaches the command's own alone.
-        self._made: Any = subprocess.Popen(
+        self._made = subprocess.Popen(
             words, stdout=pipes, stderr=pipes, bufsize=0, start_new_session=True
         )
         self._pid = self._made.pid
-        for source, target in ((self._made.stdout, 1), (self._made.stderr, 2)):
+        sources = cast("tuple[IO[bytes], IO[bytes]]", (self._made.stdout, self._made.stderr))
+        for target, source in enumerate(sources, 1):
             os.set_blocking(source.fileno(), False)
             self._select.register(source, selectors.EVENT_READ, (target, Stamped()))
-        for number in self._early:
-            self._forward(number, None)
+        for early in self._early:
+            self._forward(early, None)
 
     def _forward(self, number: int, _: object) -> None:
         if not self._pid:

@@ -23,7 +23,7 @@ from railhead.contract import (
 )
 from railhead.framework import FRAMEWORKS
 from railhead.kube.client import Cluster, choose_target
-from railhead.launch import logs, submit
+from railhead.launch import claim_reader, logs, submit
 from tests.unit.launch.fake_api import Api, serve
 
 _DEVICES = {"nvidia.com/gpu": "8", "rdma/rdma_shared_device_a": "1"}
@@ -241,8 +241,13 @@ def cluster(kubeconfig: Path) -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def run(kubeconfig: Path, capsys: pytest.CaptureFixture[str]) -> Any:
+def run(
+    kubeconfig: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Any:
     """Run a command line against the fake cluster; returns exit code, stdout and stderr."""
+
+    # Nothing here runs a pod that reads a claim.
+    monkeypatch.setattr(claim_reader, "START_SECONDS", 0.0)
 
     def call(*arguments: object) -> tuple[int, str, str]:
         words = [str(a) for a in arguments] + ["--kubeconfig", str(kubeconfig)]

@@ -46,8 +46,12 @@ class Pod:
 
     def start(self, *command: str, **settings: Any) -> subprocess.Popen[bytes]:
         """It runs."""
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        return subprocess.Popen(self.words(*command, **settings), env=self.env, **pipes)
+        return subprocess.Popen(
+            self.words(*command, **settings),
+            env=self.env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
 
     def done(self, *command: str, **settings: Any) -> tuple[int, bytes, bytes]:
         """Its exit code, and what it printed to both."""
@@ -161,8 +165,8 @@ def test_a_signal_without_a_handler_ends_it_as_a_shell_has_it(pod: Pod) -> None:
 def test_process_1_of_a_container_gets_what_it_has_a_handler_for() -> None:
     """So it is without the program too (kill(2), of process 1)."""
     script = "import signal; signal.signal(15, print); print('ready', flush=True); input()"
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen([*PYTHON, script], **pipes) as process:
+    pipe = subprocess.PIPE
+    with subprocess.Popen([*PYTHON, script], stdin=pipe, stdout=pipe) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
         assert keep.catches(process.pid, signal.SIGTERM)
@@ -299,3 +303,18 @@ def test_an_image_without_python_runs_as_before(pod: Pod, tmp_path: Path) -> Non
     (tools / "python3").symlink_to("/bin/false")
     assert pod.done("/bin/echo", "hi")[:2] == (0, b"hi\n")
     assert not (pod.claim / ".railhead").exists()
+
+
+def test_what_was_printed_last_is_safe_though_nothing_follows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node may die while its processes are silent."""
+    synced: list[int] = []
+    monkeypatch.setattr(keep, "SYNC_SECONDS", 0.0)
+    monkeypatch.setattr(os, "fsync", synced.append)
+    file = keep.File(tmp_path / "log", 100)
+    file.write(b"")
+    assert not synced
+    file.write(b"line\n")
+    file.write(b"")
+    assert len(synced) == 1

@@ -1,0 +1,200 @@
+"""Logs of jobs that are gone, read from a claim by a pod that this plays as a real process."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from railhead.base.errors import ExitCode
+from railhead.kube import jobs
+from railhead.kube.client import Cluster
+from railhead.launch import Run, claim_reader, claimed, kept
+from tests.unit.launch import world
+from tests.unit.launch.fake_api import Api
+from tests.unit.launch.test_keep import ABOUT
+
+
+class Claim:
+    """What is on the claim, and the pods that were made to read it."""
+
+    def __init__(self, path: Path, api: Api) -> None:
+        self.path = path
+        self.api = api
+        self.made: list[Any] = []
+        self.broken = ""
+
+    def put(self, run: str, file: str, *lines: str, name: str = "demo") -> None:
+        """A start of a pod, as :mod:`railhead.launch.programs.keep` writes it."""
+        folder = self.path / claimed.FOLDER / "training" / name / run
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "about.json").write_text(json.dumps(ABOUT))
+        (folder / file).write_text("".join(f"{line}\n" for line in lines))
+
+    def play(self, key: str, body: Any) -> None:
+        """The pod of a JobSet: its command runs here, with the claim where it is."""
+        if not key.startswith(f"{world.JOBSETS}/railhead-logs-"):
+            return
+        self.made.append(body)
+        (job,) = body["spec"]["replicatedJobs"]
+        (container,) = job["template"]["spec"]["template"]["spec"]["containers"]
+        *words, asked = container["command"][1:]
+        asked = asked.replace(claim_reader.PLACE, str(self.path))
+        done = subprocess.run(
+            [sys.executable, *words, asked], capture_output=True, text=True, check=True
+        )
+        name = f"{body['metadata']['name']}-read-0-0-abcde"
+        labels = {jobs.JOBSET_LABEL: body["metadata"]["name"]}
+        self.api.put(
+            world.PODS,
+            {"metadata": {"name": name, "labels": labels}, "status": {"phase": "Succeeded"}},
+        )
+        said = [self.broken] if self.broken else done.stdout.splitlines()
+        self.api.logs[name] = [f"2026-01-02T03:04:05.000000001Z {line}" for line in said]
+
+
+@pytest.fixture
+def claim(api: Api, tmp_path: Path) -> Iterator[Claim]:
+    path = tmp_path / "claim"
+    path.mkdir()
+    made = Claim(path, api)
+    api.on_create = made.play
+    yield made
+    # Whatever came of it, the pod's job is taken away.
+    assert not [key for key in api.objects if "/railhead-logs-" in key and "/jobsets/" in key]
+
+
+def at(second: int, text: str) -> str:
+    return f"2026-01-02T03:04:{second:02}.000000001Z {text}"
+
+
+@pytest.fixture
+def two_attempts(claim: Claim) -> Claim:
+    for attempt in (0, 1):
+        for node in (0, 1):
+            lines = [at(10 * attempt + second, f"a{attempt} {second}") for second in (node, 5)]
+            claim.put("run-1", f"{node}-pod{attempt}{node}-0.log", *lines)
+    return claim
+
+
+def test_all_attempts_of_a_job_that_is_gone(run: Any, two_attempts: Claim) -> None:
+    code, out, err = run("logs", "demo")
+    assert code == 0
+    assert out.splitlines() == [
+        *("[node-0] a0 0", "[node-0] a0 5", "[node-0] a1 0", "[node-0] a1 5"),
+        *("[node-1] a0 1", "[node-1] a0 5", "[node-1] a1 1", "[node-1] a1 5"),
+    ]
+    assert "reading logs on claim checkpoints of namespace training" in err
+    merged = run("logs", "demo", "--merged")[1].splitlines()
+    assert merged[:3] == ["[node-0] a0 0", "[node-1] a0 1", "[node-0] a0 5"]
+    assert run("logs", "demo", "--previous")[1].splitlines() == merged
+    assert run("logs", "demo", "--rank", "1", "--tail", "1")[1] == "[node-1] a1 5\n"
+    assert run("logs", "demo", "--node", "0")[1].splitlines() == out.splitlines()[:4]
+    assert run("logs", "demo", "--rank", "2")[0] == ExitCode.BAD_INPUT
+
+
+def test_attempts_before_the_one_that_runs(api: Api, run: Any, two_attempts: Claim) -> None:
+    owner = world.job(api, "demo")
+    world.admit(api, owner)
+    api.objects[f"{world.JOBSETS}/demo"]["metadata"]["uid"] = "run-1"
+    for node in (0, 1):
+        api.objects[f"{world.PODS}/demo-node-0-{node}-abcde"]["metadata"]["uid"] = f"pod1{node}"
+    out = run("logs", "demo", "--previous")[1]
+    assert out.splitlines() == ["[node-0] a0 0", "[node-1] a0 1", "[node-0] a0 5", "[node-1] a0 5"]
+    assert (kept.home() / "training" / "demo" / owner["metadata"]["uid"]).is_dir()
+
+
+def test_python_reads_the_same(api: Api, cluster: Cluster, two_attempts: Claim) -> None:
+    made = Run(cluster, world.job(api, "demo")["metadata"]["name"])
+    api.remove(f"{world.JOBS}/demo")
+    assert str(next(made.logs(rank=0))) == "[node-0] a0 0"
+    assert len(list(made.logs(previous=True))) == 8
+
+
+def test_what_was_followed_here_and_what_the_claim_has_are_one(
+    run: Any, two_attempts: Claim
+) -> None:
+    here = kept.folder("training", "demo", "job-1")
+    writer = here.writer(index=0, uid="pod00", restarts=0, of=2)
+    writer.write(at(0, "a0 0"))
+    writer.close()
+    assert len(run("logs", "demo")[1].splitlines()) == 8
+    assert [path.name for path in here.path.parent.iterdir()] == ["job-1"]
+
+
+def test_of_a_name_that_was_used_again_the_newest_is_told(run: Any, claim: Claim) -> None:
+    claim.put("run-1", "0-pod1-0.log", at(1, "old"))
+    claim.put("run-2", "0-pod2-0.log", at(2, "new"))
+    assert run("logs", "demo")[1] == "[node-0] new\n"
+
+
+def test_a_long_log_comes_with_its_newest_part(
+    run: Any, claim: Claim, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claim_reader, "MOST_BYTES", 40_000)
+    for node in (0, 1):
+        name = f"{node}-pod{node}-0.log"
+        claim.put("run-1", f"{name}.before", *(at(1, f"{n}") for n in range(1000)))
+        claim.put("run-1", name, *(at(2, f"{n}") for n in range(1000, 2000)))
+    texts = [line.split()[1] for line in run("logs", "demo", "--node", "1")[1].splitlines()]
+    assert texts == [str(n) for n in range(int(texts[0]), 2000)]
+    assert 1000 < len(texts) < 1300
+
+
+def test_a_name_of_nobody_is_not_found(run: Any, claim: Claim) -> None:
+    code, out, err = run("logs", "other")
+    assert (code, out) == (ExitCode.NOT_FOUND, "")
+    assert "no job is called 'other'" in err
+    assert run("logs", "../demo")[0] == ExitCode.NOT_FOUND
+    assert len(claim.made) == 1
+
+
+def test_who_may_not_submit_is_told_so(api: Api, run: Any, two_attempts: Claim) -> None:
+    api.refusals["POST", world.JOBSETS] = (403, "jobsets is forbidden")
+    code, _, err = run("logs", "demo")
+    assert code == ExitCode.NOT_FOUND
+    assert "note: claims with logs may not be read in training" in err
+    assert "ask somebody who may submit jobs there" in err
+    assert two_attempts.made == []
+
+
+def test_a_pod_that_cannot_read_is_told(run: Any, two_attempts: Claim) -> None:
+    two_attempts.broken = "PermissionError: [Errno 13] Permission denied: '/claim/.railhead'"
+    code, _, err = run("logs", "demo")
+    assert code == ExitCode.NOT_FOUND
+    assert "the pod in namespace training said: PermissionError: [Errno 13]" in err
+
+
+def test_what_names_a_place_elsewhere_is_no_file_here(run: Any, two_attempts: Claim) -> None:
+    two_attempts.broken = json.dumps({"run": "../../x", "file": "0-a-0.log", "at": 0, "about": {}})
+    run("logs", "demo")
+    assert not list(kept.home().rglob("*.log"))
+
+
+def test_the_pod_is_one_that_the_strictest_level_lets_in(run: Any, two_attempts: Claim) -> None:
+    """Pod Security's restricted, and no more than it needs: no GPU, no token, nothing to write."""
+    run("logs", "demo")
+    (made,) = two_attempts.made
+    assert made["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "training"
+    (job,) = made["spec"]["replicatedJobs"]
+    pod = job["template"]["spec"]["template"]["spec"]
+    assert not pod["automountServiceAccountToken"]
+    assert pod["securityContext"]["runAsNonRoot"]
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    (container,) = pod["containers"]
+    security = container["securityContext"]
+    assert security["capabilities"] == {"drop": ["ALL"]}
+    assert not security["allowPrivilegeEscalation"]
+    assert security["readOnlyRootFilesystem"]
+    assert all(mount["readOnly"] for mount in container["volumeMounts"])
+    assert set(container["resources"]["requests"]) == {"cpu", "memory"}
+
+
+def test_a_job_that_is_gone_has_no_end_to_follow(run: Any, two_attempts: Claim) -> None:
+    assert run("logs", "demo", "--follow")[0] == ExitCode.NOT_FOUND
+    assert two_attempts.made == []
