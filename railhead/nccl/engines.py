@@ -97,13 +97,17 @@ class PureEngine:
 class NativeEngine:
     """Hyperscan: every literal in one pass, without holding Python's lock.
 
+    Args:
+        needles: what to find.
+        without: numbers of those that are not to be reported.
+
     Raises:
         ImportError: the library is not installed.
     """
 
     name = "hyperscan"
 
-    def __init__(self, needles: Sequence[Needle]) -> None:
+    def __init__(self, needles: Sequence[Needle], without: frozenset[int] = frozenset()) -> None:
         import hyperscan
 
         self._module: Any = hyperscan
@@ -111,7 +115,7 @@ class NativeEngine:
         self._database: Any = None
         # What a scan works with serves one thread and one database.
         self._own = threading.local()
-        self.drop(frozenset())
+        self.drop(without)
 
     def drop(self, needles: frozenset[int]) -> None:
         """See :class:`Engine`."""
@@ -147,11 +151,19 @@ class NativeEngine:
         return found
 
 
-def make(needles: Sequence[Needle], *, native: bool) -> Engine:
-    """The native engine where it is wanted and installed, else the other."""
+def make(
+    needles: Sequence[Needle], *, native: bool, without: frozenset[int] = frozenset()
+) -> Engine:
+    """The native engine where it is wanted and installed, else the other.
+
+    Args:
+        needles: what to find.
+        native: whether the native one is wanted.
+        without: numbers of those that the native one is not to report.
+    """
     if native and needles:
         try:
-            return NativeEngine(needles)
+            return NativeEngine(needles, without)
         except ImportError:
             pass
     return PureEngine(needles)

@@ -35,8 +35,9 @@ NATIVE_FROM_BYTES = 1 << 19
 HEAVY_COUNT, EXACT_COUNT, HEAVY_EVERY = 2000, 10_000, 1 << 19
 # Of inputs that are together so big, fewer lines of each kind are taken apart.
 BIG_BYTES, BIG_HEAVY_COUNT = 1 << 28, 150
-# Matches of sampled literals that the engine reports before it is built anew without them.
-STALE = 5_000
+# Matches of sampled literals that the engine reports before it is built anew without them, which
+# costs some 30 ms, about as much as taking note of so many.
+STALE = 15_000
 # From so many matches of a sign on, its lines are no longer taken apart: they are counted.
 FULL, FULL_COUNTED = 100, 300
 # Lines a block of a sampled literal, and of one of a sign whose rare variants matter.
@@ -377,9 +378,8 @@ class Scanner:
 
     def _upgrade(self) -> None:
         self._want_native = False
-        engine = engines.make(self._needles, native=True)
+        engine = engines.make(self._needles, native=True, without=self._heavy)
         if engine.name != "re":
-            engine.drop(self._heavy)
             self._engine = engine
             self._result.engine = engine.name
 
