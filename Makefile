@@ -101,6 +101,12 @@ frameworks: venv ## TensorFlow and Paddle killed in the middle, from an image of
 	@$(VENV)/railhead lab build
 	$(PYTEST) -m frameworks -v -s $(ARGS)
 
+.PHONY: volcano
+volcano: venv ## Two gangs before Volcano's own scheduler, which is built first (minutes)
+	@$(VENV)/railhead lab build
+	$(VENV)/python -m railhead.lab.artifacts.volcano
+	$(PYTEST) -m volcano -v -s $(ARGS)
+
 .PHONY: sabotage
 sabotage: venv ## Seven ways to sabotage a lab, each told by the right check, in a lab of their own
 	@$(VENV)/railhead lab build
@@ -115,7 +121,7 @@ watching: venv ## A lab of its own with Prometheus, Alertmanager and kube-state-
 engine-test: venv ## The tests on the real engine and on API servers of their own; no root, no lab
 	$(call stage,engine)
 	$(VENV)/railhead lab build
-	$(call tests,engine,-m "(controlplane or slow) and not lab" $(ENGINE_PARALLEL))
+	$(call tests,engine,-m "(controlplane or slow) and not lab and not volcano" $(ENGINE_PARALLEL))
 
 .PHONY: fmt
 fmt: venv ## Format the sources

@@ -53,19 +53,17 @@ def too_small(plan: Iterable[Planned]) -> Iterator[tuple[str, str]]:
             )
     gangs = [gang for planned in objects if (gang := _gang(planned))]
     for planned in objects:
-        if planned.kind != "ClusterQueue":
-            continue
         spec = planned.body.get("spec")
-        if not isinstance(spec, Mapping) or spec.get("cohortName") or spec.get("cohort"):
+        if planned.kind not in _MOST or not isinstance(spec, Mapping):
             continue
-        quotas = _quotas(spec)
+        field, quotas = _MOST[planned.kind](spec)
         for runtime, wanted in gangs:
             for resource, needed in wanted.items():
                 quota = quotas.get(resource)
                 if quota and quota < needed:
                     yield (
-                        f"{planned.label}: the nominalQuota of {resource!r} is "
-                        f"{quantity.show(quota)} in all flavors together, but a gang of "
+                        f"{planned.label}: the {field} of {resource!r} is "
+                        f"{quantity.show(quota)} in all, but a gang of "
                         f"{runtime.label} takes {quantity.show(needed)}, so it would wait for "
                         "ever: set what the nodes have in all",
                         planned.urn,
@@ -106,6 +104,23 @@ def _quotas(spec: Mapping[str, Any]) -> dict[str, Decimal]:
                     name = str(row["name"])
                     found[name] = found.get(name, Decimal(0)) + _amount(row.get("nominalQuota"))
     return found
+
+
+def _of_cluster_queue(spec: Mapping[str, Any]) -> tuple[str, dict[str, Decimal]]:
+    """Kueue's; what one in a cohort may have at the most is not said by itself."""
+    shared = spec.get("cohortName") or spec.get("cohort")
+    return "nominalQuota in all flavors together", {} if shared else _quotas(spec)
+
+
+def _of_queue(spec: Mapping[str, Any]) -> tuple[str, dict[str, Decimal]]:
+    """Volcano's, which may have whatever its capability does not name."""
+    most = spec.get("capability")
+    named = most if isinstance(most, Mapping) else {}
+    return "capability", {str(name): _amount(value) for name, value in named.items()}
+
+
+# Kind -> what a queue of it may have at the most, by resource, and where it says so.
+_MOST = {"ClusterQueue": _of_cluster_queue, "Queue": _of_queue}
 
 
 def _amount(value: Any) -> Decimal:

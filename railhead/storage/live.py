@@ -138,6 +138,12 @@ def _runtime(contract: ClusterContract, row: Checkpoint) -> Runtime:
 
 
 def _queue(contract: ClusterContract, namespace: str) -> str:
+    if contract.scheduler != "kueue":
+        raise PrerequisiteError(
+            f"the proof is a Job for each node, and {contract.scheduler}, which admits gangs in "
+            f"cluster {contract.cluster!r}, takes none",
+            remedy="see that two nodes write and read one file of the claim, by pods of a job",
+        )
     for queue in contract.queues:
         if queue.namespace == namespace:
             return queue.name

@@ -221,6 +221,16 @@ def _phase(job: kube.Object | None) -> str:
     return "failed" if holds(job, "Failed") else "unfinished"
 
 
+def _missing(facts: Facts) -> str:
+    """Why gangs cannot be judged here."""
+    if facts.contract.scheduler != "kueue":
+        return (
+            f"its evidence is Kueue's Workloads, and {facts.contract.scheduler} admits gangs here"
+        )
+    nodes = len(facts.real)
+    return "" if nodes > 1 else f"it needs 2 nodes, there are {nodes}"
+
+
 class Gangs:
     """See :class:`railhead.accept.check.Check`."""
 
@@ -244,7 +254,7 @@ class Gangs:
             nodes=nodes,
             seconds=seconds,
             node_hours=round(nodes * seconds / 3600, 2),
-            missing="" if nodes > 1 else f"it needs 2 nodes, there are {nodes}",
+            missing=_missing(facts),
         )
 
     def run(self, site: Site) -> Competition:

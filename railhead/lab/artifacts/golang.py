@@ -227,6 +227,12 @@ def _locks(directory: Path) -> list[bytes]:
     return [(directory / name).read_bytes() for name in ("go.mod", "go.sum")]
 
 
+def lock_key(directory: Path, programs: Sequence[Program]) -> str:
+    """Key of programs of one locked module."""
+    packages = [program.package for program in programs]
+    return digest(*_locks(directory), *packages, *_FLAGS, link_flags(), architecture())
+
+
 def upstream_key() -> str:
     """Key of the programs from other people's modules."""
     names = [f"{p.name}={p.package}" for p in (*UPSTREAM, *APART)]
@@ -240,7 +246,7 @@ def core_key() -> str:
 
 def pulumi_key() -> str:
     """Key of the Pulumi CLI."""
-    return digest(*_locks(PULUMI), PULUMI_CLI.package, *_FLAGS, link_flags(), architecture())
+    return lock_key(PULUMI, [PULUMI_CLI])
 
 
 def watching_key() -> str:

@@ -141,7 +141,7 @@ class Volcano(Scheduler):
     name = "volcano"
     title = "Volcano"
     pods = GANG_LABEL
-    ways_in = "a TrainJob or Volcano's Job"
+    ways_in = "a TrainJob or a Job of batch.volcano.sh"
     on_cpus = ""
     deployments: Mapping[str, str] = {
         "volcano-admission": "volcano-system",

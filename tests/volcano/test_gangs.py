@@ -1,0 +1,263 @@
+"""Volcano's own scheduler and controllers, with the configuration that a stack gives them.
+
+Two gangs that cannot both fit: one is bound whole and the other waits whole, until the first has
+ended. They are v1.14.1, beside the definitions of the release that the catalogue pins; actions that
+came with 1.15 are left out. Nodes are objects without a kubelet, and what a kubelet would say of a
+pod this test says.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+import yaml
+
+from railhead.catalog.versions import ADDONS
+from railhead.config import parse
+from railhead.lab.artifacts import volcano
+from railhead.lab.artifacts.golang import module_dir
+from railhead.resolve.cluster import resolve
+from railhead.resolve.schedulers.volcano import Queues
+from tests import crds
+from tests.api_server import Server
+from tests.components.recording import lab_cluster
+from tests.engine.controlplane import ControlPlane, free_port
+
+pytestmark = [pytest.mark.controlplane, pytest.mark.volcano]
+
+API = "scheduling.volcano.sh/v1beta1"
+SPACE = "gangs"
+SYSTEM = "volcano-system"
+LEVELS = ("topology.railhead.dev/block", "topology.railhead.dev/rack")
+NODES = {f"node-{n}": f"rack-{n // 2}" for n in range(4)}
+LIMIT_S = 120.0
+_T = TypeVar("_T")
+
+
+def eventually(what: Callable[[], _T]) -> _T:
+    deadline = time.monotonic() + LIMIT_S
+    while not (found := what()):
+        assert time.monotonic() < deadline, "it did not come"
+        time.sleep(0.2)
+    return found
+
+
+def queues() -> Queues:
+    raw = lab_cluster() | {"queueing": {"scheduler": "volcano"}}
+    found = resolve(parse(raw, where="lab")).queues
+    assert isinstance(found, Queues)
+    return found
+
+
+def definitions() -> list[dict[str, Any]]:
+    """The pinned release's, and beside them those of the programs that a stack makes nothing of."""
+    bases = module_dir("volcano.sh/volcano", volcano.SOURCES) / "config" / "crd"
+    others = [yaml.safe_load(path.read_text()) for path in bases.glob("*/bases/*.yaml")]
+    held = list(crds.of(ADDONS["volcano"]))
+    names = {body["metadata"]["name"] for body in held}
+    return [*held, *(crds.bare(body) for body in others if body["metadata"]["name"] not in names)]
+
+
+@contextlib.contextmanager
+def started(name: str, folder: Path, *arguments: str) -> Iterator[None]:
+    program = volcano.directory() / f"vc-{name}"
+    if not program.is_file():
+        pytest.skip("not built here; run `make volcano`")
+    settings = {"HELM_RELEASE_NAME": "volcano", "KUBE_POD_NAMESPACE": SYSTEM}
+    with (folder / f"{name}.log").open("wb") as log:
+        process = subprocess.Popen(
+            [str(program), *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=os.environ | settings,
+            start_new_session=True,
+        )
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def node(name: str, rack: str) -> dict[str, Any]:
+    amounts = {"cpu": "16", "memory": "64Gi", "pods": "110", "nvidia.com/gpu": "8"}
+    labels = dict(zip(LEVELS, ("block-0", rack), strict=True))
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels | {"kubernetes.io/hostname": name}},
+        "status": {
+            "capacity": amounts,
+            "allocatable": amounts,
+            "conditions": [{"type": "Ready", "status": "True"}],
+        },
+    }
+
+
+def group(name: str, members: int, highest: int) -> dict[str, Any]:
+    """As Trainer v2.1.0 makes it of a TrainJob of a stack's runtime (plugins/volcano, Build)."""
+    return {
+        "apiVersion": API,
+        "kind": "PodGroup",
+        "metadata": {"name": name, "namespace": SPACE},
+        "spec": {
+            "minMember": members,
+            "minResources": {"nvidia.com/gpu": str(8 * members), "cpu": str(members)},
+            "queue": "training",
+            "networkTopology": {"mode": "soft", "highestTierAllowed": highest},
+        },
+    }
+
+
+def pods(name: str, members: int) -> list[dict[str, Any]]:
+    amounts = {"nvidia.com/gpu": "8", "cpu": "1"}
+    container = {"name": "c", "image": "x", "resources": {"requests": amounts, "limits": amounts}}
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": f"{name}-{index}",
+                "namespace": SPACE,
+                "labels": {"gang": name},
+                "annotations": {"scheduling.k8s.io/group-name": name},
+            },
+            "spec": {"schedulerName": "volcano", "containers": [container]},
+        }
+        for index in range(members)
+    ]
+
+
+class World:
+    """A control plane with Volcano's definitions, nodes, and the stack's queues."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+
+    def submit(self, name: str, members: int) -> None:
+        for body in (group(name, members, len(LEVELS)), *pods(name, members)):
+            self.server.apply(body)
+
+    def bound(self, name: str) -> list[str]:
+        path = f"/api/v1/namespaces/{SPACE}/pods"
+        found = self.server.client.request("GET", path, query={"labelSelector": f"gang={name}"})
+        return [node for pod in found.body["items"] if (node := pod["spec"].get("nodeName"))]
+
+    def phase(self, name: str, phase: str) -> None:
+        """What a kubelet says of all pods of a gang."""
+        for index in range(len(self.bound(name))):
+            self.server.client.request(
+                "PATCH",
+                f"/api/v1/namespaces/{SPACE}/pods/{name}-{index}/status",
+                body={"status": {"phase": phase}},
+                content_type="application/merge-patch+json",
+            )
+
+    def read(self, name: str) -> dict[str, Any]:
+        path = f"/apis/{API}/namespaces/{SPACE}/podgroups/{name}"
+        found: dict[str, Any] = self.server.client.request("GET", path).body
+        return found
+
+
+@pytest.fixture(scope="module")
+def world(own_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    folder, made = tmp_path_factory.mktemp("volcano"), queues()
+    file = yaml.safe_load(made.scheduler)
+    of_114 = [action for action in file["actions"].split(", ") if not action.startswith("gang")]
+    config = folder / "scheduler.conf"
+    config.write_text(yaml.safe_dump(file | {"actions": ", ".join(of_114)}))
+    kubeconfig = f"--kubeconfig={own_plane.kubeconfig}"
+    with Server(own_plane) as server:
+        server.define(definitions())
+        for name in (SPACE, SYSTEM):
+            space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+            server.apply(space)
+        server.apply(
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"name": "volcano-controller-configmap", "namespace": SYSTEM},
+                "data": {"volcano-controller.conf": yaml.safe_dump(dict(made.controller))},
+            }
+        )
+        for name, rack in NODES.items():
+            body = node(name, rack)
+            server.apply({key: body[key] for key in ("apiVersion", "kind", "metadata")})
+            server.client.request(
+                "PATCH",
+                f"/api/v1/nodes/{name}/status",
+                body={"status": body["status"]},
+                content_type="application/merge-patch+json",
+            )
+            server.run("taint", "node", name, "node.kubernetes.io/not-ready-")
+        for kind, body in made.objects():
+            if kind == "Queue":
+                server.apply({"apiVersion": API, "kind": kind, **body})
+        ports = [f"--listen-address=127.0.0.1:{free_port()}" for _ in range(2)]
+        healthy = [f"--healthz-address=127.0.0.1:{free_port()}" for _ in range(2)]
+        common = (kubeconfig, "--leader-elect=false")
+        with (
+            started("controller-manager", folder, *common, ports[0], healthy[0]),
+            started(
+                "scheduler",
+                folder,
+                *common,
+                ports[1],
+                healthy[1],
+                f"--scheduler-conf={config}",
+                "--scheduler-name=volcano",
+                "--schedule-period=200ms",
+            ),
+        ):
+            yield World(server)
+
+
+def test_hyper_nodes_are_made_of_the_levels_labels(world: World) -> None:
+    def found() -> list[tuple[int, str, int]]:
+        path = "/apis/topology.volcano.sh/v1alpha1/hypernodes"
+        listed = world.server.client.request("GET", path).body
+        rows = [
+            (item["spec"]["tier"], item["spec"]["tierName"], len(item["spec"]["members"]))
+            for item in listed["items"]
+        ]
+        return sorted(rows) if len(rows) == 3 else []
+
+    block, rack = LEVELS
+    assert eventually(found) == [(1, rack, 2), (1, rack, 2), (2, block, 2)]
+
+
+def test_one_gang_runs_whole_and_the_other_waits_whole(world: World) -> None:
+    """Three nodes each, of four: halves of both would fit."""
+    world.submit("first", 3)
+    eventually(lambda: len(world.bound("first")) == 3)
+    world.phase("first", "Running")
+    world.submit("second", 3)
+
+    def why() -> str:
+        conditions = world.read("second").get("status", {}).get("conditions", [])
+        return next((c["message"] for c in conditions if c["type"] == "Unschedulable"), "")
+
+    assert "unschedulable" in eventually(why)
+    # One node is free all this time, and a gang by halves would have it by now.
+    for _ in range(25):
+        assert world.bound("second") == []
+        time.sleep(0.2)
+    world.phase("first", "Succeeded")
+    eventually(lambda: len(world.bound("second")) == 3)
+
+
+def test_a_gang_lies_within_one_rack_where_that_is_free(world: World) -> None:
+    world.phase("second", "Succeeded")
+    world.submit("close", 2)
+    eventually(lambda: len(world.bound("close")) == 2)
+    assert len({NODES[name] for name in world.bound("close")}) == 1
