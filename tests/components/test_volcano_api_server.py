@@ -113,7 +113,7 @@ def test_nothing_goes_around_the_queues(server: Server, body: dict[str, Any], wo
 
 
 def test_a_gang_that_would_be_placed_one_by_one_is_refused(server: Server) -> None:
-    job = {
+    job: dict[str, Any] = {
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": {"name": "j", "namespace": "training"},
