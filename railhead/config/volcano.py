@@ -27,7 +27,7 @@ def problems(cluster: Cluster) -> Iterator[Problem]:
     """Every (path, message); none where Kueue admits gangs."""
     if not isinstance(cluster.queueing, VolcanoConfig):
         return
-    for check in (_stack, _pools, _names, _teams, _priorities, _runtimes):
+    for check in (_stack, _pools, _names, _teams, _priorities, _retention, _runtimes):
         yield from told(check, cluster)
 
 
@@ -119,6 +119,15 @@ def _priorities(cluster: Cluster) -> Iterator[Problem]:
             )
         if row.name.startswith("system-"):
             yield f"{path}.name", f"{row.name!r}: names of PriorityClasses that begin so are taken"
+
+
+def _retention(cluster: Cluster) -> Iterator[Problem]:
+    for path, _, kept in knowing(cluster.checkpoints, "checkpoints", lambda one: one.retention):
+        if kept is not None:
+            yield (
+                f"{path}.retention",
+                f"what removes checkpoints is a Job of one pod that Kueue admits; {_INSTEAD}",
+            )
 
 
 def _runtimes(cluster: Cluster) -> Iterator[Problem]:

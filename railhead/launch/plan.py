@@ -263,7 +263,7 @@ def choose_priority(job: JobFile, contract: ClusterContract, queue: Queue | None
         InputError: the cluster has none, or not the one that is named.
     """
     if job.priority is None or "priority" in contract.unsaid:
-        return queue.priority if queue and "priority" not in contract.unsaid else None
+        return queue.priority if queue else None
     if job.priority in contract.priorities:
         return job.priority
     known = ", ".join(f"{name} ({value})" for name, value in contract.priorities.items()) or "none"

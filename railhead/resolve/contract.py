@@ -29,6 +29,7 @@ def build(
 ) -> contract.ClusterContract:
     """The contract of a cluster."""
     combination, scheduler = COMBINATIONS[cluster.versions], scheduler_of(cluster)
+    named = "priority" not in scheduler.unsaid
     return contract.ClusterContract(
         cluster=cluster.name,
         platform=cluster.platform.kind,
@@ -44,7 +45,7 @@ def build(
                 flavors=tuple(queues.flavor(pool) for pool in queue.pools),
                 pools=queue.pools,
                 team=team.name if (team := cluster.team_of(queue.namespace)) else None,
-                priority=team.priority if team else None,
+                priority=team.priority if team and named else None,
             )
             for queue in cluster.local_queues
         ),
@@ -94,6 +95,7 @@ def build(
         priorities={
             row.name: row.value
             for row in sorted(cluster.priorities, key=lambda row: (-row.value, row.name))
+            if named
         },
     )
 

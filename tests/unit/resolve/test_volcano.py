@@ -123,6 +123,8 @@ def test_the_contract_says_who_admits() -> None:
     contract = resolved(site()).contract
     assert contract.scheduler == "volcano"
     assert sorted(contract.versions) == ["combination", "jobset", "trainer", "volcano"]
+    # What no job may name is offered to none.
+    assert contract.priorities == {}
     assert [queue.name for queue in contract.queues] == ["training", "training"]
     assert resolve(parse(stack_cluster("lab"), where="lab")).contract.scheduler == "kueue"
 
@@ -138,6 +140,13 @@ def _refused() -> list[tuple[str, Any, str, str]]:
         ("teams[0].weight", 2, "teams[0].weight", "reads no weight"),
         ("teams[0].name", "default", "teams[0].name", "makes for itself"),
         ("runtimes[0].framework", "mpi", "runtimes[0].framework", "minMember"),
+        (
+            "checkpoints[0].retention",
+            {"days": 1, "keep": 1},
+            "checkpoints[0].retention",
+            "that Kueue admits",
+        ),
+        ("pod_groups", True, "pod_groups", "no job owns"),
         ("priorities[0].value", 1_000_000_001, "priorities[0].value", "PriorityClass"),
         ("priorities[0].name", "system-x", "priorities[0].name", "are taken"),
     ]
