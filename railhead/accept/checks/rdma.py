@@ -80,6 +80,8 @@ class Rdma:
         elif facts.runtime.framework != "torch":
             missing = f"runtime {facts.runtime.name} starts no torchrun; name one with --runtime"
         seconds = 60.0 if facts.quick else 420.0
+        if not facts.contract.stand_in and nccltests.runtime(facts.contract, facts.pool):
+            seconds *= 2
         least, most, repeats, _ = _sizes(facts)
         return Planned(
             steps=(

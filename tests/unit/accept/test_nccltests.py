@@ -212,6 +212,10 @@ def test_each_program_is_a_job_of_the_mpi_runtime(mpi: Facts) -> None:
     assert (first["files"], first["env"]["NCCL_DEBUG"]) == (["nccl_tests.py"], "INFO")
 
 
+def test_the_plan_counts_them(machines: Facts, mpi: Facts) -> None:
+    assert rdma.CHECK.plan(mpi).seconds > rdma.CHECK.plan(machines).seconds
+
+
 def test_an_image_without_them_is_asked_once(mpi: Facts) -> None:
     site = Queue(mpi, {name: [told("")] for name in rdma._ALL})
     found = asked(site)["tests"]
