@@ -9,7 +9,8 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from functools import cache
 from pathlib import Path
 
@@ -294,7 +295,7 @@ def modules_imported(source: Path) -> frozenset[str]:
     return frozenset(found)
 
 
-def circles(graph: dict[str, set[str]]) -> list[list[str]]:
+def circles(graph: Mapping[str, AbstractSet[str]]) -> list[list[str]]:
     """The strongly connected components of more than one node (Tarjan), and nodes that are own."""
     index: dict[str, int] = {}
     low: dict[str, int] = {}
