@@ -169,6 +169,7 @@ def people(judging_plane: ControlPlane, recording: Recording) -> Iterator[People
         server.define([*lab_definitions(), *crds.operators("k8s.cni.cncf.io")])
         for body in manifests(recording):
             server.apply(body)
+        server.policies_settled()
         for body in _things():
             server.apply(body)
         found = People(server)
