@@ -15,9 +15,9 @@ from railhead.gate.state import LABEL
 from railhead.kube.client import Cluster, choose_target
 from railhead.kube.nodes import NODES
 from railhead.lab.cluster import Lab
-from tests.lab.conftest import LAB
+from tests.lab.conftest import LAB, Run, succeed
 from tests.lab.harming import EVERY, KILLED, Waiting, kill_rank, same, waiting
-from tests.lab.jobs import Jobs, sleep, unique, wait
+from tests.lab.jobs import CLUSTER_QUEUE, Jobs, sleep, unique, wait
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.harms]
 
@@ -56,6 +56,17 @@ def shown(what: str, seconds: float) -> None:
     print(f"| {what} | {KILLED - EVERY} | {seconds:.0f} s | 2 |")
 
 
+@pytest.fixture
+def preempting(kubectl: Run) -> Iterator[None]:
+    """The queue as a team's is by default; the lab's has no team, and stops nobody."""
+    change = '{{"spec": {{"preemption": {{"withinClusterQueue": "{}"}}}}}}'
+    words = ("patch", "clusterqueue", CLUSTER_QUEUE, "--type=merge", "-p")
+    succeed(kubectl(*words, change.format("LowerPriority")))
+    yield
+    succeed(kubectl(*words, change.format("Never")))
+
+
+@pytest.mark.usefixtures("preempting")
 def test_it_comes_back_once_the_gang_that_took_its_place_has_ended(
     jobs: Jobs, site: Site, curve: dict[int, str]
 ) -> None:
