@@ -92,7 +92,7 @@ contests: venv ## 200 contests of gangs in a lab of their own; RAILHEAD_CONTESTS
 	$(PYTEST) -m contests -v $(ARGS)
 
 .PHONY: harms
-harms: venv ## Nodes, their services, rails and controllers lost while jobs run, on a lab of their own
+harms: venv ## Nodes, their services, places and controllers lost while jobs run, on a lab of their own
 	@$(VENV)/railhead lab build
 	$(PYTEST) -m harms -v -s $(ARGS)
 
