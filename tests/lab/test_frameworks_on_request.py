@@ -22,7 +22,7 @@ from tests.lab.killed import killed_in_the_middle
 pytestmark = [pytest.mark.lab, pytest.mark.frameworks]
 
 # Enough that each still runs when it is killed.
-EPOCHS = {"tensorflow": 60, "paddle": 100}
+EPOCHS = {"tensorflow": 60, "paddle": 200}
 
 
 def load(lab: str) -> None:
