@@ -84,7 +84,7 @@ nccl-eval: venv ## How well NCCL logs are read, by part and label (WRITE=1: into
 lab-test: venv ## The tests on a real lab: brings up its own and takes it down
 	$(call stage,lab)
 	$(VENV)/railhead lab build
-	$(call tests,lab,-m "lab and not contests and not harms and not sabotage and not frameworks and not watching" -v)
+	$(call tests,lab,-m "lab and not contests and not harms and not sabotage and not frameworks and not watching and not upgrade" -v)
 
 .PHONY: contests
 contests: venv ## 200 contests of gangs in a lab of their own; RAILHEAD_CONTESTS says how many
@@ -106,6 +106,12 @@ volcano: venv ## Two gangs before Volcano's own scheduler, which is built first 
 	@$(VENV)/railhead lab build
 	$(VENV)/python -m railhead.lab.artifacts.volcano
 	$(PYTEST) -m volcano -v -s $(ARGS)
+
+.PHONY: upgrade
+upgrade: venv ## Controllers upgraded and put back while jobs run, in a lab of their own
+	@$(VENV)/railhead lab build
+	$(VENV)/railhead lab build --only upgraded
+	$(PYTEST) -m upgrade -v -s $(ARGS)
 
 .PHONY: sabotage
 sabotage: venv ## Seven ways to sabotage a lab, each told by the right check, in a lab of their own

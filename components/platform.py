@@ -19,20 +19,16 @@ from railhead.model.cluster import Cluster
 class Inside(Protocol):
     """Makes what the platform needs inside the cluster: storage classes, volumes, networks.
 
-    ``opts`` carries the parent and the Kubernetes provider; ``after`` is what must exist first.
-    Returns what others wait for.
+    ``opts`` carries the parent and the Kubernetes provider. Returns what others wait for.
     """
 
-    def __call__(
-        self, name: str, *, after: Sequence[pulumi.Resource], opts: pulumi.ResourceOptions
-    ) -> Sequence[pulumi.Resource]:
+    def __call__(self, name: str, *, opts: pulumi.ResourceOptions) -> Sequence[pulumi.Resource]:
         """Make it."""
 
 
 def _nothing(
     name: str,  # noqa: ARG001 - the protocol's
     *,
-    after: Sequence[pulumi.Resource],  # noqa: ARG001 - the protocol's
     opts: pulumi.ResourceOptions,  # noqa: ARG001 - the protocol's
 ) -> Sequence[pulumi.Resource]:
     return ()

@@ -78,7 +78,7 @@ class TrainingCluster(pulumi.ComponentResource):
         # argument, and each child says it for itself.
         below = pulumi.ResourceOptions(parent=self, providers=[self.provider])
 
-        platform = below_kubernetes.inside(f"{name}-platform", after=[], opts=below)
+        platform = below_kubernetes.inside(f"{name}-platform", opts=below)
         resources = None
         if cluster.controllers is not None:
             resources = Resources(

@@ -35,7 +35,7 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -45,6 +45,23 @@ if TYPE_CHECKING:
     import pytest
 
 REPO = Path(__file__).resolve().parents[1]
+
+#: Tests that hold all that is made, or said, at once.
+SNAPSHOTS = (
+    "test_inputs_and_options_are_those_of_the_snapshot",
+    "test_what_no_shipped_stack_says_makes_what_it_made",
+    "test_jobs_are_explained_and_sent_as_they_were",
+    "test_commands_say_what_they_said",
+)
+
+
+def _made(*stacks: str, variants: tuple[str, ...] = ()) -> Iterator[str]:
+    """The snapshots of all that these stacks and variants make."""
+    file = "tests/components/test_example_stacks.py"
+    for test, names in zip(SNAPSHOTS, (stacks, variants), strict=False):
+        yield from (f"{file}::{test}[{name}]" for name in names)
+
+
 #: Path -> its tests, those that fail soonest first; the longest path that fits counts.
 PLACES: dict[str, tuple[str, ...]] = {
     "railhead/launch": ("tests/unit/launch",),
@@ -64,13 +81,16 @@ PLACES: dict[str, tuple[str, ...]] = {
     ),
     "components/fabric/gke.py": (
         "tests/components/test_gcp.py",
+        *_made("gcp-a3-mega", "gcp-a3-ultra", variants=("gcp",)),
         "tests/components/test_whole.py",
     ),
     "components/program.py": (
+        *_made(variants=("existing",)),
         "tests/components/test_watching.py",
         "tests/components/test_whole.py",
     ),
     "components/watching": (
+        *_made(variants=("existing",)),
         "tests/components/test_watching.py",
         "tests/components/test_whole.py",
         "tests/components/test_names.py",
@@ -80,6 +100,7 @@ PLACES: dict[str, tuple[str, ...]] = {
         "tests/components/test_what_must_hold.py",
         "tests/components/test_node_gate.py",
         "tests/components/test_gate_cases.py",
+        *_made("lab", "onprem-ib-sriov", variants=("existing",)),
         "tests/components/test_whole.py",
         "tests/components/test_training_cluster.py",
     ),
@@ -91,26 +112,32 @@ PLACES: dict[str, tuple[str, ...]] = {
         "tests/components/test_example_stacks.py",
     ),
     "components/aws": (
+        *_made("aws-p5-prod", "aws-p5en-block", variants=("aws",)),
         "tests/components/test_aws.py",
         "tests/components/test_aws_order.py",
         "tests/components/test_aws_fields.py",
         "tests/components/test_aws_requests.py",
     ),
     "components/gcp": (
+        *_made("gcp-a3-mega", "gcp-a3-ultra", variants=("gcp",)),
         "tests/components/test_gcp.py",
         "tests/components/test_gcp_order.py",
         "tests/components/test_gcp_requests.py",
     ),
 }
+#: What takes longer hangs: on a busy machine, so many times what the tests take unchanged.
 LIMIT_S = 180
+SLOWER = 4
 #: Imported once, before any fork: of the checkout's own only what imports nothing of the place.
 HEAVY = ("pytest", "yaml", "pydantic", "hypothesis", "jsonschema", "httpx", "typer", "rich")
 HEAVY_OF = {
     "railhead/launch": ("railhead.config", "railhead.kube.jobs", "railhead.storage.claims"),
-    "components": ("pulumi", "pulumi_kubernetes", "railhead.resolve.cluster", "railhead.config"),
-    "components/aws": ("pulumi_aws", "botocore"),
-    "components/gcp": ("pulumi_gcp", "googleapiclient"),
-    "components/fabric/gke.py": ("pulumi_gcp",),
+    "components": (
+        *("pulumi", "pulumi_kubernetes", "pulumi_aws", "pulumi_gcp"),
+        *("railhead.resolve.cluster", "railhead.config"),
+    ),
+    "components/aws": ("botocore",),
+    "components/gcp": ("googleapiclient",),
 }
 
 #: What is said to people, or drawn for them.
@@ -347,14 +374,14 @@ def _heavy(file: str) -> Iterator[str]:
 
 
 class _NearestFirst:
-    """Runs the tests that name a module before the others: what catches it ends the run soon."""
+    """Runs snapshots, and then the tests that name a module: what catches it ends the run soon."""
 
     def __init__(self, file: str) -> None:
         self.words = [Path(file).stem, Path(file).parent.name]
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         near = {path: self._near(path) for path in {item.path for item in items}}
-        items.sort(key=lambda item: near[item.path])
+        items.sort(key=lambda item: (item.name.partition("[")[0] not in SNAPSHOTS, near[item.path]))
 
     def _near(self, path: Path) -> int:
         module, package = self.words
@@ -397,8 +424,8 @@ def _started(mutant: Mutant | None, row: str) -> int:
     return child
 
 
-def run(chosen: Sequence[Mutant], parallel: int) -> dict[Mutant, str]:
-    """Each mutant's end: ``caught``, ``caught by time``, or ``survived``."""
+def run(chosen: Sequence[Mutant], parallel: int, limits: Mapping[str, float]) -> dict[Mutant, str]:
+    """Each mutant's end: ``caught``, ``caught by time`` (seconds by row), or ``survived``."""
     ended: dict[Mutant, str] = {}
     todo = list(chosen)
     running: dict[int, tuple[Mutant, float]] = {}
@@ -409,7 +436,7 @@ def run(chosen: Sequence[Mutant], parallel: int) -> dict[Mutant, str]:
         time.sleep(0.05)
         for child, (mutant, start) in list(running.items()):
             found, status = os.waitpid(child, os.WNOHANG)
-            if not found and time.monotonic() - start < LIMIT_S:
+            if not found and time.monotonic() - start < limits[place(mutant.file)]:
                 continue
             if not found:
                 os.killpg(child, signal.SIGKILL)
@@ -453,14 +480,16 @@ def main() -> int:
         importlib.import_module(name)
     if early := {_module(mutant.file) for mutant in chosen} & set(sys.modules):
         raise SystemExit(f"HEAVY of tools/mutants.py imports {', '.join(sorted(early))}")
+    limits = {}
     for row in sorted({place(mutant.file) for mutant in chosen}):
         start = time.monotonic()
         _, status = os.waitpid(_started(None, row), 0)
+        limits[row] = max(LIMIT_S, SLOWER * (time.monotonic() - start))
         print(f"{row}: its tests take {time.monotonic() - start:.0f} s unchanged", flush=True)
         if os.waitstatus_to_exitcode(status):
             print(f"the tests of {row} fail without any change: {', '.join(PLACES[row])}")
             return 2
-    ended = run(sorted(chosen, key=lambda m: (m.file, m.index)), given.parallel)
+    ended = run(sorted(chosen, key=lambda m: (m.file, m.index)), given.parallel, limits)
     survived = [mutant for mutant, end in ended.items() if end == "survived"]
     share = 100 * len(survived) / max(len(ended), 1)
     print(f"{len(ended)} of {len(every)} mutants, seed {given.seed}: {share:.1f} % survived")

@@ -19,9 +19,7 @@ def build(cluster: AwsCluster, opts: pulumi.ResourceOptions) -> Infrastructure:
         f"{cluster.name}-aws", AwsInfrastructureArgs(cluster=cluster), opts=opts
     )
 
-    def inside(
-        name: str, *, after: Sequence[pulumi.Resource], opts: pulumi.ResourceOptions
-    ) -> Sequence[pulumi.Resource]:
+    def inside(name: str, *, opts: pulumi.ResourceOptions) -> Sequence[pulumi.Resource]:
         if not made.lustre and not made.elastic:
             return ()
         volumes = Volumes(
@@ -30,7 +28,6 @@ def build(cluster: AwsCluster, opts: pulumi.ResourceOptions) -> Infrastructure:
                 lustre=made.lustre,
                 elastic=made.elastic,
                 checkpoints=cluster.checkpoints,
-                after=after,
             ),
             opts=opts,
         )

@@ -23,7 +23,6 @@ class VolumesArgs:
     lustre: Sequence[Lustre]
     elastic: Sequence[Elastic]
     checkpoints: Sequence[CheckpointConfig]
-    after: Sequence[pulumi.Resource] = ()
 
 
 class Volumes(pulumi.ComponentResource):
@@ -42,12 +41,12 @@ class Volumes(pulumi.ComponentResource):
         made: list[pulumi.Resource] = []
         for system in args.lustre:
             made += self._lustre(name, system, args)
-        made += [self._elastic(name, system, args) for system in args.elastic]
+        made += [self._elastic(name, system) for system in args.elastic]
         self.made = made
         self.register_outputs({})
 
     def _lustre(self, name: str, system: Lustre, args: VolumesArgs) -> list[pulumi.Resource]:
-        inside = pulumi.ResourceOptions(parent=self, depends_on=list(args.after))
+        inside = pulumi.ResourceOptions(parent=self)
         config = system.config
         made: list[pulumi.Resource] = [
             kubernetes.storage.v1.StorageClass(
@@ -91,7 +90,7 @@ class Volumes(pulumi.ComponentResource):
             )
         return made
 
-    def _elastic(self, name: str, system: Elastic, args: VolumesArgs) -> pulumi.Resource:
+    def _elastic(self, name: str, system: Elastic) -> pulumi.Resource:
         return kubernetes.storage.v1.StorageClass(
             f"{name}-class-{system.config.name}",
             metadata={"name": system.config.name},
@@ -106,7 +105,5 @@ class Volumes(pulumi.ComponentResource):
             },
             mount_options=["tls"],
             reclaim_policy="Retain",
-            opts=pulumi.ResourceOptions(
-                parent=self, depends_on=[*args.after, *system.targets.values()]
-            ),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=list(system.targets.values())),
         )

@@ -20,9 +20,7 @@ class InsideExisting:
 
     cluster: ExistingCluster
 
-    def __call__(
-        self, name: str, *, after: Sequence[pulumi.Resource], opts: pulumi.ResourceOptions
-    ) -> Sequence[pulumi.Resource]:
+    def __call__(self, name: str, *, opts: pulumi.ResourceOptions) -> Sequence[pulumi.Resource]:
         """Make it; returns what pods of jobs wait for."""
         cluster = self.cluster
         if cluster.platform.nfs is None:
@@ -32,7 +30,6 @@ class InsideExisting:
             cluster=cluster.name,
             config=cluster.platform.nfs,
             driver=combination.addon("csi-driver-nfs"),
-            after=after,
         )
         return [Nfs(f"{name}-nfs", args, opts=opts)]
 

@@ -24,7 +24,6 @@ class NfsArgs:
     cluster: str
     config: NfsConfig
     driver: Controller
-    after: Sequence[pulumi.Resource] = ()
 
 
 def values(config: NfsConfig) -> dict[str, Any]:
@@ -73,7 +72,7 @@ class Nfs(pulumi.ComponentResource):
             f"{name}-release",
             args.driver,
             values(args.config),
-            pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
+            pulumi.ResourceOptions(parent=self),
             wait=False,
         )
         self.classes = [

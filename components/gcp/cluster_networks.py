@@ -18,7 +18,6 @@ class ClusterNetworksArgs:
     """Arguments of :class:`ClusterNetworks`."""
 
     networks: Sequence[AttachedNetwork]
-    after: Sequence[pulumi.Resource] = ()
 
 
 class ClusterNetworks(pulumi.ComponentResource):
@@ -43,7 +42,7 @@ class ClusterNetworks(pulumi.ComponentResource):
                     "vpcSubnet": attached.subnetwork,
                     "deviceMode": attached.node.device,
                 },
-                opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
+                opts=pulumi.ResourceOptions(parent=self),
             )
             networks.append(
                 kubernetes.apiextensions.CustomResource(

@@ -20,19 +20,15 @@ class InsideGcp:
     cluster: GcpCluster
     infrastructure: GcpInfrastructure
 
-    def __call__(
-        self, name: str, *, after: Sequence[pulumi.Resource], opts: pulumi.ResourceOptions
-    ) -> Sequence[pulumi.Resource]:
+    def __call__(self, name: str, *, opts: pulumi.ResourceOptions) -> Sequence[pulumi.Resource]:
         """Make it; returns what pods of jobs wait for."""
         made: list[pulumi.Resource] = []
         below = self.infrastructure
         if below.attached:
-            networks = ClusterNetworksArgs(networks=below.attached, after=after)
+            networks = ClusterNetworksArgs(networks=below.attached)
             made.append(ClusterNetworks(f"{name}-networks", networks, opts=opts))
         if below.sources:
-            volumes = VolumesArgs(
-                sources=below.sources, claims=self.cluster.checkpoints, after=after
-            )
+            volumes = VolumesArgs(sources=below.sources, claims=self.cluster.checkpoints)
             made.append(Volumes(f"{name}-volumes", volumes, opts=opts))
         # A namespace closes when kubelets have ended its pods: their nodes stay until then.
         return [*made, *(pool.pool for pool in below.gpu_pools.values())]

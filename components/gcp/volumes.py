@@ -37,7 +37,6 @@ class VolumesArgs:
 
     sources: Mapping[str, VolumeSource]
     claims: Sequence[CheckpointConfig]
-    after: Sequence[pulumi.Resource] = ()
 
 
 class Volumes(pulumi.ComponentResource):
@@ -53,7 +52,7 @@ class Volumes(pulumi.ComponentResource):
         self, name: str, args: VolumesArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("railhead:gcp:Volumes", name, None, opts)
-        below = pulumi.ResourceOptions(parent=self, depends_on=list(args.after))
+        below = pulumi.ResourceOptions(parent=self)
         classes = {
             source: kubernetes.storage.v1.StorageClass(
                 f"{name}-{source}",

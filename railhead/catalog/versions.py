@@ -3,7 +3,8 @@
 A combination is a set of controllers that belong together; a stack names one, and its row says
 whether it ever ran, and where. `lab` takes the newest versions whose whole Go module graph
 verifies, with the charts that their modules carry; `proven` takes those same versions from their
-publishers' registries; `newest-read` takes the publishers' newest, which were read and never run.
+publishers' registries, and `jobset-0.11` the next that an upgrade was run to; `newest-read` takes
+the publishers' newest, which were read and never run.
 """
 
 from __future__ import annotations
@@ -924,36 +925,76 @@ LAB = Combination(
     ),
 )
 
-#: What shipped stacks name: the lab's versions, each from where its publisher's README of that tag
-#: says. The controllers' images are the publishers' own builds, which the lab builds from source.
-PROVEN = dataclasses.replace(
+_BUILT_HERE = (
+    "the same versions, charts of their Go modules, images built from their source; the "
+    "registries' own charts and images were not pulled"
+)
+
+
+def _published(lab: Combination, name: str) -> Combination:
+    """The lab's versions from where their publishers' READMEs of those tags say.
+
+    The controllers' images are the publishers' own builds, which the lab builds from source.
+    """
+    kueue, jobset, trainer = lab.controllers
+    return dataclasses.replace(
+        lab,
+        name=name,
+        kueue=dataclasses.replace(
+            kueue,
+            chart=OciChart(url="oci://registry.k8s.io/kueue/charts/kueue"),
+            source=f"kubernetes-sigs/kueue tag {kueue.tag}, charts/kueue/README.md",
+        ),
+        jobset=dataclasses.replace(
+            jobset,
+            chart=OciChart(url="oci://registry.k8s.io/jobset/charts/jobset"),
+            source=f"kubernetes-sigs/jobset tag {jobset.tag}, charts/jobset/README.md",
+        ),
+        trainer=dataclasses.replace(
+            trainer,
+            chart=OciChart(url="oci://ghcr.io/kubeflow/charts/kubeflow-trainer"),
+            source=f"kubeflow/trainer tag {trainer.tag}, charts/kubeflow-trainer/README.md",
+        ),
+        source=f"the versions of `{lab.name}`, with the charts that their publishers push at these "
+        "tags",
+        ran=tuple(dataclasses.replace(run, what=_BUILT_HERE) for run in lab.ran),
+    )
+
+
+#: What shipped stacks name.
+PROVEN = _published(LAB, "proven")
+
+
+def _at(controller: Controller, version: str, source: str) -> Controller:
+    """The lab's row of a controller at another version, whose chart is in its module as well."""
+    assert isinstance(controller.chart, ModuleChart)  # noqa: S101 - all of the lab's are
+    return dataclasses.replace(
+        controller,
+        version=version,
+        tag=f"v{version}",
+        chart=dataclasses.replace(controller.chart, module_version=f"v{version}"),
+        source=source,
+    )
+
+
+#: What the lab is upgraded to and back from, with jobs running (docs/upgrading.md).
+LAB_UPGRADED = dataclasses.replace(
     LAB,
-    name="proven",
-    kueue=dataclasses.replace(
-        LAB.kueue,
-        chart=OciChart(url="oci://registry.k8s.io/kueue/charts/kueue"),
-        source="kubernetes-sigs/kueue tag v0.16.2, charts/kueue/README.md",
+    name="lab-jobset-0.11",
+    kueue=_at(LAB.kueue, "0.16.6", "newest kueue whose module graph verifies"),
+    jobset=_at(
+        LAB.jobset, "0.11.0", "its go.mod asks for Kubernetes 0.35, as that of kueue v0.16.6 does"
     ),
-    jobset=dataclasses.replace(
-        LAB.jobset,
-        chart=OciChart(url="oci://registry.k8s.io/jobset/charts/jobset"),
-        source="kubernetes-sigs/jobset tag v0.10.1, charts/jobset/README.md",
-    ),
-    trainer=dataclasses.replace(
-        LAB.trainer,
-        chart=OciChart(url="oci://ghcr.io/kubeflow/charts/kubeflow-trainer"),
-        source="kubeflow/trainer tag v2.1.0, charts/kubeflow-trainer/README.md",
-    ),
-    source="the versions of `lab`, with the charts that their publishers push at these tags",
+    source="go.mod of kueue v0.16.6 and of jobset v0.11.0",
     ran=(
         Run(
-            what="the same versions, charts of their Go modules, images built from their source; "
-            "the registries' own charts and images were not pulled",
+            what="an upgrade from `lab` and back under a job that trains, and jobs on either",
             where="the lab, Kubernetes 1.35.8",
             source="tests/lab",
         ),
     ),
 )
+JOBSET_0_11 = _published(LAB_UPGRADED, "jobset-0.11")
 
 NEWEST_READ = Combination(
     name="newest-read",
@@ -1041,7 +1082,7 @@ TEMPLATE_CHARGE = Combination(
 )
 
 COMBINATIONS: dict[str, Combination] = {
-    c.name: c for c in (LAB, PROVEN, NEWEST_READ, TEMPLATE_CHARGE)
+    c.name: c for c in (LAB, PROVEN, LAB_UPGRADED, JOBSET_0_11, NEWEST_READ, TEMPLATE_CHARGE)
 }
 
 

@@ -101,8 +101,8 @@ def build(
     only: Annotated[
         str | None,
         typer.Option(
-            help="Build nothing but an image that no lab has by itself, `frameworks`, and print "
-            "the path of its archive.",
+            help="Build nothing but what no lab has by itself: the image `frameworks`, or the "
+            "controllers that a lab is `upgraded` to; print the paths of the archives.",
         ),
     ] = None,
 ) -> None:
@@ -117,7 +117,8 @@ def build(
     if only is None:
         parts.main_build(_console())
     else:
-        typer.echo(parts.build_on_request(only, _console(to_error=True)))
+        for archive in parts.build_on_request(only, _console(to_error=True)):
+            typer.echo(archive)
 
 
 @app.command("load-image")

@@ -52,8 +52,9 @@ class Registered:
 
 @dataclass
 class Recording:
-    """All registrations of one run of the program."""
+    """All registrations of one run of the program, whose own folder was ``folder``."""
 
+    folder: str = ""
     resources: dict[str, Registered] = field(default_factory=dict)
     outputs: dict[str, dict[str, Any]] = field(default_factory=dict)
 
@@ -252,7 +253,7 @@ def run_program(
 
     Returns what it registered. Fails on an Output or a coroutine that nobody waited for.
     """
-    recording = Recording()
+    recording = Recording(folder=str(cache))
     answers = RecordingMocks(known=known)
     with (
         _earlier_objects_set_aside(),

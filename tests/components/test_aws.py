@@ -100,7 +100,7 @@ def below(raw: Mapping[str, Any], folder: Path, *, known: bool = True) -> Record
         infrastructure = build(cluster, pulumi.ResourceOptions())
         access = provider("inside", infrastructure.access, pulumi.ResourceOptions())
         below_it = pulumi.ResourceOptions(providers=[access])
-        infrastructure.inside("platform", after=[], opts=below_it)
+        infrastructure.inside("platform", opts=below_it)
 
     return run_program(None, folder, known=known, preview=not known, program=program)
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from railhead.config import parse
+from tests.components.made import MADE, made
 from tests.components.recording import (
     REPO,
     STACKS,
@@ -23,6 +24,7 @@ from tests.components.recording import (
     stack_cluster,
 )
 from tests.components.update_urns import URNS
+from tests.components.variants import VARIANTS, made_otherwise
 
 PROVIDER = "pulumi:providers:kubernetes"
 RELEASE = "kubernetes:helm.sh/v3:Release"
@@ -61,8 +63,23 @@ def test_the_urns_are_those_of_the_snapshot(stack: str, recording: Recording) ->
     )
 
 
+def test_inputs_and_options_are_those_of_the_snapshot(stack: str, recording: Recording) -> None:
+    """What an `up` of today's code would change on a cluster that is there is seen in review."""
+    assert made(recording) == (MADE / f"{stack}.yaml").read_text(), (
+        f"run `python -m tests.components.update_urns {stack}` and read what it changes"
+    )
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_what_no_shipped_stack_says_makes_what_it_made(name: str) -> None:
+    assert made_otherwise(name) == (MADE / "variants" / f"{name}.yaml").read_text(), (
+        "run `python -m tests.components.update_urns` and read what it changes"
+    )
+
+
 def test_every_snapshot_has_its_stack() -> None:
     assert sorted(path.stem for path in URNS.glob("*.txt")) == STACKS
+    assert sorted(path.stem for path in MADE.glob("*.yaml")) == STACKS
 
 
 def test_what_is_planned_does_not_depend_on_what_is_known(

@@ -68,7 +68,7 @@ def variant(stack: str, edit: Edit) -> Recording:
         infrastructure = build(cluster, pulumi.ResourceOptions())
         access = provider("inside", infrastructure.access, pulumi.ResourceOptions())
         opts = pulumi.ResourceOptions(providers=[access])
-        infrastructure.inside("platform", after=[], opts=opts)
+        infrastructure.inside("platform", opts=opts)
 
     with tempfile.TemporaryDirectory() as folder:
         return run_program(None, Path(folder), stack=stack, program=program)

@@ -51,14 +51,14 @@ def said(jobs: Jobs, name: str) -> Run:
     return Run(losses=losses, resumed=epochs.pop() if epochs else None)
 
 
-def train(jobs: Jobs, repo: Path, stem: str) -> str:
+def train(jobs: Jobs, repo: Path, stem: str, *words: str) -> str:
     """Start the example; returns its name once its first checkpoints are written."""
     name = unique(stem)
     jobs.made.append(name)
     path = str(repo / "examples/torch-ddp.yaml")
-    done = jobs.run("launch", path, "--name", name, "--set", f"env.EPOCHS={EPOCHS}")
+    done = jobs.run("launch", path, "--name", name, "--set", f"env.EPOCHS={EPOCHS}", *words)
     assert done.returncode == 0, done.stderr
-    wait(lambda: 3 in said(jobs, name).losses, 90, f"{name}'s third epoch")
+    wait(lambda: max(said(jobs, name).losses, default=0) >= 3, 90, f"{name}'s third epoch")
     return name
 
 

@@ -82,12 +82,13 @@ def unpack_charts(source: Callable[[str], Path] = module_dir) -> None:
         source: gives the directory of a module's sources.
     """
     for controller in module_charts():
-        _unpack(controller, source)
+        unpack_chart(controller, source)
     charts_dir().mkdir(parents=True, exist_ok=True)
     _charts_mark().touch()
 
 
-def _unpack(controller: Controller, source: Callable[[str], Path]) -> None:
+def unpack_chart(controller: Controller, source: Callable[[str], Path]) -> None:
+    """Unpack one chart that travels in a module, with the charts that it depends on."""
     chart = controller.chart
     assert isinstance(chart, ModuleChart)  # noqa: S101 - module_charts() chose it
     with scratch(f"chart-{controller.name}") as work:

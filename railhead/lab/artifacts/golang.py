@@ -15,7 +15,7 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +30,8 @@ BUILD_ROOT = Path(__file__).resolve().parent.parent / "build"
 CORE = BUILD_ROOT / "core"
 PULUMI = BUILD_ROOT / "pulumi"
 WATCHING = BUILD_ROOT / "watching"
+#: The controllers that a lab is upgraded to.
+UPGRADED = BUILD_ROOT / "upgraded"
 
 #: The oldest Pulumi CLI of the user's own that is used instead of building one.
 PULUMI_MINIMUM = (3, 220)
@@ -106,8 +108,12 @@ def own_programs() -> tuple[Program, ...]:
     return tuple(Program(name=m.parent.name, package=f"./cmd/{m.parent.name}") for m in mains)
 
 
-def link_flags() -> str:
-    """The linker's flags: no debug tables, and each program told its version."""
+def link_flags(controllers: Mapping[str, str] | None = None) -> str:
+    """The linker's flags: no debug tables, and each program told its version.
+
+    ``controllers``: versions of Kueue and JobSet by their programs' names; None for the lab's.
+    """
+    told = controllers or {name: part(name).version for name in ("kueue", "jobset")}
     major, minor, _ = KUBERNETES.removeprefix("v").split(".")
     base = "k8s.io/component-base/version"
     values = {
@@ -116,8 +122,8 @@ def link_flags() -> str:
         f"{base}.gitMinor": minor,
         f"{base}.gitTreeState": "clean",
         "k8s.io/client-go/pkg/version.gitVersion": KUBERNETES,
-        "sigs.k8s.io/kueue/pkg/version.GitVersion": part("kueue").version,
-        "sigs.k8s.io/jobset/pkg/version.GitVersion": part("jobset").version,
+        "sigs.k8s.io/kueue/pkg/version.GitVersion": told["kueue"],
+        "sigs.k8s.io/jobset/pkg/version.GitVersion": told["jobset"],
         "helm.sh/helm/v3/internal/version.version": part("helm").version,
         # The Automation API cannot parse the version of a CLI that was built without this.
         "github.com/pulumi/pulumi/sdk/v3/go/common/version.Version": part("pulumi").version,
@@ -372,10 +378,12 @@ def build(
     runner: Runner,
     tell: Tell,
     tags: str = "",
+    flags: str | None = None,
 ) -> None:
     """Build ``programs`` with one command into the directory ``into``, named by their names.
 
-    Progress counts packages: `go build -v` names each one as it is compiled.
+    ``flags`` are the linker's, :func:`link_flags` if None. Progress counts packages: `go build -v`
+    names each one as it is compiled.
     """
     go, _ = find_go()
     total = fetch_sources(root, [programs], runner, tags=tags)
@@ -401,7 +409,7 @@ def build(
             *_FLAGS,
             f"-tags={tags}",
             "-ldflags",
-            link_flags(),
+            flags or link_flags(),
             "-o",
             f"{into}/",
             *(p.package for p in programs),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from railhead.base.errors import InputError, PrerequisiteError, choices
 from railhead.base.paths import cache_root
-from railhead.lab.artifacts import charts, golang, packages, template, training
+from railhead.lab.artifacts import charts, golang, packages, template, training, upgraded
 from railhead.lab.artifacts.commands import Runner, log_path
 from railhead.lab.artifacts.files import (
     building,
@@ -304,21 +304,24 @@ def _ensure(make_display: Callable[[], Bars | Lines]) -> tuple[Artifacts, tuple[
     return installed(), timings
 
 
-def build_on_request(name: str, console: Console) -> Path:
-    """`railhead lab build --only`: make an image that no lab has by itself; returns its archive.
+def build_on_request(name: str, console: Console) -> tuple[Path, ...]:
+    """`railhead lab build --only`: make images that no lab has by itself; returns their archives.
 
     Raises:
         InputError: there is no such image.
         PrerequisiteError: the machine's or Python's packages cannot be had, or there is no space.
     """
+    if name == upgraded.NAME:
+        return upgraded.ensure(console)
     recipe = training.ON_REQUEST.get(name)
     if recipe is None:
+        known = [*training.ON_REQUEST, upgraded.NAME]
         raise InputError(
-            f"--only: there is no image {name!r}{choices(name, list(training.ON_REQUEST))}",
+            f"--only: there is no image {name!r}{choices(name, known)}",
             remedy="name one of them, or leave --only out for what every lab needs",
         )
     if recipe.archive.is_file():
-        return recipe.archive
+        return (recipe.archive,)
     packages.require_apt()
     steps = (
         Step(
@@ -344,7 +347,7 @@ def build_on_request(name: str, console: Console) -> Path:
             sweep_scratch()
             check_space(steps)
             run_steps(steps, progress, Runner())
-    return recipe.archive
+    return (recipe.archive,)
 
 
 def _record(timings: Sequence[Timing]) -> None:

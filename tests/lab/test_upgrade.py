@@ -1,0 +1,192 @@
+"""From one combination of versions to the next and back, with a job that trains and one that waits.
+
+The path is that of docs/upgrading.md: definitions that Helm leaves, then `pulumi up`.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from rich.console import Console
+
+from railhead.accept.record import Record
+from railhead.base.errors import RailheadError
+from railhead.catalog.versions import LAB as USUAL
+from railhead.catalog.versions import LAB_UPGRADED, Combination
+from railhead.kube import client as kube
+from railhead.kube.client import Cluster, choose_target
+from railhead.lab.artifacts import charts, upgraded
+from tests.lab.conftest import LAB, Run, railhead, succeed
+from tests.lab.jobs import NAMESPACE, Jobs, unique, wait
+from tests.lab.test_restarts import kill_rank, restarts, said, train
+
+pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.upgrade]
+
+JOBSETS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/jobsets.jobset.x-k8s.io"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ground:
+    """The lab, and the stack's file as it is and as a folder for it to be changed."""
+
+    jobs: Jobs
+    pulumi: Run
+    kubectl: Run
+    stack: dict[str, Any]
+    folder: Path
+
+    def go_to(self, combination: Combination) -> None:
+        """The whole documented path; the definitions first, where they are newer."""
+        if combination is LAB_UPGRADED:
+            for controller, _ in upgraded.controllers():
+                definitions = charts.chart_dir(controller) / "crds"
+                if definitions.is_dir():
+                    words = ("--server-side", "--force-conflicts", "-f", str(definitions))
+                    succeed(self.kubectl("apply", *words))
+        settings = yaml.safe_load(yaml.safe_dump(self.stack))
+        settings["config"]["railhead:cluster"]["versions"] = combination.name
+        file = self.folder / "Pulumi.lab.yaml"
+        file.write_text(yaml.safe_dump(settings))
+        succeed(self.pulumi("up", "--stack", "lab", "--yes", "--config-file", str(file)))
+
+    def images(self) -> set[str]:
+        """What the controllers' Deployments run."""
+        found = set()
+        for row in USUAL.controllers:
+            path = f"/apis/apps/v1/namespaces/{row.namespace}/deployments"
+            for one in self.jobs.cluster.list(path):
+                template = one["spec"]["template"]["spec"]
+                found |= {container["image"] for container in template["containers"]}
+        return found
+
+    def strategies(self) -> list[str]:
+        """How a JobSet may restart, as its definition in the cluster has it; the newer has more."""
+        (version,) = self.jobs.cluster.get(JOBSETS)["spec"]["versions"]
+        spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+        found: list[str] = spec["failurePolicy"]["properties"]["restartStrategy"]["enum"]
+        return found
+
+    def gone_to(self, combination: Combination) -> str:
+        """Go there, asking all the while whether a job would be taken; what came of it."""
+        over = threading.Event()
+        refused: list[tuple[float, str]] = []
+        body = self.jobs.raw(unique("asked"), numNodes=2)
+        begin = time.monotonic()
+
+        def ask() -> None:
+            while not over.wait(0.5):
+                try:
+                    self.jobs.cluster.create(kube.trainjobs(NAMESPACE), body, dry_run=True)
+                except RailheadError as error:
+                    refused.append((time.monotonic() - begin, str(error)))
+
+        asking = threading.Thread(target=ask)
+        asking.start()
+        try:
+            self.go_to(combination)
+        finally:
+            over.set()
+            asking.join()
+        seconds = time.monotonic() - begin
+        first, last = (refused[0][0], refused[-1][0]) if refused else (0.0, 0.0)
+        why = sorted({text[:120] for _, text in refused})
+        return (
+            f"{seconds:.0f} s; submissions refused {len(refused)} times, for {last - first:.1f} s "
+            f"{why}"
+        )
+
+
+@pytest.fixture
+def ground(
+    lab_env: dict[str, str],
+    kubeconfig: Path,
+    pulumi: Run,
+    kubectl: Run,
+    repo: Path,
+    tmp_path: Path,
+) -> Iterator[Ground]:
+    for archive in upgraded.ensure(Console(stderr=True)):
+        succeed(railhead("lab", "load-image", str(archive), "--name", LAB))
+    cluster = Cluster(choose_target(kubeconfig=kubeconfig))
+    jobs = Jobs(env=lab_env, cluster=cluster, directory=tmp_path)
+    stack = yaml.safe_load((repo / "stacks" / "Pulumi.lab.yaml").read_text())
+    yield Ground(jobs=jobs, pulumi=pulumi, kubectl=kubectl, stack=stack, folder=tmp_path)
+    jobs.clear()
+    cluster.close()
+
+
+def uids(jobs: Jobs, name: str) -> set[str]:
+    return {pod["metadata"]["uid"] for pod in jobs.pods(name)}
+
+
+def newest_epoch(jobs: Jobs, name: str) -> int:
+    """The last epoch of the attempt that runs; 0 before its first."""
+    return max(said(jobs, name).losses, default=0)
+
+
+def goes_on(jobs: Jobs, name: str, epoch: int) -> bool:
+    """Whether it is past an epoch."""
+    return newest_epoch(jobs, name) > epoch
+
+
+def test_jobs_go_on_while_their_controllers_are_upgraded_and_put_back(
+    ground: Ground, repo: Path
+) -> None:
+    jobs = ground.jobs
+    fresh: list[str] = []
+    mine = [f"{row.image}:{row.tag}" for row in USUAL.controllers]
+    newer = [f"{row.image}:{row.tag}" for row in LAB_UPGRADED.controllers]
+    with Record(jobs.cluster, NAMESPACE, lambda gang: gang in jobs.made) as record:
+        long = train(
+            jobs, repo, "upgraded", "--set", "env.EPOCHS=100000", "--set", "gpus_per_node=4"
+        )
+        waiting = unique("waiting")
+        jobs.launch(waiting, gpus_per_node=8, command=["true"])
+        jobs.phase(waiting, "queued")
+        pods, quota = uids(jobs, long), jobs.workload(long)["metadata"]["uid"]
+        place = jobs.workload(waiting)["metadata"]["uid"]
+
+        for combination, images in ((LAB_UPGRADED, newer), (USUAL, mine)):
+            epoch, was = newest_epoch(jobs, long), restarts(jobs, long)
+            print(f"to {combination.name}: {ground.gone_to(combination)}")
+            assert set(images) <= ground.images()
+            # The newer definitions stay when the controllers are put back.
+            assert "InPlaceRestart" in ground.strategies()
+            wait(partial(goes_on, jobs, long, epoch), 60, "the next epoch")
+            # Neither was lost, stopped or made a second time.
+            assert (uids(jobs, long), restarts(jobs, long)) == (pods, was)
+            assert jobs.workload(long)["metadata"]["uid"] == quota
+            assert jobs.state(waiting).phase.value == "queued"
+            assert jobs.workload(waiting)["metadata"]["uid"] == place
+            # The controllers that run now take a job.
+            fresh.append(unique("fresh"))
+            jobs.launch(fresh[-1], gpus_per_node=4, command=["true"])
+            jobs.phase(fresh[-1], "completed", 120)
+            if combination is LAB_UPGRADED:
+                # They bring back one that began under the others, too.
+                kill_rank(jobs, long)
+                wait(lambda: restarts(jobs, long) == 1, 90, "it to be made anew")
+                wait(lambda: said(jobs, long).resumed is not None, 90, "it to take up again")
+                assert (said(jobs, long).resumed or 0) >= epoch
+                wait(partial(goes_on, jobs, long, 0), 60, "its next epoch")
+                pods = uids(jobs, long)
+
+        succeed(jobs.run("cancel", long))
+        jobs.phase(waiting, "completed", 120)
+        rows, gap = record.rows(), record.gap
+    assert gap == ""
+    seen: dict[str, set[str]] = {}
+    for row in rows:
+        if row.kind == "pod":
+            seen.setdefault(row.gang, set()).add(row.uid)
+    # Two pods an attempt: two attempts of the one that was harmed, one of every other.
+    expected = {long: 4, **dict.fromkeys((waiting, *fresh), 2)}
+    assert {name: len(found) for name, found in seen.items()} == expected
