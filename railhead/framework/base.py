@@ -86,6 +86,7 @@ class Framework(ABC):
             its group is the process' number on its node. None where lines have no such start.
         told: those of the rendezvous that whoever submits a job says, as no policy of Trainer's
             does; launch says them.
+        carries: whether its runtimes say so little that jobs of others run on them.
         one_process: whether a pod's one process takes all of its GPUs.
         fewest_nodes: of a job.
         kinds: kinds of job of other controllers that run it, beside those that run anything.
@@ -110,12 +111,18 @@ class Framework(ABC):
     python: Mapping[str, str] = field(default_factory=dict)
     process_prefix: str | None = None
     told: tuple[str, ...] = ()
+    carries: bool = False
     one_process: bool = False
     fewest_nodes: int = 1
     kinds: tuple[str, ...] = ()
     controller: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     label: str | None = None
     source: str
+
+    @property
+    def told_all(self) -> bool:
+        """Whether a job alone can say all of the rendezvous, whatever its runtime is of."""
+        return bool(self.told) and set(self.rendezvous) <= {NODE_RANK, *self.told}
 
     @property
     def reserved(self) -> dict[str, str]:

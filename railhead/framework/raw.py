@@ -54,6 +54,7 @@ FRAMEWORK = Raw(
     told=_TOLD,
     per_process=(),
     nodes_variable=NODES,
+    carries=True,
     one_process=True,
     source="torch 2.15, docs/source/distributed.md, environment variable initialization",
 )

@@ -92,16 +92,23 @@ def derived(
 
 def _place(asked: _Asked) -> Iterator[Derived]:
     job, plan, contract, runtime = asked.job, asked.plan, asked.contract, asked.runtime
+    framework = plan.framework.name if plan.framework else runtime.framework
+    own = framework == runtime.framework
     yield Derived(name="name", value=plan.name, origin=asked.by("name"))
     if job.runtime is not None:
         yield Derived(name="runtime", value=plan.runtime, origin=asked.by("runtime"))
     elif job.framework is not None:
-        why = f"the only one of framework {job.framework}"
+        why = (
+            f"the only one of framework {job.framework}"
+            if own
+            else f"there is none of framework {job.framework}, and it carries such jobs"
+        )
         yield Derived(name="runtime", value=plan.runtime, origin="contract: runtimes", why=why)
     else:
         why = f"the first of {len(contract.runtimes)}; no runtime and no framework is named"
         yield Derived(name="runtime", value=plan.runtime, origin="contract: runtimes", why=why)
-    yield Derived(name="framework", value=runtime.framework, origin=f"{asked.at}.framework")
+    origin = f"{asked.at}.framework" if own else asked.by("framework")
+    yield Derived(name="framework", value=framework, origin=origin)
     yield asked.row("image", plan.image or runtime.image, f"{asked.at}.image", "the runtime's")
     yield asked.row(
         "queue", plan.queue, "contract: queues", f"the first one over pool {plan.pool.name}"

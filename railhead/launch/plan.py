@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -147,6 +147,29 @@ def _is(runtime: Runtime, framework: str | None) -> bool:
     return framework in (None, runtime.framework) or plain
 
 
+def _carried(framework: str | None, contract: ClusterContract) -> Iterator[Runtime]:
+    """Runtimes that carry others' jobs, as those of a framework that a job alone can wire."""
+    row = FRAMEWORKS.get(framework or "")
+    if row is None or not row.told_all:
+        return
+    for runtime in contract.runtimes:
+        own = _framework(runtime)
+        if own is None or not own.carries:
+            continue
+        pinned = {n: who for n, who in runtime.reserved.items() if n not in own.reserved}
+        yield runtime.model_copy(
+            update={
+                "framework": row.name,
+                "processes_per_node": 1 if row.one_process else max(1, runtime.gpus_per_node),
+                "launcher": row.launcher,
+                "launches": row.launches,
+                "alone": row.alone,
+                "reserved": pinned | row.reserved,
+                "told": row.told,
+            }
+        )
+
+
 def choose_runtime(job: JobFile, contract: ClusterContract) -> Runtime:
     """The job's runtime. Raises as :func:`named_runtime`."""
     return named_runtime(job.runtime, contract, job.framework)
@@ -157,10 +180,13 @@ def named_runtime(
 ) -> Runtime:
     """The runtime of that name, the only one of a framework, or else the first of the cluster's.
 
+    A framework without one, all of whose wiring a job can say, gets one that carries others' jobs.
+
     Raises:
         InputError: the cluster has none, several of the framework, or not the one that is named.
     """
     fitting = [runtime for runtime in contract.runtimes if _is(runtime, framework)]
+    fitting = fitting or list(_carried(framework, contract))
     names = [runtime.name for runtime in contract.runtimes]
     known = ", ".join(names) or "none"
     if framework is not None and not fitting:
@@ -646,6 +672,12 @@ def make_plan(job: JobFile, files: tuple[Payload, ...], contract: ClusterContrac
     processes = job.processes_per_node or own
     mount, pool = runtime.checkpoint, contract.pool(runtime)
     notes = []
+    if runtime.framework != contract.runtime(runtime.name).framework:
+        notes.append(
+            f"the cluster has no runtime of {runtime.framework}: {runtime.name} carries the job, "
+            f"{'in its own image, ' if job.image is None else ''}and launch says how the "
+            "processes meet"
+        )
     if job.nodes > 1 and gpus < pool.gpus_per_node:
         notes.append(
             f"{gpus} of a machine's {pool.gpus_per_node} GPUs a node: several of this job's nodes "

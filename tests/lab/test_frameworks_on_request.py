@@ -1,21 +1,19 @@
 """The examples of the frameworks whose image is built on request, killed in the middle.
 
-The stack is the lab's with a runtime for each of them, as a platform team would add it.
+The lab's stack has no runtime of either: its `raw` one carries them.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-import yaml
 
 from railhead.kube.client import Cluster, choose_target
 from railhead.lab.artifacts.training import FRAMEWORKS
-from tests.lab.conftest import STACK, Run, railhead, succeed
+from tests.lab.conftest import railhead, succeed
 from tests.lab.jobs import Jobs
 from tests.lab.killed import killed_in_the_middle
 
@@ -34,29 +32,14 @@ def load(lab: str) -> None:
     print(f"image: loaded in {time.monotonic() - begin:.1f} s")
 
 
-@pytest.fixture(scope="session")
-def stack(
-    pulumi: Run, running_lab: str, repo: Path, tmp_path_factory: pytest.TempPathFactory
-) -> str:
-    """The stack `lab` with their runtimes, deployed, and meanwhile the image loaded."""
-    file = yaml.safe_load((repo / "stacks" / f"Pulumi.{STACK}.yaml").read_text())
-    rows = file["config"]["railhead:cluster"]["runtimes"]
-    own = {"image": FRAMEWORKS.reference, "memory": "1Gi"}
-    rows += [rows[0] | own | {"name": name, "framework": name} for name in EPOCHS]
-    config = tmp_path_factory.mktemp("stack") / f"Pulumi.{STACK}.yaml"
-    config.write_text(yaml.safe_dump(file))
-    with ThreadPoolExecutor() as pool:
-        loading = pool.submit(load, running_lab)
-        succeed(pulumi("stack", "select", "--create", STACK))
-        succeed(pulumi("up", "--stack", STACK, "--yes", "--config-file", str(config)))
-        loading.result()
-    return STACK
-
-
 @pytest.fixture(scope="module")
 def jobs(
-    lab_env: dict[str, str], kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory
+    running_lab: str,
+    lab_env: dict[str, str],
+    kubeconfig: Path,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Jobs]:
+    load(running_lab)
     cluster = Cluster(choose_target(kubeconfig=kubeconfig))
     made = Jobs(env=lab_env, cluster=cluster, directory=tmp_path_factory.mktemp("jobs"))
     yield made
@@ -68,4 +51,5 @@ def jobs(
 def test_killed_in_the_middle_its_losses_are_an_unbroken_runs(
     jobs: Jobs, repo: Path, example: str
 ) -> None:
-    killed_in_the_middle(jobs, repo, example, EPOCHS[example])
+    image = f"image={FRAMEWORKS.reference}"
+    killed_in_the_middle(jobs, repo, example, EPOCHS[example], "--set", image)

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -20,8 +21,9 @@ from railhead.framework import FRAMEWORKS
 from railhead.framework.base import NODE_RANK
 from railhead.launch import claimed, render
 from railhead.launch.apis import apis
+from railhead.launch.explain import derived
 from railhead.launch.job import parse_job
-from railhead.launch.plan import make_plan
+from railhead.launch.plan import Plan, make_plan
 from tests.wiring import (
     CONTROLLERS,
     EVERY,
@@ -272,6 +274,47 @@ def test_a_frameworks_job_chooses_its_runtime() -> None:
     named = text.format("jax") + "runtime: other\n"
     with pytest.raises(InputError, match="runtime 'other' is of 'torch', not of 'jax'"):
         make_plan(parse_job(named, where="job"), (), both)
+
+
+CARRIED = sorted(name for name, row in FRAMEWORKS.items() if row.told_all and not row.carries)
+
+
+def carried(framework: str, **fields: Any) -> Plan:
+    """A job of a framework on a cluster whose only runtime is of none."""
+    raw = contract("raw")
+    asked = {"name": "run", "nodes": 3, "framework": framework, "command": ["train.py"], **fields}
+    return make_plan(parse_job(yaml.safe_dump(asked), where="job"), (), raw)
+
+
+@pytest.mark.parametrize("framework", CARRIED)
+def test_without_a_runtime_of_its_own_every_rank_has_what_the_documentation_asks(
+    framework: str,
+) -> None:
+    made = carried(framework)
+    assert (made.runtime, made.framework) == ("own", FRAMEWORKS[framework])
+    assert f"no runtime of {framework}" in made.notes[0]
+    assert differences(framework, "trainjob", made, objects("trainjob", made)) == []
+    # What the runtime itself would have said is nobody's to say still.
+    with pytest.raises(InputError, match="NCCL_SOCKET_IFNAME: set by the cluster's fabric"):
+        carried(framework, env={"NCCL_SOCKET_IFNAME": "eth0"})
+    name = FRAMEWORKS[framework].told[-1]
+    with pytest.raises(InputError, match=f"{name}: set by railhead launch"):
+        carried(framework, env={name: "1"})
+
+
+def test_what_trainer_or_a_runtime_wires_needs_a_runtime() -> None:
+    assert set(CARRIED) == {"jax", "paddle", "ray", "tensorflow"}
+    for framework in FRAMEWORKS.keys() - {*CARRIED, "raw"}:
+        with pytest.raises(InputError, match="has no runtime in cluster"):
+            carried(framework)
+
+
+def test_what_carries_says_what_it_was_before() -> None:
+    """--explain, for a job whose runtime is of none."""
+    asked = parse_job("name: run\nnodes: 3\nframework: jax\ncommand: [train.py]\n", where="job")
+    rows = {row.name: row for row in derived(asked, carried("jax"), contract("raw"))}
+    assert (rows["framework"].value, rows["framework"].origin) == ("jax", "job file")
+    assert "there is none of framework jax" in rows["runtime"].why
 
 
 def test_what_a_framework_does_not_run_on_is_refused() -> None:
