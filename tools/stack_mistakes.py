@@ -60,7 +60,33 @@ RIGHTLY: tuple[tuple[str, str, str], ...] = (
         "the author's own name, and any is as good that nothing else refers to",
     ),
     (
-        r"researchers|platform\.(researchers|administrators)\[\d+\]|platform\.groups",
+        r"teams\[\d+\]\.name",
+        "an unknown name|what .* says",
+        "the author's own name; what refers to a team is told by its namespaces",
+    ),
+    (
+        r"teams\[\d+\]\.(leads|viewers)",
+        "empty",
+        "a team may have nobody who leads or looks on",
+    ),
+    (
+        r"teams\[\d+\]\.(weight|shares\[\d+\]\.(nodes|borrow|lend))",
+        "zero",
+        "nothing is promised, borrowed or lent, or what no other wants: each is a wish of its own",
+    ),
+    (
+        r"teams\[\d+\]\.shares\[\d+\]\.borrow",
+        "huge",
+        "more than there is, which is no limit; what may be borrowed is said in numbers",
+    ),
+    (
+        r"teams\[\d+\]\.priority",
+        "what name says",
+        "here a team is called as one of the priorities is",
+    ),
+    (
+        r"researchers|platform\.(researchers|administrators)\[\d+\]|platform\.groups|"
+        r"teams\[\d+\]\.(leads|researchers|viewers)\[\d+\]",
         "an unknown name|other letters|what .* says|.*'s",
         "who is in a group is the identity provider's to know",
     ),

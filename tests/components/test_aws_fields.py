@@ -49,6 +49,7 @@ FIELDS: tuple[tuple[Any, tuple[Any, ...], dict[str, Any]], ...] = (
             "endpoint": {"kind": "public", "from_cidrs": ["203.0.113.0/24"]},
             "administrators": ["arn:aws:iam::123456789012:role/others"],
             "researchers": [],
+            "members": {"ml-researchers": ["arn:aws:iam::123456789012:role/others"]},
             "system_pool": None,
             "storage": None,
             "s3_access": [{"namespace": "training", "buckets": [{"name": "acme-others"}]}],

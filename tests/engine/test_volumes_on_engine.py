@@ -17,10 +17,10 @@ source = VolumeSource(
 claim = CheckpointConfig(
     name="checkpoints", namespace=NS, storage_class=f"lustre-{NS}", size="SIZE", mount_path="/c"
 )
-space = k8s.core.v1.Namespace("space", metadata={"name": NS}, opts=o)
+k8s.core.v1.Namespace("space", metadata={"name": NS}, opts=o)
 volumes = Volumes(
     "volumes",
-    VolumesArgs(sources={f"lustre-{NS}": source}, claims=[claim], after=[space]),
+    VolumesArgs(sources={f"lustre-{NS}": source}, claims=[claim]),
     opts=ResourceOptions(providers=[cluster]),
 )
 k8s.core.v1.PersistentVolumeClaim(
