@@ -75,11 +75,6 @@ RIGHTLY: tuple[tuple[str, str, str], ...] = (
         "nothing is promised, borrowed or lent, or what no other wants: each is a wish of its own",
     ),
     (
-        r"teams\[\d+\]\.shares\[\d+\]\.borrow",
-        "huge",
-        "more than there is, which is no limit; what may be borrowed is said in numbers",
-    ),
-    (
         r"teams\[\d+\]\.priority",
         "what name says",
         "here a team is called as one of the priorities is",

@@ -390,6 +390,7 @@ def doubts(cluster: Cluster, now: datetime) -> Iterator[Problem]:
             "not (kueue #10548, open), so that jobs may wait for ever; take 'device-plugin'",
         )
     yield from _small_shares(cluster)
+    yield from _borrowed(cluster)
     combination = COMBINATIONS[cluster.versions]
     if not platform.built_here and isinstance(combination.kueue.chart, ModuleChart):
         yield "versions", f"{cluster.versions!r} takes its charts from the lab's own build"
@@ -412,6 +413,19 @@ def _small_shares(cluster: Cluster) -> Iterator[Problem]:
             yield f"{path}.memory", f"{runtime.memory!r} is less than 1Gi for each GPU"
         if quantity.parse(runtime.cpu) < (runtime.gpus_per_node or machines[runtime.pool].gpus):
             yield f"{path}.cpu", f"{runtime.cpu!r} is less than a CPU for each GPU's process"
+
+
+def _borrowed(cluster: Cluster) -> Iterator[Problem]:
+    there = {pool.name: pool.nodes for pool in cluster.pools}
+    for path, team in each(cluster.teams, "teams"):
+        for where, share in each(team.shares, f"{path}.shares"):
+            most = there[share.pool] - share.nodes
+            if share.borrow is not None and share.borrow > most:
+                yield (
+                    f"{where}.borrow",
+                    f"{share.borrow} is no limit: beside its own {share.nodes} nodes pool "
+                    f"{share.pool!r} has {most}; leave it out if none is meant",
+                )
 
 
 def _reached(cluster: Cluster) -> Iterator[Problem]:

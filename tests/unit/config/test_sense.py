@@ -340,6 +340,12 @@ DOUBTED: list[tuple[str, Edit, str, str]] = [
     ),
     ("onprem-ib-sriov", put("pools[0].nodes", 6000), "pools", "tested up to 5000"),
     (
+        "onprem-roce-shared",
+        put("teams[1].shares[0].borrow", 13),
+        "teams[1].shares[0].borrow",
+        "13 is no limit: beside its own 4 nodes pool 'h200' has 12",
+    ),
+    (
         "lab",
         put("network_policy.egress", [{"cidr": "0.0.0.0/0"}]),
         "network_policy.egress[0]",
