@@ -75,6 +75,7 @@ def _documented_jobs() -> set[str]:
     return found
 
 
+@pytest.mark.slow
 def test_the_wheels_hold_the_package_and_share_nothing(wheels: tuple[Path, Path]) -> None:
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "railhead"],
@@ -97,6 +98,7 @@ def test_the_wheels_hold_the_package_and_share_nothing(wheels: tuple[Path, Path]
     assert main == (expected - lab) | jobs
 
 
+@pytest.mark.slow
 def test_a_researchers_wheel_works_alone(wheels: tuple[Path, Path], tmp_path: Path) -> None:
     installed = _install(tmp_path / "site", wheels[0])
     script = str(installed / "bin" / "railhead")
@@ -126,6 +128,7 @@ def test_a_researchers_wheel_works_alone(wheels: tuple[Path, Path], tmp_path: Pa
     )
 
 
+@pytest.mark.slow
 def test_with_the_labs_wheel_beside_it_there_is_a_lab(
     wheels: tuple[Path, Path], tmp_path: Path
 ) -> None:

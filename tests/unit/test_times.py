@@ -94,6 +94,7 @@ def test_a_stage_that_fails_still_fails_and_is_noted(checkout: Path, command: st
     assert "noted probe 0" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "code", "tries"),
     [
