@@ -19,6 +19,7 @@ from railhead.kube.client import Cluster, choose_target
 from railhead.lab.cli import environment
 
 if TYPE_CHECKING:
+    from tests.lab.jobs import Jobs
     from tests.lab.promises import Lab
 
 LAB = os.environ.get("RAILHEAD_TEST_LAB", "test")
@@ -100,6 +101,17 @@ def stack(pulumi: Run) -> str:
     succeed(pulumi("stack", "select", "--create", STACK))
     succeed(pulumi("up", "--stack", STACK, "--yes"))
     return STACK
+
+
+@pytest.fixture(scope="module")
+def jobs(
+    lab_env: dict[str, str], kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Jobs]:
+    """A module's; one that wants none left of the test before has a fixture of its own."""
+    from tests.lab.jobs import submitting
+
+    with submitting(lab_env, kubeconfig, tmp_path_factory.mktemp("jobs")) as jobs:
+        yield jobs
 
 
 @pytest.fixture(scope="session")

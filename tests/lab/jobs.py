@@ -9,7 +9,8 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -19,7 +20,7 @@ import yaml
 
 from railhead.kube import client as kube
 from railhead.kube import jobs
-from railhead.kube.client import Cluster
+from railhead.kube.client import Cluster, choose_target
 from tests.lab.conftest import PATIENCE
 
 NAMESPACE = "training"
@@ -226,3 +227,13 @@ def researcher(kubeconfig: Path, directory: Path) -> Path:
     with os.fdopen(descriptor, "w") as file:
         yaml.safe_dump(config, file)
     return path
+
+
+@contextmanager
+def submitting(env: dict[str, str], kubeconfig: Path, folder: Path) -> Iterator[Jobs]:
+    """Jobs of a lab, which are taken away at the end."""
+    cluster = Cluster(choose_target(kubeconfig=kubeconfig))
+    made = Jobs(env=env, cluster=cluster, directory=folder)
+    yield made
+    made.clear()
+    cluster.close()

@@ -17,11 +17,10 @@ import pytest
 import yaml
 
 from railhead.gate.state import ANNOTATION, LABEL
-from railhead.kube.client import Cluster, choose_target
 from railhead.lab import preflight
 from railhead.lab.cluster import Lab
 from tests.lab.conftest import Run, eventually, succeed
-from tests.lab.jobs import IMAGE, NAMESPACE, Jobs, records, unique, wait
+from tests.lab.jobs import IMAGE, NAMESPACE, Jobs, records, submitting, unique, wait
 
 pytestmark = pytest.mark.lab
 
@@ -74,11 +73,8 @@ def fabric(repo: Path) -> dict[str, Any]:
 
 @pytest.fixture
 def jobs(lab_env: dict[str, str], kubeconfig: Path, tmp_path: Path) -> Iterator[Jobs]:
-    cluster = Cluster(choose_target(kubeconfig=kubeconfig))
-    made = Jobs(env=lab_env, cluster=cluster, directory=tmp_path)
-    yield made
-    made.clear()
-    cluster.close()
+    with submitting(lab_env, kubeconfig, tmp_path) as jobs:
+        yield jobs
 
 
 @pytest.fixture

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from railhead.kube.client import Cluster, choose_target
 from tests.lab.jobs import Jobs, records
 from tests.lab.killed import killed_in_the_middle, start
 
@@ -15,17 +13,6 @@ pytestmark = pytest.mark.lab
 
 # Enough that each still runs when it is killed.
 EPOCHS = {"fsdp": 12, "jax": 60, "accelerate": 40, "deepspeed": 40, "megatron": 60, "ray": 40}
-
-
-@pytest.fixture(scope="module")
-def jobs(
-    lab_env: dict[str, str], kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Jobs]:
-    cluster = Cluster(choose_target(kubeconfig=kubeconfig))
-    made = Jobs(env=lab_env, cluster=cluster, directory=tmp_path_factory.mktemp("jobs"))
-    yield made
-    made.clear()
-    cluster.close()
 
 
 @pytest.mark.parametrize("example", EPOCHS)

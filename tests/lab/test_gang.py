@@ -12,9 +12,8 @@ import pytest
 
 from railhead.base.errors import ExitCode
 from railhead.kube import client as kube
-from railhead.kube.client import Cluster, choose_target
 from railhead.kube.queues import quota
-from tests.lab.jobs import CLUSTER_QUEUE, NAMESPACE, Jobs, sleep, unique, wait
+from tests.lab.jobs import CLUSTER_QUEUE, NAMESPACE, Jobs, sleep, submitting, unique, wait
 
 pytestmark = pytest.mark.lab
 
@@ -23,12 +22,9 @@ GPUS = 8
 
 @pytest.fixture
 def jobs(lab_env: dict[str, str], kubeconfig: Path, tmp_path: Path) -> Iterator[Jobs]:
-    cluster = Cluster(choose_target(kubeconfig=kubeconfig))
-    made = Jobs(env=lab_env, cluster=cluster, directory=tmp_path)
-    wait(lambda: reserved(made, "nvidia.com/gpu") == 0, 60, "an empty queue")
-    yield made
-    made.clear()
-    cluster.close()
+    with submitting(lab_env, kubeconfig, tmp_path) as jobs:
+        wait(lambda: reserved(jobs, "nvidia.com/gpu") == 0, 60, "an empty queue")
+        yield jobs
 
 
 def reserved(jobs: Jobs, resource: str) -> int:

@@ -6,7 +6,6 @@ import json
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,23 +15,11 @@ import yaml
 
 from railhead.base.errors import ExitCode
 from railhead.kube import client as kube
-from railhead.kube.client import Cluster, choose_target
 from tests.lab.jobs import NAMESPACE, Jobs, records, researcher, unique, wait
 
 pytestmark = pytest.mark.lab
 
 EPOCHS = 10
-
-
-@pytest.fixture(scope="module")
-def jobs(
-    lab_env: dict[str, str], kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Jobs]:
-    cluster = Cluster(choose_target(kubeconfig=kubeconfig))
-    made = Jobs(env=lab_env, cluster=cluster, directory=tmp_path_factory.mktemp("jobs"))
-    yield made
-    made.clear()
-    cluster.close()
 
 
 @dataclass(frozen=True, kw_only=True)

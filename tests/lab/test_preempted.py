@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -11,23 +10,11 @@ from railhead.accept import discover
 from railhead.accept.checks.restart import train
 from railhead.accept.site import Site
 from railhead.accept.training import losses, unbroken
-from railhead.kube.client import Cluster, choose_target
 from tests.lab.conftest import Run, succeed
 from tests.lab.harming import EVERY, KILLED, Waiting, same, waiting
 from tests.lab.jobs import CLUSTER_QUEUE, Jobs, sleep, unique, wait
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.harms]
-
-
-@pytest.fixture(scope="module")
-def jobs(
-    lab_env: dict[str, str], kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Jobs]:
-    cluster = Cluster(choose_target(kubeconfig=kubeconfig))
-    made = Jobs(env=lab_env, cluster=cluster, directory=tmp_path_factory.mktemp("jobs"))
-    yield made
-    made.clear()
-    cluster.close()
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,6 @@ import pytest
 
 from railhead.base.errors import ExitCode
 from railhead.kube import client as kube
-from railhead.kube.client import Cluster, choose_target
 from tests.lab.jobs import NAMESPACE, Jobs, records, unique, wait
 
 pytestmark = pytest.mark.lab
@@ -23,17 +22,6 @@ KILL_RANK_1 = (
     "for p in /proc/[0-9]*; do "
     "tr '\\0' '\\n' < $p/environ 2>/dev/null | grep -qx RANK=1 && kill -9 ${p#/proc/}; done; true"
 )
-
-
-@pytest.fixture(scope="module")
-def jobs(
-    lab_env: dict[str, str], kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Jobs]:
-    cluster = Cluster(choose_target(kubeconfig=kubeconfig))
-    made = Jobs(env=lab_env, cluster=cluster, directory=tmp_path_factory.mktemp("jobs"))
-    yield made
-    made.clear()
-    cluster.close()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from railhead.kube.client import Cluster, choose_target
+from railhead.kube.client import Cluster
 from railhead.lab import watching
 from railhead.watch.alerts import ALERTS
 from railhead.watch.metrics import METRICS
@@ -66,17 +66,6 @@ class Prometheus:
         """The result of a query now."""
         found: list[Any] = self.get("query", query=query)["result"]
         return found
-
-
-@pytest.fixture(scope="module")
-def jobs(
-    lab_env: dict[str, str], kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Jobs]:
-    cluster = Cluster(choose_target(kubeconfig=kubeconfig))
-    made = Jobs(env=lab_env, cluster=cluster, directory=tmp_path_factory.mktemp("jobs"))
-    yield made
-    made.clear()
-    cluster.close()
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from railhead.kube import client as kube
-from railhead.kube.client import Cluster, choose_target
-from tests.lab.jobs import NAMESPACE, Jobs, unique
+from tests.lab.jobs import NAMESPACE, Jobs, submitting, unique
 from tests.sdk import submit
 
 pytestmark = pytest.mark.lab
@@ -53,11 +52,8 @@ python3 /tmp/train.py
 
 @pytest.fixture
 def jobs(lab_env: dict[str, str], kubeconfig: Path, tmp_path: Path) -> Iterator[Jobs]:
-    cluster = Cluster(choose_target(kubeconfig=kubeconfig))
-    made = Jobs(env=lab_env, cluster=cluster, directory=tmp_path)
-    yield made
-    made.clear()
-    cluster.close()
+    with submitting(lab_env, kubeconfig, tmp_path) as jobs:
+        yield jobs
 
 
 def test_a_function_of_the_kubeflow_sdk_trains_to_its_end(
