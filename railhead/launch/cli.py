@@ -503,6 +503,7 @@ def logs(
         typer.Option("--previous", "-p", help="Of the attempts before, as far as they are kept."),
     ] = False,
     namespace: Namespace = None,
+    as_json: Json = False,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     lab: Lab = None,
@@ -513,6 +514,8 @@ def logs(
     of the job's runtime, where it has one: --previous shows them, and once the job is gone no
     option is needed. A pod of the namespace reads them, which takes some seconds.
 
+    With --json each line is an object with its node, its time and its text.
+
     Example: [bold]railhead logs torch-ddp --rank 0 --follow[/bold]
 
     Exits 0 when the logs were read, whatever became of the job; 5 when there is no such job.
@@ -521,8 +524,12 @@ def logs(
     from railhead.launch import kept, past, submit
     from railhead.launch import logs as reading
 
+    shape: Callable[[Line], str] = str
+    if as_json or timestamps:
+        shape = reading.Line.as_json if as_json else reading.Line.dated
+
     def show(line: Line) -> None:
-        out(line.dated() if timestamps else str(line))
+        out(shape(line))
 
     if previous and (follow or tail is not None):
         raise InputError(
@@ -555,7 +562,7 @@ def logs(
                 say(f"{name} has no pods: {now.phase.value} {now.detail}".rstrip())
                 say(f"`railhead logs {name} --previous` has those of pods that are gone")
             return
-        progress = Progress(name=name, dated=timestamps)
+        progress = Progress(name=name, text=shape)
         gang = reading.Gang(
             cluster,
             namespace=now.namespace,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -109,9 +109,9 @@ def since(seconds: int) -> str:
 class Progress:
     """One line a change of phase; on a terminal also a live line while nothing changes."""
 
-    def __init__(self, *, name: str, dated: bool = False) -> None:
+    def __init__(self, *, name: str, text: Callable[[Line], str] = str) -> None:
         self._name = name
-        self._dated = dated
+        self._text = text
         self._begin = time.monotonic()
         self._spoken = self._begin
         self._last: tuple[str, str] | None = None
@@ -146,7 +146,7 @@ class Progress:
     def line(self, line: Line) -> None:
         """Show a log line, on standard output."""
         self._clear()
-        out(line.dated() if self._dated else str(line))
+        out(self._text(line))
 
     def _clear(self) -> None:
         if self._live is not None:

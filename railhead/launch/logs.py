@@ -7,6 +7,7 @@ where it stopped, by the timestamps that the kubelet puts in front of every line
 from __future__ import annotations
 
 import heapq
+import json
 import queue
 import re
 import threading
@@ -46,6 +47,10 @@ class Line:
     def dated(self) -> str:
         """With its time in front."""
         return f"{self.at} {self}"
+
+    def as_json(self) -> str:
+        """As an object on one line; ``at`` is empty where nobody knows it."""
+        return json.dumps({"node": self.node, "at": self.at, "text": self.text})
 
 
 @dataclass(frozen=True, kw_only=True)

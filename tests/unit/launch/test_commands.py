@@ -404,6 +404,24 @@ def test_logs_of_one_rank_and_one_node(api: Api, run: Any) -> None:
     assert run("logs", "demo", "--rank", "0", "--node", "0")[0] == ExitCode.BAD_INPUT
 
 
+def test_logs_are_objects_for_machines(api: Api, run: Any) -> None:
+    """Each with its time; the rest of what is said goes to standard error."""
+    owner = world.job(api, "demo")
+    world.admit(api, owner)
+    lines = [
+        json.loads(text) for text in run("logs", "demo", "--json", "--node", "1")[1].splitlines()
+    ]
+    assert [line["text"] for line in lines] == [
+        "[default0]:node 1 second 5",
+        "[default1]:node 1 second 6",
+    ]
+    assert {line["node"] for line in lines} == {1}
+    assert lines[0]["at"] < lines[1]["at"]
+    world.end(api, owner)
+    followed = run("logs", "demo", "--json", "--follow", "--node", "1")[1].splitlines()
+    assert [json.loads(text) for text in followed] == lines
+
+
 def test_logs_follow_starts_in_the_queue_and_ends_with_the_job(api: Api, run: Any) -> None:
     owner = world.job(api, "demo")
     once_seen(api, lambda: world.admit(api, owner), lambda: world.end(api, owner))

@@ -101,7 +101,7 @@ def test_a_terminal_has_one_live_line_while_nothing_runs(
 
     monkeypatch.setattr(rich.console.Console, "status", lambda _self, _text: Status())
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    progress = console.Progress(name="demo", dated=True)
+    progress = console.Progress(name="demo", text=Line.dated)
     progress.changed(state(Phase.QUEUED, "waits"))
     clock.now += 20
     progress.changed(state(Phase.QUEUED, "waits"))
