@@ -67,8 +67,6 @@ def _plain(held: dict[str, Any], *, null: bool) -> dict[str, Any]:
     # A field without a value was left out.
     if null and kinds:
         found["type"] = [*kinds, "null"]
-    if "const" in found:
-        found["enum"] = [found.pop("const"), *([None] if null else [])]
     if "patternProperties" in found:
         # Names that fit no pattern are not names of variables or paths.
         found["additionalProperties"] = False

@@ -130,6 +130,7 @@ def test_describe_tells_what_happened_in_order_and_no_value(
     found = json.loads(run("describe", "demo", "--json")[1])
     assert found["environment"] == ["TOKEN"]
     assert [one["reason"] for one in found["history"] if one["warning"]] == ["Odd"]
+    assert "not Suspended" in [one["reason"] for one in found["history"]]
 
 
 # -- top ----------------------------------------------------------------------------------------

@@ -85,6 +85,14 @@ def test_holders_are_named_with_what_they_hold(api: Api, asked: Any) -> None:
     assert "nobody can say; 2 of 2 holders have no limit" in found.lines()[2]
 
 
+def test_a_holder_that_nothing_owns_has_its_own_name(api: Api, asked: Any) -> None:
+    """A Workload that somebody made by hand."""
+    alone = holder(api, "alone", gpus=4)
+    alone["metadata"] |= {"ownerReferences": [], "name": "by-hand"}
+    waiter(api)
+    assert [one.job for one in asked().holders] == ["by-hand"]
+
+
 def test_when_it_starts_is_told_where_limits_free_enough(api: Api, asked: Any) -> None:
     """4 of 16 are free and 16 are needed: both must have ended, the later one tells."""
     holder(api, "first", gpus=8, limit=3600)
