@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from railhead import config
+from railhead.base.names import SINGLE_NODE_LABEL
 from railhead.resolve.retention import cron_jobs
 from tests import crds
 from tests.api_server import Server, lab_definitions
@@ -384,6 +385,8 @@ def test_a_bare_pod_with_devices_is_refused(applied: Server) -> None:
 def test_pods_that_kueue_leaves_alone_here_get_no_devices(applied: Server, kind: str) -> None:
     """A stack has no `pod_groups` unless it says so: they would be charged to nobody."""
     labels = {"kueue.x-k8s.io/queue-name": "training", "kueue.x-k8s.io/pod-group-name": "group"}
+    # Of two guards that refuse a pod the API server names any one.
+    labels[SINGLE_NODE_LABEL] = "true"
     body = gpu_pod(labels=labels, annotations={"kueue.x-k8s.io/pod-group-total-count": "2"})
     assert "no queue was charged for this pod's devices" in applied.verdict(body)
     owner = {"apiVersion": "apps/v1", "kind": kind, "name": "s", "uid": "u", "controller": True}
