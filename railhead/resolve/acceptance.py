@@ -7,6 +7,7 @@ from typing import Any
 
 from railhead.model.cluster import Cluster
 from railhead.model.watching import AcceptanceConfig
+from railhead.resolve import cron
 from railhead.resolve.access import cluster_rights, rights
 from railhead.watch.alerts import ACCEPTANCE
 
@@ -64,7 +65,7 @@ def command(wanted: Acceptance) -> list[str]:
 
 
 def cron_job(wanted: Acceptance, image: str, security: dict[str, Any]) -> dict[str, Any]:
-    """The spec of the CronJob (batch/v1); one run at a time, never tried again by itself."""
+    """The spec of the CronJob."""
     config = wanted.config
     container = {
         "name": "accept",
@@ -87,18 +88,4 @@ def cron_job(wanted: Acceptance, image: str, security: dict[str, Any]) -> dict[s
         "containers": [container],
         "volumes": [{"name": "out", "emptyDir": {}}],
     }
-    return {
-        "schedule": config.schedule,
-        "timeZone": "Etc/UTC",
-        "concurrencyPolicy": "Forbid",
-        "startingDeadlineSeconds": 3600,
-        "successfulJobsHistoryLimit": 1,
-        "failedJobsHistoryLimit": 3,
-        "jobTemplate": {
-            "spec": {
-                "backoffLimit": 0,
-                "activeDeadlineSeconds": config.minutes * 60,
-                "template": {"spec": pod},
-            }
-        },
-    }
+    return cron.cron_job(config.schedule, config.minutes * 60, pod)

@@ -8,6 +8,7 @@ from typing import Any
 from railhead.base.names import QUEUE_LABEL
 from railhead.model.cluster import Cluster
 from railhead.model.storage import CheckpointConfig, RetentionConfig
+from railhead.resolve import cron
 from railhead.resolve.gate import GATE_IMAGE
 from railhead.watch import retention as program
 
@@ -61,19 +62,4 @@ def _cron_job(
         "containers": [container],
         "volumes": [{"name": "claim", "persistentVolumeClaim": {"claimName": claim.claim_name}}],
     }
-    return {
-        "schedule": "17 2 * * *",
-        "timeZone": "Etc/UTC",
-        "concurrencyPolicy": "Forbid",
-        "startingDeadlineSeconds": 3600,
-        "successfulJobsHistoryLimit": 1,
-        "failedJobsHistoryLimit": 3,
-        "jobTemplate": {
-            "metadata": {"labels": {QUEUE_LABEL: queue}},
-            "spec": {
-                "backoffLimit": 0,
-                "activeDeadlineSeconds": _HOURS * 3600,
-                "template": {"spec": pod},
-            },
-        },
-    }
+    return cron.cron_job("17 2 * * *", _HOURS * 3600, pod, {QUEUE_LABEL: queue})

@@ -33,3 +33,16 @@ class Scheduler(ABC):
     @abstractmethod
     def check(self, asked: Asked) -> list[Finding]:
         """Whether the queue is there, is open, and could ever hold the job."""
+
+
+def room(plan: Plan, queue: str, short: list[str], most: str) -> Finding:
+    """Whether a queue can ever hold the job; ``short`` is what of it the queue cannot."""
+    if not short:
+        return Finding(name="quota", passed=True, text=f"{queue} can hold the job")
+    return Finding(
+        name="quota",
+        passed=False,
+        text=f"{plan.nodes} nodes need {', '.join(short)} that {queue} {most}; the job would wait "
+        "for ever",
+        remedy="ask for fewer nodes or GPUs, or name another queue",
+    )

@@ -12,7 +12,7 @@ from railhead.kube import client as kube
 from railhead.kube.queues import borrowing_limits, quota
 from railhead.launch.asked import Asked, Object, existing
 from railhead.launch.plan import Plan
-from railhead.launch.schedulers.base import Scheduler
+from railhead.launch.schedulers.base import Scheduler, room
 
 MAX_SECONDS_LABEL = "kueue.x-k8s.io/max-exec-time-seconds"
 
@@ -52,15 +52,8 @@ class Kueue(Scheduler):
         second, behind = existing(asked, "quota", path, f"ClusterQueue {name}")
         if behind is None:
             return [found, second]
-        if short := _short(asked, behind):
-            text = (
-                f"{plan.nodes} nodes need {', '.join(short)} that ClusterQueue {name} has in all "
-                f"of pool {plan.pool.name}; the job would wait for ever"
-            )
-            remedy = "ask for fewer nodes or GPUs, or name another queue"
-            return [found, Finding(name="quota", passed=False, text=text, remedy=remedy)]
-        text = f"ClusterQueue {name} can hold the job"
-        return [found, Finding(name="quota", passed=True, text=text)]
+        most = f"has in all of pool {plan.pool.name}"
+        return [found, room(plan, f"ClusterQueue {name}", _short(asked, behind), most)]
 
 
 def _short(asked: Asked, queue: Object) -> list[str]:

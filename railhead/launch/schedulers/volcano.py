@@ -13,7 +13,7 @@ from railhead.kube import volcano
 from railhead.launch.asked import Asked, Object, existing
 from railhead.launch.patches import patched
 from railhead.launch.plan import Plan
-from railhead.launch.schedulers.base import Scheduler
+from railhead.launch.schedulers.base import Scheduler, room
 
 
 class Volcano(Scheduler):
@@ -47,19 +47,8 @@ class Volcano(Scheduler):
         if shut := volcano.shut(queue):
             remedy = "wait until it is open again, or name another queue"
             return [Finding(name="queue", passed=False, text=shut, remedy=remedy)]
-        if short := _short(asked, queue):
-            text = f"{plan.nodes} nodes need {', '.join(short)} that Queue {plan.queue} may have"
-            return [
-                found,
-                Finding(
-                    name="quota",
-                    passed=False,
-                    text=f"{text} at the most; the job would wait for ever",
-                    remedy="ask for fewer nodes or GPUs, or name another queue",
-                ),
-            ]
-        text = f"Queue {plan.queue} can hold the job"
-        return [found, Finding(name="quota", passed=True, text=text)]
+        short = _short(asked, queue)
+        return [found, room(plan, f"Queue {plan.queue}", short, "may have at the most")]
 
 
 def _short(asked: Asked, queue: Object) -> list[str]:

@@ -1,0 +1,26 @@
+"""A CronJob's spec (batch/v1): one run at a time, never tried again by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def cron_job(
+    schedule: str, seconds: int, pod: Mapping[str, Any], labels: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """The spec of one whose jobs have ``labels`` and run ``pod``, for ``seconds`` at the most."""
+    spec = {
+        "backoffLimit": 0,
+        "activeDeadlineSeconds": seconds,
+        "template": {"spec": dict(pod)},
+    }
+    return {
+        "schedule": schedule,
+        "timeZone": "Etc/UTC",
+        "concurrencyPolicy": "Forbid",
+        "startingDeadlineSeconds": 3600,
+        "successfulJobsHistoryLimit": 1,
+        "failedJobsHistoryLimit": 3,
+        "jobTemplate": ({"metadata": {"labels": dict(labels)}} if labels else {}) | {"spec": spec},
+    }
