@@ -20,7 +20,7 @@ CASES = {
     "imports of a cluster command": [
         "-c",
         "import railhead.cli, railhead.launch.preflight, railhead.launch.job, "
-        "railhead.launch.logs, railhead.launch.submit",
+        "railhead.launch.logs.stream, railhead.launch.submit",
     ],
 }
 

@@ -6,11 +6,9 @@ of them names one.
 
 from __future__ import annotations
 
-import functools
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from railhead.base.names import TRAINER_CONTAINER, TRAINER_JOB
@@ -23,14 +21,10 @@ if TYPE_CHECKING:
 NODE_RANK = "RAILHEAD_NODE_RANK"
 #: A pod's variable with the number of its gang's pods.
 NODES = "RAILHEAD_NODES"
+#: What travels with a job: :func:`railhead.base.programs.program`.
+PROGRAMS = "railhead.framework.programs"
 #: What Trainer's own policies take (v2.1.0, pkg/constants), and so everything here.
 PORT = 29500
-
-
-@functools.cache
-def program(name: str) -> str:
-    """The text of a file of :mod:`railhead.framework.programs`."""
-    return (Path(__file__).parent / "programs" / name).read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True, kw_only=True)

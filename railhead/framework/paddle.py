@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from railhead.framework.base import NODE_RANK, NODES, Framework, Gang, program
+from railhead.base.programs import program
+from railhead.framework.base import NODE_RANK, NODES, PROGRAMS, Framework, Gang
 
 if TYPE_CHECKING:
     from railhead.catalog.versions import Combination
@@ -54,7 +55,7 @@ class Paddle(Framework):
             words = words[3:]
         elif not words[0].endswith(".py"):
             return tuple(words)
-        return ("python3", "-c", program("paddle.py"), *words)
+        return ("python3", "-c", program(PROGRAMS, "paddle.py"), *words)
 
 
 _WIRED = (

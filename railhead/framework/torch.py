@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from railhead.framework.base import NODE_RANK, PORT, Framework, Gang, program
+from railhead.base.programs import program
+from railhead.framework.base import NODE_RANK, PORT, PROGRAMS, Framework, Gang
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,7 +34,7 @@ _SOURCE = (
 def _python() -> Mapping[str, str]:
     """PyTorch's entry point, and what it enters: :mod:`railhead.framework.programs.world`."""
     return {
-        "railhead_world.py": program("world.py"),
+        "railhead_world.py": program(PROGRAMS, "world.py"),
         # Of a package only its entry points are read (importlib/metadata).
         "railhead_world-1.dist-info/entry_points.txt": "[torch.backends]\n"
         "railhead_world = railhead_world:watch\n",
@@ -120,7 +121,7 @@ class Torch(Framework):
             words = ("torchrun", *words)
         if words[0] != self.launcher:
             return tuple(words)
-        return ("python3", "-c", program("torchrun.py"), *words[1:])
+        return ("python3", "-c", program(PROGRAMS, "torchrun.py"), *words[1:])
 
     def proving(self, program: str) -> tuple[str, ...] | None:
         """By torchrun, whose arguments win over the job's variables (argparse_util.py)."""

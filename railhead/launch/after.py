@@ -144,7 +144,8 @@ def describe(
 
     Exits 0 whatever the job's phase, 5 when there is no such job.
     """
-    from railhead.launch import history, kept
+    from railhead.launch import history
+    from railhead.launch.logs import kept
 
     with connected(kubeconfig, context, lab) as cluster:
         where = namespaces_of(cluster, namespace)
@@ -254,13 +255,14 @@ def top(
 def _row(cluster: Cluster, state: JobState) -> dict[str, Any]:
     from datetime import UTC, datetime
 
-    from railhead.launch import logs, progress
+    from railhead.launch import progress
+    from railhead.launch.logs import stream
 
     now = datetime.now(UTC)
     seen: dict[int, Steps] = {}
     for node in state.nodes:
         if node.started:
-            lines = logs.stamped(cluster, state, node, tail=LOOKED_AT)
+            lines = stream.stamped(cluster, state, node, tail=LOOKED_AT)
             seen[node.index] = progress.read(lines)
     # Rank 0's node is the one that prints, nearly always.
     told = [one for one in seen.values() if one.step or one.loss or one.rate]

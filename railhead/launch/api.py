@@ -18,9 +18,10 @@ from railhead.kube import jobs
 from railhead.kube.client import Cluster, choose_target
 from railhead.kube.jobs import JobState
 from railhead.kube.published import namespaces, process_prefix, read_contract
-from railhead.launch import insight, logs, past, render, submit
+from railhead.launch import insight, render, submit
 from railhead.launch.insight import Insight
 from railhead.launch.job import job_of
+from railhead.launch.logs import past, stream
 from railhead.launch.plan import Plan, make_plan
 from railhead.launch.preflight import preflight
 
@@ -198,7 +199,7 @@ class Run:
         node: int | None = None,
         tail: int | None = None,
         previous: bool = False,
-    ) -> Iterator[logs.Line]:
+    ) -> Iterator[stream.Line]:
         """What it has written so far, one node after the other; all attempts once it is gone.
 
         Args:
@@ -221,8 +222,8 @@ class Run:
                 self.cluster, self._where, self.name, missing, rank=rank, node=node, tail=tail
             )
         prefix = None if rank is None else process_prefix(self.cluster, state.runtime)
-        selection = logs.select(state, rank=rank, node=node, prefix=prefix)
-        return logs.read(self.cluster, state, selection, tail=tail)
+        selection = stream.select(state, rank=rank, node=node, prefix=prefix)
+        return stream.read(self.cluster, state, selection, tail=tail)
 
     def cancel(self, *, timeout: float = 120.0) -> None:
         """End it and remove everything that belongs to it; checkpoints stay.

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from railhead.kube.jobs import JobState
     from railhead.launch.insight import Insight
     from railhead.launch.job import JobFile, Payload
-    from railhead.launch.logs import Gang, Line
+    from railhead.launch.logs.stream import Gang, Line
     from railhead.launch.plan import Plan
 
 JOB_FILE_EXAMPLE = """\
@@ -304,18 +304,19 @@ def watch(
     Raises:
         TimedOutError: it had not ended in time; it goes on.
     """
-    from railhead.launch import kept, logs, submit
+    from railhead.launch import submit
+    from railhead.launch.logs import kept, stream
 
     progress = Progress(name=job["metadata"]["name"])
     metadata = job["metadata"]
-    gang = logs.Gang(
+    gang = stream.Gang(
         cluster,
         namespace=metadata["namespace"],
-        selection=logs.Selection(),
+        selection=stream.Selection(),
         keep=kept.folder(metadata["namespace"], metadata["name"], metadata["uid"]),
     )
     try:
-        last = logs.print_states(
+        last = stream.print_states(
             gang,
             submit.watch(cluster, job, timeout_seconds=timeout),
             line=progress.line if follow else _silently,
@@ -347,7 +348,8 @@ def _verdict(cluster: Cluster, name: str, last: JobState | None, *, shown: bool)
         RailheadError: it did not complete.
     """
     from railhead.kube.jobs import Phase
-    from railhead.launch import insight, logs
+    from railhead.launch import insight
+    from railhead.launch.logs import stream
 
     if last is not None and last.phase is Phase.COMPLETED:
         say(f"{name} completed in {since(last.age())}")
@@ -359,7 +361,7 @@ def _verdict(cluster: Cluster, name: str, last: JobState | None, *, shown: bool)
         )
     if not shown:
         try:
-            for line in logs.last_lines(cluster, last, 20):
+            for line in stream.last_lines(cluster, last, 20):
                 say(str(line))
         except RailheadError as error:
             say(f"note: its last log lines could not be read: {error.problem}")
@@ -521,12 +523,12 @@ def logs(
     Exits 0 when the logs were read, whatever became of the job; 5 when there is no such job.
     """
     from railhead.kube.published import process_prefix
-    from railhead.launch import kept, past, submit
-    from railhead.launch import logs as reading
+    from railhead.launch import submit
+    from railhead.launch.logs import kept, past, stream
 
     shape: Callable[[Line], str] = str
     if as_json or timestamps:
-        shape = reading.Line.as_json if as_json else reading.Line.dated
+        shape = stream.Line.as_json if as_json else stream.Line.dated
 
     def show(line: Line) -> None:
         out(shape(line))
@@ -554,16 +556,16 @@ def logs(
                 show(line)
             return
         prefix = None if rank is None else process_prefix(cluster, now.runtime)
-        selection = reading.select(now, rank=rank, node=node, prefix=prefix)
+        selection = stream.select(now, rank=rank, node=node, prefix=prefix)
         if not follow:
-            for line in reading.read(cluster, now, selection, tail=tail, merged=together):
+            for line in stream.read(cluster, now, selection, tail=tail, merged=together):
                 show(line)
             if not now.nodes:
                 say(f"{name} has no pods: {now.phase.value} {now.detail}".rstrip())
                 say(f"`railhead logs {name} --previous` has those of pods that are gone")
             return
         progress = Progress(name=name, text=shape)
-        gang = reading.Gang(
+        gang = stream.Gang(
             cluster,
             namespace=now.namespace,
             selection=selection,
@@ -571,7 +573,7 @@ def logs(
             keep=kept.folder(now.namespace, now.name, now.uid),
         )
         try:
-            last = reading.print_states(
+            last = stream.print_states(
                 gang,
                 submit.watch(cluster, job),
                 line=progress.line,
@@ -594,7 +596,7 @@ def _previous(
     show: Callable[[Line], None],
 ) -> None:
     """Print what is known of attempts that are over; the job itself may be gone."""
-    from railhead.launch import past
+    from railhead.launch.logs import past
 
     shown = False
     for line in past.before(cluster, where, name, rank=rank, node=node, say=say):
@@ -611,18 +613,19 @@ def _previous(
 def keep(cluster: Cluster, job: dict[str, Any]) -> None:
     """What a job's pods have printed and what happened to it, before they are taken away."""
     from railhead.kube import jobs
-    from railhead.launch import logs
+    from railhead.launch.logs import stream
 
     state = jobs.read_state(cluster, job)
     _keep_history(cluster, job, state)
-    if logs.keep(cluster, state):
+    if stream.keep(cluster, state):
         say(f"what it has printed is kept: `railhead logs {state.name} --previous`")
 
 
 def _keep_history(cluster: Cluster, job: dict[str, Any], state: JobState) -> None:
     """What is known of a job now; nothing fails where it cannot be read."""
     from railhead.kube import client as kube
-    from railhead.launch import history, kept
+    from railhead.launch import history
+    from railhead.launch.logs import kept
 
     try:
         # Its own conditions are as old as the object.

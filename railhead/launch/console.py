@@ -15,7 +15,7 @@ import typer
 if TYPE_CHECKING:
     from railhead.kube.client import Cluster
     from railhead.kube.jobs import JobState
-    from railhead.launch.logs import Line
+    from railhead.launch.logs.stream import Line
 
 JobName = Annotated[str, typer.Argument(metavar="NAME", help="The job's name.")]
 Explain = Annotated[

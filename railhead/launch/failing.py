@@ -15,7 +15,8 @@ from typing import Any
 
 from railhead.kube import client as kube
 from railhead.kube.jobs import JobState, Node
-from railhead.launch import logs, progress
+from railhead.launch import progress
+from railhead.launch.logs import stream
 
 # Lines of a node's log that are looked at, and nodes of a gang whose log is read for a failure.
 LOOKED_AT = 400
@@ -136,8 +137,8 @@ def _tails(cluster: kube.Cluster, state: JobState, nodes: Sequence[Node]) -> dic
     """The last lines of each node, timestamps first; nodes at the same time."""
     if not nodes:
         return {}
-    with ThreadPoolExecutor(max_workers=min(logs.READERS, len(nodes))) as pool:
-        read = pool.map(lambda n: logs.stamped(cluster, state, n, tail=LOOKED_AT), nodes)
+    with ThreadPoolExecutor(max_workers=min(stream.READERS, len(nodes))) as pool:
+        read = pool.map(lambda n: stream.stamped(cluster, state, n, tail=LOOKED_AT), nodes)
         return {node.index: lines for node, lines in zip(nodes, read, strict=True)}
 
 
@@ -149,7 +150,8 @@ def first_failure(
     Args:
         cluster: where it is.
         state: the job's.
-        prefix: what starts each process' lines, as :class:`~railhead.launch.logs.Selection` has it.
+        prefix: what starts each process' lines, as
+            :class:`~railhead.launch.logs.stream.Selection` has it.
     """
     bad = [node for node in state.nodes if node.ended and node.reason]
     if not bad:

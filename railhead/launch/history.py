@@ -8,7 +8,7 @@ from typing import Any
 
 from railhead.kube import client as kube
 from railhead.kube import jobs
-from railhead.launch import claimed
+from railhead.launch.logs import claimed
 
 Object = dict[str, Any]
 

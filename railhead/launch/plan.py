@@ -22,8 +22,8 @@ from railhead.base.names import (
 from railhead.contract import ClusterContract, NodePool, Queue, Runtime, Share, Switch
 from railhead.framework import FRAMEWORKS
 from railhead.framework.base import NODES, Framework, Gang
-from railhead.launch import claimed
 from railhead.launch.job import WORKSPACE, CheckpointFile, JobFile, Payload, seconds
+from railhead.launch.logs import claimed
 from railhead.launch.proof import PROGRAM, Proof, prove
 
 _T = TypeVar("_T")

@@ -38,7 +38,7 @@ from railhead.base.errors import NotFoundError
 from railhead.kube import client as kube
 from railhead.kube.jobs import JOBSET_LABEL, JobState, Phase
 from railhead.launch.api import Run
-from railhead.launch.logs import Gang, Selection
+from railhead.launch.logs.stream import Gang, Selection
 
 PROMISE = "A run that is killed resumes from its last checkpoint by itself, and loses nothing else."
 PROGRAMS = Path(__file__).resolve().parents[1] / "programs"

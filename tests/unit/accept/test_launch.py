@@ -20,7 +20,7 @@ from railhead.base.errors import TimedOutError
 from railhead.contract import Team
 from railhead.kube.jobs import JobState, Phase
 from railhead.launch.api import Run
-from railhead.launch.logs import Line
+from railhead.launch.logs.stream import Line
 from tests.docs import commands
 
 REPO = Path(__file__).resolve().parents[3]

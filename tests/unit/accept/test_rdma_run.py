@@ -18,7 +18,8 @@ from railhead.accept.kept import Folder
 from railhead.accept.model import Verdict
 from railhead.accept.runner import Runner, Suite
 from railhead.kube.client import Cluster, choose_target
-from railhead.launch import claimed, submit
+from railhead.launch import submit
+from railhead.launch.logs import claimed
 from tests.unit.launch import world
 from tests.unit.launch.conftest import CONTRACT, publish
 from tests.unit.launch.fake_api import Api, serve

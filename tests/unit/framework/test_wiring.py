@@ -19,10 +19,11 @@ from hypothesis import strategies as st
 from railhead.base.errors import InputError
 from railhead.framework import FRAMEWORKS
 from railhead.framework.base import NODE_RANK
-from railhead.launch import claimed, render
+from railhead.launch import render
 from railhead.launch.apis import apis
 from railhead.launch.explain import derived
 from railhead.launch.job import parse_job
+from railhead.launch.logs import claimed
 from railhead.launch.plan import Plan, make_plan
 from tests.wiring import (
     CONTROLLERS,

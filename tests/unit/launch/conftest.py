@@ -23,7 +23,8 @@ from railhead.contract import (
 )
 from railhead.framework import FRAMEWORKS
 from railhead.kube.client import Cluster, choose_target
-from railhead.launch import claim_reader, logs, submit
+from railhead.launch import submit
+from railhead.launch.logs import reader, stream
 from tests.unit.launch.fake_api import Api, serve
 
 _DEVICES = {"nvidia.com/gpu": "8", "rdma/rdma_shared_device_a": "1"}
@@ -135,7 +136,7 @@ def without_pauses(
     What is followed is kept for the test alone.
     """
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
-    monkeypatch.setattr(logs, "RETRY_SECONDS", 0.05)
+    monkeypatch.setattr(stream, "RETRY_SECONDS", 0.05)
     monkeypatch.setattr(submit, "POLL_SECONDS", 0.05)
 
 
@@ -247,7 +248,7 @@ def run(
     """Run a command line against the fake cluster; returns exit code, stdout and stderr."""
 
     # Nothing here runs a pod that reads a claim.
-    monkeypatch.setattr(claim_reader, "START_SECONDS", 0.0)
+    monkeypatch.setattr(reader, "START_SECONDS", 0.0)
 
     def call(*arguments: object) -> tuple[int, str, str]:
         words = [str(a) for a in arguments] + ["--kubeconfig", str(kubeconfig)]

@@ -13,7 +13,7 @@ import rich.console
 from railhead.kube.client import Cluster
 from railhead.kube.jobs import Phase
 from railhead.launch import console, submit
-from railhead.launch.logs import Line, _Tail
+from railhead.launch.logs.stream import Line, _Tail
 from tests.unit.launch import world
 from tests.unit.launch.fake_api import Api
 

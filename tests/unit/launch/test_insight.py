@@ -13,7 +13,8 @@ import pytest
 from railhead.base.errors import ExitCode, RefusedError
 from railhead.kube import jobs
 from railhead.kube.client import Cluster
-from railhead.launch import Run, failing, insight, kept, logs, waiting
+from railhead.launch import Run, failing, insight, waiting
+from railhead.launch.logs import kept, stream
 from tests.unit.launch import world
 from tests.unit.launch.fake_api import STAMP, Api
 
@@ -539,7 +540,7 @@ def test_what_was_followed_in_part_is_completed(api: Api, cluster: Cluster, gang
     writer.write("2026-01-02T03:04:04.000000001Z long before")
     writer.write(api.logs[pod(0)][0])
     writer.close()
-    assert logs.keep(cluster, state) == 2
+    assert stream.keep(cluster, state) == 2
     kept_lines = [text for _, node, text in folder.lines() if node == 0]
     assert kept_lines[0] == "long before"
     assert [line.partition(" ")[2] for line in api.logs[pod(0)]] == kept_lines[1:]

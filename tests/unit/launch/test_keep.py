@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from railhead.contract import Mount
-from railhead.launch import claimed, kept
+from railhead.launch.logs import claimed, kept
 from railhead.launch.programs import keep
 
 ABOUT = {"name": "demo", "nodes": 2, "processes": 1, "runtime": "torch"}

@@ -15,9 +15,10 @@ from railhead import cli
 from railhead.base.errors import ExitCode, InputError, NotFoundError, RefusedError, TimedOutError
 from railhead.kube.client import Cluster
 from railhead.kube.jobs import Phase
-from railhead.launch import Job, Run, claimed, render, schema
+from railhead.launch import Job, Run, render, schema
 from railhead.launch.api import Fields
 from railhead.launch.job import JobFile, parse_job, read_job
+from railhead.launch.logs import claimed
 from railhead.launch.plan import make_plan
 from tests.unit.launch import world
 from tests.unit.launch.conftest import CONTRACT

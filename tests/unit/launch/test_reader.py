@@ -14,7 +14,8 @@ import pytest
 from railhead.base.errors import ExitCode
 from railhead.kube import jobs
 from railhead.kube.client import Cluster
-from railhead.launch import Run, claim_reader, claimed, kept
+from railhead.launch import Run
+from railhead.launch.logs import claimed, kept, reader
 from tests.unit.launch import world
 from tests.unit.launch.fake_api import Api
 from tests.unit.launch.test_keep import ABOUT
@@ -44,7 +45,7 @@ class Claim:
         (job,) = body["spec"]["replicatedJobs"]
         (container,) = job["template"]["spec"]["template"]["spec"]["containers"]
         *words, asked = container["command"][1:]
-        asked = asked.replace(claim_reader.PLACE, str(self.path))
+        asked = asked.replace(reader.PLACE, str(self.path))
         done = subprocess.run(
             [sys.executable, *words, asked], capture_output=True, text=True, check=True
         )
@@ -136,7 +137,7 @@ def test_of_a_name_that_was_used_again_the_newest_is_told(run: Any, claim: Claim
 def test_a_long_log_comes_with_its_newest_part(
     run: Any, claim: Claim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(claim_reader, "MOST_BYTES", 40_000)
+    monkeypatch.setattr(reader, "MOST_BYTES", 40_000)
     for node in (0, 1):
         name = f"{node}-pod{node}-0.log"
         claim.put("run-1", f"{name}.before", *(at(1, f"{n}") for n in range(1000)))

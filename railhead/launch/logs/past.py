@@ -14,8 +14,8 @@ from railhead.base.errors import NotFoundError, RailheadError
 from railhead.kube import client as kube
 from railhead.kube import jobs
 from railhead.kube.published import find_contract, process_prefix
-from railhead.launch import claim_reader, kept, logs
-from railhead.launch.logs import Line, Selection
+from railhead.launch.logs import kept, reader, stream
+from railhead.launch.logs.stream import Line, Selection
 
 Say = Callable[[str], None]
 
@@ -53,7 +53,7 @@ def gone(
     folder = kept.newest(name, where)
     if folder is None:
         raise missing
-    lines: Iterator[Line] = logs.earlier(
+    lines: Iterator[Line] = stream.earlier(
         cluster, None, _selection(cluster, folder, rank, node), folder
     )
     if tail is None and merged:
@@ -86,18 +86,18 @@ def before(
         return
     now = jobs.read_state(cluster, job)
     prefix = None if rank is None else process_prefix(cluster, now.runtime)
-    selection = logs.select(now, rank=rank, node=node, prefix=prefix)
+    selection = stream.select(now, rank=rank, node=node, prefix=prefix)
     child = cluster.find(kube.jobset(now.namespace, name))
     known = {str(child["metadata"]["uid"]): now.uid} if child else {}
     _bring(cluster, [now.namespace], name, node=selection.node, known=known, say=say)
     folder = kept.folder(now.namespace, name, now.uid)
-    lines = logs.earlier(cluster, now, selection, folder)
+    lines = stream.earlier(cluster, now, selection, folder)
     first = next(lines, None)
     if first is not None:
         yield first
         yield from lines
     elif whole := kept.before(now.namespace, name, now.uid):
-        yield from logs.earlier(cluster, None, selection, whole)
+        yield from stream.earlier(cluster, None, selection, whole)
 
 
 def _bring(
@@ -111,10 +111,10 @@ def _bring(
 ) -> None:
     """What claims have, onto this machine; where that is not possible it is said, and no more."""
     contract = find_contract(cluster)
-    if contract is None or not claim_reader.readers(contract, where):
+    if contract is None or not reader.readers(contract, where):
         return
     try:
-        claim_reader.fetch(cluster, contract, where, name, node=node, known=known, say=say)
+        reader.fetch(cluster, contract, where, name, node=node, known=known, say=say)
     except RailheadError as error:
         say(f"note: {error.problem}; {error.remedy}")
 
@@ -133,4 +133,4 @@ def _selection(
             runtime="",
         )
     prefix = None if rank is None else process_prefix(cluster, about.runtime)
-    return logs.select(about, rank=rank, node=node, prefix=prefix)
+    return stream.select(about, rank=rank, node=node, prefix=prefix)

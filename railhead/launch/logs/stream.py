@@ -23,7 +23,7 @@ from railhead.base.names import TRAINER_CONTAINER
 from railhead.kube import client as kube
 from railhead.kube import jobs
 from railhead.kube.jobs import JobState, Node
-from railhead.launch import kept
+from railhead.launch.logs import kept
 
 DRAIN_SECONDS = 10.0
 # How long what is about to be taken away is read for; how many nodes' logs are read at a time.

@@ -2,7 +2,7 @@
 
 A JobSet of one pod, as researchers may make one and no bare pod: charged 100m of CPU and no GPU, no
 user of the node's, no token, nothing to write to. What it tells comes by its own log, and goes to
-what this machine keeps (:mod:`railhead.launch.kept`).
+what this machine keeps (:mod:`railhead.launch.logs.kept`).
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from typing import Any
 
 from railhead.base.errors import InputError, PrerequisiteError, RailheadError, TimedOutError
 from railhead.base.names import QUEUE_LABEL
+from railhead.base.programs import program
 from railhead.contract import Checkpoint, ClusterContract
 from railhead.kube import client as kube
 from railhead.kube import jobs
-from railhead.launch import claimed, kept
+from railhead.launch.logs import claimed, kept
 from railhead.launch.render import MANAGED_BY
 
 Object = dict[str, Any]
@@ -100,7 +101,12 @@ class Reader:
                     "name": CONTAINER,
                     "image": self.image,
                     "imagePullPolicy": "IfNotPresent",
-                    "command": ["python3", "-ISc", claimed.program("read.py"), json.dumps(asked)],
+                    "command": [
+                        "python3",
+                        "-ISc",
+                        program(claimed.PROGRAMS, "read.py"),
+                        json.dumps(asked),
+                    ],
                     "resources": {
                         "requests": {"cpu": "100m", "memory": "256Mi"},
                         "limits": {"memory": "512Mi"},

@@ -6,15 +6,15 @@ starts the job's command. What is on a claim is for whoever may mount it: the na
 
 from __future__ import annotations
 
-import functools
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
+from railhead.base.programs import program
 from railhead.contract import Mount
-from railhead.launch import kept
+from railhead.launch.logs import kept
 
+PROGRAMS = "railhead.launch.programs"
 #: Below the claim, then the namespace, the job's name and the uid of its JobSet.
 FOLDER = ".railhead/logs"
 #: What stays: of each node so many starts, and of the claim so many runs and bytes (and no more
@@ -33,12 +33,6 @@ _START = (
 _STARTED = ("sh", "-c", _START, "railhead")
 
 Object = dict[str, Any]
-
-
-@functools.cache
-def program(name: str) -> str:
-    """The text of one of the programs that travel."""
-    return (Path(__file__).parent / "programs" / name).read_text(encoding="utf-8")
 
 
 def words(mount: Mount, *, namespace: str, about: Object, first: int) -> tuple[str, ...]:
@@ -60,7 +54,7 @@ def words(mount: Mount, *, namespace: str, about: Object, first: int) -> tuple[s
         "bytes": MOST_BYTES_OF_A_CLAIM,
         "about": about,
     }
-    return (*_STARTED, program("keep.py"), json.dumps(settings))
+    return (*_STARTED, program(PROGRAMS, "keep.py"), json.dumps(settings))
 
 
 def without(words: Sequence[str]) -> list[str]:
