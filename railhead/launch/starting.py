@@ -90,8 +90,9 @@ def run(
     """
     from railhead.kube.published import read_contract
     from railhead.launch import cli
+    from railhead.launch.choose import named_runtime
     from railhead.launch.job import MAX_NAME, JobFile, job_of, override_values
-    from railhead.launch.plan import make_plan, named_runtime
+    from railhead.launch.plan import make_plan
 
     found = SIZE.fullmatch(size)
     if found is None:
@@ -177,7 +178,7 @@ def init(
     """
     from railhead.kube.published import read_contract
     from railhead.launch import schema
-    from railhead.launch.plan import named_runtime
+    from railhead.launch.choose import named_runtime
 
     if only_schema:
         out(schema.text().rstrip())

@@ -107,7 +107,7 @@ def test_one_more_file_is_all_that_a_framework_needs(tmp_path: Path) -> None:
         from railhead.base.errors import InputError
         from railhead.config import parse
         from railhead.launch.job import parse_job
-        from railhead.launch.plan import check_job
+        from railhead.launch.refusals import check_job
         from railhead.resolve.cluster import resolve
         from tests.components.recording import lab_cluster
 

@@ -1,0 +1,213 @@
+"""What of a cluster a job uses, by what its file says and what it leaves to the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from railhead.base.errors import InputError, did_you_mean
+from railhead.base.names import (
+    PREFERRED_TOPOLOGY,
+    REQUIRED_TOPOLOGY,
+    UNCONSTRAINED_TOPOLOGY,
+)
+from railhead.contract import ClusterContract, Queue, Runtime, Share
+from railhead.framework import FRAMEWORKS
+from railhead.framework.base import Framework
+from railhead.launch.job import JobFile
+
+
+def framework_of(runtime: Runtime) -> Framework | None:
+    """The row of a runtime's framework; None for one that Railhead does not know."""
+    return FRAMEWORKS.get(runtime.framework)
+
+
+def _is(runtime: Runtime, framework: str | None) -> bool:
+    """Whether a runtime is of a framework, which may be named by its launcher, too."""
+    row = framework_of(runtime)
+    # Its launcher's name is one of the framework that has no other: its own is the launcher's.
+    plain = row is not None and row.launcher == framework and row.label in (row.name, None)
+    return framework in (None, runtime.framework) or plain
+
+
+def _carried(framework: str | None, contract: ClusterContract) -> Iterator[Runtime]:
+    """Runtimes that carry others' jobs, as those of a framework that a job alone can wire."""
+    row = FRAMEWORKS.get(framework or "")
+    if row is None or not row.told_all:
+        return
+    for runtime in contract.runtimes:
+        own = framework_of(runtime)
+        if own is None or not own.carries:
+            continue
+        pinned = {n: who for n, who in runtime.reserved.items() if n not in own.reserved}
+        yield runtime.model_copy(
+            update={
+                "framework": row.name,
+                "processes_per_node": 1 if row.one_process else max(1, runtime.gpus_per_node),
+                "launcher": row.launcher,
+                "launches": row.launches,
+                "alone": row.alone,
+                "reserved": pinned | row.reserved,
+                "told": row.told,
+            }
+        )
+
+
+def choose_runtime(job: JobFile, contract: ClusterContract) -> Runtime:
+    """The job's runtime. Raises as :func:`named_runtime`."""
+    return named_runtime(job.runtime, contract, job.framework)
+
+
+def named_runtime(
+    name: str | None, contract: ClusterContract, framework: str | None = None
+) -> Runtime:
+    """The runtime of that name, the only one of a framework, or else the first of the cluster's.
+
+    A framework without one, all of whose wiring a job can say, gets one that carries others' jobs.
+
+    Raises:
+        InputError: the cluster has none, several of the framework, or not the one that is named.
+    """
+    fitting = [runtime for runtime in contract.runtimes if _is(runtime, framework)]
+    fitting = fitting or list(_carried(framework, contract))
+    names = [runtime.name for runtime in contract.runtimes]
+    known = ", ".join(names) or "none"
+    if framework is not None and not fitting:
+        frameworks = list(dict.fromkeys(runtime.framework for runtime in contract.runtimes))
+        raise InputError(
+            f"framework: {framework!r} has no runtime in cluster {contract.cluster!r}; there "
+            f"are runtimes of: {', '.join(frameworks) or 'none'}"
+            + did_you_mean(framework, frameworks),
+            remedy="name one of them, or add a runtime of it to the cluster's stack",
+        )
+    if name is None and framework is not None and len(fitting) > 1:
+        raise InputError(
+            f"runtime: missing, and cluster {contract.cluster!r} has several of framework "
+            f"{framework!r}: {', '.join(runtime.name for runtime in fitting)}",
+            remedy="name one in the job file",
+        )
+    if not fitting:
+        raise InputError(
+            f"runtime: cluster {contract.cluster!r} has none",
+            remedy="add one to the cluster's stack",
+        )
+    for runtime in fitting:
+        if name in (None, runtime.name):
+            return runtime
+    if name in names:
+        theirs = contract.runtime(str(name)).framework
+        raise InputError(
+            f"framework: runtime {name!r} is of {theirs!r}, not of {framework!r}",
+            remedy="leave one of the two out",
+        )
+    raise InputError(
+        f"runtime: {name!r} is not in cluster {contract.cluster!r}; there are: {known}"
+        + did_you_mean(str(name), names),
+        remedy="name one of them in the job file",
+    )
+
+
+def choose_queue(job: JobFile, contract: ClusterContract, runtime: Runtime | None) -> Queue:
+    """The job's queue, or the first one over its runtime's pool; over any where that is unknown.
+
+    Raises:
+        InputError: the cluster has none, or the one that is named is not there or over other pools.
+    """
+    covering = [q for q in contract.queues if runtime is None or runtime.pool in q.pools]
+    wanted = [
+        queue
+        for queue in covering
+        if job.queue in (None, queue.name) and job.namespace in (None, queue.namespace)
+    ]
+    if len({queue.team for queue in wanted}) > 1:
+        known = ", ".join(f"{queue.namespace}/{queue.name}" for queue in wanted)
+        raise InputError(
+            f"queue: missing, and several teams have one in cluster {contract.cluster!r}: {known}",
+            remedy="name your team's, in the job file or with --queue",
+        )
+    if wanted:
+        return wanted[0]
+    if job.namespace is not None and any(job.queue in (None, queue.name) for queue in covering):
+        places = ", ".join(dict.fromkeys(queue.namespace for queue in covering))
+        raise InputError(
+            f"namespace: {job.namespace!r} has no such queue; these have one: {places}",
+            remedy="name one of them, or leave it out",
+        )
+    names = [queue.name for queue in contract.queues]
+    if runtime is not None and job.queue in names:
+        raise InputError(
+            f"queue: {job.queue!r} does not cover pool {runtime.pool!r}, where the pods of runtime "
+            f"{runtime.name!r} run; these do: {', '.join(q.name for q in covering) or 'none'}",
+            remedy="name one of them, in the job file or with --queue, or leave it out",
+        )
+    raise InputError(
+        f"queue: {job.queue!r} is not in cluster {contract.cluster!r}; "
+        f"there are: {', '.join(names) or 'none'}" + did_you_mean(job.queue or "", names),
+        remedy="name one of them, in the job file or with --queue",
+    )
+
+
+def choose_share(job: JobFile, runtime: Runtime) -> Share:
+    """What a pod requests with the job's GPUs, or with the runtime's own number of them.
+
+    Raises:
+        InputError: the runtime serves no pods of that many.
+    """
+    wanted = runtime.gpus_per_node if job.gpus_per_node is None else job.gpus_per_node
+    for share in runtime.shares:
+        if share.gpus == wanted:
+            return share
+    allowed = ", ".join(str(share.gpus) for share in runtime.shares)
+    raise InputError(
+        f"gpus_per_node: {wanted} is not allowed with runtime {runtime.name!r}; allowed: {allowed}",
+        remedy="ask for one of them, or name another runtime; any other number needs a runtime of "
+        "its own in the cluster's stack",
+    )
+
+
+def choose_priority(job: JobFile, contract: ClusterContract, queue: Queue | None) -> str | None:
+    """The job's priority, or what the queue gives to jobs that name none.
+
+    Raises:
+        InputError: the cluster has none, or not the one that is named.
+    """
+    if job.priority is None or "priority" in contract.unsaid:
+        return queue.priority if queue else None
+    if job.priority in contract.priorities:
+        return job.priority
+    known = ", ".join(f"{name} ({value})" for name, value in contract.priorities.items()) or "none"
+    raise InputError(
+        f"priority: {job.priority!r} is not in cluster {contract.cluster!r}; there are: {known}"
+        + did_you_mean(job.priority, contract.priorities),
+        remedy="name one of them, or leave it out",
+    )
+
+
+_PLACEMENTS = (REQUIRED_TOPOLOGY, PREFERRED_TOPOLOGY, UNCONSTRAINED_TOPOLOGY)
+
+
+def choose_placement(
+    job: JobFile, contract: ClusterContract, runtime: Runtime
+) -> dict[str, str] | None:
+    """The pods' annotations with the job's placement in place of the runtime's; None for that.
+
+    Raises:
+        InputError: the topology has no such level, or several of that name.
+    """
+    if job.topology is None:
+        return None
+    own = (runtime.pod.get("metadata") or {}).get("annotations") or {}
+    kept = {key: value for key, value in own.items() if key not in _PLACEMENTS}
+    first, _, second = job.topology.partition(" ")
+    if first == "any":
+        return kept | {UNCONSTRAINED_TOPOLOGY: "true"}
+    wanted, levels = second or first, contract.topology_levels
+    found = [level for level in levels if wanted in (level, level.rpartition("/")[2])]
+    if len(found) == 1:
+        return kept | {PREFERRED_TOPOLOGY if second else REQUIRED_TOPOLOGY: found[0]}
+    short = [level.rpartition("/")[2] for level in levels]
+    names = [s if short.count(s) == 1 else level for s, level in zip(short, levels, strict=True)]
+    raise InputError(
+        f"topology: {wanted!r} is {'no level' if not found else 'several levels'} of cluster "
+        f"{contract.cluster!r}; from the widest: {', '.join(names)}" + did_you_mean(wanted, names),
+        remedy="name one of them, `prefer` and one of them, or `any`",
+    )

@@ -1,0 +1,278 @@
+"""What of a job's file a cluster cannot do, all of it at once, before anything is created."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import PurePosixPath as Path
+from typing import Literal, TypeVar
+
+from railhead.base import quantity
+from railhead.base.errors import InputError, PrerequisiteError, choices
+from railhead.contract import ClusterContract, Queue, Runtime, Share, Switch
+from railhead.framework import FRAMEWORKS
+from railhead.framework.base import Gang
+from railhead.launch.choose import (
+    choose_placement,
+    choose_priority,
+    choose_queue,
+    choose_runtime,
+    choose_share,
+    framework_of,
+)
+from railhead.launch.job import JobFile
+from railhead.launch.proof import PROGRAM
+
+_T = TypeVar("_T")
+PlacementField = Literal["podTemplateOverrides", "runtimePatches"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """What of a cluster a job uses."""
+
+    runtime: Runtime
+    queue: Queue
+    share: Share
+    placement_field: PlacementField
+    priority: str | None
+    annotations: dict[str, str] | None
+    datasets: dict[str, str]
+
+
+def check_job(job: JobFile, contract: ClusterContract) -> Choice:
+    """Compare what a job names with what the cluster has.
+
+    Raises:
+        InputError: with everything that the cluster does not have, or does not leave to a job.
+        PrerequisiteError: the contract is too old to tell what the job's pods need.
+    """
+    problems: list[InputError] = []
+
+    def tried(check: Callable[[], _T]) -> _T | None:
+        try:
+            return check()
+        except InputError as error:
+            problems.append(error)
+            return None
+
+    patch = contract.placement_field
+    if patch is None:
+        raise PrerequisiteError(
+            f"the contract of cluster {contract.cluster!r} does not say what the pods of jobs "
+            "request and mount: an older Railhead wrote it",
+            remedy="run `pulumi up` on the cluster's stack again; it rewrites the contract",
+        )
+    runtime = tried(lambda: choose_runtime(job, contract))
+    queue = tried(lambda: choose_queue(job, contract, runtime))
+    priority = tried(lambda: choose_priority(job, contract, queue))
+    share = annotations = None
+    if runtime is not None:
+        annotations = tried(partial(choose_placement, job, contract, runtime))
+        share = tried(partial(choose_share, job, runtime))
+        tried(partial(_check_nodes, job, runtime))
+        tried(partial(_check_environment, job, runtime, contract.fabric.switches))
+        tried(partial(_check_launcher, job, runtime))
+        tried(partial(_check_verify, job, runtime))
+        tried(partial(_check_extras, job, runtime))
+        tried(partial(_check_shm, job, runtime))
+    datasets = tried(partial(_datasets, job, contract, queue)) if queue else None
+    tried(partial(_check_words, job, contract.fabric.switches))
+    tried(partial(_check_unsaid, job, contract))
+    if runtime and queue and share and not problems:
+        taken = mounted(runtime)
+        return Choice(
+            runtime=runtime,
+            queue=queue,
+            # The runtime may mount some of them for every job.
+            datasets={p: c for p, c in (datasets or {}).items() if p not in taken},
+            share=share,
+            placement_field=patch,
+            priority=priority,
+            annotations=annotations,
+        )
+    if len(problems) == 1:
+        raise problems[0]
+    raise InputError(
+        "\n  ".join([f"{len(problems)} mistakes", *(p.problem for p in problems)]),
+        remedy="; ".join(dict.fromkeys(p.remedy for p in problems)),
+    )
+
+
+def _check_nodes(job: JobFile, runtime: Runtime) -> None:
+    if runtime.only_nodes not in (None, job.nodes):
+        raise InputError(
+            f"nodes: {job.nodes} is not allowed with runtime {runtime.name!r}; allowed: "
+            f"{runtime.only_nodes}",
+            remedy=f"ask for {runtime.only_nodes}: this cluster's queue charges the runtime's own "
+            "number of nodes, whatever a job asks for; or name a runtime of another size",
+        )
+
+
+def _check_environment(job: JobFile, runtime: Runtime, switches: Mapping[str, Switch]) -> None:
+    """A value of the job's would be a lie, or take it off its network."""
+    leaves = job.fabric == "none"
+    said = {
+        name: f" ({name}={runtime.environment[name]})" if name in runtime.environment else ""
+        for name in (*job.env, *job.secrets)
+        if name in runtime.reserved and not (leaves and name in switches)
+    }
+    if said:
+        text = "; ".join(f"{n}: set by {runtime.reserved[n]}{value}" for n, value in said.items())
+        raise InputError(
+            f"env: {text}, not by a job", remedy="leave it out; the runtime carries it"
+        )
+    off = [
+        f"{name}={value}: {switches[name].reason}"
+        for name, value in job.env.items()
+        if name in switches and value not in switches[name].allowed
+    ]
+    if off and not leaves:
+        raise InputError(
+            f"env: {'; '.join(off)}; the job would leave its fabric and still complete",
+            remedy="leave it out, or write `fabric: none` if the job wants no fabric",
+        )
+
+
+def _check_verify(job: JobFile, runtime: Runtime) -> None:
+    """Whether there is something to prove, and something to prove it with."""
+    if not job.verify:
+        return
+    if job.fabric == "none":
+        raise InputError(
+            "verify: contradicts `fabric: none`: a job that may leave the fabric proves nothing of "
+            "it",
+            remedy="leave one of the two out",
+        )
+    if job.nodes == 1:
+        raise InputError(
+            "verify: one node has nothing to prove: no data of the job goes over the fabric",
+            remedy="leave it out, or ask for more nodes",
+        )
+    framework = framework_of(runtime)
+    if framework is None or framework.proving(PROGRAM) is None:
+        can = [name for name, one in FRAMEWORKS.items() if one.proving(PROGRAM) is not None]
+        starter = framework.launcher if framework else "nothing that is known"
+        raise InputError(
+            f"verify: runtime {runtime.name!r} is of framework {runtime.framework!r}: what proves "
+            f"the fabric is a program of PyTorch, and {starter} starts none in the job's world "
+            f"before its command; it can be asked of: {', '.join(can)}",
+            remedy="leave it out; `railhead accept --only rdma` proves the fabric by a job of its "
+            "own",
+        )
+
+
+def _check_words(job: JobFile, switches: Mapping[str, Switch]) -> None:
+    """What `env:` may not say, the command may not either."""
+    names = "|".join(map(re.escape, switches))
+    found = re.search(rf"(?:^|[^A-Za-z0-9_])({names})=", " ".join(job.command)) if names else None
+    if found and job.fabric != "none":
+        raise InputError(
+            f"command: sets {found[1]}: {switches[found[1]].reason}; the job would leave its "
+            "fabric and still complete",
+            remedy="leave it out, or write `fabric: none` if the job wants no fabric",
+        )
+
+
+def _check_launcher(job: JobFile, runtime: Runtime) -> None:
+    """Without a launcher every node would be a world of its own, and the job complete."""
+    if job.nodes == 1 or job.launcher or runtime.launches is None:
+        return
+    framework, one = framework_of(runtime), Gang(job=job.name, hosts=(job.name,), processes=1)
+    started = framework.start(job.command, one) if framework else job.command
+    words, shown = " ".join(started), repr(job.command[0])
+    alone = re.search(runtime.alone, words) if runtime.alone else None
+    if re.search(runtime.launches, words) and alone is None:
+        return
+    problem = (
+        f"has {alone[0].strip()!r}, by which {runtime.launcher} makes a world of one node"
+        if alone
+        else f"{shown} starts no launcher that is known ({runtime.launcher})"
+    )
+    raise InputError(
+        f"command: {problem}: each of the {job.nodes} nodes would train alone, in a world of its "
+        "own, and the job complete",
+        remedy=f"begin it with {runtime.launcher} and leave size and addresses to the runtime; or "
+        "write `launcher: own` if it starts its processes in a way that cannot be seen from here, "
+        "or `launcher: none` if each node is to work by itself; or ask for one node",
+    )
+
+
+def mounted(runtime: Runtime) -> list[str]:
+    """Where the container that trains has something of its runtime's."""
+    return [str(mount["mountPath"]) for mount in runtime.trainer.get("volumeMounts", ())]
+
+
+def _check_unsaid(job: JobFile, contract: ClusterContract) -> None:
+    """What the cluster's scheduler has no word for would be lost without one."""
+    said = {name: why for name, why in contract.unsaid.items() if getattr(job, name) is not None}
+    if said:
+        raise InputError(
+            "\n  ".join(f"{name}: {why}" for name, why in said.items()),
+            remedy=f"leave {', '.join(said)} out",
+        )
+
+
+def _check_extras(job: JobFile, runtime: Runtime) -> None:
+    """Secrets, mounts and checkpoints beside what else the job and its runtime have."""
+    if twice := sorted(set(job.env) & set(job.secrets)):
+        raise InputError(f"secrets: {', '.join(twice)}: given in env too", remedy="give each once")
+    taken = mounted(runtime)
+    taken += [runtime.checkpoint.path] if runtime.checkpoint else []
+    for path in job.mounts:
+        for other in taken:
+            if Path(path).is_relative_to(other):
+                raise InputError(
+                    f"mounts: {path!r} lies in {other}, which runtime {runtime.name!r} mounts",
+                    remedy="name another path",
+                )
+    if job.logs == "kept" and runtime.checkpoint is None:
+        raise InputError(
+            f"logs: 'kept' is not possible: runtime {runtime.name!r} has no claim to keep them on",
+            remedy="leave it out, or name a runtime that has a claim for checkpoints",
+        )
+    if job.checkpoint is not None and runtime.checkpoint is None:
+        raise InputError(
+            f"checkpoint: runtime {runtime.name!r} has no claim for checkpoints",
+            remedy="leave it out, or name a runtime that has one",
+        )
+
+
+def _check_shm(job: JobFile, runtime: Runtime) -> None:
+    """Less than a container has by itself is a mistake, and so is more than the pod's memory."""
+    memory = (runtime.trainer.get("resources") or {}).get("requests", {}).get("memory")
+    if job.shm is None or memory is None:
+        return
+    if not quantity.RUNTIME_SHM < quantity.parse(job.shm) <= quantity.parse(memory):
+        raise InputError(
+            f"shm: {job.shm} is not allowed with runtime {runtime.name!r}; allowed: more than the "
+            f"64Mi that a container has anyway, and at most the {memory} of memory that its pods "
+            "request, as which it counts",
+            remedy="ask for a size between them, or name a runtime with more memory",
+        )
+
+
+def _datasets(job: JobFile, contract: ClusterContract, queue: Queue) -> dict[str, str]:
+    """Claims of the job's data sets by path, as in ``mounts``; of its queue's namespace.
+
+    Raises:
+        InputError: the namespace has no such data set, or something else is mounted there.
+    """
+    known = {one.name: one for one in contract.datasets if one.namespace == queue.namespace}
+    found = {}
+    for name in job.datasets:
+        if name not in known:
+            raise InputError(
+                f"datasets: namespace {queue.namespace!r} has no data set {name!r}"
+                f"{choices(name, list(known))}",
+                remedy="name one of them, or mount a claim by `mounts`",
+            )
+        if (path := known[name].mount_path) in job.mounts:
+            raise InputError(
+                f"datasets: {name!r} is mounted at {path}, which mounts names too",
+                remedy="leave one of the two out",
+            )
+        found[path] = f"{known[name].claim}:ro"
+    return found
