@@ -3,9 +3,13 @@
     python tools/mutants.py --sample 120 --seed 7 components railhead/launch
 
 A mutant is a file with one expression changed: an entry of a dict or a list, or an argument, left
-out; a comparison, a condition or a flag turned round; a number or a text made another. The tests
-of its place are run on it (`PLACES`), the first failure ends them, and what no test fails on is
-printed with its line. Equal seeds choose equal mutants of equal sources.
+out; a comparison, a condition or a flag turned round; a number or a text made another. Those tests
+of its place (`PLACES`) are run on it that run its line, as `tools/lines.py` measured once
+(`build/mutants` keeps it while no source changes), soonest first; the first failure ends them, and
+what no test fails on is printed with its line. Equal seeds choose equal mutants of equal sources.
+
+A program that travels to pods as text (`PROGRAMS`) is run by tests as a process of its own, which
+nothing measures: all tests of its place are run on it, and the text that they read is the mutant's.
 
 Why it is not a library: mutmut (3.8) runs from a copy of the sources in a folder of its own, where
 the tests that read `stacks`, `docs` and `tools` beside them find none, and cosmic-ray (8.7) writes
@@ -35,11 +39,13 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
+
+from tools import lines
 
 if TYPE_CHECKING:
     import pytest
@@ -125,13 +131,19 @@ PLACES: dict[str, tuple[str, ...]] = {
         "tests/components/test_gcp_requests.py",
     ),
 }
-#: What takes longer hangs: on a busy machine, so many times what the tests take unchanged.
-LIMIT_S = 180
+#: What takes longer hangs: on a busy machine, this and so many times what its tests take unchanged.
+LIMIT_S = 120
 SLOWER = 4
+#: What pods are given as text. What is snapshotted with its digest says nothing of what it does.
+PROGRAMS = "railhead/launch/programs/"
+DIGESTED = ("test_jobs_are_explained_and_sent_as_they_were",)
 #: Imported once, before any fork: of the checkout's own only what imports nothing of the place.
 HEAVY = ("pytest", "yaml", "pydantic", "hypothesis", "jsonschema", "httpx", "typer", "rich")
 HEAVY_OF = {
-    "railhead/launch": ("railhead.config", "railhead.kube.jobs", "railhead.storage.claims"),
+    "railhead/launch": (
+        *("railhead.config", "railhead.kube.jobs", "railhead.storage.claims"),
+        *("pulumi", "railhead.resolve.cluster", "railhead.lab.artifacts", "httpcore"),
+    ),
     "components": (
         *("pulumi", "pulumi_kubernetes", "pulumi_aws", "pulumi_gcp"),
         *("railhead.resolve.cluster", "railhead.config"),
@@ -373,85 +385,172 @@ def _heavy(file: str) -> Iterator[str]:
             yield from modules
 
 
-class _NearestFirst:
-    """Runs snapshots, and then the tests that name a module: what catches it ends the run soon."""
+class _Chosen:
+    """Runs some tests in the order in which they are given, and no other that was measured."""
 
-    def __init__(self, file: str) -> None:
-        self.words = [Path(file).stem, Path(file).parent.name]
+    def __init__(self, tests: Sequence[str], measured: Mapping[str, float]) -> None:
+        self.rank = {name: rank for rank, name in enumerate(tests)}
+        self.measured = measured
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        near = {path: self._near(path) for path in {item.path for item in items}}
-        items.sort(key=lambda item: (item.name.partition("[")[0] not in SNAPSHOTS, near[item.path]))
+        # A name that the mutant itself gave is new.
+        items[:] = [i for i in items if i.nodeid in self.rank or i.nodeid not in self.measured]
+        items.sort(key=lambda item: self.rank.get(item.nodeid, -1))
 
-    def _near(self, path: Path) -> int:
-        module, package = self.words
-        if path.stem.removeprefix("test_") in (module, package):
+
+def _of_text(file: str, measured: lines.Lines) -> list[str]:
+    """All tests of a program's place, those first that are in a module that names it."""
+    word = Path(file).stem
+
+    def far(test: str) -> int:
+        path = REPO / test.partition("::")[0]
+        if path.stem.removeprefix("test_") == word:
             return 0
         text = path.read_text(encoding="utf-8")
-        return 1 if f".{module}" in text or f"import {module}" in text else 2
+        return 1 if f".{word}" in text or f"import {word}" in text else 2
+
+    tests = [name for name in measured.seconds if name.rpartition("::")[2] not in DIGESTED]
+    distance = {module: far(module) for module in {name.partition("::")[0] for name in tests}}
+    return sorted(
+        tests, key=lambda name: (distance[name.partition("::")[0]], measured.seconds[name])
+    )
+
+
+def _tests_of(mutant: Mutant, measured: lines.Lines) -> list[str]:
+    """What is run on a mutant; nothing where no test runs its line."""
+    if mutant.file.startswith(PROGRAMS):
+        return _of_text(mutant.file, measured)
+    return measured.tests(mutant.file, mutant.line)
 
 
 def _module(file: str) -> str:
     return file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
-def _tests(mutant: Mutant | None, row: str) -> int:
-    """Run a row's tests in this process; 0 where all pass."""
+_OPTIONS = ("-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist")
+_MARKED = ("-m", "not lab and not controlplane")
+
+
+def _read_as(file: Path, tree: ast.Module) -> None:
+    """Whoever reads a program's text reads this one's."""
+    text, whole = ast.unparse(tree), Path.read_bytes
+
+    def read_bytes(path: Path) -> bytes:
+        return text.encode() if path == file else whole(path)
+
+    def read_text(path: Path, encoding: str | None = None, errors: str | None = None) -> str:
+        return read_bytes(path).decode(encoding or "utf-8", errors or "strict")
+
+    Path.read_bytes, Path.read_text = read_bytes, read_text  # type: ignore[assignment, method-assign]
+
+
+def _judge(mutant: Mutant, tests: Sequence[str], measured: lines.Lines) -> int:
+    """Run tests on a mutant in this process; 0 where all pass."""
     import pytest
 
-    if mutant is not None:
-        file = REPO / mutant.file
-        sys.meta_path.insert(0, _Loader(_module(mutant.file), file, changed(mutant)))
-    quiet = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(quiet, 1)
-    os.dup2(quiet, 2)
-    options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not lab"]
-    options[-1] += " and not controlplane"
-    plugins = [] if mutant is None else [_NearestFirst(mutant.file)]
-    return int(pytest.main([*options, *PLACES[row]], plugins=plugins))
+    file, tree = REPO / mutant.file, changed(mutant)
+    sys.meta_path.insert(0, _Loader(_module(mutant.file), file, tree))
+    if mutant.file.startswith(PROGRAMS):
+        _read_as(file, tree)
+    modules = dict.fromkeys(name.partition("::")[0] for name in tests)
+    chosen = _Chosen(tests, measured.seconds)
+    return int(pytest.main([*_OPTIONS, *_MARKED, *modules], plugins=[chosen]))
 
 
-def _started(mutant: Mutant | None, row: str) -> int:
+def _started(work: Callable[[], int]) -> int:
+    """A process of its own, without a voice, that ends with what the work returns."""
     child = os.fork()
     if child == 0:
         os.setpgid(0, 0)
         os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = "/dev/null"
         status = 1
         try:
-            status = _tests(mutant, row)
+            quiet = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(quiet, 1)
+            os.dup2(quiet, 2)
+            status = work()
         finally:
             os._exit(status)
     return child
 
 
-def run(chosen: Sequence[Mutant], parallel: int, limits: Mapping[str, float]) -> dict[Mutant, str]:
-    """Each mutant's end: ``caught``, ``caught by time`` (seconds by row), or ``survived``."""
-    ended: dict[Mutant, str] = {}
-    todo = list(chosen)
-    running: dict[int, tuple[Mutant, float]] = {}
-    while todo or running:
-        while todo and len(running) < parallel:
-            mutant = todo.pop(0)
-            running[_started(mutant, place(mutant.file))] = (mutant, time.monotonic())
-        time.sleep(0.05)
-        for child, (mutant, start) in list(running.items()):
-            found, status = os.waitpid(child, os.WNOHANG)
-            if not found and time.monotonic() - start < limits[place(mutant.file)]:
-                continue
-            if not found:
-                os.killpg(child, signal.SIGKILL)
-                os.waitpid(child, 0)
-                ended[mutant] = "caught by time"
-            else:
-                passed = os.waitstatus_to_exitcode(status) == 0
-                ended[mutant] = "survived" if passed else "caught"
-            del running[child]
-            print(
-                f"{len(ended)}/{len(chosen)} {ended[mutant]:14} {time.monotonic() - start:5.1f} s "
-                f"{mutant.file}:{mutant.line}: {mutant.what}",
-                flush=True,
-            )
-    return ended
+def _measured(row: str) -> lines.Lines | None:
+    """Which of a row's tests run which line; None where they fail without any change."""
+    kept = REPO / "build" / "mutants" / f"{row.replace('/', '-')}.json"
+    if (found := lines.read(kept)) is not None:
+        return found
+    of_row = [REPO / row] if row.endswith(".py") else (REPO / row).rglob("*.py")
+    files = [str(file.relative_to(REPO)) for file in of_row]
+
+    def work() -> int:
+        ended, found = lines.measure(
+            [file for file in files if place(file) == row], [*_OPTIONS, *_MARKED, *PLACES[row]]
+        )
+        lines.write(kept, found)
+        return ended
+
+    start = time.monotonic()
+    _, status = os.waitpid(_started(work), 0)
+    print(f"{row}: its tests take {time.monotonic() - start:.0f} s unchanged", flush=True)
+    if os.waitstatus_to_exitcode(status):
+        kept.unlink(missing_ok=True)
+        return None
+    return lines.read(kept)
+
+
+@dataclass(kw_only=True)
+class _Run:
+    """Mutants, each in a process, so many at a time."""
+
+    measured: Mapping[str, lines.Lines]
+    parallel: int
+    ended: dict[Mutant, str] = field(default_factory=dict)
+    running: dict[int, tuple[Mutant, float, float]] = field(default_factory=dict)
+
+    def all(self, chosen: Sequence[Mutant]) -> dict[Mutant, str]:
+        """Each mutant's end: ``caught``, ``caught by time``, ``survived`` or ``run by no test``."""
+        todo = list(chosen)
+        while todo or self.running:
+            while todo and len(self.running) < self.parallel:
+                self._start(todo.pop(0))
+            time.sleep(0.05)
+            for child in list(self.running):
+                self._look(child)
+        return self.ended
+
+    def _start(self, mutant: Mutant) -> None:
+        measured = self.measured[place(mutant.file)]
+        tests = _tests_of(mutant, measured)
+        now = time.monotonic()
+        if not tests:
+            self._say(mutant, "run by no test", now)
+            return
+        limit = LIMIT_S + SLOWER * sum(measured.seconds[name] for name in tests)
+        child = _started(lambda: _judge(mutant, tests, measured))
+        self.running[child] = (mutant, now, now + limit)
+
+    def _look(self, child: int) -> None:
+        mutant, start, limit = self.running[child]
+        found, status = os.waitpid(child, os.WNOHANG)
+        if not found and time.monotonic() < limit:
+            return
+        if found:
+            passed = os.waitstatus_to_exitcode(status) == 0
+            ended = "survived" if passed else "caught"
+        else:
+            os.killpg(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            ended = "caught by time"
+        del self.running[child]
+        self._say(mutant, ended, start)
+
+    def _say(self, mutant: Mutant, ended: str, start: float) -> None:
+        self.ended[mutant] = ended
+        print(
+            f"{len(self.ended)} {ended:14} {time.monotonic() - start:5.1f} s "
+            f"{mutant.file}:{mutant.line}: {mutant.what}",
+            flush=True,
+        )
 
 
 def main() -> int:
@@ -480,21 +579,20 @@ def main() -> int:
         importlib.import_module(name)
     if early := {_module(mutant.file) for mutant in chosen} & set(sys.modules):
         raise SystemExit(f"HEAVY of tools/mutants.py imports {', '.join(sorted(early))}")
-    limits = {}
+    measured = {}
     for row in sorted({place(mutant.file) for mutant in chosen}):
-        start = time.monotonic()
-        _, status = os.waitpid(_started(None, row), 0)
-        limits[row] = max(LIMIT_S, SLOWER * (time.monotonic() - start))
-        print(f"{row}: its tests take {time.monotonic() - start:.0f} s unchanged", flush=True)
-        if os.waitstatus_to_exitcode(status):
+        if (found := _measured(row)) is None:
             print(f"the tests of {row} fail without any change: {', '.join(PLACES[row])}")
             return 2
-    ended = run(sorted(chosen, key=lambda m: (m.file, m.index)), given.parallel, limits)
-    survived = [mutant for mutant, end in ended.items() if end == "survived"]
+        measured[row] = found
+    ended = _Run(measured=measured, parallel=given.parallel).all(
+        sorted(chosen, key=lambda m: (m.file, m.index))
+    )
+    survived = [m for m, end in ended.items() if end in ("survived", "run by no test")]
     share = 100 * len(survived) / max(len(ended), 1)
     print(f"{len(ended)} of {len(every)} mutants, seed {given.seed}: {share:.1f} % survived")
     for mutant in survived:
-        print(f"  {mutant.file}:{mutant.line}: {mutant.what}")
+        print(f"  {mutant.file}:{mutant.line}: {mutant.what} ({ended[mutant]})")
     if given.json:
         rows = [vars(mutant) | {"ended": end} for mutant, end in ended.items()]
         given.json.write_text(json.dumps(rows, indent=1))

@@ -1,0 +1,72 @@
+"""Which tests a mutant of a line is given."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tools import lines
+
+REPO = Path(__file__).resolve().parents[2]
+SOURCE = """\
+import functools
+LIMIT = 3
+@functools.cache
+def kept():
+    return LIMIT
+def plain(x):
+    if x in (
+        1,
+        LIMIT,
+    ):
+        return 1
+    elif x:
+        return 2
+def never():
+    return 0
+"""
+TESTS = """\
+import pytest, code
+@pytest.fixture(scope="module")
+def shared():
+    return code.plain(5)
+def test_a(): code.kept(); code.plain(1)
+def test_b(): code.kept()
+def test_c(shared): pass
+def test_d(): code.plain(0)
+"""
+
+
+def test_a_statement_is_its_lines_without_those_of_statements_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines, "REPO", tmp_path)
+    (tmp_path / "code.py").write_text(SOURCE)
+    found = {line: lines.statement("code.py", line) for line in (2, 8, 12, 13)}
+    assert found == {2: {2}, 8: {7, 8, 9, 10}, 12: {12}, 13: {13}}
+
+
+def test_what_is_kept_or_shared_is_run_by_all_that_may_use_it(tmp_path: Path) -> None:
+    (tmp_path / "code.py").write_text(SOURCE)
+    (tmp_path / "test_code.py").write_text(TESTS)
+    (tmp_path / "test_other.py").write_text("def test_e(): pass\n")
+    (tmp_path / "asked.py").write_text(
+        "import sys; from pathlib import Path; from tools import lines\n"
+        "lines.REPO = Path.cwd(); sys.path.insert(0, '.')\n"
+        "ended, found = lines.measure(['code.py'], ['-q', '-p', 'no:cacheprovider', '.'])\n"
+        "assert ended == 0\n"
+        "found.seconds.update({name: name for name in found.seconds})\n"
+        "for line in (2, 5, 8, 11, 13, 15):\n"
+        "    print(line, *(name[-1] for name in found.tests('code.py', line)))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "asked.py"],
+        cwd=tmp_path, env={"PYTHONPATH": str(REPO)}, capture_output=True, check=True, text=True,
+    )  # fmt: skip
+    assert done.stdout.splitlines()[-6:] == [
+        *("2 a b c d e", "5 a b c d e", "8 a b c d", "11 a", "13 a b c d"),
+        "15",
+    ]
