@@ -111,6 +111,7 @@ volcano: venv ## Two gangs before Volcano's own scheduler, which is built first 
 upgrade: venv ## Controllers upgraded and put back while jobs run, in a lab of their own
 	@$(VENV)/railhead lab build
 	$(VENV)/railhead lab build --only upgraded
+	$(VENV)/railhead lab build --only trainer-upgraded
 	$(PYTEST) -m upgrade -v -s $(ARGS)
 
 .PHONY: sabotage

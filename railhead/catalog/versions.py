@@ -965,7 +965,12 @@ def _published(lab: Combination, name: str) -> Combination:
 PROVEN = _published(LAB, "proven")
 
 
-def _at(controller: Controller, version: str, source: str) -> Controller:
+def _at(
+    controller: Controller,
+    version: str,
+    source: str,
+    gates: Mapping[str, bool] = MappingProxyType({}),
+) -> Controller:
     """The lab's row of a controller at another version, whose chart is in its module as well."""
     assert isinstance(controller.chart, ModuleChart)  # noqa: S101 - all of the lab's are
     return dataclasses.replace(
@@ -973,6 +978,7 @@ def _at(controller: Controller, version: str, source: str) -> Controller:
         version=version,
         tag=f"v{version}",
         chart=dataclasses.replace(controller.chart, module_version=f"v{version}"),
+        gates=gates,
         source=source,
     )
 
@@ -995,6 +1001,24 @@ LAB_UPGRADED = dataclasses.replace(
     ),
 )
 JOBSET_0_11 = _published(LAB_UPGRADED, "jobset-0.11")
+
+#: Across the change of the placement field: no job may go on over it (docs/upgrading.md).
+LAB_TRAINER = dataclasses.replace(
+    LAB,
+    name="lab-trainer-2.2",
+    kubernetes=("1.34", "1.36"),
+    kueue=_at(LAB.kueue, "0.18.4", "newest kueue whose module graph verifies", _NO_CLAIMS),
+    jobset=_at(LAB.jobset, "0.12.0", "required by the go.mod of kueue v0.18.4"),
+    trainer=_at(
+        LAB.trainer,
+        "2.2.1",
+        "required by the go.mod of kueue v0.18.4, which places pods by runtimePatches",
+    ),
+    placement_field="runtimePatches",
+    source="go.mod of kueue v0.18.4",
+    ran=(),
+)
+TRAINER_2_2 = _published(LAB_TRAINER, "trainer-2.2")
 
 NEWEST_READ = Combination(
     name="newest-read",
@@ -1082,7 +1106,17 @@ TEMPLATE_CHARGE = Combination(
 )
 
 COMBINATIONS: dict[str, Combination] = {
-    c.name: c for c in (LAB, PROVEN, LAB_UPGRADED, JOBSET_0_11, NEWEST_READ, TEMPLATE_CHARGE)
+    c.name: c
+    for c in (
+        LAB,
+        PROVEN,
+        LAB_UPGRADED,
+        JOBSET_0_11,
+        LAB_TRAINER,
+        TRAINER_2_2,
+        NEWEST_READ,
+        TEMPLATE_CHARGE,
+    )
 }
 
 

@@ -102,7 +102,8 @@ def build(
         str | None,
         typer.Option(
             help="Build nothing but what no lab has by itself: the image `frameworks`, or the "
-            "controllers that a lab is `upgraded` to; print the paths of the archives.",
+            "controllers that a lab is `upgraded` or `trainer-upgraded` to; print the paths of the "
+            "archives.",
         ),
     ] = None,
 ) -> None:

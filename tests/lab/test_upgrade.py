@@ -5,9 +5,11 @@ The path is that of docs/upgrading.md: definitions that Helm leaves, then `pulum
 
 from __future__ import annotations
 
+import json
+import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,12 +22,13 @@ from rich.console import Console
 from railhead.accept.record import Record
 from railhead.base.errors import RailheadError
 from railhead.catalog.versions import LAB as USUAL
-from railhead.catalog.versions import LAB_UPGRADED, Combination
+from railhead.catalog.versions import LAB_TRAINER, LAB_UPGRADED, Combination, Controller
 from railhead.kube import client as kube
 from railhead.kube.client import Cluster, choose_target
-from railhead.lab.artifacts import charts, upgraded
+from railhead.lab.artifacts import charts
+from railhead.lab.artifacts.upgraded import UPGRADES
 from tests.lab.conftest import LAB, Run, railhead, succeed
-from tests.lab.jobs import NAMESPACE, Jobs, unique, wait
+from tests.lab.jobs import CLUSTER_QUEUE, NAMESPACE, Jobs, unique, wait
 from tests.lab.test_restarts import kill_rank, restarts, said, train
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.upgrade]
@@ -43,19 +46,26 @@ class Ground:
     stack: dict[str, Any]
     folder: Path
 
-    def go_to(self, combination: Combination) -> None:
-        """The whole documented path; the definitions first, where they are newer."""
-        if combination is LAB_UPGRADED:
-            for controller, _ in upgraded.controllers():
-                definitions = charts.chart_dir(controller) / "crds"
-                if definitions.is_dir():
-                    words = ("--server-side", "--force-conflicts", "-f", str(definitions))
-                    succeed(self.kubectl("apply", *words))
+    def define(self, controllers: Sequence[Controller]) -> None:
+        """Apply the definitions that Helm leaves."""
+        for controller in controllers:
+            definitions = charts.chart_dir(controller) / "crds"
+            words = ("--server-side", "--force-conflicts", "-f", str(definitions))
+            succeed(self.kubectl("apply", *words))
+
+    def hold(self, policy: str | None) -> None:
+        """Set the ``stopPolicy`` of the cluster queue."""
+        patch = json.dumps({"spec": {"stopPolicy": policy}})
+        words = ("clusterqueue", CLUSTER_QUEUE, "--type", "merge", "-p", patch)
+        succeed(self.kubectl("patch", *words))
+
+    def up(self, combination: Combination, **more: Any) -> subprocess.CompletedProcess[str]:
+        """`pulumi up` of the stack's file with these versions, and what else it says."""
         settings = yaml.safe_load(yaml.safe_dump(self.stack))
-        settings["config"]["railhead:cluster"]["versions"] = combination.name
+        settings["config"]["railhead:cluster"] |= {"versions": combination.name, **more}
         file = self.folder / "Pulumi.lab.yaml"
         file.write_text(yaml.safe_dump(settings))
-        succeed(self.pulumi("up", "--stack", "lab", "--yes", "--config-file", str(file)))
+        return self.pulumi("up", "--stack", "lab", "--yes", "--config-file", str(file))
 
     def images(self) -> set[str]:
         """What the controllers' Deployments run."""
@@ -74,7 +84,7 @@ class Ground:
         found: list[str] = spec["failurePolicy"]["properties"]["restartStrategy"]["enum"]
         return found
 
-    def gone_to(self, combination: Combination) -> str:
+    def gone_to(self, combination: Combination, definitions: Sequence[Controller]) -> str:
         """Go there, asking all the while whether a job would be taken; what came of it."""
         over = threading.Event()
         refused: list[tuple[float, str]] = []
@@ -91,7 +101,8 @@ class Ground:
         asking = threading.Thread(target=ask)
         asking.start()
         try:
-            self.go_to(combination)
+            self.define(definitions)
+            succeed(self.up(combination))
         finally:
             over.set()
             asking.join()
@@ -113,14 +124,19 @@ def ground(
     repo: Path,
     tmp_path: Path,
 ) -> Iterator[Ground]:
-    for archive in upgraded.ensure(Console(stderr=True)):
-        succeed(railhead("lab", "load-image", str(archive), "--name", LAB))
+    for upgrade in UPGRADES.values():
+        for archive in upgrade.ensure(Console(stderr=True)):
+            succeed(railhead("lab", "load-image", str(archive), "--name", LAB))
     cluster = Cluster(choose_target(kubeconfig=kubeconfig))
     jobs = Jobs(env=lab_env, cluster=cluster, directory=tmp_path)
     stack = yaml.safe_load((repo / "stacks" / "Pulumi.lab.yaml").read_text())
     yield Ground(jobs=jobs, pulumi=pulumi, kubectl=kubectl, stack=stack, folder=tmp_path)
     jobs.clear()
     cluster.close()
+
+
+def images(combination: Combination) -> set[str]:
+    return {f"{row.image}:{row.tag}" for row in combination.controllers}
 
 
 def uids(jobs: Jobs, name: str) -> set[str]:
@@ -142,8 +158,6 @@ def test_jobs_go_on_while_their_controllers_are_upgraded_and_put_back(
 ) -> None:
     jobs = ground.jobs
     fresh: list[str] = []
-    mine = [f"{row.image}:{row.tag}" for row in USUAL.controllers]
-    newer = [f"{row.image}:{row.tag}" for row in LAB_UPGRADED.controllers]
     with Record(jobs.cluster, NAMESPACE, lambda gang: gang in jobs.made) as record:
         long = train(
             jobs, repo, "upgraded", "--set", "env.EPOCHS=100000", "--set", "gpus_per_node=4"
@@ -154,10 +168,10 @@ def test_jobs_go_on_while_their_controllers_are_upgraded_and_put_back(
         pods, quota = uids(jobs, long), jobs.workload(long)["metadata"]["uid"]
         place = jobs.workload(waiting)["metadata"]["uid"]
 
-        for combination, images in ((LAB_UPGRADED, newer), (USUAL, mine)):
+        for combination, definitions in ((LAB_UPGRADED, [LAB_UPGRADED.jobset]), (USUAL, [])):
             epoch, was = newest_epoch(jobs, long), restarts(jobs, long)
-            print(f"to {combination.name}: {ground.gone_to(combination)}")
-            assert set(images) <= ground.images()
+            print(f"to {combination.name}: {ground.gone_to(combination, definitions)}")
+            assert images(combination) <= ground.images()
             # The newer definitions stay when the controllers are put back.
             assert "InPlaceRestart" in ground.strategies()
             wait(partial(goes_on, jobs, long, epoch), 60, "the next epoch")
@@ -190,3 +204,48 @@ def test_jobs_go_on_while_their_controllers_are_upgraded_and_put_back(
     # Two pods an attempt: two attempts of the one that was harmed, one of every other.
     expected = {long: 4, **dict.fromkeys((waiting, *fresh), 2)}
     assert {name: len(found) for name, found in seen.items()} == expected
+
+
+def test_trainer_is_upgraded_between_jobs_and_put_back(ground: Ground, repo: Path) -> None:
+    """Its next version places pods by another field: `up` says that jobs must have ended."""
+    jobs = ground.jobs
+    cluster = ground.stack["config"]["railhead:cluster"]["name"]
+    kept = unique("kept")
+    jobs.launch(kept, gpus_per_node=4, command=["true"])
+    jobs.phase(kept, "completed", 120)
+    jobset, pods = jobset_uid(jobs, kept), uids(jobs, kept)
+
+    there = (LAB_TRAINER, [LAB_TRAINER.jobset, LAB_TRAINER.trainer])
+    for combination, definitions in (there, (USUAL, [USUAL.trainer])):
+        refused = ground.up(combination)
+        assert refused.returncode != 0
+        assert f"patches pods by {combination.placement_field} instead of" in refused.stdout
+        ground.hold("Hold")
+        begin = time.monotonic()
+        ground.define(definitions)
+        entry = {"kind": "cluster", "name": cluster, "loses": ["jobs"]}
+        succeed(ground.up(combination, removals=[entry]))
+        print(f"to {combination.name}: {time.monotonic() - begin:.0f} s")
+        ground.hold(None)
+        assert images(combination) <= ground.images()
+        # What has ended stays as it was.
+        assert jobs.state(kept).phase.value == "completed"
+        assert (jobset_uid(jobs, kept), uids(jobs, kept)) == (jobset, pods)
+        # A gang is placed by the field that is there now, and comes back from its checkpoint.
+        gang = train(jobs, repo, "placed", "--set", "env.EPOCHS=100000")
+        spec = jobs.cluster.get(kube.trainjobs(NAMESPACE, gang))["spec"]
+        assert len(spec[combination.placement_field]) == 2
+        placed = [pod["spec"]["nodeSelector"] for pod in jobs.pods(gang)]
+        assert len(placed) == 2
+        assert all("kubernetes.io/hostname" in selector for selector in placed)
+        epoch = newest_epoch(jobs, gang)
+        kill_rank(jobs, gang)
+        wait(lambda name=gang: restarts(jobs, name) == 1, 90, "it to be made anew")
+        wait(lambda name=gang: said(jobs, name).resumed is not None, 90, "it to take up again")
+        assert (said(jobs, gang).resumed or 0) >= epoch
+        succeed(jobs.run("cancel", gang))
+        wait(lambda name=gang: not jobs.pods(name), 60, "its pods to go")
+
+
+def jobset_uid(jobs: Jobs, name: str) -> str:
+    return str(jobs.cluster.get(kube.jobset(NAMESPACE, name))["metadata"]["uid"])

@@ -10,7 +10,6 @@ from typing import Any
 
 import yaml
 
-from railhead.base.errors import RailheadError
 from railhead.base.paths import cache_root, charts_dir
 from railhead.catalog.lab import part
 from railhead.catalog.versions import LAB, Combination, Controller, ModuleChart
@@ -18,7 +17,7 @@ from railhead.lab.artifacts.files import digest, publish, scratch
 from railhead.lab.artifacts.golang import module_dir
 
 #: Counts up when what is done to a chart or manifest changes.
-_RECIPE = "1"
+_RECIPE = "2"
 
 NAD_CRD_NAME = "network-attachment-definitions.k8s.cni.cncf.io"
 _MULTUS_MANIFEST = "deployments/multus-daemonset.yml"
@@ -88,7 +87,7 @@ def unpack_charts(source: Callable[[str], Path] = module_dir) -> None:
 
 
 def unpack_chart(controller: Controller, source: Callable[[str], Path]) -> None:
-    """Unpack one chart that travels in a module, with the charts that it depends on."""
+    """Unpack one chart that travels in a module, without the charts that it can bring along."""
     chart = controller.chart
     assert isinstance(chart, ModuleChart)  # noqa: S101 - module_charts() chose it
     with scratch(f"chart-{controller.name}") as work:
@@ -96,23 +95,12 @@ def unpack_chart(controller: Controller, source: Callable[[str], Path]) -> None:
         metadata = _load(work / "Chart.yaml")
         metadata["version"] = controller.version
         metadata["appVersion"] = controller.tag
+        # Left out by a stack's values; Helm wants them in charts/ nevertheless.
+        metadata.pop("dependencies", None)
         _dump(work / "Chart.yaml", metadata)
         values = _load(work / "values.yaml")
         set_image(values, controller)
         _dump(work / "values.yaml", values)
-        for dependency in metadata.get("dependencies", []):
-            # Helm wants it in charts/ even when its condition leaves it out.
-            vendored = next(
-                (c for c in module_charts() if c.name == dependency["name"]),
-                None,
-            )
-            if vendored is None or vendored.version != dependency["version"]:
-                raise RailheadError(
-                    f"chart {controller.name} {controller.version} depends on "
-                    f"{dependency['name']} {dependency['version']}, which the lab does not carry",
-                    remedy="set that version in railhead/catalog/versions.py",
-                )
-            copy_writable(chart_dir(vendored), work / "charts" / vendored.name)
         publish(work, chart_dir(controller))
 
 

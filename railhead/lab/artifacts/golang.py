@@ -30,8 +30,9 @@ BUILD_ROOT = Path(__file__).resolve().parent.parent / "build"
 CORE = BUILD_ROOT / "core"
 PULUMI = BUILD_ROOT / "pulumi"
 WATCHING = BUILD_ROOT / "watching"
-#: The controllers that a lab is upgraded to.
+#: The controllers that a lab is upgraded to, and those with the next Trainer.
 UPGRADED = BUILD_ROOT / "upgraded"
+UPGRADED_TRAINER = BUILD_ROOT / "trainer-upgraded"
 
 #: The oldest Pulumi CLI of the user's own that is used instead of building one.
 PULUMI_MINIMUM = (3, 220)
@@ -108,20 +109,21 @@ def own_programs() -> tuple[Program, ...]:
     return tuple(Program(name=m.parent.name, package=f"./cmd/{m.parent.name}") for m in mains)
 
 
-def link_flags(controllers: Mapping[str, str] | None = None) -> str:
+def link_flags(controllers: Mapping[str, str] | None = None, kubernetes: str = KUBERNETES) -> str:
     """The linker's flags: no debug tables, and each program told its version.
 
     ``controllers``: versions of Kueue and JobSet by their programs' names; None for the lab's.
+    ``kubernetes``: the version of its libraries.
     """
     told = controllers or {name: part(name).version for name in ("kueue", "jobset")}
-    major, minor, _ = KUBERNETES.removeprefix("v").split(".")
+    major, minor, _ = kubernetes.removeprefix("v").split(".")
     base = "k8s.io/component-base/version"
     values = {
-        f"{base}.gitVersion": KUBERNETES,
+        f"{base}.gitVersion": kubernetes,
         f"{base}.gitMajor": major,
         f"{base}.gitMinor": minor,
         f"{base}.gitTreeState": "clean",
-        "k8s.io/client-go/pkg/version.gitVersion": KUBERNETES,
+        "k8s.io/client-go/pkg/version.gitVersion": kubernetes,
         "sigs.k8s.io/kueue/pkg/version.GitVersion": told["kueue"],
         "sigs.k8s.io/jobset/pkg/version.GitVersion": told["jobset"],
         "helm.sh/helm/v3/internal/version.version": part("helm").version,

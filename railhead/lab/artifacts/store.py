@@ -311,11 +311,11 @@ def build_on_request(name: str, console: Console) -> tuple[Path, ...]:
         InputError: there is no such image.
         PrerequisiteError: the machine's or Python's packages cannot be had, or there is no space.
     """
-    if name == upgraded.NAME:
-        return upgraded.ensure(console)
+    if upgrade := upgraded.UPGRADES.get(name):
+        return upgrade.ensure(console)
     recipe = training.ON_REQUEST.get(name)
     if recipe is None:
-        known = [*training.ON_REQUEST, upgraded.NAME]
+        known = [*training.ON_REQUEST, *upgraded.UPGRADES]
         raise InputError(
             f"--only: there is no image {name!r}{choices(name, known)}",
             remedy="name one of them, or leave --only out for what every lab needs",

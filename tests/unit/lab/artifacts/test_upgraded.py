@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import tarfile
 from pathlib import Path
@@ -11,41 +12,62 @@ import yaml
 from rich.console import Console
 
 from railhead.base.errors import RailheadError
-from railhead.catalog.versions import LAB, LAB_UPGRADED, ModuleChart
-from railhead.lab.artifacts import charts, golang, upgraded
+from railhead.catalog.versions import LAB, ModuleChart
+from railhead.lab.artifacts import charts, golang
+from railhead.lab.artifacts.upgraded import UPGRADES, Upgrade
 from tests.unit.lab.artifacts.test_golang import required
 
 
-def test_its_lock_has_the_catalogues_versions_on_the_labs_own_kubernetes() -> None:
-    lock, core = (golang.UPGRADED / "go.mod", golang.CORE / "go.mod")
-    rows = upgraded.controllers()
+@pytest.fixture(params=UPGRADES.values(), ids=UPGRADES)
+def upgrade(request: pytest.FixtureRequest) -> Upgrade:
+    found: Upgrade = request.param
+    return found
+
+
+def test_its_lock_has_the_catalogues_versions(upgrade: Upgrade) -> None:
+    lock = upgrade.lock / "go.mod"
+    rows = upgrade.controllers()
     assert {controller.name for controller, _ in rows} == {
         wanted.name
-        for wanted, own in zip(LAB_UPGRADED.controllers, LAB.controllers, strict=True)
+        for wanted, own in zip(upgrade.combination.controllers, LAB.controllers, strict=True)
         if wanted.version != own.version
     }
     for controller, program in rows:
         assert isinstance(controller.chart, ModuleChart)
         assert required(lock)[controller.chart.module] == controller.tag
         assert f"\t{program.package}\n" in lock.read_text().rpartition("tool (")[2]
-        # Kueue refuses to run without a version that it can read.
-        assert f"{controller.chart.module}/pkg/version.GitVersion={controller.tag}" in (
-            upgraded._link_flags()
-        )
+    # Kueue refuses to run without a version that it can read.
+    for controller in upgrade.combination.controllers[:2]:
+        assert isinstance(controller.chart, ModuleChart)
+        told = f"{controller.chart.module}/pkg/version.GitVersion={controller.tag}"
+        assert told in upgrade.link_flags()
+    assert f"/version.gitVersion={upgrade.kubernetes} " in f"{upgrade.link_flags()} "
+
+
+def test_the_lock_of_the_first_is_on_the_labs_own_kubernetes() -> None:
+    """So that most of it is compiled already."""
     replaced = [
-        text.read_text().partition("\nreplace (")[2].partition(")")[0] for text in (lock, core)
+        (directory / "go.mod").read_text().partition("\nreplace (")[2].partition(")")[0]
+        for directory in (UPGRADES["upgraded"].lock, golang.CORE)
     ]
     assert replaced[0] == replaced[1] != ""
 
 
+def test_the_lock_with_the_next_trainer_has_kubernetes_libraries_of_its_own() -> None:
+    upgrade = UPGRADES["trainer-upgraded"]
+    libraries = required(upgrade.lock / "go.mod")["k8s.io/client-go"]
+    assert libraries == upgrade.kubernetes.replace("v1.", "v0.")
+
+
 @pytest.fixture
-def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, upgrade: Upgrade) -> Path:
     """Modules with charts, and a compiler that writes what it was asked for."""
     values = {
         "kueue": {"controllerManager": {"manager": {"image": {"repository": "staging/kueue"}}}},
         "jobset": {"image": {"repository": "staging/jobset"}},
+        "kubeflow-trainer": {"image": {"registry": "docker.io", "repository": "a/b"}},
     }
-    for controller, _ in upgraded.controllers():
+    for controller, _ in upgrade.controllers():
         assert isinstance(controller.chart, ModuleChart)
         chart = tmp_path / "mod" / controller.chart.module / controller.chart.path
         chart.mkdir(parents=True)
@@ -69,14 +91,16 @@ def content(archive: tarfile.TarFile, name: str) -> bytes:
     return file.read()
 
 
-def test_what_is_made_is_what_a_lab_loads_and_a_stack_installs(sources: Path) -> None:
-    assert not upgraded.ready()
-    old = upgraded.directory().with_name("upgraded-of-an-older-lock")
+def test_what_is_made_is_what_a_lab_loads_and_a_stack_installs(
+    sources: Path, upgrade: Upgrade
+) -> None:
+    assert not upgrade.ready()
+    old = upgrade.directory().with_name(f"{upgrade.name}-of-an-older-lock")
     old.mkdir(parents=True)
-    archives = upgraded.ensure(Console(quiet=True))
-    assert upgraded.ready()
+    archives = upgrade.ensure(Console(quiet=True))
+    assert upgrade.ready()
     assert not old.exists()
-    for (controller, program), path in zip(upgraded.controllers(), archives, strict=True):
+    for (controller, program), path in zip(upgrade.controllers(), archives, strict=True):
         with tarfile.open(path) as archive:
             index = json.loads(content(archive, "index.json"))
             layer = max(archive.getmembers(), key=lambda member: member.size)
@@ -88,26 +112,27 @@ def test_what_is_made_is_what_a_lab_loads_and_a_stack_installs(sources: Path) ->
         assert (metadata["version"], metadata["appVersion"]) == (controller.version, controller.tag)
 
 
-def test_it_is_made_once(sources: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    archives = upgraded.ensure(Console(quiet=True))
+def test_it_is_made_once(sources: Path, upgrade: Upgrade, monkeypatch: pytest.MonkeyPatch) -> None:
+    archives = upgrade.ensure(Console(quiet=True))
     monkeypatch.delattr(golang, "build")
-    assert upgraded.ensure(Console(quiet=True)) == archives
+    assert upgrade.ensure(Console(quiet=True)) == archives
 
 
-def test_a_build_that_fails_leaves_nothing(sources: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_build_that_fails_leaves_nothing(
+    sources: Path, upgrade: Upgrade, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def build(*_: object, flags: str) -> None:
         raise RailheadError(flags, remedy="")
 
     monkeypatch.setattr(golang, "build", build)
     with pytest.raises(RailheadError, match="GitVersion"):
-        upgraded.ensure(Console(quiet=True))
-    assert not upgraded.directory().exists()
-    assert not upgraded.ready()
+        upgrade.ensure(Console(quiet=True))
+    assert not upgrade.directory().exists()
+    assert not upgrade.ready()
 
 
-def test_another_lock_is_another_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = upgraded.directory()
+def test_another_lock_is_another_build(tmp_path: Path, upgrade: Upgrade) -> None:
     for name in ("go.mod", "go.sum"):
-        (tmp_path / name).write_text(f"{(golang.UPGRADED / name).read_text()}\n")
-    monkeypatch.setattr(golang, "UPGRADED", tmp_path)
-    assert upgraded.directory() != before
+        (tmp_path / name).write_text(f"{(upgrade.lock / name).read_text()}\n")
+    other = dataclasses.replace(upgrade, lock=tmp_path)
+    assert other.directory() != upgrade.directory()
