@@ -58,6 +58,7 @@ def edits(before: ClusterContract, after: ClusterContract) -> tuple[Edit, ...]:
         *_claims(before, after),
         *_queues(before, after),
         *_pools(before, after),
+        *_placement(before, after),
     )
 
 
@@ -94,6 +95,7 @@ def _present(contract: ClusterContract) -> set[tuple[str, str]]:
         *(("namespace", name) for name in contract.namespaces),
         *(("queue", f"{q.namespace}/{q.name}") for q in contract.queues),
         *(("pool", pool.name) for pool in contract.node_pools),
+        ("cluster", contract.cluster),
     }
 
 
@@ -233,6 +235,22 @@ def _pools(before: ClusterContract, after: ClusterContract) -> Iterator[Edit]:
                 "its nodes",
                 way="let its jobs end first, or leave these as they were",
             )
+
+
+def _placement(before: ClusterContract, after: ClusterContract) -> Iterator[Edit]:
+    old, new = before.placement_field, after.placement_field
+    if old in (None, new):
+        return
+    yield Edit(
+        kind="cluster",
+        name=after.cluster,
+        loses=("jobs",),
+        tells=f"would go from {before.versions['combination']} to {after.versions['combination']}, "
+        f"whose Trainer patches pods by {new} instead of {old}: a job from before loses what its "
+        "pods mount and where they may run, and is stopped or never starts",
+        way="let every job end, or cancel it, before the definitions are replaced "
+        "(docs/upgrading.md)",
+    )
 
 
 def _flavors(contract: ClusterContract) -> dict[str, str]:

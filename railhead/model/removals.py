@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from railhead.base.fields import Model, matching, problem
 
-Kind = Literal["checkpoint", "namespace", "queue", "pool"]
+Kind = Literal["checkpoint", "namespace", "queue", "pool", "cluster"]
 Loss = Literal["data", "jobs", "quota"]
 # What is in a namespace is named with it.
 WITHIN = frozenset({"checkpoint", "queue"})
@@ -25,7 +25,8 @@ class RemovalConfig(Model):
 
     Args:
         kind: what it is.
-        name: a claim or a queue as ``namespace/name``, a namespace or a pool by its name alone.
+        name: a claim or a queue as ``namespace/name``, a namespace, a pool or the cluster by its
+            name alone.
         loses: ``data`` of checkpoints, ``jobs`` that run or wait, ``quota`` for new ones; all that
             the edit loses, no less.
     """

@@ -82,11 +82,16 @@ def other_class(raw: dict[str, Any]) -> None:
     raw["checkpoints"][0]["storage_class"] = "fast"
 
 
+def other_trainer(raw: dict[str, Any]) -> None:
+    raw["versions"] = "lab-trainer-2.2"
+
+
 CLAIM = {"kind": "checkpoint", "name": "training/checkpoints", "loses": ["data"]}
 NAMESPACE = {"kind": "namespace", "name": "training", "loses": ["jobs"]}
 QUEUE = {"kind": "queue", "name": "training/training", "loses": ["jobs"]}
 POOL = {"kind": "pool", "name": "gpu", "loses": ["jobs", "quota"]}
 RESHAPED = {"kind": "pool", "name": "gpu", "loses": ["jobs"]}
+PLACED = {"kind": "cluster", "name": "lab", "loses": ["jobs"]}
 EDITS: dict[str, tuple[Change, str, list[dict[str, Any]]]] = {
     "claim renamed": (rename_claim, "write `name: weights` and `claim: checkpoints`", [CLAIM]),
     "claim removed": (remove_claim, "(10Gi) would no longer be the stack's", [CLAIM]),
@@ -99,6 +104,7 @@ EDITS: dict[str, tuple[Change, str, list[dict[str, Any]]]] = {
     "cluster queue renamed": (move_queue, "from cluster queue training to other", [QUEUE]),
     "pool renamed": (rename_pool, "big would be a new pool over the same nodes", [POOL]),
     "pool selects otherwise": (select_otherwise, "would be counted anew", [RESHAPED]),
+    "another placement field": (other_trainer, "by runtimePatches instead of", [PLACED]),
     "topology": (other_levels, "would be counted anew", [RESHAPED]),
 }
 
@@ -142,7 +148,7 @@ def test_an_entry_that_no_longer_applies_is_told_or_refused() -> None:
     assert "checkpoint training/old" in held(
         lambda _: None, {"kind": "checkpoint", "name": "training/old", "loses": ["data"]}
     )
-    for entry in (CLAIM, NAMESPACE, QUEUE, POOL):
+    for entry in (CLAIM, NAMESPACE, QUEUE, POOL, PLACED):
         with pytest.raises(RefusedError, match="would let a later one do so"):
             held(lambda _: None, entry)
 
