@@ -83,6 +83,7 @@ class Framework(ABC):
         carries: whether its runtimes say so little that jobs of others run on them.
         one_process: whether a pod's one process takes all of its GPUs.
         fewest_nodes: of a job.
+        elastic: whether its launcher can go on with fewer nodes than it began with.
         kinds: kinds of job of other controllers that run it, beside those that run anything.
         controller: kind of job -> variables that its controller sets.
         label: what ``trainer.kubeflow.org/framework`` says; the Kubeflow SDK knows some words.
@@ -108,6 +109,7 @@ class Framework(ABC):
     carries: bool = False
     one_process: bool = False
     fewest_nodes: int = 1
+    elastic: bool = False
     kinds: tuple[str, ...] = ()
     controller: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     label: str | None = None

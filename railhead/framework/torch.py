@@ -59,6 +59,7 @@ class Torch(Framework):
     # torchrun ends at once on it; without it each pod would be a world of one, with a plausible
     # result.
     unwired: Mapping[str, str] = field(default_factory=lambda: {"PET_NNODES": "0"})
+    elastic: bool = True
     nodes_variable: str = "PET_NNODES"
     # An elastic job gives a range.
     one_node: tuple[str, ...] = ("1", "1:1")

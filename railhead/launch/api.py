@@ -41,6 +41,7 @@ def connect(
 class Fields(TypedDict, total=False):
     """The fields of a job file that may be left out; :class:`JobFile` says what each is."""
 
+    min_nodes: int | None
     gpus_per_node: int | None
     processes_per_node: int | None
     files: Sequence[str]

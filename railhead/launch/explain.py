@@ -152,6 +152,8 @@ def _placement(asked: _Asked) -> Iterator[Derived]:
 def _size(asked: _Asked) -> Iterator[Derived]:
     plan, runtime = asked.plan, asked.runtime
     yield Derived(name="nodes", value=str(plan.nodes), origin=asked.by("nodes"))
+    if plan.min_nodes is not None:
+        yield Derived(name="min nodes", value=str(plan.min_nodes), origin=asked.by("min_nodes"))
     yield asked.row(
         "gpus_per_node", plan.gpus_per_node, f"{asked.at}.gpus_per_node", "the runtime's own number"
     )

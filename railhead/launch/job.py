@@ -1,7 +1,8 @@
 """The job file: ten lines of YAML, read strictly, every mistake reported at once.
 
 Text fields take the text that was written: ``lr: 0.10`` reaches the process as ``0.10``, ``yes`` as
-``yes``. Only ``nodes``, ``gpus_per_node``, ``processes_per_node`` and ``restarts`` are numbers.
+``yes``. Only ``nodes``, ``min_nodes``, ``gpus_per_node``, ``processes_per_node`` and
+``restarts`` are numbers.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ RESERVED_PREFIX = "RAILHEAD_"
 # Fields of named values, and fields that one value cannot say.
 INNER = ("env", "secrets", "mounts", "checkpoint", "sizing")
 WHOLE = ("command", "files", "datasets")
-NUMBER_FIELDS = frozenset({"nodes", "gpus_per_node", "processes_per_node", "restarts"})
+NUMBER_FIELDS = frozenset({"nodes", "min_nodes", "gpus_per_node", "processes_per_node", "restarts"})
 
 
 class _AllowedError(ValueError):
@@ -376,6 +377,9 @@ class JobFile(BaseModel):
     Attributes:
         name: the job's name; pods, logs and the checkpoint directory carry it.
         nodes: machines, one pod each.
+        min_nodes: with how few of its nodes the run goes on where it loses some, and takes others
+            in once they are there (torchrun's elastic agent); all of them when absent, and then the
+            whole gang is made anew. Only a PyTorchJob can say it: ``--api pytorchjob``.
         gpus_per_node: GPUs that each pod requests; the runtime's own number when absent.
         processes_per_node: processes that are started in each pod; one a GPU when absent.
         command: the program and its arguments, exactly as they reach the process; no shell.
@@ -420,6 +424,7 @@ class JobFile(BaseModel):
     command: Annotated[
         tuple[Word, ...], Field(min_length=1, max_length=128), AfterValidator(_program)
     ]
+    min_nodes: Annotated[int, Field(ge=1, le=MAX_NODES)] | None = None
     gpus_per_node: Annotated[int, Field(ge=1, le=MAX_PROCESSES)] | None = None
     processes_per_node: Annotated[int, Field(ge=1, le=MAX_PROCESSES)] | None = None
     env: Annotated[dict[EnvName, Word], Field(max_length=100)] = Field(default_factory=dict)
@@ -466,6 +471,7 @@ class Mistake:
 EXPECTED = {
     "name": "text",
     "nodes": f"a whole number from 1 to {MAX_NODES}",
+    "min_nodes": f"a whole number from 1 to {MAX_NODES}",
     "gpus_per_node": f"a whole number from 1 to {MAX_PROCESSES}",
     "processes_per_node": f"a whole number from 1 to {MAX_PROCESSES}",
     "command": "a list of 1 to 128 words, such as [torchrun, /workspace/train.py]",

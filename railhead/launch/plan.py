@@ -36,6 +36,7 @@ class Plan:
         secrets: environment variables from Secrets, ``secret/key`` by name.
         mounts: claims by path, ``claim`` or ``claim:ro``.
         max_seconds: how long it may run once admitted; 0 for ever.
+        min_nodes: with how few nodes the run goes on; None where it needs all of them.
         restarts: how often the gang is made anew; None for as often as the runtime says.
         shm: size of ``/dev/shm``; None for the runtime's.
         priority: the WorkloadPriorityClass, None where the cluster has none.
@@ -82,6 +83,7 @@ class Plan:
     secrets: dict[str, str] = field(default_factory=dict)
     mounts: dict[str, str] = field(default_factory=dict)
     max_seconds: int = 0
+    min_nodes: int | None = None
     restarts: int | None = None
     shm: str | None = None
     proof: Proof | None = None
@@ -264,6 +266,7 @@ def make_plan(job: JobFile, files: tuple[Payload, ...], contract: ClusterContrac
     own = gpus if resized and not one else runtime.processes_per_node
     processes = job.processes_per_node or own
     mount, pool = runtime.checkpoint, contract.pool(runtime)
+    elastic = job.min_nodes is not None
     env = _environment(job, runtime, processes)
     command, wiring, proof = _started(job, files, choice, contract, processes, env)
     return Plan(
@@ -299,7 +302,8 @@ def make_plan(job: JobFile, files: tuple[Payload, ...], contract: ClusterContrac
         secrets=dict(job.secrets),
         mounts=job.mounts | choice.datasets,
         max_seconds=seconds(job.timeout) if job.timeout else 0,
-        restarts=job.restarts,
+        min_nodes=job.min_nodes,
+        restarts=runtime.restarts if elastic and job.restarts is None else job.restarts,
         shm=job.shm,
         proof=proof,
         keeping=_keeping(job, runtime, queue.namespace, processes),

@@ -73,6 +73,7 @@ def check_job(job: JobFile, contract: ClusterContract) -> Choice:
         annotations = tried(partial(choose_placement, job, contract, runtime))
         share = tried(partial(choose_share, job, runtime))
         tried(partial(_check_nodes, job, runtime))
+        tried(partial(_check_elastic, job, runtime))
         tried(partial(_check_environment, job, runtime, contract.fabric.switches))
         tried(partial(_check_launcher, job, runtime))
         tried(partial(_check_verify, job, runtime))
@@ -108,6 +109,31 @@ def _check_nodes(job: JobFile, runtime: Runtime) -> None:
             f"{runtime.only_nodes}",
             remedy=f"ask for {runtime.only_nodes}: this cluster's queue charges the runtime's own "
             "number of nodes, whatever a job asks for; or name a runtime of another size",
+        )
+
+
+def _check_elastic(job: JobFile, runtime: Runtime) -> None:
+    """Whether the run can go on with fewer nodes, and has fewer to go on with."""
+    if job.min_nodes is None:
+        return
+    framework = framework_of(runtime)
+    if framework is None or not framework.elastic:
+        can = [name for name, one in FRAMEWORKS.items() if one.elastic]
+        raise InputError(
+            f"min_nodes: runtime {runtime.name!r} is of framework {runtime.framework!r}, whose "
+            f"gangs have one size; it can be asked of: {', '.join(can)}",
+            remedy="leave it out: a gang that loses a node is made anew from its last checkpoint",
+        )
+    if job.min_nodes >= job.nodes:
+        raise InputError(
+            f"min_nodes: {job.min_nodes} is not allowed with nodes: {job.nodes}; allowed: fewer",
+            remedy="leave it out if the run needs all of its nodes",
+        )
+    if job.verify:
+        raise InputError(
+            "verify: contradicts `min_nodes`: the proof runs in a world of all nodes, and a pod "
+            "that comes later would wait there for the others",
+            remedy="leave one of the two out",
         )
 
 

@@ -67,6 +67,8 @@ def _plain(held: dict[str, Any], *, null: bool) -> dict[str, Any]:
     # A field without a value was left out.
     if null and kinds:
         found["type"] = [*kinds, "null"]
+        if "enum" in found:
+            found["enum"] = [*(one for one in found["enum"] if one is not None), None]
     if "patternProperties" in found:
         # Names that fit no pattern are not names of variables or paths.
         found["additionalProperties"] = False

@@ -39,6 +39,7 @@ class Api(ABC):
         container: what its controller calls the container that trains; None leaves the runtime's.
         own: whether it runs only the frameworks that name it, and not any.
         restarts: whether its controller makes a whole gang anew, as often as it is told.
+        elastic: whether a run of its can go on with fewer pods than it began with.
         since: what installs it, for whoever has not.
         source: where its controller was read.
     """
@@ -51,6 +52,7 @@ class Api(ABC):
     container: str | None = None
     own: bool = False
     restarts: bool = False
+    elastic: bool = False
     since: str
     source: str
     clash: Mapping[str, str] = field(default_factory=dict)
@@ -146,7 +148,14 @@ class Api(ABC):
         Raises:
             InputError: this kind of job does not run the plan's framework, or not again.
         """
-        if plan.restarts and not self.restarts:
+        if plan.min_nodes is not None and not self.elastic:
+            raise InputError(
+                f"min_nodes: {plan.min_nodes} is not allowed with --api {self.name}, whose gangs "
+                "have one size",
+                remedy="leave it out, or name a kind of job whose runs may go on with fewer nodes: "
+                "pytorchjob",
+            )
+        if plan.restarts and not self.restarts and plan.min_nodes is None:
             raise InputError(
                 f"restarts: {plan.restarts} is not allowed with --api {self.name}: its controller "
                 "makes single pods anew, and no gang, whose processes could not find each other "

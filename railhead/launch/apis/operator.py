@@ -30,15 +30,15 @@ class OperatorJob(Api):
 
     def hosts(self, plan: Plan) -> tuple[str, ...]:
         """A service for each pod, of its name (pkg/core/service.go, GenGeneralName)."""
-        roles = self.roles(plan.nodes)
+        roles = self.roles(plan)
         names = (f"{role.lower()}-{i}" for role, count in roles.items() for i in range(count))
         return tuple(f"{plan.name}-{name}" for name in names)
 
-    def roles(self, nodes: int) -> Mapping[str, int]:
+    def roles(self, plan: Plan) -> Mapping[str, int]:
         """How many pods have which role."""
         if self.leader is None:
-            return {"Worker": nodes}
-        return {self.leader: 1} | ({"Worker": nodes - 1} if nodes > 1 else {})
+            return {"Worker": plan.nodes}
+        return {self.leader: 1} | ({"Worker": plan.nodes - 1} if plan.nodes > 1 else {})
 
     def spec(self, plan: Plan, template: Object) -> Object:
         """Any pod that fails ends the job, and what ran stays to be looked at."""
@@ -50,6 +50,6 @@ class OperatorJob(Api):
             "runPolicy": {"backoffLimit": 0, "cleanPodPolicy": "Running"},
             self.replicas: {
                 role: {"replicas": count, "restartPolicy": "Never", "template": template}
-                for role, count in self.roles(plan.nodes).items()
+                for role, count in self.roles(plan).items()
             },
         }

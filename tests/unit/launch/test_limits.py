@@ -28,6 +28,7 @@ def variables(count: int, value: str = "x") -> dict[str, str]:
 LIMITS: dict[str, tuple[list[Any], list[Any]]] = {
     "name": (["a", "a" * 45, "a-1"], ["a" * 46, "1a", "a-", "A", "-a", ""]),
     "nodes": ([1, 10_000], [0, 10_001]),
+    "min_nodes": ([1, 10_000], [0, 10_001, "x"]),
     "gpus_per_node": ([1, 512], [0, 513]),
     "processes_per_node": ([1, 512], [0, 513]),
     "command": ([["x"], ["x"] * 128, ["x", ""]], [[], ["x"] * 129]),

@@ -114,6 +114,17 @@ def test_what_it_marks_the_command_refuses(
         parse_job(written, where="job.yaml")
 
 
+@pytest.mark.parametrize(
+    "field", [n for n, f in JobFile.model_fields.items() if not f.is_required()]
+)
+def test_a_field_without_a_value_was_left_out(
+    validator: jsonschema.Draft202012Validator, field: str
+) -> None:
+    written = yaml.safe_dump(MINIMAL) + f"{field}: null\n"
+    assert marked(validator, written) == []
+    parse_job(written, where="job.yaml")
+
+
 def test_what_must_be_said_is_missed(validator: jsonschema.Draft202012Validator) -> None:
     said = [error.message for error in validator.iter_errors({})]
     assert [field for field in MINIMAL if any(f"'{field}'" in one for one in said)] == [*MINIMAL]
