@@ -15,6 +15,28 @@ from railhead.base.quantity import parse
 _SIGNATURE = "4dabf18193072939515e22adb298388d"
 # Written by the server from others, or never to be read back.
 _NOT_COMPARED = frozenset({"status", "stringData"})
+# Fields that undo an object if somebody gives them where the stack gives none, and what is as good
+# as none: a guard looks at less (admissionregistration.k8s.io/v1, types.go), a queue admits nothing
+# (kueue v1beta2, StopPolicy).
+_UNDOING: Mapping[str, Mapping[tuple[str, ...], str]] = {
+    "ValidatingAdmissionPolicy": {
+        ("spec", "matchConditions"): "",
+        ("spec", "matchConstraints", "excludeResourceRules"): "",
+        ("spec", "matchConstraints", "matchPolicy"): "Equivalent",
+        ("spec", "matchConstraints", "namespaceSelector"): "",
+        ("spec", "matchConstraints", "objectSelector"): "",
+    },
+    "ValidatingAdmissionPolicyBinding": {
+        ("spec", "matchResources", "excludeResourceRules"): "",
+        ("spec", "matchResources", "matchPolicy"): "Equivalent",
+        ("spec", "matchResources", "namespaceSelector"): "",
+        ("spec", "matchResources", "objectSelector"): "",
+        ("spec", "matchResources", "resourceRules"): "",
+        ("spec", "paramRef", "selector"): "",
+    },
+    "ClusterQueue": {("spec", "stopPolicy"): "None"},
+    "LocalQueue": {("spec", "stopPolicy"): "None"},
+}
 
 
 def differences(wanted: Any, live: Any, path: str = "") -> Iterator[tuple[str, str, str]]:
@@ -46,6 +68,25 @@ def differences(wanted: Any, live: Any, path: str = "") -> Iterator[tuple[str, s
             yield from differences(value, has[index], f"{path}[{index}]")
     elif not _same(wanted, live):
         yield path, short(wanted) or "nothing", short(live)
+
+
+def undoing(
+    kind: str, wanted: Mapping[str, Any], live: Mapping[str, Any]
+) -> Iterator[tuple[str, str]]:
+    """(path, what is live) for each field that the stack does not give and that undoes the object.
+
+    Of what else others put beside the stack's fields nothing is said.
+    """
+    for path, none in _UNDOING.get(kind, {}).items():
+        has = _at(live, path)
+        if has and has != none and not _at(wanted, path):
+            yield ".".join(path), short(has)
+
+
+def _at(value: Any, path: Sequence[str]) -> Any:
+    for key in path:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
 
 
 def _same(wanted: Any, live: Any) -> bool:

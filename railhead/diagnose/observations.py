@@ -9,6 +9,7 @@ from typing import Any
 
 from railhead.base.names import TRAINER_CONTAINER
 from railhead.base.quantity import parse
+from railhead.base.selectors import matches
 from railhead.diagnose.model import Proof
 from railhead.diagnose.objects import Object, Objects
 
@@ -364,24 +365,6 @@ def _count(objects: Objects, seen: _Seen) -> None:
         )
 
 
-def _matches(selector: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
-    """Kubernetes' label selector; an empty one takes all."""
-    if any(labels.get(key) != value for key, value in _map(selector, "matchLabels").items()):
-        return False
-    for term in _list(selector, "matchExpressions"):
-        key, values = str(term.get("key")), term.get("values") or []
-        value = labels.get(key)
-        holds = {
-            "In": value in values,
-            "NotIn": value not in values,
-            "Exists": key in labels,
-            "DoesNotExist": key not in labels,
-        }.get(str(term.get("operator")), False)
-        if not holds:
-            return False
-    return True
-
-
 def _all_ports(rule: Object) -> bool:
     ports = _list(rule, "ports")
     if not rule.get("ports"):
@@ -402,12 +385,12 @@ def _is_peer(peer: Object, namespace: str, labels: Mapping[str, Any]) -> bool:
     if "ipBlock" in peer:
         return _map(peer, "ipBlock").get("cidr") in ("0.0.0.0/0", "::/0")
     spaces = peer.get("namespaceSelector")
-    if spaces is not None and not _matches(
+    if spaces is not None and not matches(
         spaces, {"kubernetes.io/metadata.name": namespace, "name": namespace}
     ):
         return False
     pods = peer.get("podSelector")
-    return pods is None or _matches(pods, labels)
+    return pods is None or matches(pods, labels)
 
 
 def _allows(rules: Iterable[Object], key: str, namespace: str, labels: Mapping[str, Any]) -> bool:
@@ -440,7 +423,7 @@ def _policies(objects: Objects, seen: _Seen) -> None:
         selecting = [
             policy
             for policy in objects.policies
-            if _applies(policy, kind) and _matches(_map(policy.get("spec"), "podSelector"), labels)
+            if _applies(policy, kind) and matches(_map(policy.get("spec"), "podSelector"), labels)
         ]
         if not selecting:
             continue

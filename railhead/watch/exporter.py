@@ -21,7 +21,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from railhead.base.differences import differences
+from railhead.base.differences import differences, undoing
 from railhead.gate.api import Api, ApiError, server
 from railhead.gate.state import LABEL
 from railhead.gate.words import say
@@ -145,13 +145,15 @@ def controllers(api: Api, names: Sequence[str]) -> Iterator[Sample]:
 def made(api: Api, file: Path) -> Iterator[Sample]:
     """Whether each object of a file is there, with what the stack gives. Raises ApiError, OSError.
 
-    What others put beside it, and what the API server fills in, is theirs.
+    What others put beside it, and what the API server fills in, is theirs, unless it undoes it.
     """
     for those in json.loads(file.read_text(encoding="utf-8")):
         live = {_at(one): one for one in _items(api, those["path"])}
         for wanted in those["objects"]:
             has = live.get(_at(wanted))
-            same = has is not None and not any(differences(wanted, has))
+            same = has is not None and not any(
+                (*differences(wanted, has), *undoing(those["kind"], wanted, has))
+            )
             namespace, name = _at(wanted)
             labels = {"kind": those["kind"], "namespace": namespace, "name": name}
             yield "railhead_object_as_made", labels, float(same)

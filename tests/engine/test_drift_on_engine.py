@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from railhead import drift
 from railhead.drift import Drift, Severity
@@ -62,9 +65,10 @@ k8s.admissionregistration.v1.ValidatingAdmissionPolicyBinding(
     opts=mine(policy),
 )
 """
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 CORE = "/api/v1/namespaces/NS"
 RBAC = "/apis/rbac.authorization.k8s.io/v1/namespaces/NS"
-BINDING = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings/NS"
+BINDING = f"{ADMISSION}/validatingadmissionpolicybindings/NS"
 
 
 def found(stack: Stack, **more: Any) -> list[Drift]:
@@ -72,7 +76,9 @@ def found(stack: Stack, **more: Any) -> list[Drift]:
     state["deployment"]["resources"] += more.get("resources", [])
     kubeconfig = stack.environment["TEST_KUBECONFIG"]
     target = kube.Target(kubeconfig=Path(kubeconfig), context=None, why="the test")
-    return drift.find(state, kube.Cluster(target))
+    rows = drift.find(state, kube.Cluster(target))
+    # Other tests leave guards of theirs in the same cluster.
+    return [row for row in rows if row.severity < Severity.ADDED or stack.namespace in row.subject]
 
 
 def delete(stack: Stack, path: str) -> None:
@@ -131,6 +137,100 @@ def test_drift_is_found_the_worst_first_and_refresh_puts_it_back(stack: Stack) -
     assert [r.subject for r in found(stack)] == [f"RoleBinding {ns}/by-hand"]
 
 
+def by_hand(stack: Stack) -> None:
+    """One more of several kinds; of each the second is nobody's business here."""
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}
+    ns = stack.namespace
+    for name, group in (("ours", f"{ns}-people"), ("theirs", f"{ns}-others")):
+        who = {"kind": "Group", "name": group, "apiGroup": "rbac.authorization.k8s.io"}
+        body = {"metadata": {"name": f"{ns}-{name}"}, "roleRef": role, "subjects": [who]}
+        post(stack, "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", body)
+    for name, where in (("here", ns), ("elsewhere", "kube-system")):
+        policy = {
+            "matchConstraints": {
+                "resourceRules": [
+                    {
+                        "apiGroups": ["example.com"],
+                        "apiVersions": ["*"],
+                        "operations": ["CREATE"],
+                        "resources": ["*"],
+                    }
+                ]
+            },
+            "validations": [{"expression": "true"}],
+        }
+        only = {"matchLabels": {"kubernetes.io/metadata.name": where}}
+        bound = {
+            "policyName": f"{ns}-{name}",
+            "validationActions": ["Deny"],
+            "matchResources": {"namespaceSelector": only},
+        }
+        metadata = {"name": f"{ns}-{name}"}
+        post(
+            stack,
+            f"{ADMISSION}/validatingadmissionpolicies",
+            {"metadata": metadata, "spec": policy},
+        )
+        post(
+            stack,
+            f"{ADMISSION}/validatingadmissionpolicybindings",
+            {"metadata": metadata, "spec": bound},
+        )
+    post(
+        stack,
+        f"{ADMISSION}/validatingadmissionpolicybindings",
+        {
+            "metadata": {"name": f"{ns}-second"},
+            "spec": {"policyName": ns, "validationActions": ["Audit"]},
+        },
+    )
+    post(stack, f"{CORE}/limitranges", {"metadata": {"name": "small"}, "spec": {"limits": []}})
+    for labels in ({}, {"app.kubernetes.io/managed-by": "somebody"}):
+        quota = {"metadata": {"name": f"more-{len(labels)}", "labels": labels}, "spec": {}}
+        post(stack, f"{CORE}/resourcequotas", quota)
+    # What anybody makes.
+    post(stack, f"{CORE}/configmaps", {"metadata": {"name": "notes"}, "data": {"a": "b"}})
+
+
+def test_what_was_added_beside_the_stack_is_found_where_it_acts_on_it(stack: Stack) -> None:
+    stack.program(f"FORCE = True\n{PROGRAM}")
+    stack.up().ok()
+    by_hand(stack)
+    ns = stack.namespace
+    rows = found(stack)
+    assert {row.severity for row in rows} == {Severity.ADDED}
+    assert sorted(row.subject for row in rows) == [
+        f"ClusterRoleBinding {ns}-ours",
+        f"LimitRange {ns}/small",
+        f"ResourceQuota {ns}/more-0",
+        f"ValidatingAdmissionPolicy {ns}-here",
+        f"ValidatingAdmissionPolicyBinding {ns}-here",
+        f"ValidatingAdmissionPolicyBinding {ns}-second",
+    ]
+
+
+def test_a_guard_that_was_made_to_look_elsewhere_is_the_worst(stack: Stack) -> None:
+    stack.program(f"FORCE = True\n{PROGRAM}")
+    stack.up().ok()
+    assert found(stack) == []
+    never = [{"name": "never", "expression": "false"}]
+    policy = f"{ADMISSION}/validatingadmissionpolicies/NS"
+    stack.patch(policy, {"spec": {"matchConditions": never}})
+    few = {"objectSelector": {"matchLabels": {"watched": "true"}}}
+    stack.patch(BINDING, {"spec": {"matchResources": few}})
+    rows = found(stack)
+    assert [(row.severity, row.subject.split()[0], row.field, row.stack) for row in rows] == [
+        (Severity.GUARD, "ValidatingAdmissionPolicy", "spec.matchConditions", ""),
+        (
+            Severity.GUARD,
+            "ValidatingAdmissionPolicyBinding",
+            "spec.matchResources.objectSelector",
+            "",
+        ),
+    ]
+    assert f"kubectl edit validatingadmissionpolicy {stack.namespace}" in rows[0].remedy
+
+
 def test_without_force_the_server_refuses_to_take_a_field_back(stack: Stack) -> None:
     """What `enable_patch_force` of the stack's provider is for."""
     stack.program(f"FORCE = False\n{PROGRAM}")
@@ -156,6 +256,51 @@ def test_a_guard_that_only_takes_note_is_the_worst(stack: Stack) -> None:
     (row,) = found(stack)
     assert (row.stack, row.live) == ("", "['Audit']")
     assert "whoever added it" in row.remedy
+
+
+# As Helm keeps it: what has no namespace is in the release's.
+CHART = """
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: manager-config, creationTimestamp: null}
+data: {config: waits for pods}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: NS-webhooks}
+webhooks:
+  - name: jobs.example.com
+    clientConfig: {service: {name: webhooks, namespace: NS, path: /x}}
+    failurePolicy: Fail
+    sideEffects: None
+    admissionReviewVersions: [v1]
+    rules: [{apiGroups: [example.com], apiVersions: [v1], operations: [CREATE], resources: [jobs]}]
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: certificate}
+data: {key: b2xk}
+"""
+WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+
+
+def record(stack: Stack, manifest: str) -> None:
+    """Helm's record of a release, and what it made."""
+    manifest = manifest.replace("NS", stack.namespace)
+    settings, webhooks, secret = yaml.safe_load_all(manifest)
+    post(stack, f"{CORE}/configmaps", settings)
+    post(stack, WEBHOOKS, webhooks)
+    post(stack, f"{CORE}/secrets", secret | {"data": {"key": "bmV3"}})
+    packed = base64.b64encode(gzip.compress(json.dumps({"manifest": manifest}).encode()))
+    labels = {"owner": "helm", "name": "kueue", "status": "deployed"}
+    post(
+        stack,
+        f"{CORE}/secrets",
+        {
+            "metadata": {"name": "sh.helm.release.v1.kueue.v1", "labels": labels},
+            "data": {"release": base64.b64encode(packed).decode()},
+        },
+    )
 
 
 def test_a_release_s_controller_scaled_to_zero_is_found(stack: Stack) -> None:
@@ -188,18 +333,34 @@ def test_a_release_s_controller_scaled_to_zero_is_found(stack: Stack) -> None:
     }
     (gone,) = found(stack, resources=[release])
     assert gone.subject == f"Release {ns}/kueue"
-    post(
-        stack,
-        f"{CORE}/secrets",
-        {
-            "metadata": {
-                "name": "sh.helm.release.v1.kueue.v1",
-                "labels": {"owner": "helm", "name": "kueue", "status": "deployed"},
-            }
-        },
-    )
+    record(stack, CHART)
     assert found(stack, resources=[release]) == []
     stack.patch("/apis/apps/v1/namespaces/NS/deployments/controller", {"spec": {"replicas": 0}})
     (row,) = found(stack, resources=[release])
     assert (row.severity, row.subject) == (Severity.GUARD, f"Deployment {ns}/controller")
     assert "scale deployment controller" in row.remedy
+    stack.patch("/apis/apps/v1/namespaces/NS/deployments/controller", {"spec": {"replicas": 1}})
+    stack.patch(f"{CORE}/configmaps/manager-config", {"data": {"config": "waits for nothing"}})
+    open_ = stack.get(f"{WEBHOOKS}/NS-webhooks")
+    assert open_ is not None
+    open_["webhooks"][0]["failurePolicy"] = "Ignore"
+    stack.patch(f"{WEBHOOKS}/NS-webhooks", {"webhooks": open_["webhooks"]})
+    fails, settings = found(stack, resources=[release])
+    assert (fails.severity, fails.field) == (Severity.GUARD, "webhooks[0].failurePolicy")
+    assert (fails.stack, fails.live) == ("Fail", "Ignore")
+    assert (settings.severity, settings.field) == (Severity.CHANGED, "data.config")
+    assert "helm -n" in settings.remedy
+    # What the stack itself patches of it is the stack's to say.
+    patched = {
+        "custom": True,
+        "type": "kubernetes:core/v1:ConfigMapPatch",
+        "inputs": {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "manager-config", "namespace": ns},
+            "data": {"config": "waits for nothing"},
+        },
+    }
+    assert found(stack, resources=[release, patched]) == [fails]
+    # Such an end of a test, that no other test's requests wait for it.
+    delete(stack, f"{WEBHOOKS}/NS-webhooks")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from railhead.base.differences import differences
+from railhead.base.differences import differences, undoing
 from railhead.base.errors import ExitCode
 from railhead.cli import run
 from railhead.drift import Drift, Severity, metrics, objects, releases
@@ -44,6 +44,44 @@ def test_no_difference(wanted: dict[str, Any], live: dict[str, Any]) -> None:
 )
 def test_a_difference(wanted: dict[str, Any], live: dict[str, Any], row: tuple[str, ...]) -> None:
     assert list(differences(wanted, live)) == [row]
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "live", "rows"),
+    [
+        ("LocalQueue", {}, {"stopPolicy": "None"}, []),
+        ("LocalQueue", {}, {"stopPolicy": "Hold"}, [("spec.stopPolicy", "Hold")]),
+        ("LocalQueue", {"stopPolicy": "Hold"}, {"stopPolicy": "Hold"}, []),
+        ("ResourceFlavor", {}, {"stopPolicy": "Hold"}, []),
+        # As the API server fills a guard in.
+        (
+            "ValidatingAdmissionPolicy",
+            {"matchConstraints": {"resourceRules": [1]}},
+            {
+                "matchConstraints": {
+                    "resourceRules": [1],
+                    "matchPolicy": "Equivalent",
+                    "namespaceSelector": {},
+                    "objectSelector": {},
+                }
+            },
+            [],
+        ),
+        (
+            "ValidatingAdmissionPolicyBinding",
+            {"paramRef": {"selector": {}}},
+            {"paramRef": {"selector": {"a": "b"}}, "matchResources": {"matchPolicy": "Exact"}},
+            [
+                ("spec.matchResources.matchPolicy", "Exact"),
+                ("spec.paramRef.selector", "{'a': 'b'}"),
+            ],
+        ),
+    ],
+)
+def test_what_undoes_an_object_is_told_though_the_stack_says_nothing_of_it(
+    kind: str, given: dict[str, Any], live: dict[str, Any], rows: list[tuple[str, str]]
+) -> None:
+    assert list(undoing(kind, {"spec": given}, {"spec": live})) == rows
 
 
 def test_only_kubernetes_objects_that_are_there_are_compared() -> None:

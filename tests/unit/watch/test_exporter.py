@@ -101,6 +101,7 @@ def test_an_object_is_as_made_while_the_fields_that_the_stack_gives_are(tmp_path
     assert as_made(tmp_path, queue("one", clusterQueue="mine"), two) == {"one": 0, "two": 1}
     assert as_made(tmp_path, queue("one", flavors=["a"]), two) == {"one": 0, "two": 1}
     assert as_made(tmp_path, queue("one", flavors=["a", "b", "c"]), two) == {"one": 0, "two": 1}
+    assert as_made(tmp_path, queue("one", stopPolicy="Hold"), two) == {"one": 0, "two": 1}
     assert as_made(tmp_path, queue("one", namespace="other"), two) == {"one": 0, "two": 1}
     assert as_made(tmp_path) == {"one": 0, "two": 0}
 
