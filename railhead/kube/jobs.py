@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -201,11 +201,6 @@ def gang(pods: Iterable[Object]) -> tuple[Node, ...]:
     return tuple(newest[index][1] for index in sorted(newest))
 
 
-def read_nodes(cluster: kube.Cluster, namespace: str, name: str) -> tuple[Node, ...]:
-    """The pods of one job."""
-    return gang(cluster.list(kube.core(namespace, "pods"), selector=f"{JOBSET_LABEL}={name}"))
-
-
 def allowed(cluster: kube.Cluster, path: str, selector: str = "", fields: str = "") -> list[Object]:
     """A collection; empty where it may not be read or its kind is not installed."""
     try:
@@ -216,18 +211,37 @@ def allowed(cluster: kube.Cluster, path: str, selector: str = "", fields: str = 
         raise
 
 
-def _explained(cluster: kube.Cluster, namespace: str, node: Node) -> Node:
-    """A node whose container is not made yet, with what the kubelet last complained of."""
-    if node.started or node.reason not in ("", "ContainerCreating", "PodInitializing"):
-        return node
-    events = allowed(
-        cluster, kube.core(namespace, "events"), fields=f"involvedObject.uid={node.uid}"
+def _unmade(node: Node) -> bool:
+    """Whether its container is still to be made, and it does not say what keeps it."""
+    return not node.started and node.reason in ("", "ContainerCreating", "PodInitializing")
+
+
+def _complaints(cluster: kube.Cluster, namespace: str, pods: Iterable[Object]) -> dict[str, Object]:
+    """What the kubelet last complained of, by the pod's uid; asked where a pod is yet to start."""
+    if not any(_unmade(read_node(pod)) for pod in pods):
+        return {}
+    fields = "type=Warning,involvedObject.kind=Pod"
+    events = allowed(cluster, kube.core(namespace, "events"), fields=fields)
+    events.sort(key=lambda e: str(e.get("lastTimestamp") or e.get("eventTime") or ""))
+    warnings = (e for e in events if e.get("type") == "Warning")
+    return {str((e.get("involvedObject") or {}).get("uid")): e for e in warnings}
+
+
+def _explained(nodes: Iterable[Node], complaints: Mapping[str, Object]) -> tuple[Node, ...]:
+    """Nodes whose containers are not made yet, each with what the kubelet last complained of."""
+    return tuple(
+        replace(node, reason=_reason(node, complaints.get(node.uid))) if _unmade(node) else node
+        for node in nodes
     )
-    warnings = [e for e in events if e.get("type") == "Warning"]
-    if not warnings:
-        return node
-    last = max(warnings, key=lambda e: str(e.get("lastTimestamp") or e.get("eventTime") or ""))
-    return replace(node, reason=f"{last.get('reason')}: {last.get('message')}")
+
+
+def _reason(node: Node, complaint: Object | None) -> str:
+    if complaint is not None:
+        return f"{complaint.get('reason')}: {complaint.get('message')}"
+    # So the kubelet waits for mounts (kubernetes v1.35, pkg/kubelet/volumemanager,
+    # podAttachAndMountTimeout) before it complains of one that hangs.
+    silent = "its machine has complained of nothing yet; of a mount that hangs it does in 2 minutes"
+    return f"{node.reason} ({silent})" if node.reason and node.machine else node.reason
 
 
 def charged(workload: Object | None) -> int | None:
@@ -463,13 +477,12 @@ def read_state(cluster: kube.Cluster, job: Object) -> JobState:
         kube.kueue(namespace, "workloads"),
         selector=f"{UID_LABEL}={job['metadata']['uid']}",
     )
+    pods = cluster.list(kube.core(namespace, "pods"), selector=f"{JOBSET_LABEL}={name}")
     return _build(
         cluster,
         job,
         workload=workloads[0] if workloads else None,
-        nodes=tuple(
-            _explained(cluster, namespace, node) for node in read_nodes(cluster, namespace, name)
-        ),
+        nodes=_explained(gang(pods), _complaints(cluster, namespace, pods)),
         child=cluster.find(kube.jobset(namespace, name)),
         group=_groups(cluster, namespace, [job]).get(name),
     )
@@ -484,15 +497,17 @@ def _groups(cluster: kube.Cluster, namespace: str, jobs: Iterable[Object]) -> di
 
 
 def read_states(cluster: kube.Cluster, namespaces: tuple[str, ...]) -> list[JobState]:
-    """The state of every job in the namespaces, oldest first; four lists a namespace."""
+    """The state of every job in the namespaces, oldest first; five lists a namespace at most."""
     states: list[JobState] = []
     for namespace in namespaces:
         jobs = cluster.list(kube.trainjobs(namespace))
         if not jobs:
             continue
         pods: dict[str, list[Object]] = {}
-        for pod in cluster.list(kube.core(namespace, "pods"), selector=JOBSET_LABEL):
+        every = cluster.list(kube.core(namespace, "pods"), selector=JOBSET_LABEL)
+        for pod in every:
             pods.setdefault(pod["metadata"]["labels"][JOBSET_LABEL], []).append(pod)
+        complaints = _complaints(cluster, namespace, every)
         workloads = {
             (w["metadata"].get("labels") or {}).get(UID_LABEL): w
             for w in allowed(cluster, kube.kueue(namespace, "workloads"))
@@ -506,7 +521,7 @@ def read_states(cluster: kube.Cluster, namespaces: tuple[str, ...]) -> list[JobS
                     cluster,
                     job,
                     workload=workloads.get(job["metadata"]["uid"]),
-                    nodes=gang(pods.get(name, [])),
+                    nodes=_explained(gang(pods.get(name, [])), complaints),
                     child=children.get(name),
                     group=groups.get(name),
                 )

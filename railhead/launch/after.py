@@ -195,6 +195,7 @@ def _described(told: dict[str, Any]) -> None:
         ("environment", ", ".join(told["environment"]) or "nothing of its own"),
         ("restarts", str(told["restarts"])),
         *((f"node {pod['index']}", _place(pod)) for pod in told["pods"]),
+        *(("claim", said) for said in told.get("claims", ())),
     ]
     for key, value in rows:
         out(f"{key + ':':<13}{value}")

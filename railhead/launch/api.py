@@ -62,7 +62,7 @@ class Fields(TypedDict, total=False):
     priority: str | None
     topology: str | None
     verify: bool | None
-    logs: Literal["kept", "pods"] | None
+    logs: Literal["kept", "pods", "bare"] | None
     sizing: Mapping[str, str | float] | None
 
 

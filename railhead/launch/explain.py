@@ -231,9 +231,11 @@ def _program(asked: _Asked) -> Iterator[Derived]:
     )
     yield asked.row(
         "logs",
-        f"kept on claim {plan.checkpoint_claim}" if plan.keeping else "with the pods alone",
+        f"kept on claim {plan.logs_claim}" if plan.logs_claim else "with the pods alone",
         f"{asked.at}.checkpoint",
-        "so that they outlive pods, nodes and the job" if plan.keeping else "they go with the pods",
+        "so that they outlive pods, nodes and the job"
+        if plan.logs_claim
+        else "they go with the pods",
     )
     if plan.files:
         size = sum(len(one.data) for one in plan.files)
@@ -274,7 +276,7 @@ def _environment(asked: _Asked) -> Iterator[Derived]:
         )
     for name, source in plan.secrets.items():
         yield Derived(name=f"env {name}", value=f"Secret {source}", origin=asked.by("secrets"))
-    for name in (POD, RUN) if plan.keeping else ():
+    for name in (POD, RUN) if plan.logs_claim else ():
         why = "for what keeps the logs; the command does not get it"
         yield Derived(name=f"env {name}", value="at the start", origin="launch", why=why)
 

@@ -7,7 +7,7 @@ script. It is a reading, not a proof: `railhead diagnose` looks for the cause.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
@@ -133,7 +133,7 @@ class Silence:
         }
 
 
-def _tails(cluster: kube.Cluster, state: JobState, nodes: Sequence[Node]) -> dict[int, list[str]]:
+def tails_of(cluster: kube.Cluster, state: JobState, nodes: Sequence[Node]) -> dict[int, list[str]]:
     """The last lines of each node, timestamps first; nodes at the same time."""
     if not nodes:
         return {}
@@ -158,7 +158,7 @@ def first_failure(
         return None
     # Who ended first is who failed, as far as the kubelets' clocks (whole seconds) can tell.
     bad.sort(key=lambda node: (node.finished or "~", node.index))
-    tails = _tails(cluster, state, [node for node in bad[:MOST_NODES] if node.started])
+    tails = tails_of(cluster, state, [node for node in bad[:MOST_NODES] if node.started])
     found: list[tuple[bool, str, int, Failure]] = []
     for node in bad[:MOST_NODES]:
         one = _blamed(node, tails.get(node.index, []), state, prefix)
@@ -202,8 +202,8 @@ def _blamed(node: Node, lines: Sequence[str], state: JobState, prefix: str | Non
 
 
 def silence(
-    cluster: kube.Cluster,
     state: JobState,
+    tails: Mapping[int, Sequence[str]],
     now: datetime,
     *,
     limit: int,
@@ -212,15 +212,14 @@ def silence(
     """Who fell silent in a running job, or that its steps stand still; None while all is well.
 
     Args:
-        cluster: where it is.
         state: the job's.
+        tails: of each node that started, as :func:`tails_of` has them.
         now: as the cluster's clocks have it.
         limit: seconds that are too long.
         prefix: as :func:`first_failure` has it.
     """
     if state.age(now) < limit:
         return None
-    tails = _tails(cluster, state, [node for node in state.nodes if node.started])
     seen = {index: progress.read(lines) for index, lines in tails.items()}
     wrote = {index: one.silent(now) for index, one in seen.items() if one.last is not None}
     newest = min(wrote.values(), default=state.age(now))

@@ -8,6 +8,7 @@ from typing import Any
 
 from railhead.kube import client as kube
 from railhead.kube import jobs
+from railhead.launch import insight
 from railhead.launch.logs import claimed
 
 Object = dict[str, Any]
@@ -103,5 +104,6 @@ def described(cluster: kube.Cluster, job: Object, state: jobs.JobState) -> Objec
         "command": claimed.without([*(trainer.get("command") or ()), *(trainer.get("args") or ())]),
         # Names alone: a value may be somebody's token.
         "environment": [str(one["name"]) for one in trainer.get("env") or ()],
+        "claims": insight.claims(cluster, state),
         "history": [one.to_json() for one in read(cluster, job, state)],
     }

@@ -1,6 +1,7 @@
 """What `status` says of one job beside its phase: why it waits, who failed first, who is silent.
 
-Of a run that failed or may hang, the diagnosis too: the one that `railhead diagnose --job` makes.
+Which of its claims is in trouble, too; and of a run that failed or may hang the diagnosis, the one
+that `railhead diagnose --job` makes.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from railhead.base.errors import RailheadError
 from railhead.kube import client as kube
 from railhead.kube.jobs import JobState, Phase
 from railhead.kube.published import find_contract, process_prefix
-from railhead.launch import failing, waiting
+from railhead.launch import failing, mounts, waiting
 from railhead.launch.failing import Failure, Silence
+from railhead.launch.mounts import Trouble
 from railhead.launch.waiting import Waiting
 
 Object = dict[str, Any]
@@ -61,18 +63,22 @@ class Diagnosis:
 
 @dataclass(frozen=True, kw_only=True)
 class Insight:
-    """Of a job that waits, has failed or may hang; None for what it does not do."""
+    """Of a job that waits, has failed or may hang, or whose claims do; None for what it does not.
+
+    ``claims`` are those that do not answer, are slow, full or lost.
+    """
 
     waiting: Waiting | None = None
     failure: Failure | None = None
     silence: Silence | None = None
+    claims: tuple[Trouble, ...] = ()
     diagnosis: Diagnosis | None = None
     unread: str = ""
 
     def lines(self) -> list[str]:
         """In words."""
         said = self.waiting.lines() if self.waiting else []
-        said += [one.text() for one in (self.failure, self.silence) if one is not None]
+        said += [one.text() for one in (self.failure, self.silence, *self.claims) if one]
         said += self.diagnosis.lines() if self.diagnosis else []
         return [*said, *([f"not looked at further: {self.unread}"] if self.unread else [])]
 
@@ -82,6 +88,7 @@ class Insight:
             "waiting": self.waiting.to_json() if self.waiting else None,
             "first_failure": self.failure.to_json() if self.failure else None,
             "silent": self.silence.to_json() if self.silence else None,
+            "claims": [one.to_json() for one in self.claims],
             "diagnosis": self.diagnosis.report if self.diagnosis else None,
         }
 
@@ -124,8 +131,9 @@ def _seen(cluster: kube.Cluster, job: Object, state: JobState, silent: int) -> I
         return Insight(failure=failing.first_failure(cluster, state, prefix=prefix))
     if state.phase is Phase.RUNNING:
         prefix = process_prefix(cluster, state.runtime)
-        found = failing.silence(cluster, state, datetime.now(UTC), limit=silent, prefix=prefix)
-        return Insight(silence=found)
+        tails = failing.tails_of(cluster, state, [n for n in state.nodes if n.started])
+        found = failing.silence(state, tails, datetime.now(UTC), limit=silent, prefix=prefix)
+        return Insight(silence=found, claims=mounts.troubles(tails))
     return Insight()
 
 
@@ -169,3 +177,14 @@ def failure(cluster: kube.Cluster, state: JobState) -> list[str]:
     except RailheadError:
         return []
     return [found.text()] if found else []
+
+
+def claims(cluster: kube.Cluster, state: JobState) -> list[str]:
+    """What the pods of a job that runs say of its claims, as lines; none where it is not read."""
+    if state.phase is not Phase.RUNNING:
+        return []
+    try:
+        tails = failing.tails_of(cluster, state, [n for n in state.nodes if n.started])
+    except RailheadError:
+        return []
+    return [one.text() for one in mounts.troubles(tails)]

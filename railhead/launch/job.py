@@ -413,7 +413,8 @@ class JobFile(BaseModel):
         verify: ``true`` to run a short all-reduce in the job's own gang and environment first, and
             the command only where that proves the fabric; else the job stops.
         logs: ``kept`` on the runtime's claim too, where the logs of pods that are gone can be read;
-            ``pods`` for nowhere but with the pods. Kept when absent, where there is a claim.
+            ``pods`` for nowhere but with the pods; ``bare`` likewise, and nothing at all before the
+            command, for an image without ``sh``. Kept when absent, where there is a claim.
         sizing: the model, its batch and its machines, for the figures of `--explain` alone.
     """
 
@@ -448,7 +449,7 @@ class JobFile(BaseModel):
     priority: ObjectName | None = None
     topology: Topology | None = None
     verify: Yes | None = None
-    logs: Literal["kept", "pods"] | None = None
+    logs: Literal["kept", "pods", "bare"] | None = None
     sizing: SizingFile | None = None
 
 
@@ -497,7 +498,7 @@ EXPECTED = {
     "priority": "text",
     "topology": "text, such as rack, prefer rack or any",
     "verify": "true or false",
-    "logs": "kept, on the runtime's claim too, or pods",
+    "logs": "kept, on the runtime's claim too, pods or bare",
     "sizing": "lines of params: 8e9, global_batch: 1024 and their like",
     "sizing.dtype": "bf16, fp16 or fp32",
     "sizing.optimizer": "adamw or sgd",

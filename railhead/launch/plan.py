@@ -47,8 +47,9 @@ class Plan:
         template: the runtime's pods, as the contract has them.
         notes: what the user should know and nothing refuses.
         proof: what proves the fabric in the pods before the command; None where nobody asked.
-        keeping: what stands before all of it in a TrainJob's pods and puts what they print on the
-            claim as well; nothing where that is not to be.
+        keeping: what stands before all of it in a TrainJob's pods, puts what they print on the
+            claim as well and says how their claims are; nothing where none is mounted.
+        logs_claim: the claim that what they print is put on; empty where it is on none.
     """
 
     name: str
@@ -88,6 +89,7 @@ class Plan:
     shm: str | None = None
     proof: Proof | None = None
     keeping: tuple[str, ...] = ()
+    logs_claim: str = ""
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -186,9 +188,13 @@ def _check_framework(framework: Framework, command: tuple[str, ...], gang: Gang,
         )
 
 
-def _keeping(job: JobFile, runtime: Runtime, namespace: str, processes: int) -> tuple[str, ...]:
-    """What keeps the job's output on the claim; nothing without one, or where it is not wanted."""
-    if runtime.checkpoint is None or job.logs == "pods":
+def _keeping(
+    job: JobFile, runtime: Runtime, mounts: Mapping[str, str], namespace: str, processes: int
+) -> tuple[str, ...]:
+    """What keeps the job's output on the claim and says how the job's claims are."""
+    own = runtime.checkpoint.path if runtime.checkpoint else None
+    others = {path: claim for path, claim in _claims(runtime, mounts).items() if path != own}
+    if job.logs == "bare" or not (own or others):
         return ()
     framework = framework_of(runtime)
     about = {
@@ -199,7 +205,25 @@ def _keeping(job: JobFile, runtime: Runtime, namespace: str, processes: int) -> 
     }
     # A pod that starts the others' processes is the last (railhead.kube.jobs.gang).
     first = job.nodes - 1 if framework is not None and framework.servers else 0
-    return claimed.words(runtime.checkpoint, namespace=namespace, about=about, first=first)
+    return claimed.words(
+        runtime.checkpoint,
+        others=others,
+        namespace=namespace,
+        about=about,
+        first=first,
+        logs=job.logs != "pods",
+    )
+
+
+def _claims(runtime: Runtime, mounts: Mapping[str, str]) -> dict[str, str]:
+    """Path -> claim, of all that the container that trains mounts; ``mounts`` are the job's."""
+    volumes = (runtime.pod.get("spec") or {}).get("volumes") or ()
+    claims = {v["name"]: (v.get("persistentVolumeClaim") or {}).get("claimName") for v in volumes}
+    named = (
+        (m["mountPath"], claims.get(m["name"])) for m in runtime.trainer.get("volumeMounts", ())
+    )
+    found = {path: claim for path, claim in named if claim}
+    return found | {path: given.partition(":")[0] for path, given in mounts.items()}
 
 
 def _notes(job: JobFile, choice: Choice, contract: ClusterContract) -> Iterator[str]:
@@ -265,7 +289,8 @@ def make_plan(job: JobFile, files: tuple[Payload, ...], contract: ClusterContrac
     one = framework is not None and framework.one_process
     own = gpus if resized and not one else runtime.processes_per_node
     processes = job.processes_per_node or own
-    mount, pool = runtime.checkpoint, contract.pool(runtime)
+    checkpoint, pool = runtime.checkpoint, contract.pool(runtime)
+    mounts = job.mounts | choice.datasets
     elastic = job.min_nodes is not None
     env = _environment(job, runtime, processes)
     command, wiring, proof = _started(job, files, choice, contract, processes, env)
@@ -289,7 +314,7 @@ def make_plan(job: JobFile, files: tuple[Payload, ...], contract: ClusterContrac
         resources=complete_resources(runtime, share),
         resized=resized,
         placement_field=choice.placement_field,
-        checkpoint_claim=mount.claim if mount else None,
+        checkpoint_claim=checkpoint.claim if checkpoint else None,
         labels={LAUNCHER_LABEL: "own"} if job.launcher else {},
         pod_labels={FABRIC_LABEL: job.fabric} if job.fabric else {},
         priority=choice.priority,
@@ -300,11 +325,12 @@ def make_plan(job: JobFile, files: tuple[Payload, ...], contract: ClusterContrac
         notes=tuple(_notes(job, choice, contract)),
         scheduler=contract.scheduler,
         secrets=dict(job.secrets),
-        mounts=job.mounts | choice.datasets,
+        mounts=mounts,
         max_seconds=seconds(job.timeout) if job.timeout else 0,
         min_nodes=job.min_nodes,
         restarts=runtime.restarts if elastic and job.restarts is None else job.restarts,
         shm=job.shm,
         proof=proof,
-        keeping=_keeping(job, runtime, queue.namespace, processes),
+        keeping=_keeping(job, runtime, mounts, queue.namespace, processes),
+        logs_claim=checkpoint.claim if checkpoint and job.logs in (None, "kept") else "",
     )

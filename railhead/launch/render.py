@@ -250,7 +250,7 @@ def train_job(plan: Plan) -> Object:
             *({"name": name, "value": literal(value)} for name, value in plan.env.items()),
             *(from_secret(name, source) for name, source in plan.secrets.items()),
             *({"name": name, "value": value} for name, value in plan.wiring.items()),
-            *(_WHICH if plan.keeping else ()),
+            *(_WHICH if plan.logs_claim else ()),
         ],
     }
     if len(words) > 1:

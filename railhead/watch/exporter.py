@@ -36,6 +36,8 @@ _TYPES = {
     "railhead_checkpoint_newest_timestamp_seconds": "when the newest file below was written",
     "railhead_checkpoint_unreadable": "directories of a claim that may not be read",
 }
+# No checkpoints: the file system's own, and jobs' logs, which are written to all the time.
+_OTHERS = ("lost+found", ".railhead")
 #: How deep below a claim's own directories it looks; a new file also touches its directory.
 DEPTH = 4
 
@@ -181,7 +183,7 @@ def checkpoints(root: Path, namespace: str, claim: str) -> Iterator[Sample]:
     labels = {"namespace": namespace, "claim": claim}
     unreadable = 0
     for entry in sorted(os.scandir(root), key=lambda one: one.name):
-        if not entry.is_dir(follow_symlinks=False) or entry.name == "lost+found":
+        if not entry.is_dir(follow_symlinks=False) or entry.name.startswith(_OTHERS):
             continue
         newest, refused = _newest(Path(entry.path), DEPTH)
         unreadable += refused

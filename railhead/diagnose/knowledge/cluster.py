@@ -26,19 +26,31 @@ CLUES = (
     Clue(
         id="file-system-full",
         pattern=rb"OSError: \[Errno (?:28|122)\] (?:No space left on device|Disk quota exceeded)|"
-        rb"PytorchStreamWriter failed writing file",
-        seen="Python, PyTorch writing a checkpoint",
-        source="errno(3); pytorch/pytorch caffe2/serialize/inline_container.cc",
+        rb"PytorchStreamWriter failed writing file|"
+        rb"railhead: claim \S+ at \S+ has no space left since ",
+        seen="Python, PyTorch writing a checkpoint; what Railhead starts a job's command with",
+        source="errno(3); pytorch/pytorch caffe2/serialize/inline_container.cc; "
+        "railhead.launch.programs.keep",
         example="OSError: [Errno 28] No space left on device: '/checkpoints/run/epoch-0003'",
     ),
     Clue(
         id="file-system-gone",
         pattern=rb"OSError: \[Errno 116\] Stale file handle|"
         rb"OSError: \[Errno 108\] Cannot send after transport endpoint shutdown|"
-        rb"OSError: \[Errno 5\] Input/output error: ",
+        rb"OSError: \[Errno 5\] Input/output error: |"
+        rb"railhead: claim \S+ at \S+ cannot be used since ",
         seen="Python, on a mount whose server took the files away or the client out",
-        source="errno(3): ESTALE of NFS, ESHUTDOWN of an evicted Lustre client, EIO",
+        source="errno(3): ESTALE of NFS, ESHUTDOWN of an evicted Lustre client, EIO; "
+        "railhead.launch.programs.keep",
         example="OSError: [Errno 116] Stale file handle: '/checkpoints/run'",
+    ),
+    Clue(
+        id="file-system-hangs",
+        pattern=rb"railhead: claim \S+ at \S+ does not answer since ",
+        seen="what Railhead starts a job's command with, once a mount has not answered for 20 s",
+        source="railhead.launch.programs.keep",
+        example="railhead: claim checkpoints at /checkpoints does not answer since "
+        "2026-01-02T03:04:05Z: whatever uses it waits, and no checkpoint arrives",
     ),
     Clue(
         id="k8s-network-not-ready",
@@ -224,6 +236,28 @@ CAUSES = (
         "or moved, a client that was evicted",
         confirm="`railhead storage --prove` mounts, writes and reads the claim on two nodes",
         source="nfs(5), errno(3): ESTALE, ESHUTDOWN, EIO",
+        explains=("a-rank-died-first", "pytorch-watchdog-timeout", "rendezvous-timeout"),
+    ),
+    Cause(
+        id="file-system-hangs",
+        title="A claim that the job mounts does not answer",
+        family=FAMILY,
+        rules=(
+            Rule(
+                needs=("file-system-hangs",),
+                confidence=0.8,
+                because="the job's pods ask it every half minute, and got no answer",
+            ),
+        ),
+        verdict="hang",
+        fix=Setting(
+            where="none", path="", text="the job goes on by itself once the file server answers"
+        ),
+        by_hand="the file server and the network to it; the node's `dmesg` names the server that "
+        "does not respond",
+        confirm="`railhead logs` says when it is as it should be again; `railhead storage --prove` "
+        "mounts, writes and reads the claim on two nodes",
+        source="nfs(5), of hard mounts: a request is tried again for ever",
         explains=("a-rank-died-first", "pytorch-watchdog-timeout", "rendezvous-timeout"),
     ),
     Cause(

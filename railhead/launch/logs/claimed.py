@@ -1,13 +1,14 @@
 """Logs on the claim of a job's namespace: written by the job's pods, read by a pod of the team's.
 
-Each pod of a job whose runtime mounts a claim starts :mod:`railhead.launch.programs.keep`, which
-starts the job's command. What is on a claim is for whoever may mount it: the namespace's own.
+Each pod of a job that mounts a claim starts :mod:`railhead.launch.programs.keep`, which starts the
+job's command, and says when a claim does not answer. What is on a claim is for whoever may mount
+it: the namespace's own.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from railhead.base.programs import program
@@ -17,6 +18,8 @@ from railhead.launch.logs import kept
 PROGRAMS = "railhead.launch.programs"
 #: Below the claim, then the namespace, the job's name and the uid of its JobSet.
 FOLDER = ".railhead/logs"
+#: Below the claim; then the namespace and the pod's host name: a file that is there for a moment.
+PROBE = ".railhead/probe"
 #: What stays: of each node so many starts, and of the claim so many runs and bytes (and no more
 #: than a twentieth of its file system).
 STARTS = 10
@@ -26,38 +29,56 @@ MOST_BYTES_OF_A_CLAIM = 10 << 30
 # A fixed text: settings and the job's words are its arguments, and never part of it. An image
 # without a Python that can run the program starts the command as if there were no claim.
 _START = (
-    "program=$1; settings=$2; shift 2; "
+    "program=$1; probe=$2; settings=$3; shift 3; "
     "if python3 -ISc 'import sys; sys.exit(sys.version_info < (3, 7))' 2>/dev/null; "
-    'then exec python3 -ISc "$program" "$settings" "$@"; fi; exec "$@"'
+    'then exec python3 -ISc "$program" "$probe" "$settings" "$@"; fi; exec "$@"'
 )
 _STARTED = ("sh", "-c", _START, "railhead")
 
 Object = dict[str, Any]
 
 
-def words(mount: Mount, *, namespace: str, about: Object, first: int) -> tuple[str, ...]:
-    """What stands before a job's command, in pods that mount ``mount``.
+def words(
+    checkpoint: Mount | None,
+    *,
+    others: Mapping[str, str],
+    namespace: str,
+    about: Object,
+    first: int,
+    logs: bool,
+) -> tuple[str, ...]:
+    """What stands before a job's command, in pods that mount claims.
 
     Args:
-        mount: the claim.
+        checkpoint: the claim for checkpoints, if there is one.
+        others: path -> claim of what else is mounted, where nothing is to be written.
         namespace: of the job.
         about: what a reader is told of the job: ``name``, ``nodes``, ``processes``, ``runtime``.
         first: which node the first of these pods is.
+        logs: whether what is printed is kept on the claim for checkpoints.
     """
-    settings = {
-        "mount": mount.path,
-        "folder": f"{mount.path.rstrip('/')}/{FOLDER}/{namespace}/{about['name']}",
-        "most": kept.most_bytes(int(about["nodes"])),
-        "first": first,
-        "starts": STARTS,
-        "runs": RUNS,
-        "bytes": MOST_BYTES_OF_A_CLAIM,
-        "about": about,
-    }
-    return (*_STARTED, program(PROGRAMS, "keep.py"), json.dumps(settings))
+    mounts = [{"claim": claim, "path": path, "file": ""} for path, claim in others.items()]
+    settings: Object = {"folder": "", "mounts": mounts}
+    if checkpoint is not None:
+        root = f"{checkpoint.path.rstrip('/')}/"
+        file = f"{root}{PROBE}-{namespace}"
+        mounts.insert(0, {"claim": checkpoint.claim, "path": checkpoint.path, "file": file})
+        if logs:
+            settings |= {
+                "mount": checkpoint.path,
+                "folder": f"{root}{FOLDER}/{namespace}/{about['name']}",
+                "most": kept.most_bytes(int(about["nodes"])),
+                "first": first,
+                "starts": STARTS,
+                "runs": RUNS,
+                "bytes": MOST_BYTES_OF_A_CLAIM,
+                "about": about,
+            }
+    programs = (program(PROGRAMS, name) for name in ("keep.py", "probe.py"))
+    return (*_STARTED, *programs, json.dumps(settings))
 
 
 def without(words: Sequence[str]) -> list[str]:
     """A pod's words without what :func:`words` put before them."""
     kept_one = tuple(words[: len(_STARTED)]) == _STARTED
-    return list(words[len(_STARTED) + 2 :] if kept_one else words)
+    return list(words[len(_STARTED) + 3 :] if kept_one else words)

@@ -3,7 +3,8 @@
 Sent with a job as text, as images of jobs have no Railhead: Python's library alone, from 3.7 on.
 The command is what it would be without: its words, variables, working directory and exit code, the
 signals that reach it, a session of its own. A thread writes to the claim; what that cannot take is
-left out, and the command never waits for it.
+left out, and the command never waits for it. How the job's mounts are is asked by processes of
+their own, and what is wrong with one is said among what the command prints.
 """
 
 from __future__ import annotations
@@ -12,13 +13,16 @@ import contextlib
 import json
 import os
 import re
+import select
 import selectors
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -40,6 +44,23 @@ LAST_SECONDS = 5.0
 # Of a pipe, once the command has ended: what a pipe holds at most unless root said otherwise.
 MOST_LEFT = 1 << 20
 FIRST_REAL_TIME = 32
+# How often a mount is asked how it is, how soon it is to answer, and after what it is too slow.
+ASK_SECONDS = 30.0
+ANSWER_SECONDS = 20.0
+SLOW_SECONDS = 10.0
+# Between two troubles of a mount that are told.
+TELL_SECONDS = 300.0
+#: How a mount may be -> since when and why, what that means, and what to do.
+TROUBLES = {
+    "hangs": "does not answer since {since}: whatever uses it waits{none}; the job goes on by"
+    " itself once it answers. Look at its file server and the network to it",
+    "slow": "is slow since {since} ({why}): whatever uses it waits. Look at what else its file"
+    " server has to do",
+    "full": "has no space left since {since} ({why}){none}. Take old files away or have it made"
+    " larger; `railhead storage --prove` says what room it has",
+    "lost": "cannot be used since {since} ({why}){none}. Once its file server has it again,"
+    " `railhead restart` mounts it anew; `railhead storage --prove` tells",
+}
 # The kernel's own, and those of what a process itself did.
 _OURS = {"KILL", "STOP", "CHLD", "PIPE", "XFSZ", "SEGV", "BUS", "FPE", "ILL", "TRAP"}
 
@@ -269,11 +290,80 @@ def forget_runs(settings: dict[str, Any], but: Path) -> None:
             shutil.rmtree(run, ignore_errors=True)
 
 
-class Child:
-    """The command, its output and the signals that are for it."""
+class Mount(threading.Thread):
+    """Says when a mount of the job's does not answer, is slow, full or lost; and that it is well.
 
-    def __init__(self, words: list[str], keeper: Keeper) -> None:
-        self._keeper = keeper
+    Nothing here touches the mount: a process does that may never return, and is never waited for.
+
+    Args:
+        program: the text of that process, :mod:`railhead.launch.programs.probe`.
+        about: the ``claim``, the ``path`` that it is mounted at, and ``file``, how the names of
+            files begin that are written there; empty where none is.
+        tell: takes a line.
+    """
+
+    def __init__(self, program: str, about: dict[str, str], tell: Callable[[str], None]) -> None:
+        super().__init__(daemon=True)
+        self._program, self._about, self._tell = program, about, tell
+        self._process: subprocess.Popen[bytes] | None = None
+        self._told = "well"
+        self._since = ""
+        self._next = 0.0
+
+    def run(self) -> None:
+        """Until the process ends, which it does by itself where this one does."""
+        file = self._about["file"] and f"{self._about['file']}-{socket.gethostname()}"
+        words = [sys.executable, "-ISc", self._program, self._about["path"], file]
+        pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
+        with contextlib.suppress(OSError):
+            self._process = subprocess.Popen(
+                words, stdin=pipe, stdout=pipe, stderr=nothing, bufsize=0
+            )
+            while self._ask(self._process):
+                time.sleep(ASK_SECONDS)
+
+    def end(self) -> None:
+        """The process goes as soon as the mount lets it."""
+        if self._process is not None:
+            self._process.kill()
+
+    def _ask(self, process: subprocess.Popen[bytes]) -> bool:
+        """Ask once; false once nobody answers any more. Raises OSError likewise."""
+        stdin, stdout = cast("tuple[IO[bytes], IO[bytes]]", (process.stdin, process.stdout))
+        asked, since = time.monotonic(), time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        limit = ANSWER_SECONDS
+        stdin.write(b"\n")
+        while not select.select([stdout], [], [], limit)[0]:
+            self._is("hangs", "", since)
+            limit = ASK_SECONDS
+        line = stdout.readline()
+        if line:
+            answer = json.loads(line)
+            how, why, took = answer["how"], answer["why"], time.monotonic() - asked
+            if how == "well" and SLOW_SECONDS < took < ANSWER_SECONDS:
+                how, why = "slow", f"it took {took:.0f} s to answer"
+            self._is(how, why, since)
+        return bool(line)
+
+    def _is(self, how: str, why: str, since: str) -> None:
+        """Tell what is new: trouble now and then, and its end."""
+        now = time.monotonic()
+        if how == self._told or (how != "well" and now < self._next):
+            return
+        what = "is as it should be again, after trouble since {since}"
+        if how != "well":
+            self._since, self._next = since, now + TELL_SECONDS
+            what = TROUBLES[how]
+        self._told = how
+        none = ", and no checkpoint arrives" if self._about["file"] else ""
+        told = what.format(since=self._since, why=why, none=none)
+        self._tell(f"claim {self._about['claim']} at {self._about['path']} {told}")
+
+
+class Child:
+    """The command, its output where that is kept, and the signals that are for it."""
+
+    def __init__(self, words: list[str], keeper: Keeper | None) -> None:
         self._pid = 0
         self._early: list[int] = []
         self._select = selectors.DefaultSelector()
@@ -287,16 +377,17 @@ class Child:
             if number.name[3:] not in _OURS and number < FIRST_REAL_TIME:
                 signal.signal(number, self._forward)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        pipes = subprocess.PIPE
+        pipes = subprocess.PIPE if keeper else None
         # A session, as process 1 of a container has: `kill 0` reaches the command's own alone.
         self._made = subprocess.Popen(
             words, stdout=pipes, stderr=pipes, bufsize=0, start_new_session=True
         )
         self._pid = self._made.pid
-        sources = cast("tuple[IO[bytes], IO[bytes]]", (self._made.stdout, self._made.stderr))
-        for target, source in enumerate(sources, 1):
-            os.set_blocking(source.fileno(), False)
-            self._select.register(source, selectors.EVENT_READ, (target, Stamped()))
+        for target, source in enumerate((self._made.stdout, self._made.stderr), 1):
+            if source and keeper:
+                os.set_blocking(source.fileno(), False)
+                data = (target, Stamped(), keeper)
+                self._select.register(source, selectors.EVENT_READ, data)
         for early in self._early:
             self._forward(early, None)
 
@@ -328,17 +419,17 @@ class Child:
             return 0
         if not key.data:
             return 0
-        target, stamped = key.data
+        target, stamped, keeper = key.data
         at = stamp()
         if not data:
             self._select.unregister(key.fileobj)
-            self._keeper.add(stamped.rest(at))
+            keeper.add(stamped.rest(at))
             return 0
         rest = data
         with contextlib.suppress(BrokenPipeError):
             while rest:
                 rest = rest[os.write(target, rest) :]
-        self._keeper.add(stamped.add(at, data))
+        keeper.add(stamped.add(at, data))
         return len(data)
 
     def _drain(self, key: selectors.SelectorKey) -> None:
@@ -346,7 +437,8 @@ class Child:
         while left > 0 and got:
             got = self._read(key)
             left -= got
-        self._keeper.add(key.data[1].rest(stamp()))
+        _, stamped, keeper = key.data
+        keeper.add(stamped.rest(stamp()))
 
     def _reap(self) -> int | None:
         """The command's status, once it has ended; whoever else ended leaves no trace."""
@@ -367,24 +459,39 @@ def catches(pid: int, number: int) -> bool:
 
 
 def main(words: list[str]) -> int:
-    """Run ``words[1:]`` by the settings that are ``words[0]``; what to exit with."""
+    """Run ``words[2:]`` by the settings ``words[1]``; what to exit with.
+
+    ``words[0]`` is the program that asks a mount how it is.
+    """
+    probe, settings = words[0], json.loads(words[1])
     pod, run = os.environ.pop(POD, ""), os.environ.pop(RUN, "")
     number = int(os.environ.get(NUMBER) or 0)
-    keeper = Keeper(json.loads(words[0]), pod or UNKNOWN, run or UNKNOWN, number)
-    keeper.start()
-    try:
-        child = Child(words[1:], keeper)
-    except OSError as error:
-        text = f"cannot start {words[1]}: {error.strerror}"
+    keeper = (
+        Keeper(settings, pod or UNKNOWN, run or UNKNOWN, number) if settings["folder"] else None
+    )
+
+    def tell(text: str) -> None:
         say(text)
-        keeper.add(stamp() + text.encode(errors="replace") + b"\n")
+        if keeper:
+            keeper.add(stamp() + f"railhead: {text}\n".encode(errors="replace"))
+
+    mounts = [Mount(probe, about, tell) for about in settings["mounts"]]
+    for thread in [keeper, *mounts] if keeper else mounts:
+        thread.start()
+    try:
+        child = Child(words[2:], keeper)
+    except OSError as error:
+        tell(f"cannot start {words[2]}: {error.strerror}")
         code = 127 if isinstance(error, FileNotFoundError) else 126
     else:
         code = child.code()
-    keeper.end()
+    for mount in mounts:
+        mount.end()
+    if keeper:
+        keeper.end()
     return code
 
 
 if __name__ == "__main__":
-    # Past a thread that a claim holds.
+    # Past threads that a claim holds.
     os._exit(main(sys.argv[1:]))

@@ -695,6 +695,13 @@ CASES: dict[str, Case] = {
         fires=log("OSError: [Errno 116] Stale file handle: '/checkpoints/run'"),
         silent=log("OSError: [Errno 107] Transport endpoint is not connected", IB_OK),
     ),
+    "file-system-hangs": Case(
+        fires=log(
+            "railhead: claim checkpoints at /checkpoints does not answer since "
+            "2026-01-02T03:04:05Z: whatever uses it waits"
+        ),
+        silent=log("railhead: claim checkpoints at /checkpoints is as it should be again", IB_OK),
+    ),
     "pod-network-not-set-up": Case(
         fires=log(
             'Warning  FailedCreatePodSandBox  Failed to create pod sandbox: plugin type="multus" '

@@ -375,6 +375,35 @@ def test_status_says_what_the_kubelet_complains_of(api: Api, run: Any) -> None:
         )
     data = json.loads(run("status", "demo", "--json")[1])
     assert data["pods"][0]["reason"] == "FailedCreatePodSandBox: no rail0"
+    # Among all jobs likewise.
+    assert "node-0: FailedCreatePodSandBox: no rail0" in run("status")[1]
+
+
+def test_status_says_that_nobody_has_complained_yet(api: Api, run: Any) -> None:
+    """As while a claim's server does not answer the mount: its node says so minutes later."""
+    owner = world.job(api, "demo", nodes=1)
+    world.workload(api, owner, admitted=True)
+    owner["spec"]["suspend"] = False
+    waiting = {"waiting": {"reason": "ContainerCreating"}}
+    made = world.pod(api, owner, 0, state=waiting, phase="Pending")
+    assert (
+        "node-0: ContainerCreating (its machine has complained of nothing yet; of a mount "
+        in (run("status", "demo")[1])
+    )
+    for at, reason in (("04", "FailedMount"), ("03", "FailedScheduling")):
+        api.put(
+            "/api/v1/namespaces/training/events",
+            {
+                "metadata": {"name": reason},
+                "type": "Warning",
+                "reason": reason,
+                "message": "MountVolume.SetUp failed for volume: timed out",
+                "lastTimestamp": f"2026-01-02T03:{at}:00Z",
+                "involvedObject": {"uid": made["metadata"]["uid"]},
+            },
+        )
+    for command in (("status",), ("status", "demo"), ("describe", "demo")):
+        assert "FailedMount: MountVolume.SetUp failed for volume: timed out" in run(*command)[1]
 
 
 def test_no_jobs(run: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,8 +14,9 @@ import pytest
 from railhead.base.errors import ExitCode, RefusedError
 from railhead.kube import jobs
 from railhead.kube.client import Cluster
-from railhead.launch import Run, failing, insight, waiting
+from railhead.launch import Run, failing, insight, mounts, waiting
 from railhead.launch.logs import kept, stream
+from railhead.launch.programs import keep
 from tests.unit.launch import world
 from tests.unit.launch.fake_api import STAMP, Api
 
@@ -390,7 +392,8 @@ def test_the_same_trouble_is_diagnosed_once(
 def quiet(cluster: Cluster, limit: int = 300) -> failing.Silence | None:
     job = jobs.find_job(cluster, ("training",), "demo")
     state = jobs.read_state(cluster, job)
-    return failing.silence(cluster, state, NOW, limit=limit, prefix=PREFIX)
+    tails = failing.tails_of(cluster, state, [node for node in state.nodes if node.started])
+    return failing.silence(state, tails, NOW, limit=limit, prefix=PREFIX)
 
 
 def test_a_job_that_prints_does_not_hang(api: Api, cluster: Cluster, gang: Any) -> None:
@@ -612,3 +615,50 @@ def test_a_disk_that_takes_nothing_stops_no_follower(api: Api, run: Any, gang: A
     kept.home().parent.parent.mkdir(parents=True, exist_ok=True)
     kept.home().parent.write_text("no folder")
     follow_to_the_end(api, run, gang)
+
+
+# -- claims -------------------------------------------------------------------------------------
+
+
+def says(seconds: float, what: str, path: str = "/checkpoints") -> str:
+    return f"{at(seconds)} railhead: claim checkpoints at {path} {what}"
+
+
+def test_a_claim_in_trouble_is_told(api: Api, run: Any, gang: Any) -> None:
+    """By each of the nodes that met it, as the first of them has it; what is over is not."""
+    hangs = "does not answer since 2026-01-02T03:00:{}Z: whatever uses it waits"
+    api.logs[pod(0)] = [says(9, hangs.format("07"))]
+    api.logs[pod(1)] = [
+        says(9, "has no space left since 2026-01-02T02:00:00Z (statvfs has no free block)"),
+        says(9, "is as it should be again, after trouble since 2026-01-02T02:00:00Z"),
+        says(9, "is slow since 2026-01-02T03:30:00Z (it took 12 s to answer)", "/data"),
+        says(9, hangs.format("05")),
+        f"{at(8)} loss 0.5",
+    ]
+    slow = (
+        "node-1: claim checkpoints at /data is slow since 2026-01-02T03:30:00Z "
+        "(it took 12 s to answer)"
+    )
+    both = f"node-0, node-1: claim checkpoints at /checkpoints {hangs.format('05')}"
+    for command in ("status", "describe"):
+        out = run(command, "demo")[1]
+        found = re.findall(r"^(?:claim: +)?(node-.*claim checkpoints at .*)$", out, re.M)
+        assert found == [both, slow]
+    told = json.loads(run("status", "demo", "--json")[1])["claims"]
+    assert [one["nodes"] for one in told] == [[0, 1], [1]]
+    assert json.loads(run("describe", "demo", "--json")[1])["claims"] == [both, slow]
+
+
+def test_of_many_nodes_with_a_claim_in_trouble_the_first_are_named() -> None:
+    lines = {index: [says(9, "does not answer since 2026-01-02T03:00:00Z")] for index in range(9)}
+    (one,) = mounts.troubles(lines)
+    assert one.text().startswith("node-0, node-1, node-2 and 6 more: claim checkpoints at ")
+
+
+def test_what_a_job_says_of_a_claim_is_what_is_read() -> None:
+    """The words of the program are those that are looked for here."""
+    for what in keep.TROUBLES.values():
+        said = what.format(since="2026-01-02T03:00:00Z", why="why", none="")
+        assert [one.said for one in mounts.troubles({0: [says(1, said)]})] == [
+            f"claim checkpoints at /checkpoints {said}"
+        ]

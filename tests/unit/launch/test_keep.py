@@ -38,10 +38,12 @@ class Pod:
         """Of the job's object, on the claim."""
         return self.claim / claimed.FOLDER / "training" / "demo" / self.env[keep.RUN]
 
-    def words(self, *command: str, **settings: Any) -> list[str]:
+    def words(self, *command: str, logs: bool = True, **settings: Any) -> list[str]:
         """What the container starts; ``settings`` in place of launch's."""
         mount = Mount(claim="checkpoints", path=str(self.claim))
-        *before, given = claimed.words(mount, namespace="training", about=ABOUT, first=0)
+        *before, given = claimed.words(
+            mount, others={}, namespace="training", about=ABOUT, first=0, logs=logs
+        )
         return [*before, json.dumps(json.loads(given) | settings), *command]
 
     def start(self, *command: str, **settings: Any) -> subprocess.Popen[bytes]:
@@ -127,8 +129,8 @@ def test_it_ends_with_what_the_command_ended_with(
     ended, _, err = pod.done(*command)
     assert ended == code
     if code in (126, 127):
-        said = f"cannot start {command[0]}: "
-        assert f"railhead: {said}".encode() in err
+        said = f"railhead: cannot start {command[0]}: "
+        assert said.encode() in err
         assert pod.texts()[0].startswith(said)
 
 

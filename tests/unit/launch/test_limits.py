@@ -68,7 +68,7 @@ LIMITS: dict[str, tuple[list[Any], list[Any]]] = {
         [{"path": "/a"}, {"path": "a//b"}, {"resume": "no"}, {"path": "a" * 501}, {"x": "y"}],
     ),
     "verify": ([True, False], [1, "maybe", ""]),
-    "logs": (["kept", "pods"], ["none", "", True]),
+    "logs": (["kept", "pods", "bare"], ["none", "", True]),
     "topology": (
         ["rack", "prefer rack", "any", "k.io/rack", "x" * 316],
         ["prefer  a b", "x" * 317, "a b", ""],

@@ -18,7 +18,7 @@ from railhead.framework.programs import torchrun
 from railhead.launch import render
 from railhead.launch.job import Payload, parse_job
 from railhead.launch.plan import Plan, make_plan
-from railhead.launch.programs import keep
+from railhead.launch.programs import keep, probe
 from tests import crds
 from tests.unit.launch.conftest import CONTRACT, JOB
 
@@ -40,6 +40,7 @@ def test_golden(trainer: str, name: str) -> None:
     expected = json.loads((GOLDEN / f"{name}.json").read_text())
     args = expected[-1]["spec"]["trainer"]["args"]
     args[args.index("KEEP")] = Path(keep.__file__).read_text()
+    args[args.index("PROBE")] = Path(probe.__file__).read_text()
     args[args.index("TORCHRUN")] = Path(torchrun.__file__).read_text()
     assert render.objects(plan(trainer)) == expected
 
@@ -141,7 +142,7 @@ def test_words_reach_the_job_and_its_pods(
 def test_every_word_and_variable_of_a_job_is_protected(word: str) -> None:
     """In the command's first word, in its arguments and in variables alike."""
     given = dataclasses.replace(
-        plan("2.1.0", sets=("logs=pods",)),
+        plan("2.1.0", sets=("logs=bare",)),
         command=(word, word, f"--x={word}"),
         env={"A": word, "B": "b"},
     )

@@ -27,7 +27,7 @@ from railhead.framework.programs import torchrun
 from railhead.launch import failing, render
 from railhead.launch.job import Payload, parse_job
 from railhead.launch.plan import Plan, make_plan
-from railhead.launch.programs import keep, verify
+from railhead.launch.programs import keep, probe, verify
 from railhead.launch.proof import PLACE
 from railhead.model.restarts import HOPELESS
 from tests.unit.launch.conftest import CONTRACT, JOB
@@ -120,6 +120,7 @@ def test_golden(trainer: str) -> None:
         del source["configMap"]["items"]
     args = expected["spec"]["trainer"]["args"]
     args[args.index("KEEP")] = Path(keep.__file__).read_text()
+    args[args.index("PROBE")] = Path(probe.__file__).read_text()
     args[args.index("TORCHRUN")] = Path(torchrun.__file__).read_text()
     assert made == expected
 

@@ -133,6 +133,8 @@ def test_the_newest_file_of_each_directory_counts(tmp_path: Path) -> None:
     wrote(tmp_path / "run" / "log", 200)
     wrote(tmp_path / "other" / "deep" / "deeper" / "model.pt", 50)
     wrote(tmp_path / "a-file-of-nobody's", 999)
+    # A job that prints and saves nothing has no new checkpoint.
+    wrote(tmp_path / ".railhead" / "logs" / "training" / "job" / "run" / "0-pod-0.log", 999)
     (tmp_path / "empty").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "run")
     found = {

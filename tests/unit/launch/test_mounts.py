@@ -1,0 +1,249 @@
+"""What a job says of a claim that hangs, is slow, is full or goes away, as real processes."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from railhead.launch.programs import probe
+from tests.unit.launch.test_keep import Pod, pod
+
+__all__ = ["pod"]
+
+AT = r"since \d{4}(-\d\d){2}T\d\d(:\d\d){2}Z"
+AGAIN = rf"is as it should be again, after trouble {AT}"
+
+
+class Job:
+    """A job that runs until it is told to end, of which each mount is asked all the time."""
+
+    def __init__(self, pod: Pod, *, logs: bool = False, slow: float = 60.0, **texts: str) -> None:
+        words = pod.words("sh", "-c", "echo begun; read line; exit 7", logs=logs)
+        for old, new in (
+            ("ASK_SECONDS = 30.0", "ASK_SECONDS = 0.1"),
+            # Only what can never answer is said not to, however busy this machine is.
+            ("ANSWER_SECONDS = 20.0", f"ANSWER_SECONDS = {texts.pop('answer', '60.0')}"),
+            ("SLOW_SECONDS = 10.0", f"SLOW_SECONDS = {slow}"),
+        ):
+            assert old in words[4]
+            words[4] = words[4].replace(old, new)
+        for old, new in texts.items():
+            assert old in words[5]
+            words[5] = words[5].replace(old, new)
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(
+            words, env=pod.env, stdin=pipe, stdout=pipe, stderr=pipe, text=True
+        )
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline() == "begun\n"
+
+    def says(self) -> str:
+        """The next line of what it says, which comes sooner or later."""
+        assert self.process.stderr is not None
+        return self.process.stderr.readline().rstrip("\n")
+
+    def ends(self) -> str:
+        """It ends at once, as its command does; what more it said."""
+        before = time.monotonic()
+        _, err = self.process.communicate("end\n", timeout=60)
+        assert self.process.returncode == 7
+        assert time.monotonic() - before < 30
+        return err
+
+
+def told(pod: Pod, what: str) -> str:
+    return rf"railhead: claim checkpoints at {re.escape(str(pod.claim))} {what}.*"
+
+
+@pytest.fixture
+def file(pod: Pod) -> Path:
+    """What is written to ask the claim."""
+    folder = pod.claim / ".railhead"
+    folder.mkdir()
+    return folder / f"probe-training-{socket.gethostname()}"
+
+
+def running(word: str) -> list[int]:
+    """The processes that have this in their words."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        found += [int(path.parent.name)] if word.encode() in words else []
+    return found
+
+
+def wait(condition: Callable[[], object]) -> None:
+    until = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def test_a_claim_that_does_not_answer_is_told_and_again_when_it_does(pod: Pod, file: Path) -> None:
+    """Who opens a pipe that nobody reads waits, in the kernel."""
+    os.mkfifo(file)
+    job = Job(pod, answer="0.2")
+    first = job.says()
+    assert re.fullmatch(told(pod, f"does not answer {AT}"), first)
+    assert "no checkpoint arrives; the job goes on by itself once it answers" in first
+    os.close(os.open(file, os.O_RDONLY))
+    assert re.fullmatch(told(pod, AGAIN), job.says())
+    wait(lambda: not file.exists())
+    assert job.ends() == ""
+
+
+def test_who_asks_holds_nobody_s_end(pod: Pod, file: Path) -> None:
+    os.mkfifo(file)
+    job = Job(pod, answer="0.2")
+    job.says()
+    assert running(str(file))
+    assert job.ends() == ""
+    wait(lambda: not running(str(file)))
+
+
+def test_who_asks_ends_with_a_job_that_is_killed(pod: Pod) -> None:
+    """What it leaves is nothing, but for the moment at which it asks."""
+    job = Job(pod)
+    word = str(pod.claim / ".railhead" / f"probe-training-{socket.gethostname()}")
+    wait(lambda: running(word))
+    job.process.kill()
+    job.process.communicate(timeout=60)
+    wait(lambda: not running(word))
+    wait(lambda: not list((pod.claim / ".railhead").iterdir()))
+
+
+@pytest.mark.parametrize("logs", [True, False])
+def test_a_full_claim_is_told(pod: Pod, file: Path, logs: bool) -> None:
+    """Whether logs are kept there or not; on the claim too, where they are."""
+    file.symlink_to("/dev/full")
+    job = Job(pod, logs=logs)
+    why = re.escape("a write of 4096 bytes: No space left on device")
+    what = rf"has no space left {AT} \({why}\), and no checkpoint arrives\."
+    first = job.says()
+    assert re.fullmatch(told(pod, what), first)
+    # The symbolic link was taken away, so there is room.
+    assert re.fullmatch(told(pod, AGAIN), job.says())
+    assert job.ends() == ""
+    assert (first in pod.texts()) is logs
+
+
+def test_a_claim_that_went_away_is_told(pod: Pod) -> None:
+    job = Job(pod)
+    wait((pod.claim / ".railhead").exists)
+    away = pod.claim.rename(pod.claim.with_name("away"))
+    what = rf"cannot be used {AT} \(No such file or directory\), and no checkpoint arrives\."
+    assert re.fullmatch(told(pod, what), job.says())
+    away.rename(pod.claim)
+    assert re.fullmatch(told(pod, AGAIN), job.says())
+    # Trouble is not told again for minutes.
+    pod.claim.rename(away)
+    assert job.ends() == ""
+
+
+def test_a_slow_claim_is_told(pod: Pod) -> None:
+    slow = {"room = os.statvfs(path)": "import time; time.sleep(0.5); room = os.statvfs(path)"}
+    job = Job(pod, slow=0.3, **slow)
+    assert re.fullmatch(told(pod, rf"is slow {AT} \(it took \d+ s to answer\)"), job.says())
+    assert job.ends() == ""
+
+
+@pytest.mark.parametrize(
+    ("error", "found"),
+    [
+        (errno.EDQUOT, {"how": "full", "why": "a write of 4096 bytes: Disk quota exceeded"}),
+        (errno.ESTALE, {"how": "lost", "why": "Stale file handle"}),
+        (errno.EROFS, {"how": "lost", "why": "Read-only file system"}),
+        (errno.EACCES, {"how": "well", "why": ""}),
+    ],
+)
+def test_what_a_write_s_error_means(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: int, found: dict[str, str]
+) -> None:
+    """A user who may not write there learns from its answer alone how it is."""
+
+    def refuse(_: int) -> None:
+        raise OSError(error, os.strerror(error))
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    file = tmp_path / ".railhead" / "probe"
+    assert probe.ask(str(tmp_path), str(file)) == found
+    assert list(file.parent.iterdir()) == []
+
+
+def test_nothing_is_written_to_what_is_only_read(tmp_path: Path) -> None:
+    tmp_path.chmod(0o555)
+    assert probe.ask(str(tmp_path), "") == {"how": "well", "why": ""}
+    assert probe.ask(str(tmp_path / "no"), "")["how"] == "lost"
+    assert list(tmp_path.iterdir()) == []
+
+
+# -- as root: file systems of the kernel's own ---------------------------------------------------
+
+
+@pytest.fixture
+def disk(pod: Pod, tmp_path: Path) -> Iterator[Pod]:
+    """The claim as a file system of its own, which can be frozen."""
+    image = tmp_path / "image"
+    image.touch()
+    os.truncate(image, 16 << 20)
+    subprocess.run(["mkfs.ext4", "-q", image], check=True)
+    words = ["mount", "-o", "loop", image, pod.claim]
+    if subprocess.run(words, capture_output=True, check=False).returncode:
+        pytest.skip("no loop device can be had here")
+    yield pod
+    subprocess.run(["umount", pod.claim], check=True)
+
+
+root = pytest.mark.skipif(os.geteuid() != 0, reason="mounts file systems")
+
+
+@root
+@pytest.mark.slow
+def test_a_process_that_nobody_can_kill_holds_nobody_s_end(disk: Pod) -> None:
+    """A write to a frozen file system sleeps in the kernel, whatever signals it gets."""
+    frozen = ["fsfreeze", "--freeze", disk.claim]
+    job = Job(disk, answer="0.2")
+    word = str(disk.claim / ".railhead" / f"probe-training-{socket.gethostname()}")
+    wait(lambda: running(word))
+    subprocess.run(frozen, check=True)
+    try:
+        lines = [job.says()]
+        # A busy machine may have been too slow before, once.
+        (asking,) = running(word)
+        wait(lambda: Path(f"/proc/{asking}/stat").read_text().rpartition(")")[2].split()[0] == "D")
+        lines += [job.ends()]
+        assert Path(f"/proc/{asking}").exists()
+    finally:
+        subprocess.run(["fsfreeze", "--unfreeze", disk.claim], check=True)
+    assert re.fullmatch(told(disk, f"does not answer {AT}"), lines[0])
+    wait(lambda: not running(word))
+
+
+@root
+@pytest.mark.slow
+def test_a_file_system_without_a_free_block_is_full(pod: Pod) -> None:
+    """And has room again once something went."""
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", pod.claim], check=True)
+    try:
+        filling = pod.claim / "old"
+        with pytest.raises(OSError, match="No space left"):
+            filling.write_bytes(bytes(1 << 20))
+        job = Job(pod)
+        assert re.fullmatch(told(pod, f"has no space left {AT}"), job.says())
+        filling.unlink()
+        assert re.fullmatch(told(pod, AGAIN), job.says())
+        job.ends()
+        assert list((pod.claim / ".railhead").iterdir()) == []
+    finally:
+        subprocess.run(["umount", pod.claim], check=True)
