@@ -15,7 +15,8 @@ from tests.components.recording import Recording, Registered
 MADE = Path(__file__).with_name("made")
 #: What is longer as JSON (a program, a pod's template, a policy's rules) stands as its digest.
 LONGEST = 240
-#: Held by examples of its own, and changes with all else (tests/unit/contract/examples).
+#: Held by examples of its own, and changes with all else (tests/unit/contract/examples), but for
+#: what the platform says of what it made.
 CONTRACT = ("contract", "contract.json")
 
 
@@ -31,8 +32,9 @@ def made(recording: Recording, beside: Recording | None = None) -> str:
 
 def _parts(recording: Recording) -> dict[str, str]:
     return {
-        urn: yaml.safe_dump(
+        urn: yaml.dump(
             {_heading(one): _short(_said(recording, one), recording.folder)},
+            Dumper=yaml.CSafeDumper,
             default_flow_style=None,
             width=160,
         )
@@ -52,6 +54,7 @@ def _said(recording: Recording, resource: Registered) -> dict[str, Any]:
         "gone with": _name(resource.deleted_with),
         "protected": resource.protect,
         "retained": resource.retain,
+        **resource.manner,
         "inputs": dict(resource.inputs),
         "outputs": recording.outputs.get(resource.urn),
     }
@@ -93,7 +96,8 @@ def _digested(values: Mapping[str, Any], depth: int) -> dict[str, Any]:
 
 def _digest(key: str, value: Any, depth: int) -> Any:
     if key in CONTRACT:
-        return "as its examples"
+        details = value.get("details") if isinstance(value, dict) else None
+        return {"details": details, "all else": "as its examples"} if details else "as its examples"
     text = json.dumps(value, sort_keys=True)
     if len(text) <= LONGEST:
         return value

@@ -19,6 +19,7 @@ from typing import Any
 import pulumi
 import yaml
 from google.protobuf.empty_pb2 import Empty
+from google.protobuf.json_format import MessageToDict
 from pulumi.runtime import mocks, rpc
 from pulumi.runtime.settings import ROOT, configure, reset_options
 from pulumi.runtime.stack import run_in_stack
@@ -48,6 +49,8 @@ class Registered:
     ignore_changes: frozenset[str]
     dependencies: frozenset[str]
     inputs: Mapping[str, Any]
+    #: How it is replaced, how long it may take, and what it was called.
+    manner: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass
@@ -113,6 +116,19 @@ class RecordingMocks(pulumi.runtime.Mocks):
         return answer(args.token, args.args)
 
 
+def _manner(request: Any) -> dict[str, Any]:
+    timeouts = request.customTimeouts
+    return {
+        "timeouts": {w: t for w in ("create", "update", "delete") if (t := getattr(timeouts, w))},
+        "replaced for": sorted(request.replaceOnChanges),
+        "deleted before it is replaced": request.deleteBeforeReplace,
+        # The types that its SDK once had for it are no business of ours.
+        "known as": [MessageToDict(a) for a in request.aliases if a.urn or a.spec.name],
+        "imported": request.importId,
+        "secret": sorted(request.additionalSecretOutputs),
+    }
+
+
 class RecordingMonitor(mocks.MockMonitor):
     """Keeps what the mocks' own monitor drops: parents, dependencies, providers."""
 
@@ -135,6 +151,7 @@ class RecordingMonitor(mocks.MockMonitor):
             ignore_changes=frozenset(request.ignoreChanges),
             dependencies=frozenset(request.dependencies),
             inputs=rpc.deserialize_properties(request.object, keep_unknowns=True) or {},
+            manner=_manner(request),
         )
         return response
 

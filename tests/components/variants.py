@@ -7,19 +7,30 @@ from pathlib import Path
 from typing import Any
 
 from railhead.platform.aws.facts import ecr
+from tests.components import fabrics
 from tests.components.made import made
 from tests.components.recording import recorded, run_stack, stack_cluster
 
 #: Name -> the shipped stack that it changes.
-VARIANTS = {"aws": "aws-p5-prod", "gcp": "gcp-a3-mega", "existing": "onprem-roce-shared"}
+VARIANTS = {
+    "aws": "aws-p5-prod",
+    "aws-dra": "aws-p5en-block",
+    "gcp": "gcp-a3-mega",
+    "gcp-dranet": "gcp-a3-ultra",
+    "existing": "onprem-roce-shared",
+    "volcano": "onprem-ib-sriov",
+    "whole-nics": "onprem-ib-sriov",
+    "ipoib": "onprem-ib-sriov",
+    "dranet": "onprem-ib-sriov",
+}
+
+_WATCHED = {"kind": "files", "acceptance": {"image": "registry.example.com/r:1"}}
 
 
 def variant(name: str) -> dict[str, Any]:
     """The `railhead:cluster` of a variant."""
     cluster = stack_cluster(VARIANTS[name])
-    cluster["watching"] = {"kind": "files", "acceptance": {"image": "registry.example.com/r:1"}}
-    platform, pool = cluster["platform"], cluster["pools"][0]
-    {"aws": _aws, "gcp": _gcp, "existing": _existing}[name](cluster, platform, pool)
+    _CHANGES[name](cluster, cluster["platform"], cluster["pools"][0])
     return cluster
 
 
@@ -32,6 +43,7 @@ def made_otherwise(name: str) -> str:
 
 
 def _aws(cluster: dict[str, Any], platform: dict[str, Any], pool: dict[str, Any]) -> None:
+    cluster["watching"] = _WATCHED
     platform |= {
         "oidc": {
             "issuer": "https://login.example.com",
@@ -54,6 +66,7 @@ def _aws(cluster: dict[str, Any], platform: dict[str, Any], pool: dict[str, Any]
 
 
 def _gcp(cluster: dict[str, Any], platform: dict[str, Any], pool: dict[str, Any]) -> None:
+    cluster["watching"] = _WATCHED
     platform["project_number"] = "123456789012"
     platform["network"]["google_services"] = "10.8.0.0/20"
     platform["endpoint"] = {"kind": "private", "authorized_networks": ["10.0.0.0/20"]}
@@ -80,6 +93,7 @@ def _gcp(cluster: dict[str, Any], platform: dict[str, Any], pool: dict[str, Any]
 
 
 def _existing(cluster: dict[str, Any], platform: dict[str, Any], pool: dict[str, Any]) -> None:
+    cluster["watching"] = _WATCHED
     del platform, pool
     cluster |= {
         "default_queue": True,
@@ -87,3 +101,129 @@ def _existing(cluster: dict[str, Any], platform: dict[str, Any], pool: dict[str,
         "controllers": {"cpu": "100m", "memory": "128Mi", "memory_limit": "1Gi"},
         "registry_mirrors": {"nvcr.io": "mirror.example.com/nvidia"},
     }
+
+
+def _aws_dra(cluster: dict[str, Any], platform: dict[str, Any], pool: dict[str, Any]) -> None:
+    platform["members"] = {"ml-leads": ["arn:aws:iam::123456789012:role/ml-leads"]}
+    platform["s3_access"] = [
+        {
+            "namespace": "training",
+            "buckets": [
+                {
+                    "name": "acme-encrypted",
+                    "write": True,
+                    "kms_key": "arn:aws:kms:us-west-2:123456789012:key/1234abcd-12ab-34cd",
+                }
+            ],
+        }
+    ]
+    pool |= {
+        "purchase": {"kind": "on-demand"},
+        "placement_group": {"kind": "new"},
+        "local_storage": "none",
+    }
+    cluster |= {
+        "access": {"leads": ["ml-leads"]},
+        "network_policy": {"egress": [{"cidr": "0.0.0.0/0", "ports": [443]}]},
+    }
+    cluster["fabric"]["allocation"] = "dra"
+
+
+def _gcp_dranet(cluster: dict[str, Any], platform: dict[str, Any], pool: dict[str, Any]) -> None:
+    platform |= {
+        "kubernetes": "1.35",
+        "network": {
+            "kind": "existing",
+            "project": "acme-shared-vpc",
+            "network": "training",
+            "subnetwork": "training-nodes",
+            "pods_range": "pods",
+            "services_range": "services",
+            "service_connection": True,
+            "storage_names": True,
+        },
+    }
+    del platform["gpu_networks"], platform["maintenance"]
+    pool |= {
+        "networking": "dranet",
+        "capacity": {"kind": "on-demand"},
+        "placement": {"kind": "compact", "max_distance": 2},
+    }
+    cluster["fabric"] = {"kind": "gcp-rdma", "mode": "dranet", "driver": "managed"}
+
+
+def _volcano(cluster: dict[str, Any], platform: dict[str, Any], pool: dict[str, Any]) -> None:
+    cluster["fabric"] = _railed("sriov-roce") | {
+        "ipam": {"kind": "nv-ipam", "pool": "prefix"},
+        "network_operator": {
+            "ofed": {
+                "upgrade": "manual",
+                "version": "doca3.2.0-25.10-1.2.8.0-2",
+                "environment": {"UNLOAD_STORAGE_MODULES": "true"},
+            }
+        },
+    }
+    cluster |= {
+        "queueing": {"scheduler": "volcano"},
+        "controllers": {"cpu": "100m", "memory": "128Mi", "memory_limit": "1Gi"},
+        "watching": {"kind": "prometheus-operator", "labels": {"release": "prometheus"}},
+        "access": {"image_pull_secrets": [{"name": "registry"}], "viewers": ["auditors"]},
+        "network_policy": {"ingress_namespaces": ["monitoring"]},
+    }
+
+
+def _whole_nics(cluster: dict[str, Any], platform: dict[str, Any], pool: dict[str, Any]) -> None:
+    cluster["fabric"] = _railed("host-device")
+    for index, rail in enumerate(cluster["fabric"]["rails"]):
+        rail["gateway"] = f"192.168.{16 * index}.1"
+    cluster["gpu_operator"] |= {
+        "driver": "operator",
+        "driver_version": "580.95.05",
+        "gpudirect": "peermem",
+    }
+    cluster["checkpoints"][0]["retention"] = {"days": 30, "keep": 3, "delete": True}
+    cluster["datasets"] = [
+        {
+            "name": "imagenet",
+            "namespace": "training",
+            "volume": "imagenet",
+            "mount_path": "/data/imagenet",
+        }
+    ]
+
+
+def _ipoib(cluster: dict[str, Any], platform: dict[str, Any], pool: dict[str, Any]) -> None:
+    cluster["fabric"] = _railed("ipoib", "infiniband")
+    cluster["gpu_operator"] |= {"compute_domains": True, "nfd": "existing"}
+
+
+def _dranet(cluster: dict[str, Any], platform: dict[str, Any], pool: dict[str, Any]) -> None:
+    selector = 'device.attributes["dra.net"].rdmaDevice.startsWith("mlx5_")'
+    cluster["fabric"] = {
+        "kind": "infiniband",
+        "mode": "dranet",
+        "driver": "install",
+        "selector": selector,
+    }
+    cluster["gpu_operator"]["allocation"] = "dra"
+
+
+def _railed(mode: str, fabric: str = "roce") -> dict[str, Any]:
+    """Every rail of a machine of eight, as the table of fabrics has them."""
+    (case,) = (
+        c for c in fabrics.cases() if (c.mode, c.fabric, c.platform) == (mode, fabric, "existing")
+    )
+    return fabrics.fabric(case)
+
+
+_CHANGES = {
+    "aws": _aws,
+    "aws-dra": _aws_dra,
+    "gcp": _gcp,
+    "gcp-dranet": _gcp_dranet,
+    "existing": _existing,
+    "volcano": _volcano,
+    "whole-nics": _whole_nics,
+    "ipoib": _ipoib,
+    "dranet": _dranet,
+}
