@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -210,7 +211,38 @@ def starting(api: Api) -> None:
     world.pod(api, owner, 0, state=state, phase="Pending")
 
 
-WORLDS = (waiting, running, failed, completed, starting)
+def eventful(api: Api) -> None:
+    """It was given back once, started again, prints how far it is, and its pods complain."""
+    owner = world.job(api, "demo")
+    owner["spec"]["trainer"] |= {
+        "image": "registry.example.com/mine:1",
+        "command": ["torchrun"],
+        "args": ["/workspace/train.py", "a b"],
+        "env": [{"name": "EPOCHS", "value": "10"}, {"name": "TOKEN", "value": "secret"}],
+    }
+    world.admit(api, owner)
+    api.objects[f"{world.JOBSETS}/demo"]["status"]["restarts"] = 1
+    given = api.objects[f"{world.WORKLOADS}/trainjob-demo"]["status"]["conditions"]
+    given.append(
+        {"type": "Evicted", "status": "True", "message": "preempted", "lastTransitionTime": STAMP}
+    )
+    for index, (name, lines) in enumerate(api.logs.items()):
+        lines[:] = [
+            f"2026-01-02T03:05:0{index}.000000001Z [default0]:step 12/100 loss: 1.5 30 samples/s",
+            f"2026-01-02T03:05:0{index}.000000001Z [default1]:epoch 3",
+        ]
+        pod = api.objects[f"{world.PODS}/{name}"]["metadata"]
+        event = {
+            "metadata": {"name": f"event-{index}"},
+            "involvedObject": {"uid": pod["uid"], "name": name},
+            "reason": "BackOff",
+            "message": "no such image",
+        }
+        more = {"count": 3, "type": "Warning", "lastTimestamp": STAMP} if index else {}
+        api.put("/api/v1/namespaces/training/events", event | more | {"eventTime": STAMP})
+
+
+WORLDS = (waiting, running, failed, completed, starting, eventful)
 #: Times that pass while the test runs.
 PASSED = {"age_seconds", "newest_line_seconds", "seconds", "silent_seconds"}
 
@@ -224,7 +256,8 @@ def still(value: Any) -> Any:
 
 
 def text_of(printed: str) -> list[str]:
-    lines = re.sub(r"\b\d+(\.\d+)? ?[smhd]\b", "TIME", printed).splitlines()
+    same = re.sub(r"127\.0\.0\.1:\d+", "SERVER", re.sub(r"/\S+/kubeconfig", "FILE", printed))
+    lines = re.sub(r"\b\d+(\.\d+)? ?[smhd]\b", "TIME", same).splitlines()
     return [re.sub(r" {2,}", "  ", line).rstrip() for line in lines]
 
 
@@ -242,21 +275,75 @@ def gone(expected: Any, found: Any, path: str = "") -> Iterator[str]:
         yield f"{path}: {expected!r}, now {found!r}"
 
 
+def asked_of(api: Api) -> list[str]:
+    """What was asked of the server, each once."""
+    every = [f"{method} {path} {json.dumps(params)}" for method, path, params in api.asked]
+    api.asked.clear()
+    return sorted({str(still(one)) for one in every})
+
+
 def test_commands_say_what_they_said(api: Api, run: Any) -> None:
     before = dict(api.objects)
     found: dict[str, Any] = {}
     for make in WORLDS:
         make(api)
+        api.asked.clear()
         found[make.__name__] = {
             "all": text_of(run("status")[1]),
             "all, JSON": still(json.loads(run("status", "--json")[1])),
             "one": text_of(run("status", "demo")[1]),
             "one, JSON": still(json.loads(run("status", "demo", "--json")[1])),
-            "cancelled": text_of(run("cancel", "demo")[1]),
+            "listed": text_of(run("list")[1]),
+            "described": text_of(run("describe", "demo")[1]),
+            "described, JSON": still(json.loads(run("describe", "demo", "--json")[1])),
+            "top": text_of(run("top")[1]),
+            "top, JSON": still(json.loads(run("top", "--json")[1])),
+            "logs": text_of(run("logs", "demo", "--tail", "5")[1]),
+            "logs, JSON": text_of(run("logs", "demo", "--json")[1]),
+            "logs by time": text_of(run("logs", "demo", "--timestamps", "--rank", "1")[1]),
+            "cancelled": text_of("".join(run("cancel", "demo")[1:])),
+            "asked": asked_of(api),
         }
         api.objects.clear()
         api.objects.update(before)
-    for world_of, commands in held("commands", found).items():
+        api.logs.clear()
+    compare("commands", found)
+
+
+def compare(name: str, found: dict[str, Any]) -> None:
+    for world_of, commands in held(name, found).items():
         for command, lines in commands.items():
             missing = [*gone(lines, found[world_of][command])]
             assert missing == [], (world_of, command)
+
+
+# -- what may not be read, and what is not there --------------------------------------------------
+
+
+def each_refused(api: Api, say: Callable[[], tuple[int, str, str]]) -> dict[str, list[str]]:
+    """What is said where all is well, and where the cluster gives one answer less."""
+
+    def said() -> list[str]:
+        code, out, err = say()
+        return [f"exit {code}", *text_of(out + err)]
+
+    api.asked.clear()
+    found = {"all is well": said()}
+    reads = sorted({path for method, path, _ in api.asked if method == "GET"})
+    found["asked"] = asked_of(api)
+    for path, status in itertools.product(reads, (403, 404)):
+        api.refusals[("GET", path)] = (status, f"answer {status}")
+        found[f"{status} {path}"] = said()
+        del api.refusals[("GET", path)]
+    return found
+
+
+def test_whatever_may_not_be_read_is_said(api: Api, run: Any, job_file: Path) -> None:
+    def launched() -> tuple[int, str, str]:
+        code, _, err = run("launch", job_file, "--dry-run")
+        return code, "", err
+
+    found = {"launch": each_refused(api, launched)}
+    waiting(api)
+    found["status"] = each_refused(api, lambda: run("status", "demo"))
+    compare("refusals", found)
