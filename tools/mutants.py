@@ -9,7 +9,8 @@ of its place (`PLACES`) are run on it that run its line, as `tools/lines.py` mea
 what no test fails on is printed with its line. Equal seeds choose equal mutants of equal sources.
 
 A program that travels to pods as text (`PROGRAMS`) is run by tests as a process of its own, which
-nothing measures: all tests of its place are run on it, and the text that they read is the mutant's.
+nothing measures: tests of modules that name it are run on it, and the text that they read is the
+mutant's.
 
 Why it is not a library: mutmut (3.8) runs from a copy of the sources in a folder of its own, where
 the tests that read `stacks`, `docs` and `tools` beside them find none, and cosmic-ray (8.7) writes
@@ -404,20 +405,20 @@ class _Chosen:
 
 
 def _of_text(file: str, measured: lines.Lines) -> list[str]:
-    """All tests of a program's place, those first that are in a module that names it."""
+    """The tests of modules that name a program, or are named for it, soonest first."""
     word = Path(file).stem
 
-    def far(test: str) -> int:
-        path = REPO / test.partition("::")[0]
-        if path.stem.removeprefix("test_") == word:
-            return 0
-        text = path.read_text(encoding="utf-8")
-        return 1 if f".{word}" in text or f"import {word}" in text else 2
+    def names(module: str) -> bool:
+        text = (REPO / module).read_text(encoding="utf-8")
+        return word in Path(module).stem or f".{word}" in text or f"import {word}" in text
 
-    tests = [name for name in measured.seconds if name.rpartition("::")[2] not in DIGESTED]
-    distance = {module: far(module) for module in {name.partition("::")[0] for name in tests}}
+    of = {
+        module for module in {name.partition("::")[0] for name in measured.seconds} if names(module)
+    }
+    tests = [name for name in measured.seconds if name.partition("::")[0] in of]
     return sorted(
-        tests, key=lambda name: (distance[name.partition("::")[0]], measured.seconds[name])
+        (name for name in tests if name.rpartition("::")[2] not in DIGESTED),
+        key=measured.seconds.__getitem__,
     )
 
 

@@ -22,6 +22,7 @@ from railhead.launch import render
 from railhead.launch.estimates import Shape, figures
 from railhead.launch.explain import derived
 from railhead.launch.job import JobFile, Payload, SizingFile, parse_job
+from railhead.launch.logs import reader
 from railhead.launch.plan import Plan, make_plan
 from tests.unit.launch import world
 from tests.unit.launch.fake_api import STAMP, Api
@@ -118,6 +119,13 @@ checkpoint: {path: deep/down}
 topology: kubernetes.io/hostname
 """
 SHORT = "name: short\nnodes: 1\ncommand: [train.py]\n"
+MORE = {
+    "proven": ("torch", "nodes: 2\nverify: true\n"),
+    "with fewer nodes": ("torch", "nodes: 4\nmin_nodes: 2\nprocesses_per_node: 2\n"),
+    "carried": ("raw", "nodes: 3\nframework: jax\n"),
+    "each node alone": ("torch", "nodes: 2\nframework: torch\nlauncher: none\ntopology: any\n"),
+    "of its own world": ("torch", "nodes: 2\nlauncher: own\nrestarts: 3\nshm: 96Mi\n"),
+}
 FILES = (Payload(name="train.py", data=b"say('hello')\n"), Payload(name="b.bin", data=b"\xff"))
 LONGEST = 200
 
@@ -150,6 +158,14 @@ def every_job() -> dict[str, Any]:
         job, made, of = planned(text, "torch")
         rows = [f"{r.name}: {r.value} ({r.origin}: {r.why})" for r in derived(job, made, of)]
         found[name] = {"explained": rows, "sent": render.objects(made)}
+    for name, (framework, more) in MORE.items():
+        job, made, of = planned(SHORT.replace("nodes: 1\n", more), framework)
+        rows = [f"{r.name}: {r.value} ({r.origin}: {r.why})" for r in derived(job, made, of)]
+        # What proves the fabric travels as many files, which are held elsewhere.
+        found[name] = {"explained": rows, "sent": [] if job.verify else render.objects(made)}
+    (one,) = reader.readers(cluster_of("torch"), cluster_of("torch").namespaces)
+    asked = {"folder": "/claim/demo", "node": None, "runs": 2, "most": 1}
+    found["reads a claim"] = {"sent": [one.job_set("railhead-logs", asked)]}
     for framework, row in FRAMEWORKS.items():
         _, made, _ = planned(SHORT.replace("nodes: 1", "nodes: 2"), framework)
         for api in kinds(framework) if framework == "torch" else ("trainjob", *row.kinds):
