@@ -21,7 +21,7 @@ from railhead.base.errors import InputError, choices
 from railhead.base.mistakes import described
 from railhead.base.sections import Problem, read
 from railhead.catalog import digests, own
-from railhead.config import sense, site
+from railhead.config import doubts, sense, site
 from railhead.config.checks import problems
 from railhead.config.lines import Lines, lines
 from railhead.fabric.kinds import FABRICS
@@ -81,7 +81,7 @@ def check_values(raw: Any, *, where: str, now: datetime | None = None) -> Checke
 def _checked(raw: Any, where: str, at: Lines | None, now: datetime | None) -> Checked:
     use(Path(where).parent)
     cluster = parse(raw, where=where, at=at)
-    found = sense.doubts(cluster, now or datetime.now(UTC))
+    found = doubts.doubts(cluster, now or datetime.now(UTC))
     return Checked(cluster=cluster, doubts=tuple(_told(found, where, at)))
 
 

@@ -1,16 +1,14 @@
-"""Values that are well-formed and mean nothing, or hardly what was meant.
+"""Values that are well-formed and mean nothing.
 
-What cannot be meant is a problem (:func:`problems`, :func:`texts`); what may be is a doubt, which
-is told and stops nothing (:func:`doubts`).
+What cannot be meant is a problem (:func:`problems`, :func:`texts`); what may be is a doubt
+(:mod:`railhead.config.doubts`).
 """
 
 from __future__ import annotations
 
-import ipaddress
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime
 from typing import Any
 
 from railhead.base import quantity, secrets
@@ -20,6 +18,7 @@ from railhead.base.wide import covered, too_wide
 from railhead.catalog.machines import MACHINES
 from railhead.catalog.versions import COMBINATIONS, ModuleChart
 from railhead.contract import NAMESPACE
+from railhead.framework import FRAMEWORKS
 from railhead.model.cluster import HOSTNAME_LEVEL, Cluster, Pool, RuntimeConfig
 from railhead.platform.base import Platform
 from railhead.platform.registry import PLATFORMS
@@ -29,18 +28,22 @@ GIB = 1024 * MIB
 _LONGEST, _LONGEST_VALUE = 1024, 128 * 1024 - 256
 # Kueue's Topology takes no more (kueue.x-k8s.io_topologies, spec.levels).
 _MOST_LEVELS = 16
-# Kubernetes is tested up to so many (kubernetes.io, Considerations for large clusters).
-_TESTED_NODES = 5000
 # Of the node or of the container runtime; a volume there hides what programs need.
 _TAKEN_PATHS = (
     "/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr",
     "/var/run",
+    # Of images: libfabric and the plugins of AWS' (aws-ofi-nccl), HPC-X and Conda of NVIDIA's.
+    "/opt/amazon", "/opt/conda", "/opt/hpcx", "/opt/nvidia",
 )  # fmt: skip
 _OF_KUBERNETES_ITSELF = "Kubernetes' own"
 _OF_KUBERNETES = ("default", "kube-node-lease", "kube-public", "kube-system")
 _GATE_NAMESPACE = "railhead-gate"
 # The defaults of an image that a stack's variable would take away from every program in it.
 _OF_THE_IMAGE = ("HOME", "LD_PRELOAD", "PATH", "PYTHONHOME")
+# Which GPUs a process sees is the device plugin's to say, and its launcher's.
+_OF_THE_DEVICES = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
+# What kubelet puts on a node, where the catalogue says what it must be.
+_OS, _ARCHITECTURE = "kubernetes.io/os", "kubernetes.io/arch"
 
 
 def texts(raw: Any) -> Iterator[Problem]:
@@ -315,6 +318,53 @@ def _environments(cluster: Cluster) -> Iterator[tuple[str, Mapping[str, str]]]:
         yield "fabric.environment", common
 
 
+def _wiring(cluster: Cluster) -> Iterator[Problem]:
+    """What finds the processes of a job is said per job; one value for all makes worlds of one."""
+    reads = knowing(
+        cluster.runtimes, "runtimes", lambda r: (FRAMEWORKS[r.framework], r.environment)
+    )
+    for path, _, (framework, environment) in reads:
+        for name in environment:
+            where = f"{path}.environment.{name}"
+            if name in framework.reserved:
+                yield (
+                    where,
+                    f"is set by {framework.reserved[name]} for each job; one value for all of them "
+                    "would keep their processes apart: leave it out",
+                )
+            elif name in _OF_THE_DEVICES:
+                yield where, "would hide GPUs that a job pays for from its processes; leave it out"
+
+
+def _selectors(cluster: Cluster) -> Iterator[Problem]:
+    pools = knowing(cluster.pools, "pools", lambda p: (MACHINES[p.instance_type], p.node_selector))
+    for path, pool, (machine, labels) in pools:
+        for key, is_ in ((_OS, "linux"), (_ARCHITECTURE, machine.architecture)):
+            if labels.get(key, is_) != is_:
+                yield (
+                    f"{path}.node_selector.{key}",
+                    f"{labels[key]!r} is on no {machine.name!r}, which has {is_!r}",
+                )
+        if HOSTNAME_LEVEL in labels and known(lambda: pool.nodes) != 1:  # noqa: B023 - read at once
+            yield (
+                f"{path}.node_selector.{HOSTNAME_LEVEL}",
+                f"{labels[HOSTNAME_LEVEL]!r} is one node, and the pool has several; name a label "
+                "that they share",
+            )
+
+
+def _nobody_lives_there(cluster: Cluster) -> Iterator[Problem]:
+    for path, network in _platform(cluster).networks(cluster):
+        if network.is_loopback or network.is_multicast or network.is_link_local:
+            yield path, f"{str(network)!r} is no network that machines or people have addresses of"
+
+
+def _mirrors(cluster: Cluster) -> Iterator[Problem]:
+    for registry, mirror in cluster.registry_mirrors.items():
+        if registry == mirror:
+            yield f"registry_mirrors.{registry}", "is its own mirror; leave it out"
+
+
 def _open(cluster: Cluster) -> Iterator[Problem]:
     """Whoever is let in is somebody: neither one network nor all together are much of the world."""
     endpoint = getattr(cluster.platform, "endpoint", None)
@@ -350,6 +400,10 @@ _CHECKS: tuple[Callable[[Cluster], Iterator[Problem]], ...] = (
     _versions,
     _tolerations,
     _secrets,
+    _wiring,
+    _selectors,
+    _nobody_lives_there,
+    _mirrors,
     _open,
     _name_servers,
 )
@@ -359,91 +413,3 @@ def problems(cluster: Cluster) -> Iterator[Problem]:
     """Every (path, message) of what cannot be meant, as far as the cluster is well-formed."""
     for check in _CHECKS:
         yield from told(check, cluster)
-
-
-def doubts(cluster: Cluster, now: datetime) -> Iterator[Problem]:
-    """Every (path, message) of what may be meant and mostly is not, of a correct cluster."""
-    queued = {pool for queue in cluster.local_queues for pool in queue.pools}
-    used = {runtime.pool for runtime in cluster.runtimes}
-    for path, pool in each(cluster.pools, "pools"):
-        if pool.name not in queued:
-            yield f"{path}.name", f"no queue covers pool {pool.name!r}: no job gets its GPUs"
-        elif pool.name not in used:
-            yield f"{path}.name", f"no runtime uses pool {pool.name!r}: no job gets its GPUs"
-        if any(row.key is None for row in pool.tolerations):
-            yield (
-                f"{path}.tolerations",
-                "one without a key bears every taint: jobs are placed on nodes that fail as well",
-            )
-    if (nodes := sum(pool.nodes for pool in cluster.pools)) > _TESTED_NODES:
-        yield "pools", f"{nodes} nodes; Kubernetes is tested up to {_TESTED_NODES}"
-    platform = PLATFORMS[cluster.platform.kind]
-    for path, runtime in each(cluster.runtimes, "runtimes"):
-        if runtime.grace_seconds == 0:
-            yield f"{path}.grace_seconds", "is 0: a job that ends has no moment to save anything"
-        if runtime.image.startswith("railhead.local/") and not platform.built_here:
-            yield f"{path}.image", "is made by the lab, and on nodes of the lab alone"
-    if cluster.gpu_operator is not None and cluster.gpu_operator.allocation == "dra":
-        yield (
-            "gpu_operator.allocation",
-            "'dra': Kueue places gangs by what nodes list as allocatable, and GPUs by claim are "
-            "not (kueue #10548, open), so that jobs may wait for ever; take 'device-plugin'",
-        )
-    yield from _small_shares(cluster)
-    yield from _borrowed(cluster)
-    combination = COMBINATIONS[cluster.versions]
-    if not platform.built_here and isinstance(combination.kueue.chart, ModuleChart):
-        yield "versions", f"{cluster.versions!r} takes its charts from the lab's own build"
-    yield from _reached(cluster)
-    yield from _nobody_labels(cluster)
-    yield from platform.doubts(cluster, now)
-
-
-def _small_shares(cluster: Cluster) -> Iterator[Problem]:
-    machines = {pool.name: MACHINES[pool.instance_type] for pool in cluster.pools}
-    for path, runtime in each(cluster.runtimes, "runtimes"):
-        if machines[runtime.pool].stand_in:
-            continue
-        if runtime.shared_memory and quantity.parse(runtime.shared_memory) < GIB:
-            yield (
-                f"{path}.shared_memory",
-                f"{runtime.shared_memory!r} is less than the 1Gi that NCCL's user guide asks for",
-            )
-        if quantity.parse(runtime.memory) < machines[runtime.pool].gpus * GIB:
-            yield f"{path}.memory", f"{runtime.memory!r} is less than 1Gi for each GPU"
-        if quantity.parse(runtime.cpu) < (runtime.gpus_per_node or machines[runtime.pool].gpus):
-            yield f"{path}.cpu", f"{runtime.cpu!r} is less than a CPU for each GPU's process"
-
-
-def _borrowed(cluster: Cluster) -> Iterator[Problem]:
-    there = {pool.name: pool.nodes for pool in cluster.pools}
-    for path, team in each(cluster.teams, "teams"):
-        for where, share in each(team.shares, f"{path}.shares"):
-            most = there[share.pool] - share.nodes
-            if share.borrow is not None and share.borrow > most:
-                yield (
-                    f"{where}.borrow",
-                    f"{share.borrow} is no limit: beside its own {share.nodes} nodes pool "
-                    f"{share.pool!r} has {most}; leave it out if none is meant",
-                )
-
-
-def _reached(cluster: Cluster) -> Iterator[Problem]:
-    for path, to in each(cluster.network_policy.egress, "network_policy.egress"):
-        if to.cidr and not to.ports and ipaddress.ip_network(to.cidr).prefixlen == 0:
-            yield path, f"jobs may connect to any port of {to.cidr}; name ports, such as 443"
-    if not cluster.network_policy.enabled:
-        yield "network_policy.enabled", "is false: jobs reach, and are reached from, everywhere"
-
-
-def _nobody_labels(cluster: Cluster) -> Iterator[Problem]:
-    """Levels of which nothing here says that a cloud's nodes carry them."""
-    platform = PLATFORMS[cluster.platform.kind]
-    if not platform.label_domains:
-        return
-    own = {key for pool in cluster.pools for key in pool.node_selector}
-    own |= {key for pool in cluster.pools for key in getattr(pool, "labels", ())}
-    known_labels = {*own, *platform.levels, HOSTNAME_LEVEL}
-    for path, label in each(cluster.topology, "topology"):
-        if label not in known_labels and not label.startswith("nvidia.com/"):
-            yield path, f"nothing puts {label!r} on nodes, and no job is placed without it"

@@ -45,9 +45,14 @@ def _minor(version: str) -> tuple[int, ...]:
 
 def problems(cluster: Cluster) -> Iterator[Problem]:
     """What a stack that chooses its own Kubernetes chose wrongly."""
-    minor = cluster.platform.kubernetes_minor
-    oldest, newest = COMBINATIONS[cluster.versions].kubernetes
-    # Outside of the combination's own range each cloud's checks speak; this is of its add-ons.
-    inside = minor and _minor(oldest) <= _minor(minor) <= _minor(newest)
-    if minor and inside and (why := unserved(cluster, minor)):
+    minor, combination = cluster.platform.kubernetes_minor, COMBINATIONS[cluster.versions]
+    if minor is None:
+        return
+    oldest, newest = combination.kubernetes
+    if not _minor(oldest) <= _minor(minor) <= _minor(newest):
+        yield (
+            "platform.kubernetes",
+            f"{minor!r} is not served by versions {combination.name!r}: {oldest} to {newest}",
+        )
+    elif why := unserved(cluster, minor):
         yield "platform.kubernetes", why

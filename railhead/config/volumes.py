@@ -77,9 +77,12 @@ def _paths(cluster: Cluster) -> Iterator[Problem]:
     asked = attrgetter("checkpoint", "datasets", "scratch")
     for path, _, (checkpoint, names, scratch) in knowing(cluster.runtimes, "runtimes", asked):
         mounted = dict(_MOUNTED)
+        own = []
         if checkpoint in checkpoints:
-            mounted[checkpoints[checkpoint]] = f"checkpoint {checkpoint!r}"
-        own = [
+            own.append(
+                (f"{path}.checkpoint", checkpoints[checkpoint], f"checkpoint {checkpoint!r}")
+            )
+        own += [
             (f"{path}.datasets[{at}]", datasets[name], f"data set {name!r}")
             for at, name in enumerate(names)
             if name in datasets and name not in names[:at]

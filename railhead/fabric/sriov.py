@@ -58,7 +58,16 @@ class SriovFabric(RailDevices):
 
     def checks(self) -> tuple[Check, ...]:
         """There are functions for every pod."""
-        return (*super().checks(), self._functions)
+        return (*super().checks(), self._functions, self._drained)
+
+    def _drained(self, site: Site) -> Iterator[Problem]:
+        nodes, most = sum(pool.nodes for pool in site.pools), self.sriov.max_unavailable
+        # A pair of nodes is somebody's trial.
+        if most >= nodes > 2:
+            yield (
+                "fabric.sriov.max_unavailable",
+                f"{most} is every one of the {nodes} nodes at once; a change would end all jobs",
+            )
 
     def _functions(self, _: Site) -> Iterator[Problem]:
         if self.pods_per_node is not None and self.pods_per_node > self.sriov.vfs:

@@ -25,7 +25,7 @@ class Aws(Platform[AwsCluster]):
         return checks.problems(cluster)
 
     def doubts(self, cluster: AwsCluster, now: datetime) -> Iterator[Problem]:
-        """A capacity block that is over."""
+        """Capacity that is over, to come or named twice, and people of other accounts."""
         return checks.doubts(cluster, now)
 
     def image(self, cluster: AwsCluster, image: str) -> str:

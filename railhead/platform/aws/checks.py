@@ -6,14 +6,15 @@ Like :mod:`railhead.config.checks` it reads the cluster as far as it is well-for
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 
 from railhead.base import quantity
 from railhead.base.errors import choices
 from railhead.base.sections import Problem, each, knowing, taken, told, told_each, twice
+from railhead.catalog.machine import Machine
 from railhead.catalog.machines import MACHINES
-from railhead.catalog.versions import COMBINATIONS
 from railhead.model.gpu import GpuOperatorConfig
 from railhead.platform.aws import facts as aws
 from railhead.platform.aws.model import (
@@ -33,6 +34,10 @@ from railhead.platform.aws.model import (
 )
 
 SYSTEM = "system"
+# Sizes of at most 4 GiB (EC2, general purpose instance types).
+_SMALL = ("nano", "micro", "small", "medium")
+# EC2, Instance type naming conventions: after the generation, `g` is Graviton.
+_GRAVITON = re.compile(r"(a1|[a-z]+[0-9]+g[a-z]*)\..*")
 
 # Kubernetes and the cloud put labels of these domains on nodes themselves, and refuse others'.
 _RESERVED_LABELS = (
@@ -59,6 +64,42 @@ def doubts(cluster: AwsCluster, now: datetime) -> Iterator[Problem]:
                 f"the capacity block was over at {pool.purchase.ends.isoformat()}: the pool has no "
                 "node and gets none; name a block that is to come, or take the pool away",
             )
+        elif (
+            isinstance(pool.purchase, CapacityBlock)
+            and pool.first_nodes
+            and pool.purchase.starts > now
+        ):
+            yield (
+                f"{path}.initial_nodes",
+                f"{pool.initial_nodes}: EC2 starts none before the block does, at "
+                f"{pool.purchase.starts.isoformat()}, and EKS calls a group failed that gets none",
+            )
+    yield from _bought_once(cluster)
+    yield from _strangers(cluster)
+    if (kind := cluster.platform.system_pool.instance_type).rpartition(".")[2] in _SMALL:
+        yield (
+            "platform.system_pool.instance_type",
+            f"{kind!r} is too small for the controllers and what watches them",
+        )
+
+
+def _bought_once(cluster: AwsCluster) -> Iterator[Problem]:
+    seen: dict[str, str] = {}
+    for path, pool in each(cluster.pools, "pools"):
+        bought = getattr(pool.purchase, "id", None)
+        if bought and seen.setdefault(bought, path) != path:
+            yield (
+                f"{path}.purchase.id",
+                f"{bought!r} is that of {seen[bought]} as well: it must hold the nodes of both",
+            )
+
+
+def _strangers(cluster: AwsCluster) -> Iterator[Problem]:
+    for key in ("administrators", "researchers"):
+        for path, arn in each(getattr(cluster.platform, key), f"platform.{key}"):
+            account = arn.split(":")[4]
+            if account != cluster.platform.account:
+                yield path, f"is of account {account}, not of {cluster.platform.account}"
 
 
 def reserved_label(key: str) -> bool:
@@ -224,6 +265,9 @@ def _principals(cluster: AwsCluster) -> Iterator[Problem]:
             if principal in seen:
                 yield path, f"{principal!r} is {seen[principal]} already; EKS takes it once"
             seen.setdefault(principal, path)
+            own = aws.partition(cluster.platform.region)
+            if (there := principal.split(":")[1]) != own:
+                yield path, f"{principal!r} is of partition {there!r}, and the region of {own!r}"
     for group, principals in cluster.platform.members.items():
         for path, _, principal in knowing(principals, f"platform.members.{group}", str):
             if principal in cluster.platform.administrators:
@@ -265,20 +309,6 @@ def _issued(cluster: AwsCluster) -> Iterator[Problem]:
             )
 
 
-def _version(cluster: AwsCluster) -> Iterator[Problem]:
-    minor, combination = cluster.platform.kubernetes, COMBINATIONS[cluster.versions]
-    oldest, newest = combination.kubernetes
-    if not _minor(oldest) <= _minor(minor) <= _minor(newest):
-        yield (
-            "platform.kubernetes",
-            f"{minor!r} is not served by versions {combination.name!r}: {oldest} to {newest}",
-        )
-
-
-def _minor(version: str) -> int:
-    return int(version.partition(".")[2])
-
-
 def _addons(cluster: AwsCluster) -> Iterator[Problem]:
     for name in cluster.platform.addon_versions:
         if name not in aws.ADDONS:
@@ -315,6 +345,15 @@ def _system_pool(cluster: AwsCluster) -> Iterator[Problem]:
     pool = cluster.platform.system_pool
     if pool.nodes > pool.max_nodes:
         yield "platform.system_pool.nodes", f"{pool.nodes} is more than max_nodes, {pool.max_nodes}"
+    path, kind = "platform.system_pool.instance_type", pool.instance_type
+    if kind in MACHINES:
+        yield path, f"{kind!r} has GPUs, and is for a pool; the controllers need none"
+    is_ = "arm64" if _GRAVITON.fullmatch(kind) else "amd64"
+    if pool.architecture != is_:
+        yield (
+            "platform.system_pool.architecture",
+            f"{pool.architecture!r} is not that of {kind!r}, which is {is_!r}",
+        )
 
 
 def _pools(cluster: AwsCluster) -> Iterator[Problem]:
@@ -428,6 +467,17 @@ def _label(path: str, key: str, pool: AwsPool) -> Iterator[Problem]:
     value, selected = pool.labels[key], pool.node_selector.get(key)
     if selected is not None and value != selected:
         yield f"{path}.labels.{key}", f"{value!r} is not the {selected!r} of node_selector"
+
+
+def _selector(path: str, pool: AwsPool) -> Iterator[Problem]:
+    """Labels that EKS gives nodes, held against what it gives them."""
+    given = {
+        "node.kubernetes.io/instance-type": pool.instance_type,
+        "topology.kubernetes.io/zone": pool.availability_zone,
+    }
+    for key, value in pool.node_selector.items():
+        if value != given.get(key, value):
+            yield f"{path}.node_selector.{key}", f"{value!r}: the pool's nodes have {given[key]!r}"
 
 
 def _taints(path: str, pool: AwsPool) -> Iterator[Problem]:
@@ -561,6 +611,11 @@ def _s3_access(cluster: AwsCluster) -> Iterator[Problem]:
             yield f"{path}.namespace", f"{name!r} is at {seen[name]} already; put its buckets there"
 
 
+def _s3_twice(cluster: AwsCluster) -> Iterator[Problem]:
+    for path, row in each(cluster.platform.s3_access, "platform.s3_access"):
+        yield from taken(row.buckets, f"{path}.buckets", lambda b: (f"{b.name}/{b.prefix}",))
+
+
 def _s3_reached(cluster: AwsCluster) -> Iterator[Problem]:
     if not cluster.platform.s3_access or not cluster.network_policy.enabled:
         return
@@ -617,6 +672,23 @@ def _hugepages(cluster: AwsCluster) -> Iterator[Problem]:
                 f"{pages} are {2 * pages} MiB, and a pod with all of a node's NICs asks for "
                 f"{asked}: it would never start",
             )
+        yield from told(_beside_hugepages, path, pages, machine, cluster)
+
+
+def _beside_hugepages(
+    path: str, pages: int, machine: Machine, cluster: AwsCluster
+) -> Iterator[Problem]:
+    """Huge pages are taken from what pods can request (Kubernetes, Manage huge pages)."""
+    gib, has = -(-2 * pages // 1024), machine.memory_gib
+    for _, runtime, pool in knowing(cluster.runtimes, "runtimes", lambda r: r.pool):
+        own = [p for p in cluster.pools if p.name == pool and p.hugepages_2mib == pages]
+        if own and has and quantity.parse(runtime.memory) > (has - gib) * 2**30:
+            yield (
+                f"{path}.hugepages_2mib",
+                f"{pages} are {gib} GiB of the node's {has}, and runtime {runtime.name!r} asks for "
+                f"{runtime.memory} besides: it would never start",
+            )
+            return
 
 
 _CHECKS: tuple[Callable[[AwsCluster], Iterator[Problem]], ...] = (
@@ -632,12 +704,12 @@ _CHECKS: tuple[Callable[[AwsCluster], Iterator[Problem]], ...] = (
     _principals,
     _group,
     _issued,
-    _version,
     _addons,
     _logs,
     _tags,
     _system_pool,
     _s3_access,
+    _s3_twice,
     _s3_reached,
     _image_caches,
     _gpu_operator,
@@ -658,5 +730,6 @@ _POOL_CHECKS: tuple[Callable[[str, AwsPool], Iterator[Problem]], ...] = (
     _initial_nodes,
     _min_nodes,
     _labels,
+    _selector,
     _taints,
 )

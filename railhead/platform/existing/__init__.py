@@ -75,5 +75,12 @@ PLATFORM = Existing(
     knows_networks=False,
     # It may be anybody's managed Kubernetes.
     knows_labels=False,
-    levels=("topology.kubernetes.io/region", "topology.kubernetes.io/zone"),
+    levels=(
+        "topology.kubernetes.io/region",
+        "topology.kubernetes.io/zone",
+        # Topograph, docs/engines/k8s.md: the switches above a node.
+        "network.topology.nvidia.com/core",
+        "network.topology.nvidia.com/spine",
+        "network.topology.nvidia.com/leaf",
+    ),
 )

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
-from railhead.base.fields import AbsolutePath, Model, Name, matching
+from railhead.base.fields import AbsolutePath, Model, Name, matching, problem
 
 # Version 4.1 brings sessions, so that a request is not done twice after a reconnect; a hard mount
 # waits for a server that is away, where a soft one would tell a checkpoint's writer of an error.
 MOUNT_OPTIONS = ("nfsvers=4.1", "hard")
+
+
+def _elsewhere(value: str) -> str:
+    if value == "localhost" or value == "::1" or value.startswith("127."):
+        raise problem(f"{value!r} is each node itself; name the server as nodes reach it")
+    return value
+
 
 Host = Annotated[
     str,
@@ -19,6 +26,7 @@ Host = Annotated[
         "a host's name or address, such as 'nfs.example.com'",
         longest=253,
     ),
+    AfterValidator(_elsewhere),
 ]
 MountOption = Annotated[
     str, matching(r"^[a-z0-9_]+(=[^\s,]+)?$", "a mount option, such as 'nconnect=8'")

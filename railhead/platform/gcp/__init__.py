@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
 from railhead.base.sections import Problem
 from railhead.model.cluster import CheckpointConfig
@@ -25,6 +26,14 @@ class Gcp(Platform[GcpCluster]):
     def problems(self, cluster: GcpCluster) -> Iterator[Problem]:
         """What only Google Cloud minds."""
         return checks.problems(cluster)
+
+    def doubts(
+        self,
+        cluster: GcpCluster,
+        now: datetime,  # noqa: ARG002 - of other platforms' capacity
+    ) -> Iterator[Problem]:
+        """Capacity named twice, nodes without a driver, rails of small frames."""
+        return checks.doubts(cluster)
 
     def queued_pools(self, cluster: GcpCluster) -> tuple[str, ...]:
         """Flex-start pools whose nodes only whole gangs get."""

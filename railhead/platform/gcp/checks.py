@@ -12,7 +12,7 @@ from datetime import timedelta
 
 from railhead.base import quantity
 from railhead.base.errors import choices
-from railhead.base.sections import Problem, knowing, taken, told, told_each
+from railhead.base.sections import Problem, each, knowing, taken, told, told_each
 from railhead.catalog.machine import GkeMachine
 from railhead.catalog.machines import GKE_MACHINES, MACHINES
 from railhead.platform.gcp import maintenance
@@ -68,6 +68,8 @@ _SERVICES_PREFIX = 24
 _LOCAL_SSD_GIB = 375
 # Storage classes that GKE's Filestore driver brings.
 _GKE_CLASSES = ("standard-rwx", "premium-rwx", "zonal-rwx", "enterprise-rwx")
+# Sizes of at most 4 GiB (Compute Engine, shared-core machine types).
+_SMALL = ("micro", "small", "medium")
 # What GKE puts on every GPU node.
 _GPU_TAINT = Taint(key="nvidia.com/gpu", value="present", effect="NoSchedule")
 
@@ -103,6 +105,15 @@ def _system_nodes(cluster: GcpCluster) -> Iterator[Problem]:
         yield (
             "platform.system_pool.max_nodes",
             f"{pool.max_nodes} is less than min_nodes, {pool.min_nodes}",
+        )
+
+
+def _system_machine(cluster: GcpCluster) -> Iterator[Problem]:
+    kind = cluster.platform.system_pool.machine_type
+    if kind in MACHINES:
+        yield (
+            "platform.system_pool.machine_type",
+            f"{kind!r} has GPUs, and is for a pool; the controllers need none",
         )
 
 
@@ -442,6 +453,20 @@ def _file_systems(cluster: GcpCluster) -> Iterator[Problem]:
             )
 
 
+def _bucket_names(cluster: GcpCluster) -> Iterator[Problem]:
+    """Cloud Storage documentation, bucket names: what no name may have."""
+    names = knowing(
+        cluster.platform.storage, "platform.storage", lambda r: getattr(r, "bucket", "")
+    )
+    for path, _, name in names:
+        if name.startswith("goog") or "google" in name:
+            yield (
+                f"{path}.bucket",
+                f"{name!r}: Cloud Storage takes no name that starts with 'goog' or has 'google' in "
+                "it",
+            )
+
+
 def _bucket_rights(cluster: GcpCluster) -> Iterator[Problem]:
     number = cluster.platform.project_number
     for path, row, _ in knowing(cluster.platform.storage, "platform.storage", lambda r: r.kind):
@@ -603,12 +628,17 @@ def _taint(where: str, path: str, taint: Taint, pool: GcpPool) -> Iterator[Probl
 
 
 def _researchers(cluster: GcpCluster) -> Iterator[Problem]:
-    for path, group in cluster.groups if isinstance(cluster.platform.endpoint, DnsEndpoint) else ():
+    why = ""
+    if isinstance(cluster.platform.endpoint, DnsEndpoint):
+        why = "the endpoint 'dns' lets in whom IAM knows"
+    elif cluster.platform.groups is not None:
+        why = "with platform.groups GKE knows groups by their addresses alone"
+    for path, group in cluster.groups if why else ():
         if "@" not in group:
             yield (
                 path,
-                f"{group!r} is no group's address, and the endpoint 'dns' lets in whom "
-                "IAM knows; name a group such as 'researchers@your-domain.com'",
+                f"{group!r} is no group's address, and {why}; name a group such as "
+                "'researchers@your-domain.com'",
             )
 
 
@@ -655,6 +685,7 @@ _CHECKS: tuple[Callable[[GcpCluster], Iterator[Problem]], ...] = (
     _zone,
     _system_zones,
     _system_nodes,
+    _system_machine,
     _endpoint,
     _of_pools,
     _layout,
@@ -668,6 +699,7 @@ _CHECKS: tuple[Callable[[GcpCluster], Iterator[Problem]], ...] = (
     _storage,
     _storage_sizes,
     _file_systems,
+    _bucket_names,
     _bucket_rights,
     _service_access,
     _shared_network,
@@ -704,3 +736,53 @@ def problems(cluster: GcpCluster) -> Iterator[Problem]:
     """Every (path, message) of a cluster on GCP, as far as it is well-formed."""
     for check in _CHECKS:
         yield from told(check, cluster)
+
+
+def doubts(cluster: GcpCluster) -> Iterator[Problem]:
+    """Every (path, message) of what may be meant and mostly is not, of a correct cluster."""
+    kind = cluster.platform.system_pool.machine_type
+    if kind.rpartition("-")[2] in _SMALL:
+        yield (
+            "platform.system_pool.machine_type",
+            f"{kind!r} is too small for the controllers and what watches them",
+        )
+    yield from _reserved_once(cluster)
+    for path, pool, machine in _pools(cluster):
+        yield from _nobody_drives(path, pool, cluster)
+        networks = cluster.platform.gpu_networks
+        mtu = networks.mtu if isinstance(networks, NewGpuNetworks) else None
+        if mtu not in (None, machine.mtu):
+            yield (
+                "platform.gpu_networks.mtu",
+                f"{mtu} is not the {machine.mtu} that Google gives the rails of a "
+                f"{pool.instance_type!r}; leave it out",
+            )
+
+
+def _reserved_once(cluster: GcpCluster) -> Iterator[Problem]:
+    seen: dict[tuple[str | None, ...], str] = {}
+    for path, pool in each(cluster.pools, "pools"):
+        if not isinstance(row := pool.capacity, Reservation):
+            continue
+        part = (row.project, row.name, row.block, row.subblock)
+        if seen.setdefault(part, path) != path:
+            yield (
+                f"{path}.capacity.name",
+                f"{row.name!r} is that of {seen[part]} as well: it must hold the nodes of both",
+            )
+        if row.block and isinstance(pool.placement, CompactPlacement):
+            yield (
+                f"{path}.placement.kind",
+                f"block {row.block!r} of the reservation is a placement already, which a compact "
+                "policy may contradict; write 'none'",
+            )
+
+
+def _nobody_drives(path: str, pool: GcpPool, cluster: GcpCluster) -> Iterator[Problem]:
+    operator = cluster.gpu_operator
+    if pool.driver == "disabled" and (operator is None or operator.driver != "operator"):
+        yield (
+            f"{path}.driver",
+            "'disabled', and no gpu_operator with driver 'operator': nobody installs one, and no "
+            "node has a GPU to hand out",
+        )

@@ -286,6 +286,105 @@ REFUSED: list[tuple[str, Edit, str, str]] = [
     ("onprem-ib-sriov", put("platform.context", "a\u200bb"), "platform.context", "cannot be seen"),
     ("onprem-ib-sriov", put("platform.kubeconfig", "x" * 2000), "platform.kubeconfig", "longer"),
     ("lab", put("runtimes[0].environment.A", "a\0b"), "runtimes[0].environment.A", "NUL"),
+    *(
+        ("aws-p5-prod", put("checkpoints[0].mount_path", at), path, words)
+        for at, path, words in (
+            ("/opt/amazon", "checkpoints[0].mount_path", "would hide"),
+            ("/workspace", "runtimes[0].checkpoint", "a job's files"),
+        )
+    ),
+    *(
+        ("lab", put(f"runtimes[0].environment.{name}", "1"), f"runtimes[0].environment.{name}", why)
+        for name, why in (
+            ("WORLD_SIZE", "for each job"),
+            ("PET_NNODES", "for each job"),
+            ("CUDA_VISIBLE_DEVICES", "would hide GPUs"),
+        )
+    ),
+    *(
+        (
+            "aws-p5-prod",
+            put("pools[0].node_selector", {"railhead.dev/pool": "h100", key: value}),
+            f"pools[0].node_selector.{key}",
+            words,
+        )
+        for key, value, words in (
+            ("kubernetes.io/os", "windows", "has 'linux'"),
+            ("kubernetes.io/arch", "arm64", "has 'amd64'"),
+            ("kubernetes.io/hostname", "ip-10-0-0-1", "one node"),
+            ("topology.kubernetes.io/zone", "us-east-2b", "have 'us-east-2a'"),
+            ("node.kubernetes.io/instance-type", "p4d.24xlarge", "have 'p5.48xlarge'"),
+        )
+    ),
+    (
+        "aws-p5-prod",
+        put("platform.network.cidr", "224.0.0.0/16"),
+        "platform.network.cidr",
+        "no network",
+    ),
+    (
+        "aws-p5-prod",
+        put("platform.system_pool.instance_type", "p5.48xlarge"),
+        "platform.system_pool.instance_type",
+        "has GPUs",
+    ),
+    (
+        "aws-p5-prod",
+        put("platform.system_pool.instance_type", "m7g.2xlarge"),
+        "platform.system_pool.architecture",
+        "'arm64'",
+    ),
+    ("aws-p5-prod", put("pools[0].hugepages_2mib", 900000), "pools[0].hugepages_2mib", "besides"),
+    (
+        "aws-p5-prod",
+        lambda c: c["platform"]["s3_access"][0]["buckets"].append({"name": "acme-datasets"}),
+        "platform.s3_access[0].buckets[2].name",
+        "is taken",
+    ),
+    (
+        "aws-p5-prod",
+        put("platform.administrators[0]", "arn:aws-us-gov:iam::123456789012:role/x"),
+        "platform.administrators[0]",
+        "of partition",
+    ),
+    (
+        "gcp-a3-mega",
+        put("platform.system_pool.machine_type", "a3-megagpu-8g"),
+        "platform.system_pool.machine_type",
+        "has GPUs",
+    ),
+    ("gcp-a3-mega", put("platform.kubernetes", "1.27"), "platform.kubernetes", "not served"),
+    ("gcp-a3-mega", put("researchers", "ml-researchers"), "researchers", "no group's address"),
+    (
+        "gcp-a3-ultra",
+        put("platform.storage[1].bucket", "goog-data"),
+        "platform.storage[1].bucket",
+        "Cloud Storage takes no name",
+    ),
+    (
+        "onprem-ib-sriov",
+        put("fabric.sriov.max_unavailable", 32),
+        "fabric.sriov.max_unavailable",
+        "every one of the 32 nodes",
+    ),
+    (
+        "onprem-ib-sriov",
+        lambda c: c["topology"].insert(0, c["topology"].pop(1)),
+        "topology[1]",
+        "write the widest first",
+    ),
+    (
+        "onprem-roce-shared",
+        put("platform.nfs.classes[0].server", "127.0.0.1"),
+        "platform.nfs.classes[0].server",
+        "each node itself",
+    ),
+    (
+        "lab",
+        put("registry_mirrors", {"docker.io": "docker.io"}),
+        "registry_mirrors.docker.io",
+        "its own mirror",
+    ),
 ]
 
 
@@ -312,6 +411,122 @@ def every_queue_over(pool: str) -> Callable[[dict[str, Any]], None]:
 
 
 DOUBTED: list[tuple[str, Edit, str, str]] = [
+    (
+        "aws-p5-prod",
+        put("runtimes[0].image", "ghcr.io/acme/train:nightly-gpu"),
+        "runtimes[0].image",
+        "is moved from image to image",
+    ),
+    (
+        "aws-p5-prod",
+        put("runtimes[0].image", "ghcr.io/acme/train:2.8.0-cpu-py312"),
+        "runtimes[0].image",
+        "for CPUs alone",
+    ),
+    ("aws-p5-prod", put("runtimes[0].grace_seconds", 1), "runtimes[0].grace_seconds", "is 1"),
+    ("aws-p5-prod", put("ready_timeout_seconds", 60), "ready_timeout_seconds", "a large image"),
+    ("aws-p5-prod", put("ready_timeout_seconds", 86400), "ready_timeout_seconds", "24 hours"),
+    (
+        "aws-p5-prod",
+        put("pools[0].node_selector", {"kubernetes.io/os": "linux"}),
+        "pools[0].node_selector",
+        "all nodes of the cluster",
+    ),
+    (
+        "onprem-ib-sriov",
+        many(
+            put("checkpoints[0].storage_class", "local-path"),
+            put("checkpoints[1].storage_class", "local-path"),
+        ),
+        "checkpoints[0].storage_class",
+        "one node mounts",
+    ),
+    (
+        "aws-p5-prod",
+        put("checkpoints[0].mount_path", "/root"),
+        "checkpoints[0].mount_path",
+        "hides what the image has",
+    ),
+    (
+        "aws-p5-prod",
+        put("platform.network.cidr", "8.8.0.0/16"),
+        "platform.network.cidr",
+        "others' on the internet",
+    ),
+    (
+        "gcp-a3-mega",
+        put("platform.endpoint.authorized_networks", ["10.0.0.0/20", "192.168.0.0/24"]),
+        "platform.endpoint.authorized_networks[0]",
+        "nobody comes to a public address",
+    ),
+    (
+        "aws-p5-prod",
+        put("network_policy.egress[0]", {"cidr": "169.254.169.254/32", "ports": [80, 443]}),
+        "network_policy.egress[0]",
+        "credentials of their node",
+    ),
+    ("onprem-roce-shared", put("fabric.mtu", 1500), "fabric.mtu", "packets of 4096 bytes"),
+    (
+        "lab",
+        lambda c: c["queues"].append(c["queues"][0] | {"name": "second"}),
+        "default_queue",
+        "training, second",
+    ),
+    (
+        "onprem-roce-shared",
+        many(put("teams[1].shares[0].nodes", 0), put("teams[1].shares[0].borrow", 0)),
+        "teams[1].shares[0]",
+        "is nothing",
+    ),
+    (
+        "aws-p5-prod",
+        put("platform.researchers[0]", "arn:aws:iam::999999999999:role/x"),
+        "platform.researchers[0]",
+        "of account 999999999999",
+    ),
+    (
+        "aws-p5-prod",
+        put("platform.system_pool.instance_type", "t3.nano"),
+        "platform.system_pool.instance_type",
+        "too small",
+    ),
+    (
+        "aws-p5-prod",
+        many(second_pool, every_queue_over("idle")),
+        "pools[1].purchase.id",
+        "the nodes of both",
+    ),
+    (
+        "aws-p5en-block",
+        put("pools[0].initial_nodes", 4),
+        "pools[0].initial_nodes",
+        "EC2 starts none",
+    ),
+    (
+        "gcp-a3-mega",
+        put("platform.system_pool.machine_type", "e2-micro"),
+        "platform.system_pool.machine_type",
+        "too small",
+    ),
+    (
+        "gcp-a3-mega",
+        put("pools[1].capacity", {"kind": "reservation", "name": "a3-mega-8"}),
+        "pools[1].capacity.name",
+        "the nodes of both",
+    ),
+    ("gcp-a3-mega", put("pools[0].driver", "disabled"), "pools[0].driver", "nobody installs"),
+    (
+        "gcp-a3-mega",
+        put("platform.gpu_networks.mtu", 1460),
+        "platform.gpu_networks.mtu",
+        "not the 8244",
+    ),
+    (
+        "gcp-a3-ultra",
+        put("pools[0].placement", {"kind": "compact"}),
+        "pools[0].placement.kind",
+        "a placement already",
+    ),
     ("onprem-ib-sriov", second_pool, "pools[1].name", "no queue covers pool 'idle'"),
     (
         "onprem-ib-sriov",

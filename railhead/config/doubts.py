@@ -1,0 +1,246 @@
+"""What may be meant in a stack's file and mostly is not: told, and stopping nothing."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Callable, Iterator
+from datetime import datetime
+
+from railhead.base import quantity
+from railhead.base.sections import Problem, each
+from railhead.catalog.machine import Machine
+from railhead.catalog.machines import MACHINES
+from railhead.catalog.versions import COMBINATIONS, ModuleChart
+from railhead.fabric.site import Network
+from railhead.model.cluster import HOSTNAME_LEVEL, Cluster
+from railhead.platform.registry import PLATFORMS
+
+GIB = 2**30
+# Kubernetes is tested up to so many (kubernetes.io, Considerations for large clusters).
+_TESTED_NODES = 5000
+# Tags that are moved from image to image.
+_MOVING = re.compile(r"(latest|nightly)([-_.].*)?|main|master|dev|edge|stable|current")
+_FOR_CPUS = re.compile(r"(.*[-_.])?cpu([-_.].*)?")
+# Labels of every node, or of every node of an architecture.
+_OF_ALL_NODES = frozenset({"kubernetes.io/os", "kubernetes.io/arch"})
+# Classes of volumes that one node mounts, as their makers call them.
+_OF_ONE_NODE = frozenset(
+    {"gp2", "gp3", "hostpath", "local-path", "local-storage", "premium-rwo", "standard-rwo"}
+)
+# Where an image's own programs keep caches, keys and sockets.
+_HOMES = frozenset({"/home", "/opt", "/root", "/tmp"})  # noqa: S108 - no file of ours
+# An image of 20 GiB takes minutes to pull; nobody waits hours for a gang whose pods do not start.
+_SHORT_WAIT, _LONG_WAIT = 180, 4 * 3600
+_SHORT_GRACE = 10
+# Where every cloud's machines ask for credentials, over HTTP.
+_METADATA = ipaddress.IPv4Address("169.254.169.254")
+# A frame that holds RDMA's largest packet, of 4096 bytes, with its headers.
+_WHOLE_PACKETS = 4200
+# RFC 1918. Networks of documentation stand for real ones, in examples.
+_PRIVATE = tuple(map(ipaddress.IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")))
+
+
+def doubts(cluster: Cluster, now: datetime) -> Iterator[Problem]:
+    """Every (path, message) of what may be meant and mostly is not, of a correct cluster."""
+    for check in _CHECKS:
+        yield from check(cluster)
+    yield from PLATFORMS[cluster.platform.kind].doubts(cluster, now)
+
+
+def _pools(cluster: Cluster) -> Iterator[Problem]:
+    queued = {pool for queue in cluster.local_queues for pool in queue.pools}
+    used = {runtime.pool for runtime in cluster.runtimes}
+    for path, pool in each(cluster.pools, "pools"):
+        if pool.name not in queued:
+            yield f"{path}.name", f"no queue covers pool {pool.name!r}: no job gets its GPUs"
+        elif pool.name not in used:
+            yield f"{path}.name", f"no runtime uses pool {pool.name!r}: no job gets its GPUs"
+        if any(row.key is None for row in pool.tolerations):
+            yield (
+                f"{path}.tolerations",
+                "one without a key bears every taint: jobs are placed on nodes that fail as well",
+            )
+        if set(pool.node_selector) <= _OF_ALL_NODES:
+            yield f"{path}.node_selector", "is on all nodes of the cluster, not on the pool's alone"
+    if (nodes := sum(pool.nodes for pool in cluster.pools)) > _TESTED_NODES:
+        yield "pools", f"{nodes} nodes; Kubernetes is tested up to {_TESTED_NODES}"
+
+
+def _runtimes(cluster: Cluster) -> Iterator[Problem]:
+    platform = PLATFORMS[cluster.platform.kind]
+    machines = _machines(cluster)
+    for path, runtime in each(cluster.runtimes, "runtimes"):
+        tag = runtime.image.rpartition("/")[2].partition("@")[0].partition(":")[2]
+        if runtime.grace_seconds < _SHORT_GRACE:
+            yield (
+                f"{path}.grace_seconds",
+                f"is {runtime.grace_seconds}: a job that ends has no moment to save anything",
+            )
+        if "@" not in runtime.image and _MOVING.fullmatch(tag):
+            yield f"{path}.image", f"tag {tag!r} is moved from image to image; take a version"
+        if _FOR_CPUS.fullmatch(tag) and not machines[runtime.pool].stand_in:
+            yield f"{path}.image", f"tag {tag!r} says that it is built for CPUs alone"
+        if runtime.image.startswith("railhead.local/") and not platform.built_here:
+            yield f"{path}.image", "is made by the lab, and on nodes of the lab alone"
+
+
+def _gpus(cluster: Cluster) -> Iterator[Problem]:
+    if cluster.gpu_operator is not None and cluster.gpu_operator.allocation == "dra":
+        yield (
+            "gpu_operator.allocation",
+            "'dra': Kueue places gangs by what nodes list as allocatable, and GPUs by claim are "
+            "not (kueue #10548, open), so that jobs may wait for ever; take 'device-plugin'",
+        )
+
+
+def _charts(cluster: Cluster) -> Iterator[Problem]:
+    platform = PLATFORMS[cluster.platform.kind]
+    combination = COMBINATIONS[cluster.versions]
+    if not platform.built_here and isinstance(combination.kueue.chart, ModuleChart):
+        yield "versions", f"{cluster.versions!r} takes its charts from the lab's own build"
+
+
+def _mounted(cluster: Cluster) -> Iterator[Problem]:
+    for path, claim in each(cluster.checkpoints, "checkpoints"):
+        if claim.mount_path in _HOMES:
+            yield (
+                f"{path}.mount_path",
+                f"{claim.mount_path!r} hides what the image has there; mount it elsewhere",
+            )
+        if claim.storage_class in _OF_ONE_NODE:
+            yield (
+                f"{path}.storage_class",
+                f"{claim.storage_class!r} is mostly a class of volumes that one node mounts; a "
+                "gang's pods are on several",
+            )
+
+
+def _frames(cluster: Cluster) -> Iterator[Problem]:
+    mtu = getattr(cluster.fabric, "mtu", None)
+    real = [machine for machine in _machines(cluster).values() if not machine.stand_in]
+    if real and mtu is not None and mtu < _WHOLE_PACKETS:
+        yield "fabric.mtu", f"{mtu} cuts RDMA's packets of 4096 bytes; {_WHOLE_PACKETS} hold one"
+
+
+def _waits(cluster: Cluster) -> Iterator[Problem]:
+    seconds = cluster.ready_timeout_seconds
+    if all(machine.stand_in for machine in _machines(cluster).values()):
+        return
+    if seconds < _SHORT_WAIT:
+        yield (
+            "ready_timeout_seconds",
+            f"{seconds}: a gang is put back before its nodes can have pulled a large image",
+        )
+    elif seconds > _LONG_WAIT:
+        yield (
+            "ready_timeout_seconds",
+            f"{seconds}: a gang whose pods do not start keeps its nodes from others for "
+            f"{seconds / 3600:.0f} hours",
+        )
+
+
+def _defaults(cluster: Cluster) -> Iterator[Problem]:
+    for namespace in cluster.training_namespaces if cluster.default_queue else ():
+        names = [queue.name for queue in cluster.local_queues if queue.namespace == namespace]
+        if len(names) > 1:
+            yield (
+                "default_queue",
+                f"namespace {namespace!r} has several queues ({', '.join(names)}): jobs that "
+                "name none get none there",
+            )
+
+
+def _machines(cluster: Cluster) -> dict[str, Machine]:
+    """Pool -> the machine that its nodes are."""
+    return {pool.name: MACHINES[pool.instance_type] for pool in cluster.pools}
+
+
+def _small_shares(cluster: Cluster) -> Iterator[Problem]:
+    machines = _machines(cluster)
+    for path, runtime in each(cluster.runtimes, "runtimes"):
+        if machines[runtime.pool].stand_in:
+            continue
+        if runtime.shared_memory and quantity.parse(runtime.shared_memory) < GIB:
+            yield (
+                f"{path}.shared_memory",
+                f"{runtime.shared_memory!r} is less than the 1Gi that NCCL's user guide asks for",
+            )
+        if quantity.parse(runtime.memory) < machines[runtime.pool].gpus * GIB:
+            yield f"{path}.memory", f"{runtime.memory!r} is less than 1Gi for each GPU"
+        if quantity.parse(runtime.cpu) < (runtime.gpus_per_node or machines[runtime.pool].gpus):
+            yield f"{path}.cpu", f"{runtime.cpu!r} is less than a CPU for each GPU's process"
+
+
+def _borrowed(cluster: Cluster) -> Iterator[Problem]:
+    there = {pool.name: pool.nodes for pool in cluster.pools}
+    for path, team in each(cluster.teams, "teams"):
+        for where, share in each(team.shares, f"{path}.shares"):
+            most = there[share.pool] - share.nodes
+            if share.nodes == 0 and share.borrow == 0:
+                yield where, f"is nothing, promised or borrowed: no job gets pool {share.pool!r}"
+            if share.borrow is not None and share.borrow > most:
+                yield (
+                    f"{where}.borrow",
+                    f"{share.borrow} is no limit: beside its own {share.nodes} nodes pool "
+                    f"{share.pool!r} has {most}; leave it out if none is meant",
+                )
+
+
+def _addresses(cluster: Cluster) -> Iterator[Problem]:
+    callers = "platform.endpoint."
+    networks = list(PLATFORMS[cluster.platform.kind].networks(cluster))
+    for path, network in networks:
+        if network.is_global and not path.startswith(callers):
+            yield (
+                path,
+                f"{str(network)!r} is others' on the internet, and nothing here reaches them",
+            )
+    let_in = [row for row in networks if row[0].startswith(callers)]
+    public = getattr(getattr(cluster.platform, "endpoint", None), "kind", None) == "public"
+    if public and let_in and all(_private(network) for _, network in let_in):
+        yield let_in[0][0], "is private, as all are: nobody comes to a public address from there"
+
+
+def _private(network: Network) -> bool:
+    return isinstance(network, ipaddress.IPv4Network) and any(map(network.subnet_of, _PRIVATE))
+
+
+def _reached(cluster: Cluster) -> Iterator[Problem]:
+    for path, to in each(cluster.network_policy.egress, "network_policy.egress"):
+        if to.cidr and not to.ports and ipaddress.ip_network(to.cidr).prefixlen == 0:
+            yield path, f"jobs may connect to any port of {to.cidr}; name ports, such as 443"
+        elif to.cidr and _METADATA in ipaddress.ip_network(to.cidr) and 80 in (to.ports or (80,)):
+            yield path, f"lets jobs ask {_METADATA} for the credentials of their node"
+    if not cluster.network_policy.enabled:
+        yield "network_policy.enabled", "is false: jobs reach, and are reached from, everywhere"
+
+
+def _nobody_labels(cluster: Cluster) -> Iterator[Problem]:
+    """Levels of which nothing here says that a cloud's nodes carry them."""
+    platform = PLATFORMS[cluster.platform.kind]
+    if not platform.label_domains:
+        return
+    own = {key for pool in cluster.pools for key in pool.node_selector}
+    own |= {key for pool in cluster.pools for key in getattr(pool, "labels", ())}
+    known_labels = {*own, *platform.levels, HOSTNAME_LEVEL}
+    for path, label in each(cluster.topology, "topology"):
+        if label not in known_labels and not label.startswith("nvidia.com/"):
+            yield path, f"nothing puts {label!r} on nodes, and no job is placed without it"
+
+
+_CHECKS: tuple[Callable[[Cluster], Iterator[Problem]], ...] = (
+    _pools,
+    _runtimes,
+    _gpus,
+    _small_shares,
+    _borrowed,
+    _charts,
+    _mounted,
+    _frames,
+    _waits,
+    _defaults,
+    _addresses,
+    _reached,
+    _nobody_labels,
+)
