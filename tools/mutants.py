@@ -21,7 +21,8 @@ a fork of a process that has imported everything else: the working tree is never
 What no run could tell from the original is no mutant: how a terminal draws a table (`_DRAWN`), an
 argument that says what is the default anyway (`check=False`, `strict=False`), whether a thread
 outlives the process (`daemon`), a second more where something waits or asks again (`*_SECONDS`,
-`*seconds=`, `timeout=`), and a place in an order that has gaps (`ORDER`). Texts with a space in
+`*seconds=`, `timeout=`), whether a moment is before a time or at it (`time.monotonic() >`), and a
+place in an order that has gaps (`ORDER`). Texts with a space in
 them are for people; those that somebody acts on, errors and their remedies, are tested where they
 are raised.
 """
@@ -71,8 +72,7 @@ def _made(*stacks: str, variants: tuple[str, ...] = ()) -> Iterator[str]:
 
 #: Path -> its tests, those that fail soonest first; the longest path that fits counts.
 PLACES: dict[str, tuple[str, ...]] = {
-    "railhead/launch": ("tests/unit/launch",),
-    "railhead/launch/apis": ("tests/unit/framework/test_wiring.py", "tests/unit/launch"),
+    "railhead/launch": ("tests/unit/launch", "tests/unit/framework/test_wiring.py"),
     "components": (
         *_made("lab", "aws-p5en-block", variants=("existing", "volcano", "whole-nics", "dranet")),
         "tests/components/test_what_must_hold.py",
@@ -259,6 +259,8 @@ class _Changes(ast.NodeVisitor):
 
     def visit_Compare(self, node: ast.Compare) -> None:
         for index, op in enumerate(node.ops):
+            if isinstance(op, _ORDERS) and any(map(_clock, (node.left, *node.comparators))):
+                continue
             other = _COMPARED[type(op)]
             if self._offer(node, f"{type(op).__name__} for {other.__name__}"):
                 node.ops[index] = other()
@@ -320,6 +322,15 @@ class _Changes(ast.NodeVisitor):
         elif isinstance(value, str) and value and " " not in value:  # noqa: SIM102 - as above
             if self._offer(node, f"another text for {value!r}"[:90]):
                 node.value = f"{value}x"
+
+
+_ORDERS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+
+
+def _clock(node: ast.expr) -> bool:
+    return any(
+        isinstance(each, ast.Attribute) and each.attr == "monotonic" for each in ast.walk(node)
+    )
 
 
 def _default(keyword: ast.keyword) -> bool:

@@ -159,18 +159,18 @@ def first_failure(
     # Who ended first is who failed, as far as the kubelets' clocks (whole seconds) can tell.
     bad.sort(key=lambda node: (node.finished or "~", node.index))
     tails = tails_of(cluster, state, [node for node in bad[:MOST_NODES] if node.started])
-    found: list[tuple[bool, str, int, Failure]] = []
+    found: dict[tuple[bool, str, int], Failure] = {}
     for node in bad[:MOST_NODES]:
         one = _blamed(node, tails.get(node.index, []), state, prefix)
         echo = not one.line or bool(_ECHOES.search(one.line))
-        found.append((echo, one.at or "~", node.index, one))
+        found[echo, one.at or "~", node.index] = one
     # A line that is no echo of another's death beats one that is; then the earliest.
-    return min(found, key=lambda entry: entry[:3])[3]
+    return found[min(found)]
 
 
 def _blamed(node: Node, lines: Sequence[str], state: JobState, prefix: str | None) -> Failure:
     """What a node says of its own end: the first plain cause of its last lines."""
-    best: tuple[tuple[bool, int, int], str, str, int | None] | None = None
+    found: dict[tuple[bool, int, int], tuple[str, str, int | None]] = {}
     root: int | None = None
     for number, raw in enumerate(lines):
         stamp, _, text = raw.partition(" ")
@@ -181,11 +181,10 @@ def _blamed(node: Node, lines: Sequence[str], state: JobState, prefix: str | Non
             root = int(named[1])
         for weight, cause in enumerate(_CAUSES):
             if cause.search(text):
-                order = (bool(_ECHOES.search(text)), weight, number)
-                if best is None or order < best[0]:
-                    best = (order, stamp, text.strip(), local)
+                echo = bool(_ECHOES.search(text))
+                found[echo, weight, number] = (stamp, text.strip(), local)
                 break
-    stamp, text, local = (best[1], best[2], best[3]) if best else ("", "", None)
+    stamp, text, local = found[min(found)] if found else ("", "", None)
     rank = root
     if local is not None and local < state.processes_per_node:
         rank = node.index * state.processes_per_node + local

@@ -7,13 +7,18 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
 
 from railhead import cli
-from railhead.base.errors import ExitCode
+from railhead.base.errors import ExitCode, PrerequisiteError
+from railhead.kube.client import Cluster
+from railhead.launch import after, submit
+from railhead.launch import cli as launch
+from railhead.launch.apis import apis
 from railhead.storage.claims import SHARED_ANNOTATION
 from tests.unit.launch import world
 from tests.unit.launch.fake_api import Api
@@ -306,6 +311,82 @@ def test_a_job_deleted_while_waiting_is_no_success(api: Api, run: Any, job_file:
     code, _, err = run("launch", job_file, "--wait")
     assert code == ExitCode.FAILED
     assert "deleted before it ended" in err
+
+
+def test_an_interrupt_says_that_the_job_goes_on(
+    run: Any, job_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(submit, "watch", interrupted)
+    code, _, err = run("launch", job_file, "--wait")
+    assert (code, "the job goes on; `railhead cancel demo` ends it" in err) == (130, True)
+
+
+def test_last_lines_that_cannot_be_read_are_noted(api: Api, run: Any, job_file: Path) -> None:
+    play(api, failed=True)
+    for index in (0, 1):
+        api.refusals[("GET", f"{world.PODS}/demo-node-0-{index}-abcde/log")] = (403, "no logs")
+    err = run("launch", job_file, "--wait")[2]
+    assert "note: its last log lines could not be read: " in err
+    assert "demo failed: " in err
+
+
+@pytest.mark.parametrize("command", ["status", "top"])
+def test_a_watch_asks_again_until_the_end(
+    api: Api, run: Any, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner = world.job(api, "demo")
+    world.admit(api, owner)
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        world.end(api, owner)
+
+    for module in (launch, after):
+        monkeypatch.setattr(module, "time", SimpleNamespace(sleep=sleep, monotonic=time.monotonic))
+    out = run(command, "demo", "--watch")[1]
+    assert (out.count("running "), out.count("completed ")) == (1, 1)
+    assert slept == [2.0 if command == "status" else 5.0]
+
+
+# -- another kind of job ------------------------------------------------------------------------
+
+JOBSETS_SERVED = "/apis/jobset.x-k8s.io/v1alpha2"
+
+
+def test_another_kind_is_printed_where_the_cluster_serves_it(
+    api: Api, run: Any, job_file: Path
+) -> None:
+    asked = ("launch", job_file, "--api", "jobset", "--json", "--set", "restarts=2")
+    code, _, err = run(*asked)
+    assert code == ExitCode.MISSING_PREREQUISITE
+    assert "this cluster does not serve JobSet of jobset.x-k8s.io/v1alpha2" in err
+    api.objects[JOBSETS_SERVED] = {"resources": [{"name": "others"}, {"name": "jobsets"}]}
+    code, out, _ = run(*asked)
+    assert code == 0
+    files, job = json.loads(out)
+    assert (files["kind"], job["kind"]) == ("ConfigMap", "JobSet")
+    assert job["spec"]["failurePolicy"] == {"maxRestarts": 2, "restartStrategy": "BlockingRecreate"}
+    api.objects[JOBSETS_SERVED] = {"resources": [{"name": "others"}]}
+    assert run(*asked)[0] == ExitCode.MISSING_PREREQUISITE
+
+
+def test_a_kind_of_two_definitions_is_told(api: Api, cluster: Cluster) -> None:
+    served = {"resources": [{"name": "mpijobs"}]}
+    api.objects["/apis/kubeflow.org/v1"] = served
+    with pytest.raises(PrerequisiteError, match=r"kubeflow\.org is the training operator's v1: "):
+        apis()["mpijob"].require(cluster)
+    api.objects["/apis/kubeflow.org/v2beta1"] = served
+    apis()["mpijob"].require(cluster)
+
+
+def test_a_kind_that_there_is_not_is_refused(run: Any, job_file: Path) -> None:
+    code, _, err = run("launch", job_file, "--api", "jobst")
+    assert code == ExitCode.BAD_INPUT
+    assert "--api: 'jobst' is no kind of job that launch writes; did you mean 'jobset'?" in err
 
 
 # -- status -------------------------------------------------------------------------------------

@@ -430,7 +430,9 @@ def test_steps_that_stand_still_are_told_though_lines_come(
     api.logs[pod(1)] = []
     found = quiet(cluster)
     assert found is not None
-    assert (found.step, found.seconds) == ("8/100", 600)
+    assert (found.step, found.seconds, found.ranks) == ("8/100", 600, (0,))
+    assert quiet(cluster, limit=600) is not None
+    assert quiet(cluster, limit=601) is None
     assert "no progress: at step 8/100 for 10m" in found.text()
     # The last step is followed by evaluation and saving, which print no other.
     api.logs[pod(0)] = [line.replace("8/100", "100/100") for line in api.logs[pod(0)]]
@@ -589,14 +591,13 @@ def test_what_is_kept_is_bounded_and_nobody_else_s(
     folder = kept.Folder(path=tmp_path / "job")
     writer = folder.writer(index=0, uid="u", restarts=0, of=1)
     for number in range(50):
-        writer.write(f"2026-01-01T00:00:{number:02}Z line {number}")
+        writer.write(f"2026-01-01T00:00:{number:02}Z line{number:4}")
     writer.close()
+    # Lines of 30 bytes with their end: three fit into a file, and the one before stays beside it.
     lines = [text for _, _, text in folder.lines()]
-    assert lines[-1] == "line 49"
-    assert 3 <= len(lines) < 10
-    for path in (tmp_path / "job").iterdir():
-        assert path.stat().st_size <= 100
-        assert path.stat().st_mode & 0o077 == 0
+    assert lines == [f"line{number:4}" for number in range(45, 50)]
+    assert {path.stat().st_size for path in (tmp_path / "job").iterdir()} == {90, 60}
+    assert not any(path.stat().st_mode & 0o077 for path in (tmp_path / "job").iterdir())
 
 
 def test_old_jobs_make_room_for_new_ones(monkeypatch: pytest.MonkeyPatch) -> None:

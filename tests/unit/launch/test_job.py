@@ -154,6 +154,23 @@ def test_files_are_read_and_limited(job_file: Path) -> None:
         read_job(job_file)
 
 
+def test_the_largest_files_that_are_taken(tmp_path: Path) -> None:
+    most = jobs.MAX_WORKSPACE_BYTES // jobs.MAX_FILES_BYTES
+    for number in range(most):
+        (tmp_path / f"{number}").write_bytes(b"x" * jobs.MAX_FILES_BYTES)
+    (tmp_path / "one").write_bytes(b"x")
+    text = "name: demo\nnodes: 1\ncommand: [a]\nfiles: "
+    (tmp_path / "job.yaml").write_text(f"{text}{[str(n) for n in range(most)]}\n")
+    assert len(read_job(tmp_path / "job.yaml")[1]) == most
+    (tmp_path / "job.yaml").write_text(f"{text}{[*(str(n) for n in range(most)), 'one']}\n")
+    with pytest.raises(InputError, match=f"{jobs.MAX_WORKSPACE_BYTES + 1} bytes together"):
+        read_job(tmp_path / "job.yaml")
+
+
+def test_half_of_a_character_is_no_key() -> None:
+    assert "env: half of a surrogate pair is not text" in refused(JOB + '  "\\uD800": 1\n')
+
+
 def test_missing_files_are_named_with_their_near_misses(job_file: Path) -> None:
     job_file.write_text(JOB.replace("[train.py]", "[trian.py, sub]"))
     (job_file.parent / "sub").mkdir()

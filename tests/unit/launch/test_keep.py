@@ -238,6 +238,25 @@ def test_the_oldest_runs_go(pod: Pod) -> None:
     assert {path.name for path in pod.run.parent.iterdir()} == {"run-2", "run-3"}
 
 
+@pytest.mark.parametrize(
+    ("limits", "stay"),
+    [
+        ({"bytes": 20, "runs": 9}, "12"),
+        ({"bytes": 19, "runs": 9}, "2"),
+        ({"bytes": 99, "runs": 2}, "12"),
+    ],
+)
+def test_what_is_just_small_enough_stays(tmp_path: Path, limits: dict[str, int], stay: str) -> None:
+    for number in range(3):
+        run = tmp_path / f"job-{number}" / f"{number}"
+        run.mkdir(parents=True)
+        (run / "0-a-0.log").write_text("x" * 10)
+        os.utime(run / "0-a-0.log", (number, number))
+    (tmp_path / "job-0" / "note").write_text("no run")
+    keep.forget_runs(limits, but=run)
+    assert sorted(path.name for path in tmp_path.glob("*/*") if path.is_dir()) == [*stay]
+
+
 def test_pods_of_another_user_may_add_to_it(pod: Pod) -> None:
     pod.done("true")
     assert pod.run.stat().st_mode & 0o777 == 0o777

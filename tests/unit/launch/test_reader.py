@@ -29,6 +29,7 @@ class Claim:
         self.api = api
         self.made: list[Any] = []
         self.broken = ""
+        self.status: dict[str, Any] = {"phase": "Succeeded"}
 
     def put(self, run: str, file: str, *lines: str, name: str = "demo") -> None:
         """A start of a pod, as :mod:`railhead.launch.programs.keep` writes it."""
@@ -52,8 +53,7 @@ class Claim:
         name = f"{body['metadata']['name']}-read-0-0-abcde"
         labels = {jobs.JOBSET_LABEL: body["metadata"]["name"]}
         self.api.put(
-            world.PODS,
-            {"metadata": {"name": name, "labels": labels}, "status": {"phase": "Succeeded"}},
+            world.PODS, {"metadata": {"name": name, "labels": labels}, "status": self.status}
         )
         said = [self.broken] if self.broken else done.stdout.splitlines()
         self.api.logs[name] = [f"2026-01-02T03:04:05.000000001Z {line}" for line in said]
@@ -169,6 +169,22 @@ def test_a_pod_that_cannot_read_is_told(run: Any, two_attempts: Claim) -> None:
     code, _, err = run("logs", "demo")
     assert code == ExitCode.NOT_FOUND
     assert "the pod in namespace training said: PermissionError: [Errno 13]" in err
+
+
+@pytest.mark.parametrize(
+    ("states", "words"),
+    [
+        ([], "no node yet"),
+        ([{"running": {}}, {"waiting": {"reason": "ErrImagePull"}}], "ErrImagePull"),
+    ],
+)
+def test_a_pod_that_does_not_start_is_not_waited_for_for_ever(
+    run: Any, two_attempts: Claim, states: list[Any], words: str
+) -> None:
+    found = [{"state": state} for state in states]
+    two_attempts.status = {"phase": "Pending", "containerStatuses": found}
+    err = run("logs", "demo")[2]
+    assert f"were not read within 0 s: its pod has not started: {words}" in err
 
 
 def test_what_names_a_place_elsewhere_is_no_file_here(run: Any, two_attempts: Claim) -> None:

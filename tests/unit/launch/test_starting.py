@@ -12,10 +12,17 @@ import yaml
 
 import railhead.launch
 from railhead import cli
-from railhead.base.errors import ExitCode, InputError, NotFoundError, RefusedError, TimedOutError
+from railhead.base.errors import (
+    ExitCode,
+    InputError,
+    NotFoundError,
+    RailheadError,
+    RefusedError,
+    TimedOutError,
+)
 from railhead.kube.client import Cluster
 from railhead.kube.jobs import Phase
-from railhead.launch import Job, Run, render, schema
+from railhead.launch import Job, Run, connect, render, schema
 from railhead.launch.api import Fields
 from railhead.launch.job import JobFile, parse_job, read_job
 from railhead.launch.logs import claimed
@@ -147,6 +154,14 @@ def test_an_old_schema_is_written_anew_and_a_foreign_one_stays(run: Any, here: P
     assert "stays as it is" in err
 
 
+def test_a_schema_that_cannot_be_written_is_noted(run: Any, here: Path) -> None:
+    (here / schema.NAME).mkdir()
+    code, _, err = run("init")
+    assert (code, (here / "job.yaml").exists()) == (0, True)
+    assert f"note: {schema.NAME} could not be written: " in err
+    assert "by which editors" not in err
+
+
 def test_printing_a_file_writes_none(run: Any, here: Path) -> None:
     assert run("init", "-")[0] == 0
     assert list(here.glob("job*")) == []
@@ -211,6 +226,19 @@ def test_python_runs_reads_and_ends_a_job(api: Api, cluster: Cluster, here: Path
     Run(cluster, "demo").cancel()
     with pytest.raises(NotFoundError):
         run.state()
+
+
+def test_python_takes_the_cluster_that_the_commands_take(
+    api: Api, kubeconfig: Path, monkeypatch: pytest.MonkeyPatch, here: Path
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
+    assert job().submit().name == "demo"
+    with pytest.raises(InputError, match="context"):
+        connect(kubeconfig=kubeconfig, context="other")
+    with pytest.raises(RailheadError, match="lab"):
+        connect(lab="nobody-s")
+    monkeypatch.delenv("KUBECONFIG")
+    connect(kubeconfig=kubeconfig, context="fake").close()
 
 
 def test_python_is_refused_what_the_command_is(api: Api, cluster: Cluster, here: Path) -> None:

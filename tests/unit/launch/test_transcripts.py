@@ -317,13 +317,29 @@ def test_commands_say_what_they_said(api: Api, run: Any) -> None:
             "logs": text_of(run("logs", "demo", "--tail", "5")[1]),
             "logs, JSON": text_of(run("logs", "demo", "--json")[1]),
             "logs by time": text_of(run("logs", "demo", "--timestamps", "--rank", "1")[1]),
-            "cancelled": text_of("".join(run("cancel", "demo")[1:])),
+            **cancelled(api, run),
             "asked": asked_of(api),
         }
         api.objects.clear()
         api.objects.update(before)
         api.logs.clear()
+    found["nothing"] = {
+        "all": text_of(run("status")[1]),
+        "listed": text_of(run("list")[1]),
+        "a first job": text_of(run("init", "-")[1]),
+    }
     compare("commands", found)
+
+
+def cancelled(api: Api, run: Any) -> dict[str, Any]:
+    """In words, and once more for machines."""
+    there = dict(api.objects)
+    words = text_of("".join(run("cancel", "demo")[1:]))
+    api.objects.update(there)
+    printed = run("cancel", "demo", "--json")[1]
+    told = json.loads(printed)
+    assert printed == json.dumps(told, indent=1, sort_keys=True) + "\n"
+    return {"cancelled": words, "cancelled, JSON": still(told)}
 
 
 def compare(name: str, found: dict[str, Any]) -> None:
