@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pulumi
@@ -39,10 +39,12 @@ class KueueArgs(charts.ControllerArgs):
     """Arguments of :class:`Kueue`.
 
     ``settings``: what the stack decides of Kueue's configuration (:mod:`railhead.resolve.queues`).
+    ``gates``: the same of its feature gates, besides those of the catalogue's row.
     ``pod_groups``: whether it admits pods that no job owns, and LeaderWorkerSets.
     """
 
     settings: Mapping[str, Any]
+    gates: Mapping[str, bool] = field(default_factory=dict)
     pod_groups: bool = False
 
 
@@ -79,12 +81,11 @@ def values(args: KueueArgs) -> dict[str, Any]:
     manager: dict[str, Any] = {"image": charts.image(args.controller)}
     if args.resources is not None:
         manager["resources"] = args.resources.rendered()
+    gates = {**args.controller.gates, **args.gates}
     return {
         "controllerManager": {
             "manager": manager,
-            "featureGates": [
-                {"name": name, "enabled": on} for name, on in args.controller.gates.items()
-            ],
+            "featureGates": [{"name": name, "enabled": on} for name, on in gates.items()],
             # The chart takes this for the period as well.
             "readinessProbe": {"initialDelaySeconds": 2},
         },

@@ -20,6 +20,7 @@ def install(
             controller=args.controller,
             resources=args.resources,
             settings=queues.settings,
+            gates=queues.gates,
             pod_groups=args.cluster.pod_groups,
         ),
         opts=opts,

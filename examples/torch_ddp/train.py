@@ -19,6 +19,7 @@ import csv
 import gzip
 import hashlib
 import os
+import secrets
 import sys
 import time
 from datetime import timedelta
@@ -134,10 +135,15 @@ def newest(directory: Path) -> Path | None:
 
 
 def write_checkpoint(directory: Path, state: dict[str, object], epoch: int) -> Path:
-    """Write under a temporary name, flush to the storage, rename: whole or not at all."""
+    """Write under a name that no other has, flush to the storage, rename: whole or not at all.
+
+    An attempt before this one may still be writing, on a node that was cut off and given up.
+    """
     directory.mkdir(parents=True, exist_ok=True)
+    for unfinished in directory.glob(".epoch-*"):
+        unfinished.unlink(missing_ok=True)
     path = directory / f"epoch-{epoch:04d}.pt"
-    temporary = directory / f".{path.name}.{os.getpid()}"
+    temporary = directory / f".{path.name}.{secrets.token_hex(8)}"
     with temporary.open("wb") as file:
         torch.save(state, file)
         file.flush()

@@ -191,6 +191,25 @@ class Run:
 
 
 @dataclass(frozen=True, kw_only=True)
+class LostPods:
+    """How Kueue ends pods that hang on a node that does not answer, where a stack asks for it.
+
+    It marks them as failed and deletes them by force, whether their containers run or not.
+
+    Args:
+        gate: the feature gate that turns it on.
+        annotation: of pods that it may end; the value is ``"true"``.
+        seconds: from the end of such a pod's grace to that.
+        source: where it was read.
+    """
+
+    gate: str
+    annotation: str
+    seconds: int
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Combination:
     """Versions that belong together.
 
@@ -202,6 +221,9 @@ class Combination:
             the stack then publishes a guard that refuses any other node count.
         placement_field: the TrainJob field through which Kueue places the pods. Both sides must
             agree or the API server prunes it and flavors and topology are lost silently.
+        lost_pods: how Kueue ends pods on a lost node. None where their gang waits for the node:
+            before 0.16.3 Kueue marks them and leaves them (v0.16.2,
+            pkg/controller/failurerecovery), which sets no JobSet free.
         addons: what fabrics, storage and other launchers need beside the three, by name.
         parts: the same for what no chart of its own installs.
     """
@@ -216,6 +238,7 @@ class Combination:
     source: str
     addons: Mapping[str, Controller]
     parts: Mapping[str, Part]
+    lost_pods: LostPods | None = None
     ran: tuple[Run, ...] = ()
 
     @property
@@ -983,6 +1006,18 @@ def _at(
     )
 
 
+def _lost_pods(tag: str) -> LostPods:
+    """As Kueue has it at a tag; 0.16.6 and newer also end a pod whose node is lost later on."""
+    return LostPods(
+        gate="FailureRecoveryPolicy",
+        annotation="kueue.x-k8s.io/safe-to-forcefully-delete",
+        seconds=60,
+        source=f"kubernetes-sigs/kueue tag {tag}, pkg/controller/failurerecovery/"
+        "pod_termination_controller.go, pkg/controller/constants/constants.go and "
+        "pkg/features/kube_features.go, where it is alpha",
+    )
+
+
 #: What the lab is upgraded to and back from, with jobs running (docs/upgrading.md).
 LAB_UPGRADED = dataclasses.replace(
     LAB,
@@ -992,6 +1027,7 @@ LAB_UPGRADED = dataclasses.replace(
         LAB.jobset, "0.11.0", "its go.mod asks for Kubernetes 0.35, as that of kueue v0.16.6 does"
     ),
     source="go.mod of kueue v0.16.6 and of jobset v0.11.0",
+    lost_pods=_lost_pods("v0.16.6"),
     ran=(
         Run(
             what="an upgrade from `lab` and back under a job that trains, and jobs on either",
@@ -1016,6 +1052,7 @@ LAB_TRAINER = dataclasses.replace(
     ),
     placement_field="runtimePatches",
     source="go.mod of kueue v0.18.4",
+    lost_pods=_lost_pods("v0.18.4"),
     ran=(),
 )
 TRAINER_2_2 = _published(LAB_TRAINER, "trainer-2.2")
@@ -1054,6 +1091,7 @@ NEWEST_READ = Combination(
     gang_charge="job",
     placement_field="runtimePatches",
     source="charts' newest tags, read",
+    lost_pods=_lost_pods("v0.19.2"),
     addons=ADDONS,
     parts=PARTS,
 )

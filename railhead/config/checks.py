@@ -14,9 +14,11 @@ from railhead.base.errors import choices
 from railhead.base.sections import Problem, knowing, taken, told, twice
 from railhead.catalog.machines import MACHINES
 from railhead.catalog.switches import SWITCHES
+from railhead.catalog.versions import COMBINATIONS
 from railhead.config import access, served, teams, volcano, volumes
 from railhead.fabric.checks import UNIVERSAL
 from railhead.model.cluster import HOSTNAME_LEVEL, Cluster, Pool, RuntimeConfig
+from railhead.model.queueing import KueueConfig
 from railhead.platform.registry import PLATFORMS
 
 
@@ -212,6 +214,18 @@ def _topology(cluster: Cluster) -> Iterator[Problem]:
         )
 
 
+def _lost_pods(cluster: Cluster) -> Iterator[Problem]:
+    queueing, combination = cluster.queueing, COMBINATIONS[cluster.versions]
+    asked = isinstance(queueing, KueueConfig) and queueing.end_lost_pods
+    if asked and combination.lost_pods is None:
+        able = ", ".join(name for name, row in COMBINATIONS.items() if row.lost_pods is not None)
+        yield (
+            "queueing.end_lost_pods",
+            f"true: Kueue {combination.kueue.version} of versions {cluster.versions!r} leaves pods "
+            f"on a lost node as they are; leave it out, or take versions with a newer one: {able}",
+        )
+
+
 def _acceptance(cluster: Cluster) -> Iterator[Problem]:
     wanted = cluster.watching.acceptance
     name = wanted.namespace if wanted is not None else None
@@ -259,6 +273,7 @@ _CHECKS: tuple[Callable[[Cluster], Iterator[Problem]], ...] = (
     _runtimes,
     _switched,
     _topology,
+    _lost_pods,
     _acceptance,
     _platforms,
     served.problems,

@@ -12,9 +12,18 @@ Seconds = Annotated[int, Field(strict=True, ge=1, le=86400)]
 
 
 class KueueConfig(Model):
-    """Kueue admits gangs before they have pods; what it does is said by the rest of the stack."""
+    """Kueue admits gangs before they have pods; what it does is said by the rest of the stack.
+
+    Args:
+        end_lost_pods: whether pods of the runtimes that hang on a node that does not answer are
+            ended by force, so that their gang starts again elsewhere without a hand. The risk: a
+            node that is cut off from the API server and still runs may go on writing to a claim
+            beside the gang that took its place; docs/teams.md says which checkpoints bear that.
+            Without it such a gang waits until its node is back, deleted or tainted out-of-service.
+    """
 
     scheduler: Literal["kueue"] = "kueue"
+    end_lost_pods: Annotated[bool, Field(strict=True)] = False
 
     @property
     def addons(self) -> tuple[str, ...]:

@@ -14,8 +14,10 @@ from typing import Any
 from railhead.base.names import TRAINING_LABEL, versioned
 from railhead.base.quantity import parse
 from railhead.catalog.machines import MACHINES
+from railhead.catalog.versions import COMBINATIONS, LostPods
 from railhead.model.capacity import left, promised, quantities
 from railhead.model.cluster import Cluster, Pool
+from railhead.model.queueing import KueueConfig
 from railhead.model.teams import ShareConfig, TeamConfig
 from railhead.platform.registry import platform_of
 from railhead.resolve.gate import gate_labels
@@ -73,6 +75,7 @@ class Queues:
         cohort: of the teams' queues; None without teams.
         priorities: name -> value and description of each WorkloadPriorityClass.
         settings: of Kueue's own configuration file, what is about waiting and sharing.
+        gates: Kueue's feature gates that the stack decides.
         provisioning: where nodes come only when Kueue asks for them; None where all are there or
             come by themselves.
     """
@@ -84,6 +87,7 @@ class Queues:
     cohort: Cohort | None
     priorities: Mapping[str, Mapping[str, Any]]
     settings: Mapping[str, Any]
+    gates: Mapping[str, bool]
     provisioning: Provisioning | None
 
     def flavor(self, pool: str) -> str:
@@ -142,8 +146,17 @@ def queues(cluster: Cluster) -> Queues:
             for priority in cluster.priorities
         },
         settings=settings(cluster),
+        gates={lost.gate: True} if (lost := lost_pods(cluster)) else {},
         provisioning=_provisioning(cluster, queued) if queued else None,
     )
+
+
+def lost_pods(cluster: Cluster) -> LostPods | None:
+    """How Kueue ends pods on a lost node; None where the stack does not ask for it."""
+    queueing = cluster.queueing
+    if not isinstance(queueing, KueueConfig) or not queueing.end_lost_pods:
+        return None
+    return COMBINATIONS[cluster.versions].lost_pods
 
 
 def settings(cluster: Cluster) -> dict[str, Any]:

@@ -1,89 +1,17 @@
-"""A gang whose node is lost comes back on the nodes that are left, from its last checkpoint.
-
-The node is one more than the stack's, so that it runs no controller, and is gone afterwards.
-"""
+"""A gang whose node is lost comes back on the nodes that are left, from its last checkpoint."""
 
 from __future__ import annotations
 
-import os
-import threading
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from railhead.accept import discover
-from railhead.accept.checks.restart import EVERY, train
 from railhead.accept.losing import OUT_OF_SERVICE
-from railhead.accept.site import Site
-from railhead.accept.training import Harm, Trained, broken, losses, unbroken
-from railhead.kube import client as kube
-from railhead.kube.client import Cluster, choose_target
-from railhead.kube.conditions import holds
-from railhead.kube.nodes import NODES
-from railhead.lab.cluster import Lab
-from tests.lab.conftest import LAB, Run, railhead, succeed
-from tests.lab.contests import fresh_nodes, lab_status
-from tests.lab.jobs import NAMESPACE, wait
+from tests.lab.conftest import Run
+from tests.lab.losing import Ground, judge, one_more_node
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.harms]
-
-# What docs/teams.md tells who has no cloud that deletes the nodes of machines that are gone.
-TAINT = f"{OUT_OF_SERVICE}=nodeshutdown:NoExecute"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Ground:
-    """A lab with a node to lose: ``spare`` holds the gang's other place once that is lost."""
-
-    site: Site
-    kubectl: Run
-    kept: str
-    spare: str
-    lost: str
-
-    def ready(self, node: str) -> bool:
-        """As the API server has it; a node that is gone is not."""
-        return holds(self.site.cluster.find(f"{NODES}/{node}"), "Ready")
-
-    def taint(self) -> None:
-        """By hand: nobody else knows that the machine is off."""
-        succeed(self.kubectl("taint", "nodes", self.lost, TAINT))
-
-    def mend(self) -> None:
-        """What ended on the lost node starts again, once its pods are to end and cannot."""
-        wait(self._ending, 200, "its pods to be deleted")
-        succeed(railhead("lab", "up", "--name", LAB))
-
-    def _ending(self) -> bool:
-        pods = self.site.cluster.list(kube.core(NAMESPACE, "pods"))
-        there = [pod for pod in pods if pod["spec"].get("nodeName") == self.lost]
-        return any("deletionTimestamp" in pod["metadata"] for pod in there)
-
-    def lose(self, then: Callable[[], None], part: str = "") -> Trained:
-        """Train on the node that is kept and the one that is lost; ``then`` is the only help.
-
-        ``part`` is what ends of it; all of it where none is named.
-        """
-        self.kubectl("cordon", self.spare)
-        role = self.lost.removeprefix(f"{LAB}-") + (part and f"/{part}")
-        (pid,) = (c["pid"] for c in lab_status(LAB)["components"] if c["role"] == role)
-        facts = replace(
-            self.site.facts, may_lose=(self.lost,), lose_with=("sh", "-c", f"kill -9 {pid}")
-        )
-
-        def helping() -> None:
-            wait(lambda: not self.ready(self.lost), 200, f"{self.lost} to be lost")
-            self.kubectl("uncordon", self.spare)
-            then()
-
-        helper = threading.Thread(target=helping)
-        helper.start()
-        try:
-            return train(replace(self.site, facts=facts), (Harm(kind="node", step=EVERY + 2),))
-        finally:
-            helper.join()
 
 
 @pytest.fixture(scope="module")
@@ -93,47 +21,13 @@ def ground(
     kubectl: Run,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Ground]:
-    cluster = Cluster(choose_target(kubeconfig=kubeconfig))
-    lab, facts = Lab(LAB), discover.facts(cluster, quick=True)
-    spec = lab.require()
-    (lost,) = fresh_nodes(LAB, 1)
-    folder = tmp_path_factory.mktemp("lost")
-    site = Site(facts=facts, cluster=cluster, folder=folder, say=print, timeout=900)
-    kept, spare = facts.real
-    found = Ground(site=site, kubectl=kubectl, kept=kept, spare=spare, lost=lost)
-    wait(lambda: found.ready(lost), 60, f"{lost} to be ready")
-    try:
+    with one_more_node(kubeconfig, kubectl, tmp_path_factory.mktemp("lost")) as found:
         yield found
-    finally:
-        kubectl("uncordon", spare)
-        for row in lab_status(LAB)["components"]:
-            if row["role"] == lost.removeprefix(f"{LAB}-") and row["pid"]:
-                os.kill(row["pid"], 9)
-        kubectl("delete", "node", lost)
-        # Other tests have the lab that they were given.
-        (lab.directory / "lab.json").write_text(spec.model_dump_json(indent=1))
-        cluster.close()
 
 
 @pytest.fixture(scope="module")
 def curve(ground: Ground) -> dict[int, str]:
-    """The losses of a run that nobody touches."""
-    return losses(unbroken(train(ground.site, ())).attempts)
-
-
-def judge(
-    ground: Ground, job: Trained, curve: dict[int, str], after: str, of: str = "all of it"
-) -> None:
-    """It was lost, and the gang made anew once, with the losses of a run that nobody touched."""
-    shown = broken(job, curve)
-    assert (shown.wrong, shown.lacking) == ([], [])
-    assert job.lost is not None
-    assert job.lost.after == after
-    assert len(shown.attempts) == 2
-    assert {row.node for row in job.rows} - {ground.kept, ground.spare, ""} == {ground.lost}
-    (came,) = shown.came
-    assert came.lost == 2
-    print(f"| {of} of a node | {after} | {came.lost} | {came.seconds:.0f} s | 2 |")
+    return ground.curve()
 
 
 @pytest.mark.parametrize("part", ["kubelet", "containerd"])

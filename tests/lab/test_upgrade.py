@@ -6,18 +6,14 @@ The path is that of docs/upgrading.md: definitions that Helm leaves, then `pulum
 from __future__ import annotations
 
 import json
-import subprocess
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
-from rich.console import Console
 
 from railhead.accept.record import Record
 from railhead.base.errors import RailheadError
@@ -25,11 +21,11 @@ from railhead.catalog.versions import LAB as USUAL
 from railhead.catalog.versions import LAB_TRAINER, LAB_UPGRADED, Combination, Controller
 from railhead.kube import client as kube
 from railhead.kube.client import Cluster, choose_target
-from railhead.lab.artifacts import charts
 from railhead.lab.artifacts.upgraded import UPGRADES
-from tests.lab.conftest import LAB, Run, railhead, succeed
+from tests.lab.conftest import Run, succeed
 from tests.lab.jobs import CLUSTER_QUEUE, NAMESPACE, Jobs, unique, wait
 from tests.lab.test_restarts import kill_rank, restarts, said, train
+from tests.lab.versions import Versions, load
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.upgrade]
 
@@ -37,35 +33,16 @@ JOBSETS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/jobsets.jobse
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ground:
-    """The lab, and the stack's file as it is and as a folder for it to be changed."""
+class Ground(Versions):
+    """The lab, whose stack goes from some versions to others."""
 
     jobs: Jobs
-    pulumi: Run
-    kubectl: Run
-    stack: dict[str, Any]
-    folder: Path
-
-    def define(self, controllers: Sequence[Controller]) -> None:
-        """Apply the definitions that Helm leaves."""
-        for controller in controllers:
-            definitions = charts.chart_dir(controller) / "crds"
-            words = ("--server-side", "--force-conflicts", "-f", str(definitions))
-            succeed(self.kubectl("apply", *words))
 
     def hold(self, policy: str | None) -> None:
         """Set the ``stopPolicy`` of the cluster queue."""
         patch = json.dumps({"spec": {"stopPolicy": policy}})
         words = ("clusterqueue", CLUSTER_QUEUE, "--type", "merge", "-p", patch)
         succeed(self.kubectl("patch", *words))
-
-    def up(self, combination: Combination, **more: Any) -> subprocess.CompletedProcess[str]:
-        """`pulumi up` of the stack's file with these versions, and what else it says."""
-        settings = yaml.safe_load(yaml.safe_dump(self.stack))
-        settings["config"]["railhead:cluster"] |= {"versions": combination.name, **more}
-        file = self.folder / "Pulumi.lab.yaml"
-        file.write_text(yaml.safe_dump(settings))
-        return self.pulumi("up", "--stack", "lab", "--yes", "--config-file", str(file))
 
     def images(self) -> set[str]:
         """What the controllers' Deployments run."""
@@ -124,13 +101,10 @@ def ground(
     repo: Path,
     tmp_path: Path,
 ) -> Iterator[Ground]:
-    for upgrade in UPGRADES.values():
-        for archive in upgrade.ensure(Console(stderr=True)):
-            succeed(railhead("lab", "load-image", str(archive), "--name", LAB))
+    load(*UPGRADES.values())
     cluster = Cluster(choose_target(kubeconfig=kubeconfig))
     jobs = Jobs(env=lab_env, cluster=cluster, directory=tmp_path)
-    stack = yaml.safe_load((repo / "stacks" / "Pulumi.lab.yaml").read_text())
-    yield Ground(jobs=jobs, pulumi=pulumi, kubectl=kubectl, stack=stack, folder=tmp_path)
+    yield Ground(jobs=jobs, pulumi=pulumi, kubectl=kubectl, repo=repo, folder=tmp_path)
     jobs.clear()
     cluster.close()
 

@@ -26,7 +26,7 @@ class Queued(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Placed:
-    """What a runtime's pods have so that the scheduler takes and places them.
+    """What a runtime's pods have so that the scheduler takes, places and ends them.
 
     Args:
         node_selector: besides the pool's own labels.

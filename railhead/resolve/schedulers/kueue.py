@@ -17,7 +17,7 @@ from railhead.model.cluster import Cluster, Pool, QueueConfig
 from railhead.resolve import cel
 from railhead.resolve.job_guards import queued_pod_policy, queued_policy
 from railhead.resolve.pod_guards import ADMISSION_GATE, NO_WAY_IN, WAYS_IN
-from railhead.resolve.queues import Queues, queues
+from railhead.resolve.queues import Queues, lost_pods, queues
 from railhead.resolve.rights import ALL, LEADING, READ, SUBMITTING, USE, Right
 from railhead.resolve.schedulers.base import Named, Placed, Scheduler, Unfinished
 
@@ -76,8 +76,10 @@ class Kueue(Scheduler):
 
     def placed(self, cluster: Cluster, pool: Pool, level: str) -> Placed:
         """The flavor brings the rest when the job is admitted."""
-        del cluster, pool
-        return Placed(annotations={PREFERRED_TOPOLOGY: level})
+        del pool
+        lost = lost_pods(cluster)
+        ended = {lost.annotation: "true"} if lost else {}
+        return Placed(annotations={PREFERRED_TOPOLOGY: level} | ended)
 
     def runtime(self, cluster: Cluster) -> Mapping[str, Any]:
         """Nothing: the whole TrainJob is held back."""

@@ -57,7 +57,7 @@ def test_an_addon_narrows_what_is_served_and_is_named() -> None:
     metal = parse(stack("onprem-ib-sriov"), where="x")
     assert unserved(metal, "1.35") == ""
     why = unserved(metal, "1.36")
-    assert "Kubernetes 1.36 is not served by versions 'proven': it is for 1.33 to 1.35" in why
+    assert "Kubernetes 1.36 is not served by versions 'jobset-0.11': it is for 1.33 to 1.35" in why
     assert "network-operator 26.4.1 serves 1.31 to 1.35" in why
     lab = parse(stack("lab") | {"versions": "newest-read"}, where="x")
     assert unserved(lab, "1.36") == ""

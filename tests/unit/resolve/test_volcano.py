@@ -196,4 +196,5 @@ def test_a_scheduler_that_is_not_known_is_refused() -> None:
 
 def test_kueue_is_the_default_and_may_be_said() -> None:
     raw = stack_cluster("onprem-ib-sriov")
+    del raw["queueing"]
     assert resolve(of(raw)).contract == resolve(of(kueues(raw))).contract
