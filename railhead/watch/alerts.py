@@ -106,6 +106,9 @@ RUNNING = (
 _BUSY = "avg_over_time(DCGM_FI_DEV_GPU_UTIL[10m]) > 90"
 _CLOCK = f"(avg_over_time(DCGM_FI_DEV_SM_CLOCK[10m]) and on (UUID) {_BUSY})"
 _SENT = 'rate(node_infiniband_port_data_transmitted_bytes_total{device=~"$devices"}[5m])'
+# By NCCL Inspector, between nodes; of one communicator and size, over its GPUs.
+_BANDWIDTH = 'nccl_bus_bandwidth_gbs{n_nodes!="1"}'
+_ALIKE = "namespace, comm_name, collective, message_size, nranks"
 _CONTROLLERS = 'kube_deployment_spec_replicas{deployment=~"$controllers"}'
 
 ALERTS: tuple[Alert, ...] = (
@@ -245,9 +248,10 @@ ALERTS: tuple[Alert, ...] = (
         severity="warning",
         summary="nothing was written to {{ $labels.namespace }}/{{ $labels.claim }} for "
         "{{ $value | humanizeDuration }} while jobs run",
-        action="Whatever fails now loses that long. `railhead logs` shows whether the job still "
-        "makes steps (if not: `railhead diagnose`); see that the claim is not full and that the "
-        "script saves below the path that the runtime mounts.",
+        action="Whatever fails now loses that long. `railhead status JOB` says whether the claim "
+        "does not answer, is full or gone; `railhead logs` whether the job still makes steps (if "
+        "not: `railhead diagnose`). See that the script saves below the path that the runtime "
+        "mounts.",
     ),
     Alert(
         name="RailheadClaimFull",
@@ -333,6 +337,20 @@ ALERTS: tuple[Alert, ...] = (
         "other rails do",
         action="The job does not use this rail, or it is congested. `railhead nccl read` lists the "
         "HCAs that NCCL uses; compare port_transmit_wait on the dashboard of the fabric.",
+    ),
+    Alert(
+        name="RailheadCollectivesSlow",
+        group="fabric",
+        expr=f"avg by ({_ALIKE}) ({_BANDWIDTH})"
+        f" < 0.5 * avg by ({_ALIKE}) (avg_over_time({_BANDWIDTH}[1d]))",
+        wait="15m",
+        severity="warning",
+        summary="{{ $labels.collective }} of {{ $labels.message_size }} among {{ $labels.nranks }} "
+        "ranks in {{ $labels.namespace }} has {{ $value | humanize }} GB/s, not half of its day's",
+        action="Something between these nodes is slower than it was. The dashboard of the fabric "
+        "shows whose collectives are the shortest: that GPU comes last, and all others wait for "
+        "it; and which rail carries less. `railhead diagnose JOB` looks for the cause, `railhead "
+        "accept --quick --only slow-nodes` for the node.",
     ),
     Alert(
         name="RailheadEfaDrops",

@@ -243,6 +243,25 @@ DASHBOARDS: tuple[Dashboard, ...] = (
                 says="Congestion, in the port's own ticks a second.",
             ),
             Panel(
+                title="NCCL's bus bandwidth between nodes",
+                queries={
+                    "{{namespace}} {{collective}} {{message_size}} {{nranks}}": "avg by "
+                    "(namespace, collective, message_size, nranks) "
+                    '(nccl_bus_bandwidth_gbs{n_nodes!="1"}) * 1e9'
+                },
+                unit="Bps",
+                says="Of jobs that NCCL Inspector watches.",
+            ),
+            Panel(
+                title="Time in collectives between nodes, by node",
+                queries={
+                    "{{namespace}} {{node}}": "avg by (namespace, node) "
+                    '(nccl_collective_exec_time_microseconds{n_nodes!="1"}) / 1e6'
+                },
+                unit="s",
+                says="The node with the least comes last, and all others wait for it.",
+            ),
+            Panel(
                 title="Links that fell, in an hour",
                 queries={
                     "{{instance}} {{device}}": "increase(node_infiniband_link_downed_total[1h])"

@@ -3,8 +3,8 @@
 ``--guard NAME`` and ``--nodes SELECTOR``: whether the stack's guards are there and deny, and what
 the node gate says of its nodes. ``--controller NAMESPACE/NAME``: how many replicas a Deployment is
 to have. ``--made FILE``: whether each of the stack's objects is as the stack gives it.
-``--checkpoints DIR``: when anything below each directory of a claim was last written. It changes
-nothing, and needs Python alone.
+``--checkpoints DIR``: when anything below each directory of a claim was last written, and what
+NCCL Inspector writes there. It changes nothing, and needs Python alone.
 """
 
 from __future__ import annotations
@@ -12,12 +12,15 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import signal
 import sys
 import threading
+import time
 import urllib.parse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -35,11 +38,35 @@ _TYPES = {
     "railhead_node_gate": "1 for what the node gate says of a node: ready, failed or none",
     "railhead_checkpoint_newest_timestamp_seconds": "when the newest file below was written",
     "railhead_checkpoint_unreadable": "directories of a claim that may not be read",
+    "nccl_bus_bandwidth_gbs": "bus bandwidth of a collective, GB/s",
+    "nccl_collective_exec_time_microseconds": "time that a collective took",
 }
 # No checkpoints: the file system's own, and jobs' logs, which are written to all the time.
 _OTHERS = ("lost+found", ".railhead")
 #: How deep below a claim's own directories it looks; a new file also touches its directory.
 DEPTH = 4
+#: Where jobs have NCCL Inspector write, below a claim.
+NCCL = ".railhead/nccl"
+# Of a job that has ended, its last file stays; of many large jobs, this many series are told.
+_FRESH_SECONDS = 300.0
+_MOST_SERIES = 20_000
+_MOST_BYTES = 1 << 20
+# As NCCL writes them: v2.30.7, plugins/profiler/inspector/inspector_prom.cc.
+_COLLECTIVE = re.compile(
+    r"(nccl_bus_bandwidth_gbs|nccl_collective_exec_time_microseconds)"
+    r"\{([^{}]*)\} (\d+(?:\.\d+)?(?:e[+-]\d+)?)"
+)
+_LABEL = re.compile(r'(\w+)="([^"\\]*)"')
+_KEPT = (
+    "node",
+    "gpu",
+    "comm_name",
+    "n_nodes",
+    "nranks",
+    "collective",
+    "message_size",
+    "algo_proto",
+)
 
 Sample = tuple[str, Mapping[str, str], float]
 
@@ -105,7 +132,8 @@ def turn(options: argparse.Namespace, api: Api | None, held: Held) -> None:
         if options.made is not None:
             looks.append(made(api, options.made))
     if options.checkpoints is not None:
-        looks.append(checkpoints(options.checkpoints, options.namespace, options.claim))
+        of = options.checkpoints, options.namespace, options.claim
+        looks += [checkpoints(*of), islice(collectives(*of), _MOST_SERIES)]
     samples: list[Sample] = []
     for look in looks:
         # Of one that fails nothing is told; guards are, where Kueue's definitions are gone.
@@ -181,15 +209,19 @@ def _items(api: Api, path: str) -> list[Mapping[str, Any]]:
 def checkpoints(root: Path, namespace: str, claim: str) -> Iterator[Sample]:
     """The newest file below each directory of a claim. Raises OSError where it is not mounted."""
     labels = {"namespace": namespace, "claim": claim}
-    unreadable = 0
+    name = "railhead_checkpoint_newest_timestamp_seconds"
+    unreadable, told = 0, False
     for entry in sorted(os.scandir(root), key=lambda one: one.name):
         if not entry.is_dir(follow_symlinks=False) or entry.name.startswith(_OTHERS):
             continue
         newest, refused = _newest(Path(entry.path), DEPTH)
         unreadable += refused
         if newest is not None:
-            name = "railhead_checkpoint_newest_timestamp_seconds"
+            told = True
             yield name, {**labels, "directory": entry.name}, newest
+    if not told:
+        # Of a claim to which no job has saved anything: since when there could be something.
+        yield name, {**labels, "directory": "."}, root.stat().st_mtime
     yield "railhead_checkpoint_unreadable", labels, float(unreadable)
 
 
@@ -216,6 +248,27 @@ def _newest(directory: Path, depth: int) -> tuple[float | None, int]:
         if written is not None and (newest is None or written > newest):
             newest = written
     return newest, unreadable
+
+
+def collectives(root: Path, namespace: str, claim: str) -> Iterator[Sample]:
+    """What NCCL Inspector wrote of running jobs to a claim. Raises OSError where it is not read.
+
+    Files are jobs' own: what is not as NCCL writes it is left out, and the claim is not theirs to
+    say.
+    """
+    folder = root / NCCL
+    if not folder.is_dir():
+        return
+    for entry in sorted(os.scandir(folder), key=lambda one: one.name):
+        found = entry.stat(follow_symlinks=False)
+        fresh = time.time() - found.st_mtime < _FRESH_SECONDS
+        if not (fresh and entry.is_file(follow_symlinks=False) and found.st_size < _MOST_BYTES):
+            continue
+        for line in Path(entry.path).read_text(errors="replace").splitlines():
+            if match := _COLLECTIVE.fullmatch(line):
+                said = dict(_LABEL.findall(match[2]))
+                kept = {key: said[key] for key in _KEPT if key in said}
+                yield match[1], {"namespace": namespace, "claim": claim, **kept}, float(match[3])
 
 
 def rendered(samples: Sequence[Sample]) -> str:

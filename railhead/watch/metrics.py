@@ -48,7 +48,8 @@ SOURCES: Mapping[Exporter, Source] = MappingProxyType(
         ),
         "railhead": Source(
             title="the stack's own exporters of guards, controllers, nodes and checkpoints",
-            read="railhead.watch.exporter",
+            read="railhead.watch.exporter; of collectives nccl v2.30.7 "
+            "plugins/profiler/inspector/inspector_prom.cc",
         ),
         "kubernetes": Source(
             title="kube-state-metrics", read="kube-state-metrics v2.15.0 docs/metrics"
@@ -97,6 +98,7 @@ def _of(
     )
 
 
+_INSPECTED = "namespace claim node gpu comm_name n_nodes nranks collective message_size algo_proto"
 _ROWS = (
     *_of(
         "kueue",
@@ -185,6 +187,18 @@ _ROWS = (
             "gauge",
             "namespace claim",
             "directories of a claim that may not be read, and so are not in it",
+        ),
+        (
+            "nccl_bus_bandwidth_gbs",
+            "gauge",
+            _INSPECTED,
+            "bus bandwidth of a collective, GB/s, of jobs with NCCL Inspector",
+        ),
+        (
+            "nccl_collective_exec_time_microseconds",
+            "gauge",
+            _INSPECTED,
+            "time that a collective took on one GPU, likewise",
         ),
     ),
     *_of(

@@ -25,19 +25,26 @@ AGAIN = rf"is as it should be again, after trouble {AT}"
 class Job:
     """A job that runs until it is told to end, of which each mount is asked all the time."""
 
-    def __init__(self, pod: Pod, *, logs: bool = False, slow: float = 60.0, **texts: str) -> None:
+    def __init__(
+        self,
+        pod: Pod,
+        *,
+        logs: bool = False,
+        answer: float = 60.0,
+        slow: float = 60.0,
+        ask: str = "room = os.statvfs(path)",
+    ) -> None:
         words = pod.words("sh", "-c", "echo begun; read line; exit 7", logs=logs)
         for old, new in (
             ("ASK_SECONDS = 30.0", "ASK_SECONDS = 0.1"),
             # Only what can never answer is said not to, however busy this machine is.
-            ("ANSWER_SECONDS = 20.0", f"ANSWER_SECONDS = {texts.pop('answer', '60.0')}"),
+            ("ANSWER_SECONDS = 20.0", f"ANSWER_SECONDS = {answer}"),
             ("SLOW_SECONDS = 10.0", f"SLOW_SECONDS = {slow}"),
         ):
             assert old in words[4]
             words[4] = words[4].replace(old, new)
-        for old, new in texts.items():
-            assert old in words[5]
-            words[5] = words[5].replace(old, new)
+        assert "room = os.statvfs(path)" in words[5]
+        words[5] = words[5].replace("room = os.statvfs(path)", ask)
         pipe = subprocess.PIPE
         self.process = subprocess.Popen(
             words, env=pod.env, stdin=pipe, stdout=pipe, stderr=pipe, text=True
@@ -93,7 +100,7 @@ def wait(condition: Callable[[], object]) -> None:
 def test_a_claim_that_does_not_answer_is_told_and_again_when_it_does(pod: Pod, file: Path) -> None:
     """Who opens a pipe that nobody reads waits, in the kernel."""
     os.mkfifo(file)
-    job = Job(pod, answer="0.2")
+    job = Job(pod, answer=0.2)
     first = job.says()
     assert re.fullmatch(told(pod, f"does not answer {AT}"), first)
     assert "no checkpoint arrives; the job goes on by itself once it answers" in first
@@ -105,7 +112,7 @@ def test_a_claim_that_does_not_answer_is_told_and_again_when_it_does(pod: Pod, f
 
 def test_who_asks_holds_nobody_s_end(pod: Pod, file: Path) -> None:
     os.mkfifo(file)
-    job = Job(pod, answer="0.2")
+    job = Job(pod, answer=0.2)
     job.says()
     assert running(str(file))
     assert job.ends() == ""
@@ -152,8 +159,7 @@ def test_a_claim_that_went_away_is_told(pod: Pod) -> None:
 
 
 def test_a_slow_claim_is_told(pod: Pod) -> None:
-    slow = {"room = os.statvfs(path)": "import time; time.sleep(0.5); room = os.statvfs(path)"}
-    job = Job(pod, slow=0.3, **slow)
+    job = Job(pod, slow=0.3, ask="import time; time.sleep(0.5); room = os.statvfs(path)")
     assert re.fullmatch(told(pod, rf"is slow {AT} \(it took \d+ s to answer\)"), job.says())
     assert job.ends() == ""
 
@@ -198,7 +204,7 @@ def disk(pod: Pod, tmp_path: Path) -> Iterator[Pod]:
     image.touch()
     os.truncate(image, 16 << 20)
     subprocess.run(["mkfs.ext4", "-q", image], check=True)
-    words = ["mount", "-o", "loop", image, pod.claim]
+    words = ["mount", "-o", "loop", str(image), str(pod.claim)]
     if subprocess.run(words, capture_output=True, check=False).returncode:
         pytest.skip("no loop device can be had here")
     yield pod
@@ -212,8 +218,8 @@ root = pytest.mark.skipif(os.geteuid() != 0, reason="mounts file systems")
 @pytest.mark.slow
 def test_a_process_that_nobody_can_kill_holds_nobody_s_end(disk: Pod) -> None:
     """A write to a frozen file system sleeps in the kernel, whatever signals it gets."""
-    frozen = ["fsfreeze", "--freeze", disk.claim]
-    job = Job(disk, answer="0.2")
+    frozen = ["fsfreeze", "--freeze", str(disk.claim)]
+    job = Job(disk, answer=0.2)
     word = str(disk.claim / ".railhead" / f"probe-training-{socket.gethostname()}")
     wait(lambda: running(word))
     subprocess.run(frozen, check=True)

@@ -142,6 +142,15 @@ def condition(kind: str, status: str) -> str:
     return f'kube_node_status_condition{{node="n0", condition="{kind}", status="{status}"}}'
 
 
+def collective(nodes: int = 2, gpu: str = "GPU0") -> str:
+    """What NCCL Inspector says of one GPU's collectives."""
+    return (
+        'nccl_bus_bandwidth_gbs{namespace="training", node="j-node-0-0", comm_name="unknown", '
+        f'n_nodes="{nodes}", nranks="16", collective="AllReduce", message_size="64-128MB", '
+        f'gpu="{gpu}"}}'
+    )
+
+
 CASES: tuple[Case, ...] = (
     fires(
         "RailheadQueueNotActive",
@@ -427,6 +436,27 @@ CASES: tuple[Case, ...] = (
     quiet("RailheadRailUneven", 40, rails(125_000_000_000, 45_000_000_000)),
     # Idle rails are not compared: their mean is under 1 GB/s.
     quiet("RailheadRailUneven", 40, rails(110_000_000_000, 5_000_000_000)),
+    fires(
+        "RailheadCollectivesSlow",
+        76,
+        {collective(): "150x60 60x60"},
+        "AllReduce of 64-128MB among 16 ranks in training has 60 GB/s, not half of its day's",
+        namespace="training",
+        comm_name="unknown",
+        collective="AllReduce",
+        message_size="64-128MB",
+        nranks="16",
+    ),
+    quiet("RailheadCollectivesSlow", 75, {collective(): "150x60 60x60"}),
+    quiet("RailheadCollectivesSlow", 76, {collective(): "150x60 70x60"}),
+    # Within a node the fabric has no part in it.
+    quiet("RailheadCollectivesSlow", 90, {collective(nodes=1): "150x60 60x60"}),
+    # One of two GPUs alone is told by the others' waiting, and not by a mean.
+    quiet(
+        "RailheadCollectivesSlow",
+        90,
+        {collective(): "150x60 60x60", collective(gpu="GPU1"): "150x120"},
+    ),
     fires(
         "RailheadEfaDrops",
         25,

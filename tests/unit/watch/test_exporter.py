@@ -145,6 +145,55 @@ def test_the_newest_file_of_each_directory_counts(tmp_path: Path) -> None:
     assert found == {"run": 300, "other": 50}
 
 
+def test_a_claim_that_nobody_saved_to_is_as_old_as_it_is(tmp_path: Path) -> None:
+    """Else a job that never saves would never be told of."""
+    wrote(tmp_path / ".railhead" / "logs" / "training" / "job" / "run" / "0-pod-0.log", 999)
+    (tmp_path / "empty").mkdir()
+    os.utime(tmp_path, (70, 70))
+    (_, labels, value), _ = exporter.checkpoints(tmp_path, "training", "c")
+    assert (labels["directory"], value) == (".", 70)
+
+
+INSPECTED = """\
+nccl_bus_bandwidth_gbs{version="v5.1",slurm_job_id="unknown",node="demo-node-0-1",gpu="GPU0",\
+comm_name="unknown",n_nodes="2",nranks="16",collective="AllReduce",message_size="64-128MB",\
+algo_proto="RING_SIMPLE"} 151.2
+nccl_p2p_bus_bandwidth_gbs{node="demo-node-0-1"} 12
+nccl_bus_bandwidth_gbs{namespace="other",claim="theirs",node="x"} 1e+01
+nccl_bus_bandwidth_gbs{node="x"} nan
+railhead_guard_bound{policy="mine"} 1
+"""
+
+
+def test_what_nccl_inspector_writes_is_passed_on(tmp_path: Path) -> None:
+    """As the claim's own, and nothing else that a job may have written there."""
+    folder = tmp_path / exporter.NCCL
+    folder.mkdir(parents=True)
+    (folder / "nccl_inspector_metrics_GPU-1.prom").write_text(INSPECTED)
+    wrote(folder / "nccl_inspector_metrics_GPU-2.prom", 100)
+    (folder / "link.prom").symlink_to(folder / "nccl_inspector_metrics_GPU-1.prom")
+    os.mkfifo(folder / "pipe.prom")
+    one, other = exporter.collectives(tmp_path, "training", "c")
+    assert one == (
+        "nccl_bus_bandwidth_gbs",
+        {
+            "namespace": "training",
+            "claim": "c",
+            "node": "demo-node-0-1",
+            "gpu": "GPU0",
+            "comm_name": "unknown",
+            "n_nodes": "2",
+            "nranks": "16",
+            "collective": "AllReduce",
+            "message_size": "64-128MB",
+            "algo_proto": "RING_SIMPLE",
+        },
+        151.2,
+    )
+    assert other[1:] == ({"namespace": "training", "claim": "c", "node": "x"}, 10.0)
+    assert list(exporter.collectives(tmp_path / "empty", "training", "c")) == []
+
+
 def test_what_lies_too_deep_is_told_by_its_directory(tmp_path: Path) -> None:
     deep = tmp_path.joinpath("run", *"abcdefg")
     wrote(deep / "model.pt", 100)
@@ -157,7 +206,7 @@ def test_what_lies_too_deep_is_told_by_its_directory(tmp_path: Path) -> None:
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read all")
 def test_what_may_not_be_read_is_counted(tmp_path: Path) -> None:
     (tmp_path / "closed").mkdir(mode=0)
-    ((name, _, value),) = exporter.checkpoints(tmp_path, "training", "c")
+    _, (name, _, value) = exporter.checkpoints(tmp_path, "training", "c")
     assert (name, value) == ("railhead_checkpoint_unreadable", 1)
 
 
