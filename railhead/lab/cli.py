@@ -47,6 +47,16 @@ def up(
     fabric: Annotated[
         str | None, typer.Option(help="Catalogue fabric whose devices each node advertises.")
     ] = None,
+    disk_mib: Annotated[
+        int | None,
+        typer.Option(
+            "--disk",
+            min=64,
+            max=1 << 20,
+            help="MiB of a disk of its own, in memory, for the volumes and logs of each node that "
+            "starts from now on; the machine's where nobody asked.",
+        ),
+    ] = None,
     api_port: Annotated[
         int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1; 0 takes a free one.")
     ] = 0,
@@ -66,7 +76,7 @@ def up(
     preflight.check_machine()
     with locked(name):
         existing = lab.spec()
-        wanted = _wanted(lab, name, nodes, simulated_nodes, rails, fabric, api_port)
+        wanted = _wanted(lab, name, nodes, simulated_nodes, rails, fabric, disk_mib, api_port)
         preflight.check_paths(lab.directory, paths.cache_root())
         preflight.check_space(paths.labs_dir())
         listener = None
@@ -360,6 +370,7 @@ def _wanted(
     simulated_nodes: int | None,
     rails: int | None,
     fabric: str | None,
+    disk_mib: int | None,
     api_port: int,
 ) -> LabSpec:
     """The lab that was asked for: what is not said stays as it is.
@@ -385,6 +396,7 @@ def _wanted(
         "simulated_nodes": simulated_nodes,
         "rails": rails,
         "fabric": fabric,
+        "disk_mib": disk_mib,
     }
     try:
         wanted = LabSpec.model_validate(base | {k: v for k, v in asked.items() if v is not None})

@@ -411,11 +411,17 @@ class Lab:
         # The lab's tmpfs on /run holds the cache and the lab; a node's sits beside them.
         run(["mount", "-t", "tmpfs", "-o", "mode=0755", "railhead-var", "/var/lib"])
         run(["mount", "-t", "tmpfs", "-o", "mode=0755", "railhead-log", "/var/log"])
+        disk = f"{base}/disk" if spec.disk_mib else base
+        if spec.disk_mib:
+            size = f"size={spec.disk_mib}m,mode=0755"
+            run(["mkdir", "-p", disk])
+            run(["mount", "-t", "tmpfs", "-o", size, "railhead-disk", disk])
+            run(["mkdir", f"{disk}/kubelet", f"{disk}/pods-log"])
         binds = {
-            f"{base}/kubelet": "/var/lib/kubelet",
+            f"{disk}/kubelet": "/var/lib/kubelet",
             f"{base}/containerd": "/var/lib/containerd",
             f"{base}/cni": "/var/lib/cni",
-            f"{base}/pods-log": "/var/log/pods",
+            f"{disk}/pods-log": "/var/log/pods",
             str(INSIDE_LAB / "shared"): str(addresses.SHARED_VOLUMES),
             str(INSIDE_LAB / "rail-ipam"): str(addresses.RAIL_LEASES),
         }

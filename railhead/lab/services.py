@@ -25,6 +25,8 @@ LAB_TEMPORARY = str(INSIDE / "tmp")
 NODE_TEMPORARY = "/var/lib/railhead/tmp"
 # Where a node keeps its cgroups while its /sys is mounted anew.
 NODE_CGROUPS = "/var/lib/railhead/cgroup"
+# With less than this a node's own disk is full.
+DISK_FREE_MIB = 32
 PROVISIONER = "railhead.dev/shared"
 PROVISIONER_NAMESPACE = "railhead-storage"
 
@@ -296,15 +298,20 @@ def kubelet_config(spec: LabSpec, index: int, *, cgroup_root: str) -> dict[str, 
         # Without it the headless names that Trainer's pods look up do not resolve.
         "clusterDomain": lab.CLUSTER_DOMAIN,
         "resolvConf": f"{CONFIG}/resolv.conf",
-        "localStorageCapacityIsolation": False,
-        # The nodes share the machine's disk, which is not theirs to clean.
+        # Without it cAdvisor measures no disk (v0.53.0, container/raw/handler.go), and nothing is
+        # ever full.
+        "localStorageCapacityIsolation": spec.disk_mib is not None,
+        # The machine's disk is not theirs to clean. A node's own may stand beside nodes without,
+        # for which so little is as good as nothing.
         "evictionHard": {
             "imagefs.available": nothing_free,
             "imagefs.inodesFree": nothing_free,
             "memory.available": nothing_free,
-            "nodefs.available": nothing_free,
+            "nodefs.available": f"{DISK_FREE_MIB}Mi" if spec.disk_mib else nothing_free,
             "nodefs.inodesFree": nothing_free,
         },
+        # By default a disk counts as full for five minutes after it was.
+        "evictionPressureTransitionPeriod": "30s",
         "imageGCHighThresholdPercent": 100,
         "imageGCLowThresholdPercent": 99,
         "serializeImagePulls": False,

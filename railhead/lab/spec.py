@@ -32,7 +32,11 @@ RAIL_LEASES = PurePosixPath("/var/lib/railhead/rail-ipam")
 
 
 class LabSpec(BaseModel):
-    """A lab as `railhead lab up` is asked for it; kept as ``lab.json`` in the lab's directory."""
+    """A lab as `railhead lab up` is asked for it; kept as ``lab.json`` in the lab's directory.
+
+    ``disk_mib`` is the size of a disk of its own for what a node's kubelet keeps, in MiB, of nodes
+    that start from then on; None is the machine's.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -41,6 +45,7 @@ class LabSpec(BaseModel):
     simulated_nodes: Annotated[int, Field(ge=0, le=5000)] = 0
     rails: Annotated[int, Field(ge=1, le=8)] = 1
     fabric: str = "roce"
+    disk_mib: Annotated[int, Field(ge=64, le=1 << 20)] | None = None
     api_port: Annotated[int, Field(ge=1, le=65535)]
 
     @property

@@ -442,12 +442,15 @@ def lab_status(lab: str) -> dict[str, Any]:
     return found
 
 
-def fresh_nodes(lab: str, count: int) -> list[str]:
-    """Add nodes to a running lab, on which none of its controllers run; their names."""
+def fresh_nodes(lab: str, count: int, *words: str) -> list[str]:
+    """Add nodes to a running lab, on which none of its controllers run; their names.
+
+    ``words`` are more of what `railhead lab up` takes.
+    """
     before = [node["name"] for node in lab_status(lab)["nodes"]]
     wanted = str(len(before) + count)
     subprocess.run(
-        [sys.executable, "-m", "railhead", "lab", "up", "--name", lab, "--nodes", wanted],
+        [sys.executable, "-m", "railhead", "lab", "up", "--name", lab, "--nodes", wanted, *words],
         capture_output=True,
         text=True,
         check=True,

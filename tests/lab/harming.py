@@ -1,4 +1,4 @@
-"""A training on the lab that waits at a step to be harmed from outside, and what became of it."""
+"""Trainings on the lab that are harmed from outside, and what became of them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ WORDS = ["--steps", str(STEPS), "--every", str(EVERY), "--harm", f"wait@{KILLED}
 
 @dataclass(frozen=True, kw_only=True)
 class Waiting:
-    """A job of two nodes that has done step KILLED, and waits; ``record`` has its pods' changes."""
+    """A job of two nodes that has done step KILLED, and may wait there to be harmed.
+
+    ``record`` has its pods' changes; ``begin`` is when it had done the step.
+    """
 
     site: Site
     run: Launched
@@ -43,7 +46,7 @@ class Waiting:
             return False
 
     def back(self, seconds: float = 240) -> float:
-        """Wait until it has taken up again; seconds since it began to wait."""
+        """Wait until it has taken up again; seconds since it had done the step."""
         wait(lambda: self.heard("resumed"), seconds, "it to be back", every=1)
         return time.monotonic() - self.begin
 
@@ -62,28 +65,39 @@ class Waiting:
 
 @contextmanager
 def waiting(site: Site, name: str) -> Iterator[Waiting]:
-    """Start such a job; it is gone afterwards."""
+    """Start such a job, which waits at the step; it is gone afterwards."""
+    with training(site, name, WORDS, f"harm kind=wait step={KILLED}") as found:
+        yield found
+
+
+@contextmanager
+def training(site: Site, name: str, words_: list[str], told: str) -> Iterator[Waiting]:
+    """Start a job of these words, which says ``told`` at the step; it is gone afterwards."""
     with (
         Record(site.cluster, NAMESPACE, lambda gang: gang.startswith(f"accept-{name}")) as record,
         site.job(
             name,
             nodes=2,
-            command=["torchrun", f"/workspace/{PROGRAM}", *WORDS],
+            command=["torchrun", f"/workspace/{PROGRAM}", *words_],
             processes_per_node=PROCESSES,
             folder=PROGRAMS,
             files=[PROGRAM],
         ) as run,
     ):
         found = Waiting(site=site, run=run, record=record, begin=0.0)
-        wait(lambda: found.heard("harm kind=wait"), 120, "the step at which it is harmed", every=1)
+        wait(lambda: found.heard(told), 120, "the step at which it is harmed", every=1)
         yield Waiting(site=site, run=run, record=record, begin=time.monotonic())
 
 
-def same(found: list[Attempt], curve: dict[int, str]) -> None:
-    """Two attempts, the second from the last checkpoint, with the losses of an unbroken run."""
-    assert len(found) == 2
-    assert found[1].resumed == EVERY
+def same(found: list[Attempt], curve: dict[int, str]) -> int:
+    """Two attempts, the second from the last checkpoint, with the losses of an unbroken run.
+
+    Returns how many steps were done twice.
+    """
+    first, second = found
+    assert second.resumed == max(first.saved)
     assert losses(found) == {step: curve[step] for step in range(1, STEPS + 1)}
+    return max(first.losses) - second.resumed
 
 
 def kill_rank(job: str) -> None:

@@ -22,7 +22,7 @@ from railhead.kube.client import Cluster, choose_target
 from railhead.kube.conditions import holds
 from railhead.kube.nodes import NODES
 from railhead.lab.cluster import Lab
-from tests.lab.conftest import LAB, Run, railhead, succeed
+from tests.lab.conftest import LAB, PATIENCE, Run, railhead, succeed
 from tests.lab.contests import fresh_nodes, lab_status
 from tests.lab.jobs import NAMESPACE, wait
 
@@ -51,6 +51,10 @@ class Ground:
     def mend(self) -> None:
         """What ended on the lost node starts again, once its pods are to end and cannot."""
         wait(self._ending, 200, "its pods to be deleted")
+        self.start()
+
+    def start(self) -> None:
+        """What ended on the lost node starts again, as a machine does by itself."""
         succeed(railhead("lab", "up", "--name", LAB))
 
     def _ending(self) -> bool:
@@ -88,13 +92,16 @@ class Ground:
 
 
 @contextmanager
-def one_more_node(kubeconfig: Path, kubectl: Run, folder: Path) -> Iterator[Ground]:
-    """A lab whose stack is up gets a node to lose, until the context ends."""
+def one_more_node(kubeconfig: Path, kubectl: Run, folder: Path, *words: str) -> Iterator[Ground]:
+    """A lab whose stack is up gets a node to lose, until the context ends.
+
+    ``words`` are more of what `railhead lab up` takes.
+    """
     cluster = Cluster(choose_target(kubeconfig=kubeconfig))
     lab, facts = Lab(LAB), discover.facts(cluster, quick=True)
     spec = lab.require()
-    (lost,) = fresh_nodes(LAB, 1)
-    site = Site(facts=facts, cluster=cluster, folder=folder, say=print, timeout=900)
+    (lost,) = fresh_nodes(LAB, 1, *words)
+    site = Site(facts=facts, cluster=cluster, folder=folder, say=print, timeout=900 * PATIENCE)
     kept, spare = facts.real
     found = Ground(site=site, kubectl=kubectl, kept=kept, spare=spare, lost=lost)
     wait(lambda: found.ready(lost), 60, f"{lost} to be ready")
@@ -123,4 +130,5 @@ def judge(
     assert {row.node for row in job.rows} - {ground.kept, ground.spare, ""} == {ground.lost}
     (came,) = shown.came
     assert came.lost == 2
-    print(f"| {of} of a node | {after} | {came.lost} | {came.seconds:.0f} s | 2 |")
+    load = os.getloadavg()[0]
+    print(f"| {of} of a node | {after} | {came.lost} | {came.seconds:.0f} s, load {load:.0f} | 2 |")

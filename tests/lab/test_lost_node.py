@@ -39,6 +39,13 @@ def test_it_comes_back_as_soon_as_what_stopped_on_its_node_runs_again(
     judge(ground, job, curve, "it came back", of=part)
 
 
+def test_it_comes_back_as_soon_as_its_machine_has_started_again(
+    ground: Ground, curve: dict[int, str]
+) -> None:
+    """All of the node ends, and starts a minute later; nobody touches anything else."""
+    judge(ground, ground.lose(then=ground.start), curve, "it came back")
+
+
 # The last one, since nothing brings the node back.
 def test_it_comes_back_elsewhere_once_somebody_says_that_the_node_is_gone(
     ground: Ground, curve: dict[int, str]

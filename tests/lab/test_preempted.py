@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -11,7 +12,7 @@ from railhead.accept.checks.restart import train
 from railhead.accept.site import Site
 from railhead.accept.training import losses, unbroken
 from tests.lab.conftest import Run, succeed
-from tests.lab.harming import EVERY, KILLED, Waiting, same, waiting
+from tests.lab.harming import Waiting, same, waiting
 from tests.lab.jobs import CLUSTER_QUEUE, Jobs, sleep, unique, wait
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.harms]
@@ -56,9 +57,9 @@ def test_it_comes_back_once_the_gang_that_took_its_place_has_ended(
         jobs.phase(name, "completed", 120)
         jobs.clear(name)
         seconds = job.back()
-        same(job.ended(), curve)
+        lost = same(job.ended(), curve)
         # What Kueue stops and starts again is no restart of JobSet's.
         assert job.restarts() == 0
-    print(
-        f"| a gang of a higher priority came, for 20 s | {KILLED - EVERY} | {seconds:.0f} s | 2 |"
-    )
+    load = os.getloadavg()[0]
+    what = "a gang of a higher priority came, for 20 s"
+    print(f"| {what} | {lost} | {seconds:.0f} s, load {load:.0f} | 2 |")

@@ -24,7 +24,7 @@ from railhead.kube.client import Cluster, choose_target
 from railhead.kube.jobs import UID_LABEL
 from tests.lab.conftest import LAB, Run, railhead, succeed
 from tests.lab.contests import lab_status
-from tests.lab.harming import EVERY, KILLED, kill_rank, same, waiting
+from tests.lab.harming import kill_rank, same, waiting
 from tests.lab.jobs import NAMESPACE, Jobs, unique, wait
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.harms]
@@ -127,7 +127,7 @@ def test_a_rank_dies_and_a_job_comes_while_it_is_away(
     assert gap == "" or name not in DEPLOYMENTS
     seen = {row.uid for row in rows if row.kind == "pod"}
     assert (len(last), len(seen | last)) == (2, 4)
-    same(found, curve)
+    lost = same(found, curve)
     # Who submitted was told no, and nothing is left of it; or it runs, once.
     if submitted.returncode:
         assert not jobs.exists(late)
@@ -137,6 +137,6 @@ def test_a_rank_dies_and_a_job_comes_while_it_is_away(
     jobs.clear(late)
     told = "refused" if submitted.returncode else "taken"
     print(
-        f"{name} away for {away:.0f} s: {KILLED - EVERY} steps lost, back {back:.0f} s after the "
-        f"kill, 2 attempts; a job that came meanwhile was {told}"
+        f"{name} away for {away:.0f} s: {lost} steps lost, back {back:.0f} s after the "
+        f"kill, 2 attempts; a job that came meanwhile was {told}; load {os.getloadavg()[0]:.0f}"
     )
