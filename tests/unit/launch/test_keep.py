@@ -253,7 +253,7 @@ def test_what_is_just_small_enough_stays(tmp_path: Path, limits: dict[str, int],
         (run / "0-a-0.log").write_text("x" * 10)
         os.utime(run / "0-a-0.log", (number, number))
     (tmp_path / "job-0" / "note").write_text("no run")
-    keep.forget_runs(limits, but=run)
+    keep.forget_runs(limits, but=tmp_path / "job-2" / "2")
     assert sorted(path.name for path in tmp_path.glob("*/*") if path.is_dir()) == [*stay]
 
 

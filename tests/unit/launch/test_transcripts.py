@@ -24,6 +24,7 @@ from railhead.launch.explain import derived
 from railhead.launch.job import JobFile, Payload, SizingFile, parse_job
 from railhead.launch.logs import reader
 from railhead.launch.plan import Plan, make_plan
+from tests.docs import commands
 from tests.unit.launch import world
 from tests.unit.launch.fake_api import STAMP, Api
 from tests.wiring import contract, kinds, objects
@@ -343,8 +344,8 @@ def cancelled(api: Api, run: Any) -> dict[str, Any]:
 
 
 def compare(name: str, found: dict[str, Any]) -> None:
-    for world_of, commands in held(name, found).items():
-        for command, lines in commands.items():
+    for world_of, said_of in held(name, found).items():
+        for command, lines in said_of.items():
             missing = [*gone(lines, found[world_of][command])]
             assert missing == [], (world_of, command)
 
@@ -379,3 +380,34 @@ def test_whatever_may_not_be_read_is_said(api: Api, run: Any, job_file: Path) ->
     waiting(api)
     found["status"] = each_refused(api, lambda: run("status", "demo"))
     compare("refusals", found)
+
+
+# -- options --------------------------------------------------------------------------------------
+
+
+COMMANDS = (
+    *("launch", "status", "logs", "cancel", "wait", "list", "describe", "top", "restart"),
+    *("exec", "port-forward", "run", "init"),
+)
+
+
+def options() -> dict[str, Any]:
+    """Every argument and option of launch's commands."""
+    return {
+        name: {
+            str(one.name): {
+                "written": [*one.opts, *one.secondary_opts],
+                "default": str(one.default),
+                "least": one.min,
+                "required": one.required,
+                "several": one.nargs != 1 or one.multiple,
+            }
+            for one in commands.command_at((name,)).params
+        }
+        for name in COMMANDS
+    }
+
+
+def test_commands_have_their_options() -> None:
+    found = options()
+    assert found == held("options", found)
