@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import queue
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import rich.console
 
-from railhead.kube.client import Cluster
+from railhead.base.errors import PrerequisiteError
+from railhead.kube.client import ApiError, Cluster
 from railhead.kube.jobs import Phase
 from railhead.launch import console, submit
+from railhead.launch.logs import stream
 from railhead.launch.logs.stream import Line, _Tail
 from tests.unit.launch import world
 from tests.unit.launch.fake_api import Api
@@ -164,3 +169,90 @@ def test_a_container_s_log_is_complete_when_that_container_is_over(live: Any, ov
     tail._namespace = "training"
     tail._node = SimpleNamespace(pod="p", uid="u", restarts=0)  # type: ignore[assignment]
     assert tail._over() is over
+
+
+class Answers:
+    """A cluster that answers each reading of a log with the next of these, and then with 404."""
+
+    def __init__(self, *answers: BaseException | None) -> None:
+        self.answers = [*answers]
+        self.read = 0
+
+    @contextmanager
+    def log_lines(self, *_: object, **__: object) -> Iterator[list[str]]:
+        self.read += 1
+        answer = (
+            self.answers.pop(0) if self.answers else ApiError(status=404, reason="", message="gone")
+        )
+        if answer is not None:
+            raise answer
+        yield [f"2026-01-02T03:04:0{self.read}Z line"]
+
+    def find(self, path: str) -> Any:
+        return pod()
+
+
+BROKEN = ApiError(status=500, reason="", message="broken")
+AWAY = PrerequisiteError("away", remedy="wait")
+
+
+@pytest.mark.parametrize(
+    ("answers", "read", "told"),
+    [
+        ([], 1, None),
+        ([None, None], 3, None),
+        ([BROKEN] * 5, 6, None),
+        ([BROKEN] * 6, 6, BROKEN),
+        ([*[BROKEN] * 5, None, *[BROKEN] * 5], 12, None),
+        ([AWAY] * 30, 31, None),
+        ([AWAY] * 31, 31, AWAY),
+        ([TimeoutError()] * 3, 4, None),
+    ],
+)
+def test_a_log_is_asked_for_again_for_a_while(
+    answers: list[BaseException | None],
+    read: int,
+    told: BaseException | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(stream, "RETRY_SECONDS", 0.0)
+    cluster: Any = Answers(*answers)
+    node: Any = SimpleNamespace(pod="p", uid="u", restarts=0, index=0)
+    lines: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    tail = _Tail(cluster, "training", node, tail=None, sink=lines)
+    assert tail.ended.wait(60)
+    assert (cluster.read, tail.error) == (read, told)
+    assert lines.qsize() == answers.count(None)
+
+
+def test_silence_ends_a_log_whose_container_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After one more look: what was written last may be on its way."""
+    monkeypatch.setattr(stream, "RETRY_SECONDS", 0.0)
+    cluster: Any = Answers(*[TimeoutError()] * 9)
+    cluster.find = lambda _path: None
+    node: Any = SimpleNamespace(pod="p", uid="u", restarts=0, index=0)
+    tail = _Tail(cluster, "training", node, tail=None, sink=queue.SimpleQueue())
+    assert tail.ended.wait(60)
+    assert (cluster.read, tail.error) == (2, None)
+
+
+@pytest.mark.parametrize("patience", [0.0, 60.0])
+def test_a_cluster_that_does_not_answer_is_asked_for_a_while(
+    patience: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(submit, "PATIENCE_SECONDS", patience)
+    monkeypatch.setattr(submit, "POLL_SECONDS", 0.0)
+    answers: list[Any] = [BROKEN, AWAY, None]
+
+    def find(_path: str) -> Any:
+        if (answer := answers.pop(0)) is not None:
+            raise answer
+
+    cluster: Any = SimpleNamespace(find=find)
+    job = {"metadata": {"namespace": "training", "name": "demo", "uid": "u"}}
+    if patience:
+        assert list(submit.watch(cluster, job)) == []
+        return
+    with pytest.raises(ApiError):
+        list(submit.watch(cluster, job))
+    assert answers == [AWAY, None]
