@@ -19,12 +19,12 @@ alone take longer here than most of the tests. This one changes the module while
 a fork of a process that has imported everything else: the working tree is never written to.
 
 What no run could tell from the original is no mutant: how a terminal draws a table (`_DRAWN`), an
-argument that says what is the default anyway (`check=False`, `strict=False`), whether a thread
-outlives the process (`daemon`), a second more where something waits or asks again (`*_SECONDS`,
-`*seconds=`, `timeout=`), whether a moment is before a time or at it (`time.monotonic() >`), and a
-place in an order that has gaps (`ORDER`). Texts with a space in
-them are for people; those that somebody acts on, errors and their remedies, are tested where they
-are raised.
+argument that says what is the default anyway (`check=False`, `strict=False`), whether `zip` looks
+at lengths that are equal (`strict=True`), whether a thread outlives the process (`daemon`), a
+second more where something waits or asks again (`*_SECONDS`, `*seconds=`, `timeout=`), whether a
+moment is before a time or at it (`time.monotonic() >`), and a place in an order that has gaps
+(`ORDER`). Texts with a space in them are for people; those that somebody acts on, errors and their
+remedies, are tested where they are raised.
 """
 
 from __future__ import annotations
@@ -297,6 +297,10 @@ class _Changes(ast.NodeVisitor):
     visit_List = visit_Tuple = visit_Set = _elements  # noqa: N815 - ast's names
 
     def visit_Call(self, node: ast.Call) -> None:
+        if isinstance(node.func, ast.Name) and node.func.id == "zip":
+            for argument in node.args:
+                self.visit(argument)
+            return
         for index, keyword in enumerate(node.keywords):
             if keyword.arg in (*_SAID, *_DRAWN) or _default(keyword):
                 continue

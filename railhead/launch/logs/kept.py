@@ -14,6 +14,7 @@ import os
 import re
 import shutil
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -83,9 +84,11 @@ class Writer:
 
     def close(self) -> None:
         """No more lines come."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        file, self._file = self._file, None
+        # What a full disk did not take is tried once more by it.
+        with suppress(OSError):
+            if file is not None:
+                file.close()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,6 +18,7 @@ from railhead.launch import after, progress
 from railhead.launch.submit import SUBMITTED
 from tests.unit.launch import world
 from tests.unit.launch.fake_api import Api
+from tests.unit.launch.test_commands import play
 
 STAMP = "2026-01-02T03:04:05.000000001Z"
 JOB = f"{world.JOBS}/demo"
@@ -182,6 +183,17 @@ def test_the_newest_counts_and_steps_outrank_epochs() -> None:
     assert found.last == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
+def test_seconds_of_silence_begin_with_the_first_line() -> None:
+    now = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    nothing = progress.Progress()
+    assert (nothing.silent(now), nothing.still(now)) == (0, 0)
+    for ago in (-1, 0, 1):
+        then = now - timedelta(seconds=ago)
+        seen = progress.Progress(last=then, moved=then)
+        # A clock that is ahead says nothing.
+        assert (seen.silent(now), seen.still(now)) == (max(ago, 0), max(ago, 0))
+
+
 def stamp(ago: int) -> str:
     return (datetime.now(UTC) - timedelta(seconds=ago)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
@@ -222,7 +234,9 @@ def test_restart_submits_what_was_submitted(api: Api, run: Any, job_file: Path) 
     assert files["data"] == {"train.py": "say('hello')\n"}
     assert files["metadata"]["ownerReferences"][0]["uid"] == now["metadata"]["uid"]
     # And once more: what was asked for is still known.
-    assert run("restart", "demo")[0] == 0
+    play(api)
+    code, out, _ = run("restart", "demo", "--follow")
+    assert (code, len(out.splitlines())) == (0, 4)
 
 
 def test_a_job_of_another_hand_is_not_restarted(api: Api, run: Any, running: Any) -> None:

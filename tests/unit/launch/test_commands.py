@@ -182,7 +182,10 @@ def test_a_job_that_its_queue_could_never_hold(api: Api, run: Any, job_file: Pat
     assert code == ExitCode.REFUSED
     assert "2 nodes need 16 nvidia.com/gpu of 8 that ClusterQueue training has in all of" in err
     queue["spec"]["cohortName"] = "lenders"
-    assert run("launch", job_file)[0] == 0
+    assert run("launch", job_file, "--dry-run")[0] == 0
+    del queue["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]
+    err = run("launch", job_file)[2]
+    assert "2 nodes need 16 nvidia.com/gpu of none that ClusterQueue training has in all of" in err
 
 
 def test_a_missing_runtime_or_contract(api: Api, run: Any, job_file: Path) -> None:
@@ -287,9 +290,9 @@ def test_follow_prints_every_line_and_exits_0(api: Api, run: Any, job_file: Path
 
 def test_wait_fails_with_reason_and_last_lines(api: Api, run: Any, job_file: Path) -> None:
     play(api, failed=True)
-    code, out, err = run("launch", job_file, "--wait")
+    code, out, err = run("launch", job_file, "--wait", "--json")
     assert code == ExitCode.FAILED
-    assert out == ""
+    assert json.loads(out)["phase"] == "failed"
     assert "demo failed: jobset failed due to one or more job failures" in err
     assert "node-1 (demo-node-0-1-abcde on lab-node-1) exited 1 (Error)" in err
     assert "[node-1] [default1]:node 1 second 6" in err
@@ -541,6 +544,13 @@ def test_logs_follow_starts_in_the_queue_and_ends_with_the_job(api: Api, run: An
     assert "queued" in err
 
 
+def test_logs_of_a_job_that_is_deleted_end(api: Api, run: Any) -> None:
+    world.admit(api, world.job(api, "demo"))
+    once_seen(api, lambda: api.remove(f"{world.JOBS}/demo"), api.open_logs.clear)
+    err = run("logs", "demo", "--follow")[2]
+    assert "demo was deleted" in err
+
+
 def test_a_line_is_printed_once_though_the_stream_breaks(api: Api, run: Any) -> None:
     """The stream ends while the container lives; the reconnect repeats the last second."""
     owner = world.job(api, "demo", nodes=1)
@@ -598,10 +608,15 @@ def test_cancel_of_a_queued_job(api: Api, run: Any) -> None:
 def test_cancel_waits_for_the_pods_and_says_what_is_left(api: Api, run: Any) -> None:
     owner = world.job(api, "demo")
     world.admit(api, owner)
-    api.reluctant.add(f"{world.JOBS}/demo")
+    files = {"metadata": {"name": "demo-files", "labels": {"railhead.dev/job": "demo"}}}
+    api.put(FILES.rpartition("/")[0], files)
+    api.reluctant |= {f"{world.JOBS}/demo", FILES}
     code, _, err = run("cancel", "demo", "--timeout", "1")
     assert code == ExitCode.TIMED_OUT
-    assert "still there after 1 s: TrainJob demo, pod demo-node-0-0-abcde" in err
+    assert (
+        "still there after 1 s: TrainJob demo, pod demo-node-0-0-abcde, pod demo-node-0-1-abcde, "
+        "JobSet demo, ConfigMap demo-files" in err
+    )
     assert json.loads(run("status", "demo", "--json")[1])["phase"] == "cancelling"
 
 

@@ -618,6 +618,15 @@ def test_a_disk_that_takes_nothing_stops_no_follower(api: Api, run: Any, gang: A
     follow_to_the_end(api, run, gang)
 
 
+def test_a_full_disk_stops_no_follower(tmp_path: Path) -> None:
+    (tmp_path / "0-u-0.log").symlink_to("/dev/full")
+    writer = kept.Folder(path=tmp_path).writer(index=0, uid="u", restarts=0, of=1)
+    for number in range(2):
+        writer.write(f"2026-01-01T00:00:0{number}Z line")
+    writer.close()
+    assert not (tmp_path / "0-u-0.log").is_file()
+
+
 # -- claims -------------------------------------------------------------------------------------
 
 

@@ -167,6 +167,19 @@ def test_the_largest_files_that_are_taken(tmp_path: Path) -> None:
         read_job(tmp_path / "job.yaml")
 
 
+def test_a_file_that_cannot_be_read_is_told(
+    job_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for error, words in ((OSError(13, "Permission denied"), "Permission denied"), (OSError(), "")):
+
+        def no(_: Path, error: OSError = error) -> bytes:
+            raise error
+
+        monkeypatch.setattr(Path, "read_bytes", no)
+        with pytest.raises(InputError, match=rf"line 7: files\[0\]: 'train\.py': {words}\n"):
+            read_job(job_file)
+
+
 def test_half_of_a_character_is_no_key() -> None:
     assert "env: half of a surrogate pair is not text" in refused(JOB + '  "\\uD800": 1\n')
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -185,6 +187,23 @@ def test_a_pod_that_does_not_start_is_not_waited_for_for_ever(
     two_attempts.status = {"phase": "Pending", "containerStatuses": found}
     err = run("logs", "demo")[2]
     assert f"were not read within 0 s: its pod has not started: {words}" in err
+
+
+def test_a_pod_is_waited_for(
+    run: Any, two_attempts: Claim, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two_attempts.status = {"phase": "Pending"}
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        two_attempts.status["phase"] = "Running"
+
+    monkeypatch.setattr(reader, "START_SECONDS", 60.0)
+    clock = SimpleNamespace(monotonic=time.monotonic, sleep=sleep)
+    monkeypatch.setattr(reader, "time", clock)
+    assert len(run("logs", "demo")[1].splitlines()) == 8
+    assert slept == [reader.POLL_SECONDS]
 
 
 def test_what_names_a_place_elsewhere_is_no_file_here(run: Any, two_attempts: Claim) -> None:
