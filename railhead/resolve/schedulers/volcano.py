@@ -90,9 +90,11 @@ def scheduler_file(cluster: Cluster) -> dict[str, Any]:
     """The scheduler's configuration (docs/user-guide/how_to_use_capacity_plugin.md).
 
     Gangs are stopped whole, by the actions that do that, which exclude ``preempt`` and ``reclaim``
-    (docs/design/gang-aware-eviction-design.md). There is no ``overcommit``: it would keep a gang
-    out of the queue until nodes are idle, and what is not in the queue takes nothing back
-    (gangreclaim.go passes over pending jobs).
+    (docs/design/gang-aware-eviction-design.md). Whom they may stop the first tier alone says that
+    names anybody (framework/session_plugins.go, UnifiedEvictable), so ``capacity``, which spares
+    what is within a queue's share, is in the first (as in test/e2e/gangevict). There is no
+    ``overcommit``: it would keep a gang out of the queue until nodes are idle, and what is not in
+    the queue takes nothing back (gangreclaim.go passes over pending jobs).
     """
     stops = [team.preemption for team in cluster.teams]
     actions = ["enqueue", "allocate", "backfill"]
@@ -102,12 +104,12 @@ def scheduler_file(cluster: Cluster) -> dict[str, Any]:
         actions.append("gangreclaim")
     first = [{"name": "priority"}, {"name": "gang", "enablePreemptable": False}]
     second = [{"name": "drf", "enablePreemptable": False}]
-    second += [{"name": name} for name in ("predicates", "capacity", "nodeorder", "binpack")]
+    second += [{"name": name} for name in ("predicates", "nodeorder", "binpack")]
     topology = {"name": "network-topology-aware", "arguments": {"weight": 10}}
     return {
         "actions": ", ".join(actions),
         "tiers": [
-            {"plugins": [*first, {"name": "conformance"}]},
+            {"plugins": [*first, {"name": "conformance"}, {"name": "capacity"}]},
             {"plugins": [*second, *([topology] if _tiers(cluster) else [])]},
         ],
     }

@@ -85,6 +85,8 @@ def test_actions_are_the_teams_preemption(preemption: dict[str, str], actions: s
     assert set(said[3:]) == actions
     plugins = [plugin["name"] for tier in file["tiers"] for plugin in tier["plugins"]]
     assert {"gang", "capacity", "network-topology-aware"} <= set(plugins)
+    # A first tier without it lets a team be stopped within its own share.
+    assert "capacity" in [plugin["name"] for plugin in file["tiers"][0]["plugins"]]
     # Either keeps queues by itself, and overcommit would keep a gang from taking its share back.
     assert not {"proportion", "overcommit"} & set(plugins)
 
