@@ -84,7 +84,7 @@ nccl-eval: venv ## How well NCCL logs are read, by part and label (WRITE=1: into
 lab-test: venv ## The tests on a real lab: brings up its own and takes it down
 	$(call stage,lab)
 	$(VENV)/railhead lab build
-	$(call tests,lab,-m "lab and not contests and not harms and not sabotage and not frameworks and not watching and not upgrade" -v)
+	$(call tests,lab,-m "lab and not contests and not harms and not sabotage and not frameworks and not watching and not upgrade and not volcano" -v)
 
 .PHONY: contests
 contests: venv ## 200 contests of gangs in a lab of their own; RAILHEAD_CONTESTS says how many
@@ -102,9 +102,9 @@ frameworks: venv ## TensorFlow and Paddle killed in the middle, from an image of
 	$(PYTEST) -m frameworks -v -s $(ARGS)
 
 .PHONY: volcano
-volcano: venv ## Two gangs before Volcano's own scheduler, which is built first (minutes)
+volcano: venv ## Gangs that Volcano admits, on a lab of their own; it is built first (minutes)
 	@$(VENV)/railhead lab build
-	$(VENV)/python -m railhead.lab.artifacts.volcano
+	$(VENV)/railhead lab build --only volcano
 	$(PYTEST) -m volcano -v -s $(ARGS)
 
 .PHONY: upgrade

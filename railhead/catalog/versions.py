@@ -1057,6 +1057,32 @@ LAB_TRAINER = dataclasses.replace(
 )
 TRAINER_2_2 = _published(LAB_TRAINER, "trainer-2.2")
 
+#: The lab's where Volcano admits gangs (docs/teams.md): its chart, too, travels in its module.
+LAB_VOLCANO = dataclasses.replace(
+    LAB,
+    name="lab-volcano",
+    addons=MappingProxyType(
+        {
+            **ADDONS,
+            VOLCANO.name: dataclasses.replace(
+                VOLCANO,
+                chart=ModuleChart(
+                    module="volcano.sh/volcano",
+                    module_version=VOLCANO.tag,
+                    path="installer/helm/chart/volcano",
+                ),
+            ),
+        }
+    ),
+    ran=(
+        Run(
+            what=f"Volcano {VOLCANO.version}: scheduler, controllers, on nodes without a kubelet",
+            where="a control plane of the tests', Kubernetes 1.35.8",
+            source="tests/volcano",
+        ),
+    ),
+)
+
 NEWEST_READ = Combination(
     name="newest-read",
     kubernetes=("1.33", "1.36"),
@@ -1152,6 +1178,7 @@ COMBINATIONS: dict[str, Combination] = {
         JOBSET_0_11,
         LAB_TRAINER,
         TRAINER_2_2,
+        LAB_VOLCANO,
         NEWEST_READ,
         TEMPLATE_CHARGE,
     )

@@ -111,9 +111,9 @@ def build(
     only: Annotated[
         str | None,
         typer.Option(
-            help="Build nothing but what no lab has by itself: the image `frameworks`, or the "
-            "controllers that a lab is `upgraded` or `trainer-upgraded` to; print the paths of the "
-            "archives.",
+            help="Build nothing but what no lab has by itself: the image `frameworks`, the "
+            "controllers that a lab is `upgraded` or `trainer-upgraded` to, or `volcano`; print "
+            "the paths of the archives.",
         ),
     ] = None,
 ) -> None:

@@ -1,9 +1,8 @@
 """Volcano's own scheduler and controllers, with the configuration that a stack gives them.
 
 Two gangs that cannot both fit: one is bound whole and the other waits whole, until the first has
-ended. They are v1.14.1, beside the definitions of the release that the catalogue pins; actions that
-came with 1.15 are left out. Nodes are objects without a kubelet, and what a kubelet would say of a
-pod this test says.
+ended. Nodes are objects without a kubelet, and what a kubelet would say of a pod this test says;
+with kubelets it is tests/lab/test_volcano.py.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from railhead.config import parse
 from railhead.lab.artifacts import volcano
 from railhead.lab.artifacts.golang import module_dir
 from railhead.resolve.cluster import resolve
-from railhead.resolve.schedulers.volcano import Queues
+from railhead.resolve.schedulers.volcano import Queues, Volcano
 from tests import crds
 from tests.api_server import Server
 from tests.components.recording import lab_cluster
@@ -57,6 +56,13 @@ def queues() -> Queues:
     return found
 
 
+def teams() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Two that are promised half of the nodes each, and may borrow the other half."""
+    for name in ("one", "other"):
+        body = {"deserved": {"nvidia.com/gpu": "16", "cpu": "8"}, "reclaimable": True}
+        yield "Queue", {"metadata": {"name": name}, "spec": body}
+
+
 def definitions() -> list[dict[str, Any]]:
     """The pinned release's, and beside them those of the programs that a stack makes nothing of."""
     bases = module_dir("volcano.sh/volcano", volcano.SOURCES) / "config" / "crd"
@@ -68,7 +74,7 @@ def definitions() -> list[dict[str, Any]]:
 
 @contextlib.contextmanager
 def started(name: str, folder: Path, *arguments: str) -> Iterator[None]:
-    program = volcano.directory() / f"vc-{name}"
+    program = volcano.programs() / f"vc-{name}"
     if not program.is_file():
         pytest.skip("not built here; run `make volcano`")
     settings = {"HELM_RELEASE_NAME": "volcano", "KUBE_POD_NAMESPACE": SYSTEM}
@@ -104,7 +110,7 @@ def node(name: str, rack: str) -> dict[str, Any]:
     }
 
 
-def group(name: str, members: int, highest: int) -> dict[str, Any]:
+def group(name: str, members: int, highest: int, queue: str, priority: str = "") -> dict[str, Any]:
     """As Trainer v2.1.0 makes it of a TrainJob of a stack's runtime (plugins/volcano, Build)."""
     return {
         "apiVersion": API,
@@ -113,7 +119,8 @@ def group(name: str, members: int, highest: int) -> dict[str, Any]:
         "spec": {
             "minMember": members,
             "minResources": {"nvidia.com/gpu": str(8 * members), "cpu": str(members)},
-            "queue": "training",
+            "queue": queue,
+            "priorityClassName": priority,
             "networkTopology": {"mode": "soft", "highestTierAllowed": highest},
         },
     }
@@ -144,9 +151,26 @@ class World:
     def __init__(self, server: Server) -> None:
         self.server = server
 
-    def submit(self, name: str, members: int) -> None:
-        for body in (group(name, members, len(LEVELS)), *pods(name, members)):
+    def submit(self, name: str, members: int, queue: str = "training", priority: str = "") -> None:
+        for body in (group(name, members, len(LEVELS), queue, priority), *pods(name, members)):
             self.server.apply(body)
+
+    def running(self, name: str, members: int, queue: str = "training", priority: str = "") -> None:
+        """Submit a gang, and wait until it runs."""
+        self.submit(name, members, queue, priority)
+        eventually(lambda: len(self.bound(name)) == members)
+        self.phase(name, "Running")
+
+    def clear(self) -> None:
+        """Take all gangs away, as a kubelet and Trainer would."""
+        self.server.run("delete", "podgroups.scheduling.volcano.sh", "--all", "-n", SPACE)
+        self.server.run("delete", "pods", "--all", "-n", SPACE, "--grace-period=0", "--force")
+
+    def stopped(self, name: str) -> int:
+        """How many pods of a gang are going."""
+        path = f"/api/v1/namespaces/{SPACE}/pods"
+        found = self.server.client.request("GET", path, query={"labelSelector": f"gang={name}"})
+        return sum("deletionTimestamp" in pod["metadata"] for pod in found.body["items"])
 
     def bound(self, name: str) -> list[str]:
         path = f"/api/v1/namespaces/{SPACE}/pods"
@@ -172,10 +196,8 @@ class World:
 @pytest.fixture(scope="module")
 def world(own_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     folder, made = tmp_path_factory.mktemp("volcano"), queues()
-    file = yaml.safe_load(made.scheduler)
-    of_114 = [action for action in file["actions"].split(", ") if not action.startswith("gang")]
     config = folder / "scheduler.conf"
-    config.write_text(yaml.safe_dump(file | {"actions": ", ".join(of_114)}))
+    config.write_text(made.scheduler)
     kubeconfig = f"--kubeconfig={own_plane.kubeconfig}"
     with Server(own_plane) as server:
         server.define(definitions())
@@ -200,9 +222,9 @@ def world(own_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> 
                 content_type="application/merge-patch+json",
             )
             server.run("taint", "node", name, "node.kubernetes.io/not-ready-")
-        for kind, body in made.objects():
-            if kind == "Queue":
-                server.apply({"apiVersion": API, "kind": kind, **body})
+        for kind, body in (*made.objects(), *teams()):
+            api = Volcano.kinds[kind][0]
+            server.apply({"apiVersion": api, "kind": kind, **body})
         ports = [f"--listen-address=127.0.0.1:{free_port()}" for _ in range(2)]
         healthy = [f"--healthz-address=127.0.0.1:{free_port()}" for _ in range(2)]
         common = (kubeconfig, "--leader-elect=false")
@@ -238,9 +260,7 @@ def test_hyper_nodes_are_made_of_the_levels_labels(world: World) -> None:
 
 def test_one_gang_runs_whole_and_the_other_waits_whole(world: World) -> None:
     """Three nodes each, of four: halves of both would fit."""
-    world.submit("first", 3)
-    eventually(lambda: len(world.bound("first")) == 3)
-    world.phase("first", "Running")
+    world.running("first", 3)
     world.submit("second", 3)
 
     def why() -> str:
@@ -261,3 +281,18 @@ def test_a_gang_lies_within_one_rack_where_that_is_free(world: World) -> None:
     world.submit("close", 2)
     eventually(lambda: len(world.bound("close")) == 2)
     assert len({NODES[name] for name in world.bound("close")}) == 1
+
+
+def test_a_team_within_its_share_is_not_stopped_for_one_that_would_borrow(world: World) -> None:
+    """The one that asks has CPUs of its share left, which is enough for it to ask."""
+    world.clear()
+    world.running("promised", 2, "one")
+    world.running("mine", 2, "other")
+    world.submit("more", 2, "other")
+    for _ in range(25):
+        assert world.bound("more") == []
+        assert world.stopped("promised") == 0
+        time.sleep(0.2)
+    world.phase("promised", "Succeeded")
+    eventually(lambda: len(world.bound("more")) == 2)
+    world.phase("more", "Running")

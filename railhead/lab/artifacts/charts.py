@@ -107,9 +107,12 @@ def unpack_chart(controller: Controller, source: Callable[[str], Path]) -> None:
 def set_image(values: dict[str, Any], controller: Controller) -> None:
     """Set a chart's image as its release does: the published repository, the tag from appVersion.
 
-    In their repositories the charts of Kueue and JobSet name the staging registry.
+    In their repositories the charts of Kueue and JobSet name the staging registry. A chart without
+    either field has one for each of its images, which whoever installs it sets.
     """
-    holder = values if "image" in values else values["controllerManager"]["manager"]
+    holder = values if "image" in values else values.get("controllerManager", {}).get("manager")
+    if holder is None:
+        return
     image = holder["image"]
     if "registry" in image:
         image["registry"], image["repository"] = controller.image.split("/", 1)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from railhead.base.errors import InputError, PrerequisiteError, choices
 from railhead.base.paths import cache_root
-from railhead.lab.artifacts import charts, golang, packages, template, training, upgraded
+from railhead.lab.artifacts import charts, golang, packages, template, training, upgraded, volcano
 from railhead.lab.artifacts.commands import Runner, log_path
 from railhead.lab.artifacts.files import (
     building,
@@ -311,11 +311,13 @@ def build_on_request(name: str, console: Console) -> tuple[Path, ...]:
         InputError: there is no such image.
         PrerequisiteError: the machine's or Python's packages cannot be had, or there is no space.
     """
-    if upgrade := upgraded.UPGRADES.get(name):
-        return upgrade.ensure(console)
+    from_modules = {name: one.ensure for name, one in upgraded.UPGRADES.items()}
+    from_modules[volcano.NAME] = volcano.ensure
+    if name in from_modules:
+        return from_modules[name](console)
     recipe = training.ON_REQUEST.get(name)
     if recipe is None:
-        known = [*training.ON_REQUEST, *upgraded.UPGRADES]
+        known = [*training.ON_REQUEST, *from_modules]
         raise InputError(
             f"--only: there is no image {name!r}{choices(name, known)}",
             remedy="name one of them, or leave --only out for what every lab needs",

@@ -1,37 +1,170 @@
-"""Volcano's own programs, built on request (``python -m railhead.lab.artifacts.volcano``).
+"""Volcano's own programs, and images of them that a lab takes, built when they are asked for.
 
-No part of a lab. Of the releases, v1.14.1 is the newest whose module and whose API module (v1.14.0)
-a Go module proxy serves; what a stack installs is the catalogue's.
+They are the release that stacks install. Its API module is no part of its own, and no Go module
+proxy serves one newer than v1.14.0. Between that and the release's lies one name (pkg/apis of both
+compared), which is added here.
 """
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from railhead.lab.artifacts.commands import Runner
-from railhead.lab.artifacts.files import publish, scratch
-from railhead.lab.artifacts.golang import BUILD_ROOT, Program, bin_dir, build, lock_key
+from railhead.base.paths import cache_root
+from railhead.catalog.versions import LAB_VOLCANO
+from railhead.lab.artifacts import charts, golang, packages, training
+from railhead.lab.artifacts.commands import Runner, log_path
+from railhead.lab.artifacts.files import building, digest, publish, remove_tree, scratch
+from railhead.lab.artifacts.golang import BUILD_ROOT, Program, bin_dir, lock_key
+from railhead.lab.artifacts.images import Image, LayerWriter, stream_archive
+from railhead.lab.artifacts.progress import display
+from railhead.lab.artifacts.steps import Lane, Step, Tell, run_steps
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 SOURCES = BUILD_ROOT / "volcano"
+#: What `railhead lab build --only` calls it.
+NAME = "volcano"
+CONTROLLER = LAB_VOLCANO.addon(NAME)
+_MODULE, _API = "volcano.sh/volcano", "volcano.sh/apis"
+_WEBHOOKS = "vc-webhook-manager"
+#: Each program's image, as its chart names it.
+_IMAGES = {
+    "vc-controller-manager": f"{CONTROLLER.image}:{CONTROLLER.tag}",
+    "vc-scheduler": CONTROLLER.operands["scheduler"].reference,
+    _WEBHOOKS: CONTROLLER.operands["webhooks"].reference,
+}
 PROGRAMS = tuple(
-    Program(name=f"vc-{name}", package=f"volcano.sh/volcano/cmd/{name}")
-    for name in ("controller-manager", "scheduler")
+    Program(name=name, package=f"{_MODULE}/cmd/{name.removeprefix('vc-')}") for name in _IMAGES
 )
+#: v1.15.1, staging/src/volcano.sh/apis/pkg/apis/scheduling/v1beta1/labels.go.
+_ADDED = """package v1beta1
+
+const QueueAllocationGateKey = GroupName + "/queue-allocation-gate"
+"""
+#: Counts up when what an archive is made of changes in a way that no other key shows.
+_RECIPE = "1"
+#: What the script of the webhooks' image, which makes their certificate, calls beside kubectl.
+_SEEDS = ("bash", "coreutils", "openssl")
+_SCRIPT = "installer/dockerfile/webhook-manager/gen-admission-secret.sh"
 
 
-def directory() -> Path:
+def programs() -> Path:
     """Where the programs are, or will be."""
-    return bin_dir(f"volcano-{lock_key(SOURCES, PROGRAMS)}")
+    return bin_dir(f"volcano-{digest(lock_key(SOURCES, PROGRAMS), _ADDED)}")
 
 
-def main() -> None:
-    """Build what is missing, and print where it is."""
-    if not directory().is_dir():
-        with scratch("volcano") as work:
-            build(SOURCES, PROGRAMS, work, "volcano", Runner(), lambda _fraction, _detail: None)
-            publish(work, directory())
-    print(directory())  # noqa: T201 - what it is run for
+def archives() -> tuple[Path, ...]:
+    """An archive for each program; whether it is there is for the caller to see."""
+    key = digest(_RECIPE, programs().name, *_SEEDS, repr(CONTROLLER))
+    directory = cache_root() / "images" / f"{NAME}-{key}"
+    return tuple(directory / f"{program.name}.tar" for program in PROGRAMS)
 
 
-if __name__ == "__main__":
-    main()
+def ready() -> bool:
+    """Whether all of it is built."""
+    chart = charts.chart_dir(CONTROLLER) / "Chart.yaml"
+    return all(path.is_file() for path in (*archives(), chart))
+
+
+def ensure(console: Console) -> tuple[Path, ...]:
+    """Build what is missing, with a display on ``console``; returns the archives.
+
+    Raises:
+        PrerequisiteError: there is no Go, or the machine's packages cannot be had.
+        CommandError: a build failed; carries its last words and its log.
+    """
+    if not ready():
+        packages.require_apt()
+        progress = display(console)
+        with building(lambda who: progress.note(f"{who} is building already; waiting for it")):
+            # Another process may have built it while this one waited.
+            if not ready():
+                run_steps(_steps(), progress, Runner())
+    return archives()
+
+
+def _steps() -> tuple[Step, ...]:
+    return (
+        Step(
+            name="packages",
+            title="Debian package lists",
+            expected_s=5,
+            lane=Lane.FILES,
+            action=packages.update,
+        ),
+        Step(
+            name=NAME,
+            title=f"Volcano {CONTROLLER.version}",
+            expected_s=240,
+            lane=Lane.COMPILE,
+            needs=("packages",),
+            action=build,
+        ),
+    )
+
+
+def build(runner: Runner, tell: Tell) -> None:
+    """Build the programs, unpack their chart and pack their images."""
+    with scratch(NAME) as work:
+        for part in ("bin", "layers", "archives"):
+            (work / part).mkdir()
+        if not programs().is_dir():
+            flags = f"{golang.link_flags()} -X {_MODULE}/pkg/version.Version={CONTROLLER.tag}"
+            sources = _sources(work / "sources", runner)
+            golang.build(sources, PROGRAMS, work / "bin", NAME, runner, tell, flags=flags)
+            publish(work / "bin", programs())
+        charts.unpack_chart(CONTROLLER, lambda name: golang.module_dir(name, SOURCES))
+        for archive in archives():
+            name = archive.stem
+            image = _webhooks(name, work, runner) if name == _WEBHOOKS else _image(name, work)
+            with (work / "archives" / archive.name).open("wb") as file:
+                stream_archive(image, file.write)
+        target = archives()[0].parent
+        for old in target.parent.glob(f"{NAME}-*"):
+            remove_tree(old)
+        publish(work / "archives", target)
+
+
+def _sources(root: Path, runner: Runner) -> Path:
+    """The lock, beside an API module that has what the release added."""
+    golang.fetch_sources(SOURCES, [PROGRAMS], runner)
+    shutil.copytree(SOURCES, root)
+    charts.copy_writable(golang.module_dir(_API, SOURCES), root / "apis")
+    (root / "apis/pkg/apis/scheduling/v1beta1/railhead.go").write_text(_ADDED)
+    runner.run(
+        [str(golang.find_go()[0]), "mod", "edit", f"-replace={_API}=./apis"],
+        log=log_path(NAME),
+        env=golang.go_environment(),
+        cwd=root,
+    )
+    return root
+
+
+def _image(name: str, work: Path) -> Image:
+    layer = LayerWriter()
+    layer.directory("tmp", mode=0o1777)
+    layer.file(name, programs() / name, mode=0o755)
+    blob = layer.write(work / "layers" / f"{name}.tar")
+    return Image(reference=_IMAGES[name], layer=blob, entrypoint=(f"/{name}",))
+
+
+def _webhooks(name: str, work: Path, runner: Runner) -> Image:
+    """The program, and what a hook of the chart runs in the same image."""
+    root = work / "root"
+    training.make_merged_usr(root)
+    found = training.download(_SEEDS, work / "apt", runner)
+    training.unpack(found, root, runner, lambda _fraction: None)
+    (root / "usr/bin/sh").unlink(missing_ok=True)
+    (root / "usr/bin/sh").symlink_to("bash")
+    (root / "tmp").mkdir(exist_ok=True)
+    (root / "tmp").chmod(0o1777)
+    script = golang.module_dir(_MODULE, SOURCES) / _SCRIPT
+    kubectl = golang.core_dir() / "kubectl"
+    for file, place in ((programs() / name, root), (script, root), (kubectl, root / "usr/bin")):
+        shutil.copyfile(file, place / file.name)
+        (place / file.name).chmod(0o755)
+    blob = training.pack(root, work / "layers" / f"{name}.tar")
+    return Image(reference=_IMAGES[name], layer=blob, entrypoint=(f"/{name}",))
