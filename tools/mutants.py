@@ -79,6 +79,7 @@ PLACES: dict[str, tuple[str, ...]] = {
         "tests/components/test_training_cluster.py",
         "tests/components/test_names.py",
         "tests/components/test_fences.py",
+        "tests/components/test_last_update.py",
         "tests/components/test_whole.py",
     ),
     "components/fabric": (

@@ -96,7 +96,7 @@ class EksCluster(pulumi.ComponentResource):
         )
         kms.Alias(
             f"{name}-secrets-alias",
-            name=f"alias/{physical_name(cluster.name, 'eks-secrets', limit=_ALIAS)}",
+            name=f"alias/{physical_name(cluster.name, 'eks-secrets', limit=catalogue.KEY_ALIAS)}",
             target_key_id=key.key_id,
             opts=inside,
         )
@@ -236,7 +236,3 @@ class EksCluster(pulumi.ComponentResource):
             },
             opts=pulumi.ResourceOptions(parent=self, delete_before_replace=True),
         )
-
-
-# What `alias/` leaves.
-_ALIAS = catalogue.KEY_ALIAS - len("alias/")

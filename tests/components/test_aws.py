@@ -15,15 +15,13 @@ from typing import Any, ClassVar
 import pulumi
 import pytest
 import yaml
-from hypothesis import HealthCheck, example, given, settings
-from hypothesis import strategies as st
 
 from components.aws import build
 from components.aws.eks_cluster import kubeconfig
 from components.aws.job_access import statements
 from components.aws.network import subnet_blocks
 from components.aws.node_pools import network_interfaces
-from components.aws.reservation import mismatch
+from components.aws.reservation import checked, mismatch
 from components.aws.user_data import NodeSetup, user_data
 from components.cluster_access import provider
 from components.fabric.modes import efa
@@ -34,7 +32,13 @@ from railhead.fabric.modes.efa import EfaFabric
 from railhead.lab.recorders import shapes
 from railhead.lab.recorders.recording import changed_paths, forced
 from railhead.platform.aws import facts as catalogue
-from railhead.platform.aws.model import AwsCluster, AwsPool, S3Access
+from railhead.platform.aws.model import (
+    AwsCluster,
+    AwsPool,
+    CapacityBlock,
+    Reservation,
+    S3Access,
+)
 from tests.components.recording import (
     Recording,
     Registered,
@@ -672,6 +676,14 @@ def answers() -> dict[str, Any]:
     return ANSWERS
 
 
+ARN = "arn:aws:ec2:us-east-2:123456789012:placement-group/"
+
+
+def purchased(pool: AwsPool) -> str:
+    assert isinstance(pool.purchase, Reservation | CapacityBlock)
+    return pool.purchase.id
+
+
 class TestReservation:
     GOOD: ClassVar = {
         "availability_zone": "us-east-2a",
@@ -720,14 +732,6 @@ class TestReservation:
                 below(stack_cluster(PROD), tmp_path, known=False)
         assert "cr-0a1b2c3d4e5f60718" in str(caught.value)
 
-    def test_a_group_that_the_reservation_was_made_in_is_named(self, tmp_path: Path) -> None:
-        with pytest.MonkeyPatch.context() as patch:
-            arn = "arn:aws:ec2:us-east-2:123456789012:placement-group/theirs"
-            there = {**shapes.EXISTING[RESERVATION], "placementGroupArn": arn}
-            patch.setitem(reservations(), RESERVATION, there)
-            with pytest.raises(Exception, match="was made in placement group 'theirs'"):
-                below(stack_cluster(PROD), tmp_path, known=False)
-
     @pytest.mark.parametrize(
         ("found", "said"),
         [
@@ -743,12 +747,35 @@ class TestReservation:
         assert wrong.startswith(said)
         assert bool(wrong) is bool(said)
 
-    def test_a_block_is_asked_of_the_cloud_too(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize(
+        ("stack", "wrong", "said"),
+        [
+            (PROD, {"availabilityZone": "us-east-2c"}, "has availability_zone 'us-east-2c'"),
+            (PROD, {"instanceType": "p5e.48xlarge"}, "has instance_type 'p5e.48xlarge'"),
+            (PROD, {"instanceCount": 15}, "is for 15 instances"),
+            (PROD, {"placementGroupArn": f"{ARN}theirs"}, "was made in placement group 'theirs'"),
+            (BLOCK, {"availabilityZone": "us-west-2c"}, "has availability_zone 'us-west-2c'"),
+            (BLOCK, {"instanceType": "p5.48xlarge"}, "has instance_type 'p5.48xlarge'"),
+            (BLOCK, {"instanceCount": 3}, "is for 3 instances"),
+            (BLOCK, {"state": "expired"}, "is expired"),
+            (BLOCK, {"startDate": "2026-12-08T11:30:00Z"}, "has start_date 2026-12-08"),
+            (BLOCK, {"endDate": "2026-12-20T11:30:00Z"}, "has end_date 2026-12-20"),
+        ],
+    )
+    def test_all_that_the_cloud_says_is_held_against_the_pool(
+        self, stack: str, wrong: dict[str, Any], said: str, tmp_path: Path
+    ) -> None:
+        pool = AwsPool.model_validate(stack_cluster(stack)["pools"][0])
+
+        def program() -> None:
+            checked("x", pool, pulumi.ResourceOptions())
+
         with pytest.MonkeyPatch.context() as patch:
-            there = {"availabilityZone": "us-west-2a", "instanceType": "p5en.48xlarge"}
-            patch.setitem(answers(), BLOCK_SOURCE, lambda _: {**there, "state": "expired"})
-            with pytest.raises(Exception, match="cr-0b1c2d3e4f5061728 is expired"):
-                below(stack_cluster(BLOCK), tmp_path)
+            patch.setitem(reservations(), RESERVATION, {**shapes.EXISTING[RESERVATION], **wrong})
+            block = answers()[BLOCK_SOURCE]
+            patch.setitem(answers(), BLOCK_SOURCE, lambda asked: {**block(asked), **wrong})
+            with pytest.raises(Exception, match=f"{purchased(pool)} {said}"):
+                run_program(None, tmp_path, program=program)
 
 
 class TestNetwork:
@@ -1148,39 +1175,35 @@ class TestStorage:
         assert len(targets) == 3
 
 
-LABEL = st.from_regex(r"[a-z0-9]([a-z0-9]|-(?=[a-z0-9])){0,62}", fullmatch=True)
+#: Of what is made, the longest name that a stack can give; digits, so that a letter is put first.
+LONGEST = {
+    "Alias.name": len("alias/") + 83,
+    "FileSystem.creationToken": catalogue.CREATION_TOKEN,
+    "LaunchTemplate.name": catalogue.LAUNCH_TEMPLATE_NAME,
+    "NodeGroup.nodeGroupName": catalogue.NODE_GROUP_NAME,
+    "PlacementGroup.name": 135,
+    "Role.name": catalogue.ROLE_NAME,
+}
 
 
-@given(cluster=LABEL, pool=LABEL.filter(lambda name: name != "system"), system=LABEL)
-@example(cluster="9" * 63, pool="8" * 63, system="7" * 63)
-@settings(max_examples=1, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_names_stay_within_limits_whatever_a_stack_is_called(
-    cluster: str, pool: str, system: str, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_long_names_take_all_the_room_there_is_and_no_more(tmp_path: Path) -> None:
+    cluster, pool, system = "9" * 63, "8" * 63, "7" * 63
     raw = copy.deepcopy(stack_cluster(PROD))
     raw["name"], raw["pools"][0]["name"] = cluster, pool
+    raw["pools"][0] |= {"purchase": {"kind": "on-demand"}, "placement_group": {"kind": "new"}}
     raw["queues"][0]["pools"], raw["runtimes"][0]["pool"] = [pool], pool
     raw["platform"]["storage"][1]["name"] = system
     raw["checkpoints"][1]["storage_class"] = system
-    if system == "lustre":
-        return
-    recording = below(raw, tmp_path_factory.mktemp("names"))
+    recording = below(raw, tmp_path)
     ids = {f"{r.name}-id": IDS[r.type] for r in recording.resources.values() if r.type in IDS}
-    limits = {
-        "roleName": catalogue.ROLE_NAME,
-        "nodeGroupName": catalogue.NODE_GROUP_NAME,
-        "creationToken": catalogue.CREATION_TOKEN,
-    }
+    longest: Counter[str] = Counter()
     for resource in clouds(recording):
         for call in calls(resource.type, resource.inputs, ids):
             assert not problems(call), (resource.urn, problems(call))
-        for key, limit in limits.items():
-            assert len(str(resource.inputs.get(key, ""))) <= limit, resource.urn
-        if resource.type == TEMPLATE:
-            assert 3 <= len(resource.inputs["name"]) <= catalogue.LAUNCH_TEMPLATE_NAME
-        if resource.type == "aws:ec2/placementGroup:PlacementGroup":
-            assert len(resource.inputs["name"]) <= catalogue.PLACEMENT_GROUP_NAME
-    names = [r.inputs["name"] for r in recording.of_type(ROLE)]
-    assert len(names) == len(set(names))
-    templates = [r.inputs["name"] for r in recording.of_type(TEMPLATE)]
-    assert len(templates) == len(set(templates))
+        for key in ("name", "nodeGroupName", "creationToken"):
+            of = f"{resource.type.rpartition(':')[2]}.{key}"
+            longest[of] = max(longest[of], len(str(resource.inputs.get(key, ""))))
+    assert {of: longest[of] for of in LONGEST} == LONGEST
+    for kind in (ROLE, TEMPLATE):
+        names = [r.inputs["name"] for r in recording.of_type(kind)]
+        assert len(names) == len(set(names))

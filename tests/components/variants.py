@@ -104,6 +104,7 @@ def _existing(cluster: dict[str, Any], platform: dict[str, Any], pool: dict[str,
 
 
 def _aws_dra(cluster: dict[str, Any], platform: dict[str, Any], pool: dict[str, Any]) -> None:
+    platform["addon_versions"] = {"kube-proxy": "default"}
     platform["members"] = {"ml-leads": ["arn:aws:iam::123456789012:role/ml-leads"]}
     platform["s3_access"] = [
         {

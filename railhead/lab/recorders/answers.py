@@ -45,7 +45,7 @@ ANSWERS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
     "aws:eks/getAddonVersion:getAddonVersion": lambda arguments: {
         **arguments,
         "id": arguments["addonName"],
-        "version": "v3.5.0-eksbuild.1",
+        "version": f"v{arguments['kubernetesVersion']}.0-eksbuild.1",
     },
     # Its subnets.
     "aws:ec2/getSubnet:getSubnet": lambda arguments: {

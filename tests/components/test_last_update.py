@@ -1,0 +1,95 @@
+"""What the stack's last update left: its outputs, its contract, and what it had taken over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from components import last_update
+from railhead import contract
+from railhead.base.errors import InputError
+from railhead.lab.recorders import answers
+from tests.components.recording import (
+    Recording,
+    fake_lab,
+    lab_cluster,
+    recorded,
+    run_program,
+)
+
+ASKED = "pulumi:pulumi:readStackOutputs"
+LEFT = {"adopted": True, "kubeconfig": "a token", "note": "kept"}
+SECRET = {"4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270"}
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The stacks whose outputs were asked for; each has what an earlier update left."""
+    found: list[str] = []
+
+    def answer(arguments: Any) -> dict[str, Any]:
+        found.append(arguments["name"])
+        return {"name": found[-1], "outputs": LEFT, "secretOutputNames": ["kubeconfig"]}
+
+    monkeypatch.setitem(answers.ANSWERS, ASKED, answer)
+    return found
+
+
+def stack_outputs(recording: Recording) -> dict[str, Any]:
+    (stack,) = recording.of_type("pulumi:pulumi:Stack")
+    return recording.outputs[stack.urn]
+
+
+def run(folder: Path, **program: Callable[[], None]) -> Recording:
+    fake_lab(folder)
+    return run_program(lab_cluster(), folder, **program)
+
+
+def test_outputs_outlive_a_program_that_makes_nothing_and_secrets_stay_secret(
+    asked: list[str], tmp_path: Path
+) -> None:
+    def program() -> None:
+        assert last_update.outputs() == LEFT
+
+    found = stack_outputs(run(tmp_path, program=program))
+    (name,) = asked
+    assert name.endswith("/railhead/lab")
+    secret = found.pop("kubeconfig")
+    assert found == {"adopted": True, "note": "kept"}
+    assert secret == {**SECRET, "value": "a token"}
+
+
+def test_what_was_taken_over_stays_so(asked: list[str], tmp_path: Path) -> None:
+    adopting = run(tmp_path)
+    (provider,) = adopting.of_type("pulumi:providers:kubernetes")
+    assert provider.inputs["upsertExistingObjects"] == "true"
+    assert stack_outputs(adopting)["adopted"] is True
+
+
+def test_nothing_is_taken_over_otherwise() -> None:
+    (usual,) = recorded("lab").of_type("pulumi:providers:kubernetes")
+    assert "upsertExistingObjects" not in usual.inputs
+    assert "adopted" not in stack_outputs(recorded("lab"))
+
+
+def test_the_contract_among_them_is_read_and_a_broken_one_says_where_it_is() -> None:
+    assert last_update.made({"note": "kept"}) is None
+    (stack,) = recorded("lab").of_type("pulumi:pulumi:Stack")
+    told = recorded("lab").outputs[stack.urn]["contract"]
+    assert last_update.made({contract.OUTPUT: told}) == contract.ClusterContract.from_data(
+        told, where="the stack"
+    )
+    with pytest.raises(InputError, match="the stack's output 'contract'"):
+        last_update.made({contract.OUTPUT: {"schema_version": 99}})
+
+
+def test_details_are_those_that_have_a_name() -> None:
+    published = {"cluster": "lab"}
+    assert last_update.detailed(published, {"": "an id"}) == published
+    assert last_update.detailed(published, {"": "an id", "vpc_id": "vpc-1"}) == {
+        "cluster": "lab",
+        "details": {"vpc_id": "vpc-1"},
+    }
