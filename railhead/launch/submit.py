@@ -17,6 +17,8 @@ from railhead.launch.job import MAX_FILES_BYTES, MAX_WORKSPACE_BYTES
 from railhead.launch.plan import Plan
 
 POLL_SECONDS = 1.0
+# Between two looks at what is left of a job that is cancelled.
+LEFT_SECONDS = 0.5
 # Reading a cluster's state fails now and then while its API server restarts; a job outlives that.
 PATIENCE_SECONDS = 60.0
 # What a job's object was when it was submitted; annotations hold 256 KiB together
@@ -257,7 +259,7 @@ def cancel(
         if text != shown:
             progress(text)
             shown = text
-        time.sleep(0.5)
+        time.sleep(LEFT_SECONDS)
     return Cancelled(
         name=name,
         namespace=namespace,

@@ -22,7 +22,7 @@ class PyTorchJob(OperatorJob):
 
     def spec(self, plan: Plan, template: Object) -> Object:
         """``nprocPerNode`` is text: it may be a word too."""
-        processes = {"nprocPerNode": str(plan.processes_per_node)}
+        processes: Object = {"nprocPerNode": str(plan.processes_per_node)}
         spec = processes | super().spec(plan, template)
         if plan.min_nodes is None:
             return spec

@@ -138,6 +138,7 @@ def without_pauses(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
     monkeypatch.setattr(stream, "RETRY_SECONDS", 0.05)
     monkeypatch.setattr(submit, "POLL_SECONDS", 0.05)
+    monkeypatch.setattr(submit, "LEFT_SECONDS", 0.05)
 
 
 @pytest.fixture

@@ -546,7 +546,7 @@ def test_logs_follow_starts_in_the_queue_and_ends_with_the_job(api: Api, run: An
 
 def test_logs_of_a_job_that_is_deleted_end(api: Api, run: Any) -> None:
     world.admit(api, world.job(api, "demo"))
-    once_seen(api, lambda: api.remove(f"{world.JOBS}/demo"), api.open_logs.clear)
+    once_seen(api, lambda: (api.open_logs.clear(), api.remove(f"{world.JOBS}/demo")))
     err = run("logs", "demo", "--follow")[2]
     assert "demo was deleted" in err
 
