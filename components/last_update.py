@@ -11,6 +11,8 @@ from railhead import contract
 
 # The output that says that the stack took over what an earlier one had left.
 ADOPTED = "adopted"
+# The output that says what each storage class' file system was made with.
+FILE_SYSTEMS = "file_systems"
 
 
 def outputs() -> Mapping[str, Any]:

@@ -6,13 +6,14 @@ another name is another object, and the old one goes with all that is in it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from railhead.base import quantity
 from railhead.base.errors import RefusedError
 from railhead.contract import Checkpoint, ClusterContract
 from railhead.model.removals import Kind, Loss, RemovalConfig
+from railhead.platform.base import Made
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,10 +52,25 @@ class Edit:
         )
 
 
-def edits(before: ClusterContract, after: ClusterContract) -> tuple[Edit, ...]:
+@dataclass(frozen=True, kw_only=True)
+class FileSystems:
+    """Storage class -> its file system (:meth:`railhead.platform.base.Platform.file_systems`).
+
+    ``before`` is what the stack made last, empty where an older one did not say.
+    """
+
+    before: Mapping[str, Made] = field(default_factory=dict)
+    after: Mapping[str, Made] = field(default_factory=dict)
+
+
+def edits(
+    before: ClusterContract, after: ClusterContract, systems: FileSystems = FileSystems()
+) -> tuple[Edit, ...]:
     """All that goes, or is made anew, from what a stack made to what its file says now."""
     return (
+        *_cluster(before, after),
         *_namespaces(before, after),
+        *_made_anew(before, after, systems),
         *_claims(before, after),
         *_queues(before, after),
         *_pools(before, after),
@@ -62,13 +78,18 @@ def edits(before: ClusterContract, after: ClusterContract) -> tuple[Edit, ...]:
     )
 
 
-def stop(before: ClusterContract, after: ClusterContract, removals: Sequence[RemovalConfig]) -> str:
+def stop(
+    before: ClusterContract,
+    after: ClusterContract,
+    removals: Sequence[RemovalConfig],
+    systems: FileSystems = FileSystems(),
+) -> str:
     """Let through what loses nothing and what the file allows; return what to warn of.
 
     Raises:
         RefusedError: something would be lost; one paragraph for each object.
     """
-    found = edits(before, after)
+    found = edits(before, after, systems)
     if barred := [one for one in found if not one.allowed_by(removals)]:
         raise RefusedError(
             f"cluster {after.cluster}: this edit would lose what the stack made:\n"
@@ -86,7 +107,19 @@ def stop(before: ClusterContract, after: ClusterContract, removals: Sequence[Rem
             remedy="take the entry out; nothing was changed",
         )
     gone = ", ".join(f"{one.kind} {one.name}" for one in stale)
-    return f"removals: {gone}: no longer there; take the entry out" if stale else ""
+    told = [f"removals: {gone}: no longer there; take the entry out"] if stale else []
+    return "\n".join((*told, *_fewer(before, after)))
+
+
+def _fewer(before: ClusterContract, after: ClusterContract) -> Iterator[str]:
+    """What loses quota, and jobs where the stack makes the nodes, by a number alone."""
+    now = {pool.name: pool.nodes for pool in after.node_pools}
+    for pool in before.node_pools:
+        if (nodes := now.get(pool.name, pool.nodes)) < pool.nodes:
+            yield (
+                f"pool {pool.name}: {nodes} nodes in place of {pool.nodes}: so much less quota; "
+                "where the stack makes the nodes, jobs on those that go end"
+            )
 
 
 def _present(contract: ClusterContract) -> set[tuple[str, str]]:
@@ -101,6 +134,53 @@ def _present(contract: ClusterContract) -> set[tuple[str, str]]:
 
 def _like(added: Sequence[str], what: str) -> str:
     return f"; Kubernetes has no rename: {', '.join(added)} would be a new {what}" if added else ""
+
+
+def _cluster(before: ClusterContract, after: ClusterContract) -> Iterator[Edit]:
+    for what, old, new in (
+        ("called", before.cluster, after.cluster),
+        ("on platform", before.platform, after.platform),
+    ):
+        if old != new:
+            yield Edit(
+                kind="cluster",
+                name=before.cluster,
+                loses=(),
+                tells=f"would be {what} {new} instead of {old}: all that the stack made would be "
+                "made a second time, and then deleted under its first name",
+                way="leave it as it was; another cluster is another stack's file",
+            )
+
+
+def _made_anew(
+    before: ClusterContract, after: ClusterContract, systems: FileSystems
+) -> Iterator[Edit]:
+    """Claims whose file system an edit replaces by an empty one."""
+    now = {(claim.namespace, claim.claim) for claim in after.checkpoints}
+    for claim in before.checkpoints:
+        name = claim.storage_class or ""
+        old, new = systems.before.get(name), systems.after.get(name)
+        if old is None or new is None or (claim.namespace, claim.claim) not in now:
+            continue
+        changes = [
+            f"{key} {was} to {new['fixed'].get(key)}"
+            for key, was in old["fixed"].items()
+            if new["fixed"].get(key) != was
+        ] + [
+            f"{key} down from {was} to {new['grows'].get(key)}"
+            for key, was in old["grows"].items()
+            if (new["grows"].get(key) or 0) < was
+        ]
+        if changes:
+            yield Edit(
+                kind="checkpoint",
+                name=f"{claim.namespace}/{claim.claim}",
+                loses=("data",),
+                tells=f"({claim.size}) would lose what is in it: file system {name} cannot go from "
+                f"{', '.join(changes)} in place, and one made anew is empty",
+                way="leave these as they were, or add a file system and a claim beside it, and "
+                "copy",
+            )
 
 
 def _namespaces(before: ClusterContract, after: ClusterContract) -> Iterator[Edit]:

@@ -42,6 +42,7 @@ def release(
         return
     own = {(one["kind"], one["metadata"].get("name")): one for one in ours}
     there = manifest(records[-1])
+    revision = (records[-1]["metadata"].get("labels") or {}).get("version", "")
     if there is None:
         yield Drift(
             severity=Severity.GUARD,
@@ -57,8 +58,7 @@ def release(
             yield replace(
                 row,
                 remedy="the engine does not look into a Helm release: "
-                f"helm -n {namespace} get manifest {name} "
-                f"| kubectl -n {namespace} apply --server-side --force-conflicts -f -",
+                f"helm -n {namespace} rollback {name} {revision}, then `pulumi up --refresh`",
             )
 
 
@@ -96,12 +96,14 @@ def _object(wanted: Object, namespace: str, api: Api, discovery: Discovery) -> I
             live="gone",
         )
         return
-    for field, says, has in differences(wanted, live):
+    # Charts give one to objects that have none as well.
+    bare = {key: value for key, value in metadata.items() if key != "namespace"}
+    for field, says, has in differences({**wanted, "metadata": bare}, live):
         # Of one that is scaled to nothing it is told already.
         if (field, has) != ("spec.replicas", "0"):
             yield Drift(
                 severity=Severity.GUARD if guard else Severity.CHANGED,
-                subject=subject(wanted),
+                subject=subject({**live, "kind": wanted["kind"]}),
                 field=field,
                 stack=says,
                 live=has,

@@ -18,6 +18,8 @@ from railhead.model.cluster import CheckpointConfig, Cluster
 from railhead.model.network_policy import Destination
 
 C = TypeVar("C", bound=Cluster)
+#: What a file system was made with: what cannot be changed in place, and what can only grow.
+Made = Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,6 +103,10 @@ class Platform(Generic[C]):
         claim: CheckpointConfig,  # noqa: ARG002 - each platform's own
     ) -> Mapping[str, str]:
         """What a pod's annotations must say for it to mount a claim."""
+        return {}
+
+    def file_systems(self, cluster: C) -> Mapping[str, Made]:  # noqa: ARG002 - each platform's own
+        """Storage class -> its file system, ``fixed`` and ``grows``; another loses the data."""
         return {}
 
     def egress(

@@ -267,7 +267,7 @@ data: {config: waits for pods}
 ---
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingWebhookConfiguration
-metadata: {name: NS-webhooks}
+metadata: {name: NS-webhooks, namespace: NS}
 webhooks:
   - name: jobs.example.com
     clientConfig: {service: {name: webhooks, namespace: NS, path: /x}}
@@ -289,10 +289,11 @@ def record(stack: Stack, manifest: str) -> None:
     manifest = manifest.replace("NS", stack.namespace)
     settings, webhooks, secret = yaml.safe_load_all(manifest)
     post(stack, f"{CORE}/configmaps", settings)
+    webhooks["metadata"].pop("namespace")
     post(stack, WEBHOOKS, webhooks)
     post(stack, f"{CORE}/secrets", secret | {"data": {"key": "bmV3"}})
     packed = base64.b64encode(gzip.compress(json.dumps({"manifest": manifest}).encode()))
-    labels = {"owner": "helm", "name": "kueue", "status": "deployed"}
+    labels = {"owner": "helm", "name": "kueue", "status": "deployed", "version": "3"}
     post(
         stack,
         f"{CORE}/secrets",
@@ -349,7 +350,7 @@ def test_a_release_s_controller_scaled_to_zero_is_found(stack: Stack) -> None:
     assert (fails.severity, fails.field) == (Severity.GUARD, "webhooks[0].failurePolicy")
     assert (fails.stack, fails.live) == ("Fail", "Ignore")
     assert (settings.severity, settings.field) == (Severity.CHANGED, "data.config")
-    assert "helm -n" in settings.remedy
+    assert f"helm -n {ns} rollback kueue 3" in settings.remedy
     # What the stack itself patches of it is the stack's to say.
     patched = {
         "custom": True,

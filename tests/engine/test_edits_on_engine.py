@@ -130,3 +130,14 @@ def test_so_it_is_on_every_platform(stack: str, tmp_path: Path) -> None:
     assert "would no longer be the stack's" in project.run("preview", status=1)
     assert "would no longer be the stack's" in project.run("up", "--yes", status=1)
     assert project.entries() == before
+
+
+def test_an_unprotected_file_system_is_not_replaced_unasked(tmp_path: Path) -> None:
+    project = Project(tmp_path, "aws-p5en-block")
+    project.up()
+    project.change(lambda cluster: cluster["platform"]["storage"][0].update(efa=False))
+    before = project.entries()
+    for words in (("preview",), ("up", "--yes", "--skip-preview")):
+        said = project.run(*words, status=1)
+        assert "file system lustre cannot go from efa True to False in place" in said
+    assert project.entries() == before

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
 from railhead.base.sections import Problem
 from railhead.model.network_policy import Destination
 from railhead.platform.aws import checks, facts
-from railhead.platform.aws.model import AwsCluster
-from railhead.platform.base import Platform
+from railhead.platform.aws.model import (
+    AwsCluster,
+    ElasticFileSystem,
+    LustreFileSystem,
+    NewNetwork,
+    ProvisionedMetadata,
+)
+from railhead.platform.base import Made, Platform
 
 # In the node's own network (EKS user guide, pod-id-agent-setup).
 _POD_IDENTITY = Destination(cidr="169.254.170.23/32", ports=(80,))
@@ -28,6 +34,10 @@ class Aws(Platform[AwsCluster]):
         """Capacity that is over, to come or named twice, and people of other accounts."""
         return checks.doubts(cluster, now)
 
+    def file_systems(self, cluster: AwsCluster) -> Mapping[str, Made]:
+        """What replaces one (terraform-provider-aws, service/fsx/lustre_file_system.go)."""
+        return {row.name: _made(row, cluster) for row in cluster.platform.storage}
+
     def image(self, cluster: AwsCluster, image: str) -> str:
         """EKS' own images from the region's registry."""
         own = image.startswith(f"{facts.EKS_REGISTRY}.")
@@ -37,6 +47,25 @@ class Aws(Platform[AwsCluster]):
         """Where EKS' pod identity agent hands out credentials, for what the stack lets jobs do."""
         asks = any(access.namespace == namespace for access in cluster.platform.s3_access)
         return (_POD_IDENTITY,) if asks else ()
+
+
+def _made(row: LustreFileSystem | ElasticFileSystem, cluster: AwsCluster) -> Made:
+    network = cluster.platform.network
+    vpc = network.cidr if isinstance(network, NewNetwork) else network.vpc_id
+    of_all = {"kind": row.kind, "region": cluster.platform.region, "network": vpc}
+    if isinstance(row, ElasticFileSystem):
+        return {"fixed": of_all, "grows": {}}
+    subnet = (
+        network.availability_zones.index(row.availability_zone)
+        if isinstance(network, NewNetwork)
+        else network.private_subnets[row.availability_zone]
+    )
+    metadata = row.metadata.iops if isinstance(row.metadata, ProvisionedMetadata) else 0
+    return {
+        "fixed": of_all
+        | {"availability_zone": row.availability_zone, "subnet": subnet, "efa": row.efa},
+        "grows": {"capacity_gib": row.capacity_gib, "metadata.iops": metadata},
+    }
 
 
 PLATFORM = Aws(

@@ -9,9 +9,14 @@ from datetime import datetime
 from railhead.base.sections import Problem
 from railhead.model.cluster import CheckpointConfig
 from railhead.model.network_policy import Destination
-from railhead.platform.base import Platform
+from railhead.platform.base import Made, Platform
 from railhead.platform.gcp import checks
-from railhead.platform.gcp.model import PRIVATE_GOOGLE_APIS, FlexStart, GcpCluster
+from railhead.platform.gcp.model import (
+    PRIVATE_GOOGLE_APIS,
+    BucketStorage,
+    FlexStart,
+    GcpCluster,
+)
 
 # Where a pod gets the token of its own identity. On dataplane V2 the policy judges this address and
 # port, before the translation to the node's own (gke-labs/kube-agents #777, #805: port 80 alone
@@ -42,6 +47,19 @@ class Gcp(Platform[GcpCluster]):
             for pool in cluster.pools
             if isinstance(pool.capacity, FlexStart) and pool.capacity.queued
         )
+
+    def file_systems(self, cluster: GcpCluster) -> Mapping[str, Made]:
+        """What replaces one (terraform-provider-google: lustre, filestore and storage_bucket)."""
+        platform = cluster.platform
+        where = {"project": platform.project, "region": platform.region}
+        fields = ("kind", "tier", "throughput", "filesystem", "bucket")
+        found = {}
+        for row in platform.storage:
+            fixed = where | {f: getattr(row, f) for f in fields if hasattr(row, f)}
+            if not isinstance(row, BucketStorage):
+                fixed["zone"] = platform.zone
+            found[row.name] = {"fixed": fixed, "grows": {}}
+        return found
 
     def mount_annotations(self, cluster: GcpCluster, claim: CheckpointConfig) -> Mapping[str, str]:
         """GCS FUSE: without it no sidecar comes into the pod, and the mount waits for one.

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from railhead import config
 from railhead.base.errors import InputError, RefusedError
 from railhead.config import edits
 from railhead.contract import ClusterContract
+from railhead.platform.registry import platform_of
 from railhead.resolve.cluster import resolve
 from tests.components.recording import lab_cluster
 
+STACKS = Path(__file__).resolve().parents[3] / "stacks"
 Change = Callable[[dict[str, Any]], None]
 
 
@@ -137,6 +143,84 @@ def test_what_cannot_be_done_at_all_no_entry_allows() -> None:
         assert "under `removals`" not in str(stopped.value)
         with pytest.raises(RefusedError, match=told):
             held(change, CLAIM)
+
+
+@pytest.mark.parametrize("field", ["name", "platform"])
+def test_another_cluster_is_no_edit(field: str) -> None:
+    old = contract(lab_cluster())
+    other = "cluster" if field == "name" else field
+    with pytest.raises(RefusedError, match="made a second time") as stopped:
+        edits.stop(old, old.model_copy(update={other: "other"}), ())
+    assert "another cluster is another stack's file" in str(stopped.value)
+
+
+def test_fewer_nodes_are_warned_of() -> None:
+    def fewer(raw: dict[str, Any]) -> None:
+        raw["pools"][0]["nodes"] = 1
+
+    assert "pool gpu: 1 nodes in place of 2" in held(fewer)
+
+
+Stack = tuple[str, Change, str]
+SYSTEMS: dict[str, Stack] = {
+    "efa off": (
+        "aws-p5en-block",
+        lambda raw: raw["platform"]["storage"][0].update(efa=False),
+        "efa True to False",
+    ),
+    "fewer operations": (
+        "aws-p5-prod",
+        lambda raw: raw["platform"]["storage"][0]["metadata"].update(iops=6000),
+        "metadata.iops down from 12000 to 6000",
+    ),
+    "another VPC": (
+        "aws-p5en-block",
+        lambda raw: raw["platform"]["network"].update(vpc_id="vpc-0a1b2c3d4e5f60719"),
+        "network vpc-0a1b2c3d4e5f60718 to vpc-0a1b2c3d4e5f60719",
+    ),
+    "another tier": (
+        "gcp-a3-mega",
+        lambda raw: raw["platform"]["storage"][0].update(tier="regional"),
+        "tier zonal to regional",
+    ),
+    "another bucket": (
+        "gcp-a3-ultra",
+        lambda raw: raw["platform"]["storage"][1].update(bucket="other"),
+        "bucket railhead-training-a3-ultra-datasets to other",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_a_file_system_that_would_be_made_anew_is_data_lost(name: str) -> None:
+    stack, change, told = SYSTEMS[name]
+    raw = yaml.safe_load((STACKS / f"Pulumi.{stack}.yaml").read_text())
+    raw = raw["config"]["railhead:cluster"]
+    old = config.parse(raw, where=stack)
+    change(raw)
+    new = config.parse(raw, where=stack)
+    platform = platform_of(old)
+    systems = edits.FileSystems(
+        before=json.loads(json.dumps(platform.file_systems(old))),
+        after=platform.file_systems(new),
+    )
+    before, after = resolve(old).contract, resolve(new).contract
+    with pytest.raises(RefusedError, match=re.escape(told)) as stopped:
+        edits.stop(before, after, (), systems)
+    assert "{kind: checkpoint, name: training/" in str(stopped.value)
+    # What an older stack did not say is not held against anything.
+    assert edits.stop(before, after, (), edits.FileSystems(after=systems.after)) == ""
+
+
+def test_a_file_system_may_grow() -> None:
+    raw = yaml.safe_load((STACKS / "Pulumi.aws-p5-prod.yaml").read_text())
+    raw = raw["config"]["railhead:cluster"]
+    old = config.parse(raw, where="x")
+    raw["platform"]["storage"][0].update(capacity_gib=57600)
+    new = config.parse(raw, where="x")
+    platform = platform_of(old)
+    systems = edits.FileSystems(before=platform.file_systems(old), after=platform.file_systems(new))
+    assert edits.stop(resolve(old).contract, resolve(new).contract, (), systems) == ""
 
 
 def test_less_than_is_lost_is_no_permission() -> None:
