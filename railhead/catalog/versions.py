@@ -1030,7 +1030,8 @@ LAB_UPGRADED = dataclasses.replace(
     lost_pods=_lost_pods("v0.16.6"),
     ran=(
         Run(
-            what="an upgrade from `lab` and back under a job that trains, and jobs on either",
+            what="an upgrade from `lab` and back under a job that trains, jobs on either, and a "
+            "lost node, whose pods Kueue ended",
             where="the lab, Kubernetes 1.35.8",
             source="tests/lab",
         ),

@@ -209,7 +209,8 @@ ALERTS: tuple[Alert, ...] = (
         severity="critical",
         summary="pod {{ $labels.namespace }}/{{ $labels.pod }} cannot end: its node is gone",
         action="As long as it is Terminating its Job never fails, and the gang never starts again. "
-        "If the machine is really off: `kubectl taint node NODE "
+        "Where the stack says `end_lost_pods` Kueue ends it: see that its manager runs. Else, if "
+        "the machine is really off: `kubectl taint node NODE "
         "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute`, or `kubectl delete node NODE`. "
         "Never while it may still write to a checkpoint.",
     ),

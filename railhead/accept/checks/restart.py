@@ -399,8 +399,9 @@ def _points(curve: dict[int, str]) -> tuple[tuple[float, float], ...]:
 _REMEDIES = {
     "node": (
         "nothing ended the pods of the node that was lost, and while they are there no gang is "
-        "made anew: have the cloud replace machines that do not answer, or a node repair delete "
-        f"their nodes; by hand, `kubectl taint nodes NODE {OUT_OF_SERVICE}=nodeshutdown:NoExecute` "
+        "made anew: have the cloud replace machines that do not answer, a node repair delete their "
+        "nodes, or Kueue end such pods (`end_lost_pods` in the stack's file); by hand, "
+        f"`kubectl taint nodes NODE {OUT_OF_SERVICE}=nodeshutdown:NoExecute` "
         "once the machine is off"
     ),
     "storage": (
