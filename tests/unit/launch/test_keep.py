@@ -302,6 +302,44 @@ def test_a_claim_that_does_not_answer_stops_nothing(pod: Pod) -> None:
     assert b"the job goes on" in done.stderr
 
 
+def test_a_line_has_the_time_of_its_end_and_a_long_one_is_several() -> None:
+    stream = keep.Stamped()
+    assert stream.add(b"A ", b"one\ntwo\nthr") == b"A one\nA two\n"
+    assert stream.add(b"B ", b"ee\n") == b"B three\n"
+    assert (stream.rest(b"C "), stream.add(b"C ", b"end"), stream.rest(b"D ")) == (
+        *(b"", b""),
+        b"D end\n",
+    )
+    most = b"x" * keep.BLOCK
+    assert stream.add(b"E ", most) == b""
+    assert stream.add(b"F ", b"y") == b"F " + most + b"y\n"
+    assert stream.rest(b"G ") == b""
+
+
+def test_a_file_that_is_full_gives_way(tmp_path: Path) -> None:
+    path = tmp_path / "0-a-0.log"
+
+    def found() -> list[bytes]:
+        return [one.read_bytes() for one in sorted(tmp_path.iterdir())]
+
+    file = keep.File(path, 10)
+    file.write(b"1234\n")
+    file.write(b"5678\n")
+    assert found() == [b"1234\n5678\n"]
+    file.write(b"9\n")
+    assert found() == [b"9\n", b"1234\n5678\n"]
+    # Whole lines, as many as fit; one that is too long for any file is not cut.
+    file.write(b"abc\n" * 4)
+    assert found() == [b"abc\nabc\n", b"9\nabc\nabc\n"]
+    file.write(b"longer than a file\n")
+    assert found() == [b"longer than a file\n", b"abc\nabc\n"]
+    file.close()
+    again = keep.File(path, 10)
+    again.write(b"z\n")
+    assert found() == [b"z\n", b"longer than a file\n"]
+    again.close()
+
+
 def test_what_finds_no_room_in_memory_is_counted() -> None:
     keeper = keep.Keeper({"folder": "/nowhere", "first": 0}, "pod", "run", 0)
     keeper.add(b"x" * keep.MOST_HELD)

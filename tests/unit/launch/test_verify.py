@@ -14,7 +14,10 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -311,6 +314,170 @@ def test_the_end_of_a_pod_reaches_the_step(tmp_path: Path, monkeypatch: pytest.M
     teller.join()
 
 
+# -- one process --------------------------------------------------------------------------------
+
+
+@dataclass
+class Values:
+    """A tensor whose values are all the same."""
+
+    count: int
+    value: float
+    device: Any = None
+
+    def __ne__(self, other: object) -> Any:
+        return SimpleNamespace(sum=lambda: self.count * (self.value != other))
+
+
+class World:
+    """What torch and torch.distributed are to one process, where the others do as they should."""
+
+    float32 = "float32"
+
+    def __init__(self, rank: int, world: int, *, gpu: bool = True, add: float = 0.0) -> None:
+        self.rank, self.world, self.add = rank, world, add
+        self.done: list[Any] = []
+        self.others: dict[int, Any] = {}
+        self.cuda = SimpleNamespace(
+            is_available=lambda: gpu, set_device=lambda local: self.done.append(("gpu", local))
+        )
+
+    def ones(self, count: int, *, dtype: str, device: Any) -> Values:
+        assert dtype == self.float32
+        return Values(count, 1.0, device)
+
+    def full(self, shape: tuple[int], value: float, *, dtype: str, device: Any) -> Values:
+        assert dtype == self.float32
+        return Values(*shape, value, device)
+
+    def device(self, kind: str, local: int = 0) -> str:
+        return f"{kind}:{local}"
+
+    def get_rank(self) -> int:
+        return self.rank
+
+    def get_world_size(self) -> int:
+        return self.world
+
+    def get_backend(self) -> str:
+        return str(self.done[0][1])
+
+    def init_process_group(self, backend: str, *, timeout: timedelta) -> None:
+        assert timeout == verify.DEADLINE
+        self.done.insert(0, ("met", backend))
+
+    def all_reduce(self, values: Values) -> None:
+        self.done.append(("all-reduce", values.count, values.value, values.device))
+        values.value = float(self.world) + self.add
+
+    def isend(self) -> None:
+        """Named alone."""
+
+    def irecv(self) -> None:
+        """Named alone."""
+
+    def P2POp(self, how: Any, values: Values, peer: int) -> Any:  # noqa: N802 - torch's name
+        return how.__name__, values, peer
+
+    def batch_isend_irecv(self, both: list[Any]) -> list[Any]:
+        def wait(how: str, values: Values, peer: int) -> None:
+            self.done.append((how, values.count, values.value, peer, values.device))
+            if how == "irecv":
+                values.value = float(peer)
+
+        return [SimpleNamespace(wait=partial(wait, *one)) for one in both]
+
+    def barrier(self) -> None:
+        self.done.append("barrier")
+
+    def destroy_process_group(self) -> None:
+        self.done.append("left")
+
+    def all_gather_object(self, told: list[Any], mine: Any) -> None:
+        told[:] = [self.others.get(rank) for rank in range(self.world)]
+        told[self.rank] = mine
+
+
+def test_values_leave_the_pod_by_every_process_and_come_back_right() -> None:
+    world = World(5, 8)
+    assert verify.exchange(world, world, "gpu", 4) == 0
+    mib = 1 << 20
+    assert world.done == [
+        ("all-reduce", 4 * mib, 1.0, "gpu"),
+        ("isend", mib // 4, 5.0, 1, "gpu"),
+        ("irecv", mib // 4, -1.0, 1, "gpu"),
+    ]
+    world = World(1, 12)
+    assert verify.exchange(world, world, "gpu", 4) == 0
+    assert [(one[0], one[3]) for one in world.done[1:]] == [("isend", 5), ("irecv", 9)]
+    # What a broken sum is: every value of it.
+    world = World(5, 8, add=1.0)
+    assert verify.exchange(world, world, "gpu", 4) == 4 * mib
+
+
+def one_process(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, world: World, *, wanted: int = 4, local: int = 0
+) -> Any:
+    """What a process of a pod of two writes, and what it was asked to judge."""
+    folder.mkdir(exist_ok=True)
+    monkeypatch.setattr(verify, "HERE", folder)
+    (folder / "asked.json").write_text(json.dumps({"world": wanted}))
+    for name, value in (("LOCAL_RANK", local), ("LOCAL_WORLD_SIZE", 2)):
+        monkeypatch.setenv(name, str(value))
+    monkeypatch.setenv("NCCL_DEBUG_FILE", "")
+    monkeypatch.setitem(sys.modules, "torch", world)
+    monkeypatch.setitem(sys.modules, "torch.distributed", world)
+    world.distributed = world  # type: ignore[attr-defined]
+    monkeypatch.setattr(verify, "judged", lambda *given: (verify.PASSED, f"seen {given[1:]}"))
+    verify.prove(folder)
+    assert os.environ["NCCL_DEBUG_FILE"] == str(folder / f"{local}.log")
+    written = folder / "verdict.json"
+    return json.loads(written.read_text()) if written.exists() else None
+
+
+def test_the_first_of_each_pod_writes_what_all_have_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = World(2, 4)
+    first.others[0] = (verify.PASSED, "fine")
+    said = one_process(tmp_path / "a", monkeypatch, first)
+    assert said == ["passed", "fine of node 0, and so on all 2 nodes"]
+    assert first.done[:2] == [("met", "nccl"), ("gpu", 0)]
+    assert first.done[2][3] == "cuda:0"
+    assert first.done[-3:] == ["barrier", "barrier", "left"]
+    second = World(3, 4)
+    assert one_process(tmp_path / "b", monkeypatch, second, local=1) is None
+    assert second.done[1:3] == [("gpu", 1), ("all-reduce", 4 << 20, 1.0, "cuda:1")]
+    third = World(0, 4, gpu=False)
+    third.others[2] = ("failed", "no")
+    assert one_process(tmp_path / "c", monkeypatch, third) == ["failed", "no (node 1)"]
+    assert third.done[:2] == [("met", "gloo"), ("all-reduce", 4 << 20, 1.0, "cpu:0")]
+    alone = World(0, 2)
+    assert one_process(tmp_path / "d", monkeypatch, alone, wanted=2)[1] == (
+        "seen ('nccl', 0, 2) of node 0, and so on all 1 nodes"
+    )
+
+
+def test_a_world_of_another_size_or_a_wrong_sum_proves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = World(0, 2)
+    assert one_process(tmp_path / "a", monkeypatch, small) == [
+        "not-proven",
+        "2 processes met, and the job has 4 (node 0)",
+    ]
+    assert "all-reduce" not in str(small.done)
+    wrong = World(1, 4, add=1.0)
+    wrong.others = {0: (verify.PASSED, "fine"), 2: (verify.PASSED, "fine")}
+    assert one_process(tmp_path / "b", monkeypatch, wrong, local=1) is None
+    wrong = World(0, 4, add=1.0)
+    wrong.others = {2: (verify.PASSED, "fine")}
+    assert one_process(tmp_path / "c", monkeypatch, wrong) == [
+        "failed",
+        f"{4 << 20} values that rank 0 got were wrong (node 0)",
+    ]
+
+
 # -- a gang of processes ------------------------------------------------------------------------
 
 TORCHRUN = """\
@@ -354,6 +521,7 @@ class cuda:
 DISTRIBUTED = """\
 import json, os, sys, time
 from pathlib import Path
+from types import SimpleNamespace
 
 WORLD = Path(os.environ["FAKE"])
 isend = irecv = P2POp = lambda *_: None
