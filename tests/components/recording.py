@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pulumi
+import pytest
 import yaml
 from google.protobuf.empty_pb2 import Empty
 from google.protobuf.json_format import MessageToDict
@@ -24,6 +25,7 @@ from pulumi.runtime import mocks, rpc
 from pulumi.runtime.settings import ROOT, configure, reset_options
 from pulumi.runtime.stack import run_in_stack
 
+from components import program as shipped
 from railhead.lab.recorders.answers import answer
 from railhead.lab.recorders.shapes import EXISTING, fabricated
 from railhead.lab.recorders.workspace import fake_kubeconfig, fake_lab
@@ -216,6 +218,14 @@ def lab_cluster() -> dict[str, Any]:
     return cluster | {"runtimes": cluster["runtimes"][:1]}
 
 
+@contextmanager
+def _programs_by_name() -> Iterator[None]:
+    """A file that pods run stands as its path: an edit of it changes nothing that is made."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shipped, "_text", lambda path: f"the text of {path.name}")
+        yield
+
+
 def _whole_program() -> None:
     runpy.run_path(str(REPO / "__main__.py"), run_name="__main__")
 
@@ -309,4 +319,5 @@ def run_stack(
     chosen = stack_cluster(stack) if cluster is None else cluster
     fake_lab(folder)
     fake_kubeconfig(folder / "home", chosen)
-    return run_program(chosen, folder, stack=stack, known=known, preview=not known)
+    with _programs_by_name():
+        return run_program(chosen, folder, stack=stack, known=known, preview=not known)
