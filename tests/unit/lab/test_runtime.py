@@ -147,6 +147,16 @@ class TestServices:
         assert first["readOnlyPort"] == 0
         assert first["clusterDomain"] == "cluster.local"
 
+    def test_only_a_disk_of_its_own_is_ever_full(self) -> None:
+        shared, own = (
+            services.kubelet_config(spec(disk_mib=size), 0, cgroup_root="/c") for size in (None, 64)
+        )
+        assert set(shared["evictionHard"].values()) == {"0%"}
+        assert own["evictionHard"]["nodefs.available"] == "32Mi"
+        # Disks are measured with it alone.
+        assert own["localStorageCapacityIsolation"]
+        assert not shared["localStorageCapacityIsolation"]
+
     def test_containerds_configuration_is_toml(self) -> None:
         text = tomli_w.dumps(services.containerd_config(restrict_oom_score_adj=True))
         assert "restrict_oom_score_adj = true" in text
