@@ -117,6 +117,8 @@ _HELD = f"count by (namespace) ({RUNNING})"
 _WHOLE = f"count by (namespace) ({_READY} and on (namespace, workload) ({RUNNING}))"
 _WAIT = "kueue_quota_reserved_wait_time_seconds"
 _START = "kueue_admitted_until_ready_wait_time_seconds"
+# DCGM's exporter has called the host both.
+_GPU = "{{Hostname}}{{hostname}} {{gpu}}"
 _NET = '{namespace=~"$namespaces", interface="eth0"}[5m]'
 
 DASHBOARDS: tuple[Dashboard, ...] = (
@@ -275,25 +277,25 @@ DASHBOARDS: tuple[Dashboard, ...] = (
         panels=(
             Panel(
                 title="Clock of each GPU: stragglers",
-                queries={"{{Hostname}} {{gpu}}": "DCGM_FI_DEV_SM_CLOCK * 1e6"},
+                queries={_GPU: "DCGM_FI_DEV_SM_CLOCK * 1e6"},
                 unit="hertz",
             ),
             Panel(
                 title="Power of each GPU",
-                queries={"{{Hostname}} {{gpu}}": "DCGM_FI_DEV_POWER_USAGE"},
+                queries={_GPU: "DCGM_FI_DEV_POWER_USAGE"},
                 unit="watt",
                 says="One that waits for others in NCCL takes less than one that computes.",
             ),
             Panel(
                 title="In kernels",
-                queries={"{{Hostname}} {{gpu}}": "DCGM_FI_DEV_GPU_UTIL"},
+                queries={_GPU: "DCGM_FI_DEV_GPU_UTIL"},
                 unit="percent",
             ),
             Panel(
                 title="Xids and replaced rows of memory",
                 queries={
-                    "Xid {{Hostname}} {{gpu}}": "DCGM_FI_DEV_XID_ERRORS > 0",
-                    "rows {{Hostname}} {{gpu}}": "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS > 0",
+                    f"Xid {_GPU}": "DCGM_FI_DEV_XID_ERRORS > 0",
+                    f"rows {_GPU}": "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS > 0",
                 },
             ),
             Panel(

@@ -71,7 +71,7 @@ SOURCES: Mapping[Exporter, Source] = MappingProxyType(
         ),
         "dcgm": Source(
             title="DCGM's exporter as the GPU operator installs it",
-            read="dcgm-exporter 4.8.2 etc/default-counters.csv",
+            read="dcgm-exporter 4.8.2 etc/default-counters.csv; Hostname is hostname since (#655)",
         ),
         "drift": Source(title="`railhead drift --metrics`", read="railhead.drift.metrics"),
     }

@@ -319,7 +319,12 @@ class Mount(threading.Thread):
             self._process = subprocess.Popen(
                 words, stdin=pipe, stdout=pipe, stderr=nothing, bufsize=0
             )
-            while self._ask(self._process):
+            stdin, stdout = cast(
+                "tuple[IO[bytes], IO[bytes]]", (self._process.stdin, self._process.stdout)
+            )
+            # It says that it may be asked: its own start, on a busy machine, is not the mount's.
+            begun = stdout.readline()
+            while begun and self._ask(stdin, stdout):
                 time.sleep(ASK_SECONDS)
 
     def end(self) -> None:
@@ -327,9 +332,8 @@ class Mount(threading.Thread):
         if self._process is not None:
             self._process.kill()
 
-    def _ask(self, process: subprocess.Popen[bytes]) -> bool:
+    def _ask(self, stdin: IO[bytes], stdout: IO[bytes]) -> bool:
         """Ask once; false once nobody answers any more. Raises OSError likewise."""
-        stdin, stdout = cast("tuple[IO[bytes], IO[bytes]]", (process.stdin, process.stdout))
         asked, since = time.monotonic(), time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         limit = ANSWER_SECONDS
         stdin.write(b"\n")

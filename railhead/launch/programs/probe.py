@@ -59,10 +59,16 @@ def wrote(file: Path) -> bool:
 
 
 def main(path: str, file: str) -> None:
-    """Until nobody asks any more."""
+    """Say that it may be asked, then answer until nobody asks any more."""
+    tell({})
     for _ in sys.stdin:
-        sys.stdout.write(json.dumps(ask(path, file)) + "\n")
-        sys.stdout.flush()
+        tell(ask(path, file))
+
+
+def tell(answer: dict[str, str]) -> None:
+    """A line for whoever asked."""
+    sys.stdout.write(json.dumps(answer) + "\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -123,7 +123,8 @@ def test_who_asks_ends_with_a_job_that_is_killed(pod: Pod) -> None:
     """What it leaves is nothing, but for the moment at which it asks."""
     job = Job(pod)
     word = str(pod.claim / ".railhead" / f"probe-training-{socket.gethostname()}")
-    wait(lambda: running(word))
+    wait((pod.claim / ".railhead").exists)
+    assert running(word)
     job.process.kill()
     job.process.communicate(timeout=60)
     wait(lambda: not running(word))

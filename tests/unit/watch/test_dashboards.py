@@ -33,7 +33,7 @@ def test_its_queries_name_metrics_and_labels_that_exporters_give(dashboard: Dash
                 known |= own
             assert by_labels(SITE.fill(query)) <= known, panel.title
             shown = set(re.findall(r"{{(\w+)}}", legend))
-            assert shown <= known | {"Hostname"}, panel.title
+            assert shown <= known | {"Hostname", "hostname"}, panel.title
 
 
 @every
