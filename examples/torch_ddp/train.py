@@ -134,14 +134,18 @@ def newest(directory: Path) -> Path | None:
     return found[-1] if found else None
 
 
-def write_checkpoint(directory: Path, state: dict[str, object], epoch: int) -> Path:
-    """Write under a name that no other has, flush to the storage, rename: whole or not at all.
+def drop_unfinished(directory: Path) -> None:
+    """Remove what earlier attempts left half-written.
 
-    An attempt before this one may still be writing, on a node that was cut off and given up.
+    One of them may still write, on a node that was cut off and given up: its file has no name then.
     """
-    directory.mkdir(parents=True, exist_ok=True)
     for unfinished in directory.glob(".epoch-*"):
         unfinished.unlink(missing_ok=True)
+
+
+def write_checkpoint(directory: Path, state: dict[str, object], epoch: int) -> Path:
+    """Write under a name that no other attempt has, flush, rename: whole or not at all."""
+    directory.mkdir(parents=True, exist_ok=True)
     path = directory / f"epoch-{epoch:04d}.pt"
     temporary = directory / f".{path.name}.{secrets.token_hex(8)}"
     with temporary.open("wb") as file:
@@ -248,6 +252,8 @@ def train(rail: str) -> None:
     if where is None:
         say("checkpoint none: CHECKPOINT_DIR is not set")
     else:
+        if rank == 0:
+            drop_unfinished(Path(where))
         found = agree(newest(Path(where)) if rank == 0 else None)
         if found is not None:
             state = torch.load(found)
