@@ -38,6 +38,7 @@ import importlib.util
 import json
 import os
 import random
+import re
 import signal
 import sys
 import time
@@ -426,7 +427,7 @@ def _of_text(file: str, measured: lines.Lines) -> list[str]:
 
     def names(module: str) -> bool:
         text = (REPO / module).read_text(encoding="utf-8")
-        return word in Path(module).stem or f".{word}" in text or f"import {word}" in text
+        return word in Path(module).stem or re.search(rf"(?<![a-z]){word}\b", text) is not None
 
     of = {
         module for module in {name.partition("::")[0] for name in measured.seconds} if names(module)

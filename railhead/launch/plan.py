@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -80,16 +80,16 @@ class Plan:
     wiring: dict[str, str]
     template: dict[str, Any]
     notes: tuple[str, ...]
-    scheduler: str = "kueue"
-    secrets: dict[str, str] = field(default_factory=dict)
-    mounts: dict[str, str] = field(default_factory=dict)
-    max_seconds: int = 0
-    min_nodes: int | None = None
-    restarts: int | None = None
-    shm: str | None = None
-    proof: Proof | None = None
-    keeping: tuple[str, ...] = ()
-    logs_claim: str = ""
+    scheduler: str
+    secrets: dict[str, str]
+    mounts: dict[str, str]
+    max_seconds: int
+    min_nodes: int | None
+    restarts: int | None
+    shm: str | None
+    proof: Proof | None
+    keeping: tuple[str, ...]
+    logs_claim: str
 
     @property
     def words(self) -> tuple[str, ...]:

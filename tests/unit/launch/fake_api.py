@@ -121,6 +121,8 @@ class _Handler(BaseHTTPRequestHandler):
         length = int(self.headers.get("Content-Length") or 0)
         body = json.loads(self.rfile.read(length)) if length else {}
         api, method, path = self.api, self.command, url.path
+        if method == "DELETE":
+            params |= {"propagationPolicy": str(body.get("propagationPolicy"))}
         with api.lock:
             api.asked.append((method, path, params))
             api.headers.append({k.lower(): v for k, v in self.headers.items()})

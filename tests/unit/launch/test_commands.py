@@ -288,6 +288,14 @@ def test_follow_prints_every_line_and_exits_0(api: Api, run: Any, job_file: Path
     assert phases[-2:] == ["running", "completed"]
 
 
+def test_a_log_that_could_not_be_followed_is_noted(api: Api, run: Any, job_file: Path) -> None:
+    play(api)
+    api.refusals[("GET", f"{world.PODS}/demo-node-0-1-abcde/log")] = (403, "no logs")
+    code, out, err = run("launch", job_file, "--follow")
+    assert (code, out.count("[node-0]"), out.count("[node-1]")) == (0, 2, 0)
+    assert "note: part of a log could not be read: no logs" in err
+
+
 def test_wait_fails_with_reason_and_last_lines(api: Api, run: Any, job_file: Path) -> None:
     play(api, failed=True)
     code, out, err = run("launch", job_file, "--wait", "--json")
@@ -546,7 +554,12 @@ def test_logs_follow_starts_in_the_queue_and_ends_with_the_job(api: Api, run: An
 
 def test_logs_of_a_job_that_is_deleted_end(api: Api, run: Any) -> None:
     world.admit(api, world.job(api, "demo"))
-    once_seen(api, lambda: (api.open_logs.clear(), api.remove(f"{world.JOBS}/demo")))
+
+    def delete() -> None:
+        api.open_logs.clear()
+        api.remove(f"{world.JOBS}/demo")
+
+    once_seen(api, delete)
     err = run("logs", "demo", "--follow")[2]
     assert "demo was deleted" in err
 

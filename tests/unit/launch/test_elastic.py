@@ -46,6 +46,9 @@ def test_it_starts_again_as_often_as_its_runtime() -> None:
     (job,) = apis()["pytorchjob"].objects(planned())
     assert job["spec"]["elasticPolicy"]["maxRestarts"] == runtime.restarts
     assert runtime.restarts
+    (job,) = apis()["pytorchjob"].objects(planned(TEXT + "restarts: 0\n"))
+    assert job["spec"]["elasticPolicy"]["maxRestarts"] == 0
+    assert job["spec"]["runPolicy"]["backoffLimit"] == 0
 
 
 @pytest.mark.parametrize("api", sorted(apis().keys() - {"pytorchjob"}))

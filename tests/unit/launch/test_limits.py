@@ -106,7 +106,7 @@ BY_THE_COMMAND_ALONE: dict[str, list[Any]] = {
     ],
     "checkpoint": [{"path": ".."}, {"path": "a/../b"}, {"path": "."}],
     "sizing": [{"params": "0"}, {"params": "1.1e18"}, {"seq_len": "0.5"}, {"tensor": "1.5"}],
-    "topology": ["prefer"],
+    "topology": ["prefer", "prefer prefer"],
 }
 
 

@@ -56,12 +56,27 @@ def test_resources_are_complete_because_trainer_replaces_the_runtimes() -> None:
         "limits": {"nvidia.com/gpu": "2", "rdma/rdma_shared_device_a": "1"},
     }
     assert "several of this job's nodes may share one machine" in made.notes[0]
+    assert not plan(sets=("gpus_per_node=2", "nodes=1", "processes_per_node=2")).notes
 
 
 def test_defaults_come_from_the_runtime() -> None:
     made = plan("name: a\nnodes: 2\ncommand: [torchrun, x.py]\n")
     assert (made.runtime, made.gpus_per_node, made.processes_per_node) == ("torch", 8, 8)
     assert made.world_size == 16
+
+
+@pytest.mark.parametrize(
+    ("framework", "of_runtime", "gpus", "processes"),
+    [("torch", 4, 8, 4), ("torch", 4, 2, 2), ("raw", 1, 8, 1), ("raw", 1, 2, 1)],
+)
+def test_a_resized_pod_has_a_process_a_gpu_unless_one_has_all(
+    framework: str, of_runtime: int, gpus: int, processes: int
+) -> None:
+    changed = {"framework": framework, "processes_per_node": of_runtime, "reserved": {}, "told": ()}
+    runtime = CONTRACT.runtimes[0].model_copy(update=changed)
+    contract = CONTRACT.model_copy(update={"runtimes": (runtime,)})
+    made = plan(f"name: a\nnodes: 2\ncommand: [x]\ngpus_per_node: {gpus}\n", contract)
+    assert (made.processes_per_node, made.resized) == (processes, gpus != 8)
 
 
 @pytest.mark.parametrize(

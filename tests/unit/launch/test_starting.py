@@ -27,6 +27,7 @@ from railhead.launch.api import Fields
 from railhead.launch.job import JobFile, parse_job, read_job
 from railhead.launch.logs import claimed
 from railhead.launch.plan import make_plan
+from railhead.launch.starting import first_job
 from tests.unit.launch import world
 from tests.unit.launch.conftest import CONTRACT
 from tests.unit.launch.fake_api import Api
@@ -82,6 +83,21 @@ def test_a_script_that_is_not_here_is_the_images(dry: Any, here: Path) -> None:
     made, paths = dry("--", "/opt/train.py")
     assert words_of(made)[3:] == ["/opt/train.py"]
     assert paths == set()
+
+
+def test_one_line_is_explained(run: Any, here: Path) -> None:
+    words = ("run", "-j", "2x8", "--explain", "--json", "train.py")
+    rows = json.loads(run(*words)[1])["values"]
+    origins = {row["name"]: row["from"] for row in rows}
+    assert origins["nodes"] == "command line"
+    assert origins["name"].startswith("made up: ")
+
+
+def test_a_first_job_without_a_queue_says_so() -> None:
+    (runtime,) = CONTRACT.runtimes
+    text = first_job(CONTRACT.model_copy(update={"queues": ()}), runtime, "first")
+    assert "\n# Queues over this one's pool: none\n" in text
+    assert "\n# queue: " not in text
 
 
 def test_what_is_no_script_is_left_as_it_is(dry: Any, here: Path) -> None:

@@ -18,14 +18,18 @@ from typing import Any
 
 from railhead.contract import ClusterContract
 from railhead.framework import FRAMEWORKS
+from railhead.kube.client import Cluster
 from railhead.launch import render
+from railhead.launch.apis import apis
 from railhead.launch.estimates import Shape, figures
 from railhead.launch.explain import derived
-from railhead.launch.job import JobFile, Payload, SizingFile, parse_job
+from railhead.launch.job import JobFile, Payload, SizingFile, parse_job, read_job
 from railhead.launch.logs import reader
 from railhead.launch.plan import Plan, make_plan
+from railhead.launch.preflight import preflight
 from tests.docs import commands
 from tests.unit.launch import world
+from tests.unit.launch.conftest import CONTRACT
 from tests.unit.launch.fake_api import STAMP, Api
 from tests.wiring import contract, kinds, objects
 
@@ -167,6 +171,10 @@ def every_job() -> dict[str, Any]:
     (one,) = reader.readers(cluster_of("torch"), cluster_of("torch").namespaces)
     asked = {"folder": "/claim/demo", "node": None, "runs": 2, "most": 1}
     found["reads a claim"] = {"sent": [one.job_set("railhead-logs", asked)]}
+    rows_of = {
+        name: {key: str(of) for key, of in vars(api).items()} for name, api in apis().items()
+    }
+    found["kinds of job"] = {"sent": [rows_of]}
     for framework, row in FRAMEWORKS.items():
         _, made, _ = planned(SHORT.replace("nodes: 1", "nodes: 2"), framework)
         for api in kinds(framework) if framework == "torch" else ("trainjob", *row.kinds):
@@ -371,12 +379,19 @@ def each_refused(api: Api, say: Callable[[], tuple[int, str, str]]) -> dict[str,
     return found
 
 
-def test_whatever_may_not_be_read_is_said(api: Api, run: Any, job_file: Path) -> None:
+def test_whatever_may_not_be_read_is_said(
+    api: Api, cluster: Cluster, run: Any, job_file: Path
+) -> None:
     def launched() -> tuple[int, str, str]:
         code, _, err = run("launch", job_file, "--dry-run")
         return code, "", err
 
-    found = {"launch": each_refused(api, launched)}
+    checked = preflight(cluster, make_plan(*read_job(job_file), CONTRACT), CONTRACT)
+    found: dict[str, Any] = {
+        "checks": {"of launch": [f"{one.name}: {one.passed}: {one.text}" for one in checked]},
+        "explained": still(json.loads(run("launch", job_file, "--explain", "--json")[1])),
+        "launch": each_refused(api, launched),
+    }
     waiting(api)
     found["status"] = each_refused(api, lambda: run("status", "demo"))
     compare("refusals", found)
