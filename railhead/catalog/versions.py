@@ -1,10 +1,10 @@
 """Every version in one place, and the combinations that belong together.
 
 A combination is a set of controllers that belong together; a stack names one, and its row says
-whether it ever ran, and where. `lab` takes the newest versions whose whole Go module graph
-verifies, with the charts that their modules carry; `proven` takes those same versions from their
-publishers' registries, and `jobset-0.11` the next that an upgrade was run to; `newest-read` takes
-the publishers' newest, which were read and never run.
+whether it ever ran, and where. `lab` takes versions whose whole Go module graph verifies, with
+the charts that their modules carry; `proven` takes those same versions from their publishers'
+registries, and `jobset-0.11` and `trainer-2.2` those that upgrades were run to; `newest-read`
+takes the publishers' newest, which were read and never run.
 """
 
 from __future__ import annotations
@@ -907,7 +907,7 @@ LAB = Combination(
         ),
         image="registry.k8s.io/kueue/kueue",
         tag="v0.16.2",
-        source="newest kueue whose module graph verifies; image name as in its release chart",
+        source="its module graph verifies; image name as in its release chart",
     ),
     jobset=Controller(
         name="jobset",
@@ -1022,7 +1022,7 @@ def _lost_pods(tag: str) -> LostPods:
 LAB_UPGRADED = dataclasses.replace(
     LAB,
     name="lab-jobset-0.11",
-    kueue=_at(LAB.kueue, "0.16.6", "newest kueue whose module graph verifies"),
+    kueue=_at(LAB.kueue, "0.16.6", "newest that verifies on Kubernetes 0.35"),
     jobset=_at(
         LAB.jobset, "0.11.0", "its go.mod asks for Kubernetes 0.35, as that of kueue v0.16.6 does"
     ),
@@ -1044,7 +1044,7 @@ LAB_TRAINER = dataclasses.replace(
     LAB,
     name="lab-trainer-2.2",
     kubernetes=("1.34", "1.36"),
-    kueue=_at(LAB.kueue, "0.18.4", "newest kueue whose module graph verifies", _NO_CLAIMS),
+    kueue=_at(LAB.kueue, "0.18.4", "newest whose module graph verifies", _NO_CLAIMS),
     jobset=_at(LAB.jobset, "0.12.0", "required by the go.mod of kueue v0.18.4"),
     trainer=_at(
         LAB.trainer,
@@ -1054,7 +1054,13 @@ LAB_TRAINER = dataclasses.replace(
     placement_field="runtimePatches",
     source="go.mod of kueue v0.18.4",
     lost_pods=_lost_pods("v0.18.4"),
-    ran=(),
+    ran=(
+        Run(
+            what="an upgrade from `lab` and back between jobs, and a job that trains on either",
+            where="the lab, Kubernetes 1.35.8",
+            source="tests/lab",
+        ),
+    ),
 )
 TRAINER_2_2 = _published(LAB_TRAINER, "trainer-2.2")
 

@@ -205,20 +205,24 @@ def test_trainer_is_upgraded_between_jobs_and_put_back(ground: Ground, repo: Pat
         # What has ended stays as it was.
         assert jobs.state(kept).phase.value == "completed"
         assert (jobset_uid(jobs, kept), uids(jobs, kept)) == (jobset, pods)
-        # A gang is placed by the field that is there now, and comes back from its checkpoint.
-        gang = train(jobs, repo, "placed", "--set", "env.EPOCHS=100000")
-        spec = jobs.cluster.get(kube.trainjobs(NAMESPACE, gang))["spec"]
-        assert len(spec[combination.placement_field]) == 2
-        placed = [pod["spec"]["nodeSelector"] for pod in jobs.pods(gang)]
-        assert len(placed) == 2
-        assert all("kubernetes.io/hostname" in selector for selector in placed)
-        epoch = newest_epoch(jobs, gang)
-        kill_rank(jobs, gang)
-        wait(lambda name=gang: restarts(jobs, name) == 1, 90, "it to be made anew")
-        wait(lambda name=gang: said(jobs, name).resumed is not None, 90, "it to take up again")
-        assert (said(jobs, gang).resumed or 0) >= epoch
-        succeed(jobs.run("cancel", gang))
-        wait(lambda name=gang: not jobs.pods(name), 60, "its pods to go")
+        is_placed_and_comes_back(jobs, repo, combination.placement_field)
+
+
+def is_placed_and_comes_back(jobs: Jobs, repo: Path, field: str) -> None:
+    """A gang is placed by the field that is there now, and goes on from its checkpoint."""
+    gang = train(jobs, repo, "placed", "--set", "env.EPOCHS=100000")
+    spec = jobs.cluster.get(kube.trainjobs(NAMESPACE, gang))["spec"]
+    assert len(spec[field]) == 2
+    placed = [pod["spec"]["nodeSelector"] for pod in jobs.pods(gang)]
+    assert len(placed) == 2
+    assert all("kubernetes.io/hostname" in selector for selector in placed)
+    epoch = newest_epoch(jobs, gang)
+    kill_rank(jobs, gang)
+    wait(lambda: restarts(jobs, gang) == 1, 90, "it to be made anew")
+    wait(lambda: said(jobs, gang).resumed is not None, 90, "it to take up again")
+    assert (said(jobs, gang).resumed or 0) >= epoch
+    succeed(jobs.run("cancel", gang))
+    wait(lambda: not jobs.pods(gang), 60, "its pods to go")
 
 
 def jobset_uid(jobs: Jobs, name: str) -> str:

@@ -18,7 +18,7 @@ from railhead.lab.artifacts.upgraded import UPGRADES, Upgrade
 from tests.unit.lab.artifacts.test_golang import required
 
 
-@pytest.fixture(params=UPGRADES.values(), ids=UPGRADES)
+@pytest.fixture(params=tuple(UPGRADES.values()), ids=tuple(UPGRADES))
 def upgrade(request: pytest.FixtureRequest) -> Upgrade:
     found: Upgrade = request.param
     return found
