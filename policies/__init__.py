@@ -18,6 +18,7 @@ from pulumi_policy import (
 from policies import (
     admission,
     clouds,
+    hardened,
     images,
     inputs,
     kept,
@@ -111,6 +112,14 @@ def _closed(args: ResourceValidationArgs, report: ReportViolation) -> None:
         args.resource_type, args.urn, args.name, args.props, protect=args.opts.protect
     )
     for message in clouds.open_to_the_world(found) if found else ():
+        report(message, args.urn)
+
+
+def _hardened(args: ResourceValidationArgs, report: ReportViolation) -> None:
+    found = clouds.cloud_resource(
+        args.resource_type, args.urn, args.name, args.props, protect=args.opts.protect
+    )
+    for message in hardened.problems(found) if found else ():
         report(message, args.urn)
 
 
@@ -242,6 +251,13 @@ RULES: tuple[Policy, ...] = (
         description="Nothing of a cloud lets the whole internet in.",
         enforcement_level=EnforcementLevel.MANDATORY,
         validate=_closed,
+    ),
+    ResourceValidationPolicy(
+        name="cloud-is-hardened",
+        description="Data of a cloud is encrypted and nobody's but its own; nodes keep their "
+        "credentials and have no public address.",
+        enforcement_level=EnforcementLevel.MANDATORY,
+        validate=_hardened,
     ),
     ResourceValidationPolicy(
         name="no-capacity-bought",

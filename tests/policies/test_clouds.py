@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from pulumi_policy.proxy import UNKNOWN_STRING_VALUE, unknown_checking_proxy
 
+from policies import hardened
 from policies.clouds import CloudResource, bought, cloud_resource, open_to_the_world, unprotected
 from tests.components.recording import STACKS, recorded
 from tests.policies.planning import judge
@@ -35,7 +37,8 @@ def test_the_stacks_that_are_shipped_obey(stack: str) -> None:
         and (found := cloud_resource(r.type, r.urn, r.name, r.inputs, protect=r.protect))
     ]
     assert len(resources) > 20
-    assert not [m for r in resources for m in (*open_to_the_world(r), *bought(r))]
+    judged = (open_to_the_world, bought, hardened.problems)
+    assert not [m for r in resources for rule in judged for m in rule(r)]
     assert not list(unprotected(resources))
 
 
@@ -150,3 +153,50 @@ class TestPack:
 
 def test_what_is_in_the_cluster_is_no_cloud_resource() -> None:
     assert cloud_resource("kubernetes:core/v1:Pod", "urn", "it", {}, protect=False) is None
+
+
+@pytest.mark.parametrize("must", hardened.MUST, ids=lambda must: ".".join(must.path))
+def test_a_field_that_keeps_something_shut(must: hardened.Must) -> None:
+    def with_(value: Any) -> CloudResource:
+        body = value
+        for key in reversed(must.path):
+            body = [body] if key == "[]" else {key: body}
+        return planned(must.kind, **body)
+
+    def of(value: Any) -> list[str]:
+        leaf = [key for key in must.path if key != "[]"][-1]
+        return [m for m in hardened.problems(with_(value)) if f"{leaf} is" in m]
+
+    for value in must.values:
+        assert not of(value)
+    for value in ("other", None, UNKNOWN_STRING_VALUE):
+        assert len(of(value)) == 1
+
+
+TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
+MEMBER = "gcp:storage/bucketIAMMember:BucketIAMMember"
+POLICY = "aws:s3/bucketPolicy:BucketPolicy"
+ANYBODY = {"Effect": "Allow", "Principal": "*", "Action": "s3:GetObject", "Resource": "*"}
+
+
+@pytest.mark.parametrize(
+    ("token", "body", "said"),
+    [
+        (CLUSTER, {}, "encryptionConfig is missing"),
+        (TEMPLATE, {"networkInterfaces": [{"associatePublicIpAddress": "true"}]}, "internet"),
+        (MEMBER, {"member": "allUsers"}, "everybody"),
+        (MEMBER, {"members": ["user:a", "allAuthenticatedUsers"]}, "everybody"),
+        (MEMBER, {"member": UNKNOWN_STRING_VALUE}, "not known"),
+        (POLICY, {"policy": json.dumps({"Statement": ANYBODY})}, "everybody"),
+        (POLICY, {"policy": UNKNOWN_STRING_VALUE}, "not known"),
+    ],
+)
+def test_what_is_given_to_everybody(token: str, body: dict[str, Any], said: str) -> None:
+    assert [m for m in hardened.problems(planned(token, **body)) if said in m]
+
+
+def test_a_policy_with_a_condition_or_for_somebody_is_not_for_everybody() -> None:
+    for more in ({"Condition": {"Bool": {"x": "y"}}}, {"Principal": {"AWS": "arn"}}):
+        text = json.dumps({"Statement": [ANYBODY | more]})
+        assert not list(hardened.problems(planned(POLICY, policy=text)))
+    assert not list(hardened.problems(planned(MEMBER, member="user:a")))

@@ -181,6 +181,11 @@ EDITS: dict[str, tuple[str, Callable[[Plan], None], str]] = {
         add(FIREWALL, {"allows": [{"protocol": "tcp"}]}),
         "cloud-is-closed",
     ),
+    "a share in the clear": (
+        AWS,
+        put("aws:efs/fileSystem:FileSystem", "encrypted", value=False),
+        "cloud-is-hardened",
+    ),
     "a public GKE endpoint": (
         GCP,
         put(GKE, "controlPlaneEndpointsConfig", "ipEndpointsConfig", "enabled", value=True),
