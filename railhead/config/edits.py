@@ -108,7 +108,21 @@ def stop(
         )
     gone = ", ".join(f"{one.kind} {one.name}" for one in stale)
     told = [f"removals: {gone}: no longer there; take the entry out"] if stale else []
-    return "\n".join((*told, *_fewer(before, after)))
+    return "\n".join((*told, *_fewer(before, after), *_held(before, after)))
+
+
+def _held(before: ClusterContract, after: ClusterContract) -> Iterator[str]:
+    """Runtimes whose deletion waits: for jobs that name them, ended ones too.
+
+    Trainer keeps one by a finalizer (pkg/constants, `trainer.kubeflow.org/resource-in-use`).
+    """
+    there = {runtime.name for runtime in after.runtimes}
+    for runtime in before.runtimes:
+        if runtime.name not in there:
+            yield (
+                f"runtime {runtime.name}: goes once no TrainJob names it, ended ones too, and "
+                "`pulumi up` waits for that: delete those jobs first, or keep the runtime"
+            )
 
 
 def _fewer(before: ClusterContract, after: ClusterContract) -> Iterator[str]:

@@ -161,6 +161,13 @@ def test_fewer_nodes_are_warned_of() -> None:
     assert "pool gpu: 1 nodes in place of 2" in held(fewer)
 
 
+def test_a_runtime_that_jobs_may_hold_is_warned_of() -> None:
+    def rename(raw: dict[str, Any]) -> None:
+        raw["runtimes"][0]["name"] = "other"
+
+    assert f"runtime {lab_cluster()['runtimes'][0]['name']}: goes once no TrainJob" in held(rename)
+
+
 Stack = tuple[str, Change, str]
 SYSTEMS: dict[str, Stack] = {
     "efa off": (
