@@ -473,6 +473,11 @@ class TestNodePools:
         template = named(prod, TEMPLATE, "h100-template").inputs
         assert "instanceMarketOptions" not in template
 
+    def test_no_pod_has_the_rights_of_its_node(self, prod: Recording) -> None:
+        for template in prod.of_type(TEMPLATE):
+            options = template.inputs["metadataOptions"]
+            assert (options["httpTokens"], options["httpPutResponseHopLimit"]) == ("required", 1)
+
     def test_reserved_machines_are_not_asked_to_be_in_one_cluster(self, prod: Recording) -> None:
         """eksctl, issue 7949: of 16 that were reserved, 11 were found in a group of its own."""
         assert not prod.of_type("aws:ec2/placementGroup:PlacementGroup")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -97,6 +98,38 @@ def test_no_training_pod_has_a_token_of_a_service_account(recording: Recording) 
             assert pod["enableServiceLinks"] is False
             for container in pod["containers"]:
                 assert container["securityContext"]["allowPrivilegeEscalation"] is False
+
+
+def test_every_training_namespace_enforces_a_level_of_pod_security(recording: Recording) -> None:
+    labels = [r.inputs["metadata"]["labels"] for r in recording.kind("Namespace")]
+    training = [one for one in labels if one.get("railhead.dev/training") == "true"]
+    assert training
+    for one in training:
+        assert one["pod-security.kubernetes.io/enforce"] in ("restricted", "baseline", "privileged")
+
+
+def test_a_gang_goes_to_nodes_that_proved_their_fabric(recording: Recording) -> None:
+    if not recording.kind("DaemonSet"):
+        return
+    for flavor in recording.kind("ResourceFlavor"):
+        assert flavor.inputs["spec"]["nodeLabels"]["railhead.dev/fabric"] == "ready", flavor.name
+
+
+def test_no_two_rails_are_one(recording: Recording) -> None:
+    """By the nodes' interface or the device that a pod is given, nor by the addresses."""
+    seen: set[tuple[str, str]] = set()
+    networks = recording.kind("NetworkAttachmentDefinition")
+    for network in networks:
+        metadata = network.inputs["metadata"]
+        told = json.loads(network.inputs["spec"]["config"])
+        first = (told.get("plugins") or [told])[0]
+        device = (metadata.get("annotations") or {}).get("k8s.v1.cni.cncf.io/resourceName")
+        on = first.get("master") or device
+        assert on, network.name
+        # Verbs need no address on InfiniBand.
+        addresses = json.dumps(first.get("ipam", metadata["name"]))
+        seen |= {(metadata["namespace"], on), (metadata["namespace"], addresses)}
+    assert len(seen) == 2 * len(networks)
 
 
 def test_everything_is_there_before_what_needs_it(recording: Recording, stack: str) -> None:
