@@ -475,9 +475,16 @@ def _judge(mutant: Mutant, tests: Sequence[str], measured: lines.Lines) -> int:
     sys.meta_path.insert(0, _Loader(_module(mutant.file), file, tree))
     if mutant.file.startswith(PROGRAMS):
         _read_as(file, tree)
-    modules = dict.fromkeys(name.partition("::")[0] for name in tests)
     chosen = _Chosen(tests, measured.seconds)
-    return int(pytest.main([*_OPTIONS, *_MARKED, *modules], plugins=[chosen]))
+    asked = _asked(PLACES[place(mutant.file)], tests)
+    return int(pytest.main([*_OPTIONS, *_MARKED, *asked], plugins=[chosen]))
+
+
+def _asked(row: Sequence[str], tests: Sequence[str]) -> Iterator[str]:
+    """The tests' modules, or what the row names of a module where that is not all of it."""
+    for module in dict.fromkeys(name.partition("::")[0] for name in tests):
+        named = [one for one in row if one.startswith(f"{module}::")]
+        yield from named or [module]
 
 
 def _started(work: Callable[[], int]) -> int:

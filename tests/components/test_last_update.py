@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +42,7 @@ def stack_outputs(recording: Recording) -> dict[str, Any]:
     return recording.outputs[stack.urn]
 
 
-def run(folder: Path, **program: Callable[[], None]) -> Recording:
+def run(folder: Path, **program: Any) -> Recording:
     fake_lab(folder)
     return run_program(lab_cluster(), folder, **program)
 
