@@ -618,6 +618,17 @@ def test_a_disk_that_takes_nothing_stops_no_follower(api: Api, run: Any, gang: A
     follow_to_the_end(api, run, gang)
 
 
+def test_what_is_kept_is_nobody_else_s_to_read(tmp_path: Path) -> None:
+    told, followed = kept.Folder(path=tmp_path / "told"), kept.Folder(path=tmp_path / "followed")
+    told.describe({"name": "demo"})
+    followed.writer(index=0, uid="u", restarts=0, of=1).close()
+    modes = {path.name: oct(path.stat().st_mode & 0o777) for path in tmp_path.rglob("*")}
+    assert modes == {
+        **dict.fromkeys(("told", "followed"), "0o700"),
+        **dict.fromkeys(("history.json", "0-u-0.log"), "0o600"),
+    }
+
+
 def test_a_full_disk_stops_no_follower(tmp_path: Path) -> None:
     (tmp_path / "0-u-0.log").symlink_to("/dev/full")
     writer = kept.Folder(path=tmp_path).writer(index=0, uid="u", restarts=0, of=1)
