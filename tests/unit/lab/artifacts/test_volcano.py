@@ -64,7 +64,7 @@ def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
     def run(_: Runner, command: Sequence[str], *, cwd: Path, **__: object) -> str:
         (edit,) = (word for word in command if word.startswith("-replace="))
-        name, _, target = edit.removeprefix("-replace=").partition("=")
+        name, target = edit.removeprefix("-replace=").split("=", 1)
         lock = cwd / "go.mod"
         lock.write_text(re.sub(rf"{name} => \S+ \S+", f"{name} => {target}", lock.read_text()))
         return ""
