@@ -364,7 +364,8 @@ def _unbound(cluster: kube.Cluster, job: Object, group: Object | None, wanted: i
         if error.status != 403:
             raise
         behind = None
-    return f"waiting in queue {queue}: {needs} ({volcano.reason(group, behind)})"
+    has = f", {volcano.charged(behind, gpu)}" if behind and each else ""
+    return f"waiting in queue {queue}: {needs}{has} ({volcano.reason(group, behind)})"
 
 
 def _failure(job: Object, nodes: tuple[Node, ...]) -> str:

@@ -61,6 +61,14 @@ def shut(queue: Object) -> str:
     return "" if state == "Open" else f"Queue {name} is {state.lower()}, and takes no jobs"
 
 
+def charged(queue: Object, resource: str) -> str:
+    """What of a resource a Queue has, and may have at the most, in words."""
+    taken = ((queue.get("status") or {}).get("allocated") or {}).get(resource, "0")
+    most = ((queue.get("spec") or {}).get("capability") or {}).get(resource)
+    has = f"queue {queue['metadata']['name']} has {taken}"
+    return f"{has} of {most} at most" if most else has
+
+
 def reason(group: Object | None, queue: Object | None) -> str:
     """Why a gang is not bound: its queue's state, else the scheduler's own words."""
     if group is None:

@@ -50,17 +50,25 @@ def eventually(what: Callable[[], _T]) -> _T:
 
 
 def queues() -> Queues:
-    raw = lab_cluster() | {"queueing": {"scheduler": "volcano"}}
+    """Of a stack with two teams that are promised half of the nodes each, and one that borrows."""
+    raw = lab_cluster() | {"queueing": {"scheduler": "volcano"}, "namespaces": [], "queues": []}
+    raw["pools"][0]["nodes"] = len(NODES)
+    raw["checkpoints"] = []
+    for runtime in raw["runtimes"]:
+        runtime.pop("checkpoint", None)
+    promised = {"training": 0, "one": 2, "other": 2}
+    raw["teams"] = [
+        {
+            "name": name,
+            "namespaces": [name],
+            "researchers": [name],
+            "shares": [{"pool": raw["pools"][0]["name"], "nodes": nodes}],
+        }
+        for name, nodes in promised.items()
+    ]
     found = resolve(parse(raw, where="lab")).queues
     assert isinstance(found, Queues)
     return found
-
-
-def teams() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Two that are promised half of the nodes each, and may borrow the other half."""
-    for name in ("one", "other"):
-        body = {"deserved": {"nvidia.com/gpu": "16", "cpu": "8"}, "reclaimable": True}
-        yield "Queue", {"metadata": {"name": name}, "spec": body}
 
 
 def definitions() -> list[dict[str, Any]]:
@@ -196,7 +204,8 @@ class World:
 @pytest.fixture(scope="module")
 def world(own_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     folder, made = tmp_path_factory.mktemp("volcano"), queues()
-    config = folder / "scheduler.conf"
+    # The scheduler reads it again whenever anything in its folder changes, such as a log.
+    config = tmp_path_factory.mktemp("configuration") / "scheduler.conf"
     config.write_text(made.scheduler)
     kubeconfig = f"--kubeconfig={own_plane.kubeconfig}"
     with Server(own_plane) as server:
@@ -222,7 +231,7 @@ def world(own_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> 
                 content_type="application/merge-patch+json",
             )
             server.run("taint", "node", name, "node.kubernetes.io/not-ready-")
-        for kind, body in (*made.objects(), *teams()):
+        for kind, body in made.objects():
             api = Volcano.kinds[kind][0]
             server.apply({"apiVersion": api, "kind": kind, **body})
         ports = [f"--listen-address=127.0.0.1:{free_port()}" for _ in range(2)]
@@ -296,3 +305,22 @@ def test_a_team_within_its_share_is_not_stopped_for_one_that_would_borrow(world:
     world.phase("promised", "Succeeded")
     eventually(lambda: len(world.bound("more")) == 2)
     world.phase("more", "Running")
+
+
+def test_what_a_team_borrowed_is_taken_back_as_whole_gangs(world: World) -> None:
+    world.submit("again", 2, "one")
+    eventually(lambda: world.stopped("mine") + world.stopped("more") == 2)
+    # One of the two gangs, and not half of each.
+    assert {world.stopped("mine"), world.stopped("more")} == {0, 2}
+    for _ in range(10):
+        assert world.stopped("mine") + world.stopped("more") == 2
+        time.sleep(0.2)
+
+
+def test_a_gang_of_a_higher_priority_stops_a_lower_one_of_its_team_whole(world: World) -> None:
+    world.clear()
+    world.running("kept", 1, "one", "research")
+    world.running("lower", 3, "one", "spare")
+    world.submit("higher", 2, "one", "production")
+    eventually(lambda: world.stopped("lower") == 3)
+    assert world.stopped("kept") == 0

@@ -92,12 +92,13 @@ def scheduler_file(cluster: Cluster) -> dict[str, Any]:
     Gangs are stopped whole, by the actions that do that, which exclude ``preempt`` and ``reclaim``
     (docs/design/gang-aware-eviction-design.md). Whom they may stop the first tier alone says that
     names anybody (framework/session_plugins.go, UnifiedEvictable), so ``capacity``, which spares
-    what is within a queue's share, is in the first (as in test/e2e/gangevict). There is no
-    ``overcommit``: it would keep a gang out of the queue until nodes are idle, and what is not in
-    the queue takes nothing back (gangreclaim.go passes over pending jobs).
+    what is within a queue's share, is in the first. There is no ``enqueue``, nor ``overcommit``
+    for it to ask: a queue that has all it may have would take no gang, and both actions pass over
+    those that wait to be taken. Without it every gang is in (allocate.go). Both as in
+    test/e2e/gangevict.
     """
     stops = [team.preemption for team in cluster.teams]
-    actions = ["enqueue", "allocate", "backfill"]
+    actions = ["allocate", "backfill"]
     if not stops or any(one.within != "never" for one in stops):
         actions.append("gangpreempt")
     if any(one.reclaim != "never" for one in stops):

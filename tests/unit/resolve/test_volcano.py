@@ -81,13 +81,13 @@ def test_actions_are_the_teams_preemption(preemption: dict[str, str], actions: s
         team["preemption"] = preemption
     file = yaml.safe_load(queues(raw).scheduler)
     said = file["actions"].split(", ")
-    assert said[:3] == ["enqueue", "allocate", "backfill"]
-    assert set(said[3:]) == actions
+    assert said[:2] == ["allocate", "backfill"]
+    assert set(said[2:]) == actions
     plugins = [plugin["name"] for tier in file["tiers"] for plugin in tier["plugins"]]
     assert {"gang", "capacity", "network-topology-aware"} <= set(plugins)
     # A first tier without it lets a team be stopped within its own share.
     assert "capacity" in [plugin["name"] for plugin in file["tiers"][0]["plugins"]]
-    # Either keeps queues by itself, and overcommit would keep a gang from taking its share back.
+    # Either keeps queues by itself, and overcommit is for an action that is not there.
     assert not {"proportion", "overcommit"} & set(plugins)
 
 
