@@ -1083,9 +1083,9 @@ LAB_VOLCANO = dataclasses.replace(
     ),
     ran=(
         Run(
-            what=f"Volcano {VOLCANO.version}: scheduler, controllers, on nodes without a kubelet",
-            where="a control plane of the tests', Kubernetes 1.35.8",
-            source="tests/volcano",
+            what=f"Volcano {VOLCANO.version} in Kueue's place: gangs, shares, restarts, webhooks",
+            where="the lab, Kubernetes 1.35.8",
+            source="tests/lab",
         ),
     ),
 )

@@ -172,6 +172,7 @@ def unbroken(jobs: Jobs, repo: Path) -> dict[int, str]:
     assert made["status"]["phase"] == "Running"
     assert f"queue: {QUEUE}" in " ".join(jobs.run("describe", name).stdout.split())
     jobs.phase(name, "completed", 120)
+    wait(lambda: len(said(jobs, name).losses) == EPOCHS, 30, "all of its log")
     losses = said(jobs, name).losses
     print(f"the example trained to its end in {time.monotonic() - begin:.0f} s")
     cancelled(jobs, name)
