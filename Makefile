@@ -84,7 +84,7 @@ nccl-eval: venv ## How well NCCL logs are read, by part and label (WRITE=1: into
 lab-test: venv ## The tests on a real lab: brings up its own and takes it down
 	$(call stage,lab)
 	$(VENV)/railhead lab build
-	$(call tests,lab,-m "lab and not contests and not harms and not sabotage and not frameworks and not watching and not upgrade and not volcano" -v)
+	$(call tests,lab,-m "lab and not contests and not harms and not sabotage and not frameworks and not watching and not operators and not upgrade and not volcano" -v)
 
 .PHONY: contests
 contests: venv ## 200 contests of gangs in a lab of their own; RAILHEAD_CONTESTS says how many
@@ -106,6 +106,12 @@ volcano: venv ## Gangs that Volcano admits, on a lab of their own; it is built f
 	@$(VENV)/railhead lab build
 	$(VENV)/railhead lab build --only volcano
 	$(PYTEST) -m volcano -v -s $(ARGS)
+
+.PHONY: operators
+operators: venv ## Jobs of the training operator and the MPI operator, which are built first, on a lab
+	@$(VENV)/railhead lab build
+	$(VENV)/python -m railhead.lab.artifacts.operators
+	$(PYTEST) -m operators -v -s $(ARGS)
 
 .PHONY: upgrade
 upgrade: venv ## Controllers upgraded and put back while jobs run, in a lab of their own

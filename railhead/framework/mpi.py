@@ -83,7 +83,7 @@ class Mpi(Framework):
         container["readinessProbe"] = {"tcpSocket": {"port": SSH_PORT}, "periodSeconds": 2}
         launcher = copy.deepcopy(dict(job))
         inside = launcher["template"]["spec"]
-        inside["initContainers"] = [*inside.get("initContainers", ()), _named(container["image"])]
+        inside["initContainers"] = [*inside.get("initContainers", ()), named(container["image"])]
         return {
             "successPolicy": {"operator": "All", "targetReplicatedJobs": [TRAINER_LAUNCHER]},
             "replicatedJobs": [
@@ -97,7 +97,7 @@ class Mpi(Framework):
         }
 
 
-def _named(image: str) -> dict[str, Any]:
+def named(image: str) -> dict[str, Any]:
     """Waits until the pod's own name is known.
 
     The launcher is the first in its own hostfile, by a name that the cluster's DNS learns seconds

@@ -146,8 +146,10 @@ def _environment(job: JobFile, runtime: Runtime, processes: int) -> dict[str, st
         "RAILHEAD_JOB": job.name,
         "RAILHEAD_NODES": str(job.nodes),
         "RAILHEAD_PROCESSES_PER_NODE": str(processes),
-        "RAILHEAD_WORLD_SIZE": str(job.nodes * processes),
     }
+    # Of a run that goes on with fewer nodes it would be a lie as soon as it does.
+    if job.min_nodes is None:
+        added["RAILHEAD_WORLD_SIZE"] = str(job.nodes * processes)
     directory = _checkpoint_directory(job, runtime)
     if directory is not None:
         added["CHECKPOINT_DIR"] = directory

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 
-from railhead.framework.mpi import HOME, SSH_PORT, SSHD
+from railhead.framework.mpi import HOME, SSH_PORT, SSHD, named
 from railhead.launch.apis.base import Api, Object
 from railhead.launch.plan import Plan
 
@@ -19,12 +19,14 @@ class MpiJob(Api):
         return tuple(f"{name}.{plan.name}.{plan.namespace}.svc" for name in names)
 
     def spec(self, plan: Plan, template: Object) -> Object:
-        """Workers serve ssh, and the launcher starts once they do."""
+        """Workers serve ssh; the launcher starts once they do and it finds its own name."""
         server = copy.deepcopy(template)
         (container,) = (c for c in server["spec"]["containers"] if c["name"] == plan.container)
         container.pop("args", None)
         container["command"] = list(SSHD)
         container["readinessProbe"] = {"tcpSocket": {"port": SSH_PORT}, "periodSeconds": 1}
+        inside = template["spec"]
+        inside["initContainers"] = [*inside.get("initContainers", ()), named(container["image"])]
         return {
             "slotsPerWorker": plan.processes_per_node,
             "runLauncherAsWorker": True,

@@ -22,8 +22,8 @@ class PyTorchJob(OperatorJob):
 
     def spec(self, plan: Plan, template: Object) -> Object:
         """``nprocPerNode`` is text: it may be a word too."""
-        processes: Object = {"nprocPerNode": str(plan.processes_per_node)}
-        spec = processes | super().spec(plan, template)
+        spec: Object = {"nprocPerNode": str(plan.processes_per_node)}
+        spec |= super().spec(plan, template)
         if plan.min_nodes is None:
             return spec
         # A pod that fails or is evicted is made again (common/pod.go, ReconcilePods), and joins.

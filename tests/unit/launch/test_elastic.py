@@ -38,7 +38,8 @@ def test_a_pytorchjob_of_workers_alone() -> None:
     (container,) = workers["template"]["spec"]["containers"]
     # Neither the runtime's word that nobody wired the pod, nor an address of a fixed world.
     told = {one["name"] for one in container["env"]}
-    assert not told & set(FRAMEWORKS["torch"].rendezvous)
+    assert not told & {*FRAMEWORKS["torch"].rendezvous, "RAILHEAD_WORLD_SIZE"}
+    assert "RAILHEAD_NODES" in told
 
 
 def test_it_starts_again_as_often_as_its_runtime() -> None:

@@ -1,4 +1,4 @@
-module railhead.dev/lab/operators
+module railhead.dev/lab/training-operator
 
 go 1.25.0
 

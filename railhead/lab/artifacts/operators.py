@@ -1,0 +1,114 @@
+"""Operators of jobs that no stack installs, built on request: no part of a lab.
+
+``python -m railhead.lab.artifacts.operators`` builds them and prints where their images are. Each
+has a lock of its own: the two ask for libraries of Kubernetes that do not build with each other's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from railhead.lab.artifacts.commands import Runner
+from railhead.lab.artifacts.files import digest, publish, scratch
+from railhead.lab.artifacts.golang import BUILD_ROOT, Program, build, lock_key, module_dir
+from railhead.lab.artifacts.images import NONROOT, Image, LayerWriter, stream_archive
+from railhead.lab.artifacts.store import cache_root
+
+#: Counts up when what an archive is made of changes in a way that no lock shows.
+_RECIPE = "1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operator:
+    """An operator as its project publishes it.
+
+    Args:
+        name: of its program, and of its lock's directory.
+        module: whose sources are built, and have its manifests.
+        package: of the program, below the module.
+        manifests: where they lie, below the module.
+        image: what they call its image, with the tag that it gets here.
+    """
+
+    name: str
+    module: str
+    package: str
+    manifests: str
+    image: str
+
+    @property
+    def lock(self) -> Path:
+        """The directory of its go.mod."""
+        return BUILD_ROOT / self.name
+
+    @property
+    def program(self) -> Program:
+        """What is built."""
+        return Program(name=self.name, package=f"{self.module}/{self.package}")
+
+    def sources(self) -> Path:
+        """Its manifests, once it was built."""
+        return module_dir(self.module, self.lock) / self.manifests
+
+    def archive(self) -> Path:
+        """Its image, as `railhead lab load-image` takes it; built if it is not there."""
+        key = digest(_RECIPE, lock_key(self.lock, [self.program]), self.image)
+        made = cache_root() / "images" / f"{self.name}-{key}"
+        if not made.is_dir():
+            with scratch(self.name) as work:
+                self._build(work)
+                publish(work / "archive", made)
+        return made / "image.tar"
+
+    def _build(self, work: Path) -> None:
+        (work / "archive").mkdir()
+        build(self.lock, [self.program], work, self.name, Runner(), lambda *_: None)
+        layer = LayerWriter()
+        layer.accounts({"nonroot": (65532, "/home/nonroot")})
+        layer.directory("tmp", mode=0o1777)
+        layer.file("manager", work / self.name, mode=0o755)
+        image = Image(
+            reference=self.image,
+            layer=layer.write(work / "layer.tar"),
+            entrypoint=("/manager",),
+            user=NONROOT,
+        )
+        with (work / "archive" / "image.tar").open("wb") as archive:
+            stream_archive(image, archive.write)
+
+
+#: By name. Of the training operator v1.9.3 is the newest, of the MPI operator v0.8.0.
+OPERATORS: Mapping[str, Operator] = MappingProxyType(
+    {
+        one.name: one
+        for one in (
+            Operator(
+                name="training-operator",
+                module="github.com/kubeflow/training-operator",
+                package="cmd/training-operator.v1",
+                manifests="manifests",
+                image="ghcr.io/kubeflow/training-v1/training-operator:lab",
+            ),
+            Operator(
+                name="mpi-operator",
+                module="github.com/kubeflow/mpi-operator",
+                package="cmd/mpi-operator",
+                manifests="deploy/v2beta1",
+                image="mpioperator/mpi-operator:0.8.0",
+            ),
+        )
+    }
+)
+
+
+def main() -> None:
+    """Build what is missing, and print where it is."""
+    for one in OPERATORS.values():
+        print(one.archive())  # noqa: T201 - what it is run for
+
+
+if __name__ == "__main__":
+    main()
