@@ -28,6 +28,19 @@ pytestmark = [pytest.mark.lab, pytest.mark.operators]
 Object = dict[str, Any]
 #: Without MPIJob, whose definition is the MPI operator's.
 SCHEMES = ("pytorchjob", "tfjob", "paddlejob", "jaxjob", "xgboostjob")
+INIT = "/etc/railhead"
+#: A worker's pod begins when it finds the master's name: by a program that the lab's images have.
+#: Debian's busybox asks for the name below every search domain, and all must be there.
+WAITING = {
+    "name": "init-pytorch",
+    "image": BUSYBOX_IMAGE,
+    "command": [
+        "sh",
+        "-c",
+        f"until nslookup {{{{.MasterAddr}}}}.{NAMESPACE}.svc.cluster.local.; do sleep 1; done",
+    ],
+    "resources": {"limits": {"cpu": "100m", "memory": "20Mi"}},
+}
 CLASH = {
     "$patch": "delete",
     "apiVersion": "apiextensions.k8s.io/v1",
@@ -42,17 +55,28 @@ def overlay(folder: Path) -> Path:
     shutil.copytree(operator.sources(), folder / "manifests")
     subprocess.run(["chmod", "-R", "u+w", str(folder)], check=True)
     words = [f"--enable-scheme={one}" for one in SCHEMES]
-    # A worker's pod begins when it finds the first pod's name, by a program of this image.
-    words.append(f"--pytorch-init-container-image={BUSYBOX_IMAGE}")
-    args = {"op": "add", "path": "/spec/template/spec/containers/0/args", "value": words}
+    words.append(f"--pytorch-init-container-template-file={INIT}/pod.yaml")
+    (folder / "pod.yaml").write_text(yaml.safe_dump([WAITING]))
+    pod = "/spec/template/spec"
+    mount = {"name": "init", "mountPath": INIT}
+    changes = [
+        {"op": "add", "path": f"{pod}/containers/0/args", "value": words},
+        {"op": "add", "path": f"{pod}/containers/0/volumeMounts/-", "value": mount},
+        {
+            "op": "add",
+            "path": f"{pod}/volumes/-",
+            "value": {"name": "init", "configMap": {"name": "init"}},
+        },
+    ]
     repository, _, tag = operator.image.rpartition(":")
     told = {
         "resources": ["manifests/overlays/standalone"],
         "images": [{"name": repository, "newTag": tag}],
         "patches": [
             {"patch": yaml.safe_dump(CLASH)},
-            {"target": {"kind": "Deployment"}, "patch": yaml.safe_dump([args])},
+            {"target": {"kind": "Deployment"}, "patch": yaml.safe_dump(changes)},
         ],
+        "configMapGenerator": [{"name": "init", "namespace": "kubeflow", "files": ["pod.yaml"]}],
     }
     (folder / "kustomization.yaml").write_text(yaml.safe_dump(told))
     return folder

@@ -97,7 +97,7 @@ OPERATORS: Mapping[str, Operator] = MappingProxyType(
                 module="github.com/kubeflow/mpi-operator",
                 package="cmd/mpi-operator",
                 manifests="deploy/v2beta1",
-                image="mpioperator/mpi-operator:0.8.0",
+                image="docker.io/mpioperator/mpi-operator:0.8.0",
             ),
         )
     }
