@@ -149,11 +149,9 @@ def kinds(
         archive = str(one.archive())
         succeed(railhead("lab", "load-image", archive, "--name", running_lab))
     manifests = OPERATORS["mpi-operator"].sources() / "mpi-operator.yaml"
-    for words in (
-        ("-k", str(overlay(tmp_path_factory.mktemp("operator")))),
-        ("-f", str(manifests)),
-    ):
-        succeed(kubectl("apply", "--server-side", *words))
+    folder = overlay(tmp_path_factory.mktemp("operator"))
+    for where in (("-k", str(folder)), ("-f", str(manifests))):
+        succeed(kubectl("apply", "--server-side", *where))
     for namespace, name in (("kubeflow", "training-operator"), ("mpi-operator", "mpi-operator")):
         words = ("-n", namespace, f"deployment/{name}", "--timeout=300s")
         succeed(kubectl("rollout", "status", *words, timeout=320))

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
+from railhead.base.paths import cache_root
 from railhead.lab.artifacts.commands import Runner
 from railhead.lab.artifacts.files import digest, publish, scratch
 from railhead.lab.artifacts.golang import BUILD_ROOT, Program, build, lock_key, module_dir
 from railhead.lab.artifacts.images import NONROOT, Image, LayerWriter, stream_archive
-from railhead.lab.artifacts.store import cache_root
 
 #: Counts up when what an archive is made of changes in a way that no lock shows.
 _RECIPE = "1"
