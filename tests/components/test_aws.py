@@ -887,7 +887,7 @@ class TestCluster:
         sent = {r.inputs["addonName"]: r.inputs["addonVersion"] for r in prod.of_type(ADDON)}
         assert sent == {
             # A version that nobody saw with this minor is EKS' to tell.
-            name: addon.versions.get("1.35", "v3.5.0-eksbuild.1")
+            name: addon.versions.get("1.35", "v1.35.0-eksbuild.1")
             for name, addon in catalogue.ADDONS.items()
         }
         assert [
@@ -916,7 +916,8 @@ class TestCluster:
         ],
     )
     def test_images_of_eks_own_come_from_the_region(self, region: str, registry: str) -> None:
-        raw = json.loads(json.dumps(stack_cluster(PROD)).replace("us-east-2", region))
+        text = json.dumps(stack_cluster(PROD)).replace("us-east-2", region)
+        raw = json.loads(text.replace("arn:aws:", f"arn:{catalogue.partition(region)}:"))
         raw["platform"]["s3_access"] = []
         cluster = parse(raw, where="x")
         fabric = cluster.fabric

@@ -27,7 +27,7 @@ FENCE = re.compile(
 # Programs that a page may use besides ours; what they take is not ours to check.
 OTHER = frozenset(
     "apt-get aws bash cat cd curl export git helm kubectl less ls nproc pip ps python python3 "
-    "source sudo tail timeout top torchrun uname".split()
+    "source sudo tail timeout top torchrun uname xargs".split()
 )
 PULUMI = frozenset(
     "about cancel config destroy login logs preview refresh stack up version whoami".split()
