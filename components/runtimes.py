@@ -36,7 +36,12 @@ class Runtimes(pulumi.ComponentResource):
                 kind="ClusterTrainingRuntime",
                 metadata={"name": runtime.name, "labels": runtime.labels},
                 spec=runtime.spec,
-                opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
+                opts=pulumi.ResourceOptions(
+                    parent=self,
+                    depends_on=list(args.after),
+                    # Trainer holds it while a TrainJob names it.
+                    custom_timeouts=pulumi.CustomTimeouts(delete="2m"),
+                ),
             )
             for runtime in args.runtimes
         ]
