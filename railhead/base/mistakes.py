@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -65,8 +66,9 @@ def told_by_rule(
 
 
 def shown(value: object) -> str:
-    """A value in one line of bounded length."""
-    text = repr(value)
+    """A value in one line of bounded length, lists and objects as YAML has them."""
+    several = isinstance(value, (list, tuple, dict))
+    text = json.dumps(value, ensure_ascii=False, default=str) if several else repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 

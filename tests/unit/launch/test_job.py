@@ -86,7 +86,7 @@ def test_missing_fields_are_mistakes_too() -> None:
         ("a: &x [1]\nb: *x\n", "anchors and aliases are not used"),
         ("a: !!python/object:os.system x\n", "tags such as !!x"),
         ("a: " + "[" * 3000, "nested more than 20 levels deep"),
-        ("name: a\nnodes: 1\ncommand: []\n", "line 3: command: () is not allowed"),
+        ("name: a\nnodes: 1\ncommand: []\n", "line 3: command: [] is not allowed"),
         ("name: a\nnodes: 1\ncommand: ['']\n", "allowed: a program as the first word"),
         ('name: a\nnodes: 1\ncommand: ["a\\0b"]\n', "text without NUL"),
         ('name: a\nnodes: 1\ncommand: ["\\ud800"]\n', "half of a surrogate pair"),

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from railhead.base.errors import InputError
 from railhead.contract import ClusterContract
 from railhead.framework import FRAMEWORKS
 from railhead.kube.client import Cluster
@@ -27,6 +28,7 @@ from railhead.launch.job import JobFile, Payload, SizingFile, parse_job, read_jo
 from railhead.launch.logs import reader
 from railhead.launch.plan import Plan, make_plan
 from railhead.launch.preflight import preflight
+from railhead.launch.schema import SECTIONS
 from tests.docs import commands
 from tests.unit.launch import world
 from tests.unit.launch.conftest import CONTRACT
@@ -426,3 +428,31 @@ def options() -> dict[str, Any]:
 def test_commands_have_their_options() -> None:
     found = options()
     assert found == held("options", found)
+
+
+# -- mistakes --------------------------------------------------------------------------------------
+
+WRONG = ("[1, x]", "{x: y}", "'A  b'", "-1", "7.5", "null", "[]", "{}")
+FIELDS = (
+    *JobFile.model_fields,
+    *(f"{name}.{inner}" for name, one in SECTIONS.items() for inner in one.model_fields),
+    "name.inner",
+    "colour",
+)
+
+
+def mistake(field: str, value: str) -> str:
+    """What is said of a job file that has this value; empty where it is taken."""
+    name, _, inner = field.partition(".")
+    wrong = f"{name}: {{{inner}: {value}}}" if inner else f"{name}: {value}"
+    rest = [line for line in SHORT.splitlines() if not line.startswith(f"{name}:")]
+    try:
+        parse_job("\n".join([*rest, wrong]), where="job")
+    except InputError as error:
+        return f"{error.problem} -> {error.remedy}"
+    return ""
+
+
+def test_mistakes_are_told_as_they_were() -> None:
+    found = {field: {value: mistake(field, value) for value in WRONG} for field in FIELDS}
+    assert found == held("mistakes", found)
