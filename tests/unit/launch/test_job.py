@@ -98,7 +98,7 @@ def test_missing_fields_are_mistakes_too() -> None:
         ("name: a\nnodes: 1\ncommand: [x]\nfiles: ['..']\n", "files[0]: '..' is not allowed"),
         ("name: a\nnodes: 1\ncommand: [x]\nenv: {RAILHEAD_X: 1}\n", "is not set already"),
         ("name: " + "a" * 46 + "\nnodes: 1\ncommand: [x]\n", "at most 45"),
-        ("name: a\nnodes: 1\ncommand: [[x]]\n", "command[0]: ('x',) is not allowed; allowed: text"),
+        ("name: a\nnodes: 1\ncommand: [[x]]\n", 'command[0]: ["x"] is not allowed; allowed: text'),
         ("? [a]\n: b\n", "the file: a key must be text"),
     ],
 )
