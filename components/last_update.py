@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +14,9 @@ from railhead import contract
 ADOPTED = "adopted"
 # The output that says what each storage class' file system was made with.
 FILE_SYSTEMS = "file_systems"
+# How often the state is read that is being written, and how long after.
+READS = 5
+READ_SECONDS = 0.3
 
 
 def outputs() -> Mapping[str, Any]:
@@ -24,12 +28,28 @@ def outputs() -> Mapping[str, Any]:
     finishes the stack whatever happens), and the next edit would be held against nothing.
     """
     stack = f"{pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()}"
-    told = pulumi.runtime.invoke("pulumi:pulumi:readStackOutputs", {"name": stack}).value
+    told = _read(stack)
     found: dict[str, Any] = (told or {}).get("outputs") or {}
     secret = set((told or {}).get("secretOutputNames") or ())
     for name, value in found.items():
         pulumi.export(name, pulumi.Output.secret(value) if name in secret else value)
     return found
+
+
+def _read(stack: str) -> Any:
+    """The answer of ``readStackOutputs``.
+
+    The engine writes the stack's state while it asks its backend for it: a file backend then may
+    find a file that is empty (``failed to load checkpoint: EOF``), and a moment later the whole.
+    """
+    for left in reversed(range(READS)):
+        try:
+            return pulumi.runtime.invoke("pulumi:pulumi:readStackOutputs", {"name": stack}).value
+        except Exception as error:  # the SDK raises nothing more exact
+            if not left or "failed to load checkpoint" not in str(error):
+                raise
+            time.sleep(READ_SECONDS)
+    raise AssertionError("the last one returns or raises")
 
 
 def made(found: Mapping[str, Any]) -> contract.ClusterContract | None:

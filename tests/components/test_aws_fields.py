@@ -81,8 +81,8 @@ FIELDS: tuple[tuple[Any, tuple[Any, ...], dict[str, Any]], ...] = (
         SystemPool,
         SYSTEM,
         {
-            "instance_type": "m7g.2xlarge",
-            "architecture": "arm64",
+            "instance_type": "m7i.4xlarge",
+            "architecture": None,
             "nodes": 5,
             "max_nodes": 9,
             "root_volume_gib": 150,
@@ -140,6 +140,9 @@ WHOLE: dict[str, Any] = {
         placement_group={"kind": "existing", "name": "theirs"}
     ),
     "instance_type": lambda raw: raw["pools"][0].update(instance_type="p5e.48xlarge"),
+    "architecture": lambda raw: raw["platform"]["system_pool"].update(
+        architecture="arm64", instance_type="m7g.2xlarge"
+    ),
     "nodes": lambda raw: raw["pools"][0].update(nodes=12, min_nodes=0),
     "initial_nodes": lambda raw: raw["pools"][0].update(initial_nodes=4, min_nodes=0),
     "availability_zone": lambda raw: (

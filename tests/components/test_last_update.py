@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import pulumi
 import pytest
 
 from components import last_update
@@ -59,6 +61,42 @@ def test_outputs_outlive_a_program_that_makes_nothing_and_secrets_stay_secret(
     secret = found.pop("kubeconfig")
     assert found == {"adopted": True, "note": "kept"}
     assert secret == {**SECRET, "value": "a token"}
+
+
+@pytest.mark.parametrize(("empty", "asks"), [(2, 3), (9, last_update.READS)])
+def test_a_state_that_is_being_written_is_read_again(
+    monkeypatch: pytest.MonkeyPatch, empty: int, asks: int
+) -> None:
+    asked = []
+
+    def invoke(token: str, arguments: Any) -> Any:
+        asked.append(arguments["name"])
+        if len(asked) <= empty:
+            raise RuntimeError(f"invoke of {token} failed: failed to load checkpoint: EOF")
+        return SimpleNamespace(value={"outputs": LEFT})
+
+    monkeypatch.setattr(last_update, "READ_SECONDS", 0.0)
+    monkeypatch.setattr(pulumi.runtime, "invoke", invoke)
+    monkeypatch.setattr(pulumi, "export", lambda *_: None)
+    if empty < last_update.READS:
+        assert last_update.outputs() == LEFT
+    else:
+        with pytest.raises(RuntimeError, match="EOF"):
+            last_update.outputs()
+    assert len(asked) == asks
+
+
+def test_another_failure_is_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def invoke(*_: Any) -> Any:
+        asked.append(1)
+        raise RuntimeError("no such stack")
+
+    monkeypatch.setattr(pulumi.runtime, "invoke", invoke)
+    with pytest.raises(RuntimeError, match="no such stack"):
+        last_update.outputs()
+    assert len(asked) == 1
 
 
 def test_what_was_taken_over_stays_so(asked: list[str], tmp_path: Path) -> None:

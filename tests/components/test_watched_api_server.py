@@ -120,8 +120,9 @@ def test_each_is_told_and_nothing_else(applied: Server, told: Any) -> None:
     assert told() == set(), "what the server fills in is no difference"
 
     queue = "/apis/kueue.x-k8s.io/v1beta2/namespaces/training/localqueues/training"
-    patched(applied, queue, {"spec": {"stopPolicy": "Hold"}})
+    patched(applied, queue, {"spec": {"fairSharing": {"weight": "2"}}})
     assert told() == set(), "a field that the stack does not give is others'"
+    patched(applied, queue, {"spec": {"stopPolicy": "Hold"}})
     cluster_queue = "/apis/kueue.x-k8s.io/v1beta2/clusterqueues/training"
     patched(applied, cluster_queue, {"spec": {"queueingStrategy": "StrictFIFO"}})
     runtime = "/apis/trainer.kubeflow.org/v1alpha1/clustertrainingruntimes/torch"
@@ -144,6 +145,8 @@ def test_each_is_told_and_nothing_else(applied: Server, told: Any) -> None:
         ("ValidatingAdmissionPolicyBinding", "", "railhead-train-job"),
         ("ValidatingAdmissionPolicy", "", "railhead-queued-job"),
         ("ClusterQueue", "", "training"),
+        # Nobody gave it, and it stops what the stack is for.
+        ("LocalQueue", "training", "training"),
         ("ClusterTrainingRuntime", "", "torch"),
         ("kueue-system", "kueue-controller-manager"),
         ("jobset-system", "jobset-controller"),
