@@ -162,7 +162,7 @@ HEAVY_OF = {
 
 #: What is said to people, or drawn for them.
 _SAID = ("help", "metavar", "remedy", "reason", "source", "encoding")
-_DRAWN = ("box", "header_style", "no_wrap", "overflow", "pad_edge", "style")
+_DRAWN = ("box", "folded", "header_style", "no_wrap", "overflow", "pad_edge", "style")
 _DEFAULTS = {"check": False, "strict": False, "daemon": True}
 
 _COMPARED: dict[type[ast.cmpop], type[ast.cmpop]] = {

@@ -318,6 +318,14 @@ def test_what_carries_says_what_it_was_before() -> None:
     assert "there is none of framework jax" in rows["runtime"].why
 
 
+@pytest.mark.parametrize("gpus", [1, 8])
+def test_what_is_carried_has_a_process_a_gpu_unless_one_has_all(gpus: int) -> None:
+    for framework in CARRIED:
+        text = f"name: run\nnodes: 2\nframework: {framework}\ncommand: [train.py]\n"
+        made = make_plan(parse_job(text, where="job"), (), contract("raw", gpus=gpus))
+        assert made.processes_per_node == (1 if FRAMEWORKS[framework].one_process else gpus)
+
+
 def test_what_a_framework_does_not_run_on_is_refused() -> None:
     with pytest.raises(InputError, match="nodes: 1 is too few"):
         plan("mpi", 1)

@@ -107,7 +107,13 @@ def test_describe_tells_what_happened_in_order_and_no_value(
                 "status": "False",
                 "lastTransitionTime": "2026-01-02T03:00:00Z",
                 "message": "it was let go",
-            }
+            },
+            {
+                "type": "Odd",
+                "status": "True",
+                "lastTransitionTime": "2026-01-02T03:00:01Z",
+                "reason": "WithoutWords",
+            },
         ]
     }
     api.put(
@@ -131,7 +137,9 @@ def test_describe_tells_what_happened_in_order_and_no_value(
     found = json.loads(run("describe", "demo", "--json")[1])
     assert found["environment"] == ["TOKEN"]
     assert [one["reason"] for one in found["history"] if one["warning"]] == ["Odd"]
-    assert "not Suspended" in [one["reason"] for one in found["history"]]
+    told = {one["reason"]: one["text"] for one in found["history"]}
+    assert told["not Suspended"] == "it was let go"
+    assert "WithoutWords" in [one["text"] for one in found["history"]]
 
 
 # -- top ----------------------------------------------------------------------------------------

@@ -363,6 +363,16 @@ def test_a_watch_asks_again_until_the_end(
     assert slept == [2.0 if command == "status" else 5.0]
 
 
+def test_what_is_set_is_said_to_be_so(api: Api, run: Any, job_file: Path) -> None:
+    given = ("--set", "timeout=90m", "--set", "env.EPOCHS=7", "--nodes", "1")
+    code, out, _ = run("launch", job_file, "--explain", "--json", *given)
+    assert code == 0
+    rows = {row["name"]: row for row in json.loads(out)["values"]}
+    assert rows["timeout"]["from"] == "--set"
+    assert rows["env EPOCHS"]["from"] == "--set"
+    assert rows["nodes"]["from"] == "--nodes"
+
+
 # -- another kind of job ------------------------------------------------------------------------
 
 JOBSETS_SERVED = "/apis/jobset.x-k8s.io/v1alpha2"

@@ -127,6 +127,12 @@ def test_a_terminal_has_one_live_line_while_nothing_runs(
     assert told[6:] == ["stop"]
     progress.close()
     assert told[6:] == ["stop"]
+    progress.changed(state(Phase.QUEUED))
+    # What is said stands where the live line was, and not behind it.
+    monkeypatch.setattr(console, "say", lambda text: told.append(text.split()[-1]))
+    progress.changed(state(Phase.ADMITTED))
+    assert told[7:] == ["start", "demo: queued, 20 s", "stop", "admitted", *told[-2:]]
+    assert told[-2:] == ["start", "demo: admitted, 20 s"]
 
 
 def test_the_server_is_asked_no_more_often_than_a_watch_needs(

@@ -30,6 +30,16 @@ def named(found: list[Figure], name: str) -> Figure:
     return one
 
 
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(None, "-"), (1024, "1024"), (0.5, "0.5"), (0.06562, "0.06562"), (2e15, "2e+15")],
+)
+def test_a_figure_has_four_digits_and_a_count_all_of_its_own(
+    value: float | None, shown: str
+) -> None:
+    assert explain.number(value) == shown
+
+
 # -- values -------------------------------------------------------------------------------------
 
 

@@ -80,7 +80,7 @@ def test_missing_fields_are_mistakes_too() -> None:
     [
         ("", "a list of `field: value` lines"),
         ("- a\n- b\n", "a list of `field: value` lines"),
-        ("a: [", "job.yaml:1: not YAML"),
+        ("a: [", "job.yaml:1: not YAML: expected the node content, but found '<stream end>'"),
         ("a: b: c", "job.yaml:1: not YAML"),
         ("name: a\nname: b\nnodes: 1\ncommand: [x]\n", "line 2: name: given twice"),
         ("a: &x [1]\nb: *x\n", "anchors and aliases are not used"),

@@ -10,6 +10,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -186,6 +187,26 @@ def test_what_a_write_s_error_means(
     file = tmp_path / ".railhead" / "probe"
     assert probe.ask(str(tmp_path), str(file)) == found
     assert list(file.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("writes", "blocks", "free", "how"),
+    [(False, 9, 0, "full"), (False, 9, 1, "well"), (False, 0, 0, "well"), (True, 9, 0, "well")],
+)
+def test_who_may_not_write_goes_by_what_is_free(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    writes: bool,
+    blocks: int,
+    free: int,
+    how: str,
+) -> None:
+    """A file system without a count of blocks says nothing of room."""
+    room = SimpleNamespace(f_blocks=blocks, f_bavail=free)
+    monkeypatch.setattr(os, "statvfs", lambda _: room)
+    monkeypatch.setattr(probe, "wrote", lambda _: writes)
+    why = "statvfs has no free block" if how == "full" else ""
+    assert probe.ask(str(tmp_path), "asked") == {"how": how, "why": why}
 
 
 def test_nothing_is_written_to_what_is_only_read(tmp_path: Path) -> None:
