@@ -229,6 +229,8 @@ def test_top_of_nothing(run: Any) -> None:
 def test_restart_submits_what_was_submitted(api: Api, run: Any, job_file: Path) -> None:
     run("launch", job_file)
     before = json.loads(json.dumps(api.objects[JOB]))
+    # By its name: another Railhead may have submitted what this one restarts.
+    assert "railhead.dev/submitted" in before["metadata"]["annotations"]
     # What Kueue and Trainer add to a job that they let go.
     api.objects[JOB]["spec"]["suspend"] = False
     api.objects[JOB]["spec"]["podTemplateOverrides"].append({"targetJobs": [{"name": "node"}]})

@@ -116,6 +116,7 @@ def test_what_is_no_script_is_left_as_it_is(dry: Any, here: Path) -> None:
         (["--name", "Not_A", "--", "x"], "name: 'Not_A'"),
         (["--files", "nothing", "--", "x"], "no such file"),
         (["--runtime", "trch", "--", "x.py"], "did you mean 'torch'?"),
+        (["--queue", "trainin", "--", "x.py"], "queue: 'trainin' is not in cluster"),
     ],
 )
 def test_a_mistake_in_the_line_is_told(

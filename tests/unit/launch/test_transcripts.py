@@ -292,7 +292,7 @@ def gone(expected: Any, found: Any, path: str = "") -> Iterator[str]:
     """What is not said any more, or otherwise; something more may be."""
     if isinstance(expected, dict) and isinstance(found, dict):
         for key, value in expected.items():
-            yield from gone(value, found.get(key), f"{path}.{key}")
+            yield from gone(value, found.get(key, "no such key"), f"{path}.{key}")
     elif isinstance(expected, list) and expected and isinstance(expected[0], str):
         yield from (f"{path}: {line}" for line in expected if line not in (found or ()))
     elif isinstance(expected, list) and isinstance(found, list) and len(expected) == len(found):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import jsonschema
@@ -85,6 +86,11 @@ def test_the_queue_is_asked_before_a_launch(api: Api, cluster: Cluster) -> None:
     _, short = queue.check(asked(cluster))
     assert short.passed is False
     assert "16 nvidia.com/gpu of 15" in short.text
+    there["spec"]["capability"] = {"nvidia.com/gpu": "99"}
+    whole = asked(cluster)
+    small = replace(whole.plan, pool=whole.plan.pool.model_copy(update={"nodes": 1}))
+    _, short = queue.check(replace(whole, plan=small))
+    assert "16 nvidia.com/gpu of 8" in short.text
     there["status"] = {"state": "Closed"}
     (shut,) = queue.check(asked(cluster))
     assert shut.passed is False
