@@ -315,6 +315,8 @@ def test_what_carries_says_what_it_was_before() -> None:
     asked = parse_job("name: run\nnodes: 3\nframework: jax\ncommand: [train.py]\n", where="job")
     rows = {row.name: row for row in derived(asked, carried("jax"), contract("raw"))}
     assert (rows["framework"].value, rows["framework"].origin) == ("jax", "job file")
+    said = derived(asked, carried("jax"), contract("raw"), {"framework": "--set"})
+    assert next(row.origin for row in said if row.name == "framework") == "--set"
     assert "there is none of framework jax" in rows["runtime"].why
 
 

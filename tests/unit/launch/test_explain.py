@@ -110,15 +110,19 @@ def test_every_variable_and_resource_of_the_object_is_explained() -> None:
 
 
 def test_the_command_prints_them_and_creates_nothing(api: Api, run: Any, job_file: Path) -> None:
-    sets = ["--set", "sizing.params=7.5e9", "--set", "env.EPOCHS=3"]
+    sets = ["--set", "sizing.params=7.5e9", "--set", "env.EPOCHS=3", "--set", "runtime=torch"]
     code, out, _ = run("launch", job_file, "--explain", "--nodes", "1", *sets)
     assert code == 0
     assert "the first one over pool gpu" in out
     assert "ZeRO-3, FSDP full shard" in out
+    heads = [line.split() for line in out.splitlines() if line.startswith(("VALUE", "FIGURE"))]
+    assert [head[0] for head in heads] == ["VALUE", "FIGURE"]
+    assert "FROM" in heads[0]
     code, out, _ = run("launch", job_file, "--explain", "--json", "--nodes", "1", *sets)
     read = json.loads(out)
     origins = {row["name"]: row["from"] for row in read["values"]}
     assert (origins["nodes"], origins["env EPOCHS"]) == ("--nodes", "--set")
+    assert origins["runtime"] == "--set"
     ddp = next(one for one in read["figures"] if one["name"] == "DDP")
     assert (ddp["value"], ddp["unit"]) == (120.0, "GB")
     assert not [path for method, path, _ in api.asked if method == "POST"]

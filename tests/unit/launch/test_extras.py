@@ -16,6 +16,8 @@ from railhead.contract import ClusterContract, Dataset, Runtime
 from railhead.kube.client import Cluster
 from railhead.launch import job as jobs
 from railhead.launch import render
+from railhead.launch.asked import Asked
+from railhead.launch.checks import references
 from railhead.launch.job import Payload, parse_job, read_job
 from railhead.launch.plan import Plan, make_plan
 from railhead.launch.preflight import preflight
@@ -401,6 +403,24 @@ def test_what_a_job_names_must_be_there(referring: Any, api: Api) -> None:
         "ReadWriteMany"
     ]
     assert referring() == ""
+    claim = api.objects[f"{CORE}/persistentvolumeclaims/imagenet"]
+    for modes in (["ReadOnlyMany"], ["ReadWriteOnce", "ReadOnlyMany"], []):
+        claim["spec"]["accessModes"] = modes
+        assert referring() == ""
+
+
+def test_volumes_without_a_claim_and_the_checkpoints_are_not_asked_for(cluster: Cluster) -> None:
+    (runtime,) = CONTRACT.runtimes
+    assert runtime.checkpoint is not None
+    pod = copy.deepcopy(runtime.pod)
+    claim = {"claimName": runtime.checkpoint.claim}
+    pod["spec"]["volumes"] = [
+        {"name": "shm", "emptyDir": {}},
+        {"name": "checkpoints", "persistentVolumeClaim": claim},
+    ]
+    contract = of(runtime.model_copy(update={"pod": pod}))
+    made = make_plan(parse_job(JOB, where="job"), (), contract)
+    assert references.check(Asked(cluster=cluster, plan=made, contract=contract)) == []
 
 
 def test_a_secret_that_may_not_be_read_is_not_checked(referring: Any, api: Api) -> None:

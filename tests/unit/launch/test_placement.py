@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from railhead.base.errors import InputError
 from railhead.config import load
 from railhead.launch import render
+from railhead.launch.checks import topology
 from railhead.launch.job import parse_job
 from railhead.launch.plan import Plan, make_plan
 from railhead.resolve.cluster import resolve
@@ -87,6 +89,14 @@ def test_what_the_cluster_does_not_have_is_refused(line: str, words: str) -> Non
     with pytest.raises(InputError) as caught:
         plan(f"{line}\n")
     assert words in caught.value.problem
+
+
+@pytest.mark.parametrize(("gpus", "pods"), [("8", 1), ("4", 2), ("3", 2), ("16", 1), ("0", 1)])
+def test_a_machine_holds_whole_pods_and_one_at_least(gpus: str, pods: int) -> None:
+    made = plan()
+    pool = made.pool.model_copy(update={"capacity": {"nvidia.com/gpu": "8"}})
+    asked = {"requests": {"nvidia.com/gpu": gpus, "cpu": "1"}}
+    assert topology._each(replace(made, pool=pool, resources=asked)) == pods
 
 
 def test_two_levels_of_one_name_are_told_apart_by_the_whole_label() -> None:
