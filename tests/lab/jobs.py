@@ -196,6 +196,10 @@ class Jobs:
             f"{name} to start",
         )
 
+    def attempts(self, name: str) -> str:
+        """What happened to a job, and what those of its attempts said that are over."""
+        return self.run("describe", name).stdout + self.run("logs", name, "--previous").stdout
+
     def clear(self, *names: str) -> None:
         """Take away the named jobs, or all that were made here."""
         for name in names or tuple(self.made):

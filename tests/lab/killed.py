@@ -76,6 +76,7 @@ def killed_in_the_middle(jobs: Jobs, repo: Path, example: str, epochs: int, *mor
     assert epoch >= max(before) - LATE.get(example, 1)
     assert sorted(after) == list(range(epoch + 1, epochs + 1))
     assert before.items() | after.items() <= unbroken.items()
-    assert jobs.cluster.get(kube.jobset(NAMESPACE, name))["status"]["restarts"] == 1
+    again = jobs.cluster.get(kube.jobset(NAMESPACE, name))["status"]["restarts"]
+    assert again == 1, jobs.attempts(name)
     assert jobs.cluster.get(kube.jobset(NAMESPACE, whole))["status"].get("restarts", 0) == 0
     jobs.clear(whole, name)

@@ -93,11 +93,6 @@ def evict_pod(jobs: Jobs, name: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def attempts(jobs: Jobs, name: str) -> str:
-    """What happened to a job, and what those of its attempts said that are over."""
-    return jobs.run("describe", name).stdout + jobs.run("logs", name, "--previous").stdout
-
-
 @pytest.mark.parametrize(
     ("harm", "counted"),
     [(kill_rank, 1), (delete_pod, 1), (evict_pod, 0)],
@@ -127,7 +122,7 @@ def test_it_comes_back_from_its_last_checkpoint_on_the_same_quota(
     assert before.items() | after.losses.items() <= unbroken.items()
     status = jobs.cluster.get(kube.jobset(NAMESPACE, name))["status"]
     made_anew = status["restarts"], status.get("restartsCountTowardsMax", 0)
-    assert made_anew == (1, counted), attempts(jobs, name)
+    assert made_anew == (1, counted), jobs.attempts(name)
     workload = jobs.workload(name)["status"]
     assert workload["admission"] == admitted
     assert not [c for c in workload["conditions"] if c["type"] == "Evicted"]
