@@ -10,7 +10,7 @@ import io
 import json
 import tarfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO
 
@@ -159,17 +159,21 @@ def _stream(hashing: HashingFile) -> IO[bytes]:
 
 
 def controller_image(controller: Controller, binary: Path, work: Path) -> Image:
-    """A controller as its project publishes it: the static binary as /manager, not root."""
+    """A controller as its project publishes it."""
+    image = manager_image(
+        f"{controller.image}:{controller.tag}", binary, work / f"{controller.name}.tar"
+    )
+    return replace(image, labels={"org.opencontainers.image.version": controller.tag})
+
+
+def manager_image(reference: str, binary: Path, layer_at: Path) -> Image:
+    """A static binary as /manager, not root."""
     layer = LayerWriter()
     layer.accounts({"nonroot": (65532, "/home/nonroot")})
     layer.directory("tmp", mode=0o1777)
     layer.file("manager", binary, mode=0o755)
     return Image(
-        reference=f"{controller.image}:{controller.tag}",
-        layer=layer.write(work / f"{controller.name}.tar"),
-        entrypoint=("/manager",),
-        user=NONROOT,
-        labels={"org.opencontainers.image.version": controller.tag},
+        reference=reference, layer=layer.write(layer_at), entrypoint=("/manager",), user=NONROOT
     )
 
 

@@ -15,7 +15,7 @@ from railhead.base.paths import cache_root
 from railhead.lab.artifacts.commands import Runner
 from railhead.lab.artifacts.files import digest, publish, scratch
 from railhead.lab.artifacts.golang import BUILD_ROOT, Program, build, lock_key, module_dir
-from railhead.lab.artifacts.images import NONROOT, Image, LayerWriter, stream_archive
+from railhead.lab.artifacts.images import manager_image, stream_archive
 
 #: Counts up when what an archive is made of changes in a way that no lock shows.
 _RECIPE = "1"
@@ -66,16 +66,7 @@ class Operator:
     def _build(self, work: Path) -> None:
         (work / "archive").mkdir()
         build(self.lock, [self.program], work, self.name, Runner(), lambda *_: None)
-        layer = LayerWriter()
-        layer.accounts({"nonroot": (65532, "/home/nonroot")})
-        layer.directory("tmp", mode=0o1777)
-        layer.file("manager", work / self.name, mode=0o755)
-        image = Image(
-            reference=self.image,
-            layer=layer.write(work / "layer.tar"),
-            entrypoint=("/manager",),
-            user=NONROOT,
-        )
+        image = manager_image(self.image, work / self.name, work / "layer.tar")
         with (work / "archive" / "image.tar").open("wb") as archive:
             stream_archive(image, archive.write)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from railhead.base.errors import PrerequisiteError
 from railhead.lab.artifacts.commands import CommandError, Runner, log_path
-from railhead.lab.artifacts.steps import Tell
+from railhead.lab.artifacts.steps import Lane, Step, Tell
 
 #: Where administrators' programs are, which a root shell may lack on its PATH.
 _SEARCH = os.pathsep.join(
@@ -128,6 +128,17 @@ def update(runner: Runner, tell: Tell) -> None:
             f"apt-get update failed:\n{error.tail}",
             remedy="mend the machine's package sources (/etc/apt), then run the command again",
         ) from error
+
+
+def lists_step() -> Step:
+    """What comes before packages are downloaded."""
+    return Step(
+        name="packages",
+        title="Debian package lists",
+        expected_s=5,
+        lane=Lane.FILES,
+        action=update,
+    )
 
 
 def install(names: tuple[str, ...], runner: Runner, tell: Tell) -> None:

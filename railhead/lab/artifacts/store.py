@@ -25,6 +25,7 @@ from railhead.lab.artifacts.files import (
     size_bytes,
     sweep_scratch,
 )
+from railhead.lab.artifacts.on_request import build_once
 from railhead.lab.artifacts.progress import Bars, Lines, clock, display
 from railhead.lab.artifacts.steps import Lane, Step, Tell, Timing, run_steps
 
@@ -322,17 +323,8 @@ def build_on_request(name: str, console: Console) -> tuple[Path, ...]:
             f"--only: there is no image {name!r}{choices(name, known)}",
             remedy="name one of them, or leave --only out for what every lab needs",
         )
-    if recipe.archive.is_file():
-        return (recipe.archive,)
-    packages.require_apt()
     steps = (
-        Step(
-            name="packages",
-            title="Debian package lists",
-            expected_s=5,
-            lane=Lane.FILES,
-            action=packages.update,
-        ),
+        packages.lists_step(),
         Step(
             name=name,
             title=f"the image {recipe.reference}, from packages",
@@ -342,13 +334,14 @@ def build_on_request(name: str, console: Console) -> tuple[Path, ...]:
             action=partial(training.build_archive, recipe),
         ),
     )
-    progress = display(console)
-    with building(lambda who: progress.note(f"{who} is building already; waiting for it")):
-        # Another process may have built it while this one waited.
-        if not recipe.archive.is_file():
-            sweep_scratch()
-            check_space(steps)
-            run_steps(steps, progress, Runner())
+
+    def prepared() -> Sequence[Step]:
+        packages.require_apt()
+        sweep_scratch()
+        check_space(steps)
+        return steps
+
+    build_once(recipe.archive.is_file, prepared, console)
     return (recipe.archive,)
 
 

@@ -17,10 +17,10 @@ from railhead.catalog.lab import KUBERNETES
 from railhead.catalog.versions import LAB_TRAINER, LAB_UPGRADED, Combination, Controller
 from railhead.lab.artifacts import charts, golang
 from railhead.lab.artifacts.commands import Runner
-from railhead.lab.artifacts.files import building, digest, publish, remove_tree, scratch
+from railhead.lab.artifacts.files import digest, publish, remove_tree, scratch
 from railhead.lab.artifacts.images import CONTROLLER_PROGRAMS, controller_image, stream_archive
-from railhead.lab.artifacts.progress import display
-from railhead.lab.artifacts.steps import Lane, Step, Tell, run_steps
+from railhead.lab.artifacts.on_request import build_once
+from railhead.lab.artifacts.steps import Lane, Step, Tell
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -76,19 +76,14 @@ class Upgrade:
             PrerequisiteError: there is no Go.
             CommandError: a build failed; carries its last words and its log.
         """
-        if not self.ready():
-            progress = display(console)
-            step = Step(
-                name=self.name,
-                title=f"the controllers of {self.combination.name}",
-                expected_s=self.expected_s,
-                lane=Lane.COMPILE,
-                action=self.build,
-            )
-            with building(lambda who: progress.note(f"{who} is building already; waiting for it")):
-                # Another process may have built it while this one waited.
-                if not self.ready():
-                    run_steps([step], progress, Runner())
+        step = Step(
+            name=self.name,
+            title=f"the controllers of {self.combination.name}",
+            expected_s=self.expected_s,
+            lane=Lane.COMPILE,
+            action=self.build,
+        )
+        build_once(self.ready, lambda: [step], console)
         return self.archives()
 
     def build(self, runner: Runner, tell: Tell) -> None:

@@ -15,11 +15,11 @@ from railhead.base.paths import cache_root
 from railhead.catalog.versions import LAB_VOLCANO
 from railhead.lab.artifacts import charts, golang, packages, training
 from railhead.lab.artifacts.commands import Runner, log_path
-from railhead.lab.artifacts.files import building, digest, publish, remove_tree, scratch
+from railhead.lab.artifacts.files import digest, publish, remove_tree, scratch
 from railhead.lab.artifacts.golang import BUILD_ROOT, Program, bin_dir, lock_key
 from railhead.lab.artifacts.images import Image, LayerWriter, stream_archive
-from railhead.lab.artifacts.progress import display
-from railhead.lab.artifacts.steps import Lane, Step, Tell, run_steps
+from railhead.lab.artifacts.on_request import build_once
+from railhead.lab.artifacts.steps import Lane, Step, Tell
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -76,25 +76,14 @@ def ensure(console: Console) -> tuple[Path, ...]:
         PrerequisiteError: there is no Go, or the machine's packages cannot be had.
         CommandError: a build failed; carries its last words and its log.
     """
-    if not ready():
-        packages.require_apt()
-        progress = display(console)
-        with building(lambda who: progress.note(f"{who} is building already; waiting for it")):
-            # Another process may have built it while this one waited.
-            if not ready():
-                run_steps(_steps(), progress, Runner())
+    build_once(ready, _steps, console)
     return archives()
 
 
 def _steps() -> tuple[Step, ...]:
+    packages.require_apt()
     return (
-        Step(
-            name="packages",
-            title="Debian package lists",
-            expected_s=5,
-            lane=Lane.FILES,
-            action=packages.update,
-        ),
+        packages.lists_step(),
         Step(
             name=NAME,
             title=f"Volcano {CONTROLLER.version}",

@@ -1,0 +1,33 @@
+"""What is built when somebody asks for it, once, whoever asks at the same time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from railhead.lab.artifacts.commands import Runner
+from railhead.lab.artifacts.files import building
+from railhead.lab.artifacts.progress import display
+from railhead.lab.artifacts.steps import Step, run_steps
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def build_once(
+    ready: Callable[[], bool], steps: Callable[[], Sequence[Step]], console: Console
+) -> None:
+    """Run the steps unless all is there.
+
+    Args:
+        ready: whether it is.
+        steps: what builds it; asked for once it is this process' turn.
+        console: where the display is.
+    """
+    if ready():
+        return
+    progress = display(console)
+    with building(lambda who: progress.note(f"{who} is building already; waiting for it")):
+        # Another process may have built it while this one waited.
+        if not ready():
+            run_steps(steps(), progress, Runner())
