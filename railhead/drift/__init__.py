@@ -23,6 +23,7 @@ from railhead.drift.objects import (
     Drift,
     Object,
     Severity,
+    gone,
     subject,
 )
 
@@ -83,12 +84,7 @@ def _object(wanted: Object, api: Api, discovery: Discovery) -> Iterator[Drift]:
     live = api.find(f"{path}/{name}") if path else None
     guard = wanted["kind"] in GUARDS
     if live is None:
-        yield Drift(
-            severity=Severity.GUARD if guard else Severity.GONE,
-            subject=subject(wanted),
-            stack="there",
-            live="gone",
-        )
+        yield gone(wanted, guard=guard)
         return
     for field, says, has in differences(wanted, live):
         plain = Severity.CHANGED if says else Severity.ADDED

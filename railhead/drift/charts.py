@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from railhead.base.differences import differences
-from railhead.drift.objects import Api, Discovery, Drift, Object, Severity, subject
+from railhead.drift.objects import Api, Discovery, Drift, Object, Severity, gone, subject
 
 # Without them the release's controllers do not see, or do not decide, what is submitted.
 _GUARDING = frozenset(
@@ -89,12 +89,7 @@ def _object(wanted: Object, namespace: str, api: Api, discovery: Discovery) -> I
     live = api.find(f"{path}/{metadata['name']}") if path else None
     guard = wanted["kind"] in _GUARDING
     if live is None:
-        yield Drift(
-            severity=Severity.GUARD if guard else Severity.GONE,
-            subject=subject(wanted),
-            stack="there",
-            live="gone",
-        )
+        yield gone(wanted, guard=guard)
         return
     # Charts give one to objects that have none as well.
     bare = {key: value for key, value in metadata.items() if key != "namespace"}

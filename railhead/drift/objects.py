@@ -79,6 +79,16 @@ class Discovery:
         return f"{base}/{plural}"
 
 
+def gone(wanted: Mapping[str, Any], *, guard: bool) -> Drift:
+    """An object that should be there and is not."""
+    return Drift(
+        severity=Severity.GUARD if guard else Severity.GONE,
+        subject=subject(wanted),
+        stack="there",
+        live="gone",
+    )
+
+
 def subject(body: Mapping[str, Any]) -> str:
     """Kind, namespace and name of an object."""
     metadata = body["metadata"]
