@@ -36,20 +36,19 @@ def outputs() -> Mapping[str, Any]:
     return found
 
 
-def _read(stack: str) -> Any:
+def _read(stack: str, reads: int = READS) -> Any:
     """The answer of ``readStackOutputs``.
 
     The engine writes the stack's state while it asks its backend for it: a file backend then may
     find a file that is empty (``failed to load checkpoint: EOF``), and a moment later the whole.
     """
-    for left in reversed(range(READS)):
-        try:
-            return pulumi.runtime.invoke("pulumi:pulumi:readStackOutputs", {"name": stack}).value
-        except Exception as error:  # the SDK raises nothing more exact
-            if not left or "failed to load checkpoint" not in str(error):
-                raise
-            time.sleep(READ_SECONDS)
-    raise AssertionError("the last one returns or raises")
+    try:
+        return pulumi.runtime.invoke("pulumi:pulumi:readStackOutputs", {"name": stack}).value
+    except Exception as error:  # the SDK raises nothing more exact
+        if reads == 1 or "failed to load checkpoint" not in str(error):
+            raise
+    time.sleep(READ_SECONDS)
+    return _read(stack, reads - 1)
 
 
 def made(found: Mapping[str, Any]) -> contract.ClusterContract | None:
