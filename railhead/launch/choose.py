@@ -132,6 +132,12 @@ def choose_queue(job: JobFile, contract: ClusterContract, runtime: Runtime | Non
             f"namespace: {job.namespace!r} has no such queue; these have one: {places}",
             remedy="name one of them, or leave it out",
         )
+    if job.queue is None:
+        over = f" over pool {runtime.pool!r}, where {runtime.name!r} runs" if runtime else ""
+        raise InputError(
+            f"queue: cluster {contract.cluster!r} has none{over}",
+            remedy="name another runtime, or add one to the cluster's stack",
+        )
     names = [queue.name for queue in contract.queues]
     if runtime is not None and job.queue in names:
         raise InputError(
@@ -141,7 +147,7 @@ def choose_queue(job: JobFile, contract: ClusterContract, runtime: Runtime | Non
         )
     raise InputError(
         f"queue: {job.queue!r} is not in cluster {contract.cluster!r}; "
-        f"there are: {', '.join(names) or 'none'}" + did_you_mean(job.queue or "", names),
+        f"there are: {', '.join(names) or 'none'}" + did_you_mean(job.queue, names),
         remedy="name one of them, in the job file or with --queue",
     )
 

@@ -272,11 +272,8 @@ def _missing(group: str, *fields: str) -> Figure:
 def _batch(sizing: SizingFile, shape: Shape, replicas: int) -> Iterator[Figure]:
     wanted, micro, steps = sizing.global_batch, sizing.micro_batch, sizing.accumulation
     group = "batch"
-    if micro is None and wanted is None:
-        yield _missing(group, "global_batch", "micro_batch")
-        return
-    if wanted is None or (micro is not None and steps is not None):
-        one, many = micro or 1, steps or 1
+    if micro is not None and (wanted is None or steps is not None):
+        one, many = micro, steps or 1
         made = one * many * replicas
         if wanted not in (None, made):
             yield Figure(
@@ -289,6 +286,9 @@ def _batch(sizing: SizingFile, shape: Shape, replicas: int) -> Iterator[Figure]:
                 wrong=True,
             )
             return
+    elif wanted is None:
+        yield _missing(group, "global_batch", "micro_batch")
+        return
     elif micro is None:
         many = steps or 1
         if wanted % (many * replicas):
@@ -489,10 +489,10 @@ def _work(sizing: SizingFile, shape: Shape, batch: float | None) -> Figure | Non
             group="fabric", name="calculation a step", value=sizing.step_seconds, unit="s",
             formula=text,
         )  # fmt: skip
-    if None in (sizing.tflops, sizing.seq_len, sizing.params, batch):
+    params, tflops, length = sizing.params, sizing.tflops, sizing.seq_len
+    if params is None or tflops is None or length is None or batch is None:
         return None
-    params, tflops, length = sizing.params or 0.0, sizing.tflops or 1.0, sizing.seq_len or 0
-    tokens = (batch or 0.0) * length
+    tokens = batch * length
     return Figure(
         group="fabric",
         name="calculation a step",

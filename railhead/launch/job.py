@@ -142,7 +142,7 @@ def _file(value: str) -> str:
     name = Path(value).name
     if value == ".":
         return value
-    if not FILE_NAME.fullmatch(name) or name in (".", "..") or "\0" in value:
+    if not FILE_NAME.fullmatch(name) or name == ".." or "\0" in value:
         raise _AllowedError("a path whose last part is letters, digits, '.', '_' and '-'")
     return value
 
@@ -519,7 +519,7 @@ class _Reader:
 
     def scalar(self, node: yaml.ScalarNode, path: str) -> str | int | None:
         """The text as written, except for numbers where numbers belong."""
-        if node.style is None and node.tag == "tag:yaml.org,2002:null":
+        if node.tag == "tag:yaml.org,2002:null":
             return None
         field = path.partition(".")[0].partition("[")[0]
         text = str(node.value)
@@ -559,8 +559,7 @@ def _check_events(text: str, where: str) -> None:
     """Refuse what lets a small file grow without bound or asks for objects."""
     depth = 0
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
-        mark = event.start_mark
-        line = f"{where}:{mark.line + 1}" if mark else where
+        line = f"{where}:{event.start_mark.line + 1}"
         if getattr(event, "anchor", None):
             raise InputError(
                 f"{line}: anchors and aliases are not used in a job file",
@@ -594,8 +593,12 @@ def _compose(text: str, where: str) -> yaml.Node:
             f"{where}{line}: not YAML: {problem}",
             remedy="mend that line; `railhead launch --help` shows a complete job file",
         ) from None
-    except (RecursionError, ValueError) as error:
-        raise InputError(f"{where}: not YAML: {error}", remedy="write it flat") from None
+    # Of \U00110000 the one, of \UFFFFFFFF the other.
+    except (ValueError, OverflowError):
+        raise InputError(
+            f"{where}: not YAML: an escape that is no character",
+            remedy="write the character itself",
+        ) from None
     if not isinstance(node, yaml.MappingNode):
         raise InputError(
             f"{where}: a job file is a list of `field: value` lines",
@@ -738,6 +741,8 @@ def read_job(path: Path, *, sets: Iterable[str] = ()) -> tuple[JobFile, tuple[Pa
 def _read_text(path: Path) -> str:
     remedy = "name a job file, such as examples/torch-ddp.yaml"
     try:
+        if path.is_dir():
+            raise InputError(f"{path}: a folder", remedy=remedy)
         if not path.is_file():
             near = did_you_mean(path.name, _siblings(path.parent))
             raise InputError(f"{path}: no such file{near}", remedy=remedy)
@@ -746,7 +751,7 @@ def _read_text(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}", remedy=remedy) from None
-    except (UnicodeDecodeError, ValueError):
+    except UnicodeDecodeError:
         raise InputError(f"{path}: not UTF-8 text", remedy=remedy) from None
 
 
@@ -793,8 +798,8 @@ def _payloads(read: _Read, path: Path) -> tuple[Payload, ...]:
                 near = did_you_mean(source.name, _siblings(source.parent))
                 wrong(field, f"{shown(entry)}: no such file beside the job file{near}")
                 continue
-            before = len(found)
-            for file, place in _sources(source, entry):
+            sources = list(_sources(source, entry))
+            for file, place in sources:
                 size = file.stat().st_size
                 total += size
                 if size > MAX_FILES_BYTES:
@@ -805,7 +810,7 @@ def _payloads(read: _Read, path: Path) -> tuple[Payload, ...]:
                     )
                 elif total <= MAX_WORKSPACE_BYTES:
                     found[str(place)] = Payload(name=str(place), data=file.read_bytes())
-            if source.is_dir() and len(found) == before:
+            if not sources:
                 wrong(field, f"{shown(entry)}: a folder without a file that would be taken along")
         except (OSError, RecursionError) as error:
             wrong(field, f"{shown(entry)}: {getattr(error, 'strerror', None) or error}")

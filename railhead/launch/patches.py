@@ -12,9 +12,11 @@ PATCH_MANAGER = "railhead.dev/launch"
 
 
 def patched(spec: Object, template: Object) -> Object:
-    """A TrainJob's ``runtimePatches`` with ``template`` in launch's own, beside what is there."""
-    others = [p for p in spec.get("runtimePatches") or [] if p["manager"] != PATCH_MANAGER]
-    mine = [p for p in spec.get("runtimePatches") or [] if p["manager"] == PATCH_MANAGER]
-    before = mine[0]["trainingRuntimeSpec"]["template"] if mine else {}
-    own = {"manager": PATCH_MANAGER, "trainingRuntimeSpec": {"template": before | template}}
-    return {"runtimePatches": [*others, own]}
+    """A TrainJob's ``runtimePatches`` with ``template`` beside what launch's own has already."""
+    for patch in spec.get("runtimePatches", ()):
+        template = patch["trainingRuntimeSpec"]["template"] | template
+    return {
+        "runtimePatches": [
+            {"manager": PATCH_MANAGER, "trainingRuntimeSpec": {"template": template}}
+        ]
+    }

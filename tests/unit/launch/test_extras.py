@@ -123,6 +123,14 @@ def test_no_config_map_is_larger_than_the_server_takes(sizes: list[int]) -> None
         assert mounted(made) == {f.name: f.data for f in files}
 
 
+@pytest.mark.parametrize(("more", "parts"), [(0, 1), (1, 2)])
+def test_a_config_map_is_filled_up(more: int, parts: int) -> None:
+    """A name counts twice, as a key and as a place."""
+    half = jobs.MAX_FILES_BYTES // 2 - 2
+    files = (Payload(name="a", data=b"x" * half), Payload(name="b", data=b"x" * (half + more)))
+    assert len(render.config_maps(plan(files=files))) == parts
+
+
 def test_every_config_map_goes_with_the_job(api: Api, run: Any, tree: Path) -> None:
     for index in range(3):
         (tree.parent / "src" / f"{index}.bin").write_bytes(b"x" * (1 << 19))
@@ -238,6 +246,17 @@ def test_shared_memory_that_the_runtime_does_not_mount_is_mounted() -> None:
     assert volume["emptyDir"] == {"medium": "Memory", "sizeLimit": "512Mi"}
     (container,) = patch["spec"]["containers"]
     assert container["volumeMounts"] == [{"name": volume["name"], "mountPath": "/dev/shm"}]
+
+
+def test_shared_memory_of_a_container_beside_it_is_left_alone() -> None:
+    (runtime,) = CONTRACT.runtimes
+    pod = copy.deepcopy(runtime.pod)
+    mounts = [{"name": "theirs", "mountPath": "/dev/shm"}]
+    pod["spec"]["containers"].insert(0, {"name": "beside", "volumeMounts": mounts})
+    contract = of(runtime.model_copy(update={"pod": pod}))
+    made = make_plan(parse_job(JOB + "shm: 512Mi\n", where="job"), (), contract)
+    ((volume,), (mount,)) = render.volumes_of(made)
+    assert volume["name"] == mount["name"] != "theirs"
 
 
 @pytest.mark.parametrize(

@@ -216,7 +216,7 @@ def test_a_job_file_that_cannot_be_read(tmp_path: Path, job_file: Path) -> None:
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InputError, match="not UTF-8"):
         read_job(tmp_path / "binary")
-    with pytest.raises(InputError, match="no such file"):
+    with pytest.raises(InputError, match="a folder"):
         read_job(tmp_path)
 
 

@@ -70,6 +70,17 @@ CASES: dict[str, Callable[[], Any]] = {
     ),
     "a batch that micro batches do not make": worked_out(EIGHT, micro_batch=3, global_batch=1000),
     "a batch that accumulation does not make": worked_out(EIGHT, accumulation=5, global_batch=64),
+    "a batch that its parts make": worked_out(
+        EIGHT, micro_batch=2, accumulation=3, global_batch=384
+    ),
+    "a batch in parts of one": worked_out(EIGHT, accumulation=2, global_batch=128, dtype="fp16"),
+    "a batch that is less than one each": worked_out(EIGHT, micro_batch=4, global_batch=32),
+    "a batch that replicas of a cut model do not make": worked_out(
+        EIGHT, micro_batch=3, global_batch=240, tensor=2, pipeline=2
+    ),
+    "as much memory as there is": worked_out(
+        EIGHT, params=7.5e9, gpu_memory_gb=120.0, dtype="fp16", base_lr=0.1, base_batch=64
+    ),
     "cuts that do not divide": worked_out(EIGHT, params=1e9, tensor=7),
     "cuts that fit no node": worked_out(
         Shape(nodes=3, gpus=8, gbps=100.0), params=1e9, tensor=6, pipeline=2
