@@ -285,7 +285,7 @@ def _row(cluster: Cluster, state: JobState) -> dict[str, Any]:
         "restarts": state.restarts,
         "age_seconds": state.age(now),
         "silent_seconds": {f"node-{index}": seconds for index, seconds in silent.items()},
-        "nodes_without_output": [f"node-{n}" for n in missing if running],
+        "nodes_without_output": [f"node-{n}" for n in missing],
     }
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack
 
-from railhead.base.errors import InputError, NotFoundError
+from railhead.base.errors import NotFoundError
 from railhead.kube import jobs
 from railhead.kube.client import Cluster, choose_target
 from railhead.kube.jobs import JobState
@@ -96,12 +96,9 @@ class Job:
             "nodes": nodes,
             "command": list(command),
             "env": dict(env or {}),
+            **fields,
         }
-        if twice := sorted(set(values) & set(fields)):
-            raise InputError(f"{', '.join(twice)}: given twice", remedy="give each once")
-        self.file, self.files = job_of(
-            values | dict(fields), folder=folder or Path.cwd(), where=name
-        )
+        self.file, self.files = job_of(values, folder=folder or Path.cwd(), where=name)
 
     def plan(self, cluster: Cluster) -> Plan:
         """Every choice made, nothing created.

@@ -65,7 +65,7 @@ class _Asked:
         """A field of the job file, or what is taken where it is left out."""
         name = field.replace("_", " ")
         if getattr(self.job, field) is not None:
-            return Derived(name=name, value=str(value), origin=self.by(field), why="")
+            return Derived(name=name, value=str(value), origin=self.by(field))
         return Derived(name=name, value=str(value), origin=otherwise, why=why)
 
 
@@ -175,10 +175,8 @@ def _size(asked: _Asked) -> Iterator[Derived]:
         value=str(plan.world_size),
         origin=f"{plan.nodes} nodes x {plan.processes_per_node} processes",
     )
-    share = {**runtime.devices}
-    for side in plan.resources.get("requests") or {}:
-        amount = plan.resources["requests"][side]
-        device = side in share or side == plan.gpu_resource
+    for side, amount in (plan.resources.get("requests") or {}).items():
+        device = side in runtime.devices or side == plan.gpu_resource
         yield Derived(
             name=f"a node's {side}",
             value=str(amount),
@@ -354,7 +352,7 @@ def number(value: float | None) -> str:
     return str(int(value)) if value == int(value) and abs(value) < 1e15 else f"{value:.4g}"
 
 
-def show(rows: Iterable[Derived], numbers: Iterable[Figure]) -> None:
+def show(rows: Iterable[Derived], numbers: Sequence[Figure]) -> None:
     """Both as tables, on standard output."""
     from railhead.launch.console import out, table
 
@@ -363,16 +361,15 @@ def show(rows: Iterable[Derived], numbers: Iterable[Figure]) -> None:
         [(row.name, row.value, row.origin, row.why) for row in rows],
         folded=("IS", "FROM", "WHY"),
     )
-    found = list(numbers)
     out("")
     table(
         ("FIGURE", "OF", "IS", "HOW", "SOURCE"),
         [
             (f.group, f.name, f"{number(f.value)} {f.unit}".rstrip(), f.formula, f.source)
-            for f in found
+            for f in numbers
         ],
         folded=("OF", "HOW", "SOURCE"),
-        styles=["yellow" if figure.wrong else None for figure in found],
+        styles=["yellow" if f.wrong else None for f in numbers],
     )
 
 

@@ -263,6 +263,6 @@ def _quietest(lines: Iterable[str], prefix: str | None, each: int) -> int | None
         stamp, _, text = raw.partition(" ")
         if prefix and (started := re.match(prefix, text)):
             last[int(started[1])] = stamp
-    if len(last) < each or len(last) < 2 or len(set(last.values())) == 1:
+    if len(last) < each or len(set(last.values())) == 1:
         return None
     return min(last, key=lambda local: (last[local], local))

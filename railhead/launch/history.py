@@ -43,8 +43,8 @@ class Happening:
         }
 
 
-def _conditions(kind: str, body: Object | None) -> Iterable[Happening]:
-    for one in ((body or {}).get("status") or {}).get("conditions") or []:
+def _conditions(kind: str, body: Object) -> Iterable[Happening]:
+    for one in (body.get("status") or {}).get("conditions") or []:
         negated = "" if one.get("status") == "True" else "not "
         yield Happening(
             at=str(one.get("lastTransitionTime") or ""),
@@ -93,7 +93,8 @@ def read(cluster: kube.Cluster, job: Object, state: jobs.JobState) -> list[Happe
         path = kube.core(namespace, "events")
         events = jobs.allowed(cluster, path, fields=f"involvedObject.uid={uid}")
         found += _events(kind, events)
-    return sorted(found, key=lambda one: one.at)
+    # Some have parts of a second, which begin with a character before the Z of those without.
+    return sorted(found, key=lambda one: one.at.rstrip("Z"))
 
 
 def described(cluster: kube.Cluster, job: Object, state: jobs.JobState) -> Object:

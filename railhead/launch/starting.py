@@ -25,7 +25,7 @@ def _named(items: list[str] | None, option: str) -> dict[str, str]:
         name, equals, value = item.partition("=")
         if not equals or not name:
             raise InputError(
-                f"{option} {item}: no value; allowed: NAME=VALUE", remedy=f"{option} {item}=VALUE"
+                f"{option} {item}: not NAME=VALUE", remedy=f"{option} {name or 'NAME'}=VALUE"
             )
         pairs[name] = value
     return pairs

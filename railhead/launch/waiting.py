@@ -249,16 +249,11 @@ def _starts(holders: Iterable[Holder], needed: Decimal, free: Decimal | None) ->
     if free is None or not needed:
         return None
     have = free
-    ending = sorted((one for one in holders if one.until is not None), key=_end)
-    for one in ending:
-        have += one.amount
+    for until, amount in sorted((one.until, one.amount) for one in holders if one.until):
+        have += amount
         if have >= needed:
-            return one.until
+            return until
     return None
-
-
-def _end(one: Holder) -> datetime:
-    return one.until or datetime.max.replace(tzinfo=UTC)
 
 
 def _place(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,8 @@ from railhead.contract import (
 )
 from railhead.framework import FRAMEWORKS
 from railhead.kube.client import Cluster, choose_target
-from railhead.launch import submit
+from railhead.launch import after, console, submit
+from railhead.launch import cli as launch
 from railhead.launch.logs import reader, stream
 from tests.unit.launch.fake_api import Api, serve
 
@@ -139,6 +140,33 @@ def without_pauses(
     monkeypatch.setattr(stream, "RETRY_SECONDS", 0.05)
     monkeypatch.setattr(submit, "POLL_SECONDS", 0.05)
     monkeypatch.setattr(submit, "LEFT_SECONDS", 0.05)
+
+
+class Clock:
+    """Time that passes while somebody sleeps; what is to happen ``then`` happens meanwhile."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.slept: list[float] = []
+        self.then: dict[float, Callable[[], object]] = {}
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        self.slept.append(seconds)
+        for moment in [one for one in self.then if one <= self.now]:
+            self.then.pop(moment)()
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The time by which the commands wait, watch and say how long it took."""
+    clock = Clock()
+    for module in (after, console, launch, submit):
+        monkeypatch.setattr(module, "time", clock)
+    return clock
 
 
 @pytest.fixture

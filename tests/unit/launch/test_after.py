@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import threading
 import time
 from datetime import UTC, datetime, timedelta
@@ -17,6 +18,7 @@ from railhead.base.errors import ExitCode
 from railhead.launch import after, progress
 from railhead.launch.submit import SUBMITTED
 from tests.unit.launch import world
+from tests.unit.launch.conftest import Clock
 from tests.unit.launch.fake_api import Api
 from tests.unit.launch.test_commands import play
 
@@ -47,12 +49,19 @@ def test_wait_ends_as_the_job_ends(
     assert ("demo failed" in err) is failed
 
 
-def test_wait_gives_up_in_time_for_all_of_them_together(api: Api, run: Any, running: Any) -> None:
-    begin = time.monotonic()
-    code, _, err = run("wait", "demo", "--timeout", "1")
+def test_wait_gives_up_in_time_for_all_of_them_together(
+    api: Api, run: Any, running: Any, clock: Clock
+) -> None:
+    world.job(api, "other")
+    clock.then[0.475] = lambda: world.end(api, running)
+    code, _, err = run("wait", "demo", "demo", "other", "--timeout", "2")
     assert code == ExitCode.TIMED_OUT
-    assert "it goes on" in err
-    assert time.monotonic() - begin < 5
+    assert (
+        "other: not finished after 1.5 s; it goes on\n  fix: `railhead status other` shows it, "
+        "`railhead cancel other` ends it" in err
+    )
+    # What has ended by then is looked at all the same.
+    assert clock.now == pytest.approx(2, abs=0.1)
 
 
 def test_wait_names_a_wrong_name_before_it_waits(run: Any, running: Any) -> None:
@@ -259,9 +268,16 @@ def test_a_job_of_another_hand_is_not_restarted(api: Api, run: Any, running: Any
 def test_a_job_too_large_for_an_annotation_is_launched_all_the_same(
     api: Api, run: Any, job_file: Path
 ) -> None:
-    job_file.write_text(job_file.read_text() + f"  LONG: {'x' * 200_000}\n")
-    assert run("launch", job_file)[0] == 0
-    assert SUBMITTED not in (api.objects[JOB]["metadata"].get("annotations") or {})
+    # 128 KiB: half of what all annotations of an object may have.
+    text = job_file.read_text()
+    job_file.write_text(f"{text}  LONG: {'x' * 100_000}\n")
+    run("launch", job_file)
+    room = 131_072 - len(api.objects[JOB]["metadata"]["annotations"][SUBMITTED])
+    for more, kept in ((room, True), (room + 1, False)):
+        api.remove(JOB)
+        job_file.write_text(f"{text}  LONG: {'x' * (100_000 + more)}\n")
+        assert run("launch", job_file)[0] == 0
+        assert (SUBMITTED in (api.objects[JOB]["metadata"].get("annotations") or {})) is kept
 
 
 # -- exec, port-forward -------------------------------------------------------------------------
@@ -293,6 +309,27 @@ def test_exec_hands_words_to_kubectl_as_they_are(
         "--kubeconfig", str(kubeconfig), "-n", "training", "exec", "demo-node-0-1-abcde",
         "-c", "node", "--", "sh", "-c", "a; $b",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("terminals", "flags"),
+    [(("stdin", "stdout"), ["-i", "-t"]), (("stdin",), []), (("stdout",), [])],
+)
+def test_a_terminal_at_both_ends_is_one_there(
+    run: Any,
+    running: Any,
+    kubectl: list[list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+    terminals: tuple[str, ...],
+    flags: list[str],
+) -> None:
+    for name in terminals:
+        monkeypatch.setattr(getattr(sys, name), "isatty", lambda: True)
+    assert run("exec", "demo", "sh", "--context", "fake")[0] == 0
+    assert kubectl[0][2:] == [
+        *("--context", "fake", "-n", "training", "exec", *flags),
+        *("demo-node-0-0-abcde", "-c", "node", "--", "sh"),
+    ]
 
 
 def test_a_port_is_brought_here(run: Any, running: Any, kubectl: list[list[str]]) -> None:

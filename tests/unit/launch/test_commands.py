@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,11 +15,11 @@ import yaml
 from railhead import cli
 from railhead.base.errors import ExitCode, PrerequisiteError
 from railhead.kube.client import Cluster
-from railhead.launch import after, submit
-from railhead.launch import cli as launch
+from railhead.launch import submit
 from railhead.launch.apis import apis
 from railhead.storage.claims import SHARED_ANNOTATION
 from tests.unit.launch import world
+from tests.unit.launch.conftest import Clock
 from tests.unit.launch.fake_api import Api
 
 Captured = pytest.CaptureFixture[str]
@@ -302,11 +301,12 @@ def test_wait_fails_with_reason_and_last_lines(api: Api, run: Any, job_file: Pat
     assert code == ExitCode.FAILED
     assert json.loads(out)["phase"] == "failed"
     assert "demo failed: jobset failed due to one or more job failures" in err
+    assert "`railhead logs demo` shows what it printed" in err
     assert "node-1 (demo-node-0-1-abcde on lab-node-1) exited 1 (Error)" in err
     assert "[node-1] [default1]:node 1 second 6" in err
 
 
-def test_timeout_leaves_the_job(api: Api, run: Any, job_file: Path) -> None:
+def test_timeout_leaves_the_job(api: Api, run: Any, job_file: Path, clock: Clock) -> None:
     code, _, err = run("launch", job_file, "--wait", "--timeout", "1")
     assert code == ExitCode.TIMED_OUT
     assert "it goes on" in err
@@ -321,7 +321,7 @@ def test_a_job_deleted_while_waiting_is_no_success(api: Api, run: Any, job_file:
     api.on_create = on_create
     code, _, err = run("launch", job_file, "--wait")
     assert code == ExitCode.FAILED
-    assert "deleted before it ended" in err
+    assert "the job was deleted before it ended\n  fix: launch it again if that was not you" in err
 
 
 def test_an_interrupt_says_that_the_job_goes_on(
@@ -345,22 +345,13 @@ def test_last_lines_that_cannot_be_read_are_noted(api: Api, run: Any, job_file: 
 
 
 @pytest.mark.parametrize("command", ["status", "top"])
-def test_a_watch_asks_again_until_the_end(
-    api: Api, run: Any, command: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_watch_asks_again_until_the_end(api: Api, run: Any, command: str, clock: Clock) -> None:
     owner = world.job(api, "demo")
     world.admit(api, owner)
-    slept: list[float] = []
-
-    def sleep(seconds: float) -> None:
-        slept.append(seconds)
-        world.end(api, owner)
-
-    for module in (launch, after):
-        monkeypatch.setattr(module, "time", SimpleNamespace(sleep=sleep, monotonic=time.monotonic))
+    clock.then[0.0] = lambda: world.end(api, owner)
     out = run(command, "demo", "--watch")[1]
     assert (out.count("running "), out.count("completed ")) == (1, 1)
-    assert slept == [2.0 if command == "status" else 5.0]
+    assert clock.slept == [2.0 if command == "status" else 5.0]
 
 
 def test_what_is_set_is_said_to_be_so(api: Api, run: Any, job_file: Path) -> None:
@@ -628,7 +619,7 @@ def test_cancel_of_a_queued_job(api: Api, run: Any) -> None:
     assert (data["was"], data["pods"]) == ("queued", 0)
 
 
-def test_cancel_waits_for_the_pods_and_says_what_is_left(api: Api, run: Any) -> None:
+def test_cancel_waits_for_the_pods_and_says_what_is_left(api: Api, run: Any, clock: Clock) -> None:
     owner = world.job(api, "demo")
     world.admit(api, owner)
     files = {"metadata": {"name": "demo-files", "labels": {"railhead.dev/job": "demo"}}}
@@ -638,9 +629,25 @@ def test_cancel_waits_for_the_pods_and_says_what_is_left(api: Api, run: Any) -> 
     assert code == ExitCode.TIMED_OUT
     assert (
         "still there after 1 s: TrainJob demo, pod demo-node-0-0-abcde, pod demo-node-0-1-abcde, "
-        "JobSet demo, ConfigMap demo-files" in err
+        "JobSet demo, ConfigMap demo-files\n  fix: run `railhead cancel demo` again, or look at "
+        "what holds it: `kubectl -n training describe trainjob,jobset,pod`" in err
     )
+    # Said again where it is something else.
+    assert err.count("waiting for TrainJob demo, pod demo-node-0-0-abcde, ") == 1
     assert json.loads(run("status", "demo", "--json")[1])["phase"] == "cancelling"
+
+
+def test_cancel_says_how_long_it_took(api: Api, run: Any, clock: Clock) -> None:
+    job, job_set = f"{world.JOBS}/demo", f"{world.JOBSETS}/demo"
+    world.admit(api, world.job(api, "demo", nodes=1))
+    api.reluctant.add(job)
+    clock.then = {0.05: lambda: api.remove(job_set), 0.14: lambda: api.remove(job)}
+    code, out, err = run("cancel", "demo", "--json")
+    assert (code, json.loads(out)["seconds"]) == (0, 0.2)
+    assert err.splitlines()[1:] == [
+        "waiting for TrainJob demo, pod demo-node-0-0-abcde, JobSet demo",
+        "waiting for TrainJob demo, pod demo-node-0-0-abcde",
+    ]
 
 
 # -- the root -----------------------------------------------------------------------------------

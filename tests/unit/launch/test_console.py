@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import queue
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -20,6 +19,7 @@ from railhead.launch import console, submit
 from railhead.launch.logs import stream
 from railhead.launch.logs.stream import Line, _Tail
 from tests.unit.launch import world
+from tests.unit.launch.conftest import Clock
 from tests.unit.launch.fake_api import Api
 
 Captured = pytest.CaptureFixture[str]
@@ -46,22 +46,6 @@ def state(phase: Phase, detail: str = "") -> Any:
     return SimpleNamespace(phase=phase, detail=detail)
 
 
-class Clock:
-    """Time that passes when the test says so."""
-
-    now = 100.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr(console, "time", clock)
-    return clock
-
-
 def test_a_phase_is_said_once_and_again_after_a_while(clock: Clock, capsys: Captured) -> None:
     progress = console.Progress(name="demo")
     said = []
@@ -74,7 +58,7 @@ def test_a_phase_is_said_once_and_again_after_a_while(clock: Clock, capsys: Capt
         (17.0, Phase.RUNNING, ""),
         (32.5, Phase.RUNNING, ""),
     ):
-        clock.now = 100.0 + after
+        clock.now = after
         progress.changed(state(phase, detail))
         said.append(capsys.readouterr().err)
     progress.close()
@@ -136,15 +120,12 @@ def test_a_terminal_has_one_live_line_while_nothing_runs(
 
 
 def test_the_server_is_asked_no_more_often_than_a_watch_needs(
-    api: Api, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    api: Api, cluster: Cluster, clock: Clock
 ) -> None:
-    slept: list[float] = []
-    clock = SimpleNamespace(monotonic=time.monotonic, sleep=slept.append)
-    monkeypatch.setattr(submit, "time", clock)
     states = submit.watch(cluster, world.job(api, "demo"))
     for _ in range(4):
         next(states)
-    assert slept == [submit.POLL_SECONDS] * 3
+    assert clock.slept == [submit.POLL_SECONDS] * 3
 
 
 def pod(uid: str = "u", *, restarts: int = 0, ended: bool = False) -> dict[str, Any]:

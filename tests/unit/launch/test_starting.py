@@ -111,7 +111,7 @@ def test_what_is_no_script_is_left_as_it_is(dry: Any, here: Path) -> None:
     [
         (["-j", "2x", "--", "x"], "not a size"),
         (["-j", "0", "--", "x"], "nodes: 0 is not allowed"),
-        (["-e", "LR", "--", "x"], "--env LR: no value"),
+        (["-e", "LR", "--", "x"], "--env LR: not NAME=VALUE"),
         (["--set", "command=x", "--", "x"], "--set 'command=x'"),
         (["--name", "Not_A", "--", "x"], "name: 'Not_A'"),
         (["--files", "nothing", "--", "x"], "no such file"),
