@@ -122,8 +122,9 @@ def _clock(at: datetime) -> str:
 
 
 def _holder(one: Holder, resource: str) -> str:
+    amount = f", {show(one.amount)} {resource}" if resource else ""
     until = f", until {_clock(one.until)} at most" if one.until else ""
-    return f"{one.job} ({one.queue}, {show(one.amount)} {resource}{until})"
+    return f"{one.job} ({one.queue}{amount}{until})"
 
 
 def read(
@@ -181,7 +182,7 @@ def _cluster_queue(cluster: kube.Cluster, state: JobState) -> str:
 
 
 def _need(workload: Object) -> tuple[str, Decimal]:
-    """The GPUs that a Workload asks for, or its pods where it asks for none."""
+    """The GPUs that a Workload asks for, and how many; "" and 0 where it asks for none."""
     total: dict[str, Decimal] = {}
     for pods in (workload.get("spec") or {}).get("podSets") or []:
         count = int(pods.get("count") or 0)

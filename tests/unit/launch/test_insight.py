@@ -111,6 +111,62 @@ def test_when_it_starts_is_told_where_limits_free_enough(api: Api, asked: Any) -
     assert asked().starts is None
 
 
+def pod_sets(*sets: tuple[int, ...]) -> list[dict[str, Any]]:
+    """Of each its pods, and the GPUs of each of their containers."""
+    return [
+        {
+            "count": count,
+            "template": {
+                "spec": {
+                    "containers": [
+                        {"resources": {"requests": {"nvidia.com/gpu": str(one), "cpu": "1"}}}
+                        for one in gpus
+                    ]
+                }
+            },
+        }
+        for count, *gpus in sets
+    ]
+
+
+@pytest.mark.parametrize(
+    ("needs", "held", "reserved", "after"),
+    [
+        (((2, 8),), ((12, 60),), 12, 60),
+        (((2, 8),), ((11, 60),), 12, None),
+        (((1, 8), (2, 1, 1)), ((8, 60),), 12, 60),
+        (((1, 8), (2, 1, 1)), ((7, 60),), 12, None),
+        # The first to end is enough, whoever holds more.
+        (((1, 8),), ((8, 7200), (4, 60)), 12, 60),
+        # More is reserved than there is.
+        (((2, 8),), ((16, 60),), 20, 60),
+        (((2, 8),), ((15, 60),), 20, None),
+        (((2, 8),), ((12, None),), 12, None),
+        (((2,),), ((12, 60),), 12, None),
+    ],
+)
+def test_it_starts_once_as_much_is_free_as_it_needs(
+    api: Api, asked: Any, needs: Any, held: Any, reserved: int, after: int | None
+) -> None:
+    """Of 16 GPUs."""
+    queue = api.objects["/apis/kueue.x-k8s.io/v1beta2/clusterqueues/training"]
+    queue["status"]["flavorsReservation"][0]["resources"][0]["total"] = str(reserved)
+    for gpus, limit in held:
+        holder(api, f"with-{gpus}", gpus=gpus, limit=limit)
+    waiter(api, podSets=pod_sets(*needs))
+    begin = datetime.fromisoformat(STAMP)
+    assert asked().starts == (None if after is None else begin + timedelta(seconds=after))
+
+
+def test_a_limit_of_time_counts_from_the_admission(api: Api, asked: Any) -> None:
+    one = holder(api, "one", gpus=12, limit=60)
+    waiter(api)
+    (admitted,) = [c for c in one["status"]["conditions"] if c["type"] == "Admitted"]
+    for change in ({"status": "False"}, {"status": "True", "lastTransitionTime": None}):
+        admitted |= change
+        assert [one.until for one in asked().holders] == [None]
+
+
 def test_what_may_not_be_read_is_said_and_no_time_is(api: Api, asked: Any) -> None:
     holder(api, "first", gpus=12, limit=60)
     waiter(api)
@@ -152,6 +208,34 @@ def test_without_kueue_the_place_is_read_off_the_workloads(
     found = asked()
     assert (found.ahead, found.kueue) == (1, False)
     assert "by priority and age as far as they may be read" in found.lines()[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "ahead"),
+    [
+        ({}, 1),
+        ({"spec": {"queueName": None}}, 1),
+        ({"spec": {"queueName": "another"}}, 0),
+        ({"spec": {"active": False}}, 0),
+        ({"spec": {"priority": 7}, "metadata": {"creationTimestamp": STAMP}}, 0),
+        ({"spec": {"priority": 7}, "metadata": {"creationTimestamp": STAMP, "name": "a"}}, 1),
+        ({"spec": {"priority": 7}, "metadata": {"creationTimestamp": "2026-01-02T03:04:04Z"}}, 1),
+        ({"spec": {"priority": 7}, "metadata": {"creationTimestamp": "2026-01-02T03:04:06Z"}}, 0),
+        ({"spec": {"priority": None}, "metadata": {"name": "a"}}, 0),
+        ({"status": {"conditions": [{"type": "QuotaReserved", "status": "True"}]}}, 0),
+        ({"status": {"conditions": [{"type": "Finished", "status": "True"}]}}, 0),
+        ({"metadata": {"namespace": "another"}}, 0),
+    ],
+)
+def test_who_waits_before_it_is_read_off_the_workloads(
+    api: Api, asked: Any, change: dict[str, Any], ahead: int
+) -> None:
+    waiter(api, priority=7)
+    other = waiter(api, "other", priority=8)
+    for part, fields in change.items():
+        other[part] |= fields
+    found = asked()
+    assert (found.ahead, found.ahead_here, found.kueue) == (ahead, ahead, False)
 
 
 def test_status_says_all_of_it(api: Api, run: Any) -> None:

@@ -502,6 +502,7 @@ SEEN: dict[str, Waiting | Failure | Silence] = {
     "one before it": waits(ahead=1, ahead_here=0),
     "several before it, as they may be read": waits(ahead=3, ahead_here=2, kueue=False),
     "one without a limit": waits(holders=holders(None)),
+    "it asks for no GPU": waits(holders=holders(AT), resource=""),
     "two, and one has a limit": waits(holders=holders(AT, None), unseen=("a", "b")),
     "as many as are named": waits(holders=holders(*[None] * 5)),
     "one more": waits(holders=holders(*[None] * 6)),
