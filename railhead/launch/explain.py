@@ -189,9 +189,10 @@ def _size(asked: _Asked) -> Iterator[Derived]:
         "default",
         "it may run for ever",
     )
+    restarts = runtime.restarts if plan.restarts is None else plan.restarts
     yield asked.row(
         "restarts",
-        plan.restarts if plan.restarts is not None else runtime.restarts,
+        "as its stack has it" if restarts is None else restarts,
         f"{asked.at}.restarts",
         "how often the gang is made anew when it fails: the runtime's own number",
     )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import threading
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -329,21 +331,149 @@ def test_a_process_that_says_nothing_is_told_by_its_exit(
     assert "exited 137" in found.text()
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
+NODE = jobs.Node(
+    index=0, pod="p", uid="u", machine="m", phase="Running", started=True, ended=False,
+    restarts=0, reason="",
+)  # fmt: skip
+
+
+def state_of(*nodes: jobs.Node, processes: int = 2, age: int = 1000) -> jobs.JobState:
+    """A job that runs."""
+    return jobs.JobState(
+        name="demo", namespace="training", uid="u", phase=jobs.Phase.RUNNING, detail="",
+        queue="training", runtime="torch", wanted=len(nodes), processes_per_node=processes,
+        gpus_per_node=8, charged=None, created=NOW - timedelta(seconds=age), nodes=nodes,
+        restarts=0,
+    )  # fmt: skip
+
+
+#: What says why a process died, the plainest first.
+CAUSES = (
+    ("railhead verify: stopped, for the fabric is not proven",),
+    (
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB",
-        "Segmentation fault (core dumped)",
-        "node-1:17:42 [0] NCCL WARN Call to ibv_modify_qp failed",
         "jaxlib.xla_extension.XlaRuntimeError: INTERNAL: failed",
+        "KeyError",
+        "subprocess.TimeoutExpiredException: late",
+        "KeyboardInterrupt",
+        "SystemExit: 3",
+    ),
+    (
+        "CUDA error: device-side assert triggered",
+        "RuntimeError in native code: CUDA out of memory",
+        "cuda runtime error (59)",
+        "NVRM: Xid (PCI:0000:18:00): 79",
+        "uncorrectable ECC error encountered",
+    ),
+    (
+        "Segmentation fault",
+        "Bus error",
+        "Killed",
+        "Aborted",
+        "train: core dumped",
+        "terminate called after throwing an instance of 'c10::Error'",
+    ),
+    (
+        "node-1:17:42 [0] NCCL WARN Call to ibv_modify_qp failed",
+        "ncclSystemError here",
+        "ncclInternalError here",
+        "ncclRemoteError here",
+        "[Rank 2] Watchdog caught collective operation timeout",
+    ),
+    (
         "ERROR: dataset is not there",
+        "FATAL no such table",
+        "[train] CRITICAL: no such table",
+        "Error: no such table",
+        "error: no such table",
+        "fatal: no such table",
+    ),
+)
+NO_CAUSES = (
+    "errors: 0 of 3",
+    "no such Error: x",
+    "at KeyError: 'x'",
+    "keyError: x",
+    "not Killed",
+    "done",
+)
+#: What is said because another process died.
+ECHOES = (
+    "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:",
+    "torch.distributed.elastic.multiprocessing.api.SignalException: got signal: 15",
+    "ERROR: got SIGTERM",
+    *(f"ConnectionError: Connection {how} by peer" for how in ("reset", "closed", "refused")),
+    "BrokenPipeError: Broken pipe",
+    "RuntimeError: socket closed by peer",
+    "DistBackendError: a Remote process exited",
+    "DistBackendError: a remote process exited",
+    "torch.distributed.elastic.rendezvous.api.RendezvousConnectionError: no",
+    "torch.distributed.elastic.rendezvous.api.RendezvousClosedError",
+    "torch.distributed.DistNetworkError: no",
+    "RuntimeError: peer 3 is gone",
+    "RuntimeError: peer 3 was lost",
+)
+
+
+def test_the_plainest_line_that_says_why_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster: Any = None
+    state = state_of(replace(NODE, ended=True, reason="exited 1"))
+
+    def said(*lines: str) -> str:
+        stamped = [f"{at(9)} [default0]:{line}" for line in lines]
+        monkeypatch.setattr(stream, "stamped", lambda *_, **__: stamped)
+        found = failing.first_failure(cluster, state, prefix=PREFIX)
+        assert found is not None
+        return found.line
+
+    assert said(*NO_CAUSES) == ""
+    for plainer, other in itertools.pairwise(CAUSES):
+        for line in plainer:
+            assert said(*NO_CAUSES, other[0], line, plainer[0]) == line
+    for line in (*CAUSES[-1], *ECHOES):
+        assert said(*NO_CAUSES, line) == line
+    for line in ECHOES:
+        assert said(line, CAUSES[-1][0]) == CAUSES[-1][0], line
+
+
+def test_a_line_is_told_as_far_as_it_fits(api: Api, cluster: Cluster, gang: Any) -> None:
+    ended(api, 1, finished="2026-01-02T03:59:50Z")
+    api.logs[pod(1)] = [f"{at(9)} [default0]:  KeyError: {'x' * 500}  "]
+    assert first(cluster).line == f"KeyError: {'x' * 390}"
+
+
+@pytest.mark.parametrize(
+    ("lines", "processes", "rank"),
+    [
+        (["[default1]:KeyError: 1", "[default0]:KeyError: 0"], 2, 3),
+        (["[default2]:KeyError: of no process of ours"], 2, None),
+        (["KeyError: of nobody"], 2, None),
+        (["KeyError: of nobody"], 1, 1),
+        (["rank      : 7 (local_rank: 1)", "KeyError: of nobody"], 2, 7),
+        (["rank      : 7 (local_rank: 1)", "[default0]:KeyError: 0"], 2, 2),
+        ([], 1, 1),
     ],
 )
-def test_lines_that_say_why_are_known(api: Api, cluster: Cluster, gang: Any, line: str) -> None:
+def test_whose_line_it_is(
+    api: Api, cluster: Cluster, lines: list[str], processes: int, rank: int | None
+) -> None:
+    world.admit(api, world.job(api, "demo", processes=processes))
     ended(api, 1, finished="2026-01-02T03:59:50Z")
-    api.logs[pod(1)] = [f"{at(9)} [default0]:errors: 0 of 3", f"{at(8)} [default0]:{line}"]
-    found = first(cluster)
-    assert (found.line, found.rank) == (line, 2)
+    api.logs[pod(1)] = [f"{at(9)} {line}" for line in lines]
+    assert first(cluster).rank == rank
+
+
+def test_of_many_that_ended_the_first_are_read(api: Api, cluster: Cluster) -> None:
+    """Where all say as much, the one whose line is the earliest has failed first."""
+    world.admit(api, world.job(api, "demo", nodes=18))
+    for index in range(18):
+        ended(api, index, finished=f"2026-01-02T03:59:{59 - index}Z")
+        api.logs[pod(index)] = [f"{at(50 if index == 5 else 40)} [default0]:KeyError: {index}"]
+    ended(api, 9, finished="")
+    api.asked.clear()
+    assert first(cluster).node == 5
+    read = {path.split("/")[-2] for _, path, _ in api.asked if path.endswith("/log")}
+    assert read == {pod(index) for index in range(18) if index not in (0, 9)}
 
 
 def test_status_and_the_end_of_a_launch_name_it(api: Api, run: Any, gang: Any) -> None:
@@ -521,6 +651,71 @@ def test_steps_that_stand_still_are_told_though_lines_come(
     # The last step is followed by evaluation and saving, which print no other.
     api.logs[pod(0)] = [line.replace("8/100", "100/100") for line in api.logs[pod(0)]]
     assert quiet(cluster) is None
+
+
+def lines_of(*said: tuple[float, int]) -> list[str]:
+    """Lines so many seconds old of local ranks."""
+    return [f"{at(ago)} [default{local}]:ready" for ago, local in said]
+
+
+@pytest.mark.parametrize(
+    ("age", "first", "second", "expected"),
+    [
+        (1000, lines_of((300, 0)), lines_of((300, 0)), (0, (0, 1), 300, 300)),
+        (1000, lines_of((299, 0)), [], None),
+        (300, [], [], (0, (0, 1), None, 300)),
+        (299, [], [], None),
+        (1000, lines_of((300, 0)), lines_of((301, 1)), (1, (2, 3), 301, 300)),
+        (1000, lines_of((400, 1)), [], (1, (2, 3), None, 400)),
+        # Of a node all of whose processes have printed, the one that stopped first.
+        (1000, lines_of((400, 0), (350, 1)), lines_of((300, 0)), (0, (0,), 350, 300)),
+        (1000, lines_of((400, 1), (350, 0)), lines_of((300, 0)), (0, (1,), 350, 300)),
+        (1000, lines_of((400, 0), (400, 1)), lines_of((300, 0)), (0, (0, 1), 400, 300)),
+        (1000, lines_of((400, 0), (390, 1), (380, 0)), lines_of((300, 0)), (0, (1,), 380, 300)),
+    ],
+)
+def test_who_is_silent(
+    age: int, first: list[str], second: list[str], expected: tuple[Any, ...] | None
+) -> None:
+    state = state_of(NODE, replace(NODE, index=1), age=age)
+    found = failing.silence(state, {0: first, 1: second}, NOW, limit=300, prefix=PREFIX)
+    seen = None if found is None else (found.node, found.ranks, found.seconds, found.others)
+    assert seen == expected
+
+
+def test_of_several_processes_with_one_time_the_first_is_named() -> None:
+    lines = lines_of((400, 1), (400, 0), (350, 2))
+    found = failing.silence(state_of(NODE, processes=3), {0: lines}, NOW, limit=300, prefix=PREFIX)
+    assert found is not None
+    assert found.ranks == (0,)
+
+
+def test_a_node_that_has_not_started_is_not_silent() -> None:
+    state = state_of(NODE, replace(NODE, index=1, started=False))
+    found = failing.silence(state, {0: lines_of((400, 0))}, NOW, limit=300, prefix=PREFIX)
+    assert found is not None
+    assert (found.node, found.seconds) == (0, 400)
+
+
+@pytest.mark.parametrize(
+    ("lines", "step"),
+    [
+        (("step 7/9", "step 8/9", "step 8/9"), "8/9"),
+        (("step 7", "step 8", "step 8"), "8"),
+        (("step 8/9", "step 9/9", "step 9/9"), None),
+        (("step 7/9", "step 8/9", "step 9/9"), None),
+        (("epoch 1", "epoch 1", "epoch 1"), None),
+        (("ready", "ready", "ready"), None),
+    ],
+)
+def test_which_steps_stand_still(lines: tuple[str, ...], step: str | None) -> None:
+    said = [f"{at(ago)} {line}" for ago, line in zip((900, 600, 10), lines, strict=True)]
+    # Another node that stands for longer, and moved before.
+    other = [f"{at(ago)} {line}" for ago, line in ((950, "step 1/9"), (9, "step 1/9"))]
+    state = state_of(NODE, replace(NODE, index=1))
+    found = failing.silence(state, {0: other, 1: said} if step else {1: said}, NOW, limit=300)
+    seen = None if found is None else (found.node, found.ranks, found.seconds, found.step)
+    assert seen == (None if step is None else (1, (1,), 600, step))
 
 
 def test_status_asks_for_as_long_as_it_is_told(api: Api, run: Any, gang: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,36 @@ def test_a_script_that_is_not_here_is_the_images(dry: Any, here: Path) -> None:
     made, paths = dry("--", "/opt/train.py")
     assert words_of(made)[3:] == ["/opt/train.py"]
     assert paths == set()
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "command", "files"),
+    [
+        (["2.Train_it.py", "a b"], "run-2-train-it", "/workspace/2.Train_it.py 'a b'", 1),
+        (["src/train.py"], "train", "/workspace/train.py", 1),
+        (["./src/train.py"], "train", "/workspace/train.py", 1),
+        (["--files", ".", "src/train.py"], "train", "/workspace/src/train.py", 5),
+        (["--files", "src/deep", "src/deep/x.py"], "x", "/workspace/deep/x.py", 1),
+        (["--files", "src/train.py", "train.py"], "train", None, None),
+        (["src/none.py"], "none", "src/none.py", None),
+        (["-"], "run", "-", None),
+        ([f"{'a' * 60}.py"], "a" * 38, f"{'a' * 60}.py", None),
+    ],
+)
+def test_a_script_has_a_name_and_a_place(
+    run: Any, here: Path, words: list[str], name: str, command: str | None, files: int | None
+) -> None:
+    (here / "2.Train_it.py").touch()
+    (here / "src" / "deep").mkdir()
+    (here / "src" / "deep" / "x.py").touch()
+    code, out, err = run("run", "--explain", "--json", *words)
+    if command is None:
+        assert (code, "train.py" in err) == (ExitCode.BAD_INPUT, True)
+        return
+    rows = {row["name"]: row["value"] for row in json.loads(out)["values"]}
+    assert re.fullmatch(f"{name}-[0-9a-f]{{6}}", rows["name"])
+    assert rows["command"].endswith(command)
+    assert rows.get("files", "").startswith(f"{files} files" if files else "")
 
 
 def test_one_line_is_explained(run: Any, here: Path) -> None:

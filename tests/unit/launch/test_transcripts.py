@@ -530,10 +530,12 @@ def test_what_is_seen_of_a_job_is_told_as_it_was() -> None:
     assert found == held("seen", found)
 
 
-# -- mistakes in a line ---------------------------------------------------------------------------
+# -- lines of a shell ----------------------------------------------------------------------------
 
 #: On a machine without kubectl, while `demo` runs and once one of its nodes has failed.
 RUNNING = (
+    "run -j 2x4 --name mine --image i:1 --runtime torch --queue training -e A=1 -e B= --files data "
+    "--set timeout=2h --set restarts=2 --set logs=pods --explain train.py 1",
     *("exec demo -- ls", "exec demo --node 7 -- ls"),
     *(f"port-forward demo {port}" for port in ("0", "1", "65535", "65536", "x", "1:2", "1:2:3")),
 )
@@ -549,18 +551,22 @@ FAILED = (
 )
 
 
-def test_mistakes_in_a_line_are_told_as_they_were(
+def test_a_line_of_a_shell_says_what_it_said(
     api: Api,
     kubeconfig: Path,
     job_file: Path,
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    assert job_file.parent == tmp_path
     monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr(reader, "START_SECONDS", 0.0)
     monkeypatch.setattr("secrets.token_hex", lambda length: "0" * 2 * length)
-    monkeypatch.chdir(job_file.parent)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "x.py").touch()
     owner = world.job(api, "demo")
     world.admit(api, owner)
 
