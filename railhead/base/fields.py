@@ -6,6 +6,7 @@ import ipaddress
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +17,7 @@ from pydantic_core import CoreSchema, PydanticCustomError
 from railhead.base import described, quantity
 from railhead.base.errors import choices
 
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _LABEL = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
 _LABEL_KEY = re.compile(
     r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
@@ -100,7 +102,8 @@ def _saying(check: Callable[[str], str], rule: str) -> Any:
 
 
 def _absolute(value: str) -> str:
-    if not value.startswith("/") or value == "/" or "//" in value or "/../" in f"{value}/":
+    odd = re.search(r"/\.{0,2}/", f"{value.removesuffix('/')}/")
+    if not value.startswith("/") or value == "/" or odd:
         raise problem(f"{value!r} is not an absolute path below /")
     if found := _NO_PATH.search(value):
         raise problem(f"{value!r} is not a path: it has {found[0]!r} in it")
@@ -151,7 +154,8 @@ def _group(value: str) -> str:
 
 def _file(value: str) -> str:
     # White space and colons are in real ones.
-    if value.startswith("-") or _NO_PATH.search(re.sub(r"[ :\\]", "", value)):
+    odd = "://" in value or value.endswith("/") or _NO_PATH.search(re.sub(r"[ :\\]", "", value))
+    if odd or value.startswith("-"):
         raise problem(f"{value!r} is not a file's path, such as '~/.kube/config'")
     return value
 
@@ -169,6 +173,13 @@ def _address(value: str) -> str:
         return str(ipaddress.ip_address(value))
     except ValueError:
         raise problem(f"{value!r} is not an IP address, such as '192.168.136.1'") from None
+
+
+def written_moment(value: Any) -> Any:
+    """A moment as people write it, before it is read: a number would be seconds since 1970."""
+    if isinstance(value, datetime) or (isinstance(value, str) and _DATE.match(value)):
+        return value
+    raise problem(f"{value!r} is not a moment, such as '2026-11-28T02:00:00Z'")
 
 
 Name = Annotated[

@@ -12,8 +12,12 @@ TOKENS = (
     re.compile(r"-----BEGIN [A-Z ]{3,40}-----.*?(?:-----END [A-Z ]{3,40}-----|\Z)", re.DOTALL),
     re.compile(r"\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"),
     re.compile(
-        r"\b(?:hf_|ghp_|gho_|ghs_|github_pat_|glpat-|xox[abprs]-|sk-|nvapi-|dckr_pat_)[\w-]{10,}"
+        r"\b(?:hf_|ghp_|gho_|ghs_|github_pat_|glpat-|xox[abprs]-|xapp-|sk-|[sr]k_live_|nvapi-|"
+        r"dckr_pat_|npm_|pypi-|gsk_|hvs\.|ya29\.|GOCSPX-|AIza)[\w-]{10,}"
     ),
+    # Azure's connection strings, and the addresses by which Slack lets anybody post.
+    re.compile(r"(?<=AccountKey=)[A-Za-z0-9+/]{20,}=*"),
+    re.compile(r"(?<=hooks\.slack\.com/services/)[\w/]{10,}"),
     re.compile(r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"),
     re.compile(r"(?<=://)[^/\s:@]{1,200}:[^/\s@]{1,200}(?=@)"),
     re.compile(r"(?i)(?<=bearer )[\w.~+/=-]{8,}"),
@@ -21,8 +25,8 @@ TOKENS = (
 )
 # Of what certainly does, and is a value that every reader of a stack could use.
 CREDENTIAL = re.compile(
-    r"(?i)(^|_)(token|password|passwd|passphrase|secret|secret_?key|api_?key|access_?key|"
-    r"private_?key|credentials?)$"
+    r"(?i)((^|_)(token|pat|passphrase|secret|secret_?key|api_?key|access_?key|"
+    r"private_?key|credentials?)|password|passwd|_pwd)$"
 )
 
 

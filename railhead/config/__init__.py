@@ -130,7 +130,7 @@ def parse(raw: Any, *, where: str, at: Lines | None = None) -> Cluster:
         raw: the value, as YAML or JSON gives it.
         where: names its file in messages.
         at: the lines of its fields, which messages then say; also tells of keys that are there
-            twice.
+            twice, and of values that Pulumi would read as something else.
 
     Raises:
         InputError: one line ``<where>:<line>: <path>: <what is wrong>`` for each mistake, all at
@@ -159,9 +159,9 @@ def parse(raw: Any, *, where: str, at: Lines | None = None) -> Cluster:
     found.extend(site.problems(known))
     found.extend(sense.texts(raw))
     found.extend(sense.problems(known))
-    twice = at.twice if at else ()
-    if cluster is None or found or twice:
-        told = [f"{where}:{line}: {path}: {text}" for line, path, text in twice]
+    wrong = at.wrong if at else ()
+    if cluster is None or found or wrong:
+        told = [f"{where}:{line}: {path}: {text}" for line, path, text in wrong]
         told += _told(sorted(found, key=lambda row: at.of(row[0]) or 0) if at else found, where, at)
         raise InputError(
             "\n".join(dict.fromkeys(told)), remedy=f"edit {where}; nothing was changed"

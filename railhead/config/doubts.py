@@ -13,6 +13,8 @@ from railhead.catalog.machine import Machine
 from railhead.catalog.machines import MACHINES
 from railhead.catalog.versions import COMBINATIONS, ModuleChart
 from railhead.fabric.site import Network
+from railhead.model.borrowing import borrowable, sources
+from railhead.model.capacity import beside
 from railhead.model.cluster import HOSTNAME_LEVEL, Cluster
 from railhead.platform.registry import PLATFORMS
 
@@ -22,6 +24,10 @@ _TESTED_NODES = 5000
 # Tags that are moved from image to image.
 _MOVING = re.compile(r"(latest|nightly)([-_.].*)?|main|master|dev|edge|stable|current")
 _FOR_CPUS = re.compile(r"(.*[-_.])?cpu([-_.].*)?")
+# What no NVIDIA GPU runs, and which CPU an image is for.
+_FOR_OTHERS = re.compile(r"(?:^|[-_./:])(rocm|neuronx?|gaudi|habana|xpu|tpu|windows)")
+_FOR_ARCHITECTURE = re.compile(r"(?:^|[-_.])(arm64|aarch64|amd64|x86_64)(?:$|[-_.])")
+_ARCHITECTURES = {"aarch64": "arm64", "x86_64": "amd64"}
 # Labels of every node, or of every node of an architecture.
 _OF_ALL_NODES = frozenset({"kubernetes.io/os", "kubernetes.io/arch"})
 # Classes of volumes that one node mounts, as their makers call them.
@@ -29,10 +35,13 @@ _OF_ONE_NODE = frozenset(
     {"gp2", "gp3", "hostpath", "local-path", "local-storage", "premium-rwo", "standard-rwo"}
 )
 # Where an image's own programs keep caches, keys and sockets.
-_HOMES = frozenset({"/home", "/opt", "/root", "/tmp"})  # noqa: S108 - no file of ours
+_HOMES = frozenset({"/home", "/opt", "/root", "/tmp", "/var", "/var/lib"})  # noqa: S108 - no file of ours
 # An image of 20 GiB takes minutes to pull; nobody waits hours for a gang whose pods do not start.
 _SHORT_WAIT, _LONG_WAIT = 180, 4 * 3600
 _SHORT_GRACE = 10
+_SHORT_RECOVERY = 60
+# NCCL v2.30.7, src/debug.cc.
+_NCCL_DEBUG = ("NONE", "VERSION", "WARN", "INFO", "ABORT", "TRACE")
 # Where every cloud's machines ask for credentials, over HTTP.
 _METADATA = ipaddress.IPv4Address("169.254.169.254")
 # A frame that holds RDMA's largest packet, of 4096 bytes, with its headers.
@@ -77,12 +86,33 @@ def _runtimes(cluster: Cluster) -> Iterator[Problem]:
                 f"{path}.grace_seconds",
                 f"is {runtime.grace_seconds}: a job that ends has no moment to save anything",
             )
-        if "@" not in runtime.image and _MOVING.fullmatch(tag):
+        if "@" not in runtime.image and _MOVING.fullmatch(tag.lower()):
             yield f"{path}.image", f"tag {tag!r} is moved from image to image; take a version"
         if _FOR_CPUS.fullmatch(tag) and not machines[runtime.pool].stand_in:
             yield f"{path}.image", f"tag {tag!r} says that it is built for CPUs alone"
+        yield from _made_for(f"{path}.image", runtime.image, tag, machines[runtime.pool])
         if runtime.image.startswith("railhead.local/") and not platform.built_here:
             yield f"{path}.image", "is made by the lab, and on nodes of the lab alone"
+
+
+def _made_for(path: str, image: str, tag: str, machine: Machine) -> Iterator[Problem]:
+    """What an image's name says that it is for, held against the pool's machines."""
+    if machine.stand_in:
+        return
+    if found := _FOR_OTHERS.search(image):
+        yield (
+            path,
+            f"{found[1]!r} in its name is not for GPUs of NVIDIA, which {machine.name!r} has",
+        )
+    if found := _FOR_ARCHITECTURE.search(tag):
+        is_for = _ARCHITECTURES.get(found[1], found[1])
+        if is_for != machine.architecture:
+            yield (
+                path,
+                f"tag {tag!r} is for {is_for}, and {machine.name!r} is {machine.architecture}",
+            )
+    if image.startswith(("localhost:", "localhost/", "127.")):
+        yield path, "its registry is each node itself; name it as nodes reach it"
 
 
 def _gpus(cluster: Cluster) -> Iterator[Problem]:
@@ -94,6 +124,15 @@ def _gpus(cluster: Cluster) -> Iterator[Problem]:
         )
 
 
+def _parts(cluster: Cluster) -> Iterator[Problem]:
+    if cluster.gpu_operator is not None and cluster.gpu_operator.mig != "none":
+        yield (
+            "gpu_operator.mig",
+            f"{cluster.gpu_operator.mig!r}: parts of GPUs reach each other neither over NVLink nor "
+            "PCIe (MIG user guide), and quotas here count whole ones",
+        )
+
+
 def _charts(cluster: Cluster) -> Iterator[Problem]:
     platform = PLATFORMS[cluster.platform.kind]
     combination = COMBINATIONS[cluster.versions]
@@ -102,12 +141,14 @@ def _charts(cluster: Cluster) -> Iterator[Problem]:
 
 
 def _mounted(cluster: Cluster) -> Iterator[Problem]:
+    claims = [(path, row.mount_path) for path, row in each(cluster.checkpoints, "checkpoints")]
+    sets = [(path, row.mount_path) for path, row in each(cluster.datasets, "datasets")]
+    for path, at in (*claims, *sets):
+        if at in _HOMES:
+            yield f"{path}.mount_path", f"{at!r} hides what the image has there; mount it elsewhere"
     for path, claim in each(cluster.checkpoints, "checkpoints"):
-        if claim.mount_path in _HOMES:
-            yield (
-                f"{path}.mount_path",
-                f"{claim.mount_path!r} hides what the image has there; mount it elsewhere",
-            )
+        if quantity.parse(claim.size) < GIB:
+            yield f"{path}.size", f"{claim.size!r} is less than one checkpoint of any model's size"
         if claim.storage_class in _OF_ONE_NODE:
             yield (
                 f"{path}.storage_class",
@@ -127,6 +168,12 @@ def _waits(cluster: Cluster) -> Iterator[Problem]:
     seconds = cluster.ready_timeout_seconds
     if all(machine.stand_in for machine in _machines(cluster).values()):
         return
+    if 0 < (cluster.requeue.recovery_seconds or 0) < _SHORT_RECOVERY:
+        yield (
+            "requeue.recovery_seconds",
+            f"{cluster.requeue.recovery_seconds}: a gang that starts again loses its place before "
+            "its pods can be ready",
+        )
     if seconds < _SHORT_WAIT:
         yield (
             "ready_timeout_seconds",
@@ -161,6 +208,8 @@ def _small_shares(cluster: Cluster) -> Iterator[Problem]:
     for path, runtime in each(cluster.runtimes, "runtimes"):
         if machines[runtime.pool].stand_in:
             continue
+        if (idle := machines[runtime.pool].gpus % (runtime.gpus_per_node or 1)) > 0:
+            yield f"{path}.gpus_per_node", f"{runtime.gpus_per_node} leaves {idle} of a node idle"
         if runtime.shared_memory and quantity.parse(runtime.shared_memory) < GIB:
             yield (
                 f"{path}.shared_memory",
@@ -173,18 +222,50 @@ def _small_shares(cluster: Cluster) -> Iterator[Problem]:
 
 
 def _borrowed(cluster: Cluster) -> Iterator[Problem]:
-    there = {pool.name: pool.nodes for pool in cluster.pools}
+    pools = {pool.name: pool for pool in cluster.pools}
     for path, team in each(cluster.teams, "teams"):
+        if team.weight != 1 and not cluster.fair.sharing:
+            yield f"{path}.weight", f"{team.weight} has no effect without `sharing` under `fair`"
         for where, share in each(team.shares, f"{path}.shares"):
-            most = there[share.pool] - share.nodes
+            most = sum(sources(cluster, team, pools[share.pool]).values())
             if share.nodes == 0 and share.borrow == 0:
                 yield where, f"is nothing, promised or borrowed: no job gets pool {share.pool!r}"
             if share.borrow is not None and share.borrow > most:
                 yield (
                     f"{where}.borrow",
-                    f"{share.borrow} is no limit: beside its own {share.nodes} nodes pool "
-                    f"{share.pool!r} has {most}; leave it out if none is meant",
+                    f"{share.borrow} is no limit: beside its own {share.nodes} nodes others lend "
+                    f"{most:g} of pool {share.pool!r}; leave it out if none is meant",
                 )
+
+
+def _too_little(cluster: Cluster) -> Iterator[Problem]:
+    """Shares of which no pod of any runtime fits, however much is borrowed."""
+    pools = {pool.name: pool for pool in cluster.pools}
+    for path, team in each(cluster.teams, "teams"):
+        for where, share in each(team.shares, f"{path}.shares"):
+            pool, gpu = pools[share.pool], MACHINES[pools[share.pool].instance_type].gpu_resource
+            most = beside(cluster, share, pool, int(borrowable(cluster, team, share)))[gpu]
+            asked = [
+                runtime.gpus_per_node or MACHINES[pool.instance_type].gpus
+                for runtime in cluster.runtimes
+                if runtime.pool == pool.name
+            ]
+            if gpu in share.quota and asked and quantity.parse(most) < min(asked):
+                yield (
+                    f"{where}.quota.{gpu}",
+                    f"{share.quota[gpu]!r}: with all that it may borrow the team has {most}, and "
+                    f"each node of a job takes {min(asked)}",
+                )
+
+
+def _levels_of_logs(cluster: Cluster) -> Iterator[Problem]:
+    for path, runtime in each(cluster.runtimes, "runtimes"):
+        level = runtime.environment.get("NCCL_DEBUG")
+        if level is not None and level.upper() not in _NCCL_DEBUG:
+            yield (
+                f"{path}.environment.NCCL_DEBUG",
+                f"{level!r} is none of NCCL's: {', '.join(_NCCL_DEBUG)}",
+            )
 
 
 def _addresses(cluster: Cluster) -> Iterator[Problem]:
@@ -233,8 +314,11 @@ _CHECKS: tuple[Callable[[Cluster], Iterator[Problem]], ...] = (
     _pools,
     _runtimes,
     _gpus,
+    _parts,
     _small_shares,
     _borrowed,
+    _too_little,
+    _levels_of_logs,
     _charts,
     _mounted,
     _frames,

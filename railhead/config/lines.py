@@ -1,28 +1,36 @@
-"""Where in a stack's file a field stands, and keys that stand there twice.
+"""Where in a stack's file a field stands, and what its readers would not read alike.
 
 YAML takes a key that is there twice by its last place (yaml.org, 1.2.2, 3.2.1.1: an error that
-PyYAML does not make), so that half of what was written is dropped in silence.
+PyYAML does not make), so that half of what was written is dropped in silence. And PyYAML, which
+reads the file here, follows YAML 1.1 where Pulumi's reader (gopkg.in/yaml.v3, resolve.go) does not:
+`yes` is true to one and a word to the other.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import yaml
 
-_MERGE = "tag:yaml.org,2002:merge"
+_TAG = "tag:yaml.org,2002:"
+_MERGE = f"{_TAG}merge"
+_PLAIN = ("bool", "float", "int", "map", "merge", "null", "seq", "str", "timestamp")
+# An octal number, which nobody means, or a number to Pulumi's reader alone.
+_NUMBER = re.compile(r"[-+]?(0o?[0-9_]+|[0-9][0-9_]*[eE][-+]?[0-9]+)")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Lines:
     """Paths below the cluster, such as ``pools[0].name``, each with its line, counted from 1.
 
-    ``twice`` are the keys of the whole file that are there already, each with what is wrong.
+    ``wrong`` are keys of the whole file that are there already, and values that are not the same to
+    all readers: line, path and what is wrong.
     """
 
     at: dict[str, int] = field(default_factory=dict)
-    twice: tuple[tuple[int, str, str], ...] = ()
+    wrong: tuple[tuple[int, str, str], ...] = ()
 
     def of(self, path: str) -> int | None:
         """The line of a field; of what it is missing in, where it is not there."""
@@ -39,17 +47,17 @@ def lines(text: str, *keys: str) -> Lines:
     """
     root = yaml.compose(text, Loader=yaml.SafeLoader)
     found: dict[str, int] = {}
-    twice: list[tuple[int, str, str]] = []
+    wrong: list[tuple[int, str, str]] = []
     prefix = ".".join(keys)
     if root is not None:
         for path, node, problem in _walk(root, "", set()):
             line = node.start_mark.line + 1
             below = _below(path, prefix)
             if problem:
-                twice.append((line, path if below is None else below, problem))
-            elif below is not None:
+                wrong.append((line, path if below is None else below, problem))
+            if below is not None:
                 found.setdefault(below, line)
-    return Lines(at=found, twice=tuple(twice))
+    return Lines(at=found, wrong=tuple(wrong))
 
 
 def _below(path: str, prefix: str) -> str | None:
@@ -78,9 +86,33 @@ def _walk(node: yaml.Node, path: str, seen: set[int]) -> Iterator[tuple[str, yam
                 line = other.start_mark.line + 1
                 yield where, key, f"is there twice; the first is in line {line}: keep one of them"
                 continue
-            yield where, key, ""
+            yield where, key, _ambiguous(value)
             yield from _walk(value, where, seen)
     elif isinstance(node, yaml.SequenceNode):
         for index, value in enumerate(node.value):
-            yield f"{path}[{index}]", value, ""
+            yield f"{path}[{index}]", value, _ambiguous(value)
             yield from _walk(value, f"{path}[{index}]", seen)
+
+
+def _ambiguous(node: yaml.Node) -> str:
+    """Why a value is one thing here and another to Pulumi, or not what it looks like."""
+    kind = node.tag.removeprefix(_TAG)
+    if kind not in _PLAIN:
+        return f"has the tag {node.tag!r}; write it as a plain value"
+    if not isinstance(node, yaml.ScalarNode) or node.style is not None:
+        return ""
+    text = node.value
+    if kind == "bool" and text.lower() not in ("true", "false"):
+        other, fix = "a flag", "true or false"
+    elif kind == "timestamp":
+        other, fix = "a date", "a text"
+    elif (kind in ("int", "float", "str") and _NUMBER.fullmatch(text)) or (
+        kind in ("int", "float") and ":" in text
+    ):
+        other, fix = "another number", "a plain decimal"
+    else:
+        return ""
+    return (
+        f"{text} is {other} to some readers of YAML and not to others: write {fix}, or it in "
+        f'quotes, "{text}"'
+    )

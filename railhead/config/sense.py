@@ -15,7 +15,9 @@ from railhead.base import quantity, secrets
 from railhead.base.fields import MIB, MalformedError
 from railhead.base.sections import Problem, each, knowing, known, told
 from railhead.base.wide import covered, too_wide
+from railhead.catalog.accelerators import ACCELERATORS
 from railhead.catalog.machines import MACHINES
+from railhead.catalog.switches import SWITCHES
 from railhead.catalog.versions import COMBINATIONS, ModuleChart
 from railhead.contract import NAMESPACE
 from railhead.framework import FRAMEWORKS
@@ -44,6 +46,8 @@ _OF_THE_IMAGE = ("HOME", "LD_PRELOAD", "PATH", "PYTHONHOME")
 _OF_THE_DEVICES = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
 # What kubelet puts on a node, where the catalogue says what it must be.
 _OS, _ARCHITECTURE = "kubernetes.io/os", "kubernetes.io/arch"
+# What NVIDIA's GPU feature discovery puts there (k8s-device-plugin, docs/gpu-feature-discovery).
+_GPU_COUNT, _GPU_PRODUCT = "nvidia.com/gpu.count", "nvidia.com/gpu.product"
 
 
 def texts(raw: Any) -> Iterator[Problem]:
@@ -200,6 +204,14 @@ def _namespaces(cluster: Cluster) -> Iterator[Problem]:
                 f"{name!r} is {taken.get(name, _OF_KUBERNETES_ITSELF)}: jobs, their guards and "
                 "their network policies need a namespace of their own",
             )
+    jobs = [name for _, name in _jobs_namespaces(cluster)]
+    own = cluster.watching.namespace
+    if own in taken or own in jobs:
+        yield (
+            "watching.namespace",
+            f"{own!r} is {taken.get(own, 'one that jobs run in')}; alerts and what they read have "
+            "a namespace of their own",
+        )
 
 
 def _jobs_namespaces(cluster: Cluster) -> Iterator[tuple[str, str]]:
@@ -214,7 +226,12 @@ def _jobs_namespaces(cluster: Cluster) -> Iterator[tuple[str, str]]:
 def _mount_paths(cluster: Cluster) -> Iterator[Problem]:
     claims = knowing(cluster.checkpoints, "checkpoints", lambda claim: claim.mount_path)
     sets = knowing(cluster.datasets, "datasets", lambda one: one.mount_path)
-    for path, _, at in (*claims, *sets):
+    scratch = (
+        (f"{path}.scratch", runtime, own.mount_path)
+        for path, runtime, own in knowing(cluster.runtimes, "runtimes", lambda r: r.scratch)
+        if own is not None
+    )
+    for path, _, at in (*claims, *sets, *scratch):
         for taken in _TAKEN_PATHS:
             if at == taken or at.startswith(f"{taken}/"):
                 yield (
@@ -297,6 +314,16 @@ def _toleration(path: str, row: Any) -> Iterator[Problem]:
         yield f"{path}.key", "is missing, and operator Equal needs it"
 
 
+def _taints(cluster: Cluster) -> Iterator[Problem]:
+    """Kubernetes takes one of a key and an effect (pkg/apis/core/validation, ValidateNode)."""
+    for path, _, rows in knowing(cluster.pools, "pools", lambda p: getattr(p, "taints", ())):
+        seen: dict[tuple[str, str], str] = {}
+        taints = knowing(rows, f"{path}.taints", lambda row: (row.key, row.effect))
+        for where, _, (key, effect) in taints:
+            if seen.setdefault((key, effect), where) != where:
+                yield where, f"{key!r} {effect} is at {seen[key, effect]} already; keep one"
+
+
 def _secrets(cluster: Cluster) -> Iterator[Problem]:
     for path, names in _environments(cluster):
         for name, value in names.items():
@@ -309,6 +336,12 @@ def _secrets(cluster: Cluster) -> Iterator[Problem]:
                 )
             if name in _OF_THE_IMAGE:
                 yield where, "would replace the image's own for every program in it; leave it out"
+            if name not in SWITCHES and name.upper() in SWITCHES:
+                yield (
+                    where,
+                    f"is read by nothing, for names know letters apart; {name.upper()} is the "
+                    "fabric's to set: leave it out",
+                )
 
 
 def _environments(cluster: Cluster) -> Iterator[tuple[str, Mapping[str, str]]]:
@@ -339,12 +372,21 @@ def _wiring(cluster: Cluster) -> Iterator[Problem]:
 def _selectors(cluster: Cluster) -> Iterator[Problem]:
     pools = knowing(cluster.pools, "pools", lambda p: (MACHINES[p.instance_type], p.node_selector))
     for path, pool, (machine, labels) in pools:
-        for key, is_ in ((_OS, "linux"), (_ARCHITECTURE, machine.architecture)):
+        found = {_OS: "linux", _ARCHITECTURE: machine.architecture}
+        found |= {} if machine.stand_in else {_GPU_COUNT: str(machine.gpus)}
+        for key, is_ in found.items():
             if labels.get(key, is_) != is_:
                 yield (
                     f"{path}.node_selector.{key}",
                     f"{labels[key]!r} is on no {machine.name!r}, which has {is_!r}",
                 )
+        gpu = ACCELERATORS.get(machine.accelerator or "")
+        product = labels.get(_GPU_PRODUCT, "")
+        if gpu and product and gpu.product.split()[1] not in product:
+            yield (
+                f"{path}.node_selector.{_GPU_PRODUCT}",
+                f"{product!r} is on no {machine.name!r}, whose GPUs are {gpu.product!r}",
+            )
         if HOSTNAME_LEVEL in labels and known(lambda: pool.nodes) != 1:  # noqa: B023 - read at once
             yield (
                 f"{path}.node_selector.{HOSTNAME_LEVEL}",
@@ -361,8 +403,46 @@ def _nobody_lives_there(cluster: Cluster) -> Iterator[Problem]:
 
 def _mirrors(cluster: Cluster) -> Iterator[Problem]:
     for registry, mirror in cluster.registry_mirrors.items():
+        host = mirror.partition("/")[0]
         if registry == mirror:
             yield f"registry_mirrors.{registry}", "is its own mirror; leave it out"
+        elif host in cluster.registry_mirrors:
+            yield (
+                f"registry_mirrors.{registry}",
+                f"{mirror!r} is at {host!r}, which has a mirror itself, and is asked all the same: "
+                "name the last of them",
+            )
+
+
+def _gpu_operator(cluster: Cluster) -> Iterator[Problem]:
+    own = cluster.gpu_operator
+    if own is None:
+        return
+    if own.driver == "host" and own.driver_version is not None:
+        yield (
+            "gpu_operator.driver_version",
+            f"{own.driver_version!r} is of the operator's container, and the driver is the nodes' "
+            "own: leave it out, or write `driver: operator`",
+        )
+    spans = any(
+        machine.nvlink_domain > machine.gpus
+        for *_, machine in knowing(cluster.pools, "pools", lambda p: MACHINES[p.instance_type])
+    )
+    if own.compute_domains and not spans:
+        yield (
+            "gpu_operator.compute_domains",
+            "true: no pool's machines share an NVLink domain with others; leave it out",
+        )
+
+
+def _shared_gpus(cluster: Cluster) -> Iterator[Problem]:
+    """Devices are whole (Kubernetes, extended resources), and so is a promise of them."""
+    for path, team in each(cluster.teams, "teams"):
+        shares = knowing(team.shares, f"{path}.shares", lambda share: share.quota)
+        for where, _, quota in shares:
+            for name, text in quota.items():
+                if "/" in name and quantity.parse(text) % 1:
+                    yield f"{where}.quota.{name}", f"{text!r} is no whole number, and devices are"
 
 
 def _open(cluster: Cluster) -> Iterator[Problem]:
@@ -399,11 +479,14 @@ _CHECKS: tuple[Callable[[Cluster], Iterator[Problem]], ...] = (
     _of_another_platform,
     _versions,
     _tolerations,
+    _taints,
     _secrets,
     _wiring,
     _selectors,
     _nobody_lives_there,
     _mirrors,
+    _gpu_operator,
+    _shared_gpus,
     _open,
     _name_servers,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal
 
@@ -41,6 +42,8 @@ NodeName = Annotated[
     matching(r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", "a node's name, such as 'gpu-12'", longest=253),
 ]
 Mtu = Annotated[int, Field(strict=True, ge=576, le=9216)]
+# What rdma-core calls an RDMA device, and no interface is called.
+_DEVICE = re.compile(r"(mlx[45]|bnxt_re|irdma|rdmap)_?[0-9]+.*")
 # What the SR-IOV device plugin puts before the resources that policies name.
 DEVICE_PREFIX = "nvidia.com"
 OPERATOR = "NVIDIA network operator documentation, 26.4: "
@@ -293,6 +296,13 @@ class RailedFabric(BaseFabric):
             for name in known(getattr, rail, "pf_names", ()) or ():
                 if taken.setdefault(name, path) != path:
                     yield f"{path}.pf_names", f"{name!r} is of {taken[name]} already"
+            for name in known(lambda: rail.interfaces) or ():  # noqa: B023 - read at once
+                if name == "lo" or _DEVICE.fullmatch(name):
+                    yield (
+                        path,
+                        f"{name!r} is no network interface of a NIC; name it as `ip link` does, "
+                        "which `ibdev2netdev` prints beside its RDMA device",
+                    )
         yield from one_rail_a_nic(len(self.rails), site)
         if self.ipam is None and any(rail.subnet is not None for rail in self.lanes):
             yield "fabric.ipam", "is missing: the rails have subnets, and nothing hands them out"
@@ -413,6 +423,11 @@ class RailedFabric(BaseFabric):
             )
 
     def _bootstrap(self, _: Site) -> Iterator[Problem]:
+        if self.pod_interface in [rail.interface for rail in self.pod_rails()]:
+            yield (
+                "fabric.pod_interface",
+                f"{self.pod_interface!r} is a rail's; the pod network's is another, mostly eth0",
+            )
         if self.bootstrap != "rails":
             return
         for index, rail in enumerate(self.lanes):

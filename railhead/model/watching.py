@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from railhead.base.fields import ImageReference, LabelKey, Model, Name, Positive, matching, problem
 
@@ -13,6 +14,20 @@ Source = Literal["kubernetes", "kubelet", "nodes", "rdma", "efa", "dcgm", "drift
 
 # Five fields of cron's (robfig/cron v3, ParseStandard, which Kubernetes takes).
 _FIELD = r"[0-9A-Za-z*?,/-]+"
+_RANGES = (
+    ("minute", 0, 59), ("hour", 0, 23), ("day of the month", 1, 31), ("month", 1, 12),
+    ("day of the week", 0, 6),
+)  # fmt: skip
+
+
+def _in_range(value: str) -> str:
+    for (what, least, most), text in zip(_RANGES, value.split(" "), strict=True):
+        for number in re.findall(r"(?<!/)\b[0-9]+", text):
+            if not least <= int(number) <= most:
+                raise problem(f"{value!r}: {number} is no {what}, which is {least} to {most}")
+    return value
+
+
 Schedule = Annotated[
     str,
     matching(
@@ -20,6 +35,7 @@ Schedule = Annotated[
         "a schedule of five fields as cron has them, such as '0 3 * * *'",
         longest=100,
     ),
+    AfterValidator(_in_range),
 ]
 #: What runs beside others' jobs, with a researcher's rights: the other checks fill the queue with
 #: contests, harm their own jobs or ask as somebody else.

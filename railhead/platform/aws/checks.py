@@ -36,6 +36,7 @@ from railhead.platform.aws.model import (
 SYSTEM = "system"
 # Sizes of at most 4 GiB (EC2, general purpose instance types).
 _SMALL = ("nano", "micro", "small", "medium")
+_AHEAD = timedelta(days=aws.CAPACITY_BLOCK_AHEAD_DAYS)
 # EC2, Instance type naming conventions: after the generation, `g` is Graviton.
 _GRAVITON = re.compile(r"(a1|[a-z]+[0-9]+g[a-z]*)\..*")
 
@@ -64,6 +65,12 @@ def doubts(cluster: AwsCluster, now: datetime) -> Iterator[Problem]:
                 f"the capacity block was over at {pool.purchase.ends.isoformat()}: the pool has no "
                 "node and gets none; name a block that is to come, or take the pool away",
             )
+        elif isinstance(pool.purchase, CapacityBlock) and pool.purchase.starts > now + _AHEAD:
+            yield (
+                f"{path}.purchase.starts",
+                f"{pool.purchase.starts.isoformat()}: no block is sold that begins in more than "
+                f"{aws.CAPACITY_BLOCK_AHEAD_DAYS} days",
+            )
         elif (
             isinstance(pool.purchase, CapacityBlock)
             and pool.first_nodes
@@ -76,6 +83,11 @@ def doubts(cluster: AwsCluster, now: datetime) -> Iterator[Problem]:
             )
     yield from _bought_once(cluster)
     yield from _strangers(cluster)
+    if (region := cluster.platform.region) not in aws.REGIONS:
+        yield (
+            "platform.region",
+            f"{region!r} is no region that is known{choices(region, aws.REGIONS)}",
+        )
     if (kind := cluster.platform.system_pool.instance_type).rpartition(".")[2] in _SMALL:
         yield (
             "platform.system_pool.instance_type",
@@ -256,6 +268,12 @@ def _endpoint(cluster: AwsCluster) -> Iterator[Problem]:
                 path,
                 f"{text!r} is the whole internet; name the networks that may reach the API server",
             )
+    public = cluster.platform.endpoint.kind == "public"
+    if public and len(open_to) > aws.ENDPOINT_CIDRS:
+        yield (
+            "platform.endpoint.from_cidrs",
+            f"{len(open_to)} networks; EKS takes {aws.ENDPOINT_CIDRS}: put neighbours together",
+        )
 
 
 def _principals(cluster: AwsCluster) -> Iterator[Problem]:
@@ -339,6 +357,12 @@ def _tag(key: str, cluster: AwsCluster) -> Iterator[Problem]:
         yield path, "keys that start 'aws:' are Amazon's own"
     if len(key) > aws.TAG_KEY or len(cluster.platform.tags[key]) > aws.TAG_VALUE:
         yield path, f"longer than {aws.TAG_KEY} characters, or its value than {aws.TAG_VALUE}"
+    for text in (key, cluster.platform.tags[key]):
+        if odd := aws.TAG.sub("", text):
+            yield (
+                path,
+                f"{text!r} has {odd[0]!r} in it; tags have letters, digits, spaces, ._:/=+-@",
+            )
 
 
 def _system_pool(cluster: AwsCluster) -> Iterator[Problem]:
@@ -438,6 +462,24 @@ def _block_days(path: str, pool: AwsPool) -> Iterator[Problem]:
             f"{path}.purchase.ends",
             f"is more than {aws.CAPACITY_BLOCK_DAYS} days after starts, the longest block there is",
         )
+
+
+def _images(cluster: AwsCluster) -> Iterator[Problem]:
+    minor = cluster.platform.kubernetes
+    for path, _, release in knowing(cluster.pools, "pools", lambda pool: pool.ami_release):
+        if release is not None and not release.startswith(f"{minor}."):
+            yield (
+                f"{path}.ami_release",
+                f"{release!r} is not an image of Kubernetes {minor!r}, which platform.kubernetes "
+                "says and the pool's nodes get",
+            )
+
+
+def _group_of_the_region(path: str, pool: AwsPool) -> Iterator[Problem]:
+    if isinstance(pool.purchase, ReservationGroup):
+        region, zone = pool.purchase.arn.split(":")[3], pool.purchase.availability_zone
+        if not zone.startswith(region):
+            yield f"{path}.purchase.arn", f"is of region {region!r}, and {zone!r} is not in it"
 
 
 def _initial_nodes(path: str, pool: AwsPool) -> Iterator[Problem]:
@@ -708,6 +750,7 @@ _CHECKS: tuple[Callable[[AwsCluster], Iterator[Problem]], ...] = (
     _logs,
     _tags,
     _system_pool,
+    _images,
     _s3_access,
     _s3_twice,
     _s3_reached,
@@ -727,6 +770,7 @@ _POOL_CHECKS: tuple[Callable[[str, AwsPool], Iterator[Problem]], ...] = (
     _block_nodes,
     _ultraserver,
     _block_days,
+    _group_of_the_region,
     _initial_nodes,
     _min_nodes,
     _labels,

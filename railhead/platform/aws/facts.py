@@ -214,6 +214,19 @@ ADDRESSES_RESERVED = 5
 # VPC user guide: a VPC's and a subnet's IPv4 block.
 VPC_WIDEST, VPC_NARROWEST = 16, 28
 
+# Every region as pulumi-aws 7.51.1 lists them (aws.Region); a newer one is doubted, not refused.
+REGIONS = frozenset(
+    """
+    af-south-1 ap-east-1 ap-east-2 ap-northeast-1 ap-northeast-2 ap-northeast-3 ap-south-1
+    ap-south-2 ap-southeast-1 ap-southeast-2 ap-southeast-3 ap-southeast-4 ap-southeast-5
+    ap-southeast-6 ap-southeast-7 ca-central-1 ca-west-1 cn-north-1 cn-northwest-1 eu-central-1
+    eu-central-2 eu-isoe-west-1 eu-north-1 eu-south-1 eu-south-2 eu-west-1 eu-west-2 eu-west-3
+    il-central-1 me-central-1 me-south-1 mx-central-1 sa-east-1 us-east-1 us-east-2 us-gov-east-1
+    us-gov-west-1 us-iso-east-1 us-iso-west-1 us-isob-east-1 us-isob-west-1 us-isof-east-1
+    us-isof-south-1 us-west-1 us-west-2
+    """.split()
+)
+
 # --- Access ---------------------------------------------------------------------------------------
 # EKS user guide, access entries: groups may not start with these.
 RESERVED_GROUPS = ("system:", "eks:", "aws:", "amazon:", "iam:")
@@ -236,6 +249,14 @@ CREATION_TOKEN = 64
 # What `alias/` leaves.
 KEY_ALIAS = 250
 TAG_KEY, TAG_VALUE, TAGS = 128, 256, 50
+# EC2 user guide, tag restrictions, and IAM's pattern of them (IAM API reference, Tag).
+TAG = re.compile(r"[\w\s.:/=+@-]*")
+# EKS user guide, service quotas: of a public endpoint, and not adjustable.
+ENDPOINT_CIDRS = 40
+
+
+# EC2 user guide, Capacity Blocks: how far ahead one may start when it is bought.
+CAPACITY_BLOCK_AHEAD_DAYS = 56
 
 
 def is_local_zone(zone: str) -> bool:

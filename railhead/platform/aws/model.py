@@ -5,9 +5,18 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, AwareDatetime, Field
+from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field
 
-from railhead.base.fields import Group, IpNetwork, LabelKey, Model, Name, Positive, problem
+from railhead.base.fields import (
+    Group,
+    IpNetwork,
+    LabelKey,
+    Model,
+    Name,
+    Positive,
+    problem,
+    written_moment,
+)
 from railhead.model.cluster import Cluster, PlatformConfig, Pool
 from railhead.platform.aws.facts import (
     EFA_HUGEPAGES_2MIB,
@@ -74,8 +83,15 @@ Principal = Annotated[
         "the ARN of an IAM role or user, such as 'arn:aws:iam::123456789012:role/platform'",
     ),
 ]
+# S3 user guide, general purpose bucket naming rules: no address, and what S3 keeps for itself.
 BucketName = Annotated[
-    str, _text(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", "a bucket's name, such as 'acme-datasets'")
+    str,
+    _text(
+        r"(?!xn--|sthree-|amzn-s3-demo-|\d+\.\d+\.\d+\.\d+$|.*\.\.)"
+        r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"
+        r"(?<!-s3alias)(?<!--ol-s3)(?<!\.mrap)(?<!--x-s3)(?<!--table-s3)",
+        "a bucket's name, such as 'acme-datasets'",
+    ),
 ]
 KeyArn = Annotated[
     str,
@@ -85,7 +101,11 @@ KeyArn = Annotated[
     ),
 ]
 KubernetesVersion = Annotated[str, _text(r"1\.\d{2}", "a Kubernetes minor in quotes, like '1.35'")]
-InstanceType = Annotated[str, _text(r"[a-z][a-z0-9-]*\.[a-z0-9-]+", "an instance type")]
+_SIZE = r"(nano|micro|small|medium|large|([2-9]|[1-9]\d+)?xlarge|metal(-\d+xl)?)"
+InstanceType = Annotated[
+    str,
+    _text(rf"[a-z][a-z0-9-]*\d[a-z0-9-]*\.{_SIZE}", "an instance type, such as 'm7i.2xlarge'"),
+]
 AddonVersion = Annotated[
     str, _text(r"v\d+\.\d+\.\d+-eksbuild\.\d+|default", "an add-on's version, or 'default'")
 ]
@@ -199,7 +219,8 @@ class LustreFileSystem(Model):
     kind: Literal["lustre"]
     name: Name
     availability_zone: Zone
-    capacity_gib: Positive
+    # FSx API reference, CreateFileSystem: StorageCapacity.
+    capacity_gib: Annotated[int, Field(strict=True, ge=1, le=2**31 - 1)]
     throughput: Annotated[int, Field(strict=True), AfterValidator(_throughput)]
     metadata: Annotated[AutomaticMetadata | ProvisionedMetadata, Field(discriminator="kind")] = (
         AutomaticMetadata(kind="automatic")
@@ -403,8 +424,8 @@ class CapacityBlock(Model):
     kind: Literal["capacity-block"]
     id: ReservationId
     availability_zone: NodeZone
-    starts: AwareDatetime
-    ends: AwareDatetime
+    starts: Annotated[AwareDatetime, BeforeValidator(written_moment)]
+    ends: Annotated[AwareDatetime, BeforeValidator(written_moment)]
 
 
 class NewPlacementGroup(Model):

@@ -35,6 +35,12 @@ class Existing(Platform[ExistingCluster]):
                     f"platform.nfs.classes[{at}].name",
                     f"no claim of checkpoints names {row.name!r} as its storage_class",
                 )
+            if "soft" in row.mount_options:
+                yield (
+                    f"platform.nfs.classes[{at}].mount_options",
+                    "'soft' gives up on a server that is away, and a checkpoint may be cut (nfs(5))"
+                    "; write 'hard'",
+                )
 
     def addons(self, cluster: ExistingCluster) -> tuple[str, ...]:
         """NFS' driver, for a server that the stack names."""

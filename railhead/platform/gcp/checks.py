@@ -68,6 +68,10 @@ _SERVICES_PREFIX = 24
 _LOCAL_SSD_GIB = 375
 # Storage classes that GKE's Filestore driver brings.
 _GKE_CLASSES = ("standard-rwx", "premium-rwx", "zonal-rwx", "enterprise-rwx")
+# GKE documentation, managed namespaces; Managed Service for Prometheus' are gmp-system, gmp-public.
+_GKE_NAMESPACES = ("gke-managed-", "gke-gmp-", "gmp-")
+# Resource Manager documentation, requirements for labels: of one resource.
+_LABELS = 64
 # Sizes of at most 4 GiB (Compute Engine, shared-core machine types).
 _SMALL = ("micro", "small", "medium")
 # What GKE puts on every GPU node.
@@ -627,6 +631,28 @@ def _taint(where: str, path: str, taint: Taint, pool: GcpPool) -> Iterator[Probl
         )
 
 
+def _resource_labels(cluster: GcpCluster) -> Iterator[Problem]:
+    labels = cluster.platform.labels
+    # The stack, the provider and GKE add a few of their own.
+    if len(labels) > _LABELS - 10:
+        yield "platform.labels", f"{len(labels)} are more than {_LABELS - 10}"
+    for key in labels:
+        if key.startswith("goog-"):
+            yield f"platform.labels.{key}", "keys that start 'goog-' are Google's own"
+
+
+def _namespaces(cluster: GcpCluster) -> Iterator[Problem]:
+    stacks = each(cluster.namespaces, "namespaces")
+    teams = (
+        row
+        for path, team in each(cluster.teams, "teams")
+        for row in each(team.namespaces, f"{path}.namespaces")
+    )
+    for path, name in (*stacks, *teams):
+        if name.startswith(_GKE_NAMESPACES):
+            yield path, f"{name!r} is GKE's own; jobs need a namespace of their own"
+
+
 def _researchers(cluster: GcpCluster) -> Iterator[Problem]:
     why = ""
     if isinstance(cluster.platform.endpoint, DnsEndpoint):
@@ -709,6 +735,8 @@ _CHECKS: tuple[Callable[[GcpCluster], Iterator[Problem]], ...] = (
     _claims,
     _claim_sizes,
     _selector,
+    _resource_labels,
+    _namespaces,
     _researchers,
     _people,
     _maintenance,

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ipaddress
-import re
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from railhead.base.fields import matching, problem
+from railhead.base.fields import matching, problem, written_moment
 from railhead.model.cluster import (
     Cluster,
     IpNetwork,
@@ -201,16 +200,7 @@ def _zoned(value: datetime) -> datetime:
     return value
 
 
-def _written(value: Any) -> Any:
-    # A number would be taken for seconds since 1970.
-    if isinstance(value, str) and re.match(r"\d{4}-\d\d-\d\d", value):
-        return value
-    if isinstance(value, datetime):
-        return value
-    raise problem(f"{value!r} is not a moment, such as '2026-11-28T02:00:00Z'")
-
-
-Moment = Annotated[datetime, BeforeValidator(_written), AfterValidator(_zoned)]
+Moment = Annotated[datetime, BeforeValidator(written_moment), AfterValidator(_zoned)]
 
 _DAY = r"[+-]?\d{0,2}(MO|TU|WE|TH|FR|SA|SU)"
 _RULE = (

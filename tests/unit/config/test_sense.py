@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -59,8 +61,13 @@ def rename(old: str, new: str) -> Edit:
     return edit
 
 
+@functools.cache
+def shipped(stack: str) -> Any:
+    return yaml.safe_load((REPO / "stacks" / f"Pulumi.{stack}.yaml").read_text())
+
+
 def written(tmp_path: Path, stack: str, edit: Edit) -> Path:
-    data = yaml.safe_load((REPO / "stacks" / f"Pulumi.{stack}.yaml").read_text())
+    data = copy.deepcopy(shipped(stack))
     edit(data["config"]["railhead:cluster"])
     file = tmp_path / "Pulumi.x.yaml"
     file.write_text(yaml.safe_dump(data, sort_keys=False, allow_unicode=True))
@@ -73,6 +80,7 @@ def second_pool(cluster: dict[str, Any]) -> None:
     )
 
 
+SELECTOR = "pools[0].node_selector"
 NO_START = "so no job would ever start"
 SECRET = "keep it in a Secret"
 # (stack, edit, path in the message, words of the message)
@@ -385,6 +393,176 @@ REFUSED: list[tuple[str, Edit, str, str]] = [
         "registry_mirrors.docker.io",
         "its own mirror",
     ),
+    *(
+        ("lab", put("checkpoints[0].mount_path", at), "checkpoints[0].mount_path", "absolute path")
+        for at in ("/", "/./a", "/a/.", "/a/..", "/a//b")
+    ),
+    (
+        "lab",
+        put("runtimes[0].scratch", {"size": "1Gi", "mount_path": "/etc"}),
+        "runtimes[0].scratch.mount_path",
+        "would hide",
+    ),
+    *(
+        ("lab", put("watching", {"kind": "files", "namespace": name}), "watching.namespace", words)
+        for name, words in (("training", "jobs run in"), ("kueue-system", "kueue's"))
+    ),
+    *(
+        (
+            "lab",
+            put(
+                "watching",
+                {"kind": "files", "acceptance": {"image": "a/b:1", "schedule": schedule}},
+            ),
+            "watching.acceptance.schedule",
+            words,
+        )
+        for schedule, words in (
+            ("61 3 * * *", "61 is no minute"),
+            ("0 3,24 * * *", "24 is no hour"),
+            ("0 3 0 * *", "0 is no day of the month"),
+            ("0 3 * 1-13 *", "13 is no month"),
+            ("0 3 * * 7", "7 is no day of the week"),
+        )
+    ),
+    (
+        "lab",
+        put("runtimes[0].environment", {"nccl_net": "Socket"}),
+        "runtimes[0].environment.nccl_net",
+        "NCCL_NET is the fabric's",
+    ),
+    *(
+        ("lab", put("runtimes[0].environment", {"A": text}), "runtimes[0].environment.A", SECRET)
+        for text in (
+            "https://hooks.slack.com/services/T00000000/B00000000/abcdefgh",
+            "AccountName=x;AccountKey=abcdEFGH1234567890abcdEFGH==",
+            "AIzaSyA1234567890abcdefghijklmnopqrstuv",
+            "sk_live_abcdefghijklmnop",
+            "npm_abcdefghijklmnop",
+            "pypi-abcdefghijklmnop",
+        )
+    ),
+    *(
+        ("lab", put("runtimes[0].environment", {n: "x"}), f"runtimes[0].environment.{n}", SECRET)
+        for n in ("PGPASSWORD", "MYSQL_PWD", "GITHUB_PAT")
+    ),
+    (
+        "lab",
+        put("registry_mirrors", {"docker.io": "quay.io/d", "quay.io": "docker.io/q"}),
+        "registry_mirrors.docker.io",
+        "has a mirror itself",
+    ),
+    *(
+        ("onprem-ib-sriov", put("pools[0].node_selector", {key: value}), f"{SELECTOR}.{key}", words)
+        for key, value, words in (
+            ("nvidia.com/gpu.count", "4", "has '8'"),
+            ("nvidia.com/gpu.product", "NVIDIA-A100-SXM4-80GB", "NVIDIA H100"),
+        )
+    ),
+    *(
+        ("onprem-ib-sriov", put("platform.kubeconfig", at), "platform.kubeconfig", "a file's path")
+        for at in ("https://rancher.example.com/k8s", "~/.kube/")
+    ),
+    (
+        "onprem-ib-sriov",
+        put("fabric.rails[0].pf_names", ["mlx5_0"]),
+        "fabric.rails[0]",
+        "no network interface",
+    ),
+    (
+        "onprem-roce-shared",
+        put("fabric.rails[0].master", "lo"),
+        "fabric.rails[0]",
+        "interface of a",
+    ),
+    (
+        "onprem-roce-shared",
+        put("fabric.pod_interface", "net1"),
+        "fabric.pod_interface",
+        "a rail's",
+    ),
+    (
+        "onprem-roce-shared",
+        many(put("gpu_operator.driver", "host"), put("gpu_operator.driver_version", "570.86.15")),
+        "gpu_operator.driver_version",
+        "the nodes' own",
+    ),
+    (
+        "onprem-roce-shared",
+        put("gpu_operator.compute_domains", True),
+        "gpu_operator.compute_domains",
+        "NVLink domain",
+    ),
+    (
+        "onprem-roce-shared",
+        put("teams[1].shares[0].quota", {"nvidia.com/gpu": "2500m"}),
+        "teams[1].shares[0].quota.nvidia.com/gpu",
+        "no whole number",
+    ),
+    *(
+        ("aws-p5-prod", put(bucket, name), bucket, "a bucket's name")
+        for bucket in ("platform.s3_access[0].buckets[0].name",)
+        for name in ("192.168.5.4", "xn--acme", "acme..data", "acme-s3alias", "acme--x-s3")
+    ),
+    ("aws-p5-prod", put("platform.tags", {"a#b": "x"}), "platform.tags.a#b", "has '#' in it"),
+    ("aws-p5-prod", put("platform.tags.who", "<me>"), "platform.tags.who", "has '<' in it"),
+    (
+        "aws-p5-prod",
+        put("platform.system_pool.instance_type", "m7i.2xlrage"),
+        "platform.system_pool.instance_type",
+        "an instance type",
+    ),
+    (
+        "aws-p5-prod",
+        put("platform.storage[0].capacity_gib", 38400 * 2**30),
+        "platform.storage[0].capacity_gib",
+        "2147483647",
+    ),
+    (
+        "aws-p5-prod",
+        put("pools[0].ami_release", "1.34.2-20261015"),
+        "pools[0].ami_release",
+        "not an image of Kubernetes '1.35'",
+    ),
+    (
+        "aws-p5-prod",
+        lambda c: c["pools"][0]["taints"].append(c["pools"][0]["taints"][0] | {"value": "false"}),
+        "pools[0].taints[1]",
+        "is at pools[0].taints[0] already",
+    ),
+    (
+        "aws-p5-prod",
+        put(
+            "pools[0].purchase",
+            {
+                "kind": "reservation-group",
+                "arn": "arn:aws:resource-groups:eu-west-1:123456789012:group/p5",
+                "availability_zone": "us-east-2a",
+            },
+        ),
+        "pools[0].purchase.arn",
+        "is of region 'eu-west-1'",
+    ),
+    (
+        "aws-p5en-block",
+        put("platform.endpoint.from_cidrs", [f"203.0.{i}.0/24" for i in range(41)]),
+        "platform.endpoint.from_cidrs",
+        "41 networks; EKS takes 40",
+    ),
+    (
+        "aws-p5en-block",
+        put("pools[0].purchase.starts", 1796641800),
+        "pools[0].purchase.starts",
+        "not a moment",
+    ),
+    ("gcp-a3-mega", rename("training", "gmp-system"), "namespaces[0]", "GKE's own"),
+    ("gcp-a3-mega", put("platform.labels", {"goog-a": "x"}), "platform.labels.goog-a", "Google's"),
+    (
+        "gcp-a3-mega",
+        put("platform.labels", {f"k{i}": "v" for i in range(60)}),
+        "platform.labels",
+        "60 are more than 54",
+    ),
 ]
 
 
@@ -558,7 +736,7 @@ DOUBTED: list[tuple[str, Edit, str, str]] = [
         "onprem-roce-shared",
         put("teams[1].shares[0].borrow", 13),
         "teams[1].shares[0].borrow",
-        "13 is no limit: beside its own 4 nodes pool 'h200' has 12",
+        "13 is no limit: beside its own 4 nodes others lend 8 of pool 'h200'",
     ),
     (
         "lab",
@@ -581,6 +759,80 @@ DOUBTED: list[tuple[str, Edit, str, str]] = [
         ),
         "pools[0].purchase.ends",
         "was over at 2026-10-14",
+    ),
+    (
+        "aws-p5en-block",
+        many(
+            put("pools[0].purchase.starts", "2062-10-01T11:30:00Z"),
+            put("pools[0].purchase.ends", "2062-10-14T11:30:00Z"),
+        ),
+        "pools[0].purchase.starts",
+        "more than 56 days",
+    ),
+    *(
+        ("aws-p5-prod", put("runtimes[0].image", image), "runtimes[0].image", words)
+        for image, words in (
+            ("ghcr.io/x/y:Latest", "is moved from image to image"),
+            ("ghcr.io/x/y:1.0-arm64", "is for arm64"),
+            ("rocm/pytorch:6.2", "'rocm' in its name"),
+            ("public.ecr.aws/neuron/pytorch-training-neuronx:2.1", "not for GPUs of NVIDIA"),
+            ("localhost:5000/y:1", "each node itself"),
+        )
+    ),
+    *(
+        ("aws-p5-prod", put("checkpoints[0].mount_path", at), "checkpoints[0].mount_path", "hides")
+        for at in ("/var", "/var/lib")
+    ),
+    (
+        "aws-p5-prod",
+        put("datasets", [{"name": "d", "namespace": "training", "mount_path": "/root"}]),
+        "datasets[0].mount_path",
+        "hides what the image has",
+    ),
+    ("aws-p5-prod", put("checkpoints[0].size", "30Mi"), "checkpoints[0].size", "one checkpoint"),
+    ("aws-p5-prod", put("requeue.recovery_seconds", 5), "requeue.recovery_seconds", "its place"),
+    (
+        "aws-p5-prod",
+        put("runtimes[0].environment", {"NCCL_DEBUG": "yes"}),
+        "runtimes[0].environment.NCCL_DEBUG",
+        "none of NCCL's",
+    ),
+    (
+        "aws-p5-prod",
+        lambda c: (
+            c.update(yaml.safe_load(yaml.safe_dump(c).replace("us-east-2", "us-east-9"))) or None
+        ),
+        "platform.region",
+        "no region that is known",
+    ),
+    (
+        "onprem-roce-shared",
+        put("runtimes[0].gpus_per_node", 3),
+        "runtimes[0].gpus_per_node",
+        "leaves 2 of a node idle",
+    ),
+    ("onprem-roce-shared", put("gpu_operator.mig", "single"), "gpu_operator.mig", "whole ones"),
+    (
+        "onprem-roce-shared",
+        put("teams[0].shares[0].lend", 0),
+        "teams[1].shares[0].borrow",
+        "others lend 0",
+    ),
+    ("onprem-roce-shared", put("fair.sharing", False), "teams[0].weight", "no effect"),
+    (
+        "onprem-roce-shared",
+        many(
+            put("teams[1].shares[0].quota", {"nvidia.com/gpu": "4"}),
+            put("teams[1].shares[0].borrow", 0),
+        ),
+        "teams[1].shares[0].quota.nvidia.com/gpu",
+        "each node of a job takes 8",
+    ),
+    (
+        "onprem-roce-shared",
+        put("platform.nfs.classes[0].mount_options", ["nfsvers=4.1", "soft"]),
+        "platform.nfs.classes[0].mount_options",
+        "write 'hard'",
     ),
 ]
 
@@ -639,6 +891,33 @@ def test_a_key_that_is_there_twice_is_refused(
         )
 
 
+# What PyYAML, which the check reads with, and Pulumi's gopkg.in/yaml.v3 make two things of.
+AMBIGUOUS = [
+    ("default_queue: true", "default_queue: yes", "default_queue", "a flag"),
+    ("name: lab\n", "name: on\n", "name", "a flag"),
+    ("nodes: 2", "nodes: 02", "pools[0].nodes", "another number"),
+    ("nodes: 2", "nodes: 0o2", "pools[0].nodes", "another number"),
+    ("nodes: 2", "nodes: 1:30", "pools[0].nodes", "another number"),
+    ("researchers: railhead:researchers", "researchers: 0189", "researchers", "another number"),
+    ("name: lab\n", "name: 1e3\n", "name", "another number"),
+    ("name: lab\n", "name: 2026-11-22\n", "name", "a date"),
+    ("name: lab\n", "name: !!binary bGFi\n", "name", "has the tag"),
+    ("      - training\n", "      - on\n", "namespaces[0]", "a flag"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "path", "words"), AMBIGUOUS)
+def test_a_value_that_pulumi_reads_as_another_is_refused(
+    old: str, new: str, path: str, words: str
+) -> None:
+    text = (REPO / "stacks" / "Pulumi.lab.yaml").read_text()
+    edited = text.replace(old, new, 1)
+    line = edited[: edited.index(new)].count("\n") + 1
+    [(at, where, said)] = lines(edited, "config", "railhead:cluster").wrong
+    assert (at, where) == (line, path)
+    assert words in said
+
+
 def test_lines_are_of_the_file_whatever_the_yaml_is_like() -> None:
     text = "\n".join(
         [
@@ -655,5 +934,5 @@ def test_lines_are_of_the_file_whatever_the_yaml_is_like() -> None:
     assert found.of("pools[1].b.c") == 3
     assert found.of("pools[7]") == 3
     assert found.of("nothing") == found.of("") == 2
-    assert found.twice == ()
+    assert found.wrong == ()
     assert lines("").of("x") is None
