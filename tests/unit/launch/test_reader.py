@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import re
+import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from railhead.base.errors import ExitCode
+from railhead.base.errors import ExitCode, InputError, RailheadError
+from railhead.contract import ClusterContract, Toleration
 from railhead.kube import jobs
-from railhead.kube.client import Cluster
+from railhead.kube.client import ApiError, Cluster
 from railhead.launch import Run
 from railhead.launch.logs import claimed, kept, reader
 from tests.unit.launch import world
+from tests.unit.launch.conftest import CONTRACT
 from tests.unit.launch.fake_api import Api
 from tests.unit.launch.test_keep import ABOUT
 
@@ -234,3 +241,234 @@ def test_the_pod_is_one_that_the_strictest_level_lets_in(run: Any, two_attempts:
 def test_a_job_that_is_gone_has_no_end_to_follow(run: Any, two_attempts: Claim) -> None:
     assert run("logs", "demo", "--follow")[0] == ExitCode.NOT_FOUND
     assert two_attempts.made == []
+
+
+# -- without a process --------------------------------------------------------------------------
+
+
+class Team:
+    """A namespace where a pod's log is all that there is; what was asked of it."""
+
+    def __init__(self, *said: str | Exception, pods: Sequence[Any] = ()) -> None:
+        self.said, self.pods = said, list(pods)
+        self.asked: list[Any] = []
+        self.refused: dict[str, int] = {}
+
+    def create(self, path: str, body: Any, *, dry_run: bool = False) -> None:
+        self.asked.append(("dry run" if dry_run else "create", path, body["metadata"]["name"]))
+        if status := self.refused.get(body["metadata"]["namespace"]):
+            raise ApiError(status=status, reason="", message="no")
+
+    def list(self, path: str, *, selector: str) -> list[Any]:
+        self.asked.append(("list", path, selector))
+        return self.pods
+
+    def delete(self, path: str) -> None:
+        self.asked.append(("delete", path))
+
+    @contextmanager
+    def log_lines(self, namespace: str, pod: str, **how: Any) -> Iterator[Iterator[str]]:
+        self.asked.append(("log", namespace, pod, how))
+        yield self._lines()
+
+    def _lines(self) -> Iterator[str]:
+        for line in self.said:
+            if isinstance(line, Exception):
+                raise line
+            yield f"2026-01-02T03:04:05Z {line}"
+
+
+def frames(*, run: str = "run-1", at: float = 77.0, text: bytes = b"1 a\n") -> list[str]:
+    data = base64.b64encode(zlib.compress(text)).decode()
+    head = {"run": run, "at": at, "file": "0-pod-0.log", "about": ABOUT}
+    return [json.dumps(one) for one in (head, {"data": data[:9]}, {"data": data[9:]})]
+
+
+RUNNING = {"metadata": {"name": "pod"}, "status": {"phase": "Running"}}
+END = json.dumps({"end": 2})
+
+
+def fetched(team: Any, **how: Any) -> Any:
+    """How many starts were found, or what was said instead; and what was said meanwhile."""
+    said: list[str] = []
+    try:
+        found: Any = reader.fetch(
+            team, CONTRACT, how.pop("where", ("training",)), "demo", say=said.append, **how
+        )
+    except RailheadError as error:
+        found = str(error)
+    return found, said
+
+
+def test_what_a_pod_tells_is_kept_here() -> None:
+    team = Team(*frames(), END, "and more", pods=[RUNNING])
+    said = "reading logs on claim checkpoints of namespace training, by a pod there"
+    assert fetched(team) == (1, [said])
+    sets = world.JOBSETS
+    tried, made, listed, log, deleted = team.asked
+    assert tried == ("dry run", sets, "railhead-logs")
+    name = made[2]
+    assert re.fullmatch("railhead-logs-[0-9a-f]{8}", name)
+    assert made == ("create", sets, name)
+    assert listed == ("list", world.PODS, f"jobset.sigs.k8s.io/jobset-name={name}")
+    assert log == ("log", "training", "pod", {
+        "container": "read", "follow": True, "quiet_seconds": 120,
+    })  # fmt: skip
+    assert deleted == ("delete", f"{sets}/{name}")
+    folder = kept.home() / "training" / "demo" / "run-1"
+    assert list(kept.Folder(path=folder).lines()) == [("1", 0, "a")]
+    assert kept.Folder(path=folder).about() is not None
+    assert folder.stat().st_mtime == 77.0
+    # Where the job is known by another name than its run's.
+    shutil.rmtree(folder)
+    assert fetched(Team(*frames(), END, pods=[RUNNING]), known={"run-1": "job"})[0] == 1
+    assert [path.name for path in folder.parent.iterdir()] == ["job"]
+
+
+@pytest.mark.parametrize(
+    ("told", "last"),
+    [
+        ([], "nothing"),
+        ([*frames()[:2], END], '{"end": 2}'),
+        (frames(), frames()[-1]),
+        (["[]"], "[]"),
+        (["x" * 400], "x" * 300),
+        ([frames()[0], TimeoutError()], frames()[0][:300]),
+    ],
+)
+def test_a_part_of_what_there_is_is_not_taken_for_all(
+    told: list[str | Exception], last: str
+) -> None:
+    team = Team(*told, pods=[RUNNING])
+    assert fetched(team)[0] == (
+        f"the claim's logs could not be read; the pod in namespace training said: {last}\n"
+        "  fix: try again, with --node for less of them; the runtime's image must have Python 3.7 "
+        "or newer, and the claim's own folder must be open to other users"
+    )
+    assert team.asked[-1][0] == "delete"
+    assert not list(kept.home().rglob("*.log"))
+
+
+def waiting(*reasons: str | None) -> dict[str, Any]:
+    states = [{"state": {"waiting": {"reason": one}} if one else None} for one in reasons]
+    return {
+        "metadata": {"name": "pod"},
+        "status": {"phase": "Pending", "containerStatuses": states},
+    }
+
+
+@pytest.mark.parametrize(
+    ("pods", "why"),
+    [
+        ([], "queue training has not admitted it"),
+        ([{"metadata": {"name": "pod"}}], "its pod has not started: no node yet"),
+        ([waiting()], "its pod has not started: no node yet"),
+        ([waiting(None, "ErrImagePull")], "its pod has not started: ErrImagePull"),
+    ],
+)
+def test_what_a_pod_waits_for_is_told(
+    monkeypatch: pytest.MonkeyPatch, pods: list[Any], why: str
+) -> None:
+    clock = SimpleNamespace(now=0.0)
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        clock.now += 50.0
+
+    fake = SimpleNamespace(monotonic=lambda: clock.now, sleep=sleep)
+    monkeypatch.setattr(reader, "time", fake)
+    team = Team(pods=pods)
+    assert fetched(team)[0] == (
+        "the logs on claim checkpoints of namespace training were not read within 120 s: "
+        f"{why}\n  fix: try again when the queue has 100m of CPU free"
+    )
+    assert slept == [reader.POLL_SECONDS] * 3
+    assert team.asked[-1][0] == "delete"
+
+
+@pytest.mark.parametrize("status", [403, 404])
+def test_who_may_make_no_pod_there_is_told(status: int) -> None:
+    team = Team()
+    team.refused["training"] = status
+    assert fetched(team, where=("training", "other")) == (
+        "claims with logs may not be read in training, other, or there are none\n"
+        "  fix: ask somebody who may submit jobs there: a pod of the namespace reads them",
+        [],
+    )
+    team.refused["training"] = 500
+    assert fetched(team)[0] == "no"
+
+
+def many(count: int) -> ClusterContract:
+    """Of a claim and a queue in each of so many namespaces."""
+    (queue,), (claim,) = CONTRACT.queues, CONTRACT.checkpoints
+    names = [f"team-{number}" for number in range(count)]
+    return CONTRACT.model_copy(
+        update={
+            "queues": tuple(queue.model_copy(update={"namespace": name}) for name in names),
+            "checkpoints": tuple(claim.model_copy(update={"namespace": name}) for name in names),
+        }
+    )
+
+
+def test_a_name_is_not_looked_for_on_every_claim() -> None:
+    names = [f"team-{number}" for number in range(4)]
+    cluster: Any = Team(*frames(), END, pods=[RUNNING])
+    with pytest.raises(InputError) as told:
+        reader.fetch(cluster, many(4), names, "demo")
+    assert str(told.value) == (
+        "demo is gone, and its logs may be on any of 4 claims\n"
+        "  fix: say in which namespace it was, with --namespace"
+    )
+    assert reader.fetch(cluster, many(4), names[1:], "demo") == 3
+    assert reader.fetch(cluster, many(3), names, "demo") == 3
+    # One where the user may not is none of them.
+    cluster.refused["team-0"] = 403
+    assert reader.fetch(cluster, many(4), names, "demo") == 3
+    cluster.asked.clear()
+    assert reader.fetch(cluster, many(1), names, "../demo") == 0
+    assert cluster.asked == []
+
+
+def test_a_claim_is_read_in_the_image_and_the_queue_of_jobs_that_mount_it() -> None:
+    (runtime,), (queue,), (pool,) = CONTRACT.runtimes, CONTRACT.queues, CONTRACT.node_pools
+    row = {"key": "gpu", "operator": "Exists"}
+    pools = (pool.model_copy(update={"tolerations": (Toleration(**row),)}),)
+
+    def found(runtimes: Sequence[Any] = (runtime,), queues: Sequence[Any] = (queue,)) -> Any:
+        update = {"runtimes": tuple(runtimes), "queues": tuple(queues), "node_pools": pools}
+        return reader.readers(CONTRACT.model_copy(update=update), ("training",))
+
+    one = reader.Reader(
+        namespace="training", claim="checkpoints", image=runtime.image, queue="training",
+        tolerations=(row,),
+    )  # fmt: skip
+    bare = runtime.model_copy(update={"checkpoint": None, "image": "bare"})
+    mount = runtime.checkpoint.model_copy(update={"claim": "another"})
+    other = runtime.model_copy(update={"checkpoint": mount, "image": "other"})
+    assert found() == [one]
+    assert found([bare, other, runtime]) == [one]
+    assert found([bare, other]) == []
+    elsewhere = queue.model_copy(update={"namespace": "other", "name": "x"})
+    poor = queue.model_copy(update={"pools": ("cpu",), "name": "y"})
+    assert found(queues=[elsewhere, poor, queue]) == [one]
+    assert found(queues=[elsewhere, poor]) == []
+    assert reader.readers(CONTRACT, ("other",)) == []
+
+
+def test_of_a_node_that_node_alone_is_asked_for() -> None:
+    team: Any = Team(END.replace("2", "0"), pods=[RUNNING])
+    asked: list[Any] = []
+    create = team.create
+
+    def kept_body(path: str, body: Any, *, dry_run: bool = False) -> None:
+        create(path, body, dry_run=dry_run)
+        (job,) = body["spec"]["replicatedJobs"]
+        (container,) = job["template"]["spec"]["template"]["spec"]["containers"]
+        asked.append(json.loads(container["command"][-1]))
+
+    team.create = kept_body
+    assert fetched(team, node=3)[0] == 0
+    folder = "/claim/.railhead/logs/training/demo"
+    assert asked == [{}, {"folder": folder, "node": 3, "runs": 2, "most": 64 << 20}]

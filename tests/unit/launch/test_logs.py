@@ -1,0 +1,526 @@
+"""What is asked of a kubelet for a job's logs, and what comes of its answers."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from railhead.base.errors import InputError, TimedOutError
+from railhead.contract import Mount
+from railhead.kube.client import ApiError
+from railhead.kube.jobs import JobState, Node, Phase
+from railhead.launch.logs import claimed, kept, stream
+from railhead.launch.logs.stream import Line, Selection, select
+from railhead.launch.programs import keep, probe
+
+PREFIX = r"\[default(\d+)\]:"
+NODE = Node(
+    index=0, pod="demo-0", uid="u0", machine="m", phase="Running", started=True, ended=False,
+    restarts=0, reason="",
+)  # fmt: skip
+NEXT = replace(NODE, index=1, pod="demo-1", uid="u1")
+GONE = ApiError(status=404, reason="NotFound", message="no pod")
+BROKEN = ApiError(status=500, reason="", message="broken")
+
+
+def state(*nodes: Node, processes: int = 2) -> JobState:
+    return JobState(
+        name="demo", namespace="training", uid="job", phase=Phase.RUNNING, detail="", queue="q",
+        runtime="torch", wanted=len(nodes), processes_per_node=processes, gpus_per_node=8,
+        charged=None, created=datetime(2026, 1, 2, tzinfo=UTC), nodes=nodes, restarts=0,
+    )  # fmt: skip
+
+
+def at(second: int, text: str) -> str:
+    return f"2026-01-02T03:04:{second:02}.000000001Z {text}"
+
+
+class Kubelet:
+    """Logs by pod, an error among them where one breaks; and what was asked for."""
+
+    def __init__(self, logs: dict[str, list[str | Exception]]) -> None:
+        self.logs = logs
+        self.asked: list[dict[str, Any]] = []
+
+    @contextmanager
+    def log_lines(self, namespace: str, pod: str, **how: Any) -> Iterator[Iterator[str]]:
+        self.asked.append({"of": f"{namespace}/{pod}"} | how)
+        yield self._lines(f"{pod} before" if how.get("previous") else pod)
+
+    def _lines(self, name: str) -> Iterator[str]:
+        for line in self.logs[name]:
+            if isinstance(line, Exception):
+                raise line
+            yield line
+
+    def find(self, path: str) -> None:
+        """No pod is there any more."""
+
+
+def kubelet(**logs: list[str | Exception]) -> Any:
+    return Kubelet({name.replace("_", "-"): lines for name, lines in logs.items()})
+
+
+def asked(pod: str, **more: Any) -> dict[str, Any]:
+    """What is asked for the whole of a log."""
+    how = {"container": "node", "follow": False, "tail": None, "previous": False}
+    return {"of": f"training/{pod}"} | how | {"quiet_seconds": 60.0} | more
+
+
+TWO = kubelet(
+    demo_0=[at(1, "[default0]:a"), at(3, "[default1]:b")], demo_1=[at(2, "c"), at(4, "no time")]
+).logs
+
+
+# -- which lines ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("rank", "node", "found"),
+    [
+        (None, None, Selection()),
+        (0, None, Selection(node=0, local_rank=0, prefix=PREFIX)),
+        (3, None, Selection(node=1, local_rank=1, prefix=PREFIX)),
+        (None, 1, Selection(node=1)),
+        (-1, None, "--rank -1: demo has ranks 0 to 3\n  fix: name one of them"),
+        (4, None, "--rank 4: demo has ranks 0 to 3\n  fix: name one of them"),
+        (None, -1, "--node -1: demo has nodes 0 to 1\n  fix: name one of them"),
+        (None, 2, "--node 2: demo has nodes 0 to 1\n  fix: name one of them"),
+        (0, 0, "--rank and --node both pick one\n  fix: give one of the two"),
+    ],
+)
+def test_a_rank_or_a_node_is_a_selection(
+    rank: int | None, node: int | None, found: Selection | str
+) -> None:
+    if isinstance(found, Selection):
+        assert select(state(NODE, NEXT), rank=rank, node=node, prefix=PREFIX) == found
+        return
+    with pytest.raises(InputError) as refused:
+        select(state(NODE, NEXT), rank=rank, node=node, prefix=PREFIX)
+    assert str(refused.value) == found
+
+
+@pytest.mark.parametrize(
+    ("selection", "taken"),
+    [
+        (Selection(), "abc"),
+        (Selection(node=0), "ab"),
+        (Selection(node=1), "c"),
+        (Selection(local_rank=0, prefix=PREFIX), "ac"),
+        (Selection(node=0, local_rank=1, prefix=PREFIX), "b"),
+        (Selection(node=0, local_rank=1), "ab"),
+        (Selection(node=0, prefix=PREFIX), "ab"),
+    ],
+)
+def test_a_selection_takes_lines_of_no_process_too(selection: Selection, taken: str) -> None:
+    lines = [
+        Line(node=0, text="[default0]:a"),
+        Line(node=0, text="[default1]:b"),
+        Line(node=1, text="c"),
+    ]
+    assert "".join(line.text[-1] for line in lines if selection.takes(line)) == taken
+
+
+def test_a_line_is_told_in_three_ways() -> None:
+    line = Line(node=1, text='say "hi"', at="2026-01-02T03:04:05Z")
+    assert str(line) == '[node-1] say "hi"'
+    assert line.dated() == '2026-01-02T03:04:05Z [node-1] say "hi"'
+    assert line.as_json() == ('{"node": 1, "at": "2026-01-02T03:04:05Z", "text": "say \\"hi\\""}')
+
+
+# -- what is there now ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("merged", "texts"),
+    [
+        (False, ["[default0]:a", "[default1]:b", "c", "no time"]),
+        (True, ["[default0]:a", "c", "[default1]:b", "no time"]),
+    ],
+)
+def test_nodes_are_read_one_after_the_other_or_by_time(merged: bool, texts: list[str]) -> None:
+    cluster: Any = Kubelet(TWO)
+    waiting = replace(NODE, index=2, started=False)
+    found = [*stream.read(cluster, state(NODE, NEXT, waiting), Selection(), tail=7, merged=merged)]
+    assert [line.text for line in found] == texts
+    assert cluster.asked == [asked("demo-0", tail=7), asked("demo-1", tail=7)]
+    assert (found[0].node, found[0].at) == (0, "2026-01-02T03:04:01.000000001Z")
+
+
+def test_of_one_node_no_other_is_asked() -> None:
+    cluster: Any = Kubelet(TWO)
+    chosen = Selection(node=0, local_rank=1, prefix=PREFIX)
+    found = [*stream.read(cluster, state(NODE, NEXT), chosen, tail=None)]
+    assert [line.text for line in found] == ["[default1]:b"]
+    assert cluster.asked == [asked("demo-0")]
+
+
+def test_a_log_that_stops_in_the_middle_is_told() -> None:
+    cluster = kubelet(demo_0=[at(1, "a"), TimeoutError()])
+    with pytest.raises(TimedOutError) as told:
+        list(stream.read(cluster, state(NODE), Selection(), tail=None))
+    assert str(told.value) == "the log of demo-0 stopped in the middle\n  fix: try again"
+
+
+def test_a_look_at_the_last_lines_is_content_with_less() -> None:
+    look = [asked("demo-0", tail=5)]
+    del look[0]["previous"], look[0]["quiet_seconds"]
+    for broken in (TimeoutError(), BROKEN):
+        cluster = kubelet(demo_0=[at(1, "a"), broken, at(2, "b")])
+        assert stream.stamped(cluster, state(NODE), NODE, tail=5) == [at(1, "a")]
+        assert cluster.asked == look
+    cluster = kubelet(demo_0=[at(1, "a"), at(2, "b")])
+    assert stream.stamped(cluster, state(NODE), NODE, tail=5) == [at(1, "a"), at(2, "b")]
+
+
+FAILED = replace(NEXT, reason="exited 1")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "texts"),
+    [
+        ((), []),
+        ((NODE, NEXT), ["[default0]:a", "[default1]:b"]),
+        ((NODE, FAILED), ["c", "no time"]),
+        ((NODE, replace(FAILED, started=False)), ["[default0]:a", "[default1]:b"]),
+        ((replace(NODE, reason="exited 1"), FAILED), ["[default0]:a", "[default1]:b"]),
+    ],
+)
+def test_the_last_lines_are_of_the_node_that_failed_first(
+    nodes: tuple[Node, ...], texts: list[str]
+) -> None:
+    cluster: Any = Kubelet(TWO)
+    assert [one.text for one in stream.last_lines(cluster, state(*nodes), 20)] == texts
+    assert [one["tail"] for one in cluster.asked] == [20] * bool(nodes)
+
+
+# -- what was before ------------------------------------------------------------------------------
+
+
+def wrote(folder: kept.Folder, node: Node, *lines: str) -> None:
+    writer = folder.writer(index=node.index, uid=node.uid, restarts=node.restarts, of=2)
+    for line in lines:
+        writer.write(line)
+    writer.close()
+
+
+AGAIN = replace(NODE, restarts=1)
+
+
+def test_what_was_before_is_of_this_machine_and_of_the_kubelet(tmp_path: Path) -> None:
+    """By time, without the present containers; what is kept here is asked of nobody."""
+    folder = kept.Folder(path=tmp_path)
+    wrote(folder, replace(NEXT, uid="old"), at(5, "c"), at(1, "a"))
+    wrote(folder, AGAIN, at(4, "present"))
+    cluster = Kubelet({"demo-0 before": [at(2, "b"), at(9, "d")]})
+    now = state(AGAIN, NEXT)
+    found = [*stream.earlier(cluster, now, Selection(), folder)]  # type: ignore[arg-type]
+    assert [(line.node, line.text) for line in found] == [(0, "b"), (1, "c"), (1, "a"), (0, "d")]
+    assert cluster.asked == [asked("demo-0", previous=True)]
+    wrote(folder, NODE, at(3, "e"))
+    found = [*stream.earlier(cluster, now, Selection(node=0), folder)]  # type: ignore[arg-type]
+    assert [line.text for line in found] == ["e"]
+    assert len(cluster.asked) == 1
+    # Of a job that is gone no container is the present one.
+    found = [*stream.earlier(cluster, None, Selection(node=0), folder)]  # type: ignore[arg-type]
+    assert [line.text for line in found] == ["e", "present"]
+
+
+@pytest.mark.parametrize("status", [400, 404, 403])
+def test_a_container_before_that_the_kubelet_has_no_more(tmp_path: Path, status: int) -> None:
+    refused = ApiError(status=status, reason="", message="no")
+    cluster: Any = Kubelet({"demo-0 before": [refused]})
+    lines = stream.earlier(cluster, state(AGAIN), Selection(), kept.Folder(path=tmp_path))
+    if status == 403:
+        with pytest.raises(ApiError):
+            list(lines)
+    else:
+        assert list(lines) == []
+
+
+# -- what is about to go --------------------------------------------------------------------------
+
+
+def on_disk() -> list[tuple[int, str]]:
+    folder = kept.folder("training", "demo", "job")
+    return [(node, text) for _, node, text in folder.lines()]
+
+
+def test_what_is_about_to_go_is_kept_after_what_is_there() -> None:
+    folder = kept.folder("training", "demo", "job")
+    wrote(folder, NODE, at(0, "older"), at(1, "[default0]:a"))
+    cluster: Any = Kubelet(TWO)
+    waiting = replace(NODE, index=2, uid="u2", started=False)
+    assert stream.keep(cluster, state(NODE, NEXT, waiting)) == 2
+    assert on_disk() == [
+        *((0, "older"), (0, "[default0]:a"), (1, "c"), (0, "[default1]:b"), (1, "no time"))
+    ]
+    for one in sorted(cluster.asked, key=lambda one: str(one["of"])):
+        assert 0 < one.pop("quiet_seconds") <= stream.KEEP_SECONDS
+    assert {one["of"]: one["tail"] for one in cluster.asked} == {
+        "training/demo-0": None,
+        "training/demo-1": None,
+    }
+    assert stream.keep(cluster, state(waiting)) == 0
+
+
+def test_what_cannot_be_read_in_time_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(stream, "time", SimpleNamespace(monotonic=lambda: clock.now))
+
+    class Slow(Kubelet):
+        def _lines(self, name: str) -> Iterator[str]:
+            for line in super()._lines(name):
+                clock.now += 11.0
+                yield line
+
+    cluster: Any = Slow({"demo-0": [at(n, str(n)) for n in range(9)]})
+    assert stream.keep(cluster, state(NODE)) == 1
+    assert on_disk() == [(0, "0"), (0, "1")]
+    assert cluster.asked == [asked("demo-0", quiet_seconds=20.0)]
+    # The others' time was taken by the first.
+    monkeypatch.setattr(stream, "READERS", 1)
+    cluster.logs["demo-1"] = [at(1, "c")]
+    assert stream.keep(cluster, state(NODE, NEXT)) == 2
+    assert [one["of"] for one in cluster.asked] == ["training/demo-0"] * 2
+
+
+# -- what is followed -----------------------------------------------------------------------------
+
+
+def followed(cluster: Any, *, keep: kept.Folder | None = None, **how: Any) -> list[str]:
+    """All lines of a gang of two whose logs end at once."""
+    gang = stream.Gang(cluster, namespace="training", keep=keep, **how)
+    gang.look((NODE, NEXT, replace(NODE, index=2, uid="u2", started=False)))
+    gang.look((NODE, NEXT))
+    return sorted(str(line) for line in gang.drain(60))
+
+
+def test_each_container_that_has_started_is_followed_once(tmp_path: Path) -> None:
+    folder = kept.Folder(path=tmp_path)
+    cluster: Any = Kubelet(TWO)
+    lines = ["[node-0] [default0]:a", "[node-0] [default1]:b", "[node-1] c", "[node-1] no time"]
+    assert followed(cluster, selection=Selection(), keep=folder) == lines
+    how = {"container": "node", "follow": True, "since_time": None, "tail": None}
+    assert sorted(cluster.asked, key=str) == [
+        {"of": "training/demo-0"} | how,
+        {"of": "training/demo-1"} | how,
+    ]
+    assert len(list(folder.lines())) == 4
+
+
+def test_a_part_of_a_log_does_not_take_the_place_of_all_of_it(tmp_path: Path) -> None:
+    cluster: Any = Kubelet(TWO)
+    found = followed(cluster, selection=Selection(node=1), tail=3, keep=kept.Folder(path=tmp_path))
+    assert found == ["[node-1] c", "[node-1] no time"]
+    assert [(one["of"], one["tail"]) for one in cluster.asked] == [("training/demo-1", 3)]
+    assert list(tmp_path.iterdir()) == []
+
+
+class Breaks(Kubelet):
+    """Its stream ends once in the middle of a second, and then begins with that second again."""
+
+    def _lines(self, name: str) -> Iterator[str]:
+        yield from super()._lines(name) if len(self.asked) == 1 else self.logs["again"]  # type: ignore[misc]
+
+    def find(self, path: str) -> Any:
+        assert path == "/api/v1/namespaces/training/pods/demo-0"
+        over = {"terminated": {"exitCode": 0}} if len(self.asked) > 1 else {"running": {}}
+        statuses = [{"name": "node", "restartCount": 0, "state": over}]
+        metadata = {"name": "demo-0", "uid": "u0", "labels": {}, "annotations": {}}
+        status = {"phase": "Running", "containerStatuses": statuses}
+        return {"metadata": metadata, "spec": {"nodeName": "m"}, "status": status}
+
+
+def test_a_stream_that_breaks_goes_on_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "RETRY_SECONDS", 0.0)
+    first: list[str | Exception] = [at(1, "a"), at(2, "b"), at(2, "c")]
+    again: list[str | Exception] = [at(1, "x"), at(2, "b"), at(2, "c"), at(2, "d"), at(3, "b")]
+    cluster: Any = Breaks({"demo-0": first, "again": again})
+    lines: queue.SimpleQueue[Line] = queue.SimpleQueue()
+    tail = stream._Tail(cluster, "training", NODE, tail=9, sink=lines)
+    assert tail.ended.wait(60)
+    assert "".join(lines.get().text for _ in range(lines.qsize())) == "abcdb"
+    assert [(one["since_time"], one["tail"]) for one in cluster.asked] == [
+        (None, 9),
+        ("2026-01-02T03:04:02Z", None),
+    ]
+
+
+def test_who_has_stopped_hears_no_more() -> None:
+    """As after Ctrl-C, though the server goes on."""
+
+    looked = threading.Event()
+
+    class Endless(Kubelet):
+        def _lines(self, name: str) -> Iterator[str]:
+            assert looked.wait(60)
+            for number in range(1000):
+                if number == 2:
+                    gang.close()
+                yield at(1, str(number))
+
+    cluster: Any = Endless({})
+    gang = stream.Gang(cluster, namespace="training", selection=Selection())
+    gang.look((NODE,))
+    looked.set()
+    assert [line.text for line in gang.drain(60)] == ["0", "1"]
+    assert gang.errors() == []
+
+
+def test_the_rest_is_waited_for_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SimpleNamespace(now=0.0)
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        clock.now += 4.0
+
+    fake = SimpleNamespace(monotonic=lambda: clock.now, sleep=sleep)
+    monkeypatch.setattr(stream, "time", fake)
+    gang = stream.Gang(kubelet(), namespace="training", selection=Selection())
+    never: Any = SimpleNamespace(ended=SimpleNamespace(is_set=lambda: False))
+    gang._tails["u0", 0] = never
+    assert list(gang.drain()) == []
+    assert len(slept) == 3
+
+
+# -- this machine ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("nodes", "most"), [(0, 8 << 20), (1, 8 << 20), (32, 8 << 20), (64, 4 << 20), (9999, 64 << 10)]
+)
+def test_a_large_gang_shares_what_a_job_may_take(nodes: int, most: int) -> None:
+    assert kept.most_bytes(nodes) == most
+
+
+@pytest.mark.parametrize(
+    ("said", "base"),
+    [(None, ".local/state"), ("", ".local/state"), ("here", ".local/state"), ("/x/y", "/x/y")],
+)
+def test_logs_are_where_states_are(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, said: str | None, base: str
+) -> None:
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    monkeypatch.delenv("XDG_STATE_HOME")
+    if said is not None:
+        monkeypatch.setenv("XDG_STATE_HOME", said)
+    assert kept.home() == tmp_path / base / "railhead" / "logs"
+
+
+def test_a_log_from_elsewhere_takes_the_place_of_one_with_less(tmp_path: Path) -> None:
+    folder = kept.Folder(path=tmp_path / "a" / "b")
+    for name in ("../x.log", "0-u.log", "0-u-0.txt", "0-u-0.log.before"):
+        folder.put(name, b"x\n")
+    assert not folder.path.exists()
+    folder.put("0-u-0.log", b"1 a\n")
+    (folder.path / "0-u-0.log.before").write_bytes(b"0 z\n")
+    for data, found in ((b"1 b\n1 b\n", "za"), (b"1 c\n1 c\n1\n", "cc")):
+        folder.put("0-u-0.log", data)
+        assert "".join(text for _, _, text in folder.lines()) == found
+    assert {oct(p.stat().st_mode & 0o777) for p in tmp_path.rglob("*")} == {
+        "0o700",
+        "0o600",
+        "0o755",
+    }
+    assert oct(folder.path.stat().st_mode & 0o777) == "0o700"
+
+
+def test_what_is_told_of_a_job_is_read_again(tmp_path: Path) -> None:
+    folder = kept.Folder(path=tmp_path)
+    assert folder.about() is None
+    assert folder.described() is None
+    told = {"name": "demo", "nodes": 2, "processes": "4", "runtime": "torch"}
+    folder.tell(told, at=77.0)
+    about = kept.About(name="demo", wanted=2, processes_per_node=4, runtime="torch")
+    assert (folder.about(), about.ranks) == (about, 8)
+    assert tmp_path.stat().st_mtime == 77.0
+    assert (tmp_path / "about.json").stat().st_mode & 0o777 == 0o600
+    for broken in ({}, told | {"nodes": "x"}, told | {"nodes": None}):
+        folder.tell(broken, at=1.0)
+        assert folder.about() is None
+    (tmp_path / "history.json").write_text("[1]")
+    assert folder.described() is None
+    (tmp_path / "history.json").write_text("{")
+    assert folder.described() is None
+
+
+def test_the_newest_of_a_name_is_that_of_the_namespaces_that_are_asked_for() -> None:
+    for number, where in enumerate(("a/demo/1", "a/demo/2", "b/demo/3", "b/other/4")):
+        path = kept.home() / where
+        path.mkdir(parents=True)
+        os.utime(path, (number, number))
+    (kept.home() / "a/demo/note").touch()
+
+    def found(*namespaces: str) -> str:
+        folder = kept.newest("demo", namespaces or None)
+        return folder.path.name if folder else "none"
+
+    assert (found(), found("a"), found("a", "b"), found("c")) == ("3", "2", "3", "none")
+    assert kept.newest("d*mo") is None
+    (kept.home() / "a/demo/note").unlink()
+    before = kept.before("a", "demo", "2")
+    assert before is not None
+    assert before.path.name == "1"
+    assert kept.before("c", "demo", "2") is None
+
+
+def test_a_log_from_elsewhere_belongs_to_what_is_here_of_its_containers() -> None:
+    folder = kept.folder("a", "demo", "1")
+    wrote(folder, NODE, at(1, "x"))
+    assert kept.of_run("a", "demo", "run", ["9-u-0.log", "0-u0-0.log"]) == folder
+    for name, files in (("demo", ["1-u0-0.log"]), ("demo", []), ("other", ["0-u0-0.log"])):
+        assert kept.of_run("a", name, "run", files).path == kept.home() / "a" / name / "run"
+
+
+# -- what a pod's program is told ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("logs", "path"), [(True, "/checkpoints"), (True, "/checkpoints/"), (False, "/checkpoints")]
+)
+def test_what_stands_before_a_command(logs: bool, path: str) -> None:
+    about = {"name": "demo", "nodes": 64, "processes": 8, "runtime": "torch"}
+    words = claimed.words(
+        Mount(claim="c", path=path), others={"/data": "corpus"}, namespace="training",
+        about=about, first=1, logs=logs,
+    )  # fmt: skip
+    assert claimed.without([*words, "train", "x"]) == ["train", "x"]
+    assert claimed.without(["sh", "-c", "x", "y", "z"]) == ["sh", "-c", "x", "y", "z"]
+    programs = [Path(one.__file__).read_text() for one in (keep, probe)]
+    assert list(words[4:6]) == programs
+    mounts = [
+        {"claim": "c", "path": path, "file": "/checkpoints/.railhead/probe-training"},
+        {"claim": "corpus", "path": "/data", "file": ""},
+    ]
+    keeping = {
+        "mount": path,
+        "folder": "/checkpoints/.railhead/logs/training/demo",
+        "most": 4 << 20,
+        "first": 1,
+        "starts": 10,
+        "runs": 50,
+        "bytes": 10 << 30,
+        "about": about,
+    }
+    assert json.loads(words[6]) == {"folder": "", "mounts": mounts} | (keeping if logs else {})
+
+
+def test_without_a_claim_for_checkpoints_nothing_is_written() -> None:
+    words = claimed.words(
+        None, others={"/data": "corpus"}, namespace="training", about={}, first=0, logs=True
+    )
+    mounts = [{"claim": "corpus", "path": "/data", "file": ""}]
+    assert json.loads(words[-1]) == {"folder": "", "mounts": mounts}
