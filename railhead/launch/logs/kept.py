@@ -34,7 +34,7 @@ _FILE = re.compile(r"(\d+)-([-A-Za-z0-9]+)-(\d+)\.log")
 
 def most_bytes(of: int) -> int:
     """Of a file of one container, in a gang of so many."""
-    return min(MOST_BYTES, max(LEAST_BYTES, MOST_BYTES_OF_A_JOB // (2 * max(1, of))))
+    return min(MOST_BYTES, max(LEAST_BYTES, MOST_BYTES_OF_A_JOB // (2 * of)))
 
 
 def home() -> Path:
@@ -53,24 +53,21 @@ class Writer:
         self._most = most_bytes(of)
         self._path = folder / f"{index}-{uid}-{restarts}.log"
         self._file: IO[bytes] | None = None
-        self._size = 0
-        try:
+        with suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._file = self._open(os.O_APPEND if more else os.O_TRUNC)
             self._size = self._file.tell()
-        except OSError:
-            self._file = None
 
     def _open(self, how: int = os.O_TRUNC) -> IO[bytes]:
         # Logs may hold what is not everybody's.
         descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | how, 0o600)
-        return os.fdopen(descriptor, "ab" if how == os.O_APPEND else "wb")
+        return os.fdopen(descriptor, "ab")
 
     def write(self, raw: str) -> None:
         """A line as the kubelet has it, timestamp first."""
         if self._file is None:
             return
-        data = raw.encode("utf-8", "replace") + b"\n"
+        data = raw.encode() + b"\n"
         try:
             if self._size + len(data) > self._most and self._size:
                 self._file.close()

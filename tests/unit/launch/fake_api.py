@@ -10,7 +10,7 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,6 +19,8 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import yaml
+
+from railhead.kube.errors import ApiError
 
 Object = dict[str, Any]
 STAMP = "2026-01-02T03:04:05Z"
@@ -87,6 +89,32 @@ def _matches(obj: Object, selector: str) -> bool:
         if key not in labels or (equals and labels[key] != value):
             return False
     return True
+
+
+class Stored:
+    """A cluster of what an API stores, asked without a server; paths may be refused."""
+
+    def __init__(self, api: Api, refused: Mapping[str, int]) -> None:
+        self.api, self.refused = api, refused
+
+    def _ask(self, path: str) -> None:
+        if status := self.refused.get(path):
+            remedy = "ask who may" if status == 403 else ""
+            raise ApiError(status=status, reason="", message=f"answer {status}", remedy=remedy)
+
+    def find(self, path: str) -> Object | None:
+        self._ask(path)
+        return self.api.objects.get(path)
+
+    def list(self, path: str, *, selector: str = "", fields: str = "") -> list[Object]:
+        self._ask(path)
+        found = (v for k, v in self.api.objects.items() if k.rpartition("/")[0] == path)
+        return [one for one in found if _matches(one, selector)]
+
+    def create(self, path: str, body: Object, *, dry_run: bool = False) -> None:
+        self._ask(path)
+        if not dry_run:
+            self.api.put(path, body)
 
 
 def _merge(target: Object, patch: Object) -> None:

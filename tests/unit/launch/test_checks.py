@@ -19,7 +19,7 @@ from railhead.launch.plan import make_plan
 from railhead.storage.claims import SHARED_ANNOTATION
 from tests.unit.launch import world
 from tests.unit.launch.conftest import CONTRACT, JOB, publish
-from tests.unit.launch.fake_api import Api, _matches
+from tests.unit.launch.fake_api import Api, Stored
 from tests.unit.launch.test_transcripts import held
 
 NAMESPACE = "/api/v1/namespaces/training"
@@ -33,40 +33,7 @@ SECRET = f"{NAMESPACE}/secrets/hub"
 NODES = "/api/v1/nodes"
 RACK, HOST = "k.example/rack", "kubernetes.io/hostname"
 
-#: What a server's refusal is said to need.
-REMEDIES = {403: "ask who may"}
-
 Change = Callable[[Api], object]
-
-
-class Server:
-    """What is stored in an API that nothing serves; each path may be refused."""
-
-    def __init__(self, api: Api, refused: dict[str, int]) -> None:
-        self.api, self.refused = api, refused
-
-    def _asked(self, path: str) -> None:
-        if status := self.refused.get(path):
-            raise ApiError(
-                status=status,
-                reason="",
-                message=f"answer {status}",
-                remedy=REMEDIES.get(status, ""),
-            )
-
-    def find(self, path: str) -> Any:
-        self._asked(path)
-        return self.api.objects.get(path)
-
-    def list(self, path: str, *, selector: str = "", fields: str = "") -> list[Any]:
-        self._asked(path)
-        found = (v for k, v in self.api.objects.items() if k.rpartition("/")[0] == path)
-        return [one for one in found if _matches(one, selector)]
-
-    def create(self, path: str, body: Any, *, dry_run: bool) -> None:
-        assert dry_run
-        assert body["kind"] == "TrainJob"
-        self._asked(path)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -397,9 +364,9 @@ def asked(of: World) -> Asked:
     api = Api()
     publish(api, contract)
     of.change(api)
-    server: Any = Server(api, of.refused)
+    cluster: Any = Stored(api, of.refused)
     plan = make_plan(job, files, contract)
-    return Asked(cluster=server, plan=plan, contract=contract, api=of.api)
+    return Asked(cluster=cluster, plan=plan, contract=contract, api=of.api)
 
 
 def found_in(of: World) -> list[dict[str, Any]]:

@@ -865,14 +865,14 @@ def test_previous_is_of_what_is_over(run: Any, gang: Any) -> None:
 def test_what_is_kept_is_bounded_and_nobody_else_s(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(kept, "MOST_BYTES", 100)
+    monkeypatch.setattr(kept, "MOST_BYTES", 90)
     monkeypatch.setattr(kept, "LEAST_BYTES", 10)
     folder = kept.Folder(path=tmp_path / "job")
     writer = folder.writer(index=0, uid="u", restarts=0, of=1)
     for number in range(50):
         writer.write(f"2026-01-01T00:00:{number:02}Z line{number:4}")
     writer.close()
-    # Lines of 30 bytes with their end: three fit into a file, and the one before stays beside it.
+    # Lines of 30 bytes with their end: just three fit into a file, and the one before stays.
     lines = [text for _, _, text in folder.lines()]
     assert lines == [f"line{number:4}" for number in range(45, 50)]
     assert {path.stat().st_size for path in (tmp_path / "job").iterdir()} == {90, 60}
@@ -884,11 +884,17 @@ def test_old_jobs_make_room_for_new_ones(monkeypatch: pytest.MonkeyPatch) -> Non
     import os
 
     for number in range(5):
-        folder = kept.folder("training", f"job-{number}", "uid")
+        folder = kept.folder("training", f"job-{9 - number}", "uid")
         folder.writer(index=0, uid="u", restarts=0, of=1).close()
         os.utime(folder.path, (number, number))
     names = sorted(path.parent.name for path in kept.home().glob("*/*/*"))
-    assert names == ["job-2", "job-3", "job-4"]
+    assert names == ["job-5", "job-6", "job-7"]
+    # What cannot be taken away stays.
+    folder.path.rename(folder.path.with_name("elsewhere"))
+    folder.path.symlink_to(folder.path.with_name("elsewhere"))
+    monkeypatch.setattr(kept, "MOST_JOBS", 1)
+    kept.folder("training", "another", "uid")
+    assert [path.name for path in kept.home().glob("*/*/*")] == ["uid"]
 
 
 def test_a_disk_that_takes_nothing_stops_no_follower(api: Api, run: Any, gang: Any) -> None:

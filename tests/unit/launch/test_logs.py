@@ -6,7 +6,7 @@ import json
 import os
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -16,13 +16,16 @@ from typing import Any
 
 import pytest
 
-from railhead.base.errors import InputError, TimedOutError
+from railhead.base.errors import InputError, NotFoundError, RailheadError, TimedOutError
 from railhead.contract import Mount
 from railhead.kube.client import ApiError
 from railhead.kube.jobs import JobState, Node, Phase
-from railhead.launch.logs import claimed, kept, stream
+from railhead.launch.logs import claimed, kept, past, stream
 from railhead.launch.logs.stream import Line, Selection, select
 from railhead.launch.programs import keep, probe
+from tests.unit.launch import world
+from tests.unit.launch.conftest import CONTRACT, publish
+from tests.unit.launch.fake_api import Api, Stored
 
 PREFIX = r"\[default(\d+)\]:"
 NODE = Node(
@@ -249,6 +252,103 @@ def test_a_container_before_that_the_kubelet_has_no_more(tmp_path: Path, status:
         assert list(lines) == []
 
 
+def job_of(api: Api) -> Any:
+    """A job that runs, of which nothing is on a claim."""
+    publish(api, CONTRACT.model_copy(update={"checkpoints": ()}))
+    owner = world.job(api, "demo")
+    world.admit(api, owner)
+    return owner
+
+
+def told_of(tell: Callable[..., Iterator[Line]], *given: Any, **how: Any) -> list[str] | str:
+    try:
+        return [f"{line.node}{line.text[-1]}" for line in tell(*given, **how)]
+    except RailheadError as error:
+        return error.problem
+
+
+LINES = [at(n, f"[default{n % 2}]:{text}") for n, text in enumerate("abcd")]
+MISSING = NotFoundError("no such job")
+
+
+@pytest.mark.parametrize(
+    ("how", "lines"),
+    [
+        ({}, ["0a", "0c", "1b", "1d"]),
+        ({"merged": True}, ["0a", "1b", "0c", "1d"]),
+        ({"tail": 1}, ["0c", "1d"]),
+        ({"tail": 1, "merged": True}, ["0c", "1d"]),
+        ({"node": 1}, ["1b", "1d"]),
+        ({"node": 2}, "--node 2: demo has nodes 0 to 1"),
+        ({"rank": 1}, ["1b", "1d"]),
+        ({"rank": 2}, "--rank 2: demo has ranks 0 to 1"),
+        ({"about": True, "rank": 1}, []),
+        ({"about": True, "rank": 2}, []),
+        ({"about": True, "rank": 3}, ["1b", "1d"]),
+        ({"about": True, "rank": 4}, "--rank 4: demo has ranks 0 to 3"),
+        ({"where": ("other",)}, "no such job"),
+    ],
+)
+def test_what_a_job_that_is_gone_printed(how: dict[str, Any], lines: list[str] | str) -> None:
+    """Without what says how large it was it is as large as what is there."""
+    api = Api()
+    publish(api, CONTRACT.model_copy(update={"checkpoints": ()}))
+    folder = kept.folder("training", "demo", "job")
+    wrote(folder, NODE, LINES[0], LINES[2])
+    wrote(folder, NEXT, LINES[1], LINES[3])
+    if how.pop("about", False):
+        folder.tell({"name": "demo", "nodes": 2, "processes": 2, "runtime": "torch"}, at=1.0)
+    asked = {"rank": None, "node": None} | how
+    where = asked.pop("where", ("training",))
+    found = told_of(past.gone, Stored(api, {}), where, "demo", MISSING, **asked)
+    assert found == lines
+
+
+def test_before_any_stack_nothing_is_looked_for() -> None:
+    none = told_of(past.gone, Stored(Api(), {}), ("a",), "demo", MISSING, rank=None, node=None)
+    assert none == "no such job"
+
+
+@pytest.mark.parametrize(
+    ("how", "lines"),
+    [
+        ({}, ["0a", "1b", "0c", "1d"]),
+        ({"node": 0}, ["0a", "0c"]),
+        ({"rank": 0}, ["0a", "0c"]),
+        ({"rank": 1}, []),
+        ({"rank": 4}, "--rank 4: demo has ranks 0 to 3"),
+    ],
+)
+@pytest.mark.parametrize("run", ["of this job", "before this job"])
+def test_what_was_printed_before_now(run: str, how: dict[str, Any], lines: list[str] | str) -> None:
+    api = Api()
+    uid = job_of(api)["metadata"]["uid"]
+    folder = kept.folder("training", "demo", uid if run == "of this job" else "older")
+    wrote(folder, NODE, LINES[0], LINES[2])
+    wrote(folder, NEXT, LINES[1], LINES[3])
+    asked = {"rank": None, "node": None} | how
+    assert told_of(past.before, Stored(api, {}), ("training",), "demo", **asked) == lines
+
+
+def test_a_claim_that_is_not_read_is_said() -> None:
+    api = Api()
+    publish(api, CONTRACT)
+    said: list[str] = []
+    cluster = Stored(api, {world.JOBSETS: 403})
+    note = (
+        "note: claims with logs may not be read in training, or there are none; ask somebody who "
+        "may submit jobs there: a pod of the namespace reads them"
+    )
+    how = {"rank": None, "node": None, "say": said.append}
+    assert "no job is called 'demo'" in told_of(past.before, cluster, ("training",), "demo", **how)
+    assert said == [note]
+    world.admit(api, world.job(api, "demo"))
+    assert told_of(past.before, cluster, ("training",), "demo", **how) == []
+    assert said == [note] * 2
+    assert told_of(past.gone, cluster, ("training",), "demo", MISSING, **how) == "no such job"
+    assert said == [note] * 3
+
+
 # -- what is about to go --------------------------------------------------------------------------
 
 
@@ -400,7 +500,7 @@ def test_the_rest_is_waited_for_so_long(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize(
-    ("nodes", "most"), [(0, 8 << 20), (1, 8 << 20), (32, 8 << 20), (64, 4 << 20), (9999, 64 << 10)]
+    ("nodes", "most"), [(1, 8 << 20), (32, 8 << 20), (64, 4 << 20), (9999, 64 << 10)]
 )
 def test_a_large_gang_shares_what_a_job_may_take(nodes: int, most: int) -> None:
     assert kept.most_bytes(nodes) == most
@@ -425,9 +525,9 @@ def test_a_log_from_elsewhere_takes_the_place_of_one_with_less(tmp_path: Path) -
     for name in ("../x.log", "0-u.log", "0-u-0.txt", "0-u-0.log.before"):
         folder.put(name, b"x\n")
     assert not folder.path.exists()
-    folder.put("0-u-0.log", b"1 a\n")
+    folder.put("0-u-0.log", b"1 x\n")
     (folder.path / "0-u-0.log.before").write_bytes(b"0 z\n")
-    for data, found in ((b"1 b\n1 b\n", "za"), (b"1 c\n1 c\n1\n", "cc")):
+    for data, found in ((b"1 b\n1 b\n", "zx"), (b"1 c\n1 \xff\n1\n", "c\ufffd")):
         folder.put("0-u-0.log", data)
         assert "".join(text for _, _, text in folder.lines()) == found
     assert {oct(p.stat().st_mode & 0o777) for p in tmp_path.rglob("*")} == {
@@ -458,7 +558,7 @@ def test_what_is_told_of_a_job_is_read_again(tmp_path: Path) -> None:
 
 
 def test_the_newest_of_a_name_is_that_of_the_namespaces_that_are_asked_for() -> None:
-    for number, where in enumerate(("a/demo/1", "a/demo/2", "b/demo/3", "b/other/4")):
+    for number, where in enumerate(("a/demo/3", "a/demo/2", "b/demo/1", "b/other/0")):
         path = kept.home() / where
         path.mkdir(parents=True)
         os.utime(path, (number, number))
@@ -468,12 +568,12 @@ def test_the_newest_of_a_name_is_that_of_the_namespaces_that_are_asked_for() -> 
         folder = kept.newest("demo", namespaces or None)
         return folder.path.name if folder else "none"
 
-    assert (found(), found("a"), found("a", "b"), found("c")) == ("3", "2", "3", "none")
+    assert (found(), found("a"), found("a", "b"), found("c")) == ("1", "2", "1", "none")
     assert kept.newest("d*mo") is None
     (kept.home() / "a/demo/note").unlink()
     before = kept.before("a", "demo", "2")
     assert before is not None
-    assert before.path.name == "1"
+    assert before.path.name == "3"
     assert kept.before("c", "demo", "2") is None
 
 
@@ -485,12 +585,44 @@ def test_a_log_from_elsewhere_belongs_to_what_is_here_of_its_containers() -> Non
         assert kept.of_run("a", name, "run", files).path == kept.home() / "a" / name / "run"
 
 
+def test_a_disk_that_failed_is_left_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """And what is written is there at once, and closed at the end or once it is full."""
+    monkeypatch.setattr(kept, "MOST_BYTES", 40)
+    monkeypatch.setattr(kept, "LEAST_BYTES", 40)
+    opened: list[Any] = []
+    whole = os.fdopen
+
+    def fdopen(descriptor: int, mode: str) -> Any:
+        opened.append(whole(descriptor, mode))
+        return opened[-1]
+
+    monkeypatch.setattr(os, "fdopen", fdopen)
+    folder = kept.Folder(path=tmp_path)
+    writer = folder.writer(index=0, uid="u", restarts=0, of=1)
+    for number in range(2):
+        writer.write(at(number, "x"))
+        assert len(list(folder.lines())) == 1 + number
+    assert [file.closed for file in opened] == [True, False]
+    writer.close()
+    assert opened[1].closed
+    tries: list[bytes] = []
+
+    def fails(data: bytes) -> None:
+        tries.append(data)
+        raise OSError
+
+    full = SimpleNamespace(write=fails, close=lambda: None, tell=lambda: 0)
+    monkeypatch.setattr(os, "fdopen", lambda _descriptor, _mode: full)
+    writer = folder.writer(index=1, uid="u", restarts=0, of=1)
+    for _ in range(2):
+        writer.write("line")
+    assert tries == [b"line\n"]
+
+
 # -- what a pod's program is told ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("logs", "path"), [(True, "/checkpoints"), (True, "/checkpoints/"), (False, "/checkpoints")]
-)
+@pytest.mark.parametrize(("logs", "path"), [(True, "/box"), (True, "/box/"), (False, "/box")])
 def test_what_stands_before_a_command(logs: bool, path: str) -> None:
     about = {"name": "demo", "nodes": 64, "processes": 8, "runtime": "torch"}
     words = claimed.words(
@@ -502,12 +634,12 @@ def test_what_stands_before_a_command(logs: bool, path: str) -> None:
     programs = [Path(one.__file__).read_text() for one in (keep, probe)]
     assert list(words[4:6]) == programs
     mounts = [
-        {"claim": "c", "path": path, "file": "/checkpoints/.railhead/probe-training"},
+        {"claim": "c", "path": path, "file": "/box/.railhead/probe-training"},
         {"claim": "corpus", "path": "/data", "file": ""},
     ]
     keeping = {
         "mount": path,
-        "folder": "/checkpoints/.railhead/logs/training/demo",
+        "folder": "/box/.railhead/logs/training/demo",
         "most": 4 << 20,
         "first": 1,
         "starts": 10,
