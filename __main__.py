@@ -9,7 +9,6 @@ from railhead.base.errors import RailheadError
 from railhead.config import edits
 from railhead.config.live import before_up, left_behind
 from railhead.config.served import unproven
-from railhead.platform.registry import platform_of
 from railhead.resolve.cluster import resolve
 
 
@@ -28,12 +27,8 @@ def main() -> None:
         for doubt in checked.doubts:
             pulumi.log.warn(doubt)
         # Before anything is registered: what an edit would lose is lost by then.
-        systems = edits.FileSystems(
-            before=outputs.get(last_update.FILE_SYSTEMS) or {},
-            after=platform_of(cluster).file_systems(cluster),
-        )
         if (before := last_update.made(outputs)) is not None and (
-            warning := edits.stop(before, resolve(cluster).contract, cluster.removals, systems)
+            warning := edits.stop(before, resolve(cluster).contract, cluster.removals)
         ):
             pulumi.log.warn(warning)
         # Likewise: a pool that is not there would only show in a job's wait.
@@ -58,11 +53,6 @@ def main() -> None:
         contract.OUTPUT,
         known.apply(lambda found: last_update.detailed(published, found)) if known else published,
     )
-    if systems.after:
-        made = built.written.apply(lambda _: systems.after)
-        pulumi.export(
-            last_update.FILE_SYSTEMS, systems.after if pulumi.runtime.is_dry_run() else made
-        )
     if adopt:
         pulumi.export(last_update.ADOPTED, adopt)
     if built.kubeconfig is not None:

@@ -12,8 +12,6 @@ from railhead import contract
 
 # The output that says that the stack took over what an earlier one had left.
 ADOPTED = "adopted"
-# The output that says what each storage class' file system was made with.
-FILE_SYSTEMS = "file_systems"
 # How often the state is read that is being written, and how long after.
 READS = 5
 READ_SECONDS = 0.3

@@ -271,6 +271,28 @@ class Dataset(_Model):
     mount_path: str
 
 
+class MadeWith(_Model):
+    """``fixed`` is what changes only by making it anew, ``grows`` what gets no smaller."""
+
+    fixed: Annotated[dict[str, Any], BeforeValidator(_whole)] = Field(default_factory=dict)
+    grows: Annotated[dict[str, int], BeforeValidator(_whole)] = Field(default_factory=dict)
+
+
+class Made(_Model):
+    """What lies below the objects of Kubernetes: the cluster, nodes, classes' storage.
+
+    ``pools`` and ``storage`` are by name, the latter the storage class'; ``system`` is the
+    controllers' nodes. ``protected`` says whether the engine refuses to delete or replace them,
+    None where it makes none. Empty where an older stack did not say.
+    """
+
+    cluster: MadeWith = MadeWith()
+    system: MadeWith = MadeWith()
+    protected: bool | None = None
+    pools: dict[str, MadeWith] = Field(default_factory=dict)
+    storage: dict[str, MadeWith] = Field(default_factory=dict)
+
+
 class ClusterContract(_Model):
     """Everything that launching and checking need to know of a cluster.
 
@@ -280,9 +302,10 @@ class ClusterContract(_Model):
     not say. ``versions`` is component -> version, and ``combination``, the row of the catalogue.
     ``researchers`` is the group that may submit jobs. ``priorities`` is name -> value of what jobs
     may name, the highest first. ``scheduler`` is who admits jobs, and ``unsaid`` the fields of a
-    job file that it has no word for, each with the reason. ``details`` are what the platform has
-    that other projects refer to, such as ``vpc_id``; only the stack's output has them, the copy in
-    the cluster does not.
+    job file that it has no word for, each with the reason. ``made`` is what the next edit of the
+    stack's file is held against besides. ``details`` are what the platform has that other projects
+    refer to, such as ``vpc_id``; only the stack's output has them, the copy in the cluster does
+    not.
     """
 
     schema_version: Literal[3] = SCHEMA_VERSION
@@ -305,6 +328,7 @@ class ClusterContract(_Model):
     researchers: str | None = None
     teams: tuple[Team, ...] = ()
     priorities: dict[str, int] = Field(default_factory=dict)
+    made: Made = Made()
     details: dict[str, str] = Field(default_factory=dict)
 
     def to_json(self) -> str:

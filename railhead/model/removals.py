@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from railhead.base.fields import Model, matching, problem
 
-Kind = Literal["checkpoint", "namespace", "queue", "pool", "cluster"]
+Kind = Literal["checkpoint", "namespace", "queue", "pool", "storage", "cluster"]
 Loss = Literal["data", "jobs", "quota"]
 # What is in a namespace is named with it.
 WITHIN = frozenset({"checkpoint", "queue"})
@@ -25,10 +25,10 @@ class RemovalConfig(Model):
 
     Args:
         kind: what it is.
-        name: a claim or a queue as ``namespace/name``, a namespace, a pool or the cluster by its
-            name alone.
-        loses: ``data`` of checkpoints, ``jobs`` that run or wait, ``quota`` for new ones; all that
-            the edit loses, no less.
+        name: a claim or a queue as ``namespace/name``; a namespace, a pool, a file system (by its
+            storage class) or the cluster by its name alone.
+        loses: ``data`` of checkpoints and file systems, ``jobs`` that run or wait, ``quota`` for
+            new ones; all that the edit loses, no less.
     """
 
     kind: Kind

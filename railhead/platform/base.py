@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -18,8 +18,29 @@ from railhead.model.cluster import CheckpointConfig, Cluster
 from railhead.model.network_policy import Destination
 
 C = TypeVar("C", bound=Cluster)
-#: What a file system was made with: what cannot be changed in place, and what can only grow.
-Made = Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MadeWith:
+    """``fixed`` is what changes only by making it anew, ``grows`` what gets no smaller."""
+
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    grows: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Made:
+    """What lies below the objects of Kubernetes: the cluster, nodes, classes' storage.
+
+    ``system`` is the controllers' nodes; ``protected`` whether all of it is kept from deletion,
+    None where the stack makes none of it.
+    """
+
+    cluster: MadeWith = MadeWith()
+    system: MadeWith = MadeWith()
+    protected: bool | None = None
+    pools: Mapping[str, MadeWith] = field(default_factory=dict)
+    storage: Mapping[str, MadeWith] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,9 +126,9 @@ class Platform(Generic[C]):
         """What a pod's annotations must say for it to mount a claim."""
         return {}
 
-    def file_systems(self, cluster: C) -> Mapping[str, Made]:  # noqa: ARG002 - each platform's own
-        """Storage class -> its file system, ``fixed`` and ``grows``; another loses the data."""
-        return {}
+    def made(self, cluster: C) -> Made:  # noqa: ARG002 - each platform's own
+        """What the next edit is held against: whatever else a change of it makes anew is lost."""
+        return Made()
 
     def egress(
         self,

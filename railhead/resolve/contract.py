@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 
 from railhead import contract
 from railhead.catalog.machines import MACHINES
@@ -97,6 +98,7 @@ def build(
             for row in sorted(cluster.priorities, key=lambda row: (-row.value, row.name))
             if named
         },
+        made=contract.Made.model_validate(asdict(platform_of(cluster).made(cluster))),
     )
 
 

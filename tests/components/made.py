@@ -96,8 +96,9 @@ def _digested(values: Mapping[str, Any], depth: int) -> dict[str, Any]:
 
 def _digest(key: str, value: Any, depth: int) -> Any:
     if key in CONTRACT:
-        details = value.get("details") if isinstance(value, dict) else None
-        return {"details": details, "all else": "as its examples"} if details else "as its examples"
+        said = value if isinstance(value, dict) else {}
+        own = {part: said[part] for part in ("details", "made") if said.get(part)}
+        return {**own, "all else": "as its examples"} if own else "as its examples"
     text = json.dumps(value, sort_keys=True)
     if len(text) <= LONGEST:
         return value

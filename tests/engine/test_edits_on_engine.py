@@ -139,5 +139,6 @@ def test_an_unprotected_file_system_is_not_replaced_unasked(tmp_path: Path) -> N
     before = project.entries()
     for words in (("preview",), ("up", "--yes", "--skip-preview")):
         said = project.run(*words, status=1)
-        assert "file system lustre cannot go from efa True to False in place" in said
+        assert "storage lustre (of training/checkpoints) would lose" in said
+        assert "efa True to False" in said
     assert project.entries() == before

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -11,12 +11,13 @@ from railhead.model.network_policy import Destination
 from railhead.platform.aws import checks, facts
 from railhead.platform.aws.model import (
     AwsCluster,
+    AwsPool,
     ElasticFileSystem,
     LustreFileSystem,
     NewNetwork,
     ProvisionedMetadata,
 )
-from railhead.platform.base import Made, Platform
+from railhead.platform.base import Made, MadeWith, Platform
 
 # In the node's own network (EKS user guide, pod-id-agent-setup).
 _POD_IDENTITY = Destination(cidr="169.254.170.23/32", ports=(80,))
@@ -34,9 +35,24 @@ class Aws(Platform[AwsCluster]):
         """Capacity that is over, to come or named twice, and people of other accounts."""
         return checks.doubts(cluster, now)
 
-    def file_systems(self, cluster: AwsCluster) -> Mapping[str, Made]:
-        """What replaces one (terraform-provider-aws, service/fsx/lustre_file_system.go)."""
-        return {row.name: _made(row, cluster) for row in cluster.platform.storage}
+    def made(self, cluster: AwsCluster) -> Made:
+        """What replaces a file system, or rolls or replaces a node group.
+
+        A node group takes a new version of its launch template, or of Kubernetes, by replacing
+        every node (EKS user guide, managed-node-update-behavior); terraform-provider-aws,
+        service/fsx/lustre_file_system.go and service/eks/node_group.go, has what replaces it whole.
+        """
+        platform = cluster.platform
+        return Made(
+            cluster=MadeWith(
+                fixed={"account": platform.account, **_place(cluster)},
+                grows={"Kubernetes minor": int(platform.kubernetes.split(".")[1])},
+            ),
+            system=_system(cluster),
+            protected=platform.deletion_protection,
+            pools={pool.name: _nodes(pool, cluster) for pool in cluster.pools},
+            storage={row.name: _storage(row, cluster) for row in platform.storage},
+        )
 
     def image(self, cluster: AwsCluster, image: str) -> str:
         """EKS' own images from the region's registry."""
@@ -49,23 +65,63 @@ class Aws(Platform[AwsCluster]):
         return (_POD_IDENTITY,) if asks else ()
 
 
-def _made(row: LustreFileSystem | ElasticFileSystem, cluster: AwsCluster) -> Made:
+def _place(cluster: AwsCluster) -> dict[str, str]:
     network = cluster.platform.network
     vpc = network.cidr if isinstance(network, NewNetwork) else network.vpc_id
-    of_all = {"kind": row.kind, "region": cluster.platform.region, "network": vpc}
-    if isinstance(row, ElasticFileSystem):
-        return {"fixed": of_all, "grows": {}}
-    subnet = (
-        network.availability_zones.index(row.availability_zone)
-        if isinstance(network, NewNetwork)
-        else network.private_subnets[row.availability_zone]
+    return {"region": cluster.platform.region, "network": str(vpc)}
+
+
+def _subnet(zone: str, cluster: AwsCluster) -> str | int:
+    """The zone's private subnet: its id, or its place among those cut from the network."""
+    network = cluster.platform.network
+    if isinstance(network, NewNetwork):
+        return network.availability_zones.index(zone)
+    return network.private_subnets[zone]
+
+
+def _system(cluster: AwsCluster) -> MadeWith:
+    platform = cluster.platform
+    pool, network = platform.system_pool, platform.network
+    zones = (
+        network.availability_zones if isinstance(network, NewNetwork) else network.private_subnets
     )
+    said = pool.model_dump(include={"instance_type", "architecture", "root_volume_gib"})
+    subnets = {zone: _subnet(zone, cluster) for zone in zones if not facts.is_local_zone(zone)}
+    return MadeWith(fixed=said | {"kubernetes": platform.kubernetes, "subnets": subnets})
+
+
+def _nodes(pool: AwsPool, cluster: AwsCluster) -> MadeWith:
+    capacity = pool.purchase.model_dump(include={"kind", "id", "arn"})
+    group = pool.placement_group
+    return MadeWith(
+        fixed={
+            "instance_type": pool.instance_type,
+            "kubernetes": cluster.platform.kubernetes,
+            "availability_zone": pool.availability_zone,
+            "subnet": _subnet(pool.availability_zone, cluster),
+            "purchase": " ".join(capacity.values()),
+            "placement_group": " ".join(group.model_dump().values()) if group else "none",
+            "root_volume_gib": pool.root_volume_gib,
+            "local_storage": pool.local_storage,
+            "hugepages_2mib": pool.hugepages_2mib,
+            # Also where a file system of theirs speaks EFA for the first time.
+            "devices of Lustre": pool.lustre_devices if cluster.lustre_over_efa(pool) else 0,
+            "ami_release": pool.ami_release or "the newest",
+        }
+    )
+
+
+def _storage(row: LustreFileSystem | ElasticFileSystem, cluster: AwsCluster) -> MadeWith:
+    of_all = {"kind": row.kind, **_place(cluster)}
+    if isinstance(row, ElasticFileSystem):
+        return MadeWith(fixed=of_all)
+    zone = row.availability_zone
     metadata = row.metadata.iops if isinstance(row.metadata, ProvisionedMetadata) else 0
-    return {
-        "fixed": of_all
-        | {"availability_zone": row.availability_zone, "subnet": subnet, "efa": row.efa},
-        "grows": {"capacity_gib": row.capacity_gib, "metadata.iops": metadata},
-    }
+    return MadeWith(
+        fixed=of_all
+        | {"availability_zone": zone, "subnet": _subnet(zone, cluster), "efa": row.efa},
+        grows={"capacity_gib": row.capacity_gib, "metadata.iops": metadata},
+    )
 
 
 PLATFORM = Aws(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from railhead.base.errors import PrerequisiteError
 from railhead.base.sections import Problem, known, taken
-from railhead.platform.base import Access, Platform
+from railhead.platform.base import Access, Made, MadeWith, Platform
 from railhead.platform.existing.model import ExistingCluster
 
 
@@ -62,6 +62,10 @@ class Existing(Platform[ExistingCluster]):
             identity=platform.identity or cluster.name,
             why="platform.kubeconfig",
         )
+
+    def made(self, cluster: ExistingCluster) -> Made:
+        """By another identity all objects are others'."""
+        return Made(cluster=MadeWith(fixed={"identity": cluster.platform.identity or cluster.name}))
 
     def uid(self, cluster: ExistingCluster) -> str:
         """As the stack says."""

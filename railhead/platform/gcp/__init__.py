@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import ipaddress
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
+from railhead.base.fields import Model
 from railhead.base.sections import Problem
 from railhead.model.cluster import CheckpointConfig
 from railhead.model.network_policy import Destination
-from railhead.platform.base import Made, Platform
+from railhead.platform.base import Made, MadeWith, Platform
 from railhead.platform.gcp import checks
 from railhead.platform.gcp.model import (
     PRIVATE_GOOGLE_APIS,
     BucketStorage,
     FlexStart,
     GcpCluster,
+    GcpNetwork,
+    GcpNewNetwork,
+    GcpPool,
+    GcpStorage,
 )
 
 # Where a pod gets the token of its own identity. On dataplane V2 the policy judges this address and
@@ -48,18 +55,31 @@ class Gcp(Platform[GcpCluster]):
             if isinstance(pool.capacity, FlexStart) and pool.capacity.queued
         )
 
-    def file_systems(self, cluster: GcpCluster) -> Mapping[str, Made]:
-        """What replaces one (terraform-provider-google: lustre, filestore and storage_bucket)."""
+    def made(self, cluster: GcpCluster) -> Made:
+        """What replaces it (terraform-provider-google: container, lustre, filestore, storage).
+
+        GKE replaces every node of a pool for what it does not replace whole, such as its disk.
+        """
         platform = cluster.platform
         where = {"project": platform.project, "region": platform.region}
-        fields = ("kind", "tier", "throughput", "filesystem", "bucket")
-        found = {}
-        for row in platform.storage:
-            fixed = where | {f: getattr(row, f) for f in fields if hasattr(row, f)}
-            if not isinstance(row, BucketStorage):
-                fixed["zone"] = platform.zone
-            found[row.name] = {"fixed": fixed, "grows": {}}
-        return found
+        regional = platform.availability == "regional"
+        return Made(
+            cluster=MadeWith(
+                fixed=where
+                | {"availability": platform.availability}
+                | ({} if regional else {"zone": platform.zone})
+                | _network(platform.network),
+                grows=_addresses(platform.network),
+            ),
+            system=MadeWith(
+                fixed=platform.system_pool.model_dump(
+                    mode="json", include={"machine_type", "disk_size_gb", "zones"}
+                )
+            ),
+            protected=platform.deletion_protection,
+            pools={pool.name: _nodes(pool, cluster) for pool in cluster.pools},
+            storage={row.name: _storage(row, cluster, where) for row in platform.storage},
+        )
 
     def mount_annotations(self, cluster: GcpCluster, claim: CheckpointConfig) -> Mapping[str, str]:
         """GCS FUSE: without it no sidecar comes into the pod, and the mount waits for one.
@@ -87,6 +107,58 @@ class Gcp(Platform[GcpCluster]):
             Destination(cidr=str(PRIVATE_GOOGLE_APIS), ports=(443,)),
         )
         return wanted if cluster.buckets else ()
+
+
+def _network(network: GcpNetwork) -> dict[str, Any]:
+    """Without what services of Google's get of it, which comes and goes."""
+    later = {"google_services", "service_connection", "storage_names"}
+    # The nodes' range grows in place (compute, Subnetwork.expandIpCidrRange), and no other.
+    said = _said("network", network, later | {"nodes"})
+    if isinstance(network, GcpNewNetwork):
+        said["network.nodes"] = str(network.nodes).partition("/")[0]
+    return said
+
+
+def _addresses(network: GcpNetwork) -> dict[str, int]:
+    """How many nodes there may be; whose network it is decides for one that is there."""
+    if not isinstance(network, GcpNewNetwork):
+        return {}
+    return {"addresses of network.nodes": ipaddress.ip_network(network.nodes).num_addresses}
+
+
+def _said(field: str, section: Model, without: Set[str] = frozenset()) -> dict[str, Any]:
+    said = section.model_dump(mode="json", exclude=set(without))
+    return {f"{field}.{key}": value for key, value in said.items()}
+
+
+def _nodes(pool: GcpPool, cluster: GcpCluster) -> MadeWith:
+    platform = cluster.platform
+    fields = (
+        "instance_type",
+        "networking",
+        "disk_size_gb",
+        "disk_type",
+        "driver",
+        "host_maintenance",
+        "image_streaming",
+        "image_cache",
+    )
+    fixed: dict[str, Any] = {"zone": platform.zone} | {f: getattr(pool, f) for f in fields}
+    if platform.gpu_networks is not None and pool.networking == "additional-networks":
+        fixed |= _said("gpu_networks", platform.gpu_networks)
+    return MadeWith(
+        fixed=fixed | _said("capacity", pool.capacity) | _said("placement", pool.placement),
+        # GKE takes away what is over, whatever runs there; the autoscaler only what is idle.
+        grows={"nodes": pool.nodes} if pool.keeps_nodes else {},
+    )
+
+
+def _storage(row: GcpStorage, cluster: GcpCluster, where: Mapping[str, str]) -> MadeWith:
+    fields = ("kind", "tier", "throughput", "filesystem", "bucket")
+    fixed = dict(where) | {f: getattr(row, f) for f in fields if hasattr(row, f)}
+    if not isinstance(row, BucketStorage):
+        fixed["zone"] = cluster.platform.zone
+    return MadeWith(fixed=fixed)
 
 
 PLATFORM = Gcp(

@@ -464,6 +464,11 @@ class GcpPool(Pool):
     labels: dict[LabelKey, str] = Field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
 
+    @property
+    def keeps_nodes(self) -> bool:
+        """Whether ``nodes`` are there at all times, idle or not."""
+        return self.min_nodes is None and not isinstance(self.capacity, FlexStart)
+
 
 class GcpCluster(Cluster):
     """A cluster on GCP."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from railhead.base import paths
 from railhead.base.errors import PrerequisiteError
 from railhead.fabric.site import Network
-from railhead.platform.base import Access, Platform
+from railhead.platform.base import Access, Made, MadeWith, Platform
 from railhead.platform.lab.model import LabCluster
 from railhead.platform.lab.networks import NODE_NETWORK, POD_NETWORK, SERVICE_NETWORK
 
@@ -27,6 +27,10 @@ class Lab(Platform[LabCluster]):
         yield "the lab's nodes", ipaddress.ip_network(NODE_NETWORK)
         yield "the lab's pods", ipaddress.ip_network(POD_NETWORK)
         yield "the lab's services", ipaddress.ip_network(SERVICE_NETWORK)
+
+    def made(self, cluster: LabCluster) -> Made:
+        """Another lab has nothing of this one."""
+        return Made(cluster=MadeWith(fixed={"lab": cluster.platform.lab}))
 
     def access(self, cluster: LabCluster) -> Access:
         """The running lab that the environment names, else the stack."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +14,6 @@ from railhead import config
 from railhead.base.errors import InputError, RefusedError
 from railhead.config import edits
 from railhead.contract import ClusterContract
-from railhead.platform.registry import platform_of
 from railhead.resolve.cluster import resolve
 from tests.components.recording import lab_cluster
 
@@ -168,66 +166,204 @@ def test_a_runtime_that_jobs_may_hold_is_warned_of() -> None:
     assert f"runtime {lab_cluster()['runtimes'][0]['name']}: goes once no TrainJob" in held(rename)
 
 
-Stack = tuple[str, Change, str]
-SYSTEMS: dict[str, Stack] = {
-    "efa off": (
-        "aws-p5en-block",
-        lambda raw: raw["platform"]["storage"][0].update(efa=False),
-        "efa True to False",
-    ),
+def shipped(stack: str, *changes: Change) -> dict[str, Any]:
+    raw = yaml.safe_load((STACKS / f"Pulumi.{stack}.yaml").read_text())
+    cluster: dict[str, Any] = raw["config"]["railhead:cluster"]
+    for change in changes:
+        change(cluster)
+    return cluster
+
+
+def after(before: dict[str, Any], raw: dict[str, Any], *removals: dict[str, Any]) -> str:
+    """What is warned of, the contract before having been a stack's output, as JSON."""
+    made = ClusterContract.from_json(contract(before).to_json(), where="it")
+    cluster = config.parse({**raw, "removals": list(removals)}, where="it")
+    return edits.stop(made, resolve(cluster).contract, cluster.removals)
+
+
+def platform(**fields: Any) -> Change:
+    return lambda raw: raw["platform"].update(fields)
+
+
+def network(**fields: Any) -> Change:
+    return lambda raw: raw["platform"]["network"].update(fields)
+
+
+def storage(row: int, **fields: Any) -> Change:
+    return lambda raw: raw["platform"]["storage"][row].update(fields)
+
+
+def pool(**fields: Any) -> Change:
+    return lambda raw: raw["pools"][0].update(fields)
+
+
+def open_(raw: dict[str, Any]) -> None:
+    raw["platform"]["deletion_protection"] = False
+
+
+def to_h200(raw: dict[str, Any]) -> None:
+    raw["pools"][0]["instance_type"] = "p5e.48xlarge"
+
+
+def without_shared(raw: dict[str, Any]) -> None:
+    raw["platform"]["storage"].pop()
+    raw["checkpoints"].pop()
+
+
+LUSTRE = {"kind": "storage", "name": "lustre", "loses": ["data"]}
+H200 = {"kind": "pool", "name": "h200", "loses": ["jobs"]}
+H100 = {"kind": "pool", "name": "h100", "loses": ["jobs"]}
+SHARED = {"kind": "checkpoint", "name": "training/shared", "loses": ["data"]}
+ALL = ["data", "jobs", "quota"]
+# Shipped stack, edit, what is told, what the file must say; nothing where it cannot be allowed.
+BELOW: dict[str, tuple[str, Change, str, list[dict[str, Any]]]] = {
+    "efa off": ("aws-p5en-block", storage(0, efa=False), "efa True to False", [LUSTRE, H200]),
     "fewer operations": (
         "aws-p5-prod",
         lambda raw: raw["platform"]["storage"][0]["metadata"].update(iops=6000),
         "metadata.iops down from 12000 to 6000",
-    ),
-    "another VPC": (
-        "aws-p5en-block",
-        lambda raw: raw["platform"]["network"].update(vpc_id="vpc-0a1b2c3d4e5f60719"),
-        "network vpc-0a1b2c3d4e5f60718 to vpc-0a1b2c3d4e5f60719",
+        [LUSTRE],
     ),
     "another tier": (
         "gcp-a3-mega",
-        lambda raw: raw["platform"]["storage"][0].update(tier="regional"),
+        storage(0, tier="regional"),
         "tier zonal to regional",
+        [{**LUSTRE, "name": "filestore"}],
     ),
     "another bucket": (
         "gcp-a3-ultra",
-        lambda raw: raw["platform"]["storage"][1].update(bucket="other"),
+        storage(1, bucket="other"),
         "bucket railhead-training-a3-ultra-datasets to other",
+        [{**LUSTRE, "name": "datasets"}],
+    ),
+    "a file system and its claim": (
+        "aws-p5-prod",
+        without_shared,
+        "storage shared (of training/shared) would be deleted",
+        [{**LUSTRE, "name": "shared"}, SHARED],
+    ),
+    "another machine": (
+        "aws-p5-prod",
+        to_h200,
+        "instance_type p5.48xlarge to p5e.48xlarge",
+        [H100],
+    ),
+    "another image": ("aws-p5-prod", pool(ami_release="1.35.3-20261015"), "the newest to", [H100]),
+    "a larger disk": ("aws-p5-prod", pool(root_volume_gib=600), "root_volume_gib 500 to", [H100]),
+    "fewer devices for Lustre": (
+        "aws-p5-prod",
+        pool(lustre_efa_devices=4),
+        "devices of Lustre 8 to 4",
+        [H100],
+    ),
+    "fewer nodes that are kept": (
+        "gcp-a3-mega",
+        pool(nodes=4),
+        "nodes down from 8 to 4",
+        [{**H100, "name": "h100-mega"}],
+    ),
+    "another VPC": (
+        "aws-p5en-block",
+        network(vpc_id="vpc-0a1b2c3d4e5f60719"),
+        "network vpc-0a1b2c3d4e5f60718 to vpc-0a1b2c3d4e5f60719",
+        [],
+    ),
+    "another project": ("gcp-a3-ultra", platform(project="railhead-other"), "project", []),
+    "another range of pods": ("gcp-a3-ultra", network(pods="10.12.0.0/14"), "network.pods", []),
+    "an older Kubernetes": (
+        "aws-p5en-block",
+        platform(kubernetes="1.34"),
+        "Kubernetes minor down from 35 to 34",
+        [],
+    ),
+    "another identity": (
+        "onprem-ib-sriov",
+        platform(identity="other"),
+        "identity ib-sriov to other",
+        [{"kind": "cluster", "name": "ib-sriov", "loses": ALL}],
+    ),
+    "another lab": (
+        "lab",
+        platform(lab="other"),
+        "lab lab to other",
+        [{"kind": "cluster", "name": "lab", "loses": ALL}],
     ),
 }
 
 
-@pytest.mark.parametrize("name", SYSTEMS)
-def test_a_file_system_that_would_be_made_anew_is_data_lost(name: str) -> None:
-    stack, change, told = SYSTEMS[name]
-    raw = yaml.safe_load((STACKS / f"Pulumi.{stack}.yaml").read_text())
-    raw = raw["config"]["railhead:cluster"]
-    old = config.parse(raw, where=stack)
-    change(raw)
-    new = config.parse(raw, where=stack)
-    platform = platform_of(old)
-    systems = edits.FileSystems(
-        before=json.loads(json.dumps(platform.file_systems(old))),
-        after=platform.file_systems(new),
-    )
-    before, after = resolve(old).contract, resolve(new).contract
+@pytest.mark.parametrize("name", BELOW)
+def test_what_an_update_makes_anew_below_kubernetes_is_stopped(name: str) -> None:
+    stack, change, told, entries = BELOW[name]
+    old, new = shipped(stack), shipped(stack, change)
     with pytest.raises(RefusedError, match=re.escape(told)) as stopped:
-        edits.stop(before, after, (), systems)
-    assert "{kind: checkpoint, name: training/" in str(stopped.value)
-    # What an older stack did not say is not held against anything.
-    assert edits.stop(before, after, (), edits.FileSystems(after=systems.after)) == ""
+        after(old, new)
+    # Taking the protection away in the same edit, as the engine lets one do, is no way around it.
+    if "deletion_protection" in old["platform"]:
+        with pytest.raises(RefusedError, match=re.escape(told)):
+            after(old, shipped(stack, change, open_))
+    assert ("under `removals`" in str(stopped.value)) == bool(entries)
+    for left_out in entries:
+        with pytest.raises(RefusedError, match=left_out["name"]):
+            after(old, new, *(e for e in entries if e is not left_out))
+    if entries:
+        after(old, new, *entries)
 
 
-def test_a_file_system_may_grow() -> None:
-    raw = yaml.safe_load((STACKS / "Pulumi.aws-p5-prod.yaml").read_text())
-    raw = raw["config"]["railhead:cluster"]
-    old = config.parse(raw, where="x")
-    raw["platform"]["storage"][0].update(capacity_gib=57600)
-    new = config.parse(raw, where="x")
-    platform = platform_of(old)
-    systems = edits.FileSystems(before=platform.file_systems(old), after=platform.file_systems(new))
-    assert edits.stop(resolve(old).contract, resolve(new).contract, (), systems) == ""
+def test_an_older_stack_that_did_not_say_is_told_and_not_compared() -> None:
+    old = contract(shipped("aws-p5-prod")).model_dump(mode="json")
+    del old["made"]
+    cluster = config.parse(shipped("aws-p5-prod", to_h200), where="it")
+    before = ClusterContract.from_data(old, where="it")
+    told = edits.stop(before, resolve(cluster).contract, ())
+    assert told.startswith("an older Railhead made this stack last")
+
+
+def test_a_newer_kubernetes_replaces_the_nodes_and_not_the_cluster() -> None:
+    old, new = (shipped("aws-p5-prod", platform(kubernetes=k)) for k in ("1.34", "1.35"))
+    with pytest.raises(RefusedError, match="pool h100 would lose nodes") as stopped:
+        after(old, new)
+    assert "cluster p5-prod cannot" not in str(stopped.value)
+    assert "system pool: its nodes are replaced" in after(old, new, H100)
+
+
+@pytest.mark.parametrize(
+    ("stack", "change"),
+    [
+        ("aws-p5-prod", storage(0, capacity_gib=57600)),
+        ("gcp-a3-mega", network(nodes="10.0.0.0/19", services="10.0.64.0/20")),
+    ],
+)
+def test_what_may_grow_in_place_is_no_loss(stack: str, change: Change) -> None:
+    old, new = shipped(stack), shipped(stack, change)
+    if stack.startswith("gcp"):
+        old["platform"]["network"]["services"] = "10.0.64.0/20"
+    assert after(old, new) == ""
+
+
+WARNED: dict[str, tuple[str, Change, str]] = {
+    "protection": ("aws-p5-prod", open_, "nothing but this comparison keeps the cluster"),
+    "a zone": (
+        "aws-p5-prod",
+        lambda raw: raw["platform"]["network"]["availability_zones"].append("us-east-2d"),
+        "system pool: its nodes are replaced",
+    ),
+    "less of each node": (
+        "onprem-ib-sriov",
+        lambda raw: raw["pools"][0]["schedulable"].update(cpu=200),
+        "each node counts for less cpu",
+    ),
+    "another path": (
+        "aws-p5-prod",
+        lambda raw: raw["checkpoints"][0].update(mount_path="/ckpt"),
+        "mounts checkpoints at /ckpt in place of checkpoints at /checkpoints",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WARNED)
+def test_what_ends_no_job_and_loses_nothing_is_warned_of(name: str) -> None:
+    stack, change, told = WARNED[name]
+    assert told in after(shipped(stack), shipped(stack, change))
 
 
 def test_less_than_is_lost_is_no_permission() -> None:

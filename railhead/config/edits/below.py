@@ -1,0 +1,91 @@
+"""What an edit makes anew below the objects: the cluster itself, pools' nodes, file systems."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from railhead.config.edits.edit import Edit
+from railhead.contract import ClusterContract, MadeWith
+
+
+def made_anew(before: ClusterContract, after: ClusterContract) -> Iterator[Edit]:
+    """All of it; of a cluster that goes itself nothing else is told."""
+    whole = (*_cluster(before, after), *_moved(before, after))
+    yield from whole or (*_nodes(before, after), *_storage(before, after))
+
+
+def changes(was: MadeWith, now: MadeWith) -> tuple[str, ...]:
+    """What is otherwise than it was, and cannot be in place; what only one says is let pass."""
+    return (
+        *(
+            f"{key} {said} to {now.fixed[key]}"
+            for key, said in was.fixed.items()
+            if now.fixed.get(key, said) != said
+        ),
+        *(
+            f"{key} down from {said} to {now.grows[key]}"
+            for key, said in was.grows.items()
+            if now.grows.get(key, said) < said
+        ),
+    )
+
+
+def _cluster(before: ClusterContract, after: ClusterContract) -> Iterator[Edit]:
+    for what, old, new in (
+        ("called", before.cluster, after.cluster),
+        ("on platform", before.platform, after.platform),
+    ):
+        if old != new:
+            yield Edit(
+                kind="cluster",
+                name=before.cluster,
+                loses=(),
+                tells=f"would be {what} {new} instead of {old}: all that the stack made would be "
+                "made a second time, and then deleted under its first name",
+                way="leave it as it was; another cluster is another stack's file",
+            )
+
+
+def _moved(before: ClusterContract, after: ClusterContract) -> Iterator[Edit]:
+    """What a cluster of the stack's own cannot survive; one that is there may be another by now."""
+    if found := changes(before.made.cluster, after.made.cluster):
+        yield Edit(
+            kind="cluster",
+            name=before.cluster,
+            loses=("data", "jobs", "quota") if after.standing else (),
+            tells=f"cannot go from {', '.join(found)} in place: all that the stack made would be "
+            "deleted and made anew",
+            way="leave these as they were; another cluster is another stack's file",
+        )
+
+
+def _nodes(before: ClusterContract, after: ClusterContract) -> Iterator[Edit]:
+    now = after.made.pools
+    for name, was in before.made.pools.items():
+        if name in now and (found := changes(was, now[name])):
+            yield Edit(
+                kind="pool",
+                name=name,
+                loses=("jobs",),
+                tells=f"would lose nodes that it has, with the jobs on them: {', '.join(found)}",
+                way="let its jobs end first, or add a pool beside it",
+            )
+
+
+def _storage(before: ClusterContract, after: ClusterContract) -> Iterator[Edit]:
+    now = after.made.storage
+    for name, was in before.made.storage.items():
+        claims = [f"{c.namespace}/{c.claim}" for c in before.checkpoints if c.storage_class == name]
+        of = f"(of {', '.join(claims)}) " if claims else ""
+        if name not in now:
+            tells = f"{of}would be deleted with all that is in it"
+            way = "keep it in platform.storage under this name"
+        elif found := changes(was, now[name]):
+            tells = (
+                f"{of}would lose what is in it: it cannot go from {', '.join(found)} in place, and "
+                "one made anew is empty"
+            )
+            way = "leave these as they were, or add a file system and a claim beside it, and copy"
+        else:
+            continue
+        yield Edit(kind="storage", name=name, loses=("data",), tells=tells, way=way)

@@ -1,0 +1,104 @@
+"""What an edit does to jobs that it does not end: told, not stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from railhead.base.quantity import parse
+from railhead.config.edits.below import changes
+from railhead.contract import ClusterContract
+
+
+def doubts(before: ClusterContract, after: ClusterContract) -> Iterator[str]:
+    """One sentence each."""
+    for found in (_unsaid, _below, _fewer, _held, _mounts, _datasets, _priorities):
+        yield from found(before, after)
+
+
+def _unsaid(before: ClusterContract, after: ClusterContract) -> Iterator[str]:
+    if after.made.cluster.fixed and not before.made.cluster.fixed:
+        yield (
+            "an older Railhead made this stack last: what its nodes and file systems were made "
+            "with is not known, and not compared; deletion protection holds them"
+        )
+
+
+def _below(before: ClusterContract, after: ClusterContract) -> Iterator[str]:
+    if found := changes(before.made.system, after.made.system):
+        yield (
+            f"system pool: its nodes are replaced ({', '.join(found)}): no job is admitted, and no "
+            "gang started again, while the controllers move"
+        )
+    if before.made.protected and after.made.protected is False:
+        yield (
+            "deletion_protection: nothing but this comparison keeps the cluster, its pools and its "
+            "file systems from the edits that follow"
+        )
+
+
+def _fewer(before: ClusterContract, after: ClusterContract) -> Iterator[str]:
+    """What loses quota, and jobs where the stack makes the nodes, by a number alone."""
+    now = {pool.name: pool for pool in after.node_pools}
+    for pool in before.node_pools:
+        new = now.get(pool.name, pool)
+        if new.nodes < pool.nodes:
+            yield (
+                f"pool {pool.name}: {new.nodes} nodes in place of {pool.nodes}: so much less "
+                "quota; where the stack makes the nodes, jobs on those that go end"
+            )
+        elif less := [
+            name
+            for name, had in pool.capacity.items()
+            if parse(new.capacity.get(name, "0")) < parse(had)
+        ]:
+            yield (
+                f"pool {pool.name}: each node counts for less {', '.join(less)}: so much less "
+                "quota, and jobs from before may no longer fit"
+            )
+
+
+def _held(before: ClusterContract, after: ClusterContract) -> Iterator[str]:
+    """Runtimes whose deletion waits: for jobs that name them, ended ones too.
+
+    Trainer keeps one by a finalizer (pkg/constants, `trainer.kubeflow.org/resource-in-use`).
+    """
+    there = {runtime.name for runtime in after.runtimes}
+    for runtime in before.runtimes:
+        if runtime.name not in there:
+            yield (
+                f"runtime {runtime.name}: goes once no TrainJob names it, ended ones too, and "
+                "`pulumi up` waits for that: delete those jobs first, or keep the runtime"
+            )
+
+
+def _mounts(before: ClusterContract, after: ClusterContract) -> Iterator[str]:
+    """A job that goes on elsewhere goes on from nothing; a claim that goes is told by itself."""
+    now = {runtime.name: runtime for runtime in after.runtimes}
+    there = {claim.claim for claim in after.checkpoints}
+    for runtime in before.runtimes:
+        was = runtime.checkpoint
+        new = now[runtime.name].checkpoint if runtime.name in now else was
+        if was and new != was and was.claim in there:
+            mounts = f"{new.claim} at {new.path}" if new else "nothing"
+            yield (
+                f"runtime {runtime.name}: mounts {mounts} in place of {was.claim} at {was.path}: "
+                "jobs that are launched again do not find their checkpoints there"
+            )
+
+
+def _datasets(before: ClusterContract, after: ClusterContract) -> Iterator[str]:
+    now = {(one.namespace, one.claim) for one in after.datasets}
+    for one in before.datasets:
+        if (one.namespace, one.claim) not in now and one.namespace in after.namespaces:
+            yield (
+                f"data set {one.namespace}/{one.claim}: its claim stays in the cluster without the "
+                "stack, and keeps its volume from any other claim"
+            )
+
+
+def _priorities(before: ClusterContract, after: ClusterContract) -> Iterator[str]:
+    if gone := [name for name in before.priorities if name not in after.priorities]:
+        yield (
+            f"priorities {', '.join(gone)}: jobs that name them are not admitted again once their "
+            "gang starts again"
+        )
