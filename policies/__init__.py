@@ -90,10 +90,9 @@ def _images(args: ResourceValidationArgs, report: ReportViolation) -> None:
         report(message, args.urn)
 
 
-def _guards_deny(args: ResourceValidationArgs, report: ReportViolation) -> None:
-    found = planned(args.resource_type, args.urn, args.name, args.props)
-    for message in admission.problems(found) if found else ():
-        report(message, args.urn)
+def _guards_deny(args: StackValidationArgs, report: ReportViolation) -> None:
+    for message, urn in admission.problems(_objects(args)):
+        report(message, urn)
 
 
 def _rights(args: ResourceValidationArgs, report: ReportViolation) -> None:
@@ -216,9 +215,10 @@ RULES: tuple[Policy, ...] = (
         enforcement_level=EnforcementLevel.MANDATORY,
         validate=_kept,
     ),
-    ResourceValidationPolicy(
+    StackValidationPolicy(
         name="guards-refuse",
-        description="Admission policies deny what they find, and what they cannot evaluate.",
+        description="Admission policies are asked, deny what they find, and what they cannot "
+        "evaluate.",
         enforcement_level=EnforcementLevel.MANDATORY,
         validate=_guards_deny,
     ),

@@ -2,16 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from policies.plan import UNKNOWN, Planned
+from policies.plan import UNKNOWN, Planned, at, rows
+from railhead.base.names import TRAINING_LABEL
 
 
-def problems(planned: Planned) -> Iterator[str]:
+def problems(plan: Iterable[Planned]) -> Iterator[tuple[str, str]]:
+    """(message, URN) for each guard that lets through what it finds, or is asked by nobody."""
+    objects = list(plan)
+    for planned in objects:
+        for message in _lets_through(planned):
+            yield message, planned.urn
+    policies = {_name(one): one for one in objects if one.kind == "ValidatingAdmissionPolicy"}
+    bindings = [one for one in objects if one.kind == "ValidatingAdmissionPolicyBinding"]
+    bound = {at(one.body, "spec", "policyName") for one in bindings}
+    for name, planned in policies.items():
+        if name not in bound:
+            yield f"{planned.label}: no binding names it, so nobody asks it: bind it", planned.urn
+    for planned in bindings:
+        if at(planned.body, "spec", "policyName") not in policies:
+            yield f"{planned.label}: the stack makes no policy of spec.policyName", planned.urn
+    for planned in objects:
+        if planned.kind == "LocalQueue" and not policies:
+            yield f"{planned.label}: no guard refuses anything of its jobs: make them", planned.urn
+    yield from _unguarded(objects)
+
+
+def _unguarded(objects: Iterable[Planned]) -> Iterator[tuple[str, str]]:
+    """Namespaces with a queue that guards look past, for they know a training namespace by a label.
+
+    One that the stack does not make is somebody else's to label.
+    """
+    namespaces = {_name(one): one for one in objects if one.kind == "Namespace"}
+    for queue in (one for one in objects if one.kind == "LocalQueue"):
+        where = namespaces.get(at(queue.body, "metadata", "namespace"))
+        if where and at(where.body, "metadata", "labels", TRAINING_LABEL) != "true":
+            yield (
+                f"{where.label}: has a queue and no label {TRAINING_LABEL}: true, by which the "
+                "guards know where jobs are: label it",
+                where.urn,
+            )
+
+
+def _name(planned: Planned) -> Any:
+    return at(planned.body, "metadata", "name")
+
+
+def _lets_through(planned: Planned) -> Iterator[str]:
     """One message for each admission policy or binding that lets through what it finds."""
     spec: Any = planned.body.get("spec")
     if planned.kind == "ValidatingAdmissionPolicyBinding":
+        yield from _elsewhere(planned)
         actions: Any = spec.get("validationActions") if isinstance(spec, Mapping) else UNKNOWN
         if actions is UNKNOWN or (isinstance(actions, list) and UNKNOWN in actions):
             yield _unjudged(planned, "spec.validationActions")
@@ -21,6 +64,15 @@ def problems(planned: Planned) -> Iterator[str]:
                 "the guard finds: a job off its queue or off the fabric runs; set ['Deny']"
             )
     elif planned.kind == "ValidatingAdmissionPolicy":
+        for key in ("validations", "matchConstraints"):
+            if not (value := at(spec, key)) or value is UNKNOWN:
+                yield f"{planned.label}: spec.{key} is {value}, so nothing is known to be refused"
+        for path, condition in (
+            rows(spec, "matchConditions", "spec") if isinstance(spec, Mapping) else ()
+        ):
+            expression = condition if condition is UNKNOWN else condition.get("expression")
+            if expression is UNKNOWN or str(expression).strip() == "false":
+                yield f"{planned.label}: {path} is {expression}: the guard is never asked"
         policy = spec.get("failurePolicy", "Fail") if isinstance(spec, Mapping) else UNKNOWN
         if policy is UNKNOWN:
             yield _unjudged(planned, "spec.failurePolicy")
@@ -29,6 +81,15 @@ def problems(planned: Planned) -> Iterator[str]:
                 f"{planned.label}: spec.failurePolicy is {policy!r}, so that whatever the guard "
                 "cannot evaluate passes: set 'Fail'"
             )
+
+
+def _elsewhere(planned: Planned) -> Iterator[str]:
+    """Where a guard looks, its policy says; a binding that says it too can only make it less."""
+    if (where := at(planned.body, "spec", "matchResources")) is not None:
+        yield (
+            f"{planned.label}: spec.matchResources is {where}, so that the guard looks at less "
+            "than its policy says: leave it out"
+        )
 
 
 def _unjudged(planned: Planned, path: str) -> str:

@@ -16,8 +16,11 @@ FILE_SYSTEMS = frozenset(
         "aws:fsx/lustreFileSystem:LustreFileSystem",
         "gcp:filestore/instance:Instance",
         "gcp:lustre/instance:Instance",
+        "gcp:storage/bucket:Bucket",
     }
 )
+# Without it the cluster's Secrets are never read again.
+_KEYS = frozenset({"aws:kms/key:Key"})
 _AWS_POOL = "aws:eks/nodeGroup:NodeGroup"
 _GCP_POOL = "gcp:container/nodePool:NodePool"
 _BOUGHT = "aws:ec2/capacityBlockReservation:CapacityBlockReservation"
@@ -112,6 +115,13 @@ def _gke_endpoint(body: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     if blocks is UNKNOWN:
         yield path, UNKNOWN
         return
+    public = at(body, "masterAuthorizedNetworksConfig", "gcpPublicCidrsAccessEnabled")
+    if public:
+        # Every virtual machine of every customer of Google's has one.
+        yield (
+            "masterAuthorizedNetworksConfig.gcpPublicCidrsAccessEnabled",
+            UNKNOWN if public is UNKNOWN else "0.0.0.0/0",
+        )
     # Without the section the address serves anybody.
     for index, block in enumerate(blocks or [{"cidrBlock": "0.0.0.0/0"}]):
         value = block if block is UNKNOWN else block.get("cidrBlock")
@@ -174,4 +184,4 @@ def _precious(resource: CloudResource) -> bool:
         return config is UNKNOWN or (
             isinstance(config, Mapping) and bool(config.get("guestAccelerators"))
         )
-    return resource.kind in CLUSTERS or resource.kind in FILE_SYSTEMS
+    return resource.kind in CLUSTERS | FILE_SYSTEMS | _KEYS

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from policies import documents
 from policies.clouds import CloudResource
 from policies.plan import UNKNOWN
 
@@ -14,7 +14,11 @@ _EACH = "[]"
 _ANYBODY = frozenset({"allUsers", "allAuthenticatedUsers"})
 # Policies that a resource has itself: who is named there needs no other right.
 _RESOURCE_POLICIES = frozenset(
-    {"aws:efs/fileSystemPolicy:FileSystemPolicy", "aws:s3/bucketPolicy:BucketPolicy"}
+    {
+        "aws:efs/fileSystemPolicy:FileSystemPolicy",
+        "aws:kms/key:Key",
+        "aws:s3/bucketPolicy:BucketPolicy",
+    }
 )
 
 
@@ -31,6 +35,7 @@ class Must:
 _TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
 _BUCKET = "gcp:storage/bucket:Bucket"
 _NODE_POOL = "gcp:container/nodePool:NodePool"
+_GKE = "gcp:container/cluster:Cluster"
 _PUBLIC = ("networkInterfaces", _EACH, "associatePublicIpAddress")
 _NO_ADDRESS = "its nodes have addresses of the internet"
 MUST = (
@@ -83,12 +88,50 @@ MUST = (
         else_="pods get the node's credentials",
     ),
     Must(
-        kind="gcp:container/cluster:Cluster",
+        kind=_BUCKET,
+        path=("forceDestroy",),
+        values=(False, None),
+        else_="destroying the bucket deletes what is in it",
+    ),
+    Must(
+        kind=_GKE,
         path=("privateClusterConfig", "enablePrivateNodes"),
         values=(True,),
         else_=_NO_ADDRESS,
     ),
+    Must(
+        kind=_GKE,
+        path=("removeDefaultNodePool",),
+        values=(True,),
+        else_="the pool that GKE makes stays, with nodes that nobody hardened",
+    ),
+    Must(
+        kind=_GKE,
+        path=("nodePools",),
+        values=(None, []),
+        else_="no rule looks at its nodes",
+    ),
+    Must(
+        kind=_GKE,
+        path=("enableLegacyAbac",),
+        values=(False, None),
+        else_="every service account may do anything, whatever RBAC says",
+    ),
+    Must(
+        kind=_GKE,
+        path=("masterAuth", "clientCertificateConfig", "issueClientCertificate"),
+        values=(False, None),
+        else_="there is a key of the cluster that nobody can take back",
+    ),
 )
+# Sections that a resource must have, whatever they say.
+_HAS: Mapping[str, Mapping[str, str]] = {
+    "aws:eks/cluster:Cluster": {"encryptionConfig": "Secrets have no key of the stack's"},
+    "aws:eks/nodeGroup:NodeGroup": {
+        "launchTemplate": "its disks lie in the clear and pods get the node's credentials"
+    },
+    _GKE: {"workloadIdentityConfig": "pods get the node's credentials"},
+}
 
 
 def problems(resource: CloudResource) -> Iterator[str]:
@@ -103,8 +146,12 @@ def problems(resource: CloudResource) -> Iterator[str]:
                         f"{resource.name}: {path} is {value!r}, so {must.else_}: "
                         f"set {must.values[0]!r}"
                     )
-    if resource.kind == "aws:eks/cluster:Cluster" and not resource.body.get("encryptionConfig"):
-        yield f"{resource.name}: encryptionConfig is missing, so Secrets have no key of the stack's"
+    for key, else_ in _HAS.get(resource.kind, {}).items():
+        given = resource.body.get(key)
+        if given is UNKNOWN:
+            yield _unjudged(resource, key)
+        elif not given:
+            yield f"{resource.name}: {key} is missing, so {else_}"
     for path, value in _values(resource.body, _PUBLIC):
         if resource.kind == _TEMPLATE and value in (True, "true", UNKNOWN):
             yield f"{resource.name}: {path} is {value!r}, so {_NO_ADDRESS}: leave it out"
@@ -126,21 +173,8 @@ def _everybody(resource: CloudResource) -> Iterator[str]:
         text = resource.body.get("policy")
         if text is UNKNOWN:
             yield _unjudged(resource, "policy")
-        elif _open(text):
+        elif any(documents.anybody(one) for _, one in documents.allowed(text)):
             yield f"{resource.name}: policy lets everybody in, without a condition: name who may"
-
-
-def _open(text: Any) -> bool:
-    try:
-        said = json.loads(text).get("Statement", [])
-    except (AttributeError, TypeError, ValueError):
-        return False
-    return any(
-        one.get("Effect") == "Allow"
-        and one.get("Principal") in ("*", {"AWS": "*"})
-        and not one.get("Condition")
-        for one in (said if isinstance(said, list) else [said])
-    )
 
 
 def _values(body: Any, path: tuple[str, ...], said: str = "") -> Iterator[tuple[str, Any]]:
@@ -150,7 +184,8 @@ def _values(body: Any, path: tuple[str, ...], said: str = "") -> Iterator[tuple[
         return
     key, *rest = path
     if key == _EACH:
-        for index, one in enumerate(body if isinstance(body, list) else ()):
+        # An empty list says as little of what must be in each as none.
+        for index, one in enumerate(body if isinstance(body, list) and body else [None]):
             yield from _values(one, tuple(rest), f"{said}[{index}]")
         return
     inner = body.get(key) if isinstance(body, Mapping) else None

@@ -13,12 +13,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from policies.plan import UNKNOWN, plain
+from policies.known import KNOWN
+from policies.plan import UNKNOWN, at, plain
 
 # One process serves one update, and asks about every resource before it asks about the stack.
 _GIVEN: Final[dict[str, Any]] = {}
-# Of what these packages make, every custom resource is asked for something by name.
-_JUDGED = frozenset({"aws", "gcp", "kubernetes"})
+# The engine's own, and the components of this project, which are nothing by themselves.
+_NOTHING_BY_THEMSELVES = frozenset({"pulumi", "railhead"})
 
 
 def remember(urn: str, props: Any) -> None:
@@ -39,7 +40,7 @@ def complete(urn: str, props: Any) -> Any:
 def _filled(value: Any, given: Any) -> Any:
     if value is UNKNOWN:
         return UNKNOWN if given is None else given
-    if isinstance(value, Mapping) and isinstance(given, Mapping):
+    if isinstance(value, dict) and isinstance(given, Mapping):
         return {
             key: _filled(value[key], given.get(key)) if key in value else given[key]
             for key in (*value, *(k for k in given if k not in value))
@@ -52,14 +53,21 @@ def _filled(value: Any, given: Any) -> Any:
 def unseen(resource_type: str, urn: str, name: str, props: Any) -> Iterator[str]:
     """A message for a resource of which nothing can be judged."""
     package = resource_type.partition(":")[0]
-    if package not in _JUDGED or (urn not in _GIVEN and not props):
-        if package in _JUDGED:
-            yield _blind(name, resource_type, "neither what it is given nor what it gives is shown")
+    if package in _NOTHING_BY_THEMSELVES:
+        return
+    if package != "kubernetes" and resource_type not in KNOWN:
+        yield (
+            f"{name}: no rule of this pack looks at a {resource_type}: leave it out, or write what "
+            "it may be (policies/known.py)"
+        )
+        return
+    if urn not in _GIVEN and not props:
+        yield _blind(name, resource_type, "neither what it is given nor what it gives is shown")
         return
     body = complete(urn, props)
     if package == "kubernetes" and not resource_type.startswith("kubernetes:helm.sh/"):
         for key in ("apiVersion", "kind", "metadata"):
-            if body.get(key, UNKNOWN) is UNKNOWN:
+            if body.get(key, UNKNOWN) is UNKNOWN or at(body, key, "name") is UNKNOWN:
                 yield _blind(name, resource_type, f"its {key} is not known before the update")
                 return
 

@@ -46,9 +46,12 @@ _SCALARS = frozenset(
 
 def plain(value: Any) -> Any:
     """Copy the SDK's proxies into dicts and lists; an unknown value becomes UNKNOWN."""
+    # Most are scalars, and asking an abstract class is slow.
+    if value is None or isinstance(value, (str, int, float, bytes)):
+        return value
     if isinstance(value, Mapping):
         return {key: _item(value, key) for key in value}
-    if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
+    if isinstance(value, Sequence):
         return [_item(value, index) for index in range(len(value))]
     return value
 

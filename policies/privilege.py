@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from policies.exempt import Exemption, exemption, may_mount
-from policies.plan import UNKNOWN, Planned, Pod, containers, rows
+from policies.plan import UNKNOWN, Planned, Pod, at, containers, rows
 from railhead.fabric.kinds import FABRICS
 from railhead.fabric.modes import MODES
 from railhead.resolve.pod_guards import HARMLESS_CAPABILITIES
@@ -26,18 +26,36 @@ _OF_SIDECARS = {
     for fabric in FABRICS.values()
     if fabric.plugin and (row := fabric.plugin.daemon)
 }
+# Of the rest of the baseline Pod Security Standard what a container may have, or nothing.
+_BASELINE: Mapping[tuple[str, ...], tuple[str | None, ...]] = {
+    ("securityContext", "procMount"): ("Default", None),
+    ("securityContext", "seccompProfile", "type"): ("RuntimeDefault", "Localhost", None),
+    ("securityContext", "appArmorProfile", "type"): ("RuntimeDefault", "Localhost", None),
+}
 
 
 def problems(planned: Planned) -> Iterator[str]:
     """One message for each reach into the node, and for each field that cannot be judged."""
     for path in planned.unknown if _makes_pods(planned) else ():
         yield _unjudged(planned, path)
+    if planned.kind == "PersistentVolume":
+        yield from _volume(planned)
     one = exemption(planned)
     flags = one.flags if one else frozenset()
     for pod in planned.pods:
         yield from _host(planned, pod, one)
         for path, container in containers(pod) if "privileged" not in flags else ():
             yield from _container(planned, path, container)
+
+
+def _volume(planned: Planned) -> Iterator[str]:
+    """A claim is no way around the rule of hostPath."""
+    for key in ("hostPath", "local"):
+        if (where := at(planned.body, "spec", key)) is not None:
+            yield (
+                f"{planned.label}: spec.{key} is {where}, which whoever mounts the claim has of "
+                "its node: use a file system that all nodes share"
+            )
 
 
 def _makes_pods(planned: Planned) -> bool:
@@ -82,6 +100,15 @@ def _container(planned: Planned, path: str, container: Any) -> Iterator[str]:
             "comes by requesting its resource, memory locking by capabilities.add [IPC_LOCK]"
         )
     yield from _capabilities(planned, path, container, security)
+    for keys, values in _BASELINE.items():
+        value = at(container, *keys)
+        if value is UNKNOWN:
+            yield _unjudged(planned, f"{path}.{'.'.join(keys)}")
+        elif value not in values:
+            yield f"{planned.label}: {path}.{'.'.join(keys)} is {value!r}: remove it"
+    for where, port in rows(container, "ports", path):
+        if port is UNKNOWN or port.get("hostPort"):
+            yield f"{planned.label}: {where} takes a port of the node, or is not known: remove it"
 
 
 def _capabilities(planned: Planned, path: str, container: Any, security: Any) -> Iterator[str]:

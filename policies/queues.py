@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
+from pathlib import PurePath
 from typing import Any
 
 import yaml
@@ -32,11 +34,11 @@ def overlapping(plan: Iterable[Planned]) -> Iterator[tuple[str, str]]:
         labels.append((planned, found or {}))
     for index, (one, wanted) in enumerate(labels):
         for other, given in labels[:index]:
-            if wanted.items() <= given.items() or given.items() <= wanted.items():
+            if all(given.get(key, value) == value for key, value in wanted.items()):
                 yield (
-                    f"{one.label}: spec.nodeLabels {dict(wanted)} also select the nodes of "
-                    f"{other.label} {dict(given)}: what these nodes have would be given out twice; "
-                    "give each pool a label of its own in pools[].node_selector",
+                    f"{one.label}: a node may have both spec.nodeLabels {dict(wanted)} and those "
+                    f"of {other.label} {dict(given)}: what it has would be given out twice; "
+                    "give each pool another value of one label in pools[].node_selector",
                     one.urn,
                 )
 
@@ -52,11 +54,25 @@ def too_small(plan: Iterable[Planned]) -> Iterator[tuple[str, str]]:
                 planned.urn,
             )
     gangs = [gang for planned in objects if (gang := _gang(planned))]
+    for runtime, wanted in gangs:
+        for resource in sorted(name for name, amount in wanted.items() if not amount):
+            yield (
+                f"{runtime.label}: how much of {resource!r} a gang takes is not known before the "
+                "update: give it a value that the plan knows",
+                runtime.urn,
+            )
     for planned in objects:
         spec = planned.body.get("spec")
-        if planned.kind not in _MOST or not isinstance(spec, Mapping):
+        if planned.kind not in _MOST:
             continue
-        field, quotas = _MOST[planned.kind](spec)
+        if hidden := _hidden(planned):
+            yield (
+                f"{planned.label}: {hidden} is not known before the update, so nothing can be said "
+                "of what it holds: give it a value that the plan knows",
+                planned.urn,
+            )
+            continue
+        field, quotas = _MOST[planned.kind](spec or {}, objects)
         for runtime, wanted in gangs:
             for resource, needed in wanted.items():
                 quota = quotas.get(resource)
@@ -106,17 +122,39 @@ def _quotas(spec: Mapping[str, Any]) -> dict[str, Decimal]:
     return found
 
 
-def _of_cluster_queue(spec: Mapping[str, Any]) -> tuple[str, dict[str, Decimal]]:
-    """Kueue's; what one in a cohort may have at the most is not said by itself."""
-    shared = spec.get("cohortName") or spec.get("cohort")
-    return "nominalQuota in all flavors together", {} if shared else _quotas(spec)
+def _of_cluster_queue(
+    spec: Mapping[str, Any], plan: Sequence[Planned]
+) -> tuple[str, dict[str, Decimal]]:
+    """Kueue's: its own, or in a cohort what all of the plan's have, of which it may borrow."""
+    if not _shared(spec):
+        return "nominalQuota in all flavors together", _quotas(spec)
+    found: dict[str, Decimal] = {}
+    for other in plan:
+        theirs = other.body.get("spec")
+        if isinstance(theirs, Mapping) and (other.kind == "Cohort" or _shared(theirs)):
+            for name, amount in _quotas(theirs).items():
+                found[name] = found.get(name, Decimal(0)) + amount
+    return "nominalQuota of its whole cohort", found
 
 
-def _of_queue(spec: Mapping[str, Any]) -> tuple[str, dict[str, Decimal]]:
+def _shared(spec: Mapping[str, Any]) -> bool:
+    return bool(spec.get("cohortName") or spec.get("cohort"))
+
+
+def _of_queue(spec: Mapping[str, Any], _plan: Sequence[Planned]) -> tuple[str, dict[str, Decimal]]:
     """Volcano's, which may have whatever its capability does not name."""
-    most = spec.get("capability")
-    named = most if isinstance(most, Mapping) else {}
+    named = spec.get("capability") or {}
     return "capability", {str(name): _amount(value) for name, value in named.items()}
+
+
+def _hidden(planned: Planned) -> str | None:
+    """What of Volcano's is not known; of Kueue's :mod:`policies.queue_coverage` says so."""
+    spec = planned.body.get("spec")
+    if spec is UNKNOWN:
+        return "spec"
+    most = at(spec, "capability")
+    known = most is not UNKNOWN and UNKNOWN not in dict(most or {}).values()
+    return None if known else "spec.capability"
 
 
 # Kind -> what a queue of it may have at the most, by resource, and where it says so.
@@ -135,7 +173,7 @@ def patient(resource_type: str, name: str, props: Any) -> Iterator[str]:
     if resource_type != _RELEASE:
         return
     body = plain(props)
-    if body.get("name") is not UNKNOWN and body.get("name") != "kueue":
+    if not _may_be_kueue(body):
         return
     values = body.get("values")
     text = values if values is UNKNOWN else _settings(values)
@@ -156,6 +194,14 @@ def patient(resource_type: str, name: str, props: Any) -> Iterator[str]:
             "image, a broken node) holds its quota for ever: set it, with a timeout, in "
             "managerConfig.controllerManagerConfigYaml"
         )
+
+
+def _may_be_kueue(body: Mapping[str, Any]) -> bool:
+    """By its release's name, or its chart's, whatever the release is called."""
+    chart = body.get("chart")
+    return body.get("name") in ("kueue", UNKNOWN) or (
+        chart is UNKNOWN or re.fullmatch(r"kueue(-[\d.]+)?", PurePath(str(chart)).name) is not None
+    )
 
 
 def _settings(values: Any) -> Any:

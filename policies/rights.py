@@ -2,21 +2,46 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from policies import documents
 from policies.clouds import CloudResource
 from policies.exempt import named_later
-from policies.plan import UNKNOWN, Planned, rows
+from policies.plan import UNKNOWN, Planned, at, rows
+from railhead.contract import NAMESPACE
 
 # Each can give itself the rest.
 _AWS = frozenset({"AdministratorAccess", "IAMFullAccess", "PowerUserAccess"})
 _GCP = frozenset(
-    {"roles/owner", "roles/editor", "roles/iam.securityAdmin", "roles/container.admin"}
+    {
+        "roles/container.admin",
+        "roles/editor",
+        "roles/iam.roleAdmin",
+        "roles/iam.securityAdmin",
+        "roles/iam.serviceAccountAdmin",
+        "roles/iam.serviceAccountKeyAdmin",
+        "roles/iam.serviceAccountTokenCreator",
+        "roles/iam.serviceAccountUser",
+        "roles/owner",
+        "roles/resourcemanager.folderAdmin",
+        "roles/resourcemanager.folderIamAdmin",
+        "roles/resourcemanager.organizationAdmin",
+        "roles/resourcemanager.projectIamAdmin",
+    }
 )
 _CLUSTER_ROLES = frozenset({"cluster-admin", "admin", "edit"})
-_EVERYBODY = frozenset({"system:authenticated", "system:anonymous", "system:unauthenticated"})
+_EVERYBODY = frozenset(
+    {
+        "system:anonymous",
+        "system:authenticated",
+        "system:serviceaccounts",
+        "system:unauthenticated",
+    }
+)
+# Whoever has one of these takes what rights there are (kubernetes, rbac good practices).
+_SELECTORS = "clusterRoleSelectors"
+_TAKES_MORE = frozenset({"bind", "escalate", "impersonate"})
 
 
 def of_cloud(resource: CloudResource) -> Iterator[str]:
@@ -62,17 +87,14 @@ def _inline(body: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _document(name: str, path: str, text: Any) -> Iterator[str]:
-    for index, one in enumerate(_listed(text, "Statement")):
-        if one.get("Effect") != "Allow":
-            continue
-        if _star(one.get("Action")) and _star(one.get("Resource")):
+    for index, one in documents.allowed(text):
+        if documents.everything(one):
             yield (
-                f"{name}: {path}.Statement[{index}] allows every action on everything: name the "
-                "actions and the resources that it needs"
+                f"{name}: {path}.Statement[{index}] allows every action on everything, or one by "
+                "which its holder gives himself the rest: name the actions and the resources that "
+                "it needs"
             )
-        who = one.get("Principal")
-        anybody = _star(who) or (isinstance(who, Mapping) and any(map(_star, who.values())))
-        if anybody and path == "assumeRolePolicy" and not one.get("Condition"):
+        if path == "assumeRolePolicy" and documents.anybody(one):
             yield (
                 f"{name}: {path}.Statement[{index}] lets every account take the role: name who may"
             )
@@ -82,7 +104,7 @@ def _bindings(name: str, text: Any) -> Iterator[str]:
     """Of a whole IAM policy of Google's, as text."""
     if text is UNKNOWN:
         yield _unjudged(name, "policyData")
-    for index, one in enumerate(_listed(text, "bindings")):
+    for index, one in enumerate(documents.rows(text, "bindings")):
         if one.get("role") in _GCP:
             yield (
                 f"{name}: policyData.bindings[{index}].role is {one['role']}, with which its "
@@ -90,35 +112,32 @@ def _bindings(name: str, text: Any) -> Iterator[str]:
             )
 
 
-def _listed(text: Any, key: str) -> list[Mapping[str, Any]]:
-    """The objects below a key of a JSON text; IAM takes one for a list of one."""
-    try:
-        found = json.loads(text).get(key, []) if isinstance(text, str) else []
-    except (ValueError, AttributeError):
-        return []
-    several = found if isinstance(found, list) else [found]
-    return [one for one in several if isinstance(one, Mapping)]
-
-
-def _star(value: Any) -> bool:
-    return value == "*" or (isinstance(value, list) and "*" in value)
-
-
 def of_cluster(planned: Planned) -> Iterator[str]:
     """A message for each RBAC rule or binding of the stack that gives everything."""
     if planned.kind in ("Role", "ClusterRole"):
         for path, rule in rows(planned.body, "rules", ""):
             yield from _rule(planned, path.lstrip("."), rule)
+        for path, selector in rows(planned.body.get("aggregationRule") or {}, _SELECTORS, ""):
+            if not selector or selector is UNKNOWN:
+                yield (
+                    f"{planned.label}: aggregationRule{path} takes every ClusterRole there is, or "
+                    "is not known before the update: name a label"
+                )
     if planned.kind in ("RoleBinding", "ClusterRoleBinding"):
         yield from _binding(planned)
 
 
 def _rule(planned: Planned, path: str, rule: Any) -> Iterator[str]:
-    for key in ("verbs", "resources", "apiGroups"):
+    for key in ("verbs", "resources", "apiGroups", "nonResourceURLs"):
         value = rule if rule is UNKNOWN else rule.get(key)
         if value is UNKNOWN or (isinstance(value, list) and UNKNOWN in value):
             yield _unjudged(planned.label, f"{path}.{key}")
-        elif _star(value):
+        elif key == "verbs" and (more := _TAKES_MORE & set(value or ())):
+            yield (
+                f"{planned.label}: {path}.verbs has {sorted(more)}, by which its holder takes "
+                "every other right: list what is meant"
+            )
+        elif documents.star(value):
             yield (
                 f"{planned.label}: {path}.{key} is '*', which also allows what nobody has thought "
                 "of (secrets, other roles, what is installed later): list what is meant"
@@ -130,12 +149,13 @@ def _binding(planned: Planned) -> Iterator[str]:
     name = role if role is UNKNOWN else (role or {}).get("name")
     if name is UNKNOWN:
         yield _unjudged(planned.label, "roleRef.name")
-    elif name in _CLUSTER_ROLES and (role or {}).get("kind") == "ClusterRole":
+    elif name in _CLUSTER_ROLES and (role or {}).get("kind") != "Role":
         yield (
             f"{planned.label}: roleRef is ClusterRole {name!r}, which goes around queues and "
             "guards: bind a role that lists what is meant"
         )
-    if planned.kind != "ClusterRoleBinding":
+    if at(planned.body, "metadata", "namespace") == NAMESPACE:
+        # The contract, which everybody may read.
         return
     for path, subject in rows(planned.body, "subjects", ""):
         who = subject if subject is UNKNOWN else subject.get("name")
@@ -143,8 +163,7 @@ def _binding(planned: Planned) -> Iterator[str]:
             yield _unjudged(planned.label, f"{path.lstrip('.')}.name")
         elif who in _EVERYBODY:
             yield (
-                f"{planned.label}: {path.lstrip('.')} is {who!r}, that is everybody, in every "
-                "namespace: name a group"
+                f"{planned.label}: {path.lstrip('.')} is {who!r}, that is everybody: name a group"
             )
 
 

@@ -17,6 +17,10 @@ _UNJUDGED = (
     "is not known before the update, so it may take the jobs off the fabric: give it a value that "
     "the plan knows"
 )
+_UNSEEN = (
+    "brings variables that no rule can see, and which may take the jobs off the fabric: name each "
+    "in env"
+)
 
 
 def forbidden(kind: str | None) -> dict[str, str]:
@@ -63,6 +67,8 @@ def problems(plan: Iterable[Planned]) -> Iterator[tuple[str, str]]:
                 if container is UNKNOWN:
                     yield f"{planned.label}: {path} {_UNJUDGED}", planned.urn
                     continue
+                for where, _ in rows(container, "envFrom", path):
+                    yield f"{planned.label}: {where} {_UNSEEN}", planned.urn
                 for where, variable in rows(container, "env", path):
                     if message := _judge(variable, pinned, never):
                         yield f"{planned.label}: {where} {message}", planned.urn

@@ -169,7 +169,7 @@ def test_a_field_that_keeps_something_shut(must: hardened.Must) -> None:
 
     for value in must.values:
         assert not of(value)
-    for value in ("other", None, UNKNOWN_STRING_VALUE):
+    for value in {"other", None, UNKNOWN_STRING_VALUE} - {v for v in must.values if v is None}:
         assert len(of(value)) == 1
 
 

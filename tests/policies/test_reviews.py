@@ -163,6 +163,47 @@ def _untagged(plan: Plan) -> None:
     trainer(plan)["image"] = "registry:5000/team/train"
 
 
+def _pod(plan: Plan) -> Body:
+    spec = of(plan, "ClusterTrainingRuntime")["spec"]["template"]["spec"]
+    return spec["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+
+
+def _privileged(plan: Plan) -> None:
+    trainer(plan)["securityContext"]["privileged"] = True
+
+
+def _host_path(plan: Plan) -> None:
+    _pod(plan)["volumes"].append({"name": "root", "hostPath": {"path": "/"}})
+
+
+def _host_network(plan: Plan) -> None:
+    _pod(plan)["hostNetwork"] = True
+
+
+def _no_shm(plan: Plan) -> None:
+    mounts = trainer(plan)["volumeMounts"]
+    mounts[:] = [mount for mount in mounts if mount["mountPath"] != "/dev/shm"]
+
+
+def _shm_on_disk(plan: Plan) -> None:
+    for volume in _pod(plan)["volumes"]:
+        if "medium" in volume.get("emptyDir", {}):
+            volume["emptyDir"] = {"sizeLimit": "64Gi"}
+
+
+def _unprotected(plan: Plan) -> None:
+    kind = "aws:fsx/lustreFileSystem:LustreFileSystem"
+    plan[:] = [(t, name, p and t != kind, body) for t, name, p, body in plan]
+
+
+def _without_efa(plan: Plan) -> None:
+    device = "vpc.amazonaws.com/efa"
+    for group in of(plan, "ClusterQueue")["spec"]["resourceGroups"]:
+        group["coveredResources"].remove(device)
+        for flavor in group["flavors"]:
+            flavor["resources"] = [r for r in flavor["resources"] if r["name"] != device]
+
+
 AWS, GCP = "aws-p5-prod", "gcp-a3-ultra"
 BINDING = "ValidatingAdmissionPolicyBinding"
 EDITS: dict[str, tuple[str, Callable[[Plan], None], str]] = {
@@ -191,6 +232,24 @@ EDITS: dict[str, tuple[str, Callable[[Plan], None], str]] = {
         put(GKE, "controlPlaneEndpointsConfig", "ipEndpointsConfig", "enabled", value=True),
         "cloud-is-closed",
     ),
+    "a public EKS endpoint": (
+        AWS,
+        put("aws:eks/cluster:Cluster", "vpcConfig", value={"endpointPublicAccess": True}),
+        "cloud-is-closed",
+    ),
+    "privileged": (AWS, _privileged, "no-reach-into-nodes"),
+    "hostNetwork": (AWS, _host_network, "no-reach-into-nodes"),
+    "hostPath": (AWS, _host_path, "no-reach-into-nodes"),
+    "no shm": (AWS, _no_shm, "training-has-shared-memory"),
+    "shm on disk": (AWS, _shm_on_disk, "training-has-shared-memory"),
+    "protect dropped": (AWS, _unprotected, "protected-is-protected"),
+    "a device left out": (AWS, _without_efa, "queue-covers-devices"),
+    "a kind that no rule knows": (
+        AWS,
+        add("aws:ec2/networkAclRule:NetworkAclRule", {"cidrBlock": "0.0.0.0/0"}),
+        "plan-is-seen",
+    ),
+    "a guard unbound": (AWS, put(BINDING, "spec", "policyName", value="none"), "guards-refuse"),
     "SYS_ADMIN": (AWS, _sys_admin, "no-reach-into-nodes"),
     "a claim gone": (AWS, _no_claim, "checkpoints-are-kept"),
     "a claim that may be deleted": (
@@ -293,6 +352,34 @@ EDITS: dict[str, tuple[str, Callable[[Plan], None], str]] = {
     "one pool twice": (AWS, _pool_twice, "pools-are-apart"),
     "quota 1": (AWS, _quota_1, "quotas-hold-a-gang"),
 }
+
+
+#: What a review of a change must catch -> the edits above that are it.
+REVIEW = {
+    "privileged, hostNetwork, hostPath": ("privileged", "hostNetwork", "hostPath"),
+    "no or disk-backed shm": ("no shm", "shm on disk"),
+    "protect dropped": ("protect dropped",),
+    "queue omits a device": ("a device left out",),
+    "0.0.0.0/0, 0.0.0.0/1": ("half the internet", "the other half"),
+    "a GCP rule without source ranges": ("a firewall rule for anybody",),
+    "public endpoint": ("a public EKS endpoint", "a public GKE endpoint"),
+    "SYS_ADMIN in a runtime": ("SYS_ADMIN",),
+    "checkpoint deleted, ReadWriteOnce": ("a claim gone", "a claim for one node"),
+    ":latest": ("latest",),
+    "NCCL_IB_DISABLE, NCCL_SOCKET_IFNAME": ("IB off", "loopback"),
+    "waitForPodsReady off": ("waits for ever",),
+    "AdministratorAccess, roles/owner": ("administrator", "owner"),
+    "researchers *": ("researchers may all",),
+    "guards from Deny to Audit": ("audit",),
+    "two pools one selector": ("one pool twice",),
+    "quota 1": ("quota 1",),
+}
+
+
+@pytest.mark.parametrize("line", REVIEW)
+def test_each_line_of_a_review_is_an_edit_that_is_tried(line: str) -> None:
+    """What is replaced (a pool, a file system, a name) is refused by the engine's own protect."""
+    assert set(REVIEW[line]) <= set(EDITS)
 
 
 @pytest.mark.parametrize("edit", EDITS)
@@ -399,11 +486,7 @@ def test_where_an_edit_is_refused_nothing_known_is_refused_too(edit: str) -> Non
 def test_every_rule_of_this_page_is_tried() -> None:
     elsewhere = {
         "plan-is-kept",
-        "plan-is-seen",
-        "queue-covers-devices",
-        "training-has-shared-memory",
         "no-capacity-bought",
-        "protected-is-protected",
     }
     assert {rule for _, _, rule in EDITS.values()} == {r.name for r in RULES} - elsewhere
 
