@@ -43,9 +43,6 @@ def _carried(framework: str | None, contract: ClusterContract) -> Iterator[Runti
             update={
                 "framework": row.name,
                 "processes_per_node": 1 if row.one_process else max(1, runtime.gpus_per_node),
-                "launcher": row.launcher,
-                "launches": row.launches,
-                "alone": row.alone,
                 "reserved": pinned | row.reserved,
                 "told": row.told,
             }

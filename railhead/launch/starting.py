@@ -134,7 +134,7 @@ def run(
 
 
 def _started(script: Path, words: list[str], files: list[str], runtime: Runtime) -> list[str]:
-    """A script as a command: taken along where it is here, behind the runtime's launcher."""
+    """A script as a command: taken along where it is here."""
     place = str(script)
     if script.is_file():
         # Where the folder goes along anyway, the script lies in it.
@@ -146,7 +146,14 @@ def _started(script: Path, words: list[str], files: list[str], runtime: Runtime)
         else:
             files.append(str(script))
             place = f"/workspace/{script.name}"
-    return [*((runtime.launcher or "python3").split()), place, *words[1:]]
+    return [*_starter(runtime), place, *words[1:]]
+
+
+def _starter(runtime: Runtime) -> list[str]:
+    """What to write before a Python file; frameworks that are known begin it themselves."""
+    from railhead.launch.choose import framework_of
+
+    return [] if framework_of(runtime) else ["python3"]
 
 
 def init(
@@ -240,7 +247,7 @@ def first_job(contract: ClusterContract, runtime: Runtime, name: str) -> str:
         "runtime": runtime.name,
         "nodes": runtime.only_nodes or min(2, runtime.max_nodes or 2),
         "gpus_per_node": runtime.gpus_per_node,
-        "command": [*(runtime.launcher or "python3").split(), "/workspace/train.py"],
+        "command": [*_starter(runtime), "/workspace/train.py"],
         "files": ["train.py"],
     }
     may = {

@@ -21,6 +21,7 @@ from railhead.base.errors import (
     RefusedError,
     TimedOutError,
 )
+from railhead.framework import FRAMEWORKS
 from railhead.kube.client import Cluster
 from railhead.kube.jobs import Phase
 from railhead.launch import Job, Run, connect, render, schema
@@ -32,6 +33,7 @@ from railhead.launch.starting import first_job
 from tests.unit.launch import world
 from tests.unit.launch.conftest import CONTRACT
 from tests.unit.launch.fake_api import Api
+from tests.unit.launch.test_transcripts import cluster_of
 
 
 @pytest.fixture
@@ -172,6 +174,20 @@ def test_the_first_job_file_is_one_that_can_be_launched(run: Any, here: Path) ->
     job, files = read_job(here / "first.yaml")
     made = make_plan(job, files, CONTRACT)
     assert (made.name, made.nodes, made.gpus_per_node) == ("mine", 2, 8)
+
+
+@pytest.mark.parametrize("framework", [*FRAMEWORKS, "own"])
+def test_whatever_the_framework_a_python_file_is_started_as_it_starts_them(framework: str) -> None:
+    row = FRAMEWORKS.get(framework)
+    contract = cluster_of(framework if row else "raw")
+    (runtime,) = contract.runtimes
+    if row is None:
+        runtime = runtime.model_copy(update={"framework": framework})
+        contract = contract.model_copy(update={"runtimes": (runtime,)})
+    made = make_plan(parse_job(first_job(contract, runtime, "a"), where="job"), (), contract)
+    file = "/workspace/train.py"
+    gang = made.gang(("a-0", "a-1"))
+    assert made.command == (row.start((file,), gang) if row else ("python3", file))
 
 
 def test_what_may_be_said_besides_may_be_said(run: Any, here: Path) -> None:
