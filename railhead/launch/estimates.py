@@ -33,7 +33,6 @@ BYTES = MappingProxyType({"bf16": 2, "fp16": 2, "fp32": 4})
 MOMENTS = MappingProxyType({"adamw": 2, "sgd": 1})
 # Seconds of writing for which an interval is shown where the claim's bandwidth is not known.
 WRITES = (10.0, 60.0, 300.0)
-MOST_NODES_TRIED = 4096
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -341,7 +340,7 @@ def _uneven(sizing: SizingFile, shape: Shape, wanted: int, count: int, what: str
     near = " or ".join(str(n) for n in (below, below + each) if n)
     nodes = [
         n
-        for n in range(1, min(MOST_NODES_TRIED, 2 * shape.nodes) + 1)
+        for n in range(1, 2 * shape.nodes)
         if n * shape.gpus % cut == 0 and wanted % (count * (n * shape.gpus // cut)) == 0
     ]
     closest = sorted(sorted(nodes, key=lambda n: abs(n - shape.nodes))[:3])

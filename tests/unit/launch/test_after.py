@@ -15,7 +15,7 @@ import pytest
 
 from railhead import cli
 from railhead.base.errors import ExitCode
-from railhead.launch import after, progress
+from railhead.launch import after
 from railhead.launch.submit import SUBMITTED
 from tests.unit.launch import world
 from tests.unit.launch.conftest import Clock
@@ -152,63 +152,6 @@ def test_describe_tells_what_happened_in_order_and_no_value(
 
 
 # -- top ----------------------------------------------------------------------------------------
-
-# What the trainers named print, read in their sources or their documents.
-PRINTED = {
-    "pytorch/examples mnist": (
-        "Train Epoch: 3 [640/60000 (1%)]\tLoss: 2.300",
-        ("epoch", "3", "2.300", ""),
-    ),
-    "transformers Trainer": (
-        "{'loss': 2.3457, 'grad_norm': 1.0, 'learning_rate': 1e-05, 'epoch': 0.12}",
-        ("epoch", "0.12", "2.3457", ""),
-    ),
-    "transformers, at the end": (
-        "{'train_runtime': 12.3, 'train_samples_per_second': 811.1, 'train_loss': 0.5}",
-        ("", "", "0.5", "811.1 samples/s"),
-    ),
-    "Megatron-LM": (
-        " iteration       10/     100 | consumed samples: 80 | elapsed time per iteration (ms): "
-        "120.1 | lm loss: 1.082E+01 | loss scale: 1.0",
-        ("step", "10/100", "1.082E+01", ""),
-    ),
-    "DeepSpeed": (
-        "steps: 20 loss: 0.1234 iter time (s): 1.2 samples/sec: 30.1",
-        ("step", "20", "0.1234", "30.1 samples/s"),
-    ),
-    "tqdm": (
-        " 45%|####5     | 45/100 [00:12<00:15,  3.61it/s, loss=0.532]",
-        ("step", "45/100", "0.532", "3.61 it/s"),
-    ),
-    "Keras": ("Epoch 2/5 - loss: 0.3 - 12ms/step", ("epoch", "2/5", "0.3", "")),
-    "torchrun's prefix": ("[default0]:epoch 7 loss 0.125", ("epoch", "7", "0.125", "")),
-    "diverged": ("step 5 loss nan 1,234.5 tokens/s", ("step", "5", "nan", "1,234.5 tokens/s")),
-    "nothing": ("no progress: 3 warnings, loss scale: 65536", ("", "", "", "")),
-}
-
-
-@pytest.mark.parametrize("who", PRINTED)
-def test_what_frameworks_print_is_read(who: str) -> None:
-    line, expected = PRINTED[who]
-    found = progress.read([f"{STAMP} {line}"])
-    assert (found.unit, found.step, found.loss, found.rate) == expected
-
-
-def test_the_newest_counts_and_steps_outrank_epochs() -> None:
-    found = progress.read([f"{STAMP} step 3 loss 2", f"{STAMP} epoch 1", f"{STAMP} step 4 loss 1"])
-    assert (found.unit, found.step, found.loss) == ("step", "4", "1")
-    assert found.last == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-
-
-def test_seconds_of_silence_begin_with_the_first_line() -> None:
-    now = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-    nothing = progress.Progress()
-    assert (nothing.silent(now), nothing.still(now)) == (0, 0)
-    for ago in (-1, 0, 1):
-        then = now - timedelta(seconds=ago)
-        seen = progress.Progress(last=then, moved=then)
-        # A clock that is ahead says nothing.
-        assert (seen.silent(now), seen.still(now)) == (max(ago, 0), max(ago, 0))
 
 
 def stamp(ago: int) -> str:

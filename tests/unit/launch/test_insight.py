@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import re
@@ -600,6 +601,113 @@ def test_the_same_trouble_is_diagnosed_once(
     assert len(made) == 2
 
 
+FIX = {"where": "job file", "setting": "env", "text": "do this", "by_hand": "or that"}
+CAUSE = {
+    "named": True, "cause": "mtu", "title": "frames are cut", "confidence": 0.875,
+    "because": "it says so", "fix": FIX,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("findings", "where"),
+    [
+        (
+            [CAUSE | {"named": False, "cause": "x"}, CAUSE, CAUSE | {"cause": "y"}],
+            " in the job file, env",
+        ),
+        ([CAUSE | {"fix": FIX | {"where": "none"}}], ""),
+    ],
+)
+def test_the_first_cause_that_is_named_is_told_with_its_fix(
+    findings: list[dict[str, Any]], where: str
+) -> None:
+    assert insight.Diagnosis(report={"findings": findings}, job="demo").lines() == [
+        "diagnosis: mtu: frames are cut (88%)",
+        "  because: it says so",
+        f"  fix{where}: do this",
+        "  by hand: or that",
+        "  evidence: `railhead diagnose --job demo`",
+    ]
+
+
+def test_where_there_is_no_cause_it_is_said_how_to_find_one() -> None:
+    whole = "`railhead diagnose --job demo`"
+    unmade = insight.Diagnosis(report=None, unread="not made in 20 s", job="demo")
+    assert unmade.lines() == [f"diagnosis: not made in 20 s; {whole} looks for the cause"]
+    unnamed = insight.Diagnosis(report={"findings": []}, job="demo")
+    assert unnamed.lines() == [f"diagnosis: no line names a cause; {whole} says what to collect"]
+
+
+FAILED = failing.Failure(node=1, rank=2, machine="a", exit="1", line="x", at=STAMP)
+SILENT = failing.Silence(node=1, ranks=(2,), seconds=400, others=390)
+CLAIM = mounts.Trouble(nodes=(0,), said="claim a at /b is slow")
+Seen = insight.Insight
+
+
+def test_all_that_is_seen_of_a_job_is_told() -> None:
+    unmade = insight.Diagnosis(report=None, unread="no", job="demo")
+    seen = Seen(failure=FAILED, silence=SILENT, claims=(CLAIM,), diagnosis=unmade, unread="why")
+    texts = [FAILED.text(), SILENT.text(), CLAIM.text()]
+    assert seen.lines() == [*texts, *unmade.lines(), "not looked at further: why"]
+    assert seen.to_json() == {
+        "waiting": None,
+        "first_failure": FAILED.to_json(),
+        "silent": SILENT.to_json(),
+        "claims": [{"nodes": [0], "said": "claim a at /b is slow"}],
+        "diagnosis": None,
+    }
+    assert Seen().lines() == []
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "made"),
+    [
+        (None, Seen(), False),
+        (None, Seen(failure=FAILED), True),
+        (None, Seen(silence=SILENT), True),
+        (Seen(failure=FAILED), Seen(failure=FAILED), False),
+        (Seen(failure=FAILED), Seen(failure=dataclasses.replace(FAILED, node=0)), True),
+        (Seen(failure=FAILED), Seen(silence=SILENT), True),
+        (Seen(silence=SILENT), Seen(failure=FAILED), True),
+        (Seen(silence=SILENT), Seen(silence=dataclasses.replace(SILENT, seconds=900)), False),
+        (Seen(silence=SILENT), Seen(silence=dataclasses.replace(SILENT, node=0)), True),
+    ],
+)
+def test_other_trouble_is_diagnosed_anew(
+    cluster: Cluster,
+    gang: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    before: insight.Insight | None,
+    now: insight.Insight,
+    made: bool,
+) -> None:
+    monkeypatch.setattr(insight, "_seen", lambda *_: now)
+    monkeypatch.setattr("railhead.diagnose.live.report_of", lambda *_: {"new": True})
+    job = jobs.find_job(cluster, ("training",), "demo")
+    state = jobs.read_state(cluster, job)
+    old = insight.Diagnosis(report={"new": False}, job="demo")
+    before = before and dataclasses.replace(before, diagnosis=old)
+    found = insight.read(cluster, job, state, silent=300, before=before)
+    trouble = bool(now.failure or now.silence)
+    assert found == dataclasses.replace(now, diagnosis=found.diagnosis)
+    assert found.diagnosis == (
+        insight.Diagnosis(report={"new": made}, job="demo") if trouble else None
+    )
+
+
+def test_a_log_that_may_not_be_read_says_nothing_of_claims(
+    api: Api, cluster: Cluster, gang: Any
+) -> None:
+    state = jobs.read_state(cluster, jobs.find_job(cluster, ("training",), "demo"))
+    api.logs[pod(0)] = [says(9, "has no space left since 2026-01-02T02:00:00Z")]
+    (said,) = insight.claims(cluster, state)
+    assert said.endswith("has no space left since 2026-01-02T02:00:00Z")
+    assert insight.claims(cluster, dataclasses.replace(state, phase=jobs.Phase.FAILED)) == []
+    for index in (0, 1):
+        api.refusals[("GET", f"{world.PODS}/{pod(index)}/log")] = (403, "not yours")
+    assert insight.claims(cluster, state) == []
+
+
 # -- who is silent ------------------------------------------------------------------------------
 
 
@@ -959,6 +1067,18 @@ def test_of_many_nodes_with_a_claim_in_trouble_the_first_are_named() -> None:
     lines = {index: [says(9, "does not answer since 2026-01-02T03:00:00Z")] for index in range(9)}
     (one,) = mounts.troubles(lines)
     assert one.text().startswith("node-0, node-1, node-2 and 6 more: claim checkpoints at ")
+
+
+@pytest.mark.parametrize(
+    ("count", "named"),
+    [
+        (1, "node-0"),
+        (3, "node-0, node-1, node-2"),
+        (4, "node-0, node-1, node-2 and 1 more"),
+    ],
+)
+def test_three_nodes_are_named_at_the_most(count: int, named: str) -> None:
+    assert mounts.Trouble(nodes=tuple(range(count)), said="x").text() == f"{named}: x"
 
 
 def test_what_a_job_says_of_a_claim_is_what_is_read() -> None:

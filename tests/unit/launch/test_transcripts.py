@@ -81,6 +81,9 @@ CASES: dict[str, Callable[[], Any]] = {
         EIGHT, micro_batch=2, accumulation=3, global_batch=384
     ),
     "a batch in parts of one": worked_out(EIGHT, accumulation=2, global_batch=128, dtype="fp16"),
+    "a batch that fewer or more nodes make": worked_out(
+        Shape(nodes=2, gpus=1, gbps=100.0), micro_batch=1, global_batch=15
+    ),
     "a batch that is less than one each": worked_out(EIGHT, micro_batch=4, global_batch=32),
     "a batch that replicas of a cut model do not make": worked_out(
         EIGHT, micro_batch=3, global_batch=240, tensor=2, pipeline=2
