@@ -116,7 +116,7 @@ def read(
         return Insight(unread=error.problem)
     if seen.failure is None and seen.silence is None:
         return seen
-    if before is not None and before.diagnosis is not None and _same(before, seen):
+    if before is not None and _same(before, seen):
         return replace(seen, diagnosis=before.diagnosis)
     return replace(seen, diagnosis=_diagnosed(cluster, state))
 

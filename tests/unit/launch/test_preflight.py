@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
@@ -74,3 +74,50 @@ def test_checks_ask_at_the_same_time(
     for module in modules:
         monkeypatch.setattr(module, "check", meet)
     assert preflight(cluster, make_plan(job, files, contract), contract) == ()
+
+
+FINE = Finding(name="a", passed=True, text="it is there")
+OPEN = Finding(name="b", passed=None, text="it may not be read", remedy="ask for it")
+BAD = Finding(name="c", passed=False, text="it is not there", remedy="make it")
+WORSE = Finding(name="d", passed=False, text="it is another's", remedy="name another")
+ALIKE = Finding(name="e", passed=False, text="nor is that", remedy="make it")
+MUTE = Finding(name="f", passed=False, text="nobody knows why")
+
+
+@pytest.mark.parametrize(
+    ("found", "last", "said"),
+    [
+        ([[FINE], [], [OPEN]], FINE, ""),
+        ([[FINE, BAD]], FINE, "demo: it is not there -> make it; nothing was created"),
+        (
+            [[BAD, WORSE], [OPEN], [ALIKE]],
+            FINE,
+            "demo: 3 reasons not to launch\n  it is not there\n  it is another's\n  nor is that"
+            " -> make it; name another; nothing was created",
+        ),
+        ([[MUTE]], FINE, "demo: nobody knows why -> nothing was created"),
+        # The last is heard where the others have nothing to say.
+        ([[FINE], [OPEN]], WORSE, "demo: it is another's -> name another; nothing was created"),
+        ([[BAD]], WORSE, "demo: it is not there -> make it; nothing was created"),
+    ],
+)
+def test_what_checks_find_is_added_up(
+    cluster: Cluster,
+    contract: ClusterContract,
+    job_file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    found: list[list[Finding]],
+    last: Finding,
+    said: str,
+) -> None:
+    modules = [SimpleNamespace(check=lambda _, some=some: some) for some in found]
+    modules.append(SimpleNamespace(check=lambda _: [last], UNLESS_OTHERS=True))
+    monkeypatch.setattr(sys.modules[preflight.__module__], "checks_in", lambda _: modules)
+    plan = make_plan(*read_job(job_file), contract)
+    if not said:
+        every = tuple(one for some in found for one in some)
+        assert preflight(cluster, plan, contract) == (*every, last)
+        return
+    with pytest.raises(RefusedError) as caught:
+        preflight(cluster, plan, contract)
+    assert f"{caught.value.problem} -> {caught.value.remedy}" == said

@@ -15,7 +15,7 @@ from railhead.contract import ClusterContract, Dataset, Switch
 from railhead.framework import FRAMEWORKS
 from railhead.launch import job as jobs
 from railhead.launch.job import JobFile, override_values, parse_job, read_job
-from railhead.launch.plan import make_plan
+from railhead.launch.plan import Plan, make_plan
 from tests.unit.launch.conftest import CONTRACT, JOB
 from tests.unit.launch.test_transcripts import cluster_of, held
 
@@ -251,6 +251,18 @@ ASKED: dict[str, tuple[str, ClusterContract]] = {
         "name: a\nnodes: 2\ncommand: [torchrun, x, --tensor-model-parallel-size, '3']\n",
         cluster_of("megatron"),
     ),
+    "nodes that share a machine": (f"{PLAIN}gpus_per_node: 7\n", CONTRACT),
+    "one node of a part": ("name: a\nnodes: 1\ncommand: [x]\ngpus_per_node: 7\n", CONTRACT),
+    "a framework that another's runtime carries": (
+        "name: a\nnodes: 2\ncommand: [x]\nframework: jax\n", cluster_of("raw"),
+    ),
+    "carried in an image of its own": (
+        "name: a\nnodes: 2\ncommand: [x]\nframework: paddle\nimage: mine\n", cluster_of("raw"),
+    ),
+    "a framework that nothing carries": (
+        "name: a\nnodes: 2\ncommand: [x]\nframework: torch\n", cluster_of("raw"),
+    ),
+    "a framework by its launcher's name": (f"{PLAIN}framework: torchrun\n", CONTRACT),
     "much at once": (
         f"{PLAIN}queue: x\ngpus_per_node: 9\nlogs: kept\nshm: 1Mi\nenv: {{RANK: 1}}\n"
         "verify: true\nfabric: none\ntopology: x\npriority: y\n",
@@ -263,8 +275,11 @@ def parsed(text: str) -> JobFile:
     return parse_job(text, where="job.yaml")
 
 
-def asked(text: str, contract: ClusterContract) -> str:
-    return refusal(lambda: make_plan(parsed(text), (), contract))
+def asked(text: str, contract: ClusterContract) -> Any:
+    """Why the cluster does not have it, or what its user should know."""
+    found: list[Plan] = []
+    said = refusal(lambda: found.append(make_plan(parsed(text), (), contract)))
+    return said or list(found[0].notes)
 
 
 def test_jobs_are_refused_as_they_were(tmp_path: Path) -> None:
