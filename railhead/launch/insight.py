@@ -157,7 +157,7 @@ def _diagnosed(cluster: kube.Cluster, state: JobState) -> Diagnosis:
             answer.set_exception(error)
 
     # A daemon, so that the command ends where a log does not.
-    threading.Thread(target=work, name="diagnosis", daemon=True).start()
+    threading.Thread(target=work, daemon=True).start()
     try:
         return Diagnosis(report=answer.result(timeout=DIAGNOSIS_SECONDS), job=state.name)
     except TimeoutError:

@@ -82,7 +82,7 @@ def run(
 ) -> None:
     """Launch a job from one line.
 
-    A script of this folder is taken along, and started by the runtime's launcher.
+    A script of this folder is taken along, and begun as its runtime's framework begins it.
 
     Example: [bold]railhead run -j 2x8 --env EPOCHS=3 -- torchrun /workspace/train.py[/bold]
 

@@ -477,7 +477,9 @@ def test_of_many_that_ended_the_first_are_read(api: Api, cluster: Cluster) -> No
     assert read == {pod(index) for index in range(18) if index not in (0, 9)}
 
 
-def test_status_and_the_end_of_a_launch_name_it(api: Api, run: Any, gang: Any) -> None:
+def test_status_and_the_end_of_a_launch_name_it(
+    api: Api, run: Any, cluster: Cluster, gang: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     world.end(api, gang, failed=True)
     api.logs[pod(1)] = [f"{at(9)} [default0]:KeyError: 'x'"]
     code, out, _ = run("status", "demo")
@@ -485,6 +487,14 @@ def test_status_and_the_end_of_a_launch_name_it(api: Api, run: Any, gang: Any) -
     assert "first to fail: rank 2 on node-1 (lab-node-1): KeyError: 'x'" in out
     read = json.loads(run("status", "demo", "--json")[1])
     assert read["first_failure"]["rank"] == 2
+    state = jobs.read_state(cluster, jobs.find_job(cluster, ("training",), "demo"))
+    assert [text in out for text in insight.failure(cluster, state)] == [True]
+
+    def no(*_: object, **__: object) -> None:
+        raise RefusedError("not yours")
+
+    monkeypatch.setattr(failing, "first_failure", no)
+    assert insight.failure(cluster, state) == []
 
 
 # -- and what the diagnosis makes of it ---------------------------------------------------------
