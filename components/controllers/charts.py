@@ -147,6 +147,7 @@ def installed(
     *,
     on_every_node: bool = False,
     timeout: int = RELEASE_SECONDS,
+    hooks: pulumi.ResourceHookBinding | None = None,
 ) -> tuple[kubernetes.core.v1.Namespace, kubernetes.helm.v3.Release]:
     """A controller's namespace and its release, ``<name>-namespace`` and ``<name>-release``.
 
@@ -159,7 +160,7 @@ def installed(
         pulumi.ResourceOptions(parent=parent, depends_on=list(after)),
         privileged=on_every_node,
     )
-    opts = pulumi.ResourceOptions(parent=parent, depends_on=[*after, space])
+    opts = pulumi.ResourceOptions(parent=parent, depends_on=[*after, space], hooks=hooks)
     return space, release(
         f"{name}-release", controller, values, opts, timeout=timeout, wait=not on_every_node
     )
@@ -204,13 +205,43 @@ class ControllerRelease(pulumi.ComponentResource):
     ) -> None:
         super().__init__(f"railhead:index:{kind}", name, None, opts)
         controller = args.controller
-        self.namespace, self.release = installed(name, controller, values, self, args.after)
+        hook = pulumi.ErrorHook(f"{name}-way-out", lambda failed: tell_way_out(controller, failed))
+        self.namespace, self.release = installed(
+            name,
+            controller,
+            values,
+            self,
+            args.after,
+            hooks=pulumi.ResourceHookBinding(on_error=[hook]),
+        )
         webhooks_answer(
             f"{name}-webhooks",
             f"{controller.name}-{webhooks}",
             controller.namespace,
             pulumi.ResourceOptions(parent=self, depends_on=[self.release]),
         )
+
+
+def tell_way_out(controller: Controller, failed: pulumi.ErrorHookArgs) -> bool:
+    """Say after an upgrade that failed what goes on and what to do; it is not tried again.
+
+    The provider's own error ends at "context deadline exceeded" (pulumi-kubernetes,
+    provider/pkg/provider/helm_release.go, releaseFailedError).
+    """
+    if failed.failed_operation == "update":
+        pulumi.log.warn(way_out(controller))
+    return False
+
+
+def way_out(controller: Controller) -> str:
+    """What an upgrade that failed leaves, and the two ways on."""
+    space = controller.namespace
+    return (
+        f"{controller.name} {controller.version} did not come up. Jobs that run go on, and so does "
+        f"the older controller until the new one is ready. `kubectl -n {space} get pods` and "
+        f"`kubectl -n {space} get events` say what is lacking: mend it and run `pulumi up` again, "
+        "or put the stack's file back as it was and run `pulumi up` (docs/upgrading.md)"
+    )
 
 
 def webhooks_answer(

@@ -17,8 +17,9 @@ from railhead.framework.base import NODES, Framework, Gang
 from railhead.launch.choose import framework_of
 from railhead.launch.job import WORKSPACE, CheckpointFile, JobFile, Payload, seconds
 from railhead.launch.logs import claimed
+from railhead.launch.patches import PlacementField
 from railhead.launch.proof import Proof, prove
-from railhead.launch.refusals import Choice, PlacementField, check_job
+from railhead.launch.refusals import Choice, check_job
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePosixPath as Path
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 from railhead.base import quantity
 from railhead.base.errors import InputError, PrerequisiteError, choices
@@ -23,10 +23,10 @@ from railhead.launch.choose import (
     framework_of,
 )
 from railhead.launch.job import JobFile
+from railhead.launch.patches import PlacementField
 from railhead.launch.proof import PROGRAM
 
 _T = TypeVar("_T")
-PlacementField = Literal["podTemplateOverrides", "runtimePatches"]
 
 
 @dataclass(frozen=True, kw_only=True)

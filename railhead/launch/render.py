@@ -10,7 +10,7 @@ from typing import Any
 
 from railhead.base.names import TRAINER_API
 from railhead.launch.job import MAX_FILES_BYTES, WORKSPACE, Payload
-from railhead.launch.patches import patched
+from railhead.launch.patches import placed
 from railhead.launch.plan import Plan
 from railhead.launch.programs.keep import POD, RUN
 from railhead.launch.proof import PLACE
@@ -210,11 +210,7 @@ def _placement(plan: Plan) -> Object:
         }
     if not pod:
         return {}
-    if plan.placement_field == "podTemplateOverrides":
-        target = {"targetJobs": [{"name": name} for name in plan.pods_of], **pod}
-        return {"podTemplateOverrides": [target]}
-    jobs = [{"name": name, "template": {"spec": {"template": pod}}} for name in plan.pods_of]
-    return patched({}, {"spec": {"replicatedJobs": jobs}})
+    return placed(plan.pods_of, pod, plan.placement_field)
 
 
 def from_secret(name: str, source: str) -> Object:

@@ -12,8 +12,10 @@ from railhead.base.errors import PrerequisiteError, TimedOutError
 from railhead.kube import client as kube
 from railhead.kube import jobs
 from railhead.kube.jobs import JobState, Phase
+from railhead.kube.published import find_contract
 from railhead.launch import render
 from railhead.launch.job import MAX_FILES_BYTES, MAX_WORKSPACE_BYTES
+from railhead.launch.patches import in_field
 from railhead.launch.plan import Plan
 
 POLL_SECONDS = 1.0
@@ -119,6 +121,8 @@ def restart(
 ) -> kube.Object:
     """End a job and submit it anew as it was asked for; it goes on from its checkpoints.
 
+    Trainer may have been upgraded meanwhile, and take what the job patches in another field.
+
     Raises:
         PrerequisiteError: it was not launched by `railhead launch`, so nobody knows what was asked.
         TimedOutError: as :func:`cancel`.
@@ -133,6 +137,9 @@ def restart(
             remedy=f"`railhead cancel {name}`, then submit it again as it was submitted",
         )
     asked = json.loads(text)
+    contract = find_contract(cluster)
+    if contract is not None and contract.placement_field is not None:
+        asked["spec"] = in_field(asked["spec"], contract.placement_field)
     files = [
         {key: one[key] for key in ("data", "binaryData") if key in one}
         | {
@@ -150,11 +157,10 @@ def restart(
             "name": name,
             "namespace": namespace,
             "labels": asked["labels"],
-            "annotations": {SUBMITTED: text},
         },
         "spec": asked["spec"],
     }
-    return _create(cluster, body, files)
+    return _create(cluster, _with_itself(body), files)
 
 
 def watch(

@@ -13,6 +13,7 @@ from railhead.kube.errors import ApiError
 from railhead.lab.engine.provider import awaiting, readiness
 from railhead.lab.engine.provider.awaiting import Waiter
 from railhead.lab.engine.provider.client import KubeClient, NoMatchError, ResourceType
+from railhead.lab.engine.provider.helm import PULL_SECONDS, Pulls
 from railhead.lab.engine.provider.readiness import Look
 
 
@@ -422,3 +423,18 @@ def test_a_namespace_that_hangs_is_explained() -> None:
     (reason,) = awaiting.deletion_reasons(namespace)
     assert "visibility.kueue.x-k8s.io" in reason
     assert "APIService" in reason
+
+
+def test_a_release_is_given_up_once_an_image_is_refused_for_a_minute() -> None:
+    def pod(reason: str) -> dict[str, Any]:
+        waiting = {"state": {"waiting": {"reason": reason}}}
+        return {"status": {"containerStatuses": [{"state": {"running": {}}}, waiting]}}
+
+    pulls = Pulls()
+    assert pulls.hopeless([pod("ContainerCreating")], 10) == ""
+    assert pulls.hopeless([pod("ErrImagePull")], 20) == ""
+    assert pulls.hopeless([pod("ImagePullBackOff")], 20 + PULL_SECONDS - 1) == ""
+    # It came after all, and the time counts anew.
+    assert pulls.hopeless([pod("CrashLoopBackOff")], 20 + PULL_SECONDS) == ""
+    assert pulls.hopeless([pod("ImagePullBackOff")], 100) == ""
+    assert "an image cannot be pulled" in pulls.hopeless([pod("ErrImagePull")], 100 + PULL_SECONDS)

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,6 +38,12 @@ class Ground(Versions):
     """The lab, whose stack goes from some versions to others."""
 
     jobs: Jobs
+
+    @property
+    def entry(self) -> dict[str, Any]:
+        """Of ``removals``, with which jobs may be lost."""
+        name = self.stack["config"]["railhead:cluster"]["name"]
+        return {"kind": "cluster", "name": name, "loses": ["jobs"]}
 
     def hold(self, policy: str | None) -> None:
         """Set the ``stopPolicy`` of the cluster queue."""
@@ -127,18 +134,35 @@ def goes_on(jobs: Jobs, name: str, epoch: int) -> bool:
     return newest_epoch(jobs, name) > epoch
 
 
+def one_that_runs_and_one_that_waits(jobs: Jobs, repo: Path) -> tuple[str, str]:
+    """Names of a gang that trains, on half of the quota, and of one that needs all of it."""
+    long = train(jobs, repo, "long", "--set", "env.EPOCHS=100000", "--set", "gpus_per_node=4")
+    waiting = unique("waiting")
+    jobs.launch(waiting, gpus_per_node=8, command=["true"])
+    jobs.phase(waiting, "queued")
+    return long, waiting
+
+
+def has_no_pods(jobs: Jobs, name: str) -> bool:
+    return not jobs.pods(name)
+
+
+def phases(jobs: Jobs, *names: str) -> dict[str, str]:
+    return {name: jobs.state(name).phase.value for name in names}
+
+
+def took_up(jobs: Jobs, name: str, epoch: int) -> None:
+    """Wait until a gang goes on from a checkpoint that is not older than an epoch."""
+    wait(lambda: (said(jobs, name).resumed or 0) >= epoch, 90, f"{name} to take up epoch {epoch}")
+
+
 def test_jobs_go_on_while_their_controllers_are_upgraded_and_put_back(
     ground: Ground, repo: Path
 ) -> None:
     jobs = ground.jobs
     fresh: list[str] = []
     with Record(jobs.cluster, NAMESPACE, lambda gang: gang in jobs.made) as record:
-        long = train(
-            jobs, repo, "upgraded", "--set", "env.EPOCHS=100000", "--set", "gpus_per_node=4"
-        )
-        waiting = unique("waiting")
-        jobs.launch(waiting, gpus_per_node=8, command=["true"])
-        jobs.phase(waiting, "queued")
+        long, waiting = one_that_runs_and_one_that_waits(jobs, repo)
         pods, quota = uids(jobs, long), jobs.workload(long)["metadata"]["uid"]
         place = jobs.workload(waiting)["metadata"]["uid"]
 
@@ -162,8 +186,7 @@ def test_jobs_go_on_while_their_controllers_are_upgraded_and_put_back(
                 # They bring back one that began under the others, too.
                 kill_rank(jobs, long)
                 wait(lambda: restarts(jobs, long) == 1, 90, "it to be made anew")
-                wait(lambda: said(jobs, long).resumed is not None, 90, "it to take up again")
-                assert (said(jobs, long).resumed or 0) >= epoch
+                took_up(jobs, long, epoch)
                 wait(partial(goes_on, jobs, long, 0), 60, "its next epoch")
                 pods = uids(jobs, long)
 
@@ -180,49 +203,132 @@ def test_jobs_go_on_while_their_controllers_are_upgraded_and_put_back(
     assert {name: len(found) for name, found in seen.items()} == expected
 
 
-def test_trainer_is_upgraded_between_jobs_and_put_back(ground: Ground, repo: Path) -> None:
-    """Its next version places pods by another field: `up` says that jobs must have ended."""
+def test_an_upgrade_that_breaks_half_way_is_given_up_early_and_put_back(
+    ground: Ground, repo: Path
+) -> None:
+    """Trainer's image cannot be pulled, after Kueue and JobSet were upgraded."""
     jobs = ground.jobs
-    cluster = ground.stack["config"]["railhead:cluster"]["name"]
+    long, waiting = one_that_runs_and_one_that_waits(jobs, repo)
+    pods, epoch = uids(jobs, long), newest_epoch(jobs, long)
+
+    ground.define([LAB_UPGRADED.jobset])
+    begin = time.monotonic()
+    broken = ground.up(LAB_UPGRADED, registry_mirrors={"ghcr.io": "registry.invalid"})
+    seconds = time.monotonic() - begin
+    print(f"given up after {seconds:.0f} s")
+    told = broken.stdout + broken.stderr
+    assert broken.returncode != 0
+    # Helm alone would have waited for ten minutes.
+    assert "given up after" in told, told
+    assert "registry.invalid/kubeflow/trainer" in told, told
+    assert "put the stack's file back as it was" in told, told
+    assert {f"{row.image}:{row.tag}" for row in LAB_UPGRADED.controllers[:2]} <= ground.images()
+    goes_on_as_it_was(ground, long, pods, epoch)
+    assert jobs.state(waiting).phase.value == "queued"
+
+    begin = time.monotonic()
+    succeed(ground.up(USUAL))
+    print(f"put back after {time.monotonic() - begin:.0f} s")
+    assert ground.images() == images(USUAL)
+    goes_on_as_it_was(ground, long, pods, newest_epoch(jobs, long))
+    succeed(jobs.run("cancel", long))
+    jobs.phase(waiting, "completed", 120)
+
+
+def goes_on_as_it_was(ground: Ground, long: str, pods: set[str], epoch: int) -> None:
+    """A gang trains on in the same pods, and the controllers take another."""
+    jobs = ground.jobs
+    wait(partial(goes_on, jobs, long, epoch), 60, "the next epoch")
+    assert (uids(jobs, long), restarts(jobs, long)) == (pods, 0)
+    fresh = unique("fresh")
+    jobs.launch(fresh, gpus_per_node=4, command=["true"])
+    jobs.phase(fresh, "completed", 120)
+
+
+#: There and back over another placement field, with the definitions of each way.
+OVER_THE_FIELD = (
+    (LAB_TRAINER, [LAB_TRAINER.jobset, LAB_TRAINER.trainer]),
+    (USUAL, [USUAL.trainer]),
+)
+
+
+def test_trainer_is_upgraded_over_drained_jobs_and_put_back(ground: Ground, repo: Path) -> None:
+    """Its next version patches pods by another field: jobs are stopped, and submitted in it."""
+    jobs = ground.jobs
     kept = unique("kept")
     jobs.launch(kept, gpus_per_node=4, command=["true"])
     jobs.phase(kept, "completed", 120)
     jobset, pods = jobset_uid(jobs, kept), uids(jobs, kept)
 
-    there = (LAB_TRAINER, [LAB_TRAINER.jobset, LAB_TRAINER.trainer])
-    for combination, definitions in (there, (USUAL, [USUAL.trainer])):
+    for combination, definitions in OVER_THE_FIELD:
+        long, waiting = one_that_runs_and_one_that_waits(jobs, repo)
+        epoch = newest_epoch(jobs, long)
         refused = ground.up(combination)
         assert refused.returncode != 0
         assert f"patches pods by {combination.placement_field} instead of" in refused.stdout
-        ground.hold("Hold")
+        # What is refused changed nothing.
+        wait(partial(goes_on, jobs, long, epoch), 60, "the next epoch")
+
         begin = time.monotonic()
+        ground.hold("HoldAndDrain")
+        wait(partial(has_no_pods, jobs, long), 60, "the gang to be stopped")
         ground.define(definitions)
-        entry = {"kind": "cluster", "name": cluster, "loses": ["jobs"]}
-        succeed(ground.up(combination, removals=[entry]))
-        print(f"to {combination.name}: {time.monotonic() - begin:.0f} s")
+        succeed(ground.up(combination, removals=[ground.entry]))
+        for name in (long, waiting):
+            succeed(jobs.run("restart", name))
         ground.hold(None)
+        took_up(jobs, long, epoch)
+        print(f"to {combination.name}: {time.monotonic() - begin:.0f} s without training")
+
         assert images(combination) <= ground.images()
+        is_placed_and_comes_back(jobs, long, combination.placement_field)
+        jobs.phase(waiting, "completed", 120)
         # What has ended stays as it was.
         assert jobs.state(kept).phase.value == "completed"
         assert (jobset_uid(jobs, kept), uids(jobs, kept)) == (jobset, pods)
-        is_placed_and_comes_back(jobs, repo, combination.placement_field)
 
 
-def is_placed_and_comes_back(jobs: Jobs, repo: Path, field: str) -> None:
+def test_jobs_that_are_left_in_come_back_when_they_are_restarted(
+    ground: Ground, repo: Path
+) -> None:
+    """Of whoever drains nothing: no job goes on over another placement field."""
+    jobs = ground.jobs
+    for combination, definitions in OVER_THE_FIELD:
+        long, waiting = one_that_runs_and_one_that_waits(jobs, repo)
+        epoch = newest_epoch(jobs, long)
+        ground.define(definitions)
+        succeed(ground.up(combination, removals=[ground.entry]))
+        wait(partial(has_no_pods, jobs, long), 120, "the gang to be stopped")
+        print(f"to {combination.name}: {phases(jobs, long, waiting)}")
+        if combination is LAB_TRAINER:
+            # It holds the quota of all nodes; the older Kueue starts it, without what it mounted.
+            assert jobs.state(waiting).phase.value == "admitted"
+            assert not jobs.pods(waiting)
+        for name in (long, waiting):
+            succeed(jobs.run("restart", name))
+        took_up(jobs, long, epoch)
+        assert combination.placement_field in trainjob(jobs, long)
+        succeed(jobs.run("cancel", long))
+        jobs.phase(waiting, "completed", 120)
+
+
+def is_placed_and_comes_back(jobs: Jobs, gang: str, field: str) -> None:
     """A gang is placed by the field that is there now, and goes on from its checkpoint."""
-    gang = train(jobs, repo, "placed", "--set", "env.EPOCHS=100000")
-    spec = jobs.cluster.get(kube.trainjobs(NAMESPACE, gang))["spec"]
-    assert len(spec[field]) == 2
-    placed = [pod["spec"]["nodeSelector"] for pod in jobs.pods(gang)]
-    assert len(placed) == 2
-    assert all("kubernetes.io/hostname" in selector for selector in placed)
+    assert len(trainjob(jobs, gang)[field]) == 2
+    selectors = [pod["spec"]["nodeSelector"] for pod in jobs.pods(gang)]
+    assert len(selectors) == 2
+    assert all("kubernetes.io/hostname" in selector for selector in selectors)
     epoch = newest_epoch(jobs, gang)
     kill_rank(jobs, gang)
     wait(lambda: restarts(jobs, gang) == 1, 90, "it to be made anew")
-    wait(lambda: said(jobs, gang).resumed is not None, 90, "it to take up again")
-    assert (said(jobs, gang).resumed or 0) >= epoch
+    took_up(jobs, gang, epoch)
     succeed(jobs.run("cancel", gang))
-    wait(lambda: not jobs.pods(gang), 60, "its pods to go")
+
+
+def trainjob(jobs: Jobs, name: str) -> dict[str, Any]:
+    """Its spec."""
+    found: dict[str, Any] = jobs.cluster.get(kube.trainjobs(NAMESPACE, name))["spec"]
+    return found
 
 
 def jobset_uid(jobs: Jobs, name: str) -> str:

@@ -168,10 +168,11 @@ def _placement(before: ClusterContract, after: ClusterContract) -> Iterator[Edit
         name=after.cluster,
         loses=("jobs",),
         tells=f"would go from {before.versions['combination']} to {after.versions['combination']}, "
-        f"whose Trainer patches pods by {new} instead of {old}: a job from before loses what its "
-        "pods mount and where they may run, and is stopped or never starts",
-        way="let every job end, or cancel it, before the definitions are replaced "
-        "(docs/upgrading.md)",
+        f"whose Trainer patches pods by {new} instead of {old}: once the definitions are replaced, "
+        "a TrainJob that runs gives its quota away and is stopped, and one that waits never "
+        "starts, or starts without what it mounts",
+        way="hold and drain the cluster queues before the definitions are replaced, and `railhead "
+        "restart` each job after the update (docs/upgrading.md)",
     )
 
 

@@ -15,10 +15,11 @@ import pytest
 
 from railhead import cli
 from railhead.base.errors import ExitCode
+from railhead.contract import ClusterContract
 from railhead.launch import after
 from railhead.launch.submit import SUBMITTED
 from tests.unit.launch import world
-from tests.unit.launch.conftest import Clock
+from tests.unit.launch.conftest import Clock, publish
 from tests.unit.launch.fake_api import Api
 from tests.unit.launch.test_commands import play
 
@@ -199,6 +200,26 @@ def test_restart_submits_what_was_submitted(api: Api, run: Any, job_file: Path) 
     play(api)
     code, out, _ = run("restart", "demo", "--follow")
     assert (code, len(out.splitlines())) == (0, 4)
+
+
+def test_a_job_from_before_an_upgrade_is_submitted_as_the_trainer_of_now_takes_it(
+    api: Api, run: Any, job_file: Path, contract: ClusterContract
+) -> None:
+    run("launch", job_file)
+    assert "podTemplateOverrides" in api.objects[JOB]["spec"]
+    publish(api, contract.model_copy(update={"placement_field": "runtimePatches"}))
+    # What the newer definition does not have is dropped.
+    del api.objects[JOB]["spec"]["podTemplateOverrides"]
+    assert run("restart", "demo")[0] == 0
+    spec = api.objects[JOB]["spec"]
+    assert "podTemplateOverrides" not in spec
+    (patch,) = spec["runtimePatches"]
+    (node,) = patch["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
+    assert node["template"]["spec"]["template"]["spec"]["volumes"]
+    before = json.loads(json.dumps(spec))
+    # It stays so: what was asked for is known in the field of now.
+    assert run("restart", "demo")[0] == 0
+    assert api.objects[JOB]["spec"] == before
 
 
 def test_a_job_of_another_hand_is_not_restarted(api: Api, run: Any, running: Any) -> None:

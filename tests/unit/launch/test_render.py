@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from railhead.framework.programs import torchrun
 from railhead.launch import render
 from railhead.launch.job import Payload, parse_job
+from railhead.launch.patches import in_field, patched
 from railhead.launch.plan import Plan, make_plan
 from railhead.launch.programs import keep, probe
 from tests import crds
@@ -79,6 +80,27 @@ def test_the_wrong_shape_is_an_unknown_field_to_each(schema_2_1: Any, schema_2_3
     assert "runtimePatches" in check(schema_2_1, render.train_job(plan("2.3.0")))[0]
     problem = check(schema_2_3, render.train_job(plan("2.1.0")))[0]
     assert "podTemplateOverrides" in problem
+
+
+@pytest.mark.parametrize("files", [FILES, ()])
+@pytest.mark.parametrize("annotations", [{}, {"scheduling.volcano.sh/queue-name": "research"}])
+def test_a_job_goes_to_the_other_shape_and_back(
+    files: tuple[Payload, ...], annotations: dict[str, str]
+) -> None:
+    older = render.train_job(plan("2.1.0", files))["spec"]
+    newer = render.train_job(plan("2.3.0", files))["spec"]
+    if annotations:
+        # As where Volcano admits gangs.
+        older |= {"annotations": annotations}
+        newer |= patched(newer, {"metadata": {"annotations": annotations}})
+    for spec in (older, newer):
+        assert in_field(spec, "runtimePatches") == newer
+        assert in_field(spec, "podTemplateOverrides") == older
+
+
+def test_a_job_that_patches_nothing_has_no_shape() -> None:
+    spec = {"runtimeRef": {"name": "torch"}}
+    assert in_field(spec, "runtimePatches") == in_field(spec, "podTemplateOverrides") == spec
 
 
 def test_files_survive_and_have_an_owner() -> None:

@@ -50,6 +50,8 @@ from railhead.lab.engine.provider.state import (
 )
 
 DEFAULT_TIMEOUT_S = 300
+# How long images may be refused: a kubelet asks about three times within it. Helm itself waits on.
+PULL_SECONDS = 60
 URN_LABEL = "railhead.dev/urn"
 # The inputs that the official provider keeps (type Release of helm_release.go).
 FIELDS = (
@@ -109,6 +111,23 @@ def resource_names(manifest: str) -> dict[str, list[str]]:
         kind = f"{obj['kind']}.{group}" if group else str(obj["kind"])
         found.setdefault(f"{kind}/{obj['apiVersion']}", set()).add(naming.object_id(obj))
     return {key: sorted(names) for key, names in sorted(found.items())}
+
+
+@dataclass
+class Pulls:
+    """Since when an image of a namespace cannot be pulled, if one cannot."""
+
+    since: float | None = None
+
+    def hopeless(self, pods: Sequence[Mapping[str, Any]], seconds: float) -> str:
+        """Why waiting is no use, empty where it may be; ``seconds`` is the time of this look."""
+        if not any(readiness.lacks_image(pod) for pod in pods):
+            self.since = None
+            return ""
+        self.since = seconds if self.since is None else self.since
+        if seconds - self.since < PULL_SECONDS:
+            return ""
+        return f"given up after {seconds:.0f} s: an image cannot be pulled"
 
 
 class HelmReleases:
@@ -387,6 +406,11 @@ class HelmReleases:
         self, verb: str, urn: str, release: Mapping[str, Any], arguments: Sequence[str]
     ) -> None:
         namespace = str(release["namespace"])
+        pulls = Pulls()
+
+        def progress(seconds: float) -> str:
+            return pulls.hopeless(self._progress(verb, urn, namespace, seconds), seconds)
+
         with private_files() as files:
             located, environment = self._chart_arguments(release, files)
             values = files.add("values.yaml", json.dumps(release.get("values") or {}))
@@ -401,7 +425,7 @@ class HelmReleases:
                 ],
                 files,
                 environment=environment,
-                progress=lambda seconds: self._progress(verb, urn, namespace, seconds),
+                progress=progress,
             )
 
     def _uninstall(self, release: Mapping[str, Any], timeout_s: float, urn: str = "") -> None:
@@ -409,11 +433,14 @@ class HelmReleases:
         if release.get("atomic") or not release.get("skipAwait"):
             arguments += ["--wait", f"--timeout={_seconds(release, timeout_s)}s"]
         namespace = str(release["namespace"])
+
+        def progress(seconds: float) -> str:
+            self._progress("uninstall", urn, namespace, seconds)
+            return ""
+
         with private_files() as files:
             self._runner.run(
-                [*arguments, *self._connection(files, namespace)],
-                files,
-                progress=lambda seconds: self._progress("uninstall", urn, namespace, seconds),
+                [*arguments, *self._connection(files, namespace)], files, progress=progress
             )
 
     def delete(self, urn: str, state: dict[str, Any], timeout_s: float) -> None:
@@ -723,7 +750,10 @@ class HelmReleases:
         items: list[dict[str, Any]] = body.get("items") or []
         return items
 
-    def _progress(self, verb: str, urn: str, namespace: str, seconds: float) -> None:
+    def _progress(
+        self, verb: str, urn: str, namespace: str, seconds: float
+    ) -> list[dict[str, Any]]:
+        """Tell how far it is; returns the pods there."""
         pods = self._pods(namespace)
         ready = sum(
             1
@@ -733,6 +763,7 @@ class HelmReleases:
         )
         text = f"helm {verb}: {seconds:.0f} s, {ready} of {len(pods)} pods ready in {namespace}"
         self._report.status(text, urn)
+        return pods
 
     def _pod_problems(self, namespace: str) -> list[str]:
         problems = [

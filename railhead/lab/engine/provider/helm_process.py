@@ -108,7 +108,7 @@ class HelmRunner:
         *,
         stdin: str = "",
         environment: Mapping[str, str] | None = None,
-        progress: Callable[[float], None] | None = None,
+        progress: Callable[[float], str] | None = None,
     ) -> str:
         """Run ``helm ARGUMENTS``; returns its standard output.
 
@@ -117,10 +117,11 @@ class HelmRunner:
             files: what the child may open.
             stdin: what it reads.
             environment: more variables for the child.
-            progress: called every two seconds with the seconds so far.
+            progress: called every two seconds with the seconds so far; what it returns is why to
+                give up, empty to go on.
 
         Raises:
-            HelmError: it exited with an error, or was cancelled.
+            HelmError: it exited with an error, was given up or cancelled.
             OperationError: there is no `helm`.
         """
         # A helm that outlives its killed provider would race the next run for the release.
@@ -146,25 +147,26 @@ class HelmRunner:
         reader = threading.Thread(target=communicate, daemon=True)
         reader.start()
         started = told = time.monotonic()
-        terminated = False
+        terminated, hopeless = False, ""
         try:
             while True:
                 reader.join(0.1)
                 if not reader.is_alive():
                     break
                 now = time.monotonic()
-                if self._cancel.is_set() and not terminated:
-                    terminated = True
-                    child.terminate()
                 if progress is not None and now - told >= 2.0:
                     told = now
-                    progress(now - started)
+                    hopeless = hopeless or progress(now - started)
+                if (hopeless or self._cancel.is_set()) and not terminated:
+                    terminated = True
+                    child.terminate()
         finally:
             with self._lock:
                 self._running.discard(child)
         if child.returncode:
             text = result.get("err", b"").decode(errors="replace")
-            raise HelmError(_message(text) or f"helm exited with status {child.returncode}")
+            why = hopeless or _message(text) or f"helm exited with status {child.returncode}"
+            raise HelmError(why)
         return result.get("out", b"").decode(errors="replace")
 
     def stop(self) -> None:

@@ -188,6 +188,20 @@ def _replication_controller(look: Look) -> Verdict:
     return Verdict(ready=False, message=f"Waiting for replicas ({text})", errors=(text,))
 
 
+# What a kubelet says of an image that it does not get (pkg/kubelet/images/types.go).
+_NO_IMAGE = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
+
+
+def lacks_image(pod: Mapping[str, Any]) -> bool:
+    """Whether a container of it waits for an image that its node does not get."""
+    status = pod.get("status") or {}
+    return any(
+        ((container.get("state") or {}).get("waiting") or {}).get("reason") in _NO_IMAGE
+        for group in ("initContainerStatuses", "containerStatuses")
+        for container in status.get(group) or []
+    )
+
+
 def pod_problems(pod: Mapping[str, Any]) -> list[str]:
     """What stands in a pod's way: unschedulable, image pull errors, crashes, failed containers."""
     name = naming.object_name(pod)
