@@ -1056,7 +1056,8 @@ LAB_TRAINER = dataclasses.replace(
     lost_pods=_lost_pods("v0.18.4"),
     ran=(
         Run(
-            what="an upgrade from `lab` and back between jobs, and a job that trains on either",
+            what="an upgrade from `lab` and back over jobs that were stopped and submitted again, "
+            "and a job that trains on either",
             where="the lab, Kubernetes 1.35.8",
             source="tests/lab",
         ),
