@@ -287,6 +287,8 @@ MISSING = NotFoundError("no such job")
         ({"about": True, "rank": 3}, ["1b", "1d"]),
         ({"about": True, "rank": 4}, "--rank 4: demo has ranks 0 to 3"),
         ({"where": ("other",)}, "no such job"),
+        ({"empty": True}, []),
+        ({"empty": True, "node": 1}, "--node 1: demo has nodes 0 to 0"),
     ],
 )
 def test_what_a_job_that_is_gone_printed(how: dict[str, Any], lines: list[str] | str) -> None:
@@ -294,8 +296,10 @@ def test_what_a_job_that_is_gone_printed(how: dict[str, Any], lines: list[str] |
     api = Api()
     publish(api, CONTRACT.model_copy(update={"checkpoints": ()}))
     folder = kept.folder("training", "demo", "job")
-    wrote(folder, NODE, LINES[0], LINES[2])
-    wrote(folder, NEXT, LINES[1], LINES[3])
+    folder.describe({})
+    if not how.pop("empty", False):
+        wrote(folder, NODE, LINES[0], LINES[2])
+        wrote(folder, NEXT, LINES[1], LINES[3])
     if how.pop("about", False):
         folder.tell({"name": "demo", "nodes": 2, "processes": 2, "runtime": "torch"}, at=1.0)
     asked = {"rank": None, "node": None} | how
@@ -485,6 +489,7 @@ def test_the_rest_is_waited_for_so_long(monkeypatch: pytest.MonkeyPatch) -> None
 
     def sleep(seconds: float) -> None:
         slept.append(seconds)
+        assert len(slept) < 9
         clock.now += 4.0
 
     fake = SimpleNamespace(monotonic=lambda: clock.now, sleep=sleep)
@@ -558,7 +563,7 @@ def test_what_is_told_of_a_job_is_read_again(tmp_path: Path) -> None:
 
 
 def test_the_newest_of_a_name_is_that_of_the_namespaces_that_are_asked_for() -> None:
-    for number, where in enumerate(("a/demo/3", "a/demo/2", "b/demo/1", "b/other/0")):
+    for number, where in enumerate(("a/demo/4", "a/demo/3", "a/demo/2", "b/demo/1", "b/other/0")):
         path = kept.home() / where
         path.mkdir(parents=True)
         os.utime(path, (number, number))

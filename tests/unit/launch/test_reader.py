@@ -203,6 +203,7 @@ def test_a_pod_is_waited_for(
     slept: list[float] = []
 
     def sleep(seconds: float) -> None:
+        assert not slept
         slept.append(seconds)
         two_attempts.status["phase"] = "Running"
 
@@ -374,6 +375,7 @@ def test_what_a_pod_waits_for_is_told(
 
     def sleep(seconds: float) -> None:
         slept.append(seconds)
+        assert len(slept) < 9
         clock.now += 50.0
 
     fake = SimpleNamespace(monotonic=lambda: clock.now, sleep=sleep)
