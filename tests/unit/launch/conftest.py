@@ -140,6 +140,8 @@ def without_pauses(
     monkeypatch.setattr(stream, "RETRY_SECONDS", 0.05)
     monkeypatch.setattr(submit, "POLL_SECONDS", 0.05)
     monkeypatch.setattr(submit, "LEFT_SECONDS", 0.05)
+    # Nothing here runs a pod that reads a claim.
+    monkeypatch.setattr(reader, "START_SECONDS", 0.0)
 
 
 class Clock:
@@ -271,13 +273,8 @@ def cluster(kubeconfig: Path) -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def run(
-    kubeconfig: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Any:
+def run(kubeconfig: Path, capsys: pytest.CaptureFixture[str]) -> Any:
     """Run a command line against the fake cluster; returns exit code, stdout and stderr."""
-
-    # Nothing here runs a pod that reads a claim.
-    monkeypatch.setattr(reader, "START_SECONDS", 0.0)
 
     def call(*arguments: object) -> tuple[int, str, str]:
         words = [str(a) for a in arguments] + ["--kubeconfig", str(kubeconfig)]

@@ -285,6 +285,7 @@ def frames(*, run: str = "run-1", at: float = 77.0, text: bytes = b"1 a\n") -> l
     return [json.dumps(one) for one in (head, {"data": data[:9]}, {"data": data[9:]})]
 
 
+START_SECONDS = reader.START_SECONDS
 RUNNING = {"metadata": {"name": "pod"}, "status": {"phase": "Running"}}
 END = json.dumps({"end": 2})
 
@@ -380,6 +381,7 @@ def test_what_a_pod_waits_for_is_told(
 
     fake = SimpleNamespace(monotonic=lambda: clock.now, sleep=sleep)
     monkeypatch.setattr(reader, "time", fake)
+    monkeypatch.setattr(reader, "START_SECONDS", START_SECONDS)
     team = Team(pods=pods)
     assert fetched(team)[0] == (
         "the logs on claim checkpoints of namespace training were not read within 120 s: "

@@ -10,6 +10,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Sequence
@@ -249,8 +250,12 @@ def test_gloo_is_tcp(judged: Any) -> None:
 
 
 def test_an_old_python_proves_nothing(judged: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verify, "PYTHON", (99, 0))
-    assert judged(processes(pod=1))[0] == "not-proven"
+    monkeypatch.setattr(verify, "PYTHON", (3, 99))
+    monkeypatch.setattr(sys, "version_info", (3, 98, 7))
+    assert judged(processes(pod=1)) == (
+        "not-proven",
+        "the image's Python is 3.98, and what reads NCCL's log needs 3.99",
+    )
 
 
 def test_the_worst_pod_speaks_for_all() -> None:
@@ -267,29 +272,101 @@ def test_its_exit_code_is_one_that_nothing_starts_again() -> None:
     assert verify.NO_PROGRAM in HOPELESS
 
 
+@pytest.fixture
+def became(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What took the process' place, which here goes on."""
+    found: list[Any] = []
+    monkeypatch.setattr(os, "execvpe", lambda *given: found.append(given))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("code", "verdict", "ended", "said"),
+    [
+        (0, "passed", None, "proven: why"),
+        (0, "failed", 78, "stopped, failed; the command was not started: why"),
+        (0, "not-proven", 78, "stopped, not-proven; the command was not started: why"),
+        (
+            *(3, "passed", 3),
+            "the step failed with 3, so nothing is proven and the command was not started",
+        ),
+    ],
+)
+def test_the_command_starts_with_proof_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    became: list[Any], code: int, verdict: str, ended: int | None, said: str,
+) -> None:  # fmt: skip
+    folder = tmp_path / "made"
+    seen: list[Any] = []
+    monkeypatch.setattr(tempfile, "mkdtemp", lambda prefix: folder.mkdir() or str(folder))
+    monkeypatch.setattr(verify, "step", lambda of: seen.append(of) or code)
+    monkeypatch.setattr(verify, "verdict_of", lambda of: seen.append(of) or (verdict, "why"))
+    assert verify.main(["train", "x"]) == ended
+    assert capsys.readouterr().out == f"railhead verify: {said}\n"
+    assert became == ([("train", ["train", "x"], verify.given())] if ended is None else [])
+    assert (seen, folder.exists()) == ([folder, folder], False)
+    assert verify.given()[b"PATH"] == os.environb[b"PATH"]
+
+
 def test_a_command_that_is_not_there_ends_as_anywhere(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(verify, "step", lambda _: 0)
     monkeypatch.setattr(verify, "verdict_of", lambda _: (verify.PASSED, "x"))
-    assert verify.main([str(tmp_path / "none")]) == verify.NO_PROGRAM
-    assert verify.main([str(tmp_path)]) == verify.NO_START
+    for path, code, why in (
+        (tmp_path / "none", verify.NO_PROGRAM, "No such file or directory"),
+        (tmp_path, verify.NO_START, "Permission denied"),
+    ):
+        assert verify.main([str(path)]) == code
+        assert f"railhead verify: {path}: {why}\n" in capsys.readouterr().out
 
 
 def starting(folder: Path, monkeypatch: pytest.MonkeyPatch, *words: str) -> None:
     monkeypatch.setattr(verify, "HERE", folder)
-    asked = {"start": words, "environment": {}}
+    asked = {"start": words, "environment": {"ASKED": "yes"}}
     (folder / "asked.json").write_text(json.dumps(asked))
 
 
-def test_without_a_launcher_nothing_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_launcher_nothing_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     starting(tmp_path, monkeypatch, str(tmp_path / "none"))
     assert verify.main(["true"]) == verify.NO_PROGRAM
+    assert "railhead verify: the step did not start: [Errno 2]" in capsys.readouterr().out
 
 
-def test_without_a_verdict_nothing_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_verdict_nothing_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    became: list[Any],
+) -> None:  # fmt: skip
     starting(tmp_path, monkeypatch, "true")
     assert verify.main(["true"]) == verify.STOPPED
+    assert "not-proven; the command was not started: the step ended without a verdict\n" in (
+        capsys.readouterr().out
+    )
+    assert became == []
+    for text in ("", "{"):
+        (tmp_path / "verdict.json").write_text(text)
+        assert verify.verdict_of(tmp_path) == (
+            verify.NOT_PROVEN,
+            "the step ended without a verdict",
+        )
+
+
+@pytest.mark.parametrize(("ends", "code"), [("exit 3", 3), ("kill -9 $$", 137)])
+def test_a_step_ends_as_a_shell_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: str, code: int
+) -> None:
+    """In the job's environment, its own words over it; signals are as they were after it."""
+    monkeypatch.setenv("ASKED", "no")
+    monkeypatch.setenv("MINE", "kept")
+    told = tmp_path / "told"
+    script = f'echo "$ASKED $MINE $RAILHEAD_VERIFY" > {told}; {ends}'
+    starting(tmp_path, monkeypatch, "sh", "-c", script)
+    before = [signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGINT)]
+    assert verify.step(tmp_path) == code
+    assert told.read_text() == f"yes kept {tmp_path}\n"
+    assert [signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGINT)] == before
 
 
 def test_the_end_of_a_pod_reaches_the_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
