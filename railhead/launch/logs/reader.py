@@ -296,11 +296,12 @@ def _store(namespace: str, name: str, known: Mapping[str, str], frames: Iterator
     """Keep each start of a pod on this machine; how many there were."""
     files: list[tuple[Object, list[str]]] = []
     for frame in frames:
-        # A name becomes one of a file here.
-        if "file" in frame and kept.NAME.fullmatch(str(frame.get("run"))):
+        if "file" in frame:
             files.append((frame, []))
         elif "data" in frame:
             files[-1][1].append(frame["data"])
+    # A name becomes one of a file here.
+    files = [one for one in files if kept.NAME.fullmatch(str(one[0].get("run")))]
     runs: dict[str, list[tuple[Object, bytes]]] = {}
     for head, parts in files:
         data = zlib.decompress(base64.b64decode("".join(parts)))

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import base64
 import ctypes
 import json
 import os
 import re
+import select
 import signal
 import subprocess
 import sys
+import threading
+import time
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from railhead.contract import Mount
 from railhead.launch.logs import claimed, kept
-from railhead.launch.programs import keep
+from railhead.launch.programs import keep, read
 
 ABOUT = {"name": "demo", "nodes": 2, "processes": 1, "runtime": "torch"}
 PYTHON = (sys.executable, "-c")
@@ -377,3 +383,417 @@ def test_what_was_printed_last_is_safe_though_nothing_follows(
     file.write(b"line\n")
     file.write(b"")
     assert len(synced) == 1
+
+
+# -- in this process ------------------------------------------------------------------------------
+
+
+class Told:
+    """What the keeper says to people."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.lines: list[str] = []
+        monkeypatch.setattr(keep, "say", self.lines.append)
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> Told:
+    return Told(monkeypatch)
+
+
+def settings(claim: Path, **more: Any) -> dict[str, Any]:
+    """As :func:`railhead.launch.logs.claimed.words` writes them."""
+    return {
+        "mount": str(claim),
+        "folder": str(claim / claimed.FOLDER / "training" / "demo"),
+        "most": 1000,
+        "first": 0,
+        "starts": 9,
+        "runs": 9,
+        "bytes": 1 << 30,
+        "about": ABOUT,
+    } | more
+
+
+def test_what_is_added_is_on_the_claim_at_the_end(tmp_path: Path, told: Told) -> None:
+    keeper = keep.Keeper(settings(tmp_path, first=1), "pod", "run", 2)
+    keeper.start()
+    keeper.add(b"")
+    keeper.add(b"1 a\n")
+    keeper.add(b"2 b\n")
+    keeper.end()
+    run = tmp_path / claimed.FOLDER / "training" / "demo" / "run"
+    assert {path.name: path.read_text() for path in run.iterdir()} == {
+        "about.json": json.dumps(ABOUT),
+        "3-pod-0.log": "1 a\n2 b\n",
+    }
+    assert told.lines == []
+    made = [path for path in tmp_path.rglob("*") if path.is_dir()]
+    assert {path.stat().st_mode & 0o777 for path in made} == {0o777}
+    assert run.parent.parent.parent == tmp_path / ".railhead" / "logs"
+    # What another start of the job's first pod said of it stays.
+    (run / "about.json").write_text("{}")
+    keep.about(run, ABOUT)
+    assert (run / "about.json").read_text() == "{}"
+
+
+def test_a_claim_that_fails_is_left_alone_for_a_while(
+    tmp_path: Path, told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = SimpleNamespace(now=100.0)
+    fake = SimpleNamespace(
+        monotonic=lambda: clock.now, time_ns=time.time_ns, strftime=time.strftime,
+        gmtime=time.gmtime,
+    )  # fmt: skip
+    monkeypatch.setattr(keep, "time", fake)
+    keeper = keep.Keeper(settings(tmp_path), "pod", "run", 0)
+    opened: list[float] = []
+    written: list[bytes] = []
+
+    def write(data: bytes) -> None:
+        written.append(data)
+        if data == b"bad\n":
+            raise OSError(28, "No space left on device")
+
+    def open_() -> Any:
+        opened.append(clock.now)
+        return SimpleNamespace(write=write, close=lambda: written.append(b"closed"))
+
+    monkeypatch.setattr(keeper, "_open", open_)
+    script = iter(
+        [(0.0, b"bad\n"), (59.0, b"lost\n"), (1.0, b"good\n"), (1.0, b"better\n"), (0.0, b"bad\n")]
+    )
+
+    def following() -> tuple[bytes, bool]:
+        after, data = next(script, (60.0, b""))
+        clock.now += after
+        return data, not data
+
+    monkeypatch.setattr(keeper, "_next", following)
+    keeper.run()
+    assert written == [b"bad\n", b"good\n", b"better\n", b"bad\n", b"", b"closed"]
+    assert opened == [100.0, 160.0, 221.0]
+    why = "No space left on device"
+    assert told.lines == [f"not all that is printed is kept on the claim: {why}; the job goes on"]
+
+
+def test_what_waits_for_a_slow_claim_has_a_bound(told: Told) -> None:
+    keeper = keep.Keeper({"folder": "/nowhere", "first": 0}, "pod", "run", 0)
+    half = b"x" * (keep.MOST_HELD // 2)
+    for data in (half, half, b"lost", b"too"):
+        keeper.add(data)
+    data, over = keeper._next()
+    assert data.startswith(half + half)
+    assert data[len(half) * 2 :].partition(b" ")[2] == b"railhead: 7 bytes are not kept here\n"
+    assert not over
+    keeper.add(b"again\n")
+    assert keeper._next() == (b"again\n", False)
+    assert told.lines == [
+        "not all that is printed is kept on the claim: it is too slow; the job goes on"
+    ]
+
+
+def test_nothing_is_waited_for_longer_than_a_while(
+    told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keep, "SYNC_SECONDS", 0.01)
+    monkeypatch.setattr(keep, "LAST_SECONDS", 0.01)
+    keeper = keep.Keeper({"folder": "/nowhere", "first": 0}, "pod", "run", 0)
+    assert keeper._next() == (b"", False)
+    over = threading.Event()
+    monkeypatch.setattr(keeper, "run", lambda: over.wait(60) and None)
+    keeper.start()
+    keeper.end()
+    over.set()
+    assert keeper._next() == (b"", True)
+    assert told.lines == [
+        "not all that is printed is kept on the claim: it does not answer; the job goes on"
+    ]
+
+
+def test_only_the_first_node_makes_room_among_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(keep, "forget_starts", lambda *given: asked.append(given))
+    monkeypatch.setattr(keep, "forget_runs", lambda _, but: asked.append(but))
+    run = tmp_path / claimed.FOLDER / "training" / "demo" / "run"
+    for number in (1, 0):
+        keep.Keeper(settings(tmp_path, starts=7), "pod", "run", number)._make_room()
+    assert asked == [(run, 1, 7), (run, 0, 7), run]
+
+
+def test_the_starts_of_a_node_are_counted_and_the_oldest_go(tmp_path: Path) -> None:
+    assert keep.name(tmp_path, 3, "a") == "3-a-0.log"
+    files = ("3-a-0.log", "3-a-1.log.before", "3-a-1.log", "3-b-0.log", "4-b-7.log", "note")
+    for at, name in enumerate(files):
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (at, at))
+    assert keep.name(tmp_path, 3, "a") == "3-a-2.log"
+    assert keep.name(tmp_path, 3, "c") == "3-c-0.log"
+    for most, stay in ((3, files), (2, files[1:]), (1, files[3:])):
+        keep.forget_starts(tmp_path, 3, most)
+        assert sorted(path.name for path in tmp_path.iterdir()) == sorted(stay)
+
+
+class Mounted:
+    """A mount whose process answers what a test says."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, file: str = "f") -> None:
+        self.clock = SimpleNamespace(now=1000.0)
+        self.lines: list[str] = []
+        self.slow = 0.0
+        (self.stdin, write), (read, self.answers) = os.pipe(), os.pipe()
+        self.write, self.read = os.fdopen(write, "wb", 0), os.fdopen(read, "rb", 0)
+        about = {"claim": "c", "path": "/p", "file": file}
+        self.mount = keep.Mount("program", about, self.lines.append)
+        real = select.select
+
+        def selecting(*given: Any) -> Any:
+            limit = given[-1]
+            found = real(*given[:3], 0)
+            self.clock.now += self.slow if found[0] else limit
+            if not found[0]:
+                self.hangs(limit)
+            return found
+
+        self.limits: list[float] = []
+        monkeypatch.setattr(keep.select, "select", selecting)
+        fake = SimpleNamespace(
+            monotonic=lambda: self.clock.now,
+            gmtime=lambda: self.clock.now,
+            strftime=lambda _, now: f"at {now:g}",
+        )
+        monkeypatch.setattr(keep, "time", fake)
+
+    def hangs(self, limit: float) -> None:
+        self.limits.append(limit)
+        if len(self.limits) == 3:
+            self.answer("well")
+
+    def answer(self, how: str, why: str = "") -> None:
+        os.write(self.answers, json.dumps({"how": how, "why": why}).encode() + b"\n")
+
+    def ask(self, how: str = "", why: str = "", *, slow: float = 0.0) -> list[str]:
+        """What is told of one question with this answer."""
+        self.slow = slow
+        if how:
+            self.answer(how, why)
+        self.lines.clear()
+        assert self.mount._ask(self.write, self.read)
+        assert os.read(self.stdin, 9) == b"\n"
+        return list(self.lines)
+
+
+def test_a_mount_is_told_when_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    of = Mounted(monkeypatch)
+    assert of.ask("well") == []
+    full = (
+        "claim c at /p has no space left since at 1000 (why), and no checkpoint arrives. Take old "
+        "files away or have it made larger; `railhead storage --prove` says what room it has"
+    )
+    assert of.ask("full", "why") == [full]
+    assert of.ask("full", "why") == []
+    # Another trouble is told after a while alone, the end of all at once.
+    assert of.ask("lost", "why") == []
+    again = "claim c at /p is as it should be again, after trouble since at {}"
+    of.clock.now += 7
+    assert of.ask("well") == [again.format(1000)]
+    assert of.ask("lost", "why") == []
+    of.clock.now = 1299.0
+    assert of.ask("lost", "why") == []
+    of.clock.now = 1300.0
+    (lost,) = of.ask("lost", "why")
+    assert lost.startswith("claim c at /p cannot be used since at 1300 (why), and no checkpoint ")
+    assert of.ask("well") == [again.format(1300)]
+
+
+@pytest.mark.parametrize(
+    ("slow", "file", "said"),
+    [
+        (10.0, "f", []),
+        (10.5, "f", ["is slow since at 1000 (it took 10 s to answer): whatever uses it waits. "]),
+        (19.5, "", ["is slow since at 1000 (it took 20 s to answer): whatever uses it waits. "]),
+        (20.0, "f", []),
+    ],
+)
+def test_a_mount_is_slow_between_two_bounds(
+    monkeypatch: pytest.MonkeyPatch, slow: float, file: str, said: list[str]
+) -> None:
+    of = Mounted(monkeypatch, file)
+    found = of.ask("well", slow=slow)
+    assert [line.partition("Look")[0] for line in found] == [f"claim c at /p {one}" for one in said]
+
+
+@pytest.mark.parametrize(("file", "none"), [("f", ", and no checkpoint arrives"), ("", "")])
+def test_a_mount_that_hangs_is_asked_on(
+    monkeypatch: pytest.MonkeyPatch, file: str, none: str
+) -> None:
+    """Its answer, however late, is that it is well, and not that it is slow."""
+    of = Mounted(monkeypatch, file)
+    assert of.ask() == [
+        f"claim c at /p does not answer since at 1000: whatever uses it waits{none}; the job goes "
+        "on by itself once it answers. Look at its file server and the network to it",
+        "claim c at /p is as it should be again, after trouble since at 1000",
+    ]
+    assert of.limits == [20.0, 30.0, 30.0]
+
+
+def test_a_mount_whose_process_has_ended_is_asked_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    of = Mounted(monkeypatch)
+    os.close(of.answers)
+    assert not of.mount._ask(of.write, of.read)
+    assert of.lines == []
+
+
+class Run:
+    """A whole program without a command: what was started and told."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, error: OSError | None = None) -> None:
+        self.done: list[Any] = []
+        done = self.done
+
+        class Part:
+            def __init__(self, *given: Any) -> None:
+                self.given = given
+                name = type(self).__name__
+                done.append((name, *(one for one in given if not callable(one))))
+
+            def start(self) -> None:
+                done.append(f"{type(self).__name__} starts")
+
+            def end(self) -> None:
+                done.append(f"{type(self).__name__} ends")
+
+            def add(self, data: bytes) -> None:
+                done.append(data.partition(b" ")[2])
+
+        class Keeper(Part):
+            pass
+
+        class Mount(Part):
+            pass
+
+        class Child:
+            def __init__(self, words: list[str], keeper: Any) -> None:
+                if error is not None:
+                    raise error
+                done.append((words, keeper is not None, {*os.environ} & {keep.POD, keep.RUN}))
+
+            def code(self) -> int:
+                return 42
+
+        for part in (Keeper, Mount, Child):
+            monkeypatch.setattr(keep, part.__name__, part)
+        for name in (keep.POD, keep.RUN, keep.NUMBER):
+            monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.parametrize("kept_there", [True, False])
+@pytest.mark.parametrize("said", [{}, {keep.POD: "p", keep.RUN: "r", keep.NUMBER: "3"}])
+def test_what_a_pod_says_of_itself_goes_to_what_keeps_its_logs(
+    monkeypatch: pytest.MonkeyPatch, kept_there: bool, said: dict[str, str]
+) -> None:
+    run = Run(monkeypatch)
+    for name, value in said.items():
+        monkeypatch.setenv(name, value)
+    given = {"folder": "f" if kept_there else "", "mounts": [{"claim": "a"}, {"claim": "b"}]}
+    assert keep.main(["probe", json.dumps(given), "train", "x"]) == 42
+    of = ("p", "r", 3) if said else ("unknown", "unknown", 0)
+    assert run.done == [
+        *([("Keeper", given, *of)] if kept_there else []),
+        ("Mount", "probe", {"claim": "a"}),
+        ("Mount", "probe", {"claim": "b"}),
+        *(["Keeper starts"] if kept_there else []),
+        *("Mount starts", "Mount starts"),
+        (["train", "x"], kept_there, set()),
+        *("Mount ends", "Mount ends"),
+        *(["Keeper ends"] if kept_there else []),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(FileNotFoundError(2, "no"), 127), (PermissionError(13, "may not"), 126)]
+)
+def test_a_command_that_cannot_start_is_told_in_both_places(
+    monkeypatch: pytest.MonkeyPatch, told: Told, error: OSError, code: int
+) -> None:
+    run = Run(monkeypatch, error)
+    assert keep.main(["probe", json.dumps({"folder": "f", "mounts": []}), "train", "x"]) == code
+    said = f"cannot start train: {error.strerror}"
+    assert told.lines == [said]
+    assert run.done[2:] == [f"railhead: {said}\n".encode(), "Keeper ends"]
+    assert keep.main(["probe", json.dumps({"folder": "", "mounts": []}), "train"]) == code
+    assert len(run.done) == 4
+
+
+def test_what_is_said_is_a_line_of_its_own_on_the_second_stream(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read, write = os.pipe()
+    whole = os.write
+    monkeypatch.setattr(os, "write", lambda to, data: whole(write if to == 2 else to, data))
+    keep.say("x")
+    assert os.read(read, 99) == b"railhead: x\n"
+
+    def closed(_: int, __: bytes) -> int:
+        raise BrokenPipeError
+
+    monkeypatch.setattr(os, "write", closed)
+    keep.say("x")
+
+
+# -- what reads it again ---------------------------------------------------------------------------
+
+
+def test_what_a_claim_has_is_told_in_lines_of_json(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The newest runs, the newest part of each start, with what is said of the job."""
+    monkeypatch.setattr(read, "MOST_OF_A_LINE", 8)
+
+    def told(**asked: Any) -> list[Any]:
+        given = {"folder": str(tmp_path), "node": None, "runs": 2, "most": 12}
+        read.main(given | asked)
+        return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+    assert told() == [{"end": 0}]
+    assert told(folder=str(tmp_path / "none")) == [{"end": 0}]
+    (tmp_path / "note").touch()
+    for at, run in enumerate(("c", "b", "a")):
+        (tmp_path / run).mkdir()
+        for node in (0, 1):
+            name = f"{node}-p-0.log"
+            (tmp_path / run / f"{name}.before").write_text("1 x\n")
+            (tmp_path / run / name).write_text("2 y\n")
+            for file in (name, f"{name}.before"):
+                os.utime(tmp_path / run / file, (at, at))
+    (tmp_path / "b" / "about.json").write_text(json.dumps(ABOUT))
+    os.utime(tmp_path / "b" / "about.json", (1, 1))
+    (tmp_path / "empty").mkdir()
+    found = told(node=1)
+    heads = [one for one in found if "file" in one]
+    assert heads == [
+        {"run": "a", "at": 2.0, "file": "1-p-0.log", "about": {}},
+        {"run": "b", "at": 1.0, "file": "1-p-0.log", "about": ABOUT},
+    ]
+    parts = [one["data"] for one in found if "data" in one]
+    assert found[-1] == {"end": len(parts)}
+    assert all(len(part) <= 8 for part in parts)
+    # 12 bytes for two files: one line of each fits.
+    data = base64.b64encode(zlib.compress(b"2 y\n")).decode()
+    assert "".join(parts) == data * 2
+    assert [one["run"] for one in told(runs=1) if "file" in one] == ["a", "a"]
+    assert [one.get("file") for one in told(runs=9)][::-1].count("0-p-0.log") == 3
+
+
+@pytest.mark.parametrize(
+    ("most", "found"),
+    [(8, b"1 x\n2 y\n"), (7, b"2 y\n"), (5, b"2 y\n"), (3, b"")],
+)
+def test_the_newest_lines_are_whole(tmp_path: Path, most: int, found: bytes) -> None:
+    path = tmp_path / "0-p-0.log"
+    assert read.newest_lines(path, most) == b""
+    path.write_bytes(b"2 y\n")
+    path.with_name("0-p-0.log.before").write_bytes(b"1 x\n")
+    assert read.newest_lines(path, most) == found

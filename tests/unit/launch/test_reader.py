@@ -214,12 +214,6 @@ def test_a_pod_is_waited_for(
     assert slept == [reader.POLL_SECONDS]
 
 
-def test_what_names_a_place_elsewhere_is_no_file_here(run: Any, two_attempts: Claim) -> None:
-    two_attempts.broken = json.dumps({"run": "../../x", "file": "0-a-0.log", "at": 0, "about": {}})
-    run("logs", "demo")
-    assert not list(kept.home().rglob("*.log"))
-
-
 def test_the_pod_is_one_that_the_strictest_level_lets_in(run: Any, two_attempts: Claim) -> None:
     """Pod Security's restricted, and no more than it needs: no GPU, no token, nothing to write."""
     run("logs", "demo")
@@ -327,6 +321,19 @@ def test_what_a_pod_tells_is_kept_here() -> None:
     assert [path.name for path in folder.parent.iterdir()] == ["job"]
 
 
+@pytest.mark.parametrize("phase", ["Running", "Succeeded", "Failed"])
+def test_what_a_pod_told_is_read_when_it_has_ended_too(phase: str) -> None:
+    pod = RUNNING | {"status": {"phase": phase}}
+    assert fetched(Team(*frames(), END, pods=[pod]))[0] == 1
+
+
+def test_what_names_a_place_elsewhere_is_no_file_here() -> None:
+    told = [*frames(), *frames(run="../../x"), *frames(run=""), json.dumps({"end": 6})]
+    assert fetched(Team(*told, pods=[RUNNING]))[0] == 1
+    made = [path for path in kept.home().parent.parent.rglob("*") if path.is_file()]
+    assert {path.parent.name for path in made} == {"run-1"}
+
+
 @pytest.mark.parametrize(
     ("told", "last"),
     [
@@ -371,15 +378,9 @@ def waiting(*reasons: str | None) -> dict[str, Any]:
 def test_what_a_pod_waits_for_is_told(
     monkeypatch: pytest.MonkeyPatch, pods: list[Any], why: str
 ) -> None:
-    clock = SimpleNamespace(now=0.0)
     slept: list[float] = []
-
-    def sleep(seconds: float) -> None:
-        slept.append(seconds)
-        assert len(slept) < 9
-        clock.now += 50.0
-
-    fake = SimpleNamespace(monotonic=lambda: clock.now, sleep=sleep)
+    times = iter([0.0, 50.0, 100.0, 150.0])
+    fake = SimpleNamespace(monotonic=times.__next__, sleep=slept.append)
     monkeypatch.setattr(reader, "time", fake)
     monkeypatch.setattr(reader, "START_SECONDS", START_SECONDS)
     team = Team(pods=pods)
@@ -387,7 +388,7 @@ def test_what_a_pod_waits_for_is_told(
         "the logs on claim checkpoints of namespace training were not read within 120 s: "
         f"{why}\n  fix: try again when the queue has 100m of CPU free"
     )
-    assert slept == [reader.POLL_SECONDS] * 3
+    assert slept == [reader.POLL_SECONDS] * 2
     assert team.asked[-1][0] == "delete"
 
 
