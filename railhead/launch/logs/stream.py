@@ -154,9 +154,9 @@ class _Tail:
         ) as lines:
             for line in lines:
                 if self.stop.is_set():
-                    return True
+                    break
                 self._emit(line)
-        return self._over()
+        return self.stop.is_set() or self._over()
 
     def _over(self) -> bool:
         """Is this container instance finished? Its log is complete then."""

@@ -207,7 +207,7 @@ def test_a_log_is_asked_for_again_for_a_while(
     node: Any = SimpleNamespace(pod="p", uid="u", restarts=0, index=0)
     lines: queue.SimpleQueue[Any] = queue.SimpleQueue()
     tail = _Tail(cluster, "training", node, tail=None, sink=lines)
-    assert tail.ended.wait(60)
+    assert tail.ended.wait(10)
     assert (cluster.read, tail.error) == (read, told)
     assert lines.qsize() == answers.count(None)
 
@@ -219,7 +219,7 @@ def test_silence_ends_a_log_whose_container_is_over(monkeypatch: pytest.MonkeyPa
     cluster.find = lambda _path: None
     node: Any = SimpleNamespace(pod="p", uid="u", restarts=0, index=0)
     tail = _Tail(cluster, "training", node, tail=None, sink=queue.SimpleQueue())
-    assert tail.ended.wait(60)
+    assert tail.ended.wait(10)
     assert (cluster.read, tail.error) == (2, None)
 
 

@@ -408,14 +408,18 @@ def followed(cluster: Any, *, keep: kept.Folder | None = None, **how: Any) -> li
     gang = stream.Gang(cluster, namespace="training", keep=keep, **how)
     gang.look((NODE, NEXT, replace(NODE, index=2, uid="u2", started=False)))
     gang.look((NODE, NEXT))
-    return sorted(str(line) for line in gang.drain(60))
+    return sorted(line.dated() for line in gang.drain(60))
 
 
 def test_each_container_that_has_started_is_followed_once(tmp_path: Path) -> None:
     folder = kept.Folder(path=tmp_path)
     cluster: Any = Kubelet(TWO)
-    lines = ["[node-0] [default0]:a", "[node-0] [default1]:b", "[node-1] c", "[node-1] no time"]
-    assert followed(cluster, selection=Selection(), keep=folder) == lines
+    assert followed(cluster, selection=Selection(), keep=folder) == [
+        "2026-01-02T03:04:01.000000001Z [node-0] [default0]:a",
+        "2026-01-02T03:04:02.000000001Z [node-1] c",
+        "2026-01-02T03:04:03.000000001Z [node-0] [default1]:b",
+        "2026-01-02T03:04:04.000000001Z [node-1] no time",
+    ]
     how = {"container": "node", "follow": True, "since_time": None, "tail": None}
     assert sorted(cluster.asked, key=str) == [
         {"of": "training/demo-0"} | how,
@@ -427,7 +431,7 @@ def test_each_container_that_has_started_is_followed_once(tmp_path: Path) -> Non
 def test_a_part_of_a_log_does_not_take_the_place_of_all_of_it(tmp_path: Path) -> None:
     cluster: Any = Kubelet(TWO)
     found = followed(cluster, selection=Selection(node=1), tail=3, keep=kept.Folder(path=tmp_path))
-    assert found == ["[node-1] c", "[node-1] no time"]
+    assert [line.partition(" ")[2] for line in found] == ["[node-1] c", "[node-1] no time"]
     assert [(one["of"], one["tail"]) for one in cluster.asked] == [("training/demo-1", 3)]
     assert list(tmp_path.iterdir()) == []
 
@@ -454,7 +458,7 @@ def test_a_stream_that_breaks_goes_on_where_it_was(monkeypatch: pytest.MonkeyPat
     cluster: Any = Breaks({"demo-0": first, "again": again})
     lines: queue.SimpleQueue[Line] = queue.SimpleQueue()
     tail = stream._Tail(cluster, "training", NODE, tail=9, sink=lines)
-    assert tail.ended.wait(60)
+    assert tail.ended.wait(10)
     assert "".join(lines.get().text for _ in range(lines.qsize())) == "abcdb"
     assert [(one["since_time"], one["tail"]) for one in cluster.asked] == [
         (None, 9),
@@ -478,9 +482,39 @@ def test_who_has_stopped_hears_no_more() -> None:
     cluster: Any = Endless({})
     gang = stream.Gang(cluster, namespace="training", selection=Selection())
     gang.look((NODE,))
+    # Nor does the process wait for it.
+    assert [thread.daemon for thread in threading.enumerate() if thread.name == "log-demo-0"] == [
+        True
+    ]
     looked.set()
     assert [line.text for line in gang.drain(60)] == ["0", "1"]
     assert gang.errors() == []
+
+
+@pytest.mark.parametrize("stopped", [True, False])
+def test_a_client_that_was_closed_is_no_error_of_who_has_stopped(
+    monkeypatch: pytest.MonkeyPatch, stopped: bool
+) -> None:
+    failed: list[Any] = []
+    monkeypatch.setattr(threading, "excepthook", lambda given: failed.append(given.exc_type))
+
+    class Closed(Kubelet):
+        def _lines(self, name: str) -> Iterator[str]:
+            yield from ()
+            tail.stop.set() if stopped else None
+            raise RuntimeError("the client has been closed")
+
+    looked = threading.Event()
+    cluster: Any = Closed({})
+    begin = cluster.log_lines
+    cluster.log_lines = lambda *of, **how: looked.wait(60) and begin(*of, **how)
+    tail = stream._Tail(cluster, "training", NODE, tail=None, sink=queue.SimpleQueue())
+    looked.set()
+    assert tail.ended.wait(10)
+    for thread in threading.enumerate():
+        if thread.name == "log-demo-0":
+            thread.join(10)
+    assert failed == ([] if stopped else [RuntimeError])
 
 
 def test_the_rest_is_waited_for_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
