@@ -211,15 +211,6 @@ def test_a_command_that_ends_its_group_ends_no_more_than_that(pod: Pod) -> None:
 # -- the claim ----------------------------------------------------------------------------------
 
 
-def test_each_start_of_a_pod_has_a_file_and_the_oldest_go(pod: Pod) -> None:
-    for number in range(4):
-        pod.env[keep.POD] = f"pod-{number // 2}"
-        pod.done("echo", str(number), starts=3)
-    names = sorted(path.name for path in pod.run.glob("*.log"))
-    assert names == ["1-pod-0-1.log", "1-pod-1-0.log", "1-pod-1-1.log"]
-    assert sorted(pod.texts()) == ["1", "2", "3"]
-
-
 def test_the_newest_of_a_long_log_stays(pod: Pod) -> None:
     pod.done("seq", "20000", most=100_000)
     files = list(pod.run.glob("*.log*"))
@@ -344,16 +335,6 @@ def test_a_file_that_is_full_gives_way(tmp_path: Path) -> None:
     again.write(b"z\n")
     assert found() == [b"z\n", b"longer than a file\n"]
     again.close()
-
-
-def test_what_finds_no_room_in_memory_is_counted() -> None:
-    keeper = keep.Keeper({"folder": "/nowhere", "first": 0}, "pod", "run", 0)
-    keeper.add(b"x" * keep.MOST_HELD)
-    keeper.add(b"lost\n")
-    keeper._said = True
-    data, over = keeper._next()
-    assert data.endswith(b" railhead: 5 bytes are not kept here\n")
-    assert not over
 
 
 # -- images -------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import json
 import os
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -379,7 +380,9 @@ def test_what_is_about_to_go_is_kept_after_what_is_there() -> None:
     assert stream.keep(cluster, state(waiting)) == 0
 
 
-def test_what_cannot_be_read_in_time_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_read_in_time_is_not_kept(
+    monkeypatch: pytest.MonkeyPatch, closed: list[Any]
+) -> None:
     clock = SimpleNamespace(now=0.0)
     monkeypatch.setattr(stream, "time", SimpleNamespace(monotonic=lambda: clock.now))
 
@@ -398,6 +401,7 @@ def test_what_cannot_be_read_in_time_is_not_kept(monkeypatch: pytest.MonkeyPatch
     cluster.logs["demo-1"] = [at(1, "c")]
     assert stream.keep(cluster, state(NODE, NEXT)) == 2
     assert [one["of"] for one in cluster.asked] == ["training/demo-0"] * 2
+    assert len(closed) == 3
 
 
 # -- what is followed -----------------------------------------------------------------------------
@@ -411,7 +415,21 @@ def followed(cluster: Any, *, keep: kept.Folder | None = None, **how: Any) -> li
     return sorted(line.dated() for line in gang.drain(60))
 
 
-def test_each_container_that_has_started_is_followed_once(tmp_path: Path) -> None:
+@pytest.fixture
+def closed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Files of logs to which nothing is written any more."""
+    found: list[Any] = []
+
+    def close(writer: kept.Writer) -> None:
+        found.append(writer)
+
+    monkeypatch.setattr(kept.Writer, "close", close)
+    return found
+
+
+def test_each_container_that_has_started_is_followed_once(
+    tmp_path: Path, closed: list[Any]
+) -> None:
     folder = kept.Folder(path=tmp_path)
     cluster: Any = Kubelet(TWO)
     assert followed(cluster, selection=Selection(), keep=folder) == [
@@ -426,6 +444,7 @@ def test_each_container_that_has_started_is_followed_once(tmp_path: Path) -> Non
         {"of": "training/demo-1"} | how,
     ]
     assert len(list(folder.lines())) == 4
+    assert len(closed) == 2
 
 
 def test_a_part_of_a_log_does_not_take_the_place_of_all_of_it(tmp_path: Path) -> None:
@@ -452,7 +471,8 @@ class Breaks(Kubelet):
 
 
 def test_a_stream_that_breaks_goes_on_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(stream, "RETRY_SECONDS", 0.1)
+    before = time.monotonic()
     first: list[str | Exception] = [at(1, "a"), at(2, "b"), at(2, "c")]
     again: list[str | Exception] = [at(1, "x"), at(2, "b"), at(2, "c"), at(2, "d"), at(3, "b")]
     cluster: Any = Breaks({"demo-0": first, "again": again})
@@ -464,6 +484,24 @@ def test_a_stream_that_breaks_goes_on_where_it_was(monkeypatch: pytest.MonkeyPat
         (None, 9),
         ("2026-01-02T03:04:02Z", None),
     ]
+    assert time.monotonic() - before >= 0.1
+
+
+def test_silence_of_a_cluster_that_does_not_answer_is_no_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(stream, "RETRY_SECONDS", 0.0)
+    cluster = kubelet(demo_0=[TimeoutError()])
+    answers: list[Exception | None] = [BROKEN, BROKEN, None, None]
+
+    def find(_path: str) -> None:
+        if (answer := answers.pop(0)) is not None:
+            raise answer
+
+    cluster.find = find
+    tail = stream._Tail(cluster, "training", NODE, tail=None, sink=queue.SimpleQueue())
+    assert tail.ended.wait(10)
+    assert (len(cluster.asked), tail.error) == (4, None)
 
 
 def test_who_has_stopped_hears_no_more() -> None:
@@ -518,21 +556,15 @@ def test_a_client_that_was_closed_is_no_error_of_who_has_stopped(
 
 
 def test_the_rest_is_waited_for_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = SimpleNamespace(now=0.0)
     slept: list[float] = []
-
-    def sleep(seconds: float) -> None:
-        slept.append(seconds)
-        assert len(slept) < 9
-        clock.now += 4.0
-
-    fake = SimpleNamespace(monotonic=lambda: clock.now, sleep=sleep)
+    times = iter([0.0, 5.0, 9.9, 10.1])
+    fake = SimpleNamespace(monotonic=times.__next__, sleep=slept.append)
     monkeypatch.setattr(stream, "time", fake)
     gang = stream.Gang(kubelet(), namespace="training", selection=Selection())
     never: Any = SimpleNamespace(ended=SimpleNamespace(is_set=lambda: False))
     gang._tails["u0", 0] = never
     assert list(gang.drain()) == []
-    assert len(slept) == 3
+    assert slept == [0.05, 0.05]
 
 
 # -- this machine ---------------------------------------------------------------------------------
