@@ -119,7 +119,7 @@ def listed(
     if as_json:
         dump([state.to_json() for state in states])
         return
-    width = max((len(state.name) for state in states), default=0)
+    width = len(max((state.name for state in states), key=len, default=""))
     for state in states:
         out(
             f"{state.name:<{width}}  {state.phase.value:<10}  {state.namespace}  "
@@ -167,7 +167,12 @@ def describe(
     table(
         columns,
         [
-            (one["at"].partition(".")[0].rstrip("Z"), one["object"], one["reason"], one["text"])
+            (
+                one["at"].partition(".")[0].removesuffix("Z"),
+                one["object"],
+                one["reason"],
+                one["text"],
+            )
             for one in told["history"]
         ],
         folded=columns[1:],

@@ -94,7 +94,7 @@ def read(cluster: kube.Cluster, job: Object, state: jobs.JobState) -> list[Happe
         events = jobs.allowed(cluster, path, fields=f"involvedObject.uid={uid}")
         found += _events(kind, events)
     # Some have parts of a second, which begin with a character before the Z of those without.
-    return sorted(found, key=lambda one: one.at.rstrip("Z"))
+    return sorted(found, key=lambda one: one.at.removesuffix("Z"))
 
 
 def described(cluster: kube.Cluster, job: Object, state: jobs.JobState) -> Object:

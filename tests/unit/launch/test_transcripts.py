@@ -289,7 +289,19 @@ def eventful(api: Api) -> None:
         api.put("/api/v1/namespaces/training/events", event | more)
 
 
-WORLDS = (waiting, running, failed, completed, starting, eventful)
+def bare(api: Api) -> None:
+    """Somebody's own: of no queue, of one process a node, and with a claim."""
+    owner = world.job(api, "demo", processes=1, queue="")
+    world.admit(api, owner)
+    del api.objects[f"{world.WORKLOADS}/trainjob-demo"]
+    owner["status"] = {"conditions": [{"type": "Odd", "status": "False", "reason": "InAWord"}]}
+    for index in range(2):
+        api.logs[f"demo-node-0-{index}-abcde"].append(
+            f"{STAMP} railhead: claim checkpoints at /checkpoints is slow since {STAMP}"
+        )
+
+
+WORLDS = (waiting, running, failed, completed, starting, eventful, bare)
 #: Times that pass while the test runs.
 PASSED = {"age_seconds", "newest_line_seconds", "seconds", "silent_seconds"}
 
