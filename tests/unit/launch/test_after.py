@@ -162,11 +162,11 @@ def stamp(ago: int) -> str:
 def test_top_names_a_node_that_went_silent(api: Api, run: Any, running: Any) -> None:
     api.open_logs.clear()
     api.logs["demo-node-0-0-abcde"] = [f"{stamp(3)} step 12/90 loss 0.5"]
-    api.logs["demo-node-0-1-abcde"] = [f"{stamp(after.SILENT_SECONDS + 60)} ready"]
+    api.logs["demo-node-0-1-abcde"] = [f"{stamp(after.SILENT_SECONDS)} ready"]
     code, out, _ = run("top", "demo")
     assert code == 0
     assert "step 12/90" in out
-    assert "demo: node-1 has printed nothing for 6m" in out
+    assert "demo: node-1 has printed nothing for 5m" in out
     assert "node-0 has" not in out
     row = json.loads(run("top", "demo", "--json")[1])
     assert (row["step"], row["loss"], [*row["silent_seconds"]]) == ("12/90", "0.5", ["node-1"])
@@ -180,8 +180,10 @@ def test_top_of_nothing(run: Any) -> None:
 
 
 def test_restart_submits_what_was_submitted(api: Api, run: Any, job_file: Path) -> None:
+    (job_file.parent / "b.bin").write_bytes(b"\xff")
+    job_file.write_text(job_file.read_text().replace("[train.py]", "[train.py, b.bin]"))
     run("launch", job_file)
-    before = json.loads(json.dumps(api.objects[JOB]))
+    before, files_before = json.loads(json.dumps([api.objects[JOB], api.objects[FILES]]))
     # By its name: another Railhead may have submitted what this one restarts.
     assert "railhead.dev/submitted" in before["metadata"]["annotations"]
     # What Kueue and Trainer add to a job that they let go.
@@ -195,6 +197,8 @@ def test_restart_submits_what_was_submitted(api: Api, run: Any, job_file: Path) 
     assert now["metadata"]["labels"] == before["metadata"]["labels"]
     files = api.objects[FILES]
     assert files["data"] == {"train.py": "say('hello')\n"}
+    assert files["binaryData"] == {"b.bin": "/w=="}
+    assert files["metadata"]["labels"] == files_before["metadata"]["labels"]
     assert files["metadata"]["ownerReferences"][0]["uid"] == now["metadata"]["uid"]
     # And once more: what was asked for is still known.
     play(api)

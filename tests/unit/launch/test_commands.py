@@ -637,6 +637,17 @@ def test_cancel_waits_for_the_pods_and_says_what_is_left(api: Api, run: Any, clo
     assert json.loads(run("status", "demo", "--json")[1])["phase"] == "cancelling"
 
 
+def test_a_cancel_does_not_wait_for_the_next_job_of_the_name(
+    api: Api, run: Any, clock: Clock
+) -> None:
+    job = f"{world.JOBS}/demo"
+    world.job(api, "demo")
+    api.reluctant.add(job)
+    clock.then[0.0] = lambda: (api.remove(job), world.job(api, "demo"))
+    assert run("cancel", "demo")[0] == 0
+    assert job in api.objects
+
+
 def test_cancel_says_how_long_it_took(api: Api, run: Any, clock: Clock) -> None:
     job, job_set = f"{world.JOBS}/demo", f"{world.JOBSETS}/demo"
     world.admit(api, world.job(api, "demo", nodes=1))

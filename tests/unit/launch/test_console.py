@@ -223,6 +223,13 @@ def test_silence_ends_a_log_whose_container_is_over(monkeypatch: pytest.MonkeyPa
     assert (cluster.read, tail.error) == (2, None)
 
 
+def test_a_job_of_the_same_name_is_another(api: Api, cluster: Cluster) -> None:
+    states = submit.watch(cluster, world.job(api, "demo"))
+    assert next(states).name == "demo"
+    world.job(api, "demo")
+    assert next(states, None) is None
+
+
 @pytest.mark.parametrize("patience", [0.0, 60.0])
 def test_a_cluster_that_does_not_answer_is_asked_for_a_while(
     patience: float, monkeypatch: pytest.MonkeyPatch

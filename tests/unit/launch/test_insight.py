@@ -10,6 +10,7 @@ import threading
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -840,6 +841,19 @@ def test_status_asks_for_as_long_as_it_is_told(api: Api, run: Any, gang: Any) ->
     assert "it may hang" in run("status", "demo")[1]
     forever = str(60 * 24 * 365 * 100)
     assert "it may hang" not in run("status", "demo", "--silent", forever)[1]
+
+
+def test_five_minutes_of_silence_are_too_long(
+    api: Api, run: Any, cluster: Cluster, gang: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(insight, "datetime", SimpleNamespace(now=lambda _: NOW))
+    for index in range(2):
+        api.logs[pod(index)] = [f"{at(300)} ready"]
+    job = Run(cluster, "demo")
+    assert job.insight().silence is not None
+    assert job.insight(silent=301).silence is None
+    assert "it may hang" in run("status", "demo")[1]
+    assert "it may hang" not in run("status", "demo", "--silent", "5.02")[1]
 
 
 # -- logs ---------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ from railhead.launch.logs import claimed
 from railhead.launch.plan import make_plan
 from railhead.launch.starting import first_job
 from tests.unit.launch import world
-from tests.unit.launch.conftest import CONTRACT
+from tests.unit.launch.conftest import CONTRACT, publish
 from tests.unit.launch.fake_api import Api
 from tests.unit.launch.test_transcripts import cluster_of
 
@@ -124,6 +124,13 @@ def test_one_line_is_explained(run: Any, here: Path) -> None:
     origins = {row["name"]: row["from"] for row in rows}
     assert origins["nodes"] == "command line"
     assert origins["name"].startswith("made up: ")
+
+
+def test_a_cluster_without_a_runtime_has_no_first_job(api: Api, run: Any, here: Path) -> None:
+    publish(api, CONTRACT.model_copy(update={"runtimes": ()}))
+    code, _, err = run("init")
+    assert (code, list(here.glob("job*"))) == (ExitCode.MISSING_PREREQUISITE, [])
+    assert "cluster 'lab' has no runtime\n  fix: ask the platform team for one" in err
 
 
 def test_a_first_job_without_a_queue_says_so() -> None:

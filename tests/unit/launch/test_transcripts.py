@@ -35,6 +35,7 @@ from railhead.launch.logs import reader
 from railhead.launch.plan import Plan, make_plan
 from railhead.launch.preflight import preflight
 from railhead.launch.schema import SECTIONS
+from railhead.launch.starting import first_job
 from railhead.launch.waiting import Holder, Waiting
 from tests.docs import commands
 from tests.unit.launch import world
@@ -545,12 +546,38 @@ def test_what_is_seen_of_a_job_is_told_as_it_was() -> None:
     assert found == held("seen", found)
 
 
+# -- first job files ------------------------------------------------------------------------------
+
+RUNTIMES: dict[str, dict[str, Any]] = {
+    "of two nodes": {},
+    "of one node": {"max_nodes": 1},
+    "of any number of nodes": {"max_nodes": None},
+    "of three nodes and no other number": {"only_nodes": 3, "max_nodes": 4},
+    "with little of its own": {"launcher": None, "checkpoint": None},
+    "of another pool": {"pool": "cpu", "shares": ()},
+}
+
+
+def test_first_job_files_are_as_they_were() -> None:
+    (runtime,) = CONTRACT.runtimes
+    (queue,) = CONTRACT.queues
+    two = (runtime, runtime.model_copy(update={"name": "raw"}))
+    queues = (queue, queue.model_copy(update={"name": "late"}))
+    of = CONTRACT.model_copy(update={"runtimes": two, "queues": queues})
+    found = {
+        name: first_job(of, runtime.model_copy(update=fields), "mine").splitlines()
+        for name, fields in RUNTIMES.items()
+    }
+    assert found == held("first", found)
+
+
 # -- lines of a shell ----------------------------------------------------------------------------
 
 #: On a machine without kubectl, while `demo` runs and once one of its nodes has failed.
 RUNNING = (
     "run -j 2x4 --name mine --image i:1 --runtime torch --queue training -e A=1 -e B= --files data "
     "--set timeout=2h --set restarts=2 --set logs=pods --explain train.py 1",
+    *("launch job.yaml --name first", "restart first", "cancel first", "init second.yaml"),
     *("exec demo -- ls", "exec demo --node 7 -- ls"),
     *(f"port-forward demo {port}" for port in ("0", "1", "65535", "65536", "x", "1:2", "1:2:3")),
 )
