@@ -330,10 +330,10 @@ def shape(plan: Plan, contract: ClusterContract, *, fabric: str | None) -> Shape
     pool = plan.pool
     rate = float(pool.line_rate_gbps or contract.fabric.line_rate_gbps * pool.nics)
     part = plan.gpus_per_node / pool.gpus_per_node if pool.gpus_per_node else 1.0
-    gpus = plan.gpus_per_node or plan.processes_per_node
-    if plan.framework is None or not plan.framework.one_process:
-        # A process has one GPU; the others of its pod, if there are more, do nothing.
-        gpus = plan.processes_per_node
+    gpus = plan.processes_per_node
+    if plan.framework is not None and plan.framework.one_process:
+        # Else a process has one GPU; the others of its pod, if there are more, do nothing.
+        gpus = plan.gpus_per_node or gpus
     return Shape(nodes=plan.nodes, gpus=gpus, gbps=0.0 if fabric == "none" else rate * part)
 
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from railhead.framework import FRAMEWORKS
 from railhead.launch import estimates, explain
 from railhead.launch.estimates import SHARDINGS, Figure, Shape, figures
 from railhead.launch.job import JobFile, SizingFile, parse_job
@@ -150,24 +151,39 @@ def test_sizing_reaches_no_object() -> None:
 
 
 @pytest.mark.parametrize(
-    ("gpus", "processes", "fabric", "expected"),
+    ("gpus", "processes", "framework", "fabric", "pool", "expected"),
     [
-        (8, 8, None, (8, 3200.0)),
-        (4, 4, None, (4, 1600.0)),
-        (8, 2, None, (2, 3200.0)),
-        (8, 8, "none", (8, 0.0)),
+        (8, 8, "torch", None, {}, (8, 3200.0)),
+        (4, 4, "torch", None, {}, (4, 1600.0)),
+        (8, 2, "torch", None, {}, (2, 3200.0)),
+        (8, 8, "torch", "none", {}, (8, 0.0)),
+        (8, 1, "jax", None, {}, (8, 3200.0)),
+        (8, 1, None, None, {}, (1, 3200.0)),
+        # Of a pool that does not say its own, each NIC has the fabric's rate.
+        (8, 8, "torch", None, {"line_rate_gbps": None, "nics": 4}, (8, 800.0)),
+        (0, 3, "torch", None, {"gpus_per_node": 0}, (3, 3200.0)),
+        (0, 1, "raw", None, {"gpus_per_node": 0}, (1, 3200.0)),
     ],
 )
 def test_a_part_of_the_gpus_has_that_part_of_the_nics(
-    gpus: int, processes: int, fabric: str | None, expected: tuple[int, float]
+    gpus: int,
+    processes: int,
+    framework: str | None,
+    fabric: str | None,
+    pool: dict[str, Any],
+    expected: tuple[int, float],
 ) -> None:
-    pool = CONTRACT.node_pools[0].model_copy(update={"line_rate_gbps": 3200, "nics": 8})
-    job = parse_job(JOB, where="job.yaml")
+    of = {"line_rate_gbps": 3200, "nics": 8} | pool
     plan = replace(
-        make_plan(job, (), CONTRACT), pool=pool, gpus_per_node=gpus, processes_per_node=processes
+        make_plan(parse_job(JOB, where="job.yaml"), (), CONTRACT),
+        pool=CONTRACT.node_pools[0].model_copy(update=of),
+        gpus_per_node=gpus,
+        processes_per_node=processes,
+        framework=FRAMEWORKS[framework] if framework else None,
     )
-    made = explain.shape(plan, CONTRACT, fabric=fabric)
-    assert (made.gpus, made.gbps) == expected
+    fast = CONTRACT.fabric.model_copy(update={"line_rate_gbps": 200})
+    made = explain.shape(plan, CONTRACT.model_copy(update={"fabric": fast}), fabric=fabric)
+    assert (made.nodes, made.gpus, made.gbps) == (2, *expected)
 
 
 # -- figures ------------------------------------------------------------------------------------
