@@ -259,7 +259,7 @@ def _starts(holders: Iterable[Holder], needed: Decimal, free: Decimal | None) ->
 
 def _place(
     cluster: kube.Cluster, state: JobState, own: Object, seen: Iterable[Object]
-) -> tuple[int | None, int | None, bool]:
+) -> tuple[int, int, bool]:
     """Jobs ahead in the ClusterQueue and in the own queue, and whether Kueue said so."""
     name = own["metadata"]["name"]
     base = f"{VISIBILITY}/namespaces/{state.namespace}/localqueues"
@@ -271,9 +271,8 @@ def _place(
             raise
         summary = None
     for item in (summary or {}).get("items") or []:
-        if (item.get("metadata") or {}).get("name") == name:
-            ahead = int(item.get("positionInClusterQueue") or 0)
-            return ahead, int(item.get("positionInLocalQueue") or 0), True
+        if item["metadata"]["name"] == name:
+            return item["positionInClusterQueue"], item["positionInLocalQueue"], True
     queue = (own.get("spec") or {}).get("queueName") or state.queue
     waiting = [
         one

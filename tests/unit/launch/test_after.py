@@ -193,12 +193,13 @@ def test_restart_submits_what_was_submitted(api: Api, run: Any, job_file: Path) 
     assert (code, "created TrainJob training/demo again" in err) == (0, True)
     now = api.objects[JOB]
     assert now["metadata"]["uid"] != before["metadata"]["uid"]
-    assert now["spec"] == before["spec"]
     assert now["metadata"]["labels"] == before["metadata"]["labels"]
     files = api.objects[FILES]
     assert files["data"] == {"train.py": "say('hello')\n"}
     assert files["binaryData"] == {"b.bin": "/w=="}
+    assert files | {"metadata": None} == files_before | {"metadata": None}
     assert files["metadata"]["labels"] == files_before["metadata"]["labels"]
+    assert now | {"metadata": None} == before | {"metadata": None}
     assert files["metadata"]["ownerReferences"][0]["uid"] == now["metadata"]["uid"]
     # And once more: what was asked for is still known.
     play(api)

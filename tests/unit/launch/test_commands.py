@@ -643,7 +643,12 @@ def test_a_cancel_does_not_wait_for_the_next_job_of_the_name(
     job = f"{world.JOBS}/demo"
     world.job(api, "demo")
     api.reluctant.add(job)
-    clock.then[0.0] = lambda: (api.remove(job), world.job(api, "demo"))
+
+    def submit_another() -> None:
+        api.remove(job)
+        world.job(api, "demo")
+
+    clock.then[0.0] = submit_another
     assert run("cancel", "demo")[0] == 0
     assert job in api.objects
 
