@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import json
 import re
@@ -677,11 +676,11 @@ def test_all_that_is_seen_of_a_job_is_told() -> None:
         (None, Seen(failure=FAILED), True),
         (None, Seen(silence=SILENT), True),
         (Seen(failure=FAILED), Seen(failure=FAILED), False),
-        (Seen(failure=FAILED), Seen(failure=dataclasses.replace(FAILED, node=0)), True),
+        (Seen(failure=FAILED), Seen(failure=replace(FAILED, node=0)), True),
         (Seen(failure=FAILED), Seen(silence=SILENT), True),
         (Seen(silence=SILENT), Seen(failure=FAILED), True),
-        (Seen(silence=SILENT), Seen(silence=dataclasses.replace(SILENT, seconds=900)), False),
-        (Seen(silence=SILENT), Seen(silence=dataclasses.replace(SILENT, node=0)), True),
+        (Seen(silence=SILENT), Seen(silence=replace(SILENT, seconds=900)), False),
+        (Seen(silence=SILENT), Seen(silence=replace(SILENT, node=0)), True),
     ],
 )
 def test_other_trouble_is_diagnosed_anew(
@@ -697,10 +696,10 @@ def test_other_trouble_is_diagnosed_anew(
     job = jobs.find_job(cluster, ("training",), "demo")
     state = jobs.read_state(cluster, job)
     old = insight.Diagnosis(report={"new": False}, job="demo")
-    before = before and dataclasses.replace(before, diagnosis=old)
+    before = before and replace(before, diagnosis=old)
     found = insight.read(cluster, job, state, silent=300, before=before)
     trouble = bool(now.failure or now.silence)
-    assert found == dataclasses.replace(now, diagnosis=found.diagnosis)
+    assert found == replace(now, diagnosis=found.diagnosis)
     assert found.diagnosis == (
         insight.Diagnosis(report={"new": made}, job="demo") if trouble else None
     )
@@ -713,7 +712,7 @@ def test_a_log_that_may_not_be_read_says_nothing_of_claims(
     api.logs[pod(0)] = [says(9, "has no space left since 2026-01-02T02:00:00Z")]
     (said,) = insight.claims(cluster, state)
     assert said.endswith("has no space left since 2026-01-02T02:00:00Z")
-    assert insight.claims(cluster, dataclasses.replace(state, phase=jobs.Phase.FAILED)) == []
+    assert insight.claims(cluster, replace(state, phase=jobs.Phase.FAILED)) == []
     for index in (0, 1):
         api.refusals[("GET", f"{world.PODS}/{pod(index)}/log")] = (403, "not yours")
     assert insight.claims(cluster, state) == []
