@@ -559,7 +559,8 @@ def _check_events(text: str, where: str) -> None:
     """Refuse what lets a small file grow without bound or asks for objects."""
     depth = 0
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
-        line = f"{where}:{event.start_mark.line + 1}"
+        mark = event.start_mark
+        line = f"{where}:{mark.line + 1}" if mark else where
         if getattr(event, "anchor", None):
             raise InputError(
                 f"{line}: anchors and aliases are not used in a job file",

@@ -705,6 +705,17 @@ def test_other_trouble_is_diagnosed_anew(
     )
 
 
+def test_a_node_that_is_done_hides_no_trouble_of_another(
+    api: Api, cluster: Cluster, gang: Any
+) -> None:
+    ended(api, 0, finished=at(9), code=0)
+    api.objects[f"{world.PODS}/{pod(0)}"]["status"]["phase"] = "Succeeded"
+    api.logs[pod(1)] = [says(9, "has no space left since 2026-01-02T02:00:00Z")]
+    job = jobs.find_job(cluster, ("training",), "demo")
+    found = insight.read(cluster, job, jobs.read_state(cluster, job), silent=10**10)
+    assert [one.nodes for one in found.claims] == [(1,)]
+
+
 def test_a_log_that_may_not_be_read_says_nothing_of_claims(
     api: Api, cluster: Cluster, gang: Any
 ) -> None:
