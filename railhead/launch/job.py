@@ -492,7 +492,6 @@ EXPECTED = {
     "mounts": "at most 20 lines of /path: CLAIM or /path: CLAIM:ro",
     "datasets": "a list of at most 20 names of data sets, each once",
     "checkpoint": "lines of path: DIRECTORY and resume: auto or never",
-    "checkpoint.path": "text",
     "checkpoint.resume": "auto or never",
     "namespace": "text",
     "priority": "text",
