@@ -120,12 +120,14 @@ def _pools(cluster: Cluster) -> list[dict[str, Any]]:
 
 def _document(found: Plan, cluster: Cluster) -> dict[str, Any]:
     from railhead.lab.planning import priced
+    from railhead.platform.registry import platform_of
 
     return {
         "stack": found.stack,
         "seconds": round(found.seconds, 1),
         "counts": found.counts(),
         "pools": _pools(cluster),
+        "system_nodes": platform_of(cluster).system_nodes(cluster),
         "costs": [asdict(item) for item in priced(found)],
         "resources": [
             {"urn": r.urn, "type": r.type, "name": r.name, "operation": r.operation}
@@ -138,6 +140,7 @@ def _document(found: Plan, cluster: Cluster) -> dict[str, Any]:
 
 def _lines(found: Plan, cluster: Cluster) -> list[str]:
     from railhead.lab.planning import priced
+    from railhead.platform.registry import platform_of
 
     lines = [f"{found.stack}: {len(found.made)} resources would be made", ""]
     lines += _tree(found)
@@ -146,6 +149,8 @@ def _lines(found: Plan, cluster: Cluster) -> list[str]:
         lines.append(
             f"  {pool['nodes']} x {pool['instance_type']}  pool {pool['pool']}, {pool['gpus']} GPUs"
         )
+    if system := platform_of(cluster).system_nodes(cluster):
+        lines.append("  {} x {}  for the controllers".format(*system))
     for item in priced(found):
         details = ", ".join(f"{k} {v}" for k, v in item.details.items())
         lines.append(f"  {item.what}  {item.name}{f': {details}' if details else ''}")

@@ -154,8 +154,8 @@ class Queue(_Model):
 class Team(_Model):
     """People who share ``namespaces`` and a cluster queue of the team's name.
 
-    ``leads``, ``researchers`` and ``viewers`` are groups, ``borrows`` says in words what it may
-    have beyond its shares, and whose it is.
+    ``leads``, ``researchers`` and ``viewers`` are groups, ``shares`` is pool -> nodes that it is
+    promised, ``borrows`` says in words what it may have beyond them, and whose it is.
     """
 
     name: str
@@ -163,6 +163,7 @@ class Team(_Model):
     leads: tuple[str, ...] = ()
     researchers: tuple[str, ...] = ()
     viewers: tuple[str, ...] = ()
+    shares: dict[str, float] = Field(default_factory=dict)
     borrows: tuple[str, ...] = ()
 
 
@@ -263,12 +264,16 @@ class Checkpoint(_Model):
 
 
 class Dataset(_Model):
-    """A claim with data that jobs of the namespace may mount, and only read."""
+    """A claim with data that jobs of the namespace may mount, and only read.
+
+    ``volume`` is what the stack made it on; None where the claim was there already.
+    """
 
     name: str
     claim: str
     namespace: str
     mount_path: str
+    volume: str | None = None
 
 
 class MadeWith(_Model):
@@ -283,12 +288,14 @@ class Made(_Model):
 
     ``pools`` and ``storage`` are by name, the latter the storage class'; ``system`` is the
     controllers' nodes. ``protected`` says whether the engine refuses to delete or replace them,
-    None where it makes none. Empty where an older stack did not say.
+    None where it makes none. ``addons`` are those of the catalogue that it installed. Empty where
+    an older stack did not say.
     """
 
     cluster: MadeWith = MadeWith()
     system: MadeWith = MadeWith()
     protected: bool | None = None
+    addons: tuple[str, ...] = ()
     pools: dict[str, MadeWith] = Field(default_factory=dict)
     storage: dict[str, MadeWith] = Field(default_factory=dict)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -246,6 +246,10 @@ class BaseFabric(Model):
     def node_mtu(self) -> int | None:
         """MTU of those interfaces in bytes; None leaves them alone."""
         return None
+
+    def taken_down_for(self) -> dict[str, Any]:
+        """What its operator changes on nodes only after whatever runs there is gone."""
+        return {}
 
     @property
     def rdma_netns(self) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -42,6 +42,14 @@ class SriovFabric(RailDevices):
     link_type: ClassVar[Literal["eth", "ib"]]
 
     sriov: SriovConfig = SriovConfig()
+
+    def taken_down_for(self) -> dict[str, Any]:
+        """A policy's NICs and functions (sriov-network-operator, pkg/daemon: drain, then apply)."""
+        return {
+            "fabric.sriov.vfs": self.sriov.vfs,
+            "fabric.node_mtu": self.node_mtu,
+            "NICs of fabric.rails": " ".join(name for rail in self.rails for name in rail.pf_names),
+        }
 
     @property
     def rdma_netns(self) -> str | None:

@@ -118,6 +118,10 @@ class Platform(Generic[C]):
         """Names of the pools whose nodes come only when Kueue asks for them."""
         return ()
 
+    def system_nodes(self, cluster: C) -> tuple[int, str] | None:  # noqa: ARG002 - its own
+        """How many nodes the controllers begin with, and of what type; None where it makes none."""
+        return None
+
     def mount_annotations(
         self,
         cluster: C,  # noqa: ARG002 - each platform's own

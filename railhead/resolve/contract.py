@@ -9,6 +9,7 @@ from railhead import contract
 from railhead.catalog.machines import MACHINES
 from railhead.catalog.switches import SWITCHES
 from railhead.catalog.versions import COMBINATIONS
+from railhead.config.served import addons
 from railhead.fabric.kinds import FABRICS
 from railhead.framework.base import Framework
 from railhead.model.borrowing import borrowing
@@ -67,6 +68,7 @@ def build(
                 claim=dataset.claim_name,
                 namespace=dataset.namespace,
                 mount_path=dataset.mount_path,
+                volume=dataset.volume,
             )
             for dataset in cluster.datasets
         ),
@@ -89,6 +91,7 @@ def build(
                 leads=team.leads,
                 researchers=team.researchers,
                 viewers=team.viewers,
+                shares={share.pool: share.nodes for share in team.shares},
                 borrows=borrowing(cluster, team),
             )
             for team in cluster.teams
@@ -98,8 +101,20 @@ def build(
             for row in sorted(cluster.priorities, key=lambda row: (-row.value, row.name))
             if named
         },
-        made=contract.Made.model_validate(asdict(platform_of(cluster).made(cluster))),
+        made=_made(cluster),
     )
+
+
+def _made(cluster: Cluster) -> contract.Made:
+    """As the platform says, and what the fabric's operator takes nodes down for."""
+    platform = platform_of(cluster)
+    made = asdict(platform.made(cluster))
+    by_fabric = cluster.fabric.taken_down_for()
+    for pool in cluster.pools:
+        nodes = made["pools"].setdefault(pool.name, {})
+        nodes["fixed"] = {**nodes.get("fixed", {}), **by_fabric}
+    installed = dict.fromkeys((*addons(cluster), *platform.addons(cluster)))
+    return contract.Made.model_validate({**made, "addons": tuple(installed)})
 
 
 def _fabric(cluster: Cluster) -> contract.Fabric:

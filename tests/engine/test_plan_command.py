@@ -6,10 +6,15 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 
+from components.controllers.charts import chart_source
 from railhead.base.errors import ExitCode
+from railhead.base.paths import lab_kubeconfig
+from railhead.catalog.versions import COMBINATIONS
 from railhead.cli import run
 from railhead.lab import planning
+from railhead.lab.recorders.workspace import fake_lab, workspace
 from tests.components.recording import STACKS
 from tests.engine.controlplane import locate
 
@@ -34,6 +39,7 @@ def test_a_cloud_stack_is_planned_with_its_costs(
     assert sum(found["counts"].values()) > 100
     assert all(not token.startswith("railhead:") for token in found["counts"])
     assert found["pools"][0]["gpus"] == found["pools"][0]["nodes"] * 8
+    assert found["system_nodes"] in ([3, "m7i.2xlarge"], [2, "e2-standard-16"])
     what = {item["what"] for item in found["costs"]}
     assert ("EKS cluster" if stack.startswith("aws") else "GKE cluster") in what
     assert ("NAT gateway" in what) == (stack == "aws-p5-prod")
@@ -64,8 +70,12 @@ def _plan(*violations: planning.Violation) -> planning.Plan:
     )
 
 
-@pytest.mark.parametrize(("mandatory", "code"), [(True, ExitCode.REFUSED), (False, ExitCode.OK)])
+@pytest.mark.parametrize(
+    ("stack", "mandatory", "code"),
+    [("lab", True, ExitCode.REFUSED), ("aws-p5-prod", False, ExitCode.OK)],
+)
 def test_a_refused_plan_says_so_by_its_exit_code(
+    stack: str,
     mandatory: bool,
     code: ExitCode,
     monkeypatch: pytest.MonkeyPatch,
@@ -73,12 +83,47 @@ def test_a_refused_plan_says_so_by_its_exit_code(
 ) -> None:
     one = planning.Violation(rule="rule", urn="urn", message="no\nmore", mandatory=mandatory)
     monkeypatch.setattr(planning, "plan", lambda *_, **__: _plan(one))
-    assert run(["plan", _stack("lab")]) == code
+    assert run(["plan", _stack(stack)]) == code
     said = capsys.readouterr().out
     assert ("refused by rule" if mandatory else "advice by rule") in said
     assert "+ aws:ec2/route:Route  x 4" in said
     assert "+ aws:ec2/vpc:Vpc  n5" in said
     assert "it: 5 resources would be made" in said
+    assert ("3 x m7i.2xlarge  for the controllers" in said) == (stack != "lab")
+
+
+@pytest.mark.parametrize("kubeconfig", ["/etc/site/admin.conf", "admin.conf", "~other/config"])
+def test_a_cluster_that_may_be_there_is_not_the_plans(kubeconfig: str, tmp_path: Path) -> None:
+    """Nor is a path missed that only another machine has; what stands beside the file comes."""
+    beside, folder = tmp_path / "own", tmp_path / "laid"
+    beside.mkdir()
+    stack = yaml.safe_load(Path(_stack("onprem-roce-shared")).read_text())
+    stack["config"]["railhead:cluster"]["platform"]["kubeconfig"] = kubeconfig
+    (beside / "Pulumi.own.yaml").write_text(yaml.safe_dump(stack))
+    for name in ("machines.yaml", "digests.yaml"):
+        (beside / name).write_text("{}\n")
+    laid = workspace(
+        folder,
+        checkout=REPO,
+        stack="own",
+        file=beside / "Pulumi.own.yaml",
+        pulumi=tmp_path / "pulumi",
+    )
+    platform = yaml.safe_load(laid.stack_file.read_text())["config"]["railhead:cluster"]["platform"]
+    assert platform["kubeconfig"] == "~/.kube/config"
+    assert (Path(laid.environment["HOME"]) / ".kube/config").is_file()
+    assert {"machines.yaml", "digests.yaml"} <= {f.name for f in laid.stack_file.parent.iterdir()}
+
+
+def test_a_lab_of_another_name_and_other_versions_is_there_for_a_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_lab(tmp_path, "second")
+    monkeypatch.setenv("RAILHEAD_CACHE", str(tmp_path))
+    assert lab_kubeconfig("second").is_file()
+    for name in [name for name in COMBINATIONS if name.startswith("lab")]:
+        for controller in COMBINATIONS[name].controllers:
+            assert chart_source(controller).chart.startswith(str(tmp_path)), (name, controller.name)
 
 
 def test_a_mistake_in_the_file_is_found_before_anything_runs(tmp_path: Path) -> None:

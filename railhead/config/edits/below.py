@@ -80,12 +80,18 @@ def _storage(before: ClusterContract, after: ClusterContract) -> Iterator[Edit]:
         if name not in now:
             tells = f"{of}would be deleted with all that is in it"
             way = "keep it in platform.storage under this name"
+            if after.standing:
+                tells = f"{of}would no longer be there for claims, nor its driver with the last one"
+                way = "keep it while a claim names it"
         elif found := changes(was, now[name]):
             tells = (
                 f"{of}would lose what is in it: it cannot go from {', '.join(found)} in place, and "
                 "one made anew is empty"
             )
             way = "leave these as they were, or add a file system and a claim beside it, and copy"
+            if after.standing:
+                tells = f"{of}would go from {', '.join(found)} for new claims alone: others stay"
+                way = "add a class of another name, and copy"
         else:
             continue
         yield Edit(kind="storage", name=name, loses=("data",), tells=tells, way=way)

@@ -11,7 +11,7 @@ from railhead.contract import ClusterContract
 
 def doubts(before: ClusterContract, after: ClusterContract) -> Iterator[str]:
     """One sentence each."""
-    for found in (_unsaid, _below, _fewer, _held, _mounts, _datasets, _priorities):
+    for found in (_unsaid, _below, _fewer, _shares, _held, _mounts, _datasets, _priorities):
         yield from found(before, after)
 
 
@@ -55,6 +55,17 @@ def _fewer(before: ClusterContract, after: ClusterContract) -> Iterator[str]:
                 f"pool {pool.name}: each node counts for less {', '.join(less)}: so much less "
                 "quota, and jobs from before may no longer fit"
             )
+
+
+def _shares(before: ClusterContract, after: ClusterContract) -> Iterator[str]:
+    now = {team.name: team.shares for team in after.teams}
+    for team in before.teams:
+        for pool, nodes in team.shares.items():
+            if (new := now.get(team.name, {}).get(pool, nodes)) < nodes:
+                yield (
+                    f"team {team.name}: is promised {new:g} nodes of {pool} in place of {nodes:g}: "
+                    "what it runs beyond them may be ended when others ask for theirs"
+                )
 
 
 def _held(before: ClusterContract, after: ClusterContract) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from railhead.model.removals import Kind, Loss, RemovalConfig
 
@@ -20,7 +21,7 @@ class Edit:
         way: what to do instead.
     """
 
-    kind: Kind
+    kind: Kind | Literal["data set"]
     name: str
     loses: tuple[Loss, ...]
     tells: str

@@ -11,8 +11,11 @@ from railhead.contract import Checkpoint, ClusterContract
 
 def lost(before: ClusterContract, after: ClusterContract) -> Iterator[Edit]:
     """All of it."""
-    for found in (_namespaces, _claims, _queues, _pools, _placement, _scheduler, _fabric):
+    for found in (_namespaces, _claims, _datasets, _pools, _placement, _fabric):
         yield from found(before, after)
+    # By another scheduler nothing is left in any queue.
+    queues = _queues if before.scheduler == after.scheduler else _scheduler
+    yield from queues(before, after)
 
 
 def _namespaces(before: ClusterContract, after: ClusterContract) -> Iterator[Edit]:
@@ -35,7 +38,7 @@ def _namespaces(before: ClusterContract, after: ClusterContract) -> Iterator[Edi
 
 def _claims(before: ClusterContract, after: ClusterContract) -> Iterator[Edit]:
     now = {(claim.namespace, claim.claim): claim for claim in after.checkpoints}
-    then = {(claim.namespace, claim.claim) for claim in before.checkpoints}
+    then = _claims_of(before)
     for claim in before.checkpoints:
         name = f"{claim.namespace}/{claim.claim}"
         new = now.get((claim.namespace, claim.claim))
@@ -60,6 +63,41 @@ def _claims(before: ClusterContract, after: ClusterContract) -> Iterator[Edit]:
             )
         else:
             yield from _unchangeable(name, claim, new)
+
+
+def _datasets(before: ClusterContract, after: ClusterContract) -> Iterator[Edit]:
+    """What the API server refuses in the middle of an update: a claim keeps volume and name."""
+    now = {(one.namespace, one.claim): one for one in after.datasets}
+    claims = _claims_of(after)
+    for one in before.datasets:
+        at = (one.namespace, one.claim)
+        new = now.get(at)
+        if at in claims:
+            tells = "cannot become a checkpoint: its claim stays in the cluster, and has the name"
+        elif one.volume and new and new.volume not in (None, one.volume):
+            tells = f"cannot move from volume {one.volume} to {new.volume}: a claim's is fixed"
+        else:
+            continue
+        yield Edit(
+            kind="data set",
+            name=f"{one.namespace}/{one.claim}",
+            loses=(),
+            tells=tells,
+            way="give the new claim another name",
+        )
+    for namespace, claim in _claims_of(before) & {at for at, one in now.items() if one.volume}:
+        yield Edit(
+            kind="checkpoint",
+            name=f"{namespace}/{claim}",
+            loses=(),
+            tells="cannot become a data set on a volume: its claim stays in the cluster, and has "
+            "the name",
+            way="leave out `volume`: the data set is then on the claim as it is",
+        )
+
+
+def _claims_of(contract: ClusterContract) -> set[tuple[str, str]]:
+    return {(claim.namespace, claim.claim) for claim in contract.checkpoints}
 
 
 def _unchangeable(name: str, claim: Checkpoint, new: Checkpoint) -> Iterator[Edit]:
@@ -146,6 +184,8 @@ def _pools(before: ClusterContract, after: ClusterContract) -> Iterator[Edit]:
                 + like(same, "pool over the same nodes"),
                 way="keep its name, or let its jobs end first",
             )
+        elif before.scheduler != after.scheduler:
+            continue
         elif (old := flavors.get(pool.name)) and new_flavors.get(pool.name) not in (None, old):
             yield Edit(
                 kind="pool",
@@ -156,6 +196,15 @@ def _pools(before: ClusterContract, after: ClusterContract) -> Iterator[Edit]:
                 "gate or topology differ, which no flavor in use can change; it is refused while "
                 "jobs hold its nodes",
                 way="let its jobs end first, or leave these as they were",
+            )
+        elif new.node_selector != pool.node_selector:
+            yield Edit(
+                kind="pool",
+                name=pool.name,
+                loses=("jobs",),
+                tells="would have other nodes: jobs that wait, or start again, look for those of "
+                f"{pool.node_selector}",
+                way="let its jobs end first, or leave its node_selector as it was",
             )
 
 
@@ -198,6 +247,7 @@ def _fabric(before: ClusterContract, after: ClusterContract) -> Iterator[Edit]:
         if (one.namespace, one.name) not in now and one.namespace not in _removed(before, after)
     }
     gone |= set(before.device_resources) - set(after.device_resources)
+    gone |= set(before.made.addons) - {*after.made.addons, before.scheduler}
     if gone:
         yield Edit(
             kind="cluster",

@@ -11,11 +11,11 @@ from typing import Any
 
 import yaml
 
+from railhead.catalog import digests, own
+from railhead.catalog.versions import COMBINATIONS, ModuleChart
 from railhead.lab.engine.install import install as install_stand_ins
 from railhead.lab.recorders.install import install as install_recorders
 from railhead.lab.recorders.recording import JOURNAL
-
-CHARTS = ("kueue-0.16.2", "jobset-0.10.1", "kubeflow-trainer-2.1.0")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,11 +46,16 @@ def workspace(folder: Path, *, checkout: Path, stack: str, file: Path, pulumi: P
     (project / "Pulumi.yaml").write_text(yaml.safe_dump(settings))
     given = yaml.safe_load(file.read_text())
     plain = {key: value for key, value in given["config"].items() if not _secret(value)}
+    platform = plain["railhead:cluster"]["platform"]
+    # A path outside of the home directory would be this machine's: a cluster that answers.
+    if not str(platform.get("kubeconfig", "~/")).startswith("~/"):
+        platform["kubeconfig"] = "~/.kube/config"
     stack_file = project / "stacks" / f"Pulumi.{stack}.yaml"
     stack_file.write_text(yaml.safe_dump({"config": plain}, sort_keys=False))
-    if (machines := file.parent / "machines.yaml").is_file():
-        shutil.copy(machines, stack_file.parent)
-    fake_lab(folder / "cache")
+    for beside in (own.FILE, digests.FILE):
+        if (there := file.parent / beside).is_file():
+            shutil.copy(there, stack_file.parent)
+    fake_lab(folder / "cache", platform.get("lab", "lab"))
     fake_kubeconfig(folder / "home", plain["railhead:cluster"])
     plugins = folder / "plugins"
     install_stand_ins(plugins, python=Path(sys.executable), helm=None)
@@ -100,12 +105,22 @@ def fake_kubeconfig(home: Path, cluster: Mapping[str, Any]) -> None:
         path.write_text("apiVersion: v1\nkind: Config\n")
 
 
-def fake_lab(cache: Path) -> None:
+def fake_lab(cache: Path, name: str = "lab") -> None:
     """What `railhead lab up` and `railhead lab build` leave, as far as the program looks at it."""
-    lab = cache / "labs" / "lab"
+    lab = cache / "labs" / name
     lab.mkdir(parents=True)
     (lab / "kubeconfig").write_text("apiVersion: v1\nkind: Config\n")
     (lab / "identity").write_text("5d1d7a3e-3b0e-4c57-9d3c-6f6b3d1f0c11\n")
-    for chart in CHARTS:
+    for chart in _charts():
         (cache / "charts" / chart).mkdir(parents=True)
         (cache / "charts" / chart / "Chart.yaml").write_text("apiVersion: v2\n")
+
+
+def _charts() -> set[str]:
+    """Of every combination, as the lab has them from modules."""
+    return {
+        f"{row.name}-{row.version}"
+        for combination in COMBINATIONS.values()
+        for row in combination.controllers
+        if isinstance(row.chart, ModuleChart)
+    }

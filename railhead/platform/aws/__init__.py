@@ -54,6 +54,11 @@ class Aws(Platform[AwsCluster]):
             storage={row.name: _storage(row, cluster) for row in platform.storage},
         )
 
+    def system_nodes(self, cluster: AwsCluster) -> tuple[int, str]:
+        """As the stack says."""
+        pool = cluster.platform.system_pool
+        return pool.nodes, pool.instance_type
+
     def image(self, cluster: AwsCluster, image: str) -> str:
         """EKS' own images from the region's registry."""
         own = image.startswith(f"{facts.EKS_REGISTRY}.")
@@ -86,8 +91,10 @@ def _system(cluster: AwsCluster) -> MadeWith:
         network.availability_zones if isinstance(network, NewNetwork) else network.private_subnets
     )
     said = pool.model_dump(include={"instance_type", "architecture", "root_volume_gib"})
-    subnets = {zone: _subnet(zone, cluster) for zone in zones if not facts.is_local_zone(zone)}
-    return MadeWith(fixed=said | {"kubernetes": platform.kubernetes, "subnets": subnets})
+    subnets = [
+        f"{zone}: {_subnet(zone, cluster)}" for zone in zones if not facts.is_local_zone(zone)
+    ]
+    return MadeWith(fixed=said | {"kubernetes": platform.kubernetes, "subnets": "; ".join(subnets)})
 
 
 def _nodes(pool: AwsPool, cluster: AwsCluster) -> MadeWith:

@@ -64,8 +64,15 @@ class Existing(Platform[ExistingCluster]):
         )
 
     def made(self, cluster: ExistingCluster) -> Made:
-        """By another identity all objects are others'."""
-        return Made(cluster=MadeWith(fixed={"identity": cluster.platform.identity or cluster.name}))
+        """By another identity all objects are others'; claims stay on the server that they have."""
+        platform = cluster.platform
+        return Made(
+            cluster=MadeWith(fixed={"identity": platform.identity or cluster.name}),
+            storage={
+                row.name: MadeWith(fixed={"server": row.server, "share": row.share})
+                for row in (platform.nfs.classes if platform.nfs else ())
+            },
+        )
 
     def uid(self, cluster: ExistingCluster) -> str:
         """As the stack says."""

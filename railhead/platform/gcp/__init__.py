@@ -81,6 +81,11 @@ class Gcp(Platform[GcpCluster]):
             storage={row.name: _storage(row, cluster, where) for row in platform.storage},
         )
 
+    def system_nodes(self, cluster: GcpCluster) -> tuple[int, str]:
+        """The fewest that there are."""
+        pool = cluster.platform.system_pool
+        return pool.min_nodes, pool.machine_type
+
     def mount_annotations(self, cluster: GcpCluster, claim: CheckpointConfig) -> Mapping[str, str]:
         """GCS FUSE: without it no sidecar comes into the pod, and the mount waits for one.
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,8 @@ from railhead import config
 from railhead.base.errors import InputError, RefusedError
 from railhead.config import edits
 from railhead.contract import ClusterContract
+from railhead.model.removals import RemovalConfig
+from railhead.model.teams import PRIORITIES
 from railhead.resolve.cluster import resolve
 from tests.components.recording import lab_cluster
 
@@ -22,7 +26,12 @@ Change = Callable[[dict[str, Any]], None]
 
 
 def contract(raw: dict[str, Any]) -> ClusterContract:
-    return resolve(config.parse(raw, where="lab")).contract
+    return _contract(json.dumps(raw))
+
+
+@cache
+def _contract(text: str) -> ClusterContract:
+    return resolve(config.parse(json.loads(text), where="lab")).contract
 
 
 def changed(change: Change) -> dict[str, Any]:
@@ -167,18 +176,23 @@ def test_a_runtime_that_jobs_may_hold_is_warned_of() -> None:
 
 
 def shipped(stack: str, *changes: Change) -> dict[str, Any]:
-    raw = yaml.safe_load((STACKS / f"Pulumi.{stack}.yaml").read_text())
-    cluster: dict[str, Any] = raw["config"]["railhead:cluster"]
+    cluster: dict[str, Any] = json.loads(_shipped(stack))
     for change in changes:
         change(cluster)
     return cluster
 
 
+@cache
+def _shipped(stack: str) -> str:
+    raw = yaml.safe_load((STACKS / f"Pulumi.{stack}.yaml").read_text())
+    return json.dumps(raw["config"]["railhead:cluster"])
+
+
 def after(before: dict[str, Any], raw: dict[str, Any], *removals: dict[str, Any]) -> str:
     """What is warned of, the contract before having been a stack's output, as JSON."""
     made = ClusterContract.from_json(contract(before).to_json(), where="it")
-    cluster = config.parse({**raw, "removals": list(removals)}, where="it")
-    return edits.stop(made, resolve(cluster).contract, cluster.removals)
+    rows = [RemovalConfig.model_validate(row) for row in removals]
+    return edits.stop(made, contract(raw), rows)
 
 
 def platform(**fields: Any) -> Change:
@@ -210,6 +224,14 @@ def without_shared(raw: dict[str, Any]) -> None:
     raw["checkpoints"].pop()
 
 
+def lone_burst(raw: dict[str, Any]) -> None:
+    raw["queues"][0]["pools"].remove("h100-burst")
+    raw["queues"].append({**raw["queues"][0], "name": "burst", "cluster_queue": "burst"})
+    raw["queues"][1]["pools"] = ["h100-burst"]
+
+
+NFS = {"kind": "storage", "name": "nfs", "loses": ["data"]}
+ROCE = {"kind": "cluster", "name": "roce-shared", "loses": ["jobs"]}
 LUSTRE = {"kind": "storage", "name": "lustre", "loses": ["data"]}
 H200 = {"kind": "pool", "name": "h200", "loses": ["jobs"]}
 H100 = {"kind": "pool", "name": "h100", "loses": ["jobs"]}
@@ -276,6 +298,48 @@ BELOW: dict[str, tuple[str, Change, str, list[dict[str, Any]]]] = {
         "Kubernetes minor down from 35 to 34",
         [],
     ),
+    "functions of a NIC": (
+        "onprem-ib-sriov",
+        lambda raw: raw["fabric"]["sriov"].update(vfs=8),
+        "fabric.sriov.vfs 1 to 8",
+        [H100],
+    ),
+    "a server of NFS": (
+        "onprem-roce-shared",
+        lambda raw: raw["platform"]["nfs"]["classes"][0].update(server="nfs2.example.com"),
+        "server nfs.example.com to nfs2.example.com for new claims alone",
+        [NFS],
+    ),
+    "no NFS": (
+        "onprem-roce-shared",
+        lambda raw: raw["platform"].pop("nfs"),
+        "would no longer be there for claims",
+        [NFS, ROCE],
+    ),
+    "an operator": (
+        "onprem-roce-shared",
+        lambda raw: raw.pop("gpu_operator"),
+        "would no longer have gpu-operator, which jobs from before ask for",
+        [ROCE],
+    ),
+    "a rail": (
+        "onprem-roce-shared",
+        lambda raw: raw["fabric"]["rails"][0].update(name="first"),
+        "would no longer have rail-0,",
+        [ROCE],
+    ),
+    "another scheduler": (
+        "onprem-ib-sriov",
+        lambda raw: raw.update(queueing={"scheduler": "volcano"}),
+        "would be volcano's instead of kueue's",
+        [{"kind": "cluster", "name": "ib-sriov", "loses": ["jobs", "quota"]}],
+    ),
+    "a queue's pool": (
+        "gcp-a3-mega",
+        lone_burst,
+        "would no longer hand out h100-burst",
+        [{"kind": "queue", "name": "training/training", "loses": ["jobs", "quota"]}],
+    ),
     "another identity": (
         "onprem-ib-sriov",
         platform(identity="other"),
@@ -309,12 +373,54 @@ def test_what_an_update_makes_anew_below_kubernetes_is_stopped(name: str) -> Non
         after(old, new, *entries)
 
 
+def volcano(raw: dict[str, Any]) -> None:
+    raw["queueing"] = {"scheduler": "volcano"}
+
+
+def test_nodes_of_other_labels_are_told_by_a_scheduler_that_has_no_flavors() -> None:
+    old = shipped("onprem-ib-sriov", volcano)
+    new = shipped("onprem-ib-sriov", volcano, pool(node_selector={"railhead.dev/pool": "x"}))
+    with pytest.raises(RefusedError, match="pool h100 would have other nodes"):
+        after(old, new)
+    assert after(old, new, H100) == ""
+
+
+def images(**fields: Any) -> Change:
+    row = {"name": "images", "namespace": "training", "mount_path": "/images", **fields}
+    return lambda raw: raw.update(datasets=[row])
+
+
+def as_data(raw: dict[str, Any]) -> None:
+    raw["checkpoints"].pop()
+    images(name="datasets", volume="pv")(raw)
+
+
+def as_checkpoint(raw: dict[str, Any]) -> None:
+    del raw["datasets"]
+    row = {**raw["checkpoints"][0], "name": "images", "mount_path": "/images"}
+    raw["checkpoints"].append(row)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (images(volume="other"), "cannot move from volume pv to other: a claim's is fixed"),
+        (as_data, "checkpoint training/datasets cannot become a data set on a volume"),
+        (as_checkpoint, "data set training/images cannot become a checkpoint"),
+    ],
+)
+def test_a_claim_keeps_its_name_and_its_volume(change: Change, told: str) -> None:
+    old = shipped("gcp-a3-ultra", images(volume="pv"))
+    new = shipped("gcp-a3-ultra", images(volume="pv"), change)
+    with pytest.raises(RefusedError, match=re.escape(told)):
+        after(old, new)
+
+
 def test_an_older_stack_that_did_not_say_is_told_and_not_compared() -> None:
     old = contract(shipped("aws-p5-prod")).model_dump(mode="json")
     del old["made"]
-    cluster = config.parse(shipped("aws-p5-prod", to_h200), where="it")
     before = ClusterContract.from_data(old, where="it")
-    told = edits.stop(before, resolve(cluster).contract, ())
+    told = edits.stop(before, contract(shipped("aws-p5-prod", to_h200)), ())
     assert told.startswith("an older Railhead made this stack last")
 
 
@@ -340,6 +446,12 @@ def test_what_may_grow_in_place_is_no_loss(stack: str, change: Change) -> None:
     assert after(old, new) == ""
 
 
+def more(raw: dict[str, Any]) -> None:
+    images(volume="pv")(raw)
+    usual = [priority.model_dump() for priority in PRIORITIES]
+    raw["priorities"] = [{"name": "urgent", "value": 9, "description": "first"}, *usual]
+
+
 WARNED: dict[str, tuple[str, Change, str]] = {
     "protection": ("aws-p5-prod", open_, "nothing but this comparison keeps the cluster"),
     "a zone": (
@@ -352,6 +464,21 @@ WARNED: dict[str, tuple[str, Change, str]] = {
         lambda raw: raw["pools"][0]["schedulable"].update(cpu=200),
         "each node counts for less cpu",
     ),
+    "less promised": (
+        "onprem-roce-shared",
+        lambda raw: raw["teams"][0]["shares"][0].update(nodes=8, lend=8),
+        "team training: is promised 8 nodes of h200 in place of 12",
+    ),
+    "a data set": (
+        "onprem-roce-shared",
+        lambda raw: raw.pop("datasets"),
+        "data set training/images: its claim stays in the cluster without the stack",
+    ),
+    "a priority": (
+        "onprem-roce-shared",
+        lambda raw: raw.pop("priorities"),
+        "priorities urgent: jobs that name them",
+    ),
     "another path": (
         "aws-p5-prod",
         lambda raw: raw["checkpoints"][0].update(mount_path="/ckpt"),
@@ -363,7 +490,7 @@ WARNED: dict[str, tuple[str, Change, str]] = {
 @pytest.mark.parametrize("name", WARNED)
 def test_what_ends_no_job_and_loses_nothing_is_warned_of(name: str) -> None:
     stack, change, told = WARNED[name]
-    assert told in after(shipped(stack), shipped(stack, change))
+    assert told in after(shipped(stack, more), shipped(stack, more, change))
 
 
 def test_less_than_is_lost_is_no_permission() -> None:
