@@ -9,10 +9,11 @@ process sets for itself. NCCL's log shows what came of those (:mod:`railhead.ncc
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+
+from railhead.base.switching import changed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +84,34 @@ _ROWS = (
         site=True,
     ),
     Switch(
+        name="NCCL_IB_TC",
+        reason="which class of the switches packets are in: another than the fabric's may drop",
+        source=f"{_ENV}; gate.dscp and docs/fabric.md, traffic class",
+        site=True,
+    ),
+    Switch(
+        name="NCCL_NETDEVS_POLICY",
+        reason="how many of its NICs a GPU uses: `MAX:1` is a part of them",
+        source=f"{_ENV}, since 2.28",
+        site=True,
+    ),
+    Switch(
+        name="NCCL_TOPO_FILE",
+        reason="what NCCL believes of the machine: a NIC may be missing, or far from its GPU",
+        source=f"{_NCCL}, src/graph/topo.cc, ncclTopoGetSystem",
+    ),
+    Switch(
+        name="NCCL_GRAPH_FILE",
+        reason="which NICs and links each channel takes, in place of NCCL's own search",
+        source=f"{_NCCL}, src/graph/search.cc",
+    ),
+    Switch(
+        name="NCCL_P2P_LEVEL",
+        reason="how far apart GPUs may be that reach each other: `LOC` or 0 is NCCL_P2P_DISABLE",
+        source=f"{_NCCL}, src/graph/paths.cc, ncclGetUserP2pLevel",
+        site=True,
+    ),
+    Switch(
         name="NCCL_P2P_DISABLE",
         reason="no NVLink between a node's GPUs: a debugging switch",
         source=_ENV,
@@ -124,6 +153,12 @@ _ROWS = (
         source="aws-ofi-nccl v1.21.1, include/nccl_ofi_param.h",
     ),
     Switch(
+        name="OFI_NCCL_FORCE_NUM_RAILS",
+        reason="how many NICs a GPU's messages are spread over: 1 is a part of them",
+        source="aws-ofi-nccl v1.21.1, include/nccl_ofi_param.h",
+        site=True,
+    ),
+    Switch(
         name="NCCL_FASTRAK_IFNAME",
         reason="which NICs the TCPXO plugin uses",
         source=_TCPXO,
@@ -161,7 +196,11 @@ _ROWS = (
 SWITCHES: Mapping[str, Switch] = MappingProxyType({row.name: row for row in _ROWS})
 
 
-def in_words() -> str:
-    """A regular expression (RE2) that finds one of them set in a command's words."""
-    names = "|".join(re.escape(name) for name in SWITCHES)
-    return rf"(^|[^A-Za-z0-9_])({names})="
+def in_mapping() -> str:
+    """A regular expression (RE2) that finds one of them as a key of a YAML or JSON text."""
+    return rf"(?:^|[^A-Za-z0-9_])(?:{'|'.join(SWITCHES)})[\"']?\s*:"
+
+
+def in_words(pinned: Iterable[str]) -> str:
+    """What finds one of them set in a command's words, or one that the fabric sets taken away."""
+    return changed(SWITCHES, pinned)

@@ -17,6 +17,7 @@ from railhead.catalog.switches import SWITCHES
 from railhead.catalog.versions import COMBINATIONS
 from railhead.config import access, served, teams, volcano, volumes
 from railhead.fabric.checks import UNIVERSAL
+from railhead.fabric.kinds import FABRICS
 from railhead.model.cluster import HOSTNAME_LEVEL, Cluster, Pool, RuntimeConfig
 from railhead.model.queueing import KueueConfig
 from railhead.platform.registry import PLATFORMS
@@ -204,6 +205,22 @@ def _switched(cluster: Cluster) -> Iterator[Problem]:
             )
 
 
+def _pinned(cluster: Cluster) -> Iterator[Problem]:
+    """What the fabric's row sets stays as it is; a runtime's own would win over it."""
+    reads = attrgetter("name", "instance_type")
+    machines = dict(found for *_, found in knowing(cluster.pools, "pools", reads))
+    row = FABRICS[cluster.fabric.kind]
+    for path, runtime, own in knowing(cluster.runtimes, "runtimes", lambda r: dict(r.environment)):
+        pinned = {v.name: v for v in row.environment_on(machines.get(runtime.pool, ""))}
+        for name in (n for n in own if n in pinned and n not in SWITCHES):
+            if own[name] != pinned[name].value:
+                yield (
+                    f"{path}.environment.{name}",
+                    f"{own[name]!r} is in place of {pinned[name].value!r}, which fabric "
+                    f"{row.name!r} sets: {pinned[name].reason}; remove it",
+                )
+
+
 def _topology(cluster: Cluster) -> Iterator[Problem]:
     *_, last = cluster.topology or (HOSTNAME_LEVEL,)
     if last != HOSTNAME_LEVEL:
@@ -272,6 +289,7 @@ _CHECKS: tuple[Callable[[Cluster], Iterator[Problem]], ...] = (
     _machines_fabric,
     _runtimes,
     _switched,
+    _pinned,
     _topology,
     _lost_pods,
     _acceptance,

@@ -125,10 +125,19 @@ def _gpus(cluster: Cluster) -> Iterator[Problem]:
 
 
 def _parts(cluster: Cluster) -> Iterator[Problem]:
-    if cluster.gpu_operator is not None and cluster.gpu_operator.mig != "none":
+    operator = cluster.gpu_operator
+    if operator is None:
+        return
+    spans = any(machine.nvlink_domain > machine.gpus for machine in _machines(cluster).values())
+    if operator.compute_domains and not spans:
+        yield (
+            "gpu_operator.compute_domains",
+            "true: no pool's machines share an NVLink domain with others; leave it out",
+        )
+    if operator.mig != "none":
         yield (
             "gpu_operator.mig",
-            f"{cluster.gpu_operator.mig!r}: parts of GPUs reach each other neither over NVLink nor "
+            f"{operator.mig!r}: parts of GPUs reach each other neither over NVLink nor "
             "PCIe (MIG user guide), and quotas here count whole ones",
         )
 

@@ -416,22 +416,11 @@ def _mirrors(cluster: Cluster) -> Iterator[Problem]:
 
 def _gpu_operator(cluster: Cluster) -> Iterator[Problem]:
     own = cluster.gpu_operator
-    if own is None:
-        return
-    if own.driver == "host" and own.driver_version is not None:
+    if own is not None and own.driver == "host" and own.driver_version is not None:
         yield (
             "gpu_operator.driver_version",
             f"{own.driver_version!r} is of the operator's container, and the driver is the nodes' "
             "own: leave it out, or write `driver: operator`",
-        )
-    spans = any(
-        machine.nvlink_domain > machine.gpus
-        for *_, machine in knowing(cluster.pools, "pools", lambda p: MACHINES[p.instance_type])
-    )
-    if own.compute_domains and not spans:
-        yield (
-            "gpu_operator.compute_domains",
-            "true: no pool's machines share an NVLink domain with others; leave it out",
         )
 
 

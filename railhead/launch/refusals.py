@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from railhead.base import quantity
 from railhead.base.errors import InputError, PrerequisiteError, choices
+from railhead.base.switching import changed
 from railhead.contract import ClusterContract, Queue, Runtime, Share, Switch
 from railhead.framework import FRAMEWORKS
 from railhead.framework.base import Gang
@@ -192,12 +193,14 @@ def _check_verify(job: JobFile, runtime: Runtime) -> None:
 
 def _check_words(job: JobFile, switches: Mapping[str, Switch]) -> None:
     """What `env:` may not say, the command may not either."""
-    names = "|".join(map(re.escape, switches))
-    found = re.search(rf"(?:^|[^A-Za-z0-9_])({names})=", " ".join(job.command)) if names else None
+    pinned = [name for name, switch in switches.items() if switch.allowed]
+    found = re.search(changed(switches, pinned), " ".join(job.command)) if switches else None
     if found and job.fabric != "none":
+        name = found[1] or found[2]
+        how = f"sets {name}" if found[1] else f"takes {name or 'every variable'} away"
+        reason = switches[name].reason if name else "the fabric's are among them"
         raise InputError(
-            f"command: sets {found[1]}: {switches[found[1]].reason}; the job would leave its "
-            "fabric and still complete",
+            f"command: {how}: {reason}; the job would leave its fabric and still complete",
             remedy="leave it out, or write `fabric: none` if the job wants no fabric",
         )
 
@@ -248,6 +251,11 @@ def _check_extras(job: JobFile, runtime: Runtime) -> None:
     taken = mounted(runtime)
     taken += [runtime.checkpoint.path] if runtime.checkpoint else []
     for path in job.mounts:
+        if Path(path).name == ".nccl.conf":
+            raise InputError(
+                f"mounts: {path!r} is a file of NCCL's variables, which nobody reads here",
+                remedy="leave it out, and set what the job needs in env",
+            )
         for other in taken:
             if Path(path).is_relative_to(other):
                 raise InputError(

@@ -18,7 +18,7 @@ from railhead.base.names import (
     TRAINING_LABEL,
     UNCHARGED_LABEL,
 )
-from railhead.catalog.switches import SWITCHES, in_words
+from railhead.catalog.switches import SWITCHES
 from railhead.catalog.versions import COMBINATIONS
 from railhead.model.cluster import Cluster
 from railhead.platform.registry import PLATFORMS
@@ -323,8 +323,9 @@ def _network_rules(cluster: Cluster, said: Chosen) -> list[dict[str, str]]:
             "reason": "Forbidden",
         },
         {
-            "expression": f"variables.leaves || !variables.words.matches({cel.string(in_words())})",
-            "message": f"spec.trainer.command or args set one of {names}{_OFF}: remove it; {free}",
+            "expression": f"variables.leaves || !variables.words.matches({said.in_words})",
+            "message": f"spec.trainer.command or args set one of {names}, or take away what the "
+            f"fabric sets ({fabric}){_OFF}: remove it; {free}",
             "reason": "Forbidden",
         },
     ]
@@ -338,7 +339,8 @@ def train_job_pods_policy(cluster: Cluster, said: Chosen) -> dict[str, Any]:
     fabric, field = demand(cluster), COMBINATIONS[cluster.versions].placement_field
     joined = joins("p", fabric)
     rules = [
-        *network_rules("p", said)[:2],
+        # A patch of Trainer's has no envFrom.
+        *network_rules("p", said)[:3],
         *reach_rules("p", fabric),
         *([joined] if joined else []),
     ]

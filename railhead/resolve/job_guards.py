@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from railhead.base.names import FABRIC_LABEL, QUEUE_LABEL, TRAINING_LABEL
-from railhead.catalog.switches import SWITCHES, in_words
+from railhead.catalog.switches import SWITCHES, in_mapping, in_words
 from railhead.resolve import cel
 from railhead.resolve.pod_guards import FabricDemand, fabric_rules, reach_rules, takes
+from railhead.resolve.pods import NCCL_CONF, PROFILE_VOLUME
 
 # API group -> (resources, versions' kinds): what Kueue admits in every stack besides TrainJobs, and
 # whose objects carry their pods' templates.
@@ -85,6 +86,10 @@ def _templates(job: str) -> str:
     return f"{chain} : []"
 
 
+# Where NCCL looks for such files without being told (v2.30.7, src/misc/param.cc, initEnvFunc).
+_NCCL_CONFS = r"^/etc/nccl\.conf/?$|/\.nccl\.conf/?$"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Chosen:
     """What the fabric itself sets of the variables that choose a network."""
@@ -92,6 +97,11 @@ class Chosen:
     values: Mapping[str, Sequence[str]]
     devices: tuple[str, ...]
     prefixes: tuple[str, ...]
+
+    @property
+    def in_words(self) -> str:
+        """What finds a change of the network in a command's words; a CEL string."""
+        return cel.string(in_words(self.values))
 
     def off(self, variable: str) -> str:
         """Whether ``variable``, an entry of ``env``, chooses another network; a CEL expression."""
@@ -157,9 +167,19 @@ def network_rules(pod: str, chosen: Chosen) -> list[tuple[str, str]]:
             f"{fabric}; {out}",
         ),
         (
-            f"{leaves(pod)} || {every}.all(c, !{words('c')}.matches({cel.string(in_words())}))",
+            f"{leaves(pod)} || {every}.all(c, !{words('c')}.matches({chosen.in_words}))",
             "a container's command or args set a variable that chooses another network than the "
-            f"fabric's: remove it; the variables are {names}; {out}",
+            f"fabric's, or take one away that the fabric sets ({fabric}): remove it; the variables "
+            f"are {names}; {out}",
+        ),
+        (
+            f"{leaves(pod)} || {every}.all(c, !has(c.volumeMounts)"
+            f" || c.volumeMounts.all(m, !m.mountPath.matches({cel.string(_NCCL_CONFS)})"
+            f" || (m.mountPath == {cel.string(NCCL_CONF)}"
+            f" && m.name == {cel.string(PROFILE_VOLUME)})))",
+            "a container mounts a file of NCCL's variables, which nobody reads here and which may "
+            f"take the job off its network: leave {NCCL_CONF} to the stack's runtimes, and set "
+            f"what the job needs in env; {out}",
         ),
         (
             f"{leaves(pod)} || {every}.all(c, !{chosen.unseen('c')})",
@@ -179,6 +199,24 @@ def variables_policy(chosen: Chosen) -> dict[str, Any]:
             {"expression": expression, "message": message, "reason": "Forbidden"}
             for expression, message in network_rules("object", chosen)
         ],
+    }
+
+
+def _ray_rule(chosen: Chosen) -> dict[str, str]:
+    """What a RayJob says of its processes' environment besides their pods' (ray.io/v1, RayJobSpec).
+
+    Ray gives it to each worker, over what the pod has.
+    """
+    spec = "dyn(object).spec"
+    start = f"(has({spec}.entrypoint) ? {spec}.entrypoint : '')"
+    given = f"(has({spec}.runtimeEnvYAML) ? {spec}.runtimeEnvYAML : '')"
+    return {
+        "expression": f"dyn(object).kind != 'RayJob' || variables.templates.all(p, {leaves('p')})"
+        f" || !{start}.matches({chosen.in_words}) && !{given}.matches({cel.string(in_mapping())})",
+        "message": "spec.entrypoint or spec.runtimeEnvYAML sets a variable that chooses another "
+        f"network than the fabric's: remove it; the variables are {', '.join(SWITCHES)}; or, if "
+        f"the job wants no fabric, label its pods {FABRIC_LABEL}=none",
+        "reason": "Forbidden",
     }
 
 
@@ -220,7 +258,8 @@ def template_policy(fabric: FabricDemand, chosen: Chosen) -> dict[str, Any]:
                 "reason": "Forbidden",
             }
             for expression, message in rules
-        ],
+        ]
+        + [_ray_rule(chosen)],
     }
 
 

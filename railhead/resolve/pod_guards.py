@@ -212,6 +212,11 @@ def _variables(pod: str, fabric: FabricDemand) -> list[dict[str, str]]:
         dict.fromkeys(_several_nodes(framework) for framework in FRAMEWORKS.values())
     )
     metadata = f"has({pod}.metadata) && has({pod}.metadata"
+    # One that runs first may train as well as one that stays.
+    started = (
+        f"(dyn({pod}.spec.containers)"
+        f" + (has({pod}.spec.initContainers) ? dyn({pod}.spec.initContainers) : []))"
+    )
     return [
         {
             "name": "labels",
@@ -222,11 +227,8 @@ def _variables(pod: str, fabric: FabricDemand) -> list[dict[str, str]]:
             "expression": f"{metadata}.annotations) && {annotation} in"
             f" {pod}.metadata.annotations ? {pod}.metadata.annotations[{annotation}] : ''",
         },
-        {"name": "gpus", "expression": f"{pod}.spec.containers.exists(c, {gpu})"},
-        {
-            "name": "several",
-            "expression": f"{pod}.spec.containers.exists(c, {many})",
-        },
+        {"name": "gpus", "expression": f"{started}.exists(c, {gpu})"},
+        {"name": "several", "expression": f"{started}.exists(c, {many})"},
         {
             "name": "leaves",
             "expression": f"{cel.string(FABRIC_LABEL)} in variables.labels"
@@ -241,8 +243,8 @@ def _variables(pod: str, fabric: FabricDemand) -> list[dict[str, str]]:
         {
             # A pod that says it is one of several nodes needs the fabric without GPUs, too.
             "name": "wired",
-            "expression": f"variables.gpus ? {pod}.spec.containers.all(c, !{gpu} || ({every}))"
-            f" : {pod}.spec.containers.exists(c, {every})",
+            "expression": f"variables.gpus ? {started}.all(c, !{gpu} || ({every}))"
+            f" : {started}.exists(c, {every})",
         },
         {"name": "joined", "expression": _joined(pod, fabric)},
     ]

@@ -235,6 +235,8 @@ def _environment(config: RuntimeConfig, framework: Framework, wired: Wiring) -> 
     # An image's own PYTHONPATH cannot be known, and is replaced: whoever needs it says it.
     python = {"PYTHONPATH": PYTHON_DIRECTORY} if framework.python else {}
     own = dict(framework.unwired) | python | of_image | dict(config.environment)
+    if python and own["PYTHONPATH"] != PYTHON_DIRECTORY:
+        own["PYTHONPATH"] += f":{PYTHON_DIRECTORY}"
     every = dict(wired.environment) | own
     return MappingProxyType(every | framework.taken_along(every))
 

@@ -218,6 +218,28 @@ BAD: dict[str, tuple[Body, str]] = {
         template(command=["sh", "-c", "export NCCL_IB_DISABLE=1; exec ./train"]),
         "command or args set a variable",
     ),
+    "what the fabric sets taken away": (
+        template(command=["env", "-u", "NCCL_NET", "./train"]),
+        "take one away that the fabric sets (NCCL_NET=IB",
+    ),
+    "every variable taken away": (
+        template(command=["sh", "-c", "exec env -i PATH=$PATH ./train"]),
+        "command or args set a variable",
+    ),
+    "a file of variables of one's own": (
+        template(
+            spec={"volumes": [{"name": "v", "emptyDir": {}}]},
+            volumeMounts=[{"name": "v", "mountPath": "/root/.nccl.conf"}],
+        ),
+        "mounts a file of NCCL's variables",
+    ),
+    "another file in the place of the fabric's variables": (
+        template(
+            spec={"volumes": [{"name": "v", "emptyDir": {}}]},
+            volumeMounts=[{"name": "v", "mountPath": "/etc/nccl.conf"}],
+        ),
+        "leave /etc/nccl.conf to the stack's runtimes",
+    ),
     "variables that nobody sees": (
         template(envFrom=[{"configMapRef": {"name": "c"}}]),
         "set in env, which wins over it, what the fabric sets (NCCL_NET=IB",
@@ -230,6 +252,18 @@ BAD: dict[str, tuple[Body, str]] = {
     "RDMA without the networks": (
         template(annotations={}),
         "set the annotation k8s.v1.cni.cncf.io/networks",
+    ),
+    "GPUs of an init container": (
+        template(
+            limits={},
+            annotations={},
+            spec={
+                "initContainers": [
+                    {"name": "i", "image": "x", "resources": {"limits": {GPU: 8}}},
+                ]
+            },
+        ),
+        "add to resources.limits of each",
     ),
     "no networks": (template(annotations={NETWORKS_ANNOTATION: "[]"}), "set the annotation"),
     "a privileged container": (
@@ -264,6 +298,7 @@ GOOD: dict[str, Body] = {
         limits={GPU: 8}, annotations={}, labels={SINGLE_NODE_LABEL: "true"}
     ),
     "CPUs alone": template(limits={}, annotations={}),
+    "a variable of one's own taken away": template(command=["env", "-u", "NCCL_DEBUG", "./train"]),
     "a name that only ends so": template(command=["sh", "-c", "MY_NCCL_NET=1 ./train"]),
 }
 
@@ -281,6 +316,22 @@ def test_a_job_is_refused_for_what_its_pods_would_be(server: Server, kind: str, 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_job_whose_pods_are_taken_is_taken(server: Server, kind: str, case: str) -> None:
     assert server.verdict(KINDS[kind](GOOD[case])) == ""
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"entrypoint": "NCCL_NET=Socket python x.py"},
+        {"runtimeEnvYAML": "env_vars:\n  NCCL_NET: Socket\n"},
+        {"runtimeEnvYAML": '{"env_vars": {"FI_PROVIDER": "tcp"}}'},
+    ],
+)
+def test_a_ray_job_gives_its_workers_no_other_network(server: Server, said: Body) -> None:
+    job = ray("RayJob")(template())
+    job["spec"] |= said
+    assert "spec.entrypoint or spec.runtimeEnvYAML sets" in server.verdict(job)
+    job["spec"] |= {"entrypoint": "python x.py", "runtimeEnvYAML": "env_vars:\n  A: NCCL_NET\n"}
+    assert server.verdict(job) == ""
 
 
 @pytest.mark.parametrize("case", [case for case in BAD if "TCP" in case or "variable" in case])

@@ -432,6 +432,18 @@ REFUSED: list[tuple[str, Edit, str, str]] = [
         "NCCL_NET is the fabric's",
     ),
     *(
+        (
+            stack,
+            put("runtimes[0].environment", {name: "0"}),
+            f"runtimes[0].environment.{name}",
+            f"which fabric '{fabric}' sets",
+        )
+        for stack, name, fabric in (
+            ("gcp-a3-mega", "NCCL_FASTRAK_USE_SNAP", "tcpxo"),
+            ("gcp-a3-ultra", "LD_LIBRARY_PATH", "gcp-rdma"),
+        )
+    ),
+    *(
         ("lab", put("runtimes[0].environment", {"A": text}), "runtimes[0].environment.A", SECRET)
         for text in (
             "https://hooks.slack.com/services/T00000000/B00000000/abcdefgh",
@@ -486,12 +498,6 @@ REFUSED: list[tuple[str, Edit, str, str]] = [
         many(put("gpu_operator.driver", "host"), put("gpu_operator.driver_version", "570.86.15")),
         "gpu_operator.driver_version",
         "the nodes' own",
-    ),
-    (
-        "onprem-roce-shared",
-        put("gpu_operator.compute_domains", True),
-        "gpu_operator.compute_domains",
-        "NVLink domain",
     ),
     (
         "onprem-roce-shared",
@@ -810,6 +816,12 @@ DOUBTED: list[tuple[str, Edit, str, str]] = [
         put("runtimes[0].gpus_per_node", 3),
         "runtimes[0].gpus_per_node",
         "leaves 2 of a node idle",
+    ),
+    (
+        "onprem-roce-shared",
+        put("gpu_operator.compute_domains", True),
+        "gpu_operator.compute_domains",
+        "NVLink domain",
     ),
     ("onprem-roce-shared", put("gpu_operator.mig", "single"), "gpu_operator.mig", "whole ones"),
     (

@@ -12,9 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from railhead import config
 from railhead.framework import FRAMEWORKS
 from railhead.framework.programs.world import WRONG_WORLD, wrong_world
 from railhead.model.restarts import HOPELESS
+from railhead.resolve.runtimes import PYTHON_DIRECTORY, runtimes
+from tests.components.recording import lab_cluster
 
 TORCH = {
     # torch/__init__.py, _import_device_backends
@@ -66,6 +69,17 @@ def test_which_worlds_are_wrong(nodes: str, processes: str, built: int, right: b
 
 def test_runtimes_start_nothing_again_after_it() -> None:
     assert WRONG_WORLD in HOPELESS
+
+
+def test_a_runtime_with_a_path_of_its_own_keeps_the_program() -> None:
+    for own, wanted in (
+        ({}, PYTHON_DIRECTORY),
+        ({"PYTHONPATH": "/mine"}, f"/mine:{PYTHON_DIRECTORY}"),
+    ):
+        raw = lab_cluster()
+        raw["runtimes"][0]["environment"] = own
+        [runtime] = runtimes(config.parse(raw, where="test"))
+        assert runtime.environment["PYTHONPATH"] == wanted
 
 
 @pytest.fixture(scope="module")

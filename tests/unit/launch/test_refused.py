@@ -210,6 +210,15 @@ ASKED: dict[str, tuple[str, ClusterContract]] = {
     "a switch that is allowed": (f"{PLAIN}env: {{NCCL_NET: IB}}\n", SWITCHED),
     "switches of no fabric": (f"{PLAIN}env: {{NCCL_NET: x}}\nfabric: none\n", SWITCHED),
     "a switch in the command": ("name: a\nnodes: 1\ncommand: [env, NCCL_NET=x, x]\n", SWITCHED),
+    "what the fabric sets taken away": (
+        "name: a\nnodes: 1\ncommand: [sh, -c, 'unset A NCCL_NET; x']\n", SWITCHED,
+    ),
+    "the same by env": ("name: a\nnodes: 1\ncommand: [env, -u, NCCL_NET, x]\n", SWITCHED),
+    "every variable taken away": ("name: a\nnodes: 1\ncommand: [env, -i, x]\n", SWITCHED),
+    "what it does not set taken away": (
+        "name: a\nnodes: 1\ncommand: [env, -u, NCCL_IB_DISABLE, x]\n", SWITCHED,
+    ),
+    "a file of NCCL's variables": (f"{PLAIN}mounts: {{/root/.nccl.conf: c}}\n", CONTRACT),
     "the end of a name in the command": ("name: a\nnodes: 1\ncommand: [MY_NCCL_NET=x]\n", SWITCHED),
     "the start of a name": ("name: a\nnodes: 1\ncommand: [env, NCCL_NETS=x]\n", SWITCHED),
     "a proof of no fabric": (f"{PLAIN}verify: true\nfabric: none\n", CONTRACT),
