@@ -16,7 +16,8 @@ from railhead import config
 from railhead.framework import FRAMEWORKS
 from railhead.framework.programs.world import WRONG_WORLD, wrong_world
 from railhead.model.restarts import HOPELESS
-from railhead.resolve.runtimes import PYTHON_DIRECTORY, runtimes
+from railhead.resolve.pods import PYTHON_DIRECTORY
+from railhead.resolve.runtimes import runtimes
 from tests.components.recording import lab_cluster
 
 TORCH = {
