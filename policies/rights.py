@@ -40,7 +40,6 @@ _EVERYBODY = frozenset(
     }
 )
 # Whoever has one of these takes what rights there are (kubernetes, rbac good practices).
-_SELECTORS = "clusterRoleSelectors"
 _TAKES_MORE = frozenset({"bind", "escalate", "impersonate"})
 
 
@@ -117,19 +116,23 @@ def of_cluster(planned: Planned) -> Iterator[str]:
     if planned.kind in ("Role", "ClusterRole"):
         for path, rule in rows(planned.body, "rules", ""):
             yield from _rule(planned, path.lstrip("."), rule)
-        for path, selector in rows(planned.body.get("aggregationRule") or {}, _SELECTORS, ""):
-            if not selector or selector is UNKNOWN:
-                yield (
-                    f"{planned.label}: aggregationRule{path} takes every ClusterRole there is, or "
-                    "is not known before the update: name a label"
-                )
+        selectors = at(planned.body, "aggregationRule", "clusterRoleSelectors")
+        if selectors is UNKNOWN or not all(_named(one) for one in selectors or ()):
+            yield (
+                f"{planned.label}: aggregationRule takes every ClusterRole there is, or is not "
+                "known before the update: name a label"
+            )
     if planned.kind in ("RoleBinding", "ClusterRoleBinding"):
         yield from _binding(planned)
 
 
+def _named(selector: Any) -> bool:
+    return bool(selector) and selector is not UNKNOWN
+
+
 def _rule(planned: Planned, path: str, rule: Any) -> Iterator[str]:
     for key in ("verbs", "resources", "apiGroups", "nonResourceURLs"):
-        value = rule if rule is UNKNOWN else rule.get(key)
+        value: Any = rule if rule is UNKNOWN else rule.get(key)
         if value is UNKNOWN or (isinstance(value, list) and UNKNOWN in value):
             yield _unjudged(planned.label, f"{path}.{key}")
         elif key == "verbs" and (more := _TAKES_MORE & set(value or ())):

@@ -58,7 +58,7 @@ def drift(
     Example: [bold]railhead drift lab[/bold]
     """
     from railhead import config, drift
-    from railhead.base.errors import ExitCode
+    from railhead.base.errors import ExitCode, InputError
     from railhead.config.live import target
     from railhead.kube import client as kube
 
@@ -66,11 +66,16 @@ def drift(
     cluster = config.load(path)
     name = path.name.removeprefix("Pulumi.").removesuffix(".yaml")
     exported = _read(state) if state else _export(name, path)
+    compared = len(drift.objects(exported)) + len(drift.releases(exported))
+    if not compared:
+        raise InputError(
+            f"the state of stack {name} has no object of a cluster, so there is nothing to compare",
+            remedy="run `pulumi up` first, or name the state of another stack by --state FILE",
+        )
     client = kube.Cluster(target(cluster, kubeconfig, context))
     found = drift.find(exported, client)
     if metrics is not None:
         _publish(metrics, name, found)
-    compared = len(drift.objects(exported)) + len(drift.releases(exported))
     if as_json:
         rows = [asdict(one) | {"severity": one.severity.name.lower()} for one in found]
         typer.echo(json.dumps({"stack": name, "compared": compared, "drift": rows}))

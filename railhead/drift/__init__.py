@@ -10,11 +10,12 @@ without them nothing else is kept.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
-from railhead.base.differences import differences, undoing
+from railhead.base.differences import differences, merged_lists, undoing
 from railhead.drift.added import by_hand
-from railhead.drift.charts import release
+from railhead.drift.charts import Release, release
 from railhead.drift.objects import (
     GUARDS,
     REFRESH,
@@ -24,18 +25,24 @@ from railhead.drift.objects import (
     Object,
     Severity,
     gone,
+    leaving,
+    named,
+    refreshed,
     subject,
+    taken_out,
 )
 
-__all__ = ["Api", "Drift", "Severity", "find", "objects", "releases"]
+__all__ = ["Api", "Drift", "Release", "Severity", "find", "objects", "releases"]
 
 _RELEASE = "kubernetes:helm.sh/v3:Release"
+# On an object of somebody else's, of which the stack gives a part.
+_PATCH = "__patch"
 
 
 def objects(state: Mapping[str, Any]) -> list[Object]:
     """The Kubernetes objects of an exported state (`pulumi stack export`), as their inputs say."""
     return [
-        dict(resource["inputs"])
+        dict(resource["inputs"]) | ({_PATCH: True} if resource["type"].endswith("Patch") else {})
         for resource in _resources(state)
         if str(resource["type"]).startswith("kubernetes:")
         and not str(resource["type"]).startswith("kubernetes:helm.sh/")
@@ -44,10 +51,14 @@ def objects(state: Mapping[str, Any]) -> list[Object]:
     ]
 
 
-def releases(state: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """(namespace, name) of each Helm release of an exported state."""
+def releases(state: Mapping[str, Any]) -> list[Release]:
+    """Each Helm release of an exported state."""
     return [
-        (str(inputs.get("namespace", "default")), str(inputs["name"]))
+        Release(
+            namespace=str(inputs.get("namespace", "default")),
+            name=str(inputs["name"]),
+            given=inputs,
+        )
         for resource in _resources(state)
         if resource["type"] == _RELEASE and (inputs := resource["inputs"]).get("name")
     ]
@@ -71,8 +82,8 @@ def find(state: Mapping[str, Any], api: Api) -> list[Drift]:
     found: list[Drift] = []
     for wanted in ours:
         found += _object(wanted, api, discovery)
-    for namespace, name in releases(state):
-        found += release(namespace, name, api, discovery, ours)
+    for one in releases(state):
+        found += release(one, api, discovery, ours)
     found += by_hand(ours, api, discovery)
     return sorted(found)
 
@@ -86,7 +97,11 @@ def _object(wanted: Object, api: Api, discovery: Discovery) -> Iterator[Drift]:
     if live is None:
         yield gone(wanted, guard=guard)
         return
-    for field, says, has in differences(wanted, live):
+    if ending := leaving({**live, "kind": wanted["kind"]}):
+        yield replace(ending, severity=Severity.GUARD if guard else ending.severity)
+        return
+    merged = merged_lists(live)
+    for field, says, has in differences(wanted, live, merged=merged):
         plain = Severity.CHANGED if says else Severity.ADDED
         yield Drift(
             severity=Severity.GUARD if guard else plain,
@@ -94,19 +109,15 @@ def _object(wanted: Object, api: Api, discovery: Discovery) -> Iterator[Drift]:
             field=field,
             stack=says,
             live=has,
-            remedy=REFRESH if says else f"{REFRESH}, or leaves it to whoever added it: see there",
+            remedy=refreshed(wanted, field)
+            if says
+            else f"{REFRESH}, or leaves it to whoever added it: kubectl edit {named(wanted)}",
         )
-    for field, has in undoing(wanted["kind"], wanted, live):
+    for field, has in () if _PATCH in wanted else undoing(wanted["kind"], wanted, live):
         yield Drift(
             severity=Severity.GUARD if guard else Severity.ADDED,
             subject=subject(wanted),
             field=field,
             live=has,
-            remedy=f"no update takes it out: kubectl edit {_named(wanted)}",
+            remedy=taken_out(wanted),
         )
-
-
-def _named(body: Object) -> str:
-    metadata = body["metadata"]
-    within = f"-n {metadata['namespace']} " if metadata.get("namespace") else ""
-    return f"{within}{body['kind'].lower()} {metadata['name']}"

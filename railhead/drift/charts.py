@@ -7,13 +7,30 @@ import binascii
 import gzip
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import yaml
 
-from railhead.base.differences import differences
-from railhead.drift.objects import Api, Discovery, Drift, Object, Severity, gone, subject
+from railhead.base.differences import (
+    besides,
+    differences,
+    is_secret,
+    merged_lists,
+    short,
+    undoing,
+)
+from railhead.drift.objects import (
+    Api,
+    Discovery,
+    Drift,
+    Object,
+    Severity,
+    gone,
+    leaving,
+    subject,
+    taken_out,
+)
 
 # Without them the release's controllers do not see, or do not decide, what is submitted.
 _GUARDING = frozenset(
@@ -21,64 +38,143 @@ _GUARDING = frozenset(
 )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """A Helm release as the stack's state gives it; ``given`` are the inputs of its resource."""
+
+    namespace: str
+    name: str
+    given: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def subject(self) -> str:
+        """Kind, namespace and name."""
+        return f"Release {self.namespace}/{self.name}"
+
+
 def release(
-    namespace: str, name: str, api: Api, discovery: Discovery, ours: Sequence[Object]
+    one: Release, api: Api, discovery: Discovery, ours: Sequence[Object]
 ) -> Iterator[Drift]:
     """What of a release is gone or changed; fields that ``ours`` give are the stack's, not Helm's.
 
-    The engine does not look into a release, so no update puts any of it back.
+    The engine does not look into a release, so no update puts any of what it made back.
     """
-    yield from _stopped(namespace, name, api, discovery)
-    secrets = discovery.path("v1", "Secret", namespace)
-    selector = f"owner=helm,name={name},status=deployed"
+    secrets = discovery.path("v1", "Secret", one.namespace)
+    selector = f"owner=helm,name={one.name},status=deployed"
     records = api.list(secrets, selector=selector) if secrets else []
+    body = _body(records[-1]) if records else None
+    made = _objects(body["manifest"]) if body else []
+    yield from _stopped(one, made, api, discovery)
     if not records:
-        yield Drift(
-            severity=Severity.GUARD,
-            subject=f"Release {namespace}/{name}",
-            stack="deployed",
-            live="gone",
-        )
+        yield Drift(severity=Severity.GUARD, subject=one.subject, stack="deployed", live="gone")
         return
-    own = {(one["kind"], one["metadata"].get("name")): one for one in ours}
-    there = manifest(records[-1])
-    revision = (records[-1]["metadata"].get("labels") or {}).get("version", "")
-    if there is None:
+    if body is None:
         yield Drift(
             severity=Severity.GUARD,
-            subject=f"Release {namespace}/{name}",
+            subject=one.subject,
             field="manifest",
             stack="what the chart made",
             live="not readable",
-            remedy=f"helm -n {namespace} get manifest {name} says why",
+            remedy=f"helm -n {one.namespace} get manifest {one.name} says why",
         )
-    for made in there or ():
-        patched = own.get((made["kind"], made["metadata"].get("name")), {})
-        for row in _object(_said(made, patched), namespace, api, discovery):
-            yield replace(
-                row,
-                remedy="the engine does not look into a Helm release: "
-                f"helm -n {namespace} rollback {name} {revision}, then `pulumi up --refresh`",
-            )
+        return
+    yield from _upgraded(one, body)
+    yield from _definitions(one, body, api, discovery)
+    own = {(row["kind"], row["metadata"].get("name")): row for row in ours}
+    revision = (records[-1]["metadata"].get("labels") or {}).get("version", "")
+    for wanted in made:
+        patched = own.get((wanted["kind"], wanted["metadata"].get("name")), {})
+        for row in _object(_said(wanted, patched), one.namespace, api, discovery):
+            yield replace(row, remedy=row.remedy or _back(one, wanted, revision))
 
 
-def _stopped(namespace: str, name: str, api: Api, discovery: Discovery) -> Iterator[Drift]:
+def _back(one: Release, made: Object, revision: str) -> str:
+    """How an object of a release comes back as the chart makes it."""
+    if made["kind"] == "CustomResourceDefinition":
+        # Helm compares two revisions of it, never the live one (helm v3, pkg/kube/client.go,
+        # createPatch).
+        return (
+            f"helm -n {one.namespace} get manifest {one.name} | kubectl apply -n {one.namespace} "
+            "--server-side --force-conflicts -f -: neither the engine nor a rollback of Helm's "
+            "looks at it"
+        )
+    return (
+        "the engine does not look into a Helm release: "
+        f"helm -n {one.namespace} rollback {one.name} {revision}, then `pulumi up --refresh`"
+    )
+
+
+def _upgraded(one: Release, body: Mapping[str, Any]) -> Iterator[Drift]:
+    """Values and a version of its chart that somebody gave the release himself (`helm upgrade`)."""
+    values, config = one.given.get("values") or {}, body.get("config") or {}
+    chart = (body.get("chart") or {}).get("metadata") or {}
+    rows = list(differences(values, config, "values"))
+    if one.given.get("version"):
+        rows += differences(one.given["version"], chart.get("version"), "version")
+    for where, says, has in rows:
+        yield Drift(severity=Severity.GUARD, subject=one.subject, field=where, stack=says, live=has)
+    if not is_secret(values) and (more := besides(values, config)):
+        yield Drift(
+            severity=Severity.GUARD,
+            subject=one.subject,
+            field="values",
+            live=short(more),
+            remedy=f"helm -n {one.namespace} history {one.name}, and rollback to the revision "
+            "before somebody gave it",
+        )
+
+
+def _definitions(
+    one: Release, body: Mapping[str, Any], api: Api, discovery: Discovery
+) -> Iterator[Drift]:
+    """Definitions of the chart's `crds` folder that are gone: Helm installs them once.
+
+    They are in no manifest; the record has the chart's own files, without its subcharts'.
+    """
+    if one.given.get("skipCrds"):
+        return
+    chart = body.get("chart") or {}
+    for file in chart.get("files") or ():
+        if not str(file.get("name")).startswith("crds/"):
+            continue
+        for made in _objects(base64.b64decode(file.get("data") or "").decode()):
+            path = discovery.path(str(made["apiVersion"]), str(made["kind"]))
+            if path and api.find(f"{path}/{made['metadata']['name']}") is None:
+                about = chart.get("metadata") or {}
+                yield replace(
+                    gone(made, guard=True),
+                    remedy=f"helm show crds of chart {about.get('name')} {about.get('version')} | "
+                    "kubectl apply --server-side -f -, then `pulumi up --refresh`: Helm installs "
+                    "them once, and all that was of this kind is gone",
+                )
+
+
+def _stopped(
+    one: Release, made: Sequence[Object], api: Api, discovery: Discovery
+) -> Iterator[Drift]:
     """Controllers of a release that are scaled to nothing.
 
     Helm marks what it makes with the release's name (helm v3, pkg/action/validate.go).
     """
-    path = discovery.path("apps/v1", "Deployment", namespace)
-    for one in api.list(path) if path else []:
-        marks = one["metadata"].get("annotations") or {}
-        if marks.get("meta.helm.sh/release-name") == name and one["spec"].get("replicas", 1) == 0:
+    said = {
+        m["metadata"]["name"]: m["spec"].get("replicas", 1)
+        for m in made
+        if m["kind"] == "Deployment"
+    }
+    path = discovery.path("apps/v1", "Deployment", one.namespace)
+    for live in api.list(path) if path else []:
+        marks, name = live["metadata"].get("annotations") or {}, live["metadata"]["name"]
+        if marks.get("meta.helm.sh/release-name") == one.name and live["spec"].get(
+            "replicas", 1
+        ) == 0 != said.get(name):
             yield Drift(
                 severity=Severity.GUARD,
-                subject=subject({**one, "kind": "Deployment"}),
+                subject=subject({**live, "kind": "Deployment"}),
                 field="spec.replicas",
                 stack="what the chart says",
                 live="0",
-                remedy=f"kubectl -n {namespace} scale deployment {one['metadata']['name']} "
-                "--replicas=1: the engine does not look into a Helm release",
+                remedy=f"kubectl -n {one.namespace} scale deployment {name} "
+                f"--replicas={said.get(name, 1)}: the engine does not look into a Helm release",
             )
 
 
@@ -87,22 +183,32 @@ def _object(wanted: Object, namespace: str, api: Api, discovery: Discovery) -> I
     within = metadata.get("namespace") or namespace
     path = discovery.path(str(wanted["apiVersion"]), str(wanted["kind"]), within)
     live = api.find(f"{path}/{metadata['name']}") if path else None
-    guard = wanted["kind"] in _GUARDING
+    severity = Severity.GUARD if wanted["kind"] in _GUARDING else Severity.CHANGED
     if live is None:
-        yield gone(wanted, guard=guard)
+        yield replace(gone(wanted, guard=severity is Severity.GUARD), remedy="")
+        return
+    kept = {**live, "kind": wanted["kind"]}
+    if ending := leaving(kept):
+        yield replace(ending, severity=severity)
         return
     # Charts give one to objects that have none as well.
     bare = {key: value for key, value in metadata.items() if key != "namespace"}
-    for field, says, has in differences({**wanted, "metadata": bare}, live):
+    bare = {**wanted, "metadata": bare}
+    for where, says, has in differences(bare, live, merged=merged_lists(live)):
         # Of one that is scaled to nothing it is told already.
-        if (field, has) != ("spec.replicas", "0"):
+        if (where, has) != ("spec.replicas", "0"):
             yield Drift(
-                severity=Severity.GUARD if guard else Severity.CHANGED,
-                subject=subject({**live, "kind": wanted["kind"]}),
-                field=field,
+                severity=severity,
+                subject=subject(kept),
+                field=where,
                 stack=says,
                 live=has,
+                remedy="" if says else taken_out(kept),
             )
+    for where, has in undoing(wanted["kind"], bare, live):
+        yield Drift(
+            severity=severity, subject=subject(kept), field=where, live=has, remedy=taken_out(kept)
+        )
 
 
 def _said(made: Object, patched: Object) -> Object:
@@ -131,16 +237,24 @@ def _without(made: Any, patched: Any) -> Any:
     return [_without(one, None) for one in made] if isinstance(made, list) else made
 
 
-def manifest(record: Mapping[str, Any]) -> list[Object] | None:
-    """The objects of Helm's record of a release; None where it cannot be read.
+def _body(record: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Helm's record of a release; None where it cannot be read.
 
     A Secret's value of base64 of gzip of JSON (helm v3, pkg/storage/driver/util.go, encodeRelease).
     """
     try:
         packed = base64.b64decode((record.get("data") or {})["release"])
-        body = json.loads(gzip.decompress(base64.b64decode(packed)))
-        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-        documents = list(yaml.load_all(body["manifest"], Loader=loader))
+        body: dict[str, Any] = json.loads(gzip.decompress(base64.b64decode(packed)))
+        _objects(body["manifest"])
     except (KeyError, TypeError, ValueError, OSError, binascii.Error, yaml.YAMLError):
         return None
-    return [one for one in documents if isinstance(one, dict) and one.get("kind")]
+    return body
+
+
+def _objects(text: str) -> list[Object]:
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return [
+        one
+        for one in yaml.load_all(text, Loader=loader)
+        if isinstance(one, dict) and one.get("kind")
+    ]

@@ -11,6 +11,19 @@ Object = dict[str, Any]
 
 GUARDS = frozenset({"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"})
 REFRESH = "`pulumi up --refresh` puts it back"
+# Kueue holds one for as long as another object names it (kueue, pkg/controller/core), which of the
+# stack's is for ever.
+_WITHOUT_DATA = frozenset({"ClusterQueue", "ResourceFlavor", "Topology"})
+# Fields that the API server changes for nobody, and for which the engine makes no object anew: they
+# differ where somebody deleted the object and made another (kubernetes, pkg/apis/scheduling and
+# storage, validation.go; kueue v1beta2, the types' rules).
+_AS_MADE = {
+    "LocalQueue": ("spec.clusterQueue",),
+    "PriorityClass": ("value", "preemptionPolicy"),
+    "ResourceFlavor": ("spec",),
+    "StorageClass": ("reclaimPolicy", "volumeBindingMode"),
+    "Topology": ("spec.levels",),
+}
 
 
 class Severity(IntEnum):
@@ -87,6 +100,52 @@ def gone(wanted: Mapping[str, Any], *, guard: bool) -> Drift:
         stack="there",
         live="gone",
     )
+
+
+def leaving(live: Mapping[str, Any]) -> Drift | None:
+    """An object that somebody deleted and that something still holds; None for any other."""
+    metadata = live["metadata"]
+    since = metadata.get("deletionTimestamp")
+    if not since:
+        return None
+    kept = metadata.get("finalizers") or (live.get("spec") or {}).get("finalizers")
+    held = ", ".join(kept or ()) or "its grace period"
+    at_once = (
+        f"; or at once, for it holds no data: kubectl patch {named(live)} --type merge "
+        """-p '{"metadata":{"finalizers":null}}'"""
+        if live["kind"] in _WITHOUT_DATA
+        else ""
+    )
+    return Drift(
+        severity=Severity.GONE,
+        subject=subject(live),
+        field="metadata.deletionTimestamp",
+        stack="there",
+        live=f"being deleted since {since}, held by {held}",
+        remedy="nothing takes a deletion back: it ends when what uses the object does (jobs, pods, "
+        f"quota){at_once}; then {REFRESH}",
+    )
+
+
+def refreshed(wanted: Mapping[str, Any], field: str) -> str:
+    """The way back of a field that the stack gives."""
+    if field.startswith(_AS_MADE.get(wanted["kind"], ())):
+        return f"it cannot be changed in place: kubectl delete {named(wanted)}, then {REFRESH}"
+    if ".volumes[" in field:
+        return f"{REFRESH}; of another kind of volume kubectl delete {named(wanted)} before it"
+    return REFRESH
+
+
+def taken_out(live: Mapping[str, Any]) -> str:
+    """The way back of what an object was given besides."""
+    return f"no update takes it out: kubectl edit {named(live)}"
+
+
+def named(body: Mapping[str, Any]) -> str:
+    """An object as kubectl's arguments name it."""
+    metadata = body["metadata"]
+    within = f"-n {metadata['namespace']} " if metadata.get("namespace") else ""
+    return f"{within}{body['kind'].lower()} {metadata['name']}"
 
 
 def subject(body: Mapping[str, Any]) -> str:

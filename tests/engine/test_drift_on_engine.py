@@ -68,7 +68,44 @@ k8s.admissionregistration.v1.ValidatingAdmissionPolicyBinding(
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 CORE = "/api/v1/namespaces/NS"
 RBAC = "/apis/rbac.authorization.k8s.io/v1/namespaces/NS"
+NETWORK = "/apis/networking.k8s.io/v1/namespaces/NS/networkpolicies"
 BINDING = f"{ADMISSION}/validatingadmissionpolicybindings/NS"
+
+
+#: More kinds of a stack's, for a program that makes them after those above.
+MORE = """
+labels = {"app": NS}
+k8s.apps.v1.DaemonSet(
+    "gate", metadata=meta("gate"),
+    spec={
+        "selector": {"match_labels": labels},
+        "template": {
+            "metadata": {"labels": labels},
+            "spec": {
+                "node_selector": {"gpu": "true"},
+                "containers": [{
+                    "name": "gate", "image": "gate:1", "env": [{"name": "A", "value": "1"}],
+                    "volume_mounts": [{"name": "run", "mount_path": "/run"}],
+                }],
+                "volumes": [{"name": "run", "empty_dir": {}}],
+            },
+        },
+    },
+    opts=ResourceOptions.merge(mine(ns), ResourceOptions(custom_timeouts={"create": "1s"})),
+)
+k8s.networking.v1.NetworkPolicy(
+    "closed", metadata=meta("closed"),
+    spec={"pod_selector": {}, "policy_types": ["Ingress", "Egress"]}, opts=mine(ns),
+)
+k8s.scheduling.v1.PriorityClass("high", metadata={"name": NS}, value=7, opts=mine(ns))
+k8s.storage.v1.StorageClass(
+    "kept", metadata={"name": NS}, provisioner="example.com/x", reclaim_policy="Retain",
+    opts=mine(ns),
+)
+k8s.core.v1.ConfigMap(
+    "held", metadata=meta("held") | {"labels": {"kept": "1"}}, data={"a": "1"}, opts=mine(ns)
+)
+"""
 
 
 def found(stack: Stack, **more: Any) -> list[Drift]:
@@ -365,3 +402,80 @@ def test_a_release_s_controller_scaled_to_zero_is_found(stack: Stack) -> None:
     assert found(stack, resources=[release, patched]) == [fails]
     # Such an end of a test, that no other test's requests wait for it.
     delete(stack, f"{WEBHOOKS}/NS-webhooks")
+
+
+def kubectl_replaces(stack: Stack, path: str, **fields: Any) -> None:
+    """As somebody does who deletes an object that cannot be changed, and makes another."""
+    live = stack.get(path)
+    assert live is not None
+    delete(stack, path)
+    metadata = {key: live["metadata"][key] for key in ("name", "labels") if key in live["metadata"]}
+    post(stack, path.rpartition("/")[0], {**live, "metadata": metadata, **fields})
+
+
+def test_each_difference_is_told_with_the_way_that_puts_it_back(stack: Stack) -> None:
+    stack.program(f"FORCE = True\n{PROGRAM}\n{MORE}")
+    stack.up().ok()
+    assert found(stack) == []
+    gate, closed = "/apis/apps/v1/namespaces/NS/daemonsets/gate", f"{NETWORK}/closed"
+    stack.patch(
+        gate,
+        {
+            "spec": {
+                "template": {
+                    "spec": {
+                        "nodeSelector": {"never": "true"},
+                        "containers": [
+                            {
+                                "name": "gate",
+                                "image": "gate:1",
+                                "env": [{"name": "A", "value": "1.0"}, {"name": "B", "value": "2"}],
+                                "volumeMounts": [{"name": "run", "mountPath": "/run"}],
+                            }
+                        ],
+                        "volumes": [{"name": "run", "hostPath": {"path": "/run"}}],
+                    }
+                }
+            }
+        },
+    )
+    stack.patch(closed, {"spec": {"ingress": [{}]}})
+    stack.patch(f"{CORE}/resourcequotas/quota", {"spec": {"hard": {"pods": "0"}}})
+    stack.patch(f"{CORE}/configmaps/settings", {"data": {"a": "1.0"}})
+    kubectl_replaces(stack, "/apis/scheduling.k8s.io/v1/priorityclasses/NS", value=8)
+    kubectl_replaces(stack, "/apis/storage.k8s.io/v1/storageclasses/NS", reclaimPolicy="Delete")
+    stack.patch(f"{CORE}/configmaps/held", {"metadata": {"finalizers": ["example.com/mine"]}})
+    delete(stack, f"{CORE}/configmaps/held")
+
+    ns, container = stack.namespace, "spec.template.spec.containers[0]"
+    volume = "spec.template.spec.volumes[0]"
+    rows = found(stack)
+    told = {(r.severity.name, r.subject, r.field): r.remedy for r in rows}
+    assert len(told) == len(rows)
+    again, edit, anew = "puts it back", "no update takes it out: kubectl edit", "kubectl delete"
+    ways = {
+        ("GONE", f"ConfigMap {ns}/held", "metadata.deletionTimestamp"): "then `pulumi up --refresh",
+        ("CHANGED", f"ConfigMap {ns}/settings", "data.a"): again,
+        ("CHANGED", f"DaemonSet {ns}/gate", f"{container}.env[0].value"): again,
+        ("ADDED", f"DaemonSet {ns}/gate", f"{container}.env"): "leaves it to whoever added it",
+        ("CHANGED", f"DaemonSet {ns}/gate", f"{volume}.emptyDir"): "kubectl delete",
+        ("ADDED", f"DaemonSet {ns}/gate", f"{volume}.hostPath"): edit,
+        ("ADDED", f"DaemonSet {ns}/gate", "spec.template.spec.nodeSelector"): edit,
+        ("ADDED", f"NetworkPolicy {ns}/closed", "spec.ingress"): edit,
+        ("ADDED", f"ResourceQuota {ns}/quota", "spec.hard"): edit,
+        ("CHANGED", f"PriorityClass {ns}", "value"): anew,
+        ("CHANGED", f"StorageClass {ns}", "reclaimPolicy"): anew,
+    }
+    assert set(told) == set(ways)
+    for row, way in ways.items():
+        assert way in told[row], row
+
+    # What is told, done.
+    stack.patch(f"{CORE}/configmaps/held", {"metadata": {"finalizers": None}})
+    delete(stack, "/apis/scheduling.k8s.io/v1/priorityclasses/NS")
+    delete(stack, "/apis/storage.k8s.io/v1/storageclasses/NS")
+    delete(stack, gate)
+    stack.patch(closed, {"spec": {"ingress": None}})
+    stack.patch(f"{CORE}/resourcequotas/quota", {"spec": {"hard": {"pods": None}}})
+    stack.up("--refresh").ok()
+    assert [(r.field, r.live) for r in found(stack)] == []

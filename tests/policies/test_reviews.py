@@ -165,7 +165,8 @@ def _untagged(plan: Plan) -> None:
 
 def _pod(plan: Plan) -> Body:
     spec = of(plan, "ClusterTrainingRuntime")["spec"]["template"]["spec"]
-    return spec["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    pod: Body = spec["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    return pod
 
 
 def _privileged(plan: Plan) -> None:

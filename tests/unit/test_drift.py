@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-from railhead.base.differences import differences, undoing
+from railhead.base.differences import besides, differences, merged_lists, undoing
 from railhead.base.errors import ExitCode
 from railhead.cli import run
-from railhead.drift import Drift, Severity, metrics, objects, releases
+from railhead.drift import Drift, Release, Severity, charts, find, metrics, objects, releases
+from railhead.drift.objects import Discovery
 from railhead.watch.metrics import METRICS
 from tests.components.recording import STACKS, recorded
 
@@ -39,11 +44,57 @@ def test_no_difference(wanted: dict[str, Any], live: dict[str, Any]) -> None:
         ({"a": ["x"]}, {"a": ["x", "y"]}, ("a", "", "['y']")),
         ({"a": ["x"]}, {"a": ["y"]}, ("a", "['x']", "['y']")),
         ({"a": False}, {"a": True}, ("a", "False", "True")),
+        ({"a": "two\nlines"}, {"a": "x"}, ("a", "two\\nlines", "x")),
+        ({"data": {"a": "1"}}, {"data": {"a": "1.0"}}, ("data.a", "1", "1.0")),
+        (
+            {"volumes": [{"name": "run", "emptyDir": {}}]},
+            {"volumes": [{"name": "run", "hostPath": {"path": "/"}}]},
+            ("volumes[0].emptyDir", "{}", "{'hostPath': {'path': '/'}}"),
+        ),
         ({"a": ""}, {"a": "x"}, ("a", "nothing", "x")),
     ],
 )
 def test_a_difference(wanted: dict[str, Any], live: dict[str, Any], row: tuple[str, ...]) -> None:
     assert list(differences(wanted, live)) == [row]
+
+
+def test_of_a_list_that_the_api_merges_each_element_is_held_against_its_own() -> None:
+    owned: dict[str, Any] = {
+        "f:spec": {"f:env": {'k:{"name":"A"}': {"f:ports": {'k:{"port":1}': {}}}}}
+    }
+    live = {
+        "metadata": {"managedFields": [{"fieldsV1": owned}, {"fieldsV1": {}}, {}]},
+        "spec": {
+            "env": [
+                {"name": "B", "value": "2"},
+                {"name": "A", "value": "0", "ports": [{"port": 1, "protocol": "TCP"}]},
+            ]
+        },
+    }
+    merged = merged_lists(live)
+    assert merged == {"spec.env": ("name",), "spec.env[1].ports": ("port",)}
+    wanted = {"spec": {"env": [{"name": "A", "value": "1", "ports": [{"port": 1}]}, {"name": "C"}]}}
+    assert list(differences(wanted, live, merged=merged)) == [
+        ("spec.env[1].value", "1", "0"),
+        ("spec.env", "{'name': 'C'}", "None"),
+        ("spec.env", "", "[{'name': 'B', 'value': '2'}]"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "has", "more"),
+    [
+        ({"a": 1}, {"a": 2, "b": 3}, {"b": 3}),
+        ({"a": {"b": 1}}, {"a": {"b": 1, "c": 2}}, {"a": {"c": 2}}),
+        ({"a": [1]}, {"a": [1, 2]}, {}),
+        (None, {"a": 1}, {"a": 1}),
+        ({"a": 1}, None, None),
+        ({"a": {"b": False}}, {"a": {"b": False}}, {}),
+        ({"a": 1}, {"a": 1, "b": {}}, {}),
+    ],
+)
+def test_what_a_value_has_besides(given: Any, has: Any, more: Any) -> None:
+    assert besides(given, has) == more
 
 
 @pytest.mark.parametrize(
@@ -53,6 +104,49 @@ def test_a_difference(wanted: dict[str, Any], live: dict[str, Any], row: tuple[s
         ("LocalQueue", {}, {"stopPolicy": "Hold"}, [("spec.stopPolicy", "Hold")]),
         ("LocalQueue", {"stopPolicy": "Hold"}, {"stopPolicy": "Hold"}, []),
         ("ResourceFlavor", {}, {"stopPolicy": "Hold"}, []),
+        (
+            "ResourceFlavor",
+            {"nodeLabels": {"pool": "a"}},
+            {"nodeLabels": {"pool": "a", "never": "b"}, "nodeTaints": [{"key": "x"}]},
+            [("spec.nodeLabels", "{'never': 'b'}"), ("spec.nodeTaints", "[{'key': 'x'}]")],
+        ),
+        (
+            "ClusterQueue",
+            {"resourceGroups": [{"flavors": [{"resources": [{"name": "cpu"}]}]}]},
+            {
+                "cohortName": "theirs",
+                "resourceGroups": [
+                    {"flavors": [{"resources": [{"name": "cpu", "borrowingLimit": "0"}]}]}
+                ],
+            },
+            [
+                ("spec.cohortName", "theirs"),
+                ("spec.resourceGroups[0].flavors[0].resources[0].borrowingLimit", "0"),
+            ],
+        ),
+        (
+            "NetworkPolicy",
+            {"ingress": [{"from": [{"podSelector": {"a": "b"}}]}]},
+            {
+                "egress": [{}],
+                "ingress": [{"from": [{"podSelector": {"a": "b"}, "namespaceSelector": {}}]}],
+            },
+            [("spec.egress", "[{}]"), ("spec.ingress[0].from[0].namespaceSelector", "{}")],
+        ),
+        (
+            "DaemonSet",
+            {"template": {"spec": {"nodeSelector": {"gpu": "true"}}}},
+            {
+                "template": {
+                    "spec": {"nodeSelector": {"gpu": "true", "never": "x"}, "hostNetwork": True}
+                }
+            },
+            [
+                ("spec.template.spec.hostNetwork", "True"),
+                ("spec.template.spec.nodeSelector", "{'never': 'x'}"),
+            ],
+        ),
+        ("Service", {"selector": {"a": "b"}}, {"selector": {"a": "b"}}, []),
         # As the API server fills a guard in.
         (
             "ValidatingAdmissionPolicy",
@@ -104,7 +198,7 @@ def test_only_kubernetes_objects_that_are_there_are_compared() -> None:
         }
     }
     assert objects(state) == [body]
-    assert releases(state) == [("kueue-system", "kueue")]
+    assert [one.subject for one in releases(state)] == ["Release kueue-system/kueue"]
 
 
 @pytest.mark.parametrize("stack", STACKS)
@@ -113,6 +207,137 @@ def test_the_stack_s_provider_takes_its_fields_back(stack: str) -> None:
     providers = recorded(stack).of_type("pulumi:providers:kubernetes")
     assert providers
     assert all(str(p.inputs["enablePatchForce"]).lower() == "true" for p in providers)
+
+
+class Live:
+    """A cluster of one object of each kind, by its name."""
+
+    def __init__(self, *objects: dict[str, Any]) -> None:
+        self.objects = objects
+
+    def find(self, path: str) -> dict[str, Any] | None:
+        if path == "/api/v1":
+            kinds = ("Namespace", "Secret", "ConfigMap", "Service")
+            plurals = {kind: f"{kind.lower()}s" for kind in kinds}
+            rows = [{"kind": k, "name": n, "namespaced": False} for k, n in plurals.items()]
+            return {"resources": rows}
+        if path == "/apis/apiextensions.k8s.io/v1":
+            name = "customresourcedefinitions"
+            row = {"kind": "CustomResourceDefinition", "name": name, "namespaced": False}
+            return {"resources": [row]}
+        return next(
+            (o for o in self.objects if o["metadata"]["name"] == path.rpartition("/")[2]), None
+        )
+
+    def list(self, path: str, *, selector: str = "", fields: str = "") -> list[dict[str, Any]]:
+        del fields
+        return [o for o in self.objects if selector and path.endswith("secrets") and "data" in o]
+
+
+def _record(body: dict[str, Any]) -> dict[str, Any]:
+    packed = base64.b64encode(gzip.compress(json.dumps({"manifest": "", **body}).encode()))
+    return {"metadata": {"name": "r"}, "data": {"release": base64.b64encode(packed).decode()}}
+
+
+DEFINITION = """
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: jobsets.jobset.x-k8s.io}
+"""
+CHART = {
+    "metadata": {"name": "jobset", "version": "0.10.1"},
+    "files": [
+        {"name": "README.md", "data": ""},
+        {"name": "crds/jobset.yaml", "data": base64.b64encode(DEFINITION.encode()).decode()},
+    ],
+}
+SECRET = {"4dabf18193072939515e22adb298388d": "x", "ciphertext": "y"}
+
+
+@pytest.mark.parametrize(
+    ("given", "body", "told"),
+    [
+        ({"values": {"a": {"b": False}}}, {"config": {"a": {"b": False}}}, []),
+        ({"values": {"a": SECRET}}, {"config": {"a": 1}}, []),
+        ({"values": SECRET}, {"config": {"a": 1}}, []),
+        ({"values": {"a": 1}}, {"config": {"a": 2}}, [("values.a", "`pulumi up --refresh`")]),
+        ({"values": {}}, {"config": {"b": 1}}, [("values", "helm -n s history jobset")]),
+        ({"version": "0.10.1"}, {"chart": CHART | {"files": []}}, []),
+        ({"version": "0.10.0"}, {"chart": CHART | {"files": []}}, [("version", "--refresh")]),
+        ({}, {"chart": CHART}, [("", "helm show crds of chart jobset 0.10.1")]),
+        ({"skipCrds": True}, {"chart": CHART}, []),
+    ],
+)
+def test_a_release_that_somebody_upgraded_or_whose_definitions_are_gone(
+    given: dict[str, Any], body: dict[str, Any], told: list[tuple[str, str]]
+) -> None:
+    """Helm keeps what it was given, and installs a chart's `crds` folder once."""
+    one = Release(namespace="s", name="jobset", given=given)
+    api = Live(_record(body))
+    rows = list(charts.release(one, api, Discovery(api), []))
+    assert [(row.severity, row.field) for row in rows] == [
+        (Severity.GUARD, field) for field, _ in told
+    ]
+    for row, (_, way) in zip(rows, told, strict=True):
+        assert way in row.remedy
+    there = Live(_record(body), yaml.safe_load(DEFINITION))
+    assert not [r for r in charts.release(one, there, Discovery(there), []) if not r.field]
+
+
+def test_of_an_object_that_is_somebody_else_s_a_patch_says_only_its_part() -> None:
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "n"}, "spec": {"a": 1}}
+    resource = {"custom": True, "type": "kubernetes:core/v1:ServicePatch", "inputs": service}
+    live = Live(service | {"spec": {"a": 1, "selector": {"app": "theirs"}}})
+    assert not find({"deployment": {"resources": [resource]}}, live)
+    made = resource | {"type": "kubernetes:core/v1:Service"}
+    (row,) = find({"deployment": {"resources": [made]}}, live)
+    assert row.field == "spec.selector"
+
+
+NAMESPACE = {
+    "apiVersion": "v1",
+    "kind": "Namespace",
+    "metadata": {"name": "n", "labels": {"a": "b"}},
+}
+LEAVING = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.com/mine"]}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "said"),
+    [
+        ({"labels": {"a": "b", "c": "d"}}, []),
+        ({"labels": {"a": "x"}}, ["metadata.labels.a"]),
+        (LEAVING | {"labels": {"a": "b"}}, ["metadata.deletionTimestamp"]),
+        (None, [""]),
+    ],
+)
+def test_the_command_exits_0_without_drift_and_6_with(
+    metadata: dict[str, Any] | None,
+    said: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    resource = {"custom": True, "type": "kubernetes:core/v1:Namespace", "inputs": NAMESPACE}
+    file = tmp_path / "state.json"
+    file.write_text(json.dumps({"deployment": {"resources": [resource]}}))
+    live = [] if metadata is None else [NAMESPACE | {"metadata": {"name": "n", **metadata}}]
+    monkeypatch.setattr("railhead.kube.client.Cluster", lambda _: Live(*live))
+    monkeypatch.setattr("railhead.config.live.target", lambda *_: None)
+    stack = Path(__file__).resolve().parents[2] / "stacks" / "Pulumi.lab.yaml"
+    code = run(["drift", str(stack), "--state", str(file), "--json"])
+    assert code == (ExitCode.REFUSED if said else ExitCode.OK)
+    told = json.loads(capsys.readouterr().out)
+    assert [row["field"] for row in told["drift"]] == said
+    assert (told["stack"], told["compared"]) == ("lab", 1)
+
+
+def test_a_state_that_has_nothing_is_no_proof_of_anything(tmp_path: Path) -> None:
+    """Of a stack that was never made, or of another backend's."""
+    file = tmp_path / "state.json"
+    file.write_text('{"deployment": {"resources": []}}')
+    stack = Path(__file__).resolve().parents[2] / "stacks" / "Pulumi.lab.yaml"
+    assert run(["drift", str(stack), "--state", str(file)]) == ExitCode.BAD_INPUT
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"deployment": 1}'])
