@@ -724,6 +724,175 @@ def test_what_is_said_is_a_line_of_its_own_on_the_second_stream(
     keep.say("x")
 
 
+# -- a command that is played ---------------------------------------------------------------------
+
+
+class Played:
+    """A command of pid 77 whose output and end a test says; what was done to it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.handlers: dict[int, Any] = {}
+        self.sent: list[tuple[int, int]] = []
+        self.printed: list[tuple[int, bytes]] = []
+        self.kept: list[bytes] = []
+        self.early: list[int] = []
+        self.ends: list[tuple[int, int]] = []
+        self.how: dict[str, Any] = {}
+        (out, self.out), (err, self.err) = os.pipe(), os.pipe()
+        self.pipes = [os.fdopen(one, "rb", 0) for one in (out, err)]
+        whole = os.write
+        monkeypatch.setattr(signal, "signal", self.handlers.__setitem__)
+        monkeypatch.setattr(signal, "set_wakeup_fd", self._woken)
+        monkeypatch.setattr(os, "kill", lambda *given: self.sent.append(given))
+        monkeypatch.setattr(subprocess, "Popen", self._start)
+        monkeypatch.setattr(os, "waitpid", lambda *_: self.ends.pop(0))
+        monkeypatch.setattr(keep, "stamp", lambda: b"T ")
+        monkeypatch.setattr(
+            os, "write", lambda to, data: self._print(to, data) if to < 3 else whole(to, data)
+        )
+
+    def _woken(self, number: int, *, warn_on_full_buffer: bool) -> None:
+        assert not warn_on_full_buffer
+        self.wake = number
+
+    def _start(self, words: list[str], **how: Any) -> Any:
+        assert words == ["train", "x"]
+        self.how = how
+        for number in self.early:
+            self.handlers[number](number, None)
+        assert self.sent == []
+        out, err = self.pipes if how["stdout"] else (None, None)
+        return SimpleNamespace(pid=77, stdout=out, stderr=err)
+
+    def _print(self, to: int, data: bytes) -> int:
+        # No more than so much at once, as a slow pipe takes it.
+        self.printed.append((to, data[:4]))
+        return len(data[:4])
+
+    def child(self, *, keeps: bool = True) -> keep.Child:
+        keeper: Any = SimpleNamespace(add=lambda data: data and self.kept.append(data))
+        return keep.Child(["train", "x"], keeper if keeps else None)
+
+
+@pytest.fixture
+def played(monkeypatch: pytest.MonkeyPatch) -> Played:
+    return Played(monkeypatch)
+
+
+def test_whatever_signal_may_be_for_the_command_is_handed_on(
+    played: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also one that comes before there is a command, and none once it has ended."""
+    played.early = [signal.SIGTERM, signal.SIGUSR1]
+    child = played.child(keeps=False)
+    assert played.sent == [(77, signal.SIGTERM), (77, signal.SIGUSR1)]
+    plain = {"bufsize": 0, "start_new_session": True, "stdout": None, "stderr": None}
+    assert played.how == plain
+    own = ("KILL", "STOP", "PIPE", "XFSZ", "SEGV", "BUS", "FPE", "ILL", "TRAP", "RTMIN", "RTMAX")
+    every = {one.name for one in signal.Signals} - {f"SIG{name}" for name in own}
+    assert {signal.Signals(number).name for number in played.handlers} == every
+    played.sent.clear()
+    played.handlers[signal.SIGCHLD](signal.SIGCHLD, None)
+    assert played.sent == []
+    # Process 1 of a container gets what it has a handler for.
+    monkeypatch.setattr(os, "getpid", lambda: 1)
+    monkeypatch.setattr(keep, "catches", lambda pid, number: (pid, number) == (77, signal.SIGHUP))
+    for number in (signal.SIGHUP, signal.SIGTERM):
+        played.handlers[number](number, None)
+    assert played.sent == [(77, signal.SIGHUP)]
+
+    def gone(_pid: int, _number: int) -> None:
+        raise ProcessLookupError
+
+    monkeypatch.setattr(os, "kill", gone)
+    played.handlers[signal.SIGHUP](signal.SIGHUP, None)
+    played.ends = [(77, 0)]
+    os.write(played.wake, b"\0")
+    assert child.code() == 0
+
+
+@pytest.mark.parametrize(("status", "code"), [(0, 0), (3 << 8, 3), (9, 137), (15, 143)])
+def test_what_a_command_printed_goes_on_until_its_end_and_no_longer(
+    played: Played, status: int, code: int
+) -> None:
+    child = played.child()
+    piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    assert played.how == piped | {"bufsize": 0, "start_new_session": True}
+    os.write(played.out, b"one\ntwo\nth")
+    os.write(played.err, b"error\n")
+    # Another's end, nobody's, and that of the command.
+    played.ends = [(5, 0), (0, 0), (77, status)]
+    os.write(played.wake, b"\0")
+    assert played.ends == [(5, 0), (0, 0), (77, status)]
+    turn = child._reap
+
+    def reap() -> int | None:
+        ended = turn()
+        if ended is None:
+            os.write(played.wake, b"\0")
+        else:
+            os.write(played.out, b"ree\nlast")
+        return ended
+
+    child._reap = reap  # type: ignore[method-assign]
+    assert child.code() == code
+    assert played.printed == [
+        *((1, b"one\n"), (1, b"two\n"), (1, b"th")),
+        *((2, b"erro"), (2, b"r\n")),
+        *((1, b"ree\n"), (1, b"last")),
+    ]
+    assert played.kept == [b"T one\nT two\n", b"T error\n", b"T three\n", b"T last\n"]
+
+
+def test_of_what_is_left_behind_no_more_is_taken_than_a_pipe_holds(
+    played: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who goes on printing is not waited for; a stream that ended is done."""
+    monkeypatch.setattr(keep, "MOST_LEFT", 8)
+    monkeypatch.setattr(keep, "BLOCK", 4)
+    child = played.child()
+    os.close(played.err)
+    played.ends = [(77, 0)]
+    os.write(played.wake, b"\0")
+    turn = child._reap
+
+    def reap() -> int | None:
+        os.write(played.out, b"123456789abc")
+        return turn()
+
+    child._reap = reap  # type: ignore[method-assign]
+    assert child.code() == 0
+    assert played.printed == [(1, b"1234"), (1, b"5678")]
+    assert b"".join(played.kept) == b"T 12345678\n"
+
+
+def test_who_reads_no_more_ends_no_command(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it prints is kept all the same."""
+    child = played.child()
+
+    def closed(_to: int, _data: bytes) -> int:
+        raise BrokenPipeError
+
+    os.write(played.out, b"one\n")
+    os.write(played.wake, b"\0")
+    played.ends = [(77, 0)]
+    monkeypatch.setattr(os, "write", closed)
+    assert child.code() == 0
+    assert played.kept == [b"T one\n"]
+
+
+@pytest.mark.parametrize(
+    ("status", "caught"),
+    [("SigCgt:\t0000000000004000\n", [15]), ("SigCgt:\t1\n", [1]), ("Name:\tx\n", [])],
+)
+def test_which_signals_a_process_has_a_handler_for(
+    monkeypatch: pytest.MonkeyPatch, status: str, caught: list[int]
+) -> None:
+    files = {Path("/proc/77/status"): f"Name:\ttrain\n{status}Threads:\t1\n".encode()}
+    monkeypatch.setattr(Path, "read_bytes", lambda path: files[path])
+    assert [number for number in range(1, 32) if keep.catches(77, number)] == caught
+
+
 # -- what reads it again ---------------------------------------------------------------------------
 
 
