@@ -1032,8 +1032,9 @@ def test_old_jobs_make_room_for_new_ones(monkeypatch: pytest.MonkeyPatch) -> Non
     names = sorted(path.parent.name for path in kept.home().glob("*/*/*"))
     assert names == ["job-5", "job-6", "job-7"]
     # What cannot be taken away stays.
-    folder.path.rename(folder.path.with_name("elsewhere"))
-    folder.path.symlink_to(folder.path.with_name("elsewhere"))
+    path = kept.home() / "training" / "job-5" / "uid"
+    path.rename(path.with_name("elsewhere"))
+    path.symlink_to(path.with_name("elsewhere"))
     monkeypatch.setattr(kept, "MOST_JOBS", 1)
     kept.folder("training", "another", "uid")
     assert [path.name for path in kept.home().glob("*/*/*")] == ["uid"]

@@ -702,7 +702,7 @@ def test_what_stands_before_a_command(logs: bool, path: str) -> None:
     )  # fmt: skip
     assert claimed.without([*words, "train", "x"]) == ["train", "x"]
     assert claimed.without(["sh", "-c", "x", "y", "z"]) == ["sh", "-c", "x", "y", "z"]
-    programs = [Path(one.__file__).read_text() for one in (keep, probe)]
+    programs = [Path(str(one.__file__)).read_text() for one in (keep, probe)]
     assert list(words[4:6]) == programs
     mounts = [
         {"claim": "c", "path": path, "file": "/box/.railhead/probe-training"},

@@ -450,6 +450,7 @@ def test_a_claim_is_read_in_the_image_and_the_queue_of_jobs_that_mount_it() -> N
         tolerations=(row,),
     )  # fmt: skip
     bare = runtime.model_copy(update={"checkpoint": None, "image": "bare"})
+    assert runtime.checkpoint is not None
     mount = runtime.checkpoint.model_copy(update={"claim": "another"})
     other = runtime.model_copy(update={"checkpoint": mount, "image": "other"})
     assert found() == [one]

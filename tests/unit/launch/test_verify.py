@@ -13,7 +13,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -298,9 +298,18 @@ def test_the_command_starts_with_proof_alone(
 ) -> None:  # fmt: skip
     folder = tmp_path / "made"
     seen: list[Any] = []
-    monkeypatch.setattr(tempfile, "mkdtemp", lambda prefix: folder.mkdir() or str(folder))
-    monkeypatch.setattr(verify, "step", lambda of: seen.append(of) or code)
-    monkeypatch.setattr(verify, "verdict_of", lambda of: seen.append(of) or (verdict, "why"))
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "mkdtemp", lambda prefix: str(folder))
+
+    def looked(found: Any) -> Callable[[Path], Any]:
+        def look(at: Path) -> Any:
+            seen.append(at)
+            return found
+
+        return look
+
+    monkeypatch.setattr(verify, "step", looked(code))
+    monkeypatch.setattr(verify, "verdict_of", looked((verdict, "why")))
     assert verify.main(["train", "x"]) == ended
     assert capsys.readouterr().out == f"railhead verify: {said}\n"
     assert became == ([("train", ["train", "x"], verify.given())] if ended is None else [])
