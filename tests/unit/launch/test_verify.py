@@ -310,9 +310,10 @@ def test_the_command_starts_with_proof_alone(
 
     monkeypatch.setattr(verify, "step", looked(code))
     monkeypatch.setattr(verify, "verdict_of", looked((verdict, "why")))
+    taken = [("train", ["train", "x"], verify.given())] if ended is None else []
     assert verify.main(["train", "x"]) == ended
     assert capsys.readouterr().out == f"railhead verify: {said}\n"
-    assert became == ([("train", ["train", "x"], verify.given())] if ended is None else [])
+    assert became == taken
     assert (seen, folder.exists()) == ([folder, folder], False)
     assert verify.given()[b"PATH"] == os.environb[b"PATH"]
 
