@@ -525,6 +525,7 @@ class Mounted:
         self.lines: list[str] = []
         self.slow = 0.0
         (self.stdin, write), (read, self.answers) = os.pipe(), os.pipe()
+        os.set_blocking(self.stdin, False)
         self.write, self.read = os.fdopen(write, "wb", 0), os.fdopen(read, "rb", 0)
         about = {"claim": "c", "path": "/p", "file": file}
         self.mount = keep.Mount("program", about, self.lines.append)
@@ -711,11 +712,12 @@ def test_a_command_that_cannot_start_is_told_in_both_places(
 def test_what_is_said_is_a_line_of_its_own_on_the_second_stream(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    read, write = os.pipe()
+    said, write = os.pipe()
+    os.set_blocking(said, False)
     whole = os.write
     monkeypatch.setattr(os, "write", lambda to, data: whole(write if to == 2 else to, data))
     keep.say("x")
-    assert os.read(read, 99) == b"railhead: x\n"
+    assert os.read(said, 99) == b"railhead: x\n"
 
     def closed(_: int, __: bytes) -> int:
         raise BrokenPipeError
