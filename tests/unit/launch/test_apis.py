@@ -5,6 +5,7 @@ As of `test_transcripts.py`, `RAILHEAD_TRANSCRIPTS=write` writes it anew; read t
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -47,11 +48,18 @@ def told(ask: Callable[[], object]) -> str:
     return ""
 
 
+def labelled(made: Plan) -> Plan:
+    """Of a runtime whose pods have labels of their own."""
+    template = copy.deepcopy(dict(made.template))
+    template["metadata"] |= {"labels": {"team": "language"}}
+    return replace(made, template=template)
+
+
 def sent() -> dict[str, Any]:
     found = {}
     for name, framework in RUNS.items():
         more = ALL | ({"restarts": 3} if apis()[name].restarts else {})
-        found[name] = apis()[name].objects(plan(framework, 3, more=more))
+        found[name] = apis()[name].objects(labelled(plan(framework, 3, more=more)))
     for count, words in enumerate((("train",), ("train", "$(X)")), 1):
         made = replace(plan("raw", 2), command=words)
         found[f"a command of {count}"] = apis()["jobset"].objects(made)

@@ -726,6 +726,11 @@ def test_what_is_said_is_a_line_of_its_own_on_the_second_stream(
     keep.say("x")
 
 
+def test_a_stamp_is_as_the_kubelet_writes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "time_ns", lambda: 1767323045_000000006)
+    assert keep.stamp() == b"2026-01-02T03:04:05.000000006Z "
+
+
 # -- a command that is played ---------------------------------------------------------------------
 
 
