@@ -409,6 +409,7 @@ def test_what_is_added_is_on_the_claim_at_the_end(tmp_path: Path, told: Told) ->
         "3-pod-0.log": "1 a\n2 b\n",
     }
     assert told.lines == []
+    assert (run / "3-pod-0.log").stat().st_mode & 0o777 == 0o644
     made = [path for path in tmp_path.rglob("*") if path.is_dir()]
     assert {path.stat().st_mode & 0o777 for path in made} == {0o777}
     assert run.parent.parent.parent == tmp_path / ".railhead" / "logs"
