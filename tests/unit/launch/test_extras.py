@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -371,6 +372,24 @@ def test_one_that_the_runtime_mounts_is_not_mounted_twice() -> None:
     own = runtime.model_copy(update={"pod": pod})
     contract = known("words").model_copy(update={"runtimes": (own,)})
     assert reading("datasets: [words]\n", contract).mounts == {}
+
+
+def test_every_claim_that_a_pod_mounts_is_asked_how_it_is() -> None:
+    (runtime,) = CONTRACT.runtimes
+    pod = copy.deepcopy(runtime.pod)
+    pod["spec"]["volumes"] = [
+        {"name": "d", "persistentVolumeClaim": {"claimName": "words-1"}},
+        {"name": "shm", "emptyDir": {}},
+    ]
+    pod["spec"]["containers"][0]["volumeMounts"] = [
+        {"name": "d", "mountPath": "/data/words"},
+        {"name": "shm", "mountPath": "/dev/shm"},
+    ]
+    made = reading("mounts: {/out: mine:ro}\n", of(runtime.model_copy(update={"pod": pod})))
+    (settings,) = (json.loads(word) for word in made.keeping if word.startswith("{"))
+    assert {one["path"]: one["claim"] for one in settings["mounts"]} == {
+        "/checkpoints": "checkpoints", "/data/words": "words-1", "/out": "mine",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
