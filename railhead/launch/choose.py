@@ -42,7 +42,7 @@ def _carried(framework: str | None, contract: ClusterContract) -> Iterator[Runti
         yield runtime.model_copy(
             update={
                 "framework": row.name,
-                "processes_per_node": 1 if row.one_process else max(1, runtime.gpus_per_node),
+                "processes_per_node": 1 if row.one_process else runtime.gpus_per_node,
                 "reserved": pinned | row.reserved,
                 "told": row.told,
             }
@@ -67,7 +67,6 @@ def named_runtime(
     fitting = [runtime for runtime in contract.runtimes if _is(runtime, framework)]
     fitting = fitting or list(_carried(framework, contract))
     names = [runtime.name for runtime in contract.runtimes]
-    known = ", ".join(names) or "none"
     if framework is not None and not fitting:
         frameworks = list(dict.fromkeys(runtime.framework for runtime in contract.runtimes))
         raise InputError(
@@ -97,7 +96,7 @@ def named_runtime(
             remedy="leave one of the two out",
         )
     raise InputError(
-        f"runtime: {name!r} is not in cluster {contract.cluster!r}; there are: {known}"
+        f"runtime: {name!r} is not in cluster {contract.cluster!r}; there are: {', '.join(names)}"
         + did_you_mean(str(name), names),
         remedy="name one of them in the job file",
     )

@@ -176,6 +176,20 @@ ASKED: dict[str, tuple[str, ClusterContract]] = {
     "no such runtime among none": (f"{PLAIN}runtime: torch\n", having(runtimes=())),
     "no framework": (f"{PLAIN}framework: pytorch\n", CONTRACT),
     "a framework among none": (f"{PLAIN}framework: torch\n", having(runtimes=())),
+    "no runtime of a name among several": (
+        f"{PLAIN}runtime: mine\n", having(runtimes=(TORCH, OTHER)),
+    ),
+    "no framework among several": (f"{PLAIN}framework: pax\n", having(runtimes=(TORCH, JAX))),
+    "no queue of a name among several": (f"{PLAIN}queue: x\n", teams("l", "v")),
+    "a queue beside those over the pool": (
+        f"{PLAIN}queue: cpu\n",
+        having(
+            queues=tuple(
+                QUEUE.model_copy(update={"name": name, "pools": (pool,)})
+                for name, pool in (("cpu", "cpu"), ("a", "gpu"), ("b", "gpu"))
+            )
+        ),
+    ),
     "several of a framework": (f"{PLAIN}framework: torch\n", having(runtimes=(TORCH, OTHER))),
     "several of another framework": (f"{PLAIN}framework: jax\n", having(runtimes=(TORCH, JAX))),
     "a runtime of another framework": (
