@@ -27,6 +27,8 @@ def _without(args):
             group["coveredResources"] = [r for r in group["coveredResources"] if r != DEVICE]
             for flavor in group["flavors"]:
                 flavor["resources"] = [r for r in flavor["resources"] if r["name"] != DEVICE]
+    elif args.type_ in WORSE:
+        args.props.update(WORSE[args.type_])
     elif args.type_ in HIDDEN:
         # What the engine takes for an output that is not known yet.
         args.props[HIDDEN[args.type_]] = pulumi.runtime.rpc.UNKNOWN
@@ -73,16 +75,46 @@ HIDDEN = {
     ),
 }
 
+#: Of each stack what somebody writes instead: type of resource -> its arguments, and what is said.
+WORSE = {
+    "aws-p5-prod": {
+        "kubernetes:admissionregistration.k8s.io/v1:ValidatingAdmissionPolicyBinding": (
+            {"spec": {"policyName": "none", "validationActions": ["Audit"]}},
+            ("no binding names it", "lets through what the guard finds"),
+        ),
+        "kubernetes:core/v1:PersistentVolumeClaim": (
+            {"spec": {"accessModes": ["ReadWriteOnce"]}},
+            ("all but one would never start",),
+        ),
+        "aws:ec2/launchTemplate:LaunchTemplate": (
+            {"block_device_mappings": [], "metadata_options": {"httpTokens": "optional"}},
+            ("nodes' volumes lie in the clear", "can fetch the node's credentials"),
+        ),
+    },
+    "gcp-a3-ultra": {
+        "kubernetes:core/v1:Namespace": (
+            {"metadata": {"name": "training"}},
+            ("has a queue and no label",),
+        ),
+        "gcp:container/cluster:Cluster": (
+            {"remove_default_node_pool": False, "enable_legacy_abac": True},
+            ("removeDefaultNodePool is False", "enableLegacyAbac is True"),
+        ),
+    },
+}
+
 
 @pytest.mark.parametrize("stack", HIDDEN)
-def test_what_is_missing_or_hidden_is_refused_at_the_first_preview(
+def test_what_is_missing_hidden_or_worse_is_refused_at_the_first_preview(
     stack: str, tmp_path: Path
 ) -> None:
     device, hidden = HIDDEN[stack]
     project = Project(tmp_path, stack)
     main = project.folder / "__main__.py"
     names = {token: argument for token, (argument, _) in hidden.items()}
-    main.write_text(f"DEVICE, HIDDEN = {device!r}, {names!r}\n{WITHOUT}\n{main.read_text()}")
+    worse = {token: arguments for token, (arguments, _) in WORSE[stack].items()}
+    given = f"DEVICE, HIDDEN, WORSE = {device!r}, {names!r}, {worse!r}"
+    main.write_text(f"{given}\n{WITHOUT}\n{main.read_text()}")
     said = project.run("preview", "--policy-pack", pack(project), status=1)
     assert "queue-covers-devices" in said
     assert f"but not '{device}'" in said
@@ -90,4 +122,7 @@ def test_what_is_missing_or_hidden_is_refused_at_the_first_preview(
         # As the engine says it: the module alone, without the resource's own file in it.
         assert f"({re.sub('/[a-z][A-Za-z]+:', ':', token)}: " in said, token
         assert f"{path} is not known before the update" in said, token
+    for _, sentences in WORSE[stack].values():
+        for sentence in sentences:
+            assert sentence in said, sentence
     assert not project.entries()
