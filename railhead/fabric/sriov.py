@@ -48,7 +48,9 @@ class SriovFabric(RailDevices):
         return {
             "fabric.sriov.vfs": self.sriov.vfs,
             "fabric.node_mtu": self.node_mtu,
-            "NICs of fabric.rails": " ".join(name for rail in self.rails for name in rail.pf_names),
+            "NICs of fabric.rails": " ".join(
+                sorted(name for rail in self.rails for name in rail.pf_names)
+            ),
         }
 
     @property

@@ -142,3 +142,26 @@ def test_an_unprotected_file_system_is_not_replaced_unasked(tmp_path: Path) -> N
         assert "storage lustre (of training/checkpoints) would lose" in said
         assert "efa True to False" in said
     assert project.entries() == before
+
+
+def test_protection_taken_away_and_what_it_kept_replaced_in_one_edit(tmp_path: Path) -> None:
+    """The engine allows it (pulumi, step_generator.go: ``new.Protect && old.Protect``)."""
+    project = Project(tmp_path, "gcp-a3-ultra")
+    project.up()
+
+    def change(cluster: dict[str, Any]) -> None:
+        cluster["platform"]["deletion_protection"] = False
+        cluster["platform"]["storage"][0]["throughput"] = 1000
+        cluster["pools"][0]["driver"] = "default"
+
+    project.change(change)
+    before = project.entries()
+    said = project.run("up", "--yes", "--skip-preview", status=1)
+    assert "throughput 500 to 1000" in said
+    assert "pool h200 would lose nodes that it has, with the jobs on them: driver" in said
+    assert project.entries() == before
+    jobs = {"kind": "pool", "name": "h200", "loses": ["jobs"]}
+    data = {"kind": "storage", "name": "lustre", "loses": ["data"]}
+    project.change(lambda cluster: cluster.update(removals=[jobs, data]))
+    steps = [urn for operation, urn in project.preview().steps if operation == "replace"]
+    assert any("gcp:lustre/instance:Instance" in urn for urn in steps)
