@@ -276,10 +276,18 @@ class Dataset(_Model):
     volume: str | None = None
 
 
+def _said(value: Any) -> Any:
+    """With a word where there is nothing: a stack's output leaves out what is null."""
+    found = _whole(value)
+    if not isinstance(found, Mapping):
+        return found
+    return {key: "none" if inner is None else inner for key, inner in found.items()}
+
+
 class MadeWith(_Model):
     """``fixed`` is what changes only by making it anew, ``grows`` what gets no smaller."""
 
-    fixed: Annotated[dict[str, Any], BeforeValidator(_whole)] = Field(default_factory=dict)
+    fixed: Annotated[dict[str, Any], BeforeValidator(_said)] = Field(default_factory=dict)
     grows: Annotated[dict[str, int], BeforeValidator(_whole)] = Field(default_factory=dict)
 
 

@@ -189,8 +189,9 @@ def _shipped(stack: str) -> str:
 
 
 def after(before: dict[str, Any], raw: dict[str, Any], *removals: dict[str, Any]) -> str:
-    """What is warned of, the contract before having been a stack's output, as JSON."""
-    made = ClusterContract.from_json(contract(before).to_json(), where="it")
+    """What is warned of, the contract before having been a stack's output, without any null."""
+    output = contract(before).model_dump(mode="json", exclude_none=True)
+    made = ClusterContract.from_data(output, where="it")
     rows = [RemovalConfig.model_validate(row) for row in removals]
     return edits.stop(made, contract(raw), rows)
 
@@ -277,6 +278,12 @@ BELOW: dict[str, tuple[str, Change, str, list[dict[str, Any]]]] = {
         pool(lustre_efa_devices=4),
         "devices of Lustre 8 to 4",
         [H100],
+    ),
+    "a disk of a type": (
+        "gcp-a3-ultra",
+        pool(disk_type="hyperdisk-balanced"),
+        "disk_type none to hyperdisk-balanced",
+        [H200],
     ),
     "fewer nodes that are kept": (
         "gcp-a3-mega",
