@@ -111,4 +111,5 @@ def required() -> dict[str, dict[str, str]]:
 
 def test_kinds_of_job_are_as_they_were() -> None:
     found = {"sent": shortened(sent()), "refused": refused(), "required": required()}
+    found["hosts"] = {name: [*apis()[name].hosts(plan(of, 3))] for name, of in RUNS.items()}
     assert found == held("kinds", found)
