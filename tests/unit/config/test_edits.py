@@ -423,6 +423,28 @@ def test_a_claim_keeps_its_name_and_its_volume(change: Change, told: str) -> Non
         after(old, new)
 
 
+def test_a_claim_may_become_a_data_set_as_it_is() -> None:
+    def read_only(raw: dict[str, Any]) -> None:
+        raw["checkpoints"].pop()
+        images(name="datasets")(raw)
+
+    old, new = shipped("gcp-a3-ultra"), shipped("gcp-a3-ultra", read_only)
+    assert after(old, new, {**SHARED, "name": "training/datasets"}) == ""
+
+
+def test_devices_that_jobs_from_before_ask_for_are_told() -> None:
+    old = contract(shipped("onprem-roce-shared"))
+    new = old.model_copy(update={"runtimes": ()})
+    [found] = edits.edits(old, new)
+    assert f"would no longer have {', '.join(sorted(old.device_resources))}, which" in str(found)
+
+
+def test_an_entry_for_a_file_system_that_stays_is_refused() -> None:
+    old = shipped("aws-p5-prod")
+    with pytest.raises(RefusedError, match="storage lustre: this edit takes nothing from it"):
+        after(old, old, LUSTRE)
+
+
 def test_an_older_stack_that_did_not_say_is_told_and_not_compared() -> None:
     old = contract(shipped("aws-p5-prod")).model_dump(mode="json")
     del old["made"]
@@ -485,6 +507,11 @@ WARNED: dict[str, tuple[str, Change, str]] = {
         "onprem-roce-shared",
         lambda raw: raw.pop("priorities"),
         "priorities urgent: jobs that name them",
+    ),
+    "fewer nodes that come and go": (
+        "gcp-a3-mega",
+        lambda raw: raw["pools"][1].update(nodes=2),
+        "pool h100-burst: 2 nodes in place of 4",
     ),
     "another path": (
         "aws-p5-prod",
