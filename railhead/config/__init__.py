@@ -8,8 +8,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -65,7 +65,10 @@ def check(path: Path, *, now: datetime | None = None) -> Checked:
     data, at = _read(path)
     settings = data.get("config") if isinstance(data, dict) else None
     raw = settings.get(f"{PROJECT}:{KEY}") if isinstance(settings, dict) else None
-    return _checked(raw, str(path), at, now)
+    checked = _checked(raw, str(path), at, now)
+    unread = [*_unread(settings or {}, checked.cluster)]
+    told = _told(unread, str(path), lines(_text(path), "config")) if unread else ()
+    return replace(checked, doubts=(*told, *checked.doubts))
 
 
 def check_values(raw: Any, *, where: str, now: datetime | None = None) -> Checked:
@@ -83,6 +86,15 @@ def _checked(raw: Any, where: str, at: Lines | None, now: datetime | None) -> Ch
     cluster = parse(raw, where=where, at=at)
     found = doubts.doubts(cluster, now or datetime.now(UTC))
     return Checked(cluster=cluster, doubts=tuple(_told(found, where, at)))
+
+
+def _unread(settings: Mapping[str, Any], cluster: Cluster) -> Iterator[Problem]:
+    """The keys of Railhead's own, other than the cluster, that nothing in it names."""
+    read_by = {secret.config for secret in cluster.access.image_pull_secrets} | {KEY}
+    for key in settings:
+        project, _, name = str(key).partition(":")
+        if project == PROJECT and name not in read_by:
+            yield str(key), f"is read by nothing{choices(name, filter(None, read_by))}"
 
 
 def use(folder: Path) -> None:

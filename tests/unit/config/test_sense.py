@@ -861,6 +861,17 @@ def test_what_may_be_meant_is_doubted_with_its_line(
     ), told
 
 
+def test_a_key_that_nobody_reads_is_doubted_and_a_login_s_is_read(tmp_path: Path) -> None:
+    login = {"name": "registry", "config": "login"}
+    file = written(tmp_path, "lab", put("access.image_pull_secrets", [login]))
+    others = "  railhead:login: {secure: v1:x}\n  railhead:clusters: {}\n  kubernetes:x: y\n"
+    file.write_text(file.read_text().replace("config:\n", f"config:\n{others}", 1))
+    line = file.read_text().splitlines().index("  railhead:clusters: {}") + 1
+    assert check(file, now=NOW).doubts == (
+        f"{file}:{line}: railhead:clusters: is read by nothing; did you mean 'cluster'?",
+    )
+
+
 def test_a_network_of_somebody_and_a_label_of_one_s_own_are_no_nonsense(tmp_path: Path) -> None:
     for edit in (
         put("platform.endpoint.from_cidrs", ["10.0.0.0/8", "192.168.0.0/16"]),
