@@ -33,6 +33,8 @@ _FOLDER = "@FOLDER@"
 _LEFT_OUT = ("created", "modified", "sourcePosition", "stackTrace")
 # What leaves all as it is, and the parts of a replacement, which is listed as one operation.
 _UNLISTED = ("same", "read", "create-replacement", "delete-replaced")
+# Their networks were in a namespace of the fabric's, where jobs from then look for them.
+_MOVED = ("onprem-ib-sriov", "onprem-roce-shared")
 
 
 def expected_file(stack: str) -> Path:
@@ -68,9 +70,15 @@ def operations(stack: str, folder: Path) -> list[str]:
     file = folder / "before.json"
     file.write_text(json.dumps(state))
     project.run("stack", "import", "--file", str(file))
+    if stack in _MOVED:
+        project.change(lambda cluster: cluster.update(removals=[_allowed(cluster["name"])]))
     steps = [step for step in project.preview().steps if step[0] not in _UNLISTED]
     assert not project.entries(), "a preview made something"
     return sorted(f"{operation} {_type_and_name(urn)}" for operation, urn in steps)
+
+
+def _allowed(cluster: str) -> dict[str, Any]:
+    return {"kind": "cluster", "name": cluster, "loses": ["jobs"]}
 
 
 def _type_and_name(urn: str) -> str:
