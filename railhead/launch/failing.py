@@ -135,9 +135,7 @@ class Silence:
 
 def tails_of(cluster: kube.Cluster, state: JobState, nodes: Sequence[Node]) -> dict[int, list[str]]:
     """The last lines of each node, timestamps first; nodes at the same time."""
-    if not nodes:
-        return {}
-    with ThreadPoolExecutor(max_workers=min(stream.READERS, len(nodes))) as pool:
+    with ThreadPoolExecutor(max_workers=stream.READERS) as pool:
         read = pool.map(lambda n: stream.stamped(cluster, state, n, tail=LOOKED_AT), nodes)
         return {node.index: lines for node, lines in zip(nodes, read, strict=True)}
 

@@ -250,6 +250,6 @@ def _age(path: Path) -> float:
 
 
 def _make_room(base: Path) -> None:
-    every = sorted((path for path in base.glob("*/*/*") if path.is_dir()), key=_age)
-    for path in every[: max(0, len(every) - MOST_JOBS + 1)]:
+    every = (path for path in base.glob("*/*/*") if path.is_dir())
+    for path in sorted(every, key=_age, reverse=True)[MOST_JOBS - 1 :]:
         shutil.rmtree(path, ignore_errors=True)

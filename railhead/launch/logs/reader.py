@@ -308,7 +308,7 @@ def _store(namespace: str, name: str, known: Mapping[str, str], frames: Iterator
         runs.setdefault(head["run"], []).append((head, data))
     for run, several in runs.items():
         names = [head["file"] for head, _ in several]
-        folder = kept.of_run(namespace, name, known.get(run, run), names)
+        folder = kept.of_run(namespace, name, known.get(run) or run, names)
         for head, data in several:
             folder.put(head["file"], data)
         folder.tell(several[0][0]["about"], at=several[0][0]["at"])

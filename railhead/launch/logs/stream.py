@@ -425,7 +425,7 @@ def keep(cluster: kube.Cluster, job: JobState) -> int:
         finally:
             writer.close()
 
-    with ThreadPoolExecutor(max_workers=min(READERS, len(nodes))) as pool:
+    with ThreadPoolExecutor(max_workers=READERS) as pool:
         list(pool.map(one, nodes))
     return len(nodes)
 

@@ -43,7 +43,6 @@ RETRY_SECONDS = 60.0
 LAST_SECONDS = 5.0
 # Of a pipe, once the command has ended: what a pipe holds at most unless root said otherwise.
 MOST_LEFT = 1 << 20
-FIRST_REAL_TIME = 32
 # How often a mount is asked how it is, how soon it is to answer, and after what it is too slow.
 ASK_SECONDS = 30.0
 ANSWER_SECONDS = 20.0
@@ -61,8 +60,8 @@ TROUBLES = {
     "lost": "cannot be used since {since} ({why}){none}. Once its file server has it again,"
     " `railhead restart` mounts it anew; `railhead storage --prove` tells",
 }
-# The kernel's own, and those of what a process itself did.
-_OURS = {"KILL", "STOP", "CHLD", "PIPE", "XFSZ", "SEGV", "BUS", "FPE", "ILL", "TRAP"}
+# The kernel's own, those of what a process itself did, and the real-time ones that have names.
+_OURS = {"KILL", "STOP", "PIPE", "XFSZ", "SEGV", "BUS", "FPE", "ILL", "TRAP", "RTMIN", "RTMAX"}
 
 
 def say(text: str) -> None:
@@ -111,8 +110,7 @@ class File:
         """Add lines, or none, now and then. Raises OSError where the claim is full, or gone."""
         while data:
             # Whole lines: each begins with its time.
-            part = data if len(data) <= self._most else data[: data.rfind(b"\n", 0, self._most) + 1]
-            part = part or data
+            part = data[: data.rfind(b"\n", 0, self._most) + 1] or data
             if self._size and self._size + len(part) > self._most:
                 self.close()
                 self._path.replace(self._path.with_suffix(".log.before"))
@@ -262,12 +260,12 @@ def name(folder: Path, index: int, pod: str) -> str:
 
 def forget_starts(folder: Path, index: int, most: int) -> None:
     """Of one node the oldest files but those of ``most`` starts."""
-    starts: dict[str, list[tuple[float, Path]]] = {}
+    starts: dict[tuple[str, ...], list[tuple[float, Path]]] = {}
     for path in folder.iterdir():
         found = FILE.fullmatch(path.name)
         if found and int(found[1]) == index:
-            start = f"{found[2]}-{found[3]}"
-            starts.setdefault(start, []).append((path.stat().st_mtime, path))
+            start = starts.setdefault(found.group(2, 3), [])
+            start.append((path.stat().st_mtime, path))
     for parts in sorted(starts.values(), key=max)[:-most]:
         for _, path in parts:
             path.unlink()
@@ -378,7 +376,7 @@ class Child:
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
         self._select.register(woken, selectors.EVENT_READ)
         for number in signal.Signals:
-            if number.name[3:] not in _OURS and number < FIRST_REAL_TIME:
+            if number.name[3:] not in _OURS:
                 signal.signal(number, self._forward)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         pipes = subprocess.PIPE if keeper else None
@@ -421,20 +419,22 @@ class Child:
             data = os.read(key.fd, BLOCK)
         except BlockingIOError:
             return 0
-        if not key.data:
-            return 0
+        if key.data:
+            self._hand_on(key, data)
+        return len(data)
+
+    def _hand_on(self, key: selectors.SelectorKey, data: bytes) -> None:
         target, stamped, keeper = key.data
         at = stamp()
         if not data:
             self._select.unregister(key.fileobj)
             keeper.add(stamped.rest(at))
-            return 0
+            return
         rest = data
         with contextlib.suppress(BrokenPipeError):
             while rest:
                 rest = rest[os.write(target, rest) :]
         keeper.add(stamped.add(at, data))
-        return len(data)
 
     def _drain(self, key: selectors.SelectorKey) -> None:
         left, got = MOST_LEFT, 1
@@ -446,13 +446,13 @@ class Child:
 
     def _reap(self) -> int | None:
         """The command's status, once it has ended; whoever else ended leaves no trace."""
-        pid = -1
-        while pid:
+        while True:
             pid, status = os.waitpid(-1, os.WNOHANG)
             if pid == self._pid:
                 self._pid = 0
                 return status
-        return None
+            if not pid:
+                return None
 
 
 def catches(pid: int, number: int) -> bool:

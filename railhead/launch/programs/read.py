@@ -27,7 +27,8 @@ def newest_lines(path: Path, most: int) -> bytes:
     """The end of a start's log, from a whole line on."""
     parts = (path.with_name(path.name + BEFORE), path)
     data = b"".join(part.read_bytes() for part in parts if part.exists())
-    return data if len(data) <= most else data[data.find(b"\n", len(data) - most) + 1 :]
+    # The first line, too, follows an end: what follows the first end within reach is whole.
+    return (b"\n" + data)[-most - 1 :].partition(b"\n")[2]
 
 
 def tell(**frame: Any) -> None:

@@ -71,7 +71,7 @@ class Kueue(Scheduler):
         found = {q.name: q.cluster_queue for q in cluster.local_queues if q.namespace == namespace}
         if cluster.default_queue and len(found) == 1:
             (behind,) = found.values()
-            found.setdefault(DEFAULT_QUEUE, behind)
+            found[DEFAULT_QUEUE] = behind
         return found
 
     def placed(self, cluster: Cluster, pool: Pool, level: str) -> Placed:

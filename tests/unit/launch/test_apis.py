@@ -27,6 +27,7 @@ ALL: dict[str, Any] = {
     "shm": "128Mi",
     "fabric": "none",
     "priority": "research",
+    "gpus_per_node": 4,
     "timeout": "90m",
     "topology": "rack",
     "queue": "training",

@@ -364,6 +364,12 @@ def test_what_was_printed_last_is_safe_though_nothing_follows(
     file.write(b"line\n")
     file.write(b"")
     assert len(synced) == 1
+    # One that gives way is synced as well, and open no more.
+    (once,) = synced
+    monkeypatch.setattr(keep, "SYNC_SECONDS", 9.0)
+    file.write(b"x" * 99 + b"\n")
+    assert synced == [once, once]
+    assert file._file == once, "the number of a file that is closed is the next one's"
 
 
 # -- in this process ------------------------------------------------------------------------------
@@ -908,6 +914,8 @@ def test_what_a_claim_has_is_told_in_lines_of_json(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The newest runs, the newest part of each start, with what is said of the job."""
+    # Half of what container runtimes take.
+    assert read.MOST_OF_A_LINE == 16 * 1024 / 2
     monkeypatch.setattr(read, "MOST_OF_A_LINE", 8)
 
     def told(**asked: Any) -> list[Any]:
@@ -947,7 +955,7 @@ def test_what_a_claim_has_is_told_in_lines_of_json(
 
 @pytest.mark.parametrize(
     ("most", "found"),
-    [(8, b"1 x\n2 y\n"), (7, b"2 y\n"), (5, b"2 y\n"), (3, b"")],
+    [(8, b"1 x\n2 y\n"), (7, b"2 y\n"), (4, b"2 y\n"), (3, b""), (0, b"")],
 )
 def test_the_newest_lines_are_whole(tmp_path: Path, most: int, found: bytes) -> None:
     path = tmp_path / "0-p-0.log"

@@ -8,6 +8,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -21,6 +22,7 @@ from railhead.base.errors import InputError, NotFoundError, RailheadError, Timed
 from railhead.contract import Mount
 from railhead.kube.client import ApiError
 from railhead.kube.jobs import JobState, Node, Phase
+from railhead.launch import failing
 from railhead.launch.logs import claimed, kept, past, stream
 from railhead.launch.logs.stream import Line, Selection, select
 from railhead.launch.programs import keep, probe
@@ -402,6 +404,30 @@ def test_what_cannot_be_read_in_time_is_not_kept(
     assert stream.keep(cluster, state(NODE, NEXT)) == 2
     assert [one["of"] for one in cluster.asked] == ["training/demo-0"] * 2
     assert len(closed) == 3
+    # Also where the first took just that, and was kept whole.
+    monkeypatch.setattr(stream, "KEEP_SECONDS", 22.0)
+    cluster.logs["demo-0"] = [at(9, "9"), at(10, "10")]
+    cluster.asked.clear()
+    assert stream.keep(cluster, state(NODE, NEXT)) == 2
+    assert [one["of"] for one in cluster.asked] == ["training/demo-0"]
+    assert on_disk()[-1] == (0, "10")
+
+
+def test_no_more_kubelets_are_asked_at_once_than_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    pools: list[int | None] = []
+
+    class Pool(ThreadPoolExecutor):
+        def __init__(self, max_workers: int | None = None) -> None:
+            pools.append(max_workers)
+            super().__init__(max_workers)
+
+    monkeypatch.setattr(stream, "ThreadPoolExecutor", Pool)
+    monkeypatch.setattr(failing, "ThreadPoolExecutor", Pool)
+    cluster: Any = Kubelet(TWO)
+    assert stream.keep(cluster, state(NODE, NEXT)) == 2
+    assert list(failing.tails_of(cluster, state(NODE, NEXT), [NODE, NEXT])) == [0, 1]
+    assert failing.tails_of(cluster, state(), []) == {}
+    assert pools == [16, 16, 16]
 
 
 # -- what is followed -----------------------------------------------------------------------------

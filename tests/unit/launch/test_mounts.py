@@ -209,6 +209,17 @@ def test_who_may_not_write_goes_by_what_is_free(
     assert probe.ask(str(tmp_path), "asked") == {"how": how, "why": why}
 
 
+def test_all_is_written_before_the_server_is_asked_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda file: sizes.append(os.fstat(file).st_size))
+    assert probe.wrote(tmp_path / "folder" / "file")
+    assert sizes == [probe.SIZE]
+    # Whatever user the next job has.
+    assert (tmp_path / "folder").stat().st_mode & 0o777 == 0o777
+
+
 def test_nothing_is_written_to_what_is_only_read(tmp_path: Path) -> None:
     tmp_path.chmod(0o555)
     assert probe.ask(str(tmp_path), "") == {"how": "well", "why": ""}

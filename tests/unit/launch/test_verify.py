@@ -450,7 +450,7 @@ class World:
         return str(self.done[0][1])
 
     def init_process_group(self, backend: str, *, timeout: timedelta) -> None:
-        assert timeout == verify.DEADLINE
+        assert timeout == timedelta(minutes=10)
         self.done.insert(0, ("met", backend))
 
     def all_reduce(self, values: Values) -> None:

@@ -79,7 +79,7 @@ def asked(cluster: Cluster) -> Asked:
 
 def test_the_queue_is_asked_before_a_launch(api: Api, cluster: Cluster) -> None:
     (gone,) = queue.check(asked(cluster))
-    assert gone.passed is False
+    assert (gone.name, gone.passed) == ("queue", False)
     there = api.put(QUEUES, {"metadata": {"name": "training"}, "spec": {}, "status": {}})
     assert [one.passed for one in queue.check(asked(cluster))] == [True, True]
     there["spec"]["capability"] = {"nvidia.com/gpu": "15"}
@@ -93,7 +93,7 @@ def test_the_queue_is_asked_before_a_launch(api: Api, cluster: Cluster) -> None:
     assert "16 nvidia.com/gpu of 8" in short.text
     there["status"] = {"state": "Closed"}
     (shut,) = queue.check(asked(cluster))
-    assert shut.passed is False
+    assert (shut.name, shut.passed) == ("queue", False)
     assert "is closed" in shut.text
 
 
