@@ -60,7 +60,9 @@ def sent() -> dict[str, Any]:
     found = {}
     for name, framework in RUNS.items():
         more = ALL | ({"restarts": 3} if apis()[name].restarts else {})
-        found[name] = apis()[name].objects(labelled(plan(framework, 3, more=more)))
+        made = labelled(plan(framework, 3, more=more))
+        found[name] = apis()[name].objects(made)
+        assert apis()[name].objects(made) == found[name], "what is made changes no plan"
     for count, words in enumerate((("train",), ("train", "$(X)")), 1):
         made = replace(plan("raw", 2), command=words)
         found[f"a command of {count}"] = apis()["jobset"].objects(made)

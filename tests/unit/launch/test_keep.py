@@ -236,21 +236,35 @@ def test_the_oldest_runs_go(pod: Pod) -> None:
 
 
 @pytest.mark.parametrize(
-    ("limits", "stay"),
+    ("limits", "blocks", "own", "stay"),
     [
-        ({"bytes": 20, "runs": 9}, "12"),
-        ({"bytes": 19, "runs": 9}, "2"),
-        ({"bytes": 99, "runs": 2}, "12"),
+        ({"bytes": 20, "runs": 9}, 99, 2, "12"),
+        ({"bytes": 19, "runs": 9}, 99, 2, "2"),
+        ({"bytes": 99, "runs": 2}, 99, 2, "12"),
+        # A twentieth of the claim.
+        ({"bytes": 99, "runs": 9}, 40, 2, "12"),
+        ({"bytes": 99, "runs": 9}, 39, 2, "2"),
+        # The run that asks, whatever its node's clock says.
+        ({"bytes": 99, "runs": 1}, 99, 0, "02"),
     ],
 )
-def test_what_is_just_small_enough_stays(tmp_path: Path, limits: dict[str, int], stay: str) -> None:
+def test_what_is_just_small_enough_stays(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    limits: dict[str, int],
+    blocks: int,
+    own: int,
+    stay: str,
+) -> None:
+    room = SimpleNamespace(f_blocks=blocks, f_frsize=10)
+    monkeypatch.setattr(os, "statvfs", {tmp_path: room}.__getitem__)
     for number in range(3):
         run = tmp_path / f"job-{number}" / f"{number}"
         run.mkdir(parents=True)
         (run / "0-a-0.log").write_text("x" * 10)
         os.utime(run / "0-a-0.log", (number, number))
     (tmp_path / "job-0" / "note").write_text("no run")
-    keep.forget_runs(limits, but=tmp_path / "job-2" / "2")
+    keep.forget_runs(limits, but=tmp_path / f"job-{own}" / f"{own}")
     assert sorted(path.name for path in tmp_path.glob("*/*") if path.is_dir()) == [*stay]
 
 
@@ -335,6 +349,11 @@ def test_a_file_that_is_full_gives_way(tmp_path: Path) -> None:
     again.write(b"z\n")
     assert found() == [b"z\n", b"longer than a file\n"]
     again.close()
+    # After a claim that failed for a while.
+    after = keep.File(path, 10)
+    after.write(b"y\n")
+    assert found() == [b"z\ny\n", b"longer than a file\n"]
+    after.close()
 
 
 # -- images -------------------------------------------------------------------------------------
@@ -415,6 +434,9 @@ def test_what_is_added_is_on_the_claim_at_the_end(tmp_path: Path, told: Told) ->
         "3-pod-0.log": "1 a\n2 b\n",
     }
     assert told.lines == []
+    # Nor has a start a second file where the claim failed for a while.
+    keeper._open().close()
+    assert len(list(run.iterdir())) == 2
     assert (run / "3-pod-0.log").stat().st_mode & 0o777 == 0o644
     made = [path for path in tmp_path.rglob("*") if path.is_dir()]
     assert {path.stat().st_mode & 0o777 for path in made} == {0o777}
@@ -513,13 +535,14 @@ def test_only_the_first_node_makes_room_among_runs(
 
 def test_the_starts_of_a_node_are_counted_and_the_oldest_go(tmp_path: Path) -> None:
     assert keep.name(tmp_path, 3, "a") == "3-a-0.log"
-    files = ("3-a-0.log", "3-a-1.log.before", "3-a-1.log", "3-b-0.log", "4-b-7.log", "note")
+    # A start is as old as the last that it wrote.
+    files = ("3-a-1.log.before", "3-a-0.log", "3-a-1.log", "3-b-0.log", "4-b-7.log", "note")
     for at, name in enumerate(files):
         (tmp_path / name).touch()
         os.utime(tmp_path / name, (at, at))
     assert keep.name(tmp_path, 3, "a") == "3-a-2.log"
     assert keep.name(tmp_path, 3, "c") == "3-c-0.log"
-    for most, stay in ((3, files), (2, files[1:]), (1, files[3:])):
+    for most, stay in ((3, files), (2, (files[0], *files[2:])), (1, files[3:])):
         keep.forget_starts(tmp_path, 3, most)
         assert sorted(path.name for path in tmp_path.iterdir()) == sorted(stay)
 
