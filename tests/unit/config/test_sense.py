@@ -861,6 +861,181 @@ def test_what_may_be_meant_is_doubted_with_its_line(
     ), told
 
 
+#: Field -> (stack, values that mean something, value and what is said of it).
+EDGES: dict[str, tuple[str, list[Any], dict[Any, str]]] = {
+    "runtimes[0].grace_seconds": (
+        "aws-p5-prod",
+        [10],
+        {9: "is 9: a job that ends has no moment to save anything"},
+    ),
+    "runtimes[0].image": (
+        "aws-p5-prod",
+        [
+            "ghcr.io/x/y-cpu:1",
+            f"ghcr.io/x/y:latest@sha256:{'0' * 64}",
+            "ghcr.io/x/y:maintained",
+            "ghcr.io/x/y:1-amd64",
+        ],
+        {
+            "x/y:1-cpu": "tag '1-cpu' says that it is built for CPUs alone",
+            "x/y:nightly-2": "tag 'nightly-2' is moved from image to image; take a version",
+            "localhost/y:1": "its registry is each node itself; name it as nodes reach it",
+            "127.0.0.1:5000/y:1": "its registry is each node itself; name it as nodes reach it",
+            "x/y:1-aarch64": "tag '1-aarch64' is for arm64, and 'p5.48xlarge' is amd64",
+            "x/rocm:1": "'rocm' in its name is not for GPUs of NVIDIA, which 'p5.48xlarge' has",
+            "railhead.local/y:1": "is made by the lab, and on nodes of the lab alone",
+        },
+    ),
+    "ready_timeout_seconds": (
+        "aws-p5-prod",
+        [180, 14400],
+        {
+            179: "179: a gang is put back before its nodes can have pulled a large image",
+            14401: "14401: a gang whose pods do not start keeps its nodes from others for 4 hours",
+        },
+    ),
+    "requeue.recovery_seconds": (
+        "aws-p5-prod",
+        [0, 60],
+        {59: "59: a gang that starts again loses its place before its pods can be ready"},
+    ),
+    "checkpoints[0].size": (
+        "aws-p5-prod",
+        ["1Gi"],
+        {"1023Mi": "'1023Mi' is less than one checkpoint of any model's size"},
+    ),
+    "checkpoints[0].storage_class": (
+        "onprem-ib-sriov",
+        ["nfs"],
+        {
+            "gp3": "'gp3' is mostly a class of volumes that one node mounts; a gang's pods are on "
+            "several"
+        },
+    ),
+    "fabric.mtu": (
+        "onprem-roce-shared",
+        [4200],
+        {4199: "4199 cuts RDMA's packets of 4096 bytes; 4200 hold one"},
+    ),
+    "pools[0].nodes": ("onprem-ib-sriov", [5000], {}),
+    "runtimes[0].shared_memory": (
+        "onprem-ib-sriov",
+        ["1Gi"],
+        {"1023Mi": "'1023Mi' is less than the 1Gi that NCCL's user guide asks for"},
+    ),
+    "runtimes[0].cpu": (
+        "onprem-ib-sriov",
+        ["8"],
+        {"7999m": "'7999m' is less than a CPU for each GPU's process"},
+    ),
+    "runtimes[0].environment.NCCL_DEBUG": (
+        "aws-p5-prod",
+        ["info", "TRACE"],
+        {"NOTE": "'NOTE' is none of NCCL's: NONE, VERSION, WARN, INFO, ABORT, TRACE"},
+    ),
+    "runtimes[0].gpus_per_node": (
+        "onprem-roce-shared",
+        [4],
+        {3: "3 leaves 2 of a node idle"},
+    ),
+    "gpu_operator.allocation": (
+        "onprem-roce-shared",
+        [],
+        {
+            "dra": "'dra': Kueue places gangs by what nodes list as allocatable, and GPUs by "
+            "claim are not (kueue #10548, open), so that jobs may wait for ever; take "
+            "'device-plugin'"
+        },
+    ),
+    "gpu_operator.mig": (
+        "onprem-roce-shared",
+        ["none"],
+        {
+            "single": "'single': parts of GPUs reach each other neither over NVLink nor PCIe (MIG "
+            "user guide), and quotas here count whole ones"
+        },
+    ),
+    "gpu_operator.compute_domains": (
+        "onprem-roce-shared",
+        [False],
+        {True: "true: no pool's machines share an NVLink domain with others; leave it out"},
+    ),
+    "network_policy.enabled": (
+        "lab",
+        [True],
+        {False: "is false: jobs reach, and are reached from, everywhere"},
+    ),
+    "versions": (
+        "onprem-ib-sriov",
+        ["newest-read"],
+        {"lab-jobset-0.11": "'lab-jobset-0.11' takes its charts from the lab's own build"},
+    ),
+    "checkpoints[0].mount_path": (
+        "aws-p5-prod",
+        ["/home/data", "/data"],
+        {
+            at: f"{at!r} hides what the image has there; mount it elsewhere"
+            for at in ("/home", "/opt", "/root", "/tmp", "/var", "/var/lib")
+        },
+    ),
+    "fair.sharing": ("onprem-roce-shared", [True], {}),
+    "teams[1].shares[0].borrow": (
+        "onprem-roce-shared",
+        [8],
+        {
+            9: "9 is no limit: beside its own 4 nodes others lend 8 of pool 'h200'; leave it out "
+            "if none is meant"
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("path", EDGES)
+def test_what_is_just_not_doubted_and_what_just_is(tmp_path: Path, path: str) -> None:
+    """In these words and no others, each of which says what is wrong or what to do."""
+    stack, meant, doubted = EDGES[path]
+    for value in meant:
+        assert check(written(tmp_path, stack, put(path, value)), now=NOW).doubts == (), value
+    for value, said in doubted.items():
+        (told,) = check(written(tmp_path, stack, put(path, value)), now=NOW).doubts
+        assert told.split(":", 2)[2] == f" {path}: {said}"
+
+
+def test_of_stand_ins_nothing_is_doubted_that_is_of_gpus(tmp_path: Path) -> None:
+    for path, value in (
+        ("runtimes[0].image", "ghcr.io/x/rocm:1.0-cpu-arm64"),
+        ("ready_timeout_seconds", 100),
+        ("fabric.mtu", 1500),
+    ):
+        assert check(written(tmp_path, "lab", put(path, value)), now=NOW).doubts == ()
+
+
+@pytest.mark.parametrize(
+    ("to", "said"),
+    [
+        ({"cidr": "10.1.0.0/16"}, None),
+        ({"cidr": "0.0.0.0/0", "ports": [443]}, None),
+        ({"cidr": "169.254.169.254/32", "ports": [443]}, None),
+        (
+            {"cidr": "0.0.0.0/0"},
+            "jobs may connect to any port of 0.0.0.0/0; name ports, such as 443",
+        ),
+        *(
+            (to, "lets jobs ask 169.254.169.254 for the credentials of their node")
+            for to in (
+                {"cidr": "169.254.0.0/16"},
+                {"cidr": "169.254.169.254/32", "ports": [22, 80]},
+                {"cidr": "0.0.0.0/0", "ports": [80]},
+            )
+        ),
+    ],
+)
+def test_where_jobs_may_go_is_doubted(tmp_path: Path, to: Any, said: str | None) -> None:
+    file = written(tmp_path, "onprem-ib-sriov", put("network_policy.egress", [to]))
+    told = [row.split(":", 2)[2] for row in check(file, now=NOW).doubts]
+    assert told == ([f" network_policy.egress[0]: {said}"] if said else [])
+
+
 def test_a_key_that_nobody_reads_is_doubted_and_a_login_s_is_read(tmp_path: Path) -> None:
     login = {"name": "registry", "config": "login"}
     file = written(tmp_path, "lab", put("access.image_pull_secrets", [login]))
