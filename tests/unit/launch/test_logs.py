@@ -18,7 +18,13 @@ from typing import Any
 
 import pytest
 
-from railhead.base.errors import InputError, NotFoundError, RailheadError, TimedOutError
+from railhead.base.errors import (
+    InputError,
+    NotFoundError,
+    PrerequisiteError,
+    RailheadError,
+    TimedOutError,
+)
 from railhead.contract import Mount
 from railhead.kube.client import ApiError
 from railhead.kube.jobs import JobState, Node, Phase
@@ -481,6 +487,13 @@ def test_a_part_of_a_log_does_not_take_the_place_of_all_of_it(tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == []
 
 
+def pod_that(state: Any, restarts: int = 0) -> Any:
+    statuses = [{"name": "node", "restartCount": restarts, "state": state}]
+    metadata = {"name": "demo-0", "uid": "u0", "labels": {}, "annotations": {}}
+    status = {"phase": "Running", "containerStatuses": statuses}
+    return {"metadata": metadata, "spec": {"nodeName": "m"}, "status": status}
+
+
 class Breaks(Kubelet):
     """Its stream ends once in the middle of a second, and then begins with that second again."""
 
@@ -489,11 +502,7 @@ class Breaks(Kubelet):
 
     def find(self, path: str) -> Any:
         assert path == "/api/v1/namespaces/training/pods/demo-0"
-        over = {"terminated": {"exitCode": 0}} if len(self.asked) > 1 else {"running": {}}
-        statuses = [{"name": "node", "restartCount": 0, "state": over}]
-        metadata = {"name": "demo-0", "uid": "u0", "labels": {}, "annotations": {}}
-        status = {"phase": "Running", "containerStatuses": statuses}
-        return {"metadata": metadata, "spec": {"nodeName": "m"}, "status": status}
+        return pod_that({"terminated": {"exitCode": 0}} if len(self.asked) > 1 else {"running": {}})
 
 
 def test_a_stream_that_breaks_goes_on_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -511,6 +520,52 @@ def test_a_stream_that_breaks_goes_on_where_it_was(monkeypatch: pytest.MonkeyPat
         ("2026-01-02T03:04:02Z", None),
     ]
     assert time.monotonic() - before >= 0.1
+
+
+AWAY = PrerequisiteError("the cluster does not answer", remedy="wait")
+#: What a pod is after a stream of its log has ended.
+PODS = {
+    "goes on": pod_that({"running": {}}),
+    "was restarted": pod_that({"running": {}}, restarts=1),
+    "is gone": None,
+}
+
+
+@pytest.mark.parametrize(
+    ("answers", "error"),
+    [
+        ([BROKEN] * 5, None),
+        ([BROKEN] * 6, BROKEN),
+        ([*[BROKEN] * 5, "goes on", *[BROKEN] * 5], None),
+        ([AWAY] * 30, None),
+        ([AWAY] * 31, AWAY),
+        ([GONE], None),
+        (["was restarted"], None),
+    ],
+)
+def test_how_often_a_log_is_asked_for_again(
+    monkeypatch: pytest.MonkeyPatch, answers: list[str | Exception], error: Exception | None
+) -> None:
+    """A server in trouble for a while, one that is away for longer; and what is over not at all."""
+    monkeypatch.setattr(stream, "RETRY_SECONDS", 0.0)
+    over = error is not None or answers[-1] in (GONE, "was restarted")
+    left = [*answers, "is gone"]
+
+    class Unsteady(Kubelet):
+        def _lines(self, name: str) -> Iterator[str]:
+            yield from ()
+            self.answer = left.pop(0)
+            if isinstance(self.answer, Exception):
+                raise self.answer
+
+        def find(self, path: str) -> Any:
+            return PODS[str(self.answer)]
+
+    cluster: Any = Unsteady({})
+    tail = stream._Tail(cluster, "training", NODE, tail=None, sink=queue.SimpleQueue())
+    assert tail.ended.wait(10)
+    assert tail.error is error
+    assert len(left) == over
 
 
 def test_silence_of_a_cluster_that_does_not_answer_is_no_end(
