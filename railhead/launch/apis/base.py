@@ -203,8 +203,7 @@ def _ssh(framework: Framework) -> bool:
 
 
 def _serves(cluster: Cluster, api_version: str, plural: str) -> bool:
-    prefix = "apis" if "/" in api_version else "api"
-    found = cluster.find(f"/{prefix}/{api_version}") or {}
+    found = cluster.find(f"/apis/{api_version}") or {}
     return any(row.get("name") == plural for row in found.get("resources") or ())
 
 

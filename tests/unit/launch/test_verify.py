@@ -425,6 +425,7 @@ class World:
         self.rank, self.world, self.add = rank, world, add
         self.done: list[Any] = []
         self.others: dict[int, Any] = {}
+        self.judged: Any = None
         self.cuda = SimpleNamespace(
             is_available=lambda: gpu, set_device=lambda local: self.done.append(("gpu", local))
         )
@@ -515,7 +516,12 @@ def one_process(
     monkeypatch.setitem(sys.modules, "torch", world)
     monkeypatch.setitem(sys.modules, "torch.distributed", world)
     world.distributed = world  # type: ignore[attr-defined]
-    monkeypatch.setattr(verify, "judged", lambda *given: (verify.PASSED, f"seen {given[1:]}"))
+
+    def judged(_: Path, *given: Any) -> tuple[str, str]:
+        world.judged = given
+        return verify.PASSED, f"seen {given}"
+
+    monkeypatch.setattr(verify, "judged", judged)
     verify.prove(folder)
     assert os.environ["NCCL_DEBUG_FILE"] == str(folder / f"{local}.log")
     written = folder / "verdict.json"
@@ -529,6 +535,7 @@ def test_the_first_of_each_pod_writes_what_all_have_found(
     first.others[0] = (verify.PASSED, "fine")
     said = one_process(tmp_path / "a", monkeypatch, first)
     assert said == ["passed", "fine of node 0, and so on all 2 nodes"]
+    assert first.judged == ("nccl", 1, 2)
     assert first.done[:2] == [("met", "nccl"), ("gpu", 0)]
     assert first.done[2][3] == "cuda:0"
     assert first.done[-3:] == ["barrier", "barrier", "left"]
@@ -563,6 +570,10 @@ def test_a_world_of_another_size_or_a_wrong_sum_proves_nothing(
         "failed",
         f"{4 << 20} values that rank 0 got were wrong (node 0)",
     ]
+    # Of a pod whose first process has all right, and another has not.
+    right = World(0, 4)
+    right.others = {1: (verify.FAILED, "wrong"), 2: (verify.PASSED, "fine")}
+    assert one_process(tmp_path / "d", monkeypatch, right) == ["failed", "wrong (node 0)"]
 
 
 # -- a gang of processes ------------------------------------------------------------------------
