@@ -367,9 +367,6 @@ def _kubectl(cluster: Cluster, *words: str) -> None:
     target = cluster.target
     where = ["--kubeconfig", str(target.kubeconfig)] if target.kubeconfig else []
     where += ["--context", target.context] if target.context else []
-    cluster.close()
-    sys.stdout.flush()
-    sys.stderr.flush()
     os.execv(kubectl, [kubectl, *where, *words])  # noqa: S606 - no shell, and a list of words
 
 

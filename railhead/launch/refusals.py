@@ -181,10 +181,12 @@ def _check_verify(job: JobFile, runtime: Runtime) -> None:
     framework = framework_of(runtime)
     if framework is None or framework.proving(PROGRAM) is None:
         can = [name for name, one in FRAMEWORKS.items() if one.proving(PROGRAM) is not None]
-        starter = framework.launcher if framework else "nothing that is known"
+        starter = (
+            f"{framework.launcher} starts none" if framework else "no known launcher starts one"
+        )
         raise InputError(
             f"verify: runtime {runtime.name!r} is of framework {runtime.framework!r}: what proves "
-            f"the fabric is a program of PyTorch, and {starter} starts none in the job's world "
+            f"the fabric is a program of PyTorch, and {starter} in the job's world "
             f"before its command; it can be asked of: {', '.join(can)}",
             remedy="leave it out; `railhead accept --only rdma` proves the fabric by a job of its "
             "own",

@@ -102,23 +102,12 @@ def owner_reference(owner: Object) -> Object:
     }
 
 
-def config_maps(plan: Plan, *, owner: Object | None = None) -> list[Object]:
-    """The ConfigMaps with the job's files; none when it has none.
-
-    Args:
-        plan: the plan.
-        owner: the created job; with it, the ConfigMaps go when the job goes.
-    """
-    return [
-        _config_map(plan, number, held, owner)
-        for sent in _sent(plan)
-        for number, held in sent.maps()
-    ]
+def config_maps(plan: Plan) -> list[Object]:
+    """The ConfigMaps with the job's files; none when it has none."""
+    return [_config_map(plan, number, held) for sent in _sent(plan) for number, held in sent.maps()]
 
 
-def _config_map(
-    plan: Plan, number: int, part: Mapping[str, Payload], owner: Object | None
-) -> Object:
+def _config_map(plan: Plan, number: int, part: Mapping[str, Payload]) -> Object:
     text: dict[str, str] = {}
     binary: dict[str, str] = {}
     for key, payload in part.items():
@@ -131,8 +120,6 @@ def _config_map(
         "namespace": plan.namespace,
         "labels": _labels(plan),
     }
-    if owner is not None:
-        metadata["ownerReferences"] = [owner_reference(owner)]
     result: Object = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
     if text:
         result["data"] = text

@@ -267,13 +267,12 @@ def _place(
         summary = cluster.find(f"{base}/{state.queue}/pendingworkloads")
     except kube.ApiError as error:
         # The aggregated API may be closed to this user, or down; the Workloads are still there.
-        if error.status not in (403, 404, *kube.TRANSIENT):
+        if error.status not in (403, *kube.TRANSIENT):
             raise
         summary = None
     for item in (summary or {}).get("items") or []:
         if item["metadata"]["name"] == name:
             return item["positionInClusterQueue"], item["positionInLocalQueue"], True
-    queue = (own.get("spec") or {}).get("queueName") or state.queue
     waiting = [
         one
         for one in seen
@@ -281,7 +280,7 @@ def _place(
         and not holds(one, "Finished")
         and (one.get("spec") or {}).get("active", True)
         and one["metadata"].get("namespace") == state.namespace
-        and ((one.get("spec") or {}).get("queueName") or queue) == queue
+        and (one.get("spec") or {}).get("queueName") == state.queue
     ]
     before = [one for one in waiting if _order(one) < _order(own)]
     return len(before), len(before), False

@@ -16,7 +16,7 @@ import pytest
 from railhead import cli
 from railhead.base.errors import ExitCode
 from railhead.contract import ClusterContract
-from railhead.launch import after
+from railhead.launch import after, console
 from railhead.launch.submit import SUBMITTED
 from tests.unit.launch import world
 from tests.unit.launch.conftest import Clock, publish
@@ -51,9 +51,11 @@ def test_wait_ends_as_the_job_ends(
 
 
 def test_wait_gives_up_in_time_for_all_of_them_together(
-    api: Api, run: Any, running: Any, clock: Clock
+    api: Api, run: Any, running: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.job(api, "other")
+    closed: list[str] = []
+    monkeypatch.setattr(console.Progress, "close", lambda _: closed.append("closed"))
     clock.then[0.475] = lambda: world.end(api, running)
     code, _, err = run("wait", "demo", "demo", "other", "--timeout", "2")
     assert code == ExitCode.TIMED_OUT
@@ -61,6 +63,8 @@ def test_wait_gives_up_in_time_for_all_of_them_together(
         "other: not finished after 1.5 s; it goes on\n  fix: `railhead status other` shows it, "
         "`railhead cancel other` ends it" in err
     )
+    # Of each the live line goes, also where nobody waits any longer.
+    assert len(closed) == 2
     # What has ended by then is looked at all the same.
     assert clock.now == pytest.approx(2, abs=0.1)
 
@@ -162,7 +166,7 @@ def stamp(ago: int) -> str:
 def test_top_names_a_node_that_went_silent(api: Api, run: Any, running: Any) -> None:
     api.open_logs.clear()
     api.logs["demo-node-0-0-abcde"] = [f"{stamp(3)} step 12/90 loss 0.5"]
-    api.logs["demo-node-0-1-abcde"] = [f"{stamp(after.SILENT_SECONDS)} ready"]
+    api.logs["demo-node-0-1-abcde"] = [f"{stamp(after.SILENT_SECONDS)} step 11/90 loss 0.6"]
     code, out, _ = run("top", "demo")
     assert code == 0
     assert "step 12/90" in out
@@ -200,7 +204,8 @@ def test_restart_submits_what_was_submitted(api: Api, run: Any, job_file: Path) 
     assert files | {"metadata": None} == files_before | {"metadata": None}
     assert files["metadata"]["labels"] == files_before["metadata"]["labels"]
     assert now | {"metadata": None} == before | {"metadata": None}
-    assert files["metadata"]["ownerReferences"][0]["uid"] == now["metadata"]["uid"]
+    owner = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "name": "demo"}
+    assert files["metadata"]["ownerReferences"] == [owner | {"uid": now["metadata"]["uid"]}]
     # And once more: what was asked for is still known.
     play(api)
     code, out, _ = run("restart", "demo", "--follow")

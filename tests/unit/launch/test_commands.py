@@ -14,12 +14,14 @@ import yaml
 
 from railhead import cli
 from railhead.base.errors import ExitCode, PrerequisiteError
-from railhead.kube.client import Cluster
+from railhead.kube.client import ApiError, Cluster
 from railhead.launch import submit
 from railhead.launch.apis import apis
+from railhead.launch.job import read_job
+from railhead.launch.plan import make_plan
 from railhead.storage.claims import SHARED_ANNOTATION
 from tests.unit.launch import world
-from tests.unit.launch.conftest import Clock
+from tests.unit.launch.conftest import CONTRACT, Clock
 from tests.unit.launch.fake_api import Api
 
 Captured = pytest.CaptureFixture[str]
@@ -117,6 +119,17 @@ def test_files_of_a_killed_launch_are_replaced(api: Api, run: Any, job_file: Pat
     api.put(FILES.rsplit("/", 1)[0], {"metadata": {"name": "demo-files", "labels": labels}})
     assert run("launch", job_file)[0] == 0
     assert api.objects[FILES]["data"]
+
+
+def test_files_that_may_not_be_created_replace_none(
+    api: Api, cluster: Cluster, job_file: Path
+) -> None:
+    folder, labels = FILES.rsplit("/", 1)[0], {"railhead.dev/job": "demo"}
+    api.put(folder, {"metadata": {"name": "demo-files", "labels": labels}})
+    api.refusals[("POST", folder)] = (403, "configmaps is forbidden")
+    with pytest.raises(ApiError, match="forbidden"):
+        submit.submit(cluster, make_plan(*read_job(job_file), CONTRACT))
+    assert FILES in api.objects
 
 
 @pytest.mark.parametrize(

@@ -81,6 +81,7 @@ def asked(api: Api, cluster: Cluster) -> Any:
 def test_holders_are_named_with_what_they_hold(api: Api, asked: Any) -> None:
     holder(api, "small", gpus=4)
     holder(api, "large", gpus=8)
+    holder(api, "none", gpus=0)
     holder(api, "elsewhere", gpus=8)["status"]["admission"]["clusterQueue"] = "other"
     over = holder(api, "over", gpus=8)
     over["status"]["conditions"].append({"type": "Finished", "status": "True"})
@@ -130,6 +131,14 @@ def pod_sets(*sets: tuple[int, ...]) -> list[dict[str, Any]]:
         }
         for count, *gpus in sets
     ]
+
+
+def test_whoever_holds_the_queue_is_named_to_a_job_without_gpus(api: Api, asked: Any) -> None:
+    holder(api, "one", gpus=8)
+    waiter(api, podSets=pod_sets((2,), (1,)))
+    found = asked()
+    assert [(one.job, one.amount) for one in found.holders] == [("one", 0)]
+    assert "held by: one (training/training)" in found.lines()
 
 
 @pytest.mark.parametrize(
@@ -217,7 +226,7 @@ def test_without_kueue_the_place_is_read_off_the_workloads(
     ("change", "ahead"),
     [
         ({}, 1),
-        ({"spec": {"queueName": None}}, 1),
+        ({"spec": {"queueName": None}}, 0),
         ({"spec": {"queueName": "another"}}, 0),
         ({"spec": {"active": False}}, 0),
         ({"spec": {"priority": 7}, "metadata": {"creationTimestamp": STAMP}}, 0),

@@ -39,6 +39,15 @@ def test_everything_is_decided() -> None:
     assert made.notes == ()
 
 
+def test_where_what_a_job_prints_is_kept_is_its_own_choice() -> None:
+    logs = ("kept", "pods")
+    said = [json.loads(plan(sets=(f"logs={one}",)).keeping[-1]) for one in logs]
+    assert [one["folder"] for one in said] == ["/checkpoints/.railhead/logs/training/demo", ""]
+    # The claim is looked at all the same.
+    assert said[0]["mounts"] == said[1]["mounts"] != []
+    assert plan(sets=("logs=bare",)).keeping == ()
+
+
 def test_a_job_that_takes_what_its_runtime_gives_resizes_nothing() -> None:
     assert not plan().resized
     assert plan(sets=("gpus_per_node=2",)).resized

@@ -103,16 +103,10 @@ def test_a_job_that_patches_nothing_has_no_shape() -> None:
     assert in_field(spec, "runtimePatches") == in_field(spec, "podTemplateOverrides") == spec
 
 
-def test_files_survive_and_have_an_owner() -> None:
-    owner = {
-        "apiVersion": "trainer.kubeflow.org/v1alpha1",
-        "kind": "TrainJob",
-        "metadata": {"name": "demo", "uid": "u"},
-    }
-    (made,) = render.config_maps(plan("2.1.0"), owner=owner)
+def test_files_survive() -> None:
+    (made,) = render.config_maps(plan("2.1.0"))
     assert made["data"] == {"train.py": "say('hello')\n"}
     assert base64.b64decode(made["binaryData"]["w.bin"]) == b"\xff\x00"
-    assert made["metadata"]["ownerReferences"][0]["uid"] == "u"
 
 
 def test_image_only_when_asked() -> None:

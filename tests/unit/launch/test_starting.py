@@ -77,6 +77,16 @@ def test_one_line_is_a_job(dry: Any, here: Path) -> None:
     assert paths == {"train.py"}
 
 
+def test_a_script_of_a_framework_that_is_not_known_is_python_s(
+    api: Api, dry: Any, here: Path
+) -> None:
+    (runtime,) = CONTRACT.runtimes
+    own = runtime.model_copy(update={"framework": "own", "launcher": None, "launches": None})
+    publish(api, CONTRACT.model_copy(update={"runtimes": (own,)}))
+    made, _ = dry("--", "train.py", "3")
+    assert words_of(made) == ["python3", "/workspace/train.py", "3"]
+
+
 def test_a_script_of_a_folder_that_goes_along_lies_in_it(dry: Any, here: Path) -> None:
     made, _ = dry("--files", "src", "--", "src/train.py")
     assert words_of(made)[3:] == ["/workspace/src/train.py"]

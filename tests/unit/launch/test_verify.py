@@ -107,7 +107,7 @@ def test_every_framework_starts_it_or_says_why_not(name: str) -> None:
 def test_a_runtime_of_nobody_knows_what_is_refused() -> None:
     runtime = CONTRACT.runtimes[0].model_copy(update={"framework": "own"})
     contract = CONTRACT.model_copy(update={"runtimes": (runtime,)})
-    with pytest.raises(InputError, match="nothing that is known starts none"):
+    with pytest.raises(InputError, match="no known launcher starts one"):
         make_plan(parse_job(JOB + "verify: true\n", where="job"), FILES, contract)
 
 
