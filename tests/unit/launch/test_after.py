@@ -232,6 +232,18 @@ def test_a_job_from_before_an_upgrade_is_submitted_as_the_trainer_of_now_takes_i
     assert api.objects[JOB]["spec"] == before
 
 
+def test_what_does_not_go_is_not_submitted_again(
+    api: Api, run: Any, job_file: Path, clock: Clock
+) -> None:
+    run("launch", job_file)
+    uid = api.objects[JOB]["metadata"]["uid"]
+    api.reluctant.add(JOB)
+    code, _, err = run("restart", "demo", "--timeout", "1")
+    assert (code, api.objects[JOB]["metadata"]["uid"]) == (ExitCode.TIMED_OUT, uid)
+    assert "waiting for TrainJob demo\n" in err
+    assert "demo: still there after 1 s: TrainJob demo\n" in err
+
+
 def test_a_job_of_another_hand_is_not_restarted(api: Api, run: Any, running: Any) -> None:
     code, _, err = run("restart", "demo")
     assert code == ExitCode.MISSING_PREREQUISITE

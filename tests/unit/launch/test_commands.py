@@ -15,7 +15,7 @@ import yaml
 from railhead import cli
 from railhead.base.errors import ExitCode, PrerequisiteError
 from railhead.kube.client import ApiError, Cluster
-from railhead.launch import submit
+from railhead.launch import console, submit
 from railhead.launch.apis import apis
 from railhead.launch.job import read_job
 from railhead.launch.plan import make_plan
@@ -557,13 +557,19 @@ def test_logs_are_objects_for_machines(api: Api, run: Any) -> None:
     assert [json.loads(text) for text in followed] == lines
 
 
-def test_logs_follow_starts_in_the_queue_and_ends_with_the_job(api: Api, run: Any) -> None:
+def test_logs_follow_starts_in_the_queue_and_ends_with_the_job(
+    api: Api, run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[str] = []
+    monkeypatch.setattr(console.Progress, "close", lambda _: closed.append("closed"))
     owner = world.job(api, "demo")
     once_seen(api, lambda: world.admit(api, owner), lambda: world.end(api, owner))
     code, out, err = run("logs", "demo", "--follow")
     assert code == 0
     assert len(out.splitlines()) == 4
     assert "queued" in err
+    # A terminal's live line does not stay.
+    assert closed
 
 
 def test_logs_of_a_job_that_is_deleted_end(api: Api, run: Any) -> None:

@@ -20,7 +20,9 @@ from railhead.kube.client import Cluster
 from railhead.launch import Run, failing, insight, mounts, waiting
 from railhead.launch.logs import kept, stream
 from railhead.launch.programs import keep
+from railhead.launch.submit import SUBMITTED
 from tests.unit.launch import world
+from tests.unit.launch.conftest import CONTRACT, publish
 from tests.unit.launch.fake_api import STAMP, Api
 
 NOW = datetime(2026, 1, 2, 4, 0, 0, tzinfo=UTC)
@@ -90,6 +92,15 @@ def test_holders_are_named_with_what_they_hold(api: Api, asked: Any) -> None:
     assert [(one.job, int(one.amount)) for one in found.holders] == [("large", 8), ("small", 4)]
     assert "held by: large (training/training, 8 nvidia.com/gpu), small" in found.lines()[1]
     assert "nobody can say; 2 of 2 holders have no limit" in found.lines()[2]
+
+
+def test_who_holds_it_is_looked_for_in_all_of_the_cluster_s_namespaces(api: Api, run: Any) -> None:
+    publish(api, CONTRACT.model_copy(update={"namespaces": ("training", "other")}))
+    large = holder(api, "large", gpus=12)
+    del api.objects[f"{world.WORKLOADS}/trainjob-large"], large["metadata"]["namespace"]
+    api.put(world.WORKLOADS.replace("/training/", "/other/"), large)
+    waiter(api)
+    assert "held by: large (other/training, 12 nvidia.com/gpu)" in run("status", "demo")[1]
 
 
 def test_a_holder_that_nothing_owns_has_its_own_name(api: Api, asked: Any) -> None:
@@ -929,12 +940,17 @@ def test_what_is_cancelled_leaves_its_logs(api: Api, run: Any, gang: Any) -> Non
 @pytest.mark.parametrize("how", ["wait", "cancel"])
 def test_what_happened_outlives_the_job(api: Api, run: Any, gang: Any, how: str) -> None:
     """`describe` is the same before and after, but for the age and what says that it is gone."""
-    api.open_logs.clear()
-    world.end(api, gang)
+    if how == "wait":
+        # What happens meanwhile is known, too.
+        threading.Timer(0.2, world.end, (api, gang)).start()
+        assert run("wait", "demo")[0] == 0
+    else:
+        world.end(api, gang)
     before = json.loads(run("describe", "demo", "--json")[1])
-    assert run(how, "demo")[0] == 0
     if how == "wait":
         api.remove(f"{world.JOBS}/demo")
+    else:
+        assert run("cancel", "demo")[0] == 0
     code, out, err = run("describe", "demo", "--json")
     assert code == 0
     assert "demo is gone" in err
@@ -948,9 +964,10 @@ def test_what_happened_outlives_the_job(api: Api, run: Any, gang: Any, how: str)
 
 def test_logs_of_a_job_of_the_same_name_before_are_told(api: Api, run: Any, gang: Any) -> None:
     """As `restart` leaves them: the same name, another job."""
-    assert run("cancel", "demo")[0] == 0
-    again = world.job(api, "demo")
-    world.admit(api, again)
+    asked = {"labels": gang["metadata"]["labels"], "spec": gang["spec"]}
+    gang["metadata"]["annotations"] = {SUBMITTED: json.dumps(asked)}
+    assert run("restart", "demo")[0] == 0
+    world.admit(api, api.objects[f"{world.JOBS}/demo"])
     for index in range(2):
         api.logs[pod(index)] = [f"{at(1)} of the second"]
     out = run("logs", "demo", "--previous", "--node", "1")[1]

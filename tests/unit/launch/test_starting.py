@@ -302,8 +302,15 @@ def test_python_runs_reads_and_ends_a_job(api: Api, cluster: Cluster, here: Path
     api.open_logs.clear()
     assert [line.node for line in run.logs()] == [0, 0, 1, 1]
     assert all("default1" in line.text for line in run.logs(rank=1))
+    assert [line.node for line in run.logs(node=1, tail=7)] == [1, 1]
+    assert api.asked[-1][2]["tailLines"] == "7"
+    assert list(run.logs(previous=True)) == []
     threading.Timer(0.2, world.end, args=(api, owner)).start()
     assert run.wait(timeout=30).phase is Phase.COMPLETED
+    api.reluctant.add(f"{world.JOBS}/demo")
+    with pytest.raises(TimedOutError, match=r"still there after 0\.2 s: TrainJob demo"):
+        run.cancel(timeout=0.2)
+    api.reluctant.clear()
     Run(cluster, "demo").cancel()
     with pytest.raises(NotFoundError):
         run.state()
