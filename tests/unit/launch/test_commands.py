@@ -317,6 +317,7 @@ def test_wait_fails_with_reason_and_last_lines(api: Api, run: Any, job_file: Pat
     assert "`railhead logs demo` shows what it printed" in err
     assert "node-1 (demo-node-0-1-abcde on lab-node-1) exited 1 (Error)" in err
     assert "[node-1] [default1]:node 1 second 6" in err
+    assert "20" in [params.get("tailLines") for _, path, params in api.asked if "/log" in path]
 
 
 def test_timeout_leaves_the_job(api: Api, run: Any, job_file: Path, clock: Clock) -> None:

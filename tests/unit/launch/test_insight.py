@@ -16,7 +16,7 @@ import pytest
 
 from railhead.base.errors import ExitCode, RefusedError
 from railhead.kube import jobs
-from railhead.kube.client import Cluster
+from railhead.kube.client import ApiError, Cluster
 from railhead.launch import Run, failing, insight, mounts, waiting
 from railhead.launch.logs import kept, stream
 from railhead.launch.programs import keep
@@ -231,6 +231,23 @@ def test_without_kueue_the_place_is_read_off_the_workloads(
     found = asked()
     assert (found.ahead, found.kueue) == (1, False)
     assert "by priority and age as far as they may be read" in found.lines()[0]
+
+
+KUEUE = "/apis/kueue.x-k8s.io/v1beta2"
+
+
+@pytest.mark.parametrize(
+    "path", [f"{KUEUE}/namespaces/closed/workloads", f"{KUEUE}/clusterqueues/training", VISIBLE]
+)
+def test_an_answer_that_says_nothing_of_rights_is_no_answer(
+    api: Api, cluster: Cluster, path: str
+) -> None:
+    waiter(api)
+    job = jobs.find_job(cluster, ("training",), "demo")
+    state = jobs.read_state(cluster, job)
+    api.refusals[("GET", path)] = (422, "it is odd")
+    with pytest.raises(ApiError, match="it is odd"):
+        waiting.read(cluster, job, state, ("closed",))
 
 
 @pytest.mark.parametrize(
@@ -734,6 +751,32 @@ def test_a_node_that_is_done_hides_no_trouble_of_another(
     job = jobs.find_job(cluster, ("training",), "demo")
     found = insight.read(cluster, job, jobs.read_state(cluster, job), silent=10**10)
     assert [one.nodes for one in found.claims] == [(1,)]
+
+
+def test_a_node_that_failed_is_told_while_the_job_goes_on(
+    api: Api, cluster: Cluster, gang: Any
+) -> None:
+    ended(api, 1, finished=at(9))
+    job = jobs.find_job(cluster, ("training",), "demo")
+    state = jobs.read_state(cluster, job)
+    failure = insight.read(cluster, job, state, silent=300).failure
+    assert not state.phase.finished
+    assert failure is not None
+    assert failure.node == 1
+
+
+def test_what_a_container_before_said_is_no_trouble_of_now(api: Api, cluster: Cluster) -> None:
+    """One more than the job needs starts again; until then the kubelet has the log before."""
+    owner = world.job(api, "demo", nodes=1)
+    world.admit(api, owner)
+    world.pod(api, owner, 1, state={"waiting": {}}, phase="Pending")
+    for index in range(2):
+        api.logs[pod(index)] = [says(9, "has no space left since 2026-01-02T02:00:00Z")]
+    job = jobs.find_job(cluster, ("training",), "demo")
+    state = jobs.read_state(cluster, job)
+    found = insight.read(cluster, job, state, silent=10**10)
+    assert (found.unread, [one.nodes for one in found.claims]) == ("", [(0,)])
+    assert insight.claims(cluster, state) == [one.text() for one in found.claims]
 
 
 def test_a_log_that_may_not_be_read_says_nothing_of_claims(

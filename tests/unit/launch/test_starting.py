@@ -33,6 +33,7 @@ from railhead.launch.starting import first_job
 from tests.unit.launch import world
 from tests.unit.launch.conftest import CONTRACT, publish
 from tests.unit.launch.fake_api import Api
+from tests.unit.launch.test_commands import play
 from tests.unit.launch.test_transcripts import cluster_of
 
 
@@ -126,6 +127,12 @@ def test_a_script_has_a_name_and_a_place(
     assert re.fullmatch(f"{name}-[0-9a-f]{{6}}", rows["name"])
     assert rows["command"].endswith(command)
     assert rows.get("files", "").startswith(f"{files} files" if files else "")
+
+
+def test_one_line_is_followed_to_its_end(api: Api, run: Any, here: Path) -> None:
+    play(api, failed=True)
+    code, out, _ = run("run", "-j", "2x8", "--name", "demo", "--follow", "train.py")
+    assert (code, len(out.splitlines())) == (ExitCode.FAILED, 4)
 
 
 def test_one_line_is_explained(run: Any, here: Path) -> None:
