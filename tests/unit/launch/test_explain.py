@@ -215,10 +215,14 @@ def test_zero_3_sends_half_as_much_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("write", "mtbf", "best"), [(5, 24 * 60, 117), (5, 6 * 60, 57), (5, 15, 9.1), (8, 4, 4)]
+    ("write", "mtbf", "best"),
+    [(5, 24 * 60, 117), (5, 6 * 60, 57), (5, 15, 9.1), (5, 4, 3.4), (8, 4, 4)],
 )
 def test_the_interval_is_that_of_daly_s_paper(write: float, mtbf: float, best: float) -> None:
-    """Figures 3 to 5 of the paper, in minutes; what takes twice as long is written without end."""
+    """Figures 3 to 5 of the paper, in minutes, and one by its equation.
+
+    What takes twice as long is written without end.
+    """
     digits = 1 if best < 10 else 0
     assert round(estimates.daly(write, mtbf), digits) == best
 

@@ -74,9 +74,10 @@ CASES: dict[str, Callable[[], Any]] = {
     "figures of nothing": worked_out(EIGHT),
     "a batch from its parts": worked_out(EIGHT, micro_batch=2, accumulation=3, base_lr=1.0),
     "a batch against its parts": worked_out(
-        EIGHT, micro_batch=2, accumulation=3, global_batch=100
+        EIGHT, micro_batch=2, accumulation=3, global_batch=100, base_lr=0.1, base_batch=64
     ),
     "a batch that micro batches do not make": worked_out(EIGHT, micro_batch=3, global_batch=1000),
+    "a batch that many numbers of nodes make": worked_out(EIGHT, micro_batch=3, global_batch=720),
     "a batch that accumulation does not make": worked_out(EIGHT, accumulation=5, global_batch=64),
     "a batch that its parts make": worked_out(
         EIGHT, micro_batch=2, accumulation=3, global_batch=384
