@@ -219,10 +219,11 @@ def leftovers(
     found += [f"pod {pod['metadata']['name']}" for pod in pods]
     if cluster.find(kube.jobset(namespace, name)) is not None:
         found.append(f"JobSet {name}")
-    for one in files:
-        still = cluster.find(kube.core(namespace, "configmaps", one))
-        if still is not None and _labelled(still, name):
-            found.append(f"ConfigMap {one}")
+    found += [
+        f"ConfigMap {one}"
+        for one in files
+        if cluster.find(kube.core(namespace, "configmaps", one)) is not None
+    ]
     return found
 
 

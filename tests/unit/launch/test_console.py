@@ -230,6 +230,25 @@ def test_a_job_of_the_same_name_is_another(api: Api, cluster: Cluster) -> None:
     assert next(states, None) is None
 
 
+def test_patience_is_from_the_last_answer_on(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long the job has run before."""
+    said: list[Phase | None] = [Phase.RUNNING, Phase.RUNNING, None, Phase.COMPLETED]
+
+    def read(*_: object) -> Any:
+        if (one := said.pop(0)) is None:
+            raise BROKEN
+        return state(one)
+
+    monkeypatch.setattr("railhead.kube.jobs.read_state", read)
+    job = {"metadata": {"namespace": "training", "name": "demo", "uid": "u"}}
+    lasting: Any = SimpleNamespace(find=lambda _: job)
+    phases = []
+    for one in submit.watch(lasting, job):
+        phases.append(one.phase)
+        clock.now += submit.PATIENCE_SECONDS - 1
+    assert phases == [Phase.RUNNING, Phase.RUNNING, Phase.COMPLETED]
+
+
 @pytest.mark.parametrize("patience", [0.0, 60.0])
 def test_a_cluster_that_does_not_answer_is_asked_for_a_while(
     patience: float, monkeypatch: pytest.MonkeyPatch
