@@ -219,6 +219,12 @@ def test_a_check_that_could_not_be_made_is_said(api: Api, run: Any, job_file: Pa
     assert "note: not checked: ClusterQueue training may not be read" in err
 
 
+def test_what_is_to_be_known_of_a_job_is_said(run: Any, job_file: Path) -> None:
+    code, _, err = run("launch", job_file, "--dry-run", "--set", "gpus_per_node=2")
+    assert code == 0
+    assert "\nnote: 2 of a machine's 8 GPUs a node: several of this job's nodes may share" in err
+
+
 def test_who_sees_the_queue_has_seen_its_namespace(api: Api, run: Any, job_file: Path) -> None:
     api.refusals[("GET", "/api/v1/namespaces/training")] = (403, "forbidden")
     code, _, err = run("launch", job_file)
