@@ -374,6 +374,18 @@ def test_a_watch_asks_again_until_the_end(api: Api, run: Any, command: str, cloc
     assert clock.slept == [2.0 if command == "status" else 5.0]
 
 
+def test_a_watch_of_all_jobs_is_ended_by_who_asked(api: Api, run: Any, clock: Clock) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    owner = world.job(api, "demo")
+    world.admit(api, owner)
+    world.end(api, owner)
+    clock.then[4.0] = interrupt
+    code, out, _ = run("status", "--watch")
+    assert (code, out.count("completed ")) == (130, 2)
+
+
 def test_what_is_set_is_said_to_be_so(api: Api, run: Any, job_file: Path) -> None:
     given = ("--set", "timeout=90m", "--set", "env.EPOCHS=7", "--nodes", "1")
     code, out, _ = run("launch", job_file, "--explain", "--json", *given)
