@@ -49,9 +49,9 @@ def plain(value: Any) -> Any:
     # Most are scalars, and asking an abstract class is slow.
     if value is None or isinstance(value, (str, int, float, bytes)):
         return value
-    if isinstance(value, Mapping):
+    if isinstance(value, (dict, Mapping)):
         return {key: _item(value, key) for key in value}
-    if isinstance(value, Sequence):
+    if isinstance(value, (list, Sequence)):
         return [_item(value, index) for index in range(len(value))]
     return value
 
