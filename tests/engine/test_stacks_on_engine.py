@@ -52,12 +52,14 @@ def _taint(cluster: dict[str, Any]) -> None:
 
 
 def _disk(cluster: dict[str, Any]) -> None:
-    del cluster["removals"]
+    # The nodes are made anew in place, with the jobs on them.
+    _giving_up(cluster, cluster["pools"][0]["name"])
     pool = cluster["pools"][0]
     pool["root_volume_gib" if "root_volume_gib" in pool else "disk_size_gb"] = 400
 
 
 def _second_pool(cluster: dict[str, Any]) -> None:
+    del cluster["removals"]
     pool = copy.deepcopy(cluster["pools"][0])
     pool["name"], pool["node_selector"] = "extra", {"railhead.dev/pool": "extra"}
     pool.pop("min_nodes", None)
@@ -118,7 +120,11 @@ CHANGES: dict[str, list[tuple[Callable[[dict[str, Any]], None], dict[str, int]]]
             }
             | _REFLAVOR,
         ),
-        (_disk, {f"update {_TEMPLATE}": 1, f"update {_AWS_POOL}": 1}),
+        # The contract says what the nodes are made with.
+        (
+            _disk,
+            {f"update {_TEMPLATE}": 1, f"update {_AWS_POOL}": 1, f"update {_CONFIG_MAP}": 1},
+        ),
         (
             _second_pool,
             {
@@ -154,7 +160,7 @@ CHANGES: dict[str, list[tuple[Callable[[dict[str, Any]], None], dict[str, int]]]
             {f"update {_GCP_POOL}": 1, f"update {_CONFIG_MAP}": 1, f"update {_DEPLOYMENT}": 1}
             | _REFLAVOR,
         ),
-        (_disk, {f"update {_GCP_POOL}": 1}),
+        (_disk, {f"update {_GCP_POOL}": 1, f"update {_CONFIG_MAP}": 1}),
         (
             _second_pool,
             {
