@@ -40,27 +40,36 @@ def rail(index: int) -> dict[str, Any]:
     }
 
 
+def asked_for(fabric: dict[str, Any]) -> set[str]:
+    """What pods of a fabric's jobs ask for whenever they start."""
+    devices = () if fabric.get("resources") is False else (RDMA,)
+    return {*(row["name"] for row in fabric["rails"]), *devices}
+
+
 @pytest.fixture(scope="module")
 def deploy(
     pulumi: Run, stack: str, repo: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[[dict[str, Any]], None]]:
-    """Update the stack to another fabric."""
+    """Update the stack to another fabric, with the jobs given up that ask for what goes."""
     original = yaml.safe_load((repo / "stacks" / "Pulumi.lab.yaml").read_text())
     directory = tmp_path_factory.mktemp("stack")
-    done = False
+    first = last = original["config"]["railhead:cluster"]["fabric"]
 
     def update(fabric: dict[str, Any]) -> None:
-        nonlocal done
-        done = True
+        nonlocal last
         settings = json.loads(json.dumps(original))
-        settings["config"]["railhead:cluster"]["fabric"] = fabric
+        cluster = settings["config"]["railhead:cluster"]
+        cluster["fabric"] = fabric
+        if asked_for(last) - asked_for(fabric):
+            cluster["removals"] = [{"kind": "cluster", "name": cluster["name"], "loses": ["jobs"]}]
         file = directory / "Pulumi.lab.yaml"
         file.write_text(yaml.safe_dump(settings))
         succeed(pulumi("up", "--stack", stack, "--yes", "--config-file", str(file)))
+        last = fabric
 
     yield update
-    if done:
-        update(original["config"]["railhead:cluster"]["fabric"])
+    if last != first:
+        update(first)
 
 
 @pytest.fixture(scope="module")
