@@ -62,13 +62,13 @@ def release(
     secrets = discovery.path("v1", "Secret", one.namespace)
     selector = f"owner=helm,name={one.name},status=deployed"
     records = api.list(secrets, selector=selector) if secrets else []
-    body = _body(records[-1]) if records else None
-    made = _objects(body["manifest"]) if body else []
+    read = _read(records[-1]) if records else None
+    body, made = read or ({}, [])
     yield from _stopped(one, made, api, discovery)
     if not records:
         yield Drift(severity=Severity.GUARD, subject=one.subject, stack="deployed", live="gone")
         return
-    if body is None:
+    if read is None:
         yield Drift(
             severity=Severity.GUARD,
             subject=one.subject,
@@ -192,8 +192,8 @@ def _object(wanted: Object, namespace: str, api: Api, discovery: Discovery) -> I
         yield replace(ending, severity=severity)
         return
     # Charts give one to objects that have none as well.
-    bare = {key: value for key, value in metadata.items() if key != "namespace"}
-    bare = {**wanted, "metadata": bare}
+    own = {key: value for key, value in metadata.items() if key != "namespace"}
+    bare = {**wanted, "metadata": own}
     for where, says, has in differences(bare, live, merged=merged_lists(live)):
         # Of one that is scaled to nothing it is told already.
         if (where, has) != ("spec.replicas", "0"):
@@ -237,18 +237,17 @@ def _without(made: Any, patched: Any) -> Any:
     return [_without(one, None) for one in made] if isinstance(made, list) else made
 
 
-def _body(record: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Helm's record of a release; None where it cannot be read.
+def _read(record: Mapping[str, Any]) -> tuple[dict[str, Any], list[Object]] | None:
+    """Helm's record of a release, and the objects of its manifest; None where it cannot be read.
 
     A Secret's value of base64 of gzip of JSON (helm v3, pkg/storage/driver/util.go, encodeRelease).
     """
     try:
         packed = base64.b64decode((record.get("data") or {})["release"])
         body: dict[str, Any] = json.loads(gzip.decompress(base64.b64decode(packed)))
-        _objects(body["manifest"])
+        return body, _objects(body["manifest"])
     except (KeyError, TypeError, ValueError, OSError, binascii.Error, yaml.YAMLError):
         return None
-    return body
 
 
 def _objects(text: str) -> list[Object]:
