@@ -21,6 +21,7 @@ from railhead.catalog.switches import SWITCHES
 from railhead.catalog.versions import COMBINATIONS, ModuleChart
 from railhead.contract import NAMESPACE
 from railhead.framework import FRAMEWORKS
+from railhead.model import namespaces
 from railhead.model.cluster import HOSTNAME_LEVEL, Cluster, Pool, RuntimeConfig
 from railhead.platform.base import Platform
 from railhead.platform.registry import PLATFORMS
@@ -197,14 +198,14 @@ def _namespaces(cluster: Cluster) -> Iterator[Problem]:
     if combination:
         names = known(lambda: cluster.fabric.addons()) or ()  # noqa: PLW0108 - read inside
         taken |= {combination.addon(n).namespace: f"{n}'s" for n in (*names, "gpu-operator")}
-    for path, name in _jobs_namespaces(cluster):
+    for path, name in namespaces.said(cluster):
         if name in taken or name.startswith("kube-"):
             yield (
                 path,
                 f"{name!r} is {taken.get(name, _OF_KUBERNETES_ITSELF)}: jobs, their guards and "
                 "their network policies need a namespace of their own",
             )
-    jobs = [name for _, name in _jobs_namespaces(cluster)]
+    jobs = [name for _, name in namespaces.said(cluster)]
     own = cluster.watching.namespace
     if own in taken or own in jobs:
         yield (
@@ -212,15 +213,6 @@ def _namespaces(cluster: Cluster) -> Iterator[Problem]:
             f"{own!r} is {taken.get(own, 'one that jobs run in')}; alerts and what they read have "
             "a namespace of their own",
         )
-
-
-def _jobs_namespaces(cluster: Cluster) -> Iterator[tuple[str, str]]:
-    for path, _, name in knowing(known(lambda: cluster.namespaces) or (), "namespaces", str):
-        yield path, name
-    teams = knowing(known(lambda: cluster.teams) or (), "teams", lambda team: team.namespaces)
-    for path, _, names in teams:
-        for where, _, name in knowing(names, f"{path}.namespaces", str):
-            yield where, name
 
 
 def _mount_paths(cluster: Cluster) -> Iterator[Problem]:

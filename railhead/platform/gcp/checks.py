@@ -15,6 +15,7 @@ from railhead.base.errors import choices
 from railhead.base.sections import Problem, each, knowing, taken, told, told_each
 from railhead.catalog.machine import GkeMachine
 from railhead.catalog.machines import GKE_MACHINES, MACHINES
+from railhead.model import namespaces
 from railhead.platform.gcp import maintenance
 from railhead.platform.gcp.facts import node_networks
 from railhead.platform.gcp.model import (
@@ -642,13 +643,7 @@ def _resource_labels(cluster: GcpCluster) -> Iterator[Problem]:
 
 
 def _namespaces(cluster: GcpCluster) -> Iterator[Problem]:
-    stacks = each(cluster.namespaces, "namespaces")
-    teams = (
-        row
-        for path, team in each(cluster.teams, "teams")
-        for row in each(team.namespaces, f"{path}.namespaces")
-    )
-    for path, name in (*stacks, *teams):
+    for path, name in namespaces.said(cluster):
         if name.startswith(_GKE_NAMESPACES):
             yield path, f"{name!r} is GKE's own; jobs need a namespace of their own"
 
