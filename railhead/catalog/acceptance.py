@@ -1,4 +1,4 @@
-"""What acceptance asks of figures, each with where the number comes from."""
+"""Limits that acceptance applies to figures, each with its source."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Threshold:
-    """A limit; ``value`` in ``unit``, or a ratio where there is none."""
+    """A limit; ``value`` in ``unit``, or a ratio without a unit."""
 
     value: float
     source: str

@@ -1,8 +1,8 @@
-"""Digests of the images that the catalogue pins by version, where a publisher's own files say them.
+"""Digests of the images that the catalogue pins by version, from the publishers' own files.
 
-No registry was asked. What is not here is pinned by its version alone: :data:`UNREAD` says why, and
-docs/catalogue.md lists it. ``digests.yaml`` beside the stacks has what their registries said of the
-rest when they were asked (`railhead config pin`).
+No registry was asked. Other images are pinned only by their version: :data:`UNREAD` says why, and
+docs/catalogue.md lists them. ``digests.yaml`` beside the stacks has the registries' digests of the
+rest, as `railhead config pin` recorded them.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ _OF_NETWORK_OPERATOR: Mapping[str, str] = MappingProxyType(
     }
 )
 
-# What is promoted to Kubernetes' registry is so by digest, in a file that its projects' maintainers
+# Images are promoted to Kubernetes' registry by digest, in a file that its projects' maintainers
 # change and check; the registry lets no tag move afterwards.
 _PROMOTED = "kubernetes/k8s.io, registry.k8s.io/images/k8s-staging-"
 
@@ -139,28 +139,28 @@ _HEAD = """\
 # What each image's registry called its tag when `railhead config pin` asked. Kept by that command.
 """
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
-# Of the folder whose stacks this process reads.
+# Digests of the folder whose stacks this process reads.
 _recorded: dict[str, str] = {}
 
 
 def references() -> Iterator[str]:
-    """Every image of the catalogue, each once, with the tag or the digest that pins it.
+    """Yield every image of the catalogue, each once, with the tag or the digest that pins it.
 
-    One whose chart alone says its tag ends in a colon.
+    An image whose tag only its chart knows ends in a colon.
     """
-    found: dict[str, None] = {KUBE_STATE_METRICS.reference: None}
+    results: dict[str, None] = {KUBE_STATE_METRICS.reference: None}
     for combination in COMBINATIONS.values():
-        found |= dict.fromkeys(f"{row.image}:{row.tag}" for row in combination.controllers)
+        results |= dict.fromkeys(f"{row.image}:{row.tag}" for row in combination.controllers)
     for addon in ADDONS.values():
-        found[f"{addon.image}:{addon.tag}"] = None
-        found |= dict.fromkeys(image.reference for image in addon.operands.values())
+        results[f"{addon.image}:{addon.tag}"] = None
+        results |= dict.fromkeys(image.reference for image in addon.operands.values())
     for part in PARTS.values():
-        found |= dict.fromkeys(image.reference for image in part.images)
-    yield from sorted(found)
+        results |= dict.fromkeys(image.reference for image in part.images)
+    yield from sorted(results)
 
 
 def pinned(reference: str) -> tuple[str, str]:
-    """(digest, where it was read) of an image; an empty digest where it was not."""
+    """Return (digest, source) of an image; the digest is empty if it is not known."""
     _, at, digest = reference.partition("@")
     if at:
         return digest, "its own reference"
@@ -170,7 +170,7 @@ def pinned(reference: str) -> tuple[str, str]:
 
 
 def exact(reference: str) -> str:
-    """An image by its digest too, where the stacks' own file records one.
+    """Return an image with its digest too, if the stacks' own file records one.
 
     >>> exact("registry.k8s.io/kueue/kueue:v0.16.2")
     'registry.k8s.io/kueue/kueue:v0.16.2'
@@ -179,7 +179,7 @@ def exact(reference: str) -> str:
 
 
 def read(path: Path) -> dict[str, str]:
-    """The digests of a file.
+    """Return the digests of a file.
 
     Raises:
         InputError: it cannot be read, or has anything else in it.
@@ -212,7 +212,7 @@ def write(path: Path, digests: Mapping[str, str]) -> None:
 
 
 def use(folder: Path) -> None:
-    """Take what a folder's file records, and nothing of another folder's.
+    """Use the digests of a folder's file, and of no other folder.
 
     Raises:
         InputError: the file has mistakes.

@@ -15,9 +15,9 @@ class Image:
     """A training image.
 
     Args:
-        reference: repository and tag, as a runtime's ``image`` says it.
+        reference: repository and tag, as in a runtime's ``image``.
         framework: the framework inside.
-        cuda: the major of the CUDA runtime inside; None where it has none.
+        cuda: the major of the CUDA runtime inside; None without CUDA.
         environment: variables that this image needs, each with its reason.
         source: what it is made of.
     """
@@ -62,7 +62,7 @@ _TAG = re.compile(r":[^/]*\bcu(?:da)?(1[0-9])")
 
 
 def cuda_major(reference: str) -> int | None:
-    """The CUDA major of an image's runtime, where its row or its tag says it.
+    """Return the CUDA major of an image's runtime, if its row or its tag says it.
 
     >>> cuda_major("nvcr.io/nvidia/pytorch:25.06-py3")
     12
@@ -71,8 +71,8 @@ def cuda_major(reference: str) -> int | None:
     """
     if row := IMAGES.get(reference):
         return row.cuda
-    if found := _NGC.match(reference):
-        release = (int(found[1]), int(found[2]))
+    if result := _NGC.match(reference):
+        release = (int(result[1]), int(result[2]))
         if release >= _NGC_CUDA_13:
             return 13
         return 12 if release >= _NGC_CUDA_12 else None

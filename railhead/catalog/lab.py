@@ -1,6 +1,6 @@
-"""What the lab is built from: which module, which version, and what production runs instead.
+"""The lab's parts: their modules and versions, and what production runs instead.
 
-`railhead/lab/build/*/go.mod` are the locks; a test holds these rows to them.
+`railhead/lab/build/*/go.mod` are the locks; a test compares these rows with them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Part:
         name: the binary's name in the cache.
         module: the Go module that holds the program.
         version: the module's version as its go.mod names it.
-        production: what a production cluster runs in its place.
+        production: what a production cluster runs instead.
         source: why this version.
     """
 
@@ -154,10 +154,10 @@ _BY_NAME = {p.name: p for p in PARTS}
 
 
 def part(name: str) -> Part:
-    """The row of a program.
+    """Return the row of a program.
 
     Raises:
-        KeyError: there is no such program; the message lists those there are.
+        KeyError: there is no such program; the message lists all programs.
     """
     if name not in _BY_NAME:
         raise KeyError(f"no program {name!r} in the lab; there are: {', '.join(sorted(_BY_NAME))}")

@@ -1,8 +1,8 @@
-"""A team's own machines: rows in a file beside its stacks, of the same type and held to the same.
+"""A team's own machines: rows in a file beside its stacks, of the same type, with the same checks.
 
 ``machines.yaml`` lists rows under ``machines:``, with the fields of
-:class:`railhead.catalog.machine.Machine`. They join the catalogue of the process that reads a stack
-of that folder, so that everything which reads a row reads theirs.
+:class:`railhead.machines.Machine`. They join the catalogue of the process that reads a stack of
+that folder, so that everything that reads rows reads theirs too.
 """
 
 from __future__ import annotations
@@ -11,26 +11,26 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import yaml
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
+from railhead import machines
 from railhead.base.errors import InputError, choices
-from railhead.catalog import machines
-from railhead.catalog.accelerators import ACCELERATORS
-from railhead.catalog.machine import FIGURES, Machine
+from railhead.machines import rows
+from railhead.machines.accelerators import ACCELERATORS
+from railhead.machines.machine import FIGURES, Machine
 
 FILE = "machines.yaml"
-_ROW: TypeAdapter[Machine] = TypeAdapter(Machine)
 
 
 def problems(
     machine: Machine, fabrics: Collection[str], platforms: Collection[str]
 ) -> Iterator[str]:
-    """What is wrong with a row in itself; the catalogue's own are held to the same.
+    """Yield what is wrong with a row in itself; the catalogue's own pass the same checks.
 
     Args:
         machine: the row.
-        fabrics: names of the fabrics that there are.
-        platforms: kinds of the platforms that there are.
+        fabrics: names of all fabrics.
+        platforms: kinds of all platforms.
     """
     for name in sorted(machine.fabrics - set(fabrics)):
         yield f"fabrics: {name!r} is not known{choices(name, sorted(fabrics))}"
@@ -51,7 +51,7 @@ def problems(
     yield from _interfaces(machine)
     for figure in FIGURES:
         if not machine.sources.get(figure):
-            yield f"sources.{figure}: is missing; say where it was read, or why there is none"
+            yield f"sources.{figure}: is missing; say where it was read, or why it has no source"
     for figure in sorted(set(machine.sources) - set(FIGURES)):
         yield f"sources.{figure}: is not a figure{choices(figure, FIGURES)}"
 
@@ -68,7 +68,7 @@ def _sizes(machine: Machine) -> Iterator[str]:
     if machine.accelerator is not None and row is None:
         known = choices(machine.accelerator, sorted(ACCELERATORS))
         yield f"accelerator: {machine.accelerator!r} is not in the catalogue{known}"
-    # GiB as reported, GB as sold: never more, and not much less.
+    # Memory in GiB as reported is never more than in GB as sold, and not much less.
     elif row and not 0.9 * row.memory_gb <= machine.gpu_memory_gib <= row.memory_gb:
         yield f"gpu_memory_gib: {machine.gpu_memory_gib} is not about {row.memory_gb} GB, as sold"
     if machine.gpu_memory_gib < 0:
@@ -91,27 +91,27 @@ def _interfaces(machine: Machine) -> Iterator[str]:
 
 
 def read(path: Path, fabrics: Collection[str], platforms: Collection[str]) -> tuple[Machine, ...]:
-    """The rows of a file.
+    """Return the rows of a file.
 
     Raises:
-        InputError: it cannot be read, or a line for each mistake in it.
+        InputError: it cannot be read, or has mistakes, one line for each.
     """
     try:
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise InputError(f"{path}: cannot be read: {error}", remedy="correct the file") from None
-    rows = data.get("machines") if isinstance(data, dict) else None
-    if not isinstance(rows, list) or set(data) != {"machines"}:
+    listed = data.get("machines") if isinstance(data, dict) else None
+    if not isinstance(listed, list) or set(data) != {"machines"}:
         raise InputError(
             f"{path}: has no list `machines:`, and nothing else",
             remedy="list rows as docs/catalogue.md shows",
         )
-    found: list[Machine] = []
+    results: list[Machine] = []
     wrong: list[str] = []
-    for index, raw in enumerate(rows):
+    for index, raw in enumerate(listed):
         at = f"{path}: machines[{index}]"
         try:
-            machine = _ROW.validate_python(raw, extra="forbid")
+            machine = rows.machine(raw)
         except ValidationError as error:
             wrong += [
                 f"{at}.{'.'.join(map(str, e['loc']))}: {e['msg']}"
@@ -119,21 +119,21 @@ def read(path: Path, fabrics: Collection[str], platforms: Collection[str]) -> tu
             ]
             continue
         wrong += [f"{at}.{text}" for text in problems(machine, fabrics, platforms)]
-        if machine.name in machines.SHIPPED or machine.name in [m.name for m in found]:
+        if machine.name in machines.SHIPPED or machine.name in [m.name for m in results]:
             wrong.append(
                 f"{at}.name: {machine.name!r} is taken; a row of your own has its own name"
             )
-        found.append(machine)
+        results.append(machine)
     if wrong:
         raise InputError("\n".join(wrong), remedy=f"edit {path}; nothing was changed")
-    return tuple(found)
+    return tuple(results)
 
 
 def use(folder: Path, fabrics: Collection[str], platforms: Collection[str]) -> None:
-    """Let the rows of a folder's file, where there is one, join this process' catalogue.
+    """Add the rows of a folder's file, if it has one, to this process' catalogue.
 
     Raises:
-        InputError: the file has mistakes, or a row of another folder has a name of it.
+        InputError: the file has mistakes, or a name that another folder's row has.
     """
     path = folder / FILE
     if not path.is_file():

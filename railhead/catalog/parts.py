@@ -1,4 +1,4 @@
-"""What a pod carries because of its fabric or its image: the types of such rows."""
+"""Types of rows for what a pod carries because of its fabric or its image."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Variable:
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceResource:
-    """An extended resource that a pod must request, or it gets no device.
+    """An extended resource that a pod must request to get a device.
 
     Args:
         name: the resource; ``{resource}`` is the resource of one rail, as the stack names it.
@@ -32,7 +32,7 @@ class DeviceResource:
             a pod takes. ``rail``: ``per_pod`` on each rail; a node has one for each virtual
             function, or the NIC itself.
         per_pod: how many one training pod requests; with scope ``nic``, for each NIC.
-        per_node: how many one node advertises; 0 where machine or stack say how many.
+        per_node: how many one node advertises; 0 if machine or stack say how many.
         source: where the name and the counts were read.
     """
 
@@ -58,7 +58,7 @@ class Capability:
 
 @dataclass(frozen=True, kw_only=True)
 class HostPath:
-    """A directory of the node that a training container must have; nothing else is mounted.
+    """A directory of the node that a training container must mount; it mounts no other.
 
     ``container`` is ``trainer``, or the name of the fabric's own sidecar. ``fabrics`` are those of
     its mode that need it; empty for all of them.

@@ -1,8 +1,8 @@
-"""What a registry says of an image: the digest of a tag, by the OCI distribution specification.
+"""Client of registries: the digest of an image's tag, by the OCI distribution specification.
 
 https://github.com/opencontainers/distribution-spec/blob/v1.1.1/spec.md, "Pulling manifests"; tokens
-as https://distribution.github.io/distribution/spec/auth/token/ has them. Credentials are those that
-``docker login`` left behind.
+as in https://distribution.github.io/distribution/spec/auth/token/. Credentials are those that
+``docker login`` stored.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ACCEPT = ", ".join(
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _PARAMETER = re.compile(r'(\w+)="([^"]*)"')
 _SECONDS = 30.0
-# Where Docker Hub's registry answers, and what `docker login` calls it.
+# The address of Docker Hub's registry, and its name in `docker login`.
 _HUB, _HUB_REGISTRY, _HUB_LOGIN = (
     "docker.io",
     "registry-1.docker.io",
@@ -43,11 +43,11 @@ _HUB, _HUB_REGISTRY, _HUB_LOGIN = (
 
 
 class RegistryError(RailheadError):
-    """A registry did not say what was asked; ``problem`` names the image and the answer."""
+    """A registry did not give a digest; ``problem`` names the image and the answer."""
 
 
 def parts(reference: str) -> tuple[str, str, str]:
-    """(registry, name, tag) of an image with a tag.
+    """Return (registry, name, tag) of an image with a tag.
 
     >>> parts("python:3.13")
     ('docker.io', 'library/python', '3.13')
@@ -64,11 +64,11 @@ def parts(reference: str) -> tuple[str, str, str]:
 
 
 def digest(reference: str, client: httpx.Client) -> str:
-    """The digest of an image's tag: of the index where it has several platforms.
+    """Return the digest of an image's tag: of the index if it has several platforms.
 
     Args:
         reference: registry, name and tag.
-        client: asks; its own credentials are not used.
+        client: sends the requests; its own credentials are not used.
 
     Raises:
         RegistryError: the registry has no such tag, wants credentials, or does not answer.
@@ -88,22 +88,22 @@ def digest(reference: str, client: httpx.Client) -> str:
         raise RegistryError(f"{reference}: {host} did not answer: {error}") from None
     if not answer.is_success:
         raise RegistryError(f"{reference}: {host} answered {answer.status_code}")
-    told = answer.headers.get("Docker-Content-Digest") or (
+    reported = answer.headers.get("Docker-Content-Digest") or (
         f"sha256:{hashlib.sha256(answer.content).hexdigest()}"
     )
-    if not _DIGEST.fullmatch(told):
-        raise RegistryError(f"{reference}: {host} called its digest {told[:80]!r}")
-    return told
+    if not _DIGEST.fullmatch(reported):
+        raise RegistryError(f"{reference}: {host} called its digest {reported[:80]!r}")
+    return reported
 
 
 def _scheme(host: str) -> str:
-    """HTTP for this machine alone, as Docker has it."""
+    """Return HTTP for this machine and HTTPS for all others, as Docker does."""
     name = host.partition(":")[0]
     return "http" if name == "localhost" or name.startswith("127.") else "https"
 
 
 def _authorization(challenge: str, host: str, client: httpx.Client) -> str:
-    """What to send after a refusal that names what is wanted."""
+    """Return the authorization that a refusal asks for."""
     kind, _, text = challenge.partition(" ")
     known = credentials(host)
     if kind.lower() == "basic" and known:
@@ -112,7 +112,7 @@ def _authorization(challenge: str, host: str, client: httpx.Client) -> str:
     realm = asked.pop("realm", "")
     if kind.lower() != "bearer" or not realm:
         raise RegistryError(f"{host} wants credentials, and `docker login {host}` left none")
-    # Never a password in the clear, wherever the registry points to.
+    # Never send a password in the clear, no matter where the registry points.
     url = httpx.URL(realm)
     safe = url.scheme == "https" or _scheme(url.host) == "http"
     sent = {"Authorization": f"Basic {known}"} if known and safe else {}
@@ -125,9 +125,9 @@ def _authorization(challenge: str, host: str, client: httpx.Client) -> str:
 
 
 def credentials(host: str) -> str:
-    """User and password of a registry, in base64, as ``docker login`` left them; empty without.
+    """Return user and password of a registry, in base64, from ``docker login``, or nothing.
 
-    In the file itself, or with a helper that it names (docker-credential-helpers).
+    They are in the file itself, or in a helper that it names (docker-credential-helpers).
     """
     folder = Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker")
     try:
@@ -158,8 +158,8 @@ def _helped(helper: str, login: str) -> str:
             check=True,
             timeout=_SECONDS,
         )
-        said = json.loads(asked.stdout)
-        pair = f"{said['Username']}:{said['Secret']}"
+        message = json.loads(asked.stdout)
+        pair = f"{message['Username']}:{message['Secret']}"
     except (OSError, ValueError, KeyError, subprocess.SubprocessError):
         return ""
     return base64.b64encode(pair.encode()).decode()

@@ -1,7 +1,7 @@
 """Variables that can take a job off its network, or hide part of it, while it still completes.
 
-The one list: a stack's file, a job's, the policies and the API server's guards all ask it. A job
-may set them only if it says that it wants no fabric. What the fabric itself sets is no mistake.
+This is the only list: checks of stacks and jobs, the policies and the API server's guards all use
+it. A job may set them only if it asks for no fabric. The fabric itself may set them.
 
 Not in it: ``LD_PRELOAD`` and ``LD_LIBRARY_PATH``, which allocators and images need, and what a
 process sets for itself. NCCL's log shows what came of those (:mod:`railhead.nccl`).
@@ -18,14 +18,14 @@ from railhead.base.switching import changed
 
 @dataclass(frozen=True, kw_only=True)
 class Switch:
-    """A variable that says which network is used.
+    """A variable that chooses the network.
 
     Args:
         name: of the variable.
         reason: what it does to a job.
         source: where that was read.
-        site: whether a stack's ``fabric.environment`` may set it, for all jobs alike, where the
-            catalogue does not; what it says there is the fabric's word.
+        site: whether a stack's ``fabric.environment`` may set it, for all jobs alike, if the
+            catalogue does not; it then counts as the fabric's own.
     """
 
     name: str
@@ -197,10 +197,10 @@ SWITCHES: Mapping[str, Switch] = MappingProxyType({row.name: row for row in _ROW
 
 
 def in_mapping() -> str:
-    """A regular expression (RE2) that finds one of them as a key of a YAML or JSON text."""
+    """Return a regular expression (RE2) that finds one of them as a key of a YAML or JSON text."""
     return rf"(?:^|[^A-Za-z0-9_])(?:{'|'.join(SWITCHES)})[\"']?\s*:"
 
 
 def in_words(pinned: Iterable[str]) -> str:
-    """What finds one of them set in a command's words, or one that the fabric sets taken away."""
+    """Return an expression for a command that sets one of them, or removes a pinned one."""
     return changed(SWITCHES, pinned)

@@ -17,14 +17,14 @@ from typing import Literal
 
 
 def mirrored(reference: str, mirrors: Mapping[str, str]) -> str:
-    """Where an image, or the beginning of its name, is pulled from; ``mirrors`` is host -> prefix.
+    """Return where an image, or a prefix of it, is pulled from; ``mirrors`` is host -> prefix.
 
     >>> mirrored("docker.io/library/python:3.13", {"docker.io": "registry.example.com/docker"})
     'registry.example.com/docker/library/python:3.13'
     """
     host, slash, rest = reference.partition("/")
     if not slash or not any(mark in host for mark in ".:"):
-        # What names no registry is Docker Hub's (distribution/reference, normalize.go).
+        # An image without a registry is Docker Hub's (distribution/reference, normalize.go).
         host, rest = "docker.io", reference if slash else f"library/{reference}"
     return f"{mirrors[host]}/{rest}" if host in mirrors else reference
 
@@ -77,14 +77,14 @@ class Managed:
 
 @dataclass(frozen=True, kw_only=True)
 class KubernetesRange:
-    """Kubernetes minors that a publisher says it serves; ``newest`` None where it names no end."""
+    """Kubernetes minors that a publisher supports; ``newest`` is None without an end."""
 
     oldest: str
     newest: str | None
     source: str
 
     def holds(self, minor: str) -> bool:
-        """Whether ``minor``, such as ``"1.35"``, is inside."""
+        """Return whether ``minor``, such as ``"1.35"``, is inside."""
         return _minor(self.oldest) <= _minor(minor) and (
             self.newest is None or _minor(minor) <= _minor(self.newest)
         )
@@ -98,12 +98,12 @@ class Image:
     tag: str
 
     def through(self, mirrors: Mapping[str, str]) -> Image:
-        """The image as a stack's mirrors have it."""
+        """Return the image from a stack's mirrors."""
         return dataclasses.replace(self, repository=mirrored(self.repository, mirrors))
 
     @property
     def reference(self) -> str:
-        """What a container's ``image`` says; a tag that is a digest is joined as one."""
+        """The value for a container's ``image``; a tag that is a digest is joined as one."""
         return f"{self.repository}{'@' if self.tag.startswith('sha256:') else ':'}{self.tag}"
 
 
@@ -116,15 +116,15 @@ class Controller:
         version: the chart's version as its registry spells it.
         namespace: where the release lives.
         image: repository without tag.
-        tag: image tag; empty where only the chart says it.
+        tag: image tag; empty if only the chart knows it.
         operands: further images that the release runs by default, by what they are.
         crds: ``Kind.group/version`` of the custom resources that the release brings.
-        kubernetes: what the publisher serves; None where it says nothing.
+        kubernetes: the minors that the publisher supports; None if it does not say.
         gates: feature gates that must be other than their default.
         image_values: dotted path of a chart's value -> what the chart has there: a registry with
             what of its images' names is said in that place. All that the chart can run here, but
             for what the components write themselves from ``image`` and ``operands``.
-        moved: those that a stack's mirrors change, as :meth:`through` has them.
+        moved: the values that a stack's mirrors change, as :meth:`through` sets them.
         source: where the version and the image name were read.
     """
 
@@ -143,7 +143,7 @@ class Controller:
     moved: Mapping[str, str] = field(default_factory=dict)
 
     def through(self, mirrors: Mapping[str, str]) -> Controller:
-        """The row with its images as a stack's mirrors have them."""
+        """Return the row with its images from a stack's mirrors."""
         moved = {path: mirrored(value, mirrors) for path, value in self.image_values.items()}
         return dataclasses.replace(
             self,
@@ -157,13 +157,13 @@ class Controller:
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """Something that no chart of its own installs.
+    """A component that has no chart of its own.
 
     Args:
-        version: the release; None where a cloud chooses it.
+        version: the release; None if a cloud chooses it.
         delivery: how it gets into a cluster.
         crds: ``Kind.group/version`` of the custom resources that it brings.
-        kubernetes: what the publisher serves; None where it says nothing.
+        kubernetes: the minors that the publisher supports; None if it does not say.
     """
 
     name: str
@@ -177,7 +177,7 @@ class Part:
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """Where a combination's three controllers ran together.
+    """A run of a combination's three controllers together.
 
     Args:
         what: what ran, and what of the combination differs from it.
@@ -192,14 +192,14 @@ class Run:
 
 @dataclass(frozen=True, kw_only=True)
 class LostPods:
-    """How Kueue ends pods that hang on a node that does not answer, where a stack asks for it.
+    """Kueue's way to end pods that hang on a node that does not answer, if a stack asks for it.
 
-    It marks them as failed and deletes them by force, whether their containers run or not.
+    It marks them as failed and deletes them by force, whether or not their containers run.
 
     Args:
         gate: the feature gate that turns it on.
         annotation: of pods that it may end; the value is ``"true"``.
-        seconds: from the end of such a pod's grace to that.
+        seconds: from the end of such a pod's grace period to its deletion.
         source: where it was read.
     """
 
@@ -215,17 +215,17 @@ class Combination:
 
     Args:
         kubernetes: oldest and newest Kubernetes minor served, such as ``("1.33", "1.35")``.
-        ran: where its versions ran; none for what was only read.
+        ran: where its versions ran; empty for versions that were only read.
         gang_charge: how Kueue charges a TrainJob's gang. ``job``: by the node count of the job.
             ``template``: by the runtime's template whatever the job asks (kueue PR #8135 mends it);
             the stack then publishes a guard that refuses any other node count.
         placement_field: the TrainJob field through which Kueue places the pods. Both sides must
             agree or the API server prunes it and flavors and topology are lost silently.
-        lost_pods: how Kueue ends pods on a lost node. None where their gang waits for the node:
+        lost_pods: how Kueue ends pods on a lost node. None if their gang waits for the node:
             before 0.16.3 Kueue marks them and leaves them (v0.16.2,
             pkg/controller/failurerecovery), which sets no JobSet free.
-        addons: what fabrics, storage and other launchers need beside the three, by name.
-        parts: the same for what no chart of its own installs.
+        addons: further controllers that fabrics, storage and other launchers need, by name.
+        parts: further components without a chart of their own.
     """
 
     name: str
@@ -247,7 +247,7 @@ class Combination:
         return self.kueue, self.jobset, self.trainer
 
     def through(self, mirrors: Mapping[str, str]) -> Combination:
-        """The combination with every image as a stack's mirrors have it."""
+        """Return the combination with every image from a stack's mirrors."""
         return dataclasses.replace(
             self,
             kueue=self.kueue.through(mirrors),
@@ -257,17 +257,17 @@ class Combination:
         )
 
     def addon(self, name: str) -> Controller:
-        """The add-on called ``name``.
+        """Return the add-on called ``name``.
 
         Raises:
-            KeyError: there is none; the message lists those there are.
+            KeyError: there is no such add-on; the message lists all add-ons.
         """
         if name not in self.addons:
             raise KeyError(f"no add-on {name!r} in {self.name!r}; there are: {list(self.addons)}")
         return self.addons[name]
 
     def kubernetes_with(self, addons: Iterable[str]) -> tuple[str, str]:
-        """Oldest and newest Kubernetes minor that the combination serves with these add-ons."""
+        """Return the oldest and the newest Kubernetes minor of the combination with add-ons."""
         oldest, newest = self.kubernetes
         for name in addons:
             served = self.addon(name).kubernetes
@@ -955,7 +955,7 @@ _BUILT_HERE = (
 
 
 def _published(lab: Combination, name: str) -> Combination:
-    """The lab's versions from where their publishers' READMEs of those tags say.
+    """Return the lab's versions from the places that the publishers' READMEs name.
 
     The controllers' images are the publishers' own builds, which the lab builds from source.
     """
@@ -994,7 +994,7 @@ def _at(
     source: str,
     gates: Mapping[str, bool] = MappingProxyType({}),
 ) -> Controller:
-    """The lab's row of a controller at another version, whose chart is in its module as well."""
+    """Return the lab's row of a controller at another version, whose module has its chart too."""
     assert isinstance(controller.chart, ModuleChart)  # noqa: S101 - all of the lab's are
     return dataclasses.replace(
         controller,
@@ -1007,7 +1007,7 @@ def _at(
 
 
 def _lost_pods(tag: str) -> LostPods:
-    """As Kueue has it at a tag; 0.16.6 and newer also end a pod whose node is lost later on."""
+    """Return Kueue's way at a tag; 0.16.6 and newer also end a pod whose node is lost later."""
     return LostPods(
         gate="FailureRecoveryPolicy",
         annotation="kueue.x-k8s.io/safe-to-forcefully-delete",
@@ -1194,7 +1194,7 @@ COMBINATIONS: dict[str, Combination] = {
 
 
 def unrun(versions: Iterable[str]) -> str:
-    """One line of versions of Kueue, JobSet and Trainer that never ran together; empty if they did.
+    """Return a line on versions of Kueue, JobSet and Trainer that never ran together, or nothing.
 
     ``versions`` are in that order.
     """

@@ -1,4 +1,4 @@
-"""What the fabric's section must agree on with the pools, the platform and the catalogue."""
+"""Checks of the fabric's section against the pools, the platform and the catalogue."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ UNIVERSAL = frozenset(fabric.name for fabric in FABRICS.values() if fabric.unive
 
 
 def checks(fabric: BaseFabric) -> tuple[Check, ...]:
-    """Every check of the fabric's section, its mode's own among them."""
+    """Return every check of the fabric's section, including its mode's own."""
     general = (_choice, _environment, _plugin, _whole_nodes, _cuda)
     return (*(functools.partial(check, fabric) for check in general), *fabric.checks())
 
 
 def _choice(fabric: BaseFabric, site: Site) -> Iterator[Problem]:
-    """The mode brings this fabric, on this platform, into pods on these machines."""
+    """Yield a problem unless the mode serves this fabric, platform and machines."""
     mode = fabric.row
     if fabric.kind not in mode.fabrics:
         yield (
@@ -66,7 +66,7 @@ def _environment(fabric: BaseFabric, site: Site) -> Iterator[Problem]:
 
 
 def _plugin(fabric: BaseFabric, _: Site) -> Iterator[Problem]:
-    """A plugin in place of NCCL's own InfiniBand transport, and SHARP with no other."""
+    """Yield problems of a plugin that replaces NCCL's InfiniBand transport, which SHARP needs."""
     pinned = {v.name: v.value for v in FABRICS[fabric.kind].environment}
     if fabric.nccl_net is not None and pinned.get("NCCL_NET") != "IB":
         yield (
@@ -84,7 +84,7 @@ def _plugin(fabric: BaseFabric, _: Site) -> Iterator[Problem]:
 
 
 def _whole_nodes(fabric: BaseFabric, site: Site) -> Iterator[Problem]:
-    """Where a pod takes every NIC of its node, it takes every GPU as well."""
+    """Yield a problem if a pod takes every NIC of its node but not every GPU."""
     if not fabric.whole_nodes:
         return
     machines = {pool.name: pool.machine for pool in site.pools}
@@ -99,7 +99,7 @@ def _whole_nodes(fabric: BaseFabric, site: Site) -> Iterator[Problem]:
 
 
 def _cuda(fabric: BaseFabric, site: Site) -> Iterator[Problem]:
-    """A plugin that takes CUDA's runtime from the image gets the one that it was built with."""
+    """Yield a problem if a plugin would find another CUDA runtime than its own in the image."""
     plugin = FABRICS[fabric.kind].plugin
     wanted = plugin.qualified.cuda if plugin else None
     if plugin is None or wanted is None:

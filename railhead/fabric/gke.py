@@ -1,4 +1,4 @@
-"""Modes whose rails are GKE's own networks, and what all of Google's plugins put into pods."""
+"""Modes whose rails are GKE's own networks, and what Google's plugins put into pods."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ class GkeRail(Model):
 
 
 class GkeFabric(BaseFabric):
-    """What GKE's multi-networking modes have.
+    """The base of GKE's multi-networking modes.
 
     ``rails`` are the Network objects, in the order of the NICs; the platform makes them, or they
-    are there. ``install``: whether the stack installs Google's plugin on the nodes.
+    exist already. ``install``: whether the stack installs Google's plugin on the nodes.
     """
 
     rails: tuple[GkeRail, ...] = Field(min_length=1)
     install: bool = True
 
     def pod_rails(self) -> tuple[RailInterface, ...]:
-        """The interfaces as the stack, or Google's blueprints, name them."""
+        """Return the interfaces as the stack, or Google's blueprints, name them."""
         return tuple(
             RailInterface(network=rail.network, rail=index, interface=rail.interface)
             for index, rail in enumerate(self.rails)
         )
 
     def checks(self) -> tuple[Check, ...]:
-        """Each rail is a network and an interface of its own, one a NIC."""
+        """Return the check that each NIC has one rail, with its own network and interface."""
         return (self._rails,)
 
     def _rails(self, site: Site) -> Iterator[Problem]:
@@ -54,7 +54,7 @@ class GkeFabric(BaseFabric):
 
 
 def nvidia_libraries(container: str, source: str) -> HostPath:
-    """The node's driver libraries, with the NCCL plugin among them."""
+    """Return the node's driver libraries, with the NCCL plugin among them."""
     return HostPath(
         name="nvidia",
         host="/home/kubernetes/bin/nvidia/lib64",
@@ -67,7 +67,7 @@ def nvidia_libraries(container: str, source: str) -> HostPath:
 
 
 def gib(source: str) -> HostPath:
-    """gIB, Google's NCCL plugin for RDMA, as the node has it."""
+    """Return the node's directory of gIB, Google's NCCL plugin for RDMA."""
     return HostPath(
         name="gib",
         host="/home/kubernetes/bin/gib",
@@ -80,7 +80,7 @@ def gib(source: str) -> HostPath:
 
 
 def daemon_paths(daemon: str, source: str) -> tuple[HostPath, ...]:
-    """What the receive daemons of GPUDirect over TCP read of their node."""
+    """Return the node's directories that the receive daemons of GPUDirect over TCP read."""
     return (
         nvidia_libraries(daemon, source),
         *(

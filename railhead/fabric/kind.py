@@ -1,4 +1,4 @@
-"""What a training fabric is: the type of its row, and what its machines add."""
+"""The type of a training fabric's row, and of what its machines add."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from railhead.fabric.plugin import NodePlugin
 
 @dataclass(frozen=True, kw_only=True)
 class Addition:
-    """What some instance types need beside their fabric's environment.
+    """Variables that some instance types need in addition to their fabric's.
 
-    A machine that the catalogue does not have is not harmed by a row.
+    A row may name machines that the catalogue does not have.
     """
 
     machines: tuple[str, ...]
@@ -26,26 +26,26 @@ class Fabric:
     """A training fabric.
 
     Args:
-        name: what a stack's ``fabric.kind`` says.
+        name: as in a stack's ``fabric.kind``.
         rdma: whether NCCL reaches GPU memory of another node without the kernel's TCP stack.
-        counted: whether the kernel's interfaces count its traffic by design: headers go by TCP, the
-            payload to GPU memory all the same.
-        universal: whether every machine has it, as all have the pod network.
-        devices: extended resources a lab's stand-in plugin advertises for it; real nodes get
+        counted: whether the kernel's interfaces count its traffic by design: headers go by TCP,
+            although the payload goes to GPU memory.
+        universal: whether every machine has it, as every machine has the pod network.
+        devices: extended resources that a lab's stand-in plugin advertises for it; real nodes get
             theirs from the mode.
         environment: variables of each training pod.
-        additions: what single instance types need besides.
+        additions: further variables that some instance types need.
         userspace: what the image, or a mounted directory, must hold.
         proofs: regular expressions on NCCL's log; each of them must match on every rank of a job
             of several nodes, or the transport is not proven.
-        gpudirect: what ends the line of a channel that goes from GPU memory to the NIC directly,
-            per rank and direction; None where NCCL's log does not say it.
+        gpudirect: the end of the log line of a channel that goes from GPU memory directly to the
+            NIC, per rank and direction; None if NCCL's log does not show it.
         not_set: variables left alone on purpose, with the reason.
         qos: whether the node gate must find PFC, ECN and DSCP trust configured (lossless).
-        link_layer: ``link_layer`` of its ports in sysfs; None where it has none.
-        driver: the kernel driver of its RDMA devices, where no other device of a node may count.
+        link_layer: ``link_layer`` of its ports in sysfs; None if they have no such file.
+        driver: the kernel driver of its RDMA devices, if other devices must not count.
         mtu: of the rails in bytes unless the stack says otherwise; None leaves interfaces alone.
-        plugin: what the vendor puts on nodes for it; None where images bring it all.
+        plugin: what the vendor puts on nodes for it; None if images bring everything.
         source: where the row as a whole was read.
     """
 
@@ -68,6 +68,6 @@ class Fabric:
     source: str
 
     def environment_on(self, machine: str) -> tuple[Variable, ...]:
-        """The variables on an instance type, the machine's own last."""
+        """Return the variables on an instance type, the machine's own last."""
         own = (v for row in self.additions if machine in row.machines for v in row.environment)
         return (*self.environment, *own)

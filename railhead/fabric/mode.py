@@ -1,7 +1,7 @@
-"""What a mode of a fabric is: its row, and the questions that its section of a stack answers.
+"""Modes of a fabric: the type of their rows, and the questions that their section answers.
 
 A mode is one file of :mod:`railhead.fabric.modes`: a row, and a subclass of :class:`BaseFabric`
-that answers what differs from the defaults here. Nothing else names a mode: everybody asks.
+that answers what differs from the defaults here. No other code names a mode: it asks the section.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from railhead.base.fields import AbsolutePath, Interface, Model, Variable, catalogue, matching
-from railhead.catalog.machine import Machine
 from railhead.catalog.parts import Capability, DeviceResource, HostPath
 from railhead.fabric.kinds import FABRICS
 from railhead.fabric.site import Check
+from railhead.machines.machine import Machine
 
 NETWORKS_ANNOTATION = "k8s.v1.cni.cncf.io/networks"
 GKE_INTERFACES = "networking.gke.io/interfaces"
 GKE_DEFAULT_INTERFACE = "networking.gke.io/default-interface"
 # The network that every GKE pod has anyway; the annotation must list it with the others.
 GKE_POD_NETWORK = "default"
-# Where an operator's networks live: each of its objects makes one network, in one namespace.
+# The namespace of an operator's networks: each of its objects makes one network there.
 NETWORKS_NAMESPACE = "railhead-fabric"
 
 Resource = Annotated[
@@ -67,28 +67,28 @@ class Mode:
     """A way to bring a fabric into pods.
 
     Args:
-        name: what a stack's ``fabric.mode`` says.
+        name: as in a stack's ``fabric.mode``.
         fabrics: names of the fabrics that it serves.
         needs: what a platform must offer for it: ``multus`` networks of the stack's own,
             NVIDIA's network ``operator``, ``efa`` devices, ``gke`` multi-networking, ``nic-claims``
-            of DRA drivers, ``provider`` devices that are there; None for nothing.
-        summary: what a pod gets by it, in one sentence.
+            of DRA drivers, ``provider`` devices that exist already; None for nothing.
+        summary: what a pod gets from it, in one sentence.
         attachment: how the interfaces come: ``multus`` annotations, ``gke`` annotations, a DRA
-            ``claim``, or ``none`` beside what the device plugin injects.
-        bootstrap: where NCCL's bootstrap and gloo are pinned unless the stack says otherwise: the
-            pod's own network, or the rails.
+            ``claim``, or ``none`` except what the device plugin injects.
+        bootstrap: the interfaces of NCCL's bootstrap and gloo unless the stack chooses: the pod's
+            own network, or the rails.
         devices: extended resources of each training pod.
         capabilities: what memory registration needs where the runtime's memlock limit is finite.
-        unprivileged: why no capability is needed, where none is.
-        operators: which operators must be in the cluster for it.
+        unprivileged: why it needs no capability, if it needs none.
+        operators: the operators that it needs in the cluster.
         hcas: whether the pod sees RDMA devices that are not its own, so that NCCL needs the list.
-        moves: whether a pod takes a NIC out of the node's sight while it runs: the interface
-            moves, and with it the RDMA device where the node's RDMA namespaces are exclusive.
+        moves: whether a NIC disappears from the node while a pod uses it: the interface moves,
+            and with it the RDMA device if the node's RDMA namespaces are exclusive.
         whole_nodes: whether a pod takes every NIC of its node, and so must take every GPU.
         hugepages_mib: 2 MiB huge pages a pod requests for each NIC it gets, in MiB.
         host_network: why pods must be in the node's network namespace, or None.
-        host_paths: what of the node's file system a pod must have.
-        never: variables, beside the catalogue's, that a stack must not set in this mode.
+        host_paths: directories of the node that a pod must have.
+        never: further variables that a stack must not set in this mode.
         source: where it was read.
     """
 
@@ -112,40 +112,40 @@ class Mode:
     source: str
 
     def on(self, offers: frozenset[str]) -> bool:
-        """Whether it can be on a platform that offers these."""
+        """Return whether it works on a platform with these offers."""
         return self.needs is None or self.needs in offers
 
     def capabilities_on(self, fabric: str) -> tuple[Capability, ...]:
-        """The capabilities that pods on one of its fabrics need."""
+        """Return the capabilities that pods on one of its fabrics need."""
         return tuple(c for c in self.capabilities if not c.fabrics or fabric in c.fabrics)
 
     def host_paths_on(self, fabric: str) -> tuple[HostPath, ...]:
-        """The node's directories that pods on one of its fabrics need."""
+        """Return the node's directories that pods on one of its fabrics need."""
         return tuple(p for p in self.host_paths if not p.fabrics or fabric in p.fabrics)
 
 
 class NicOperator(Model):
-    """NVIDIA's network operator, as far as others must know: whose Node Feature Discovery runs."""
+    """NVIDIA's network operator, as far as other modules must know it."""
 
     nfd: Literal["operator", "existing"] = "operator"
 
     @property
     def loads_driver(self) -> bool:
-        """Whether it loads the NICs' driver."""
+        """True if it loads the NICs' driver."""
         return False
 
 
 class BaseFabric(Model):
-    """What every mode has.
+    """The fields of every mode.
 
-    ``lock_memory`` adds the mode's capabilities (IPC_LOCK) to training containers; false only where
+    ``lock_memory`` adds the mode's capabilities (IPC_LOCK) to training containers; false only if
     nothing registers memory with a NIC, or the nodes' container runtime has no memlock limit.
-    ``pod_interface`` is the pod network's interface inside a pod. ``environment`` is what this
-    site's fabric needs beside the catalogue's, such as NCCL_IB_TC; it cannot change what the
-    catalogue pins. ``topology_file`` is the path, inside the image, of NCCL's topology for machines
-    whose hypervisor hides it. ``nccl_net`` is what NCCL_NET says in place of NCCL's own InfiniBand
-    transport, where the image has NVIDIA's plugin for it: SHARP needs that, since NCCL takes
-    CollNet from the plugin that it selects and from no other.
+    ``pod_interface`` is the pod network's interface inside a pod. ``environment`` has the variables
+    that this site's fabric needs in addition to the catalogue's, such as NCCL_IB_TC; it cannot
+    change what the catalogue pins. ``topology_file`` is the path, inside the image, of NCCL's
+    topology for machines whose hypervisor hides it. ``nccl_net`` replaces NCCL's own InfiniBand
+    transport in NCCL_NET, if the image has NVIDIA's plugin for it: SHARP needs that, since NCCL
+    takes CollNet only from the plugin that it selects.
 
     ``kind`` is a row of the catalogue.
     """
@@ -163,15 +163,15 @@ class BaseFabric(Model):
     # -- what pods get ----------------------------------------------------------------------------
 
     def device_names(self, device: DeviceResource) -> tuple[str, ...]:
-        """The extended resources that a device of the row stands for in this stack."""
+        """Return the extended resources that a device of the row stands for in this stack."""
         return (device.name,)
 
     def per_node(self, device: DeviceResource, machine: Machine) -> int:
-        """How many of a device's resource one node advertises."""
+        """Return how many of a device's resource one node advertises."""
         return len(machine.nics) if device.scope == "nic" else device.per_node or 1
 
     def pod_devices(self, nics: int) -> dict[str, int]:
-        """Resource -> count, for a pod that gets ``nics`` of its node's NICs."""
+        """Return resource -> count for a pod that gets ``nics`` of its node's NICs."""
         return {
             name: device.per_pod * (nics if device.scope == "nic" else 1)
             for device in self.row.devices
@@ -179,7 +179,7 @@ class BaseFabric(Model):
         }
 
     def node_devices(self, machine: Machine) -> dict[str, int]:
-        """Resource -> count that one node advertises."""
+        """Return resource -> count that one node advertises."""
         return {
             name: self.per_node(device, machine)
             for device in self.row.devices
@@ -187,11 +187,11 @@ class BaseFabric(Model):
         }
 
     def pod_rails(self) -> tuple[RailInterface, ...]:
-        """The interfaces that a pod gets beside its pod network's, in the rails' order."""
+        """Return the interfaces that a pod gets in addition to its pod network's, by rail."""
         return ()
 
     def annotations(self) -> dict[str, str]:
-        """What brings these interfaces into a pod."""
+        """Return the annotations that bring these interfaces into a pod."""
         rails = self.pod_rails()
         if self.row.attachment == "gke":
             listed = [{"interfaceName": "eth0", "network": GKE_POD_NETWORK}]
@@ -211,59 +211,59 @@ class BaseFabric(Model):
         return {NETWORKS_ANNOTATION: json.dumps(networks, separators=(",", ":"))}
 
     def bootstrap_interfaces(self) -> tuple[str, ...]:
-        """Where NCCL's bootstrap and gloo are pinned."""
+        """Return the interfaces that NCCL's bootstrap and gloo use."""
         return (self.pod_interface,)
 
     def nic_claim(self) -> NicClaim | None:
-        """How a ResourceClaim asks for NICs; None where pods get them otherwise."""
+        """Return the request of a ResourceClaim for NICs; None if pods get them another way."""
         return None
 
     def nccl_hcas(self, machine: Machine) -> tuple[str, ...]:  # noqa: ARG002 - each mode's own
-        """RDMA devices that NCCL must be held to; empty where a pod sees its own only."""
+        """Return the RDMA devices that NCCL may use; empty if a pod sees only its own."""
         return ()
 
     def pods_at_once(self, most: int) -> int:
-        """Training pods that a node may run at once, where its GPUs would let it run ``most``."""
+        """Return how many training pods a node may run at once; its GPUs allow ``most``."""
         return most
 
     @property
     def node_network(self) -> str | None:
-        """Why pods must be in the node's network namespace; None where they have their own."""
+        """The reason that pods must use the node's network namespace; None if they do not."""
         return self.row.host_network
 
     @property
     def whole_nodes(self) -> bool:
-        """Whether a pod takes what its node has once, and so must take every GPU."""
+        """True if a pod takes something that its node has once, and so must take every GPU."""
         return self.row.whole_nodes
 
     # -- what nodes have and prove ----------------------------------------------------------------
 
     def node_interfaces(self) -> tuple[str, ...]:
-        """The nodes' interfaces that rails hang on."""
+        """Return the nodes' interfaces of the rails."""
         return ()
 
     @property
     def node_mtu(self) -> int | None:
-        """MTU of those interfaces in bytes; None leaves them alone."""
+        """The MTU of those interfaces in bytes; None leaves them alone."""
         return None
 
     def taken_down_for(self) -> dict[str, Any]:
-        """What its operator changes on nodes only after whatever runs there is gone."""
+        """Return the settings that its operator changes on nodes only after their pods are gone."""
         return {}
 
     @property
     def rdma_netns(self) -> str | None:
-        """What RDMA devices of its nodes must be to network namespaces, ``shared`` or not."""
+        """The required RDMA mode of its nodes' network namespaces, such as ``shared``."""
         return None
 
     @property
     def networks_namespace(self) -> str | None:
-        """Where an operator makes the networks; None where each training namespace has its own."""
+        """The namespace of an operator's networks; None if each training namespace has its own."""
         return None
 
     @property
     def nic_operator(self) -> NicOperator | None:
-        """NVIDIA's network operator, where the stack installs it."""
+        """NVIDIA's network operator, if the stack installs it."""
         return None
 
     def addons(self) -> tuple[str, ...]:
@@ -273,5 +273,5 @@ class BaseFabric(Model):
     # -- what is wrong with it --------------------------------------------------------------------
 
     def checks(self) -> tuple[Check, ...]:
-        """What looks for (path, message) of whatever does not go together with the stack."""
+        """Return the checks, which yield (path, message) of conflicts with the stack."""
         return ()

@@ -1,4 +1,4 @@
-"""What a vendor's NCCL plugin needs on nodes and beside a trainer: the types of such rows."""
+"""Types of rows of a vendor's NCCL plugin: its parts on nodes and beside a trainer."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from railhead.catalog.versions import Image
 
 @dataclass(frozen=True, kw_only=True)
 class Qualified:
-    """What a vendor publishes together: no part of it goes with a part of another.
+    """Versions that a vendor publishes together and that must not be mixed with others.
 
     Args:
         plugin: the installer's tag.
-        daemon: the daemon's tag; None where there is none.
-        driver: the branch of NVIDIA's driver it was qualified with, such as ``580``; None where
-            the vendor names none.
-        cuda: the major whose runtime library the plugin takes from the trainer's image; None where
-            it takes none.
-        nccl: what it was qualified with.
+        daemon: the daemon's tag; None without a daemon.
+        driver: the branch of NVIDIA's driver it was qualified with, such as ``580``; None if the
+            vendor names no branch.
+        cuda: the major version of the CUDA runtime that the plugin takes from the trainer's
+            image; None if it takes no runtime.
+        nccl: the NCCL that it was qualified with.
         source: where the vendor says so.
     """
 
@@ -32,10 +32,10 @@ class Qualified:
 
 @dataclass(frozen=True, kw_only=True)
 class PluginDaemon:
-    """A sidecar: its command, the capabilities it needs, and devices beside the GPUs' own.
+    """A sidecar: its command, the capabilities and the devices, beyond the GPUs', that it needs.
 
     ``shared`` are directories that it shares with the trainer: (volume, path in both).
-    ``environment`` is the daemon's own; ``started`` a file that is there once it serves.
+    ``environment`` is the daemon's own; ``started`` is a file that exists once it serves.
     """
 
     name: str
@@ -51,17 +51,17 @@ class PluginDaemon:
 
 @dataclass(frozen=True, kw_only=True)
 class NodePlugin:
-    """A plugin as an installer puts it on nodes.
+    """A plugin that an installer puts on nodes.
 
     Args:
-        name: of the fabric, in the names of what is made for it.
+        name: of the fabric, in the names of the objects made for it.
         installer: the image that carries it.
         accelerators: ``cloud.google.com/gke-accelerator`` of the nodes that get it.
-        qualified: what belongs to it; the images' tags are its.
-        script: what the installer's container runs, a text of our own with nothing spliced in.
-        prepare: what runs in the node's own namespaces before, or empty.
+        qualified: the versions that belong to it, with the images' tags.
+        script: the script of the installer's container, fixed text without substitutions.
+        prepare: a script that runs before in the node's own namespaces, or empty.
         mounts: (path on the node, path in the installer).
-        daemon: what runs beside each trainer; None where nothing does.
+        daemon: the sidecar of each trainer; None without one.
         injector: whether nodes need GKE's device injector for the sidecar.
         libraries: files below /home/kubernetes/bin of a node that has it.
         apertures: how many NICs' apertures a node that has it binds below /dev/aperture_devices.

@@ -1,4 +1,4 @@
-"""Modes whose rails are Multus networks: their rails and addresses, and what can be wrong there."""
+"""Modes whose rails are Multus networks: their rails and addresses, and checks of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from railhead.base.fields import (
     problem,
 )
 from railhead.base.sections import each, knowing, known, told
-from railhead.catalog.machine import Machine
 from railhead.catalog.parts import Capability, DeviceResource
 from railhead.fabric.kinds import FABRICS
 from railhead.fabric.mode import (
@@ -33,6 +32,7 @@ from railhead.fabric.mode import (
     Resource,
 )
 from railhead.fabric.site import Check, Network, Problem, Site, SitePool
+from railhead.machines.machine import Machine
 
 ShortResource = Annotated[
     str, matching(r"^[a-z0-9_]+$", "a resource's name without prefix, such as 'rail_0'")
@@ -42,9 +42,9 @@ NodeName = Annotated[
     matching(r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", "a node's name, such as 'gpu-12'", longest=253),
 ]
 Mtu = Annotated[int, Field(strict=True, ge=576, le=9216)]
-# What rdma-core calls an RDMA device, and no interface is called.
+# Names that rdma-core gives to RDMA devices, and that no interface has.
 _DEVICE = re.compile(r"(mlx[45]|bnxt_re|irdma|rdmap)_?[0-9]+.*")
-# What the SR-IOV device plugin puts before the resources that policies name.
+# The prefix that the SR-IOV device plugin puts before the resources that policies name.
 DEVICE_PREFIX = "nvidia.com"
 OPERATOR = "NVIDIA network operator documentation, 26.4: "
 
@@ -57,7 +57,7 @@ IPC_LOCK = Capability(
 
 
 def one_a_rail(source: str) -> DeviceResource:
-    """A resource of its own for each rail."""
+    """Return a device with one resource per rail."""
     return DeviceResource(name="{resource}", scope="rail", per_pod=1, per_node=0, source=source)
 
 
@@ -65,10 +65,10 @@ class Addresses(Model):
     """A rail's name and the addresses that pods get on it.
 
     ``range_start`` and ``range_end`` keep pods off the addresses that nodes use in ``subnet``.
-    ``gateway`` is the rail's router where rails are routed; what leaves the rail's subnet then goes
-    by it, from the rail's own address only. ``node_prefixes`` is node -> its part of the subnet,
-    with nv-ipam's pool ``prefix``, where the switches' ports have these already; a node that is not
-    listed gets a part that is free.
+    ``gateway`` is the rail's router if rails are routed; traffic that leaves the rail's subnet then
+    goes through it, from the rail's own address only. ``node_prefixes`` is node -> its part of the
+    subnet, with nv-ipam's pool ``prefix``, if the switches' ports have these already; a node that
+    is not listed gets a free part.
     """
 
     name: Name
@@ -80,7 +80,7 @@ class Addresses(Model):
 
     @property
     def interfaces(self) -> tuple[str, ...]:
-        """The nodes' interfaces that it hangs on."""
+        """The nodes' interfaces of the rail."""
         return ()
 
 
@@ -92,15 +92,16 @@ class Rail(Addresses):
 
     @property
     def interfaces(self) -> tuple[str, ...]:
-        """The nodes' interface that it hangs on."""
+        """The nodes' interface of the rail."""
         return (self.master,)
 
 
 class NicRail(Addresses):
     """One rail on the NIC of the nodes' interfaces ``pf_names``, or on its virtual functions.
 
-    ``resource`` is the short name that the SR-IOV device plugin advertises them by; None derives it
-    from the rail's name. Verbs need no address on InfiniBand; ``subnet`` gives the interface one.
+    ``resource`` is the short name under which the SR-IOV device plugin advertises them; None
+    derives it from the rail's name. Verbs need no address on InfiniBand; ``subnet`` gives the
+    interface one.
     """
 
     subnet: IpNetwork | None = None
@@ -109,12 +110,12 @@ class NicRail(Addresses):
 
     @property
     def interfaces(self) -> tuple[str, ...]:
-        """The nodes' interfaces that it hangs on."""
+        """The nodes' interfaces of the rail."""
         return self.pf_names
 
     @property
     def short_resource(self) -> str:
-        """What the SR-IOV device plugin advertises it by, without prefix."""
+        """The SR-IOV device plugin's name of the rail, without prefix."""
         return self.resource or self.name.replace("-", "_")
 
 
@@ -135,9 +136,9 @@ class NvIpam(Model):
     """NVIDIA's nv-ipam, which the network operator installs: each node gets a block of a rail.
 
     ``pool`` is ``block`` for rails that are one broadcast domain (IPPool), ``prefix`` for rails
-    that are routed, with a subnet a node (CIDRPool). ``per_node`` is how many addresses a node
-    gets; None takes twice what its pods can use at once, since those of a new gang may come before
-    those of the last have given theirs back.
+    that are routed, with a subnet per node (CIDRPool). ``per_node`` is how many addresses a node
+    gets; None takes twice what its pods can use at once, since pods of a new gang may start before
+    those of the last one have given their addresses back.
     """
 
     kind: Literal["nv-ipam"]
@@ -145,11 +146,11 @@ class NvIpam(Model):
     per_node: Positive | None = None
 
     def addresses(self, pods: int) -> int:
-        """How many pods' addresses a node gets that runs ``pods`` at once."""
+        """Return the number of pod addresses of a node that runs ``pods`` at once."""
         return self.per_node or 2 * pods
 
     def prefix_length(self, network: Network, pods: int) -> int:
-        """Of a node's part of a rail: a power of two, less network, gateway and broadcast."""
+        """Return the prefix length of a node's part: addresses, network, gateway, broadcast."""
         return network.max_prefixlen - (self.addresses(pods) + 2).bit_length()
 
 
@@ -157,16 +158,17 @@ Ipam = Annotated[HostLocalIpam | NvIpam, Field(discriminator="kind")]
 
 
 class OfedConfig(Model):
-    """The NIC's driver, DOCA-OFED, in a container; absent where the host has its own.
+    """The NIC's driver, DOCA-OFED, in a container; absent if the host has its own.
 
-    ``upgrade`` is ``manual``: a new version reaches a node only when somebody says so, since its
-    upgrade unloads the driver below every job there. ``rolling`` upgrades node by node, and waits
-    for training pods to end before it touches a node. ``safe_load`` cordons and drains a node
-    before the driver is loaded after a boot, too; only with ``rolling`` (nicpolicy_webhook.go).
-    ``environment`` is the container's, such as ``UNLOAD_STORAGE_MODULES``: a node whose own modules
-    hold the driver's loads none without (docs/mofed-container-env-vars.md, 26.4.1).
+    ``upgrade`` is ``manual``: a new version reaches a node only when an administrator starts it,
+    since an upgrade unloads the driver under every job there. ``rolling`` upgrades node by node,
+    and waits for training pods to end before it touches a node. ``safe_load`` also cordons and
+    drains a node before the driver is loaded after a boot; only with ``rolling``
+    (nicpolicy_webhook.go). ``environment`` is the container's, such as ``UNLOAD_STORAGE_MODULES``:
+    without it, a node whose own modules use the driver's cannot load the container's
+    (docs/mofed-container-env-vars.md, 26.4.1).
 
-    ``version`` is the driver container's; None takes the catalogue's.
+    ``version`` is the driver container's version; None takes the catalogue's.
     """
 
     version: str | None = Field(default=None, min_length=1)
@@ -182,29 +184,29 @@ class OfedConfig(Model):
 
 
 class NetworkOperatorConfig(NicOperator):
-    """NVIDIA's network operator, installed by the stack; absent where the cluster has its parts.
+    """NVIDIA's network operator, installed by the stack; absent if the cluster has its parts.
 
-    ``nfd``: ``operator`` where it labels the nodes, which its own policy and the GPU operator's
-    both wait for, ``existing`` where the cluster has Node Feature Discovery already. Exactly one
-    does: beside this operator the GPU operator never brings its own.
+    ``nfd``: with ``operator`` it labels the nodes, which its own policy and the GPU operator's
+    both wait for; with ``existing`` the cluster has Node Feature Discovery already. Exactly one
+    must run: beside this operator the GPU operator never brings its own.
     """
 
     ofed: OfedConfig | None = None
 
     @property
     def loads_driver(self) -> bool:
-        """Whether it loads the NICs' driver."""
+        """True if it loads the NICs' driver."""
         return self.ofed is not None
 
 
 class RailedFabric(BaseFabric):
-    """What every mode with Multus networks has.
+    """The fields of every mode with Multus networks.
 
     ``mtu`` is in bytes; None takes the catalogue's for the machine. ``cluster_ranges`` are the
     cluster's own networks, nodes, pods and services, which no rail may overlap; on a cloud they are
     read from the platform, in the lab they are known. ``pods_per_node`` is how many training pods a
-    node may run at once; None takes one a GPU. ``bootstrap``: whether NCCL's bootstrap and gloo use
-    the rails or the pod network; None takes the mode's, or the pod network where rails are routed.
+    node may run at once; None takes one per GPU. ``bootstrap``: whether NCCL's bootstrap and gloo
+    use the rails or the pod network; None takes the mode's, or the pod network if rails are routed.
     """
 
     mtu: Mtu | None = None
@@ -219,34 +221,34 @@ class RailedFabric(BaseFabric):
 
     @property
     def lanes(self) -> Sequence[Addresses]:
-        """The rails, as what all kinds of them share."""
+        """The rails, typed as the base of all kinds of rails."""
         return self.rails
 
     @property
     def nic_operator(self) -> NicOperator | None:
-        """NVIDIA's network operator, where the stack installs it."""
+        """NVIDIA's network operator, if the stack installs it."""
         return self.network_operator
 
     @property
     def node_mtu(self) -> int | None:
-        """MTU of the rails in bytes: the stack's, or what the fabric's row says."""
+        """The MTU of the rails in bytes: the stack's, or that of the fabric's row."""
         return self.mtu or FABRICS[self.kind].mtu
 
     @property
     def flat(self) -> bool:
-        """Whether every rail has addresses that reach each other without a router."""
+        """True if every rail has addresses that reach each other without a router."""
         return bool(self.rails) and all(rail.subnet and not rail.gateway for rail in self.lanes)
 
     def addons(self) -> tuple[str, ...]:
-        """The network operator, where the stack installs it."""
+        """Return the network operator, if the stack installs it."""
         return ("network-operator",) if self.network_operator is not None else ()
 
     def node_interfaces(self) -> tuple[str, ...]:
-        """The nodes' interfaces that rails hang on."""
+        """Return the nodes' interfaces of the rails."""
         return tuple(dict.fromkeys(name for rail in self.lanes for name in rail.interfaces))
 
     def pod_rails(self) -> tuple[RailInterface, ...]:
-        """One interface a rail, ``net1`` and up."""
+        """Return one interface per rail, from ``net1`` on."""
         return tuple(
             RailInterface(
                 network=rail.name,
@@ -258,21 +260,21 @@ class RailedFabric(BaseFabric):
         )
 
     def bootstrap_interfaces(self) -> tuple[str, ...]:
-        """The rails, or the pod network's interface.
+        """Return the rails, or the pod network's interface.
 
-        Sockets that are not bound find no way over a routed rail (its routes are looked up by
-        source address), nor over one without addresses.
+        Unbound sockets cannot use a routed rail, whose routes are looked up by source address, nor
+        a rail without addresses.
         """
         if (self.bootstrap or self.row.bootstrap) == "rails" and self.flat:
             return tuple(rail.interface for rail in self.pod_rails())
         return (self.pod_interface,)
 
     def pods_at_once(self, most: int) -> int:
-        """What the stack says, or one a GPU."""
+        """Return the stack's number, or one pod per GPU."""
         return self.pods_per_node or most
 
     def checks(self) -> tuple[Check, ...]:
-        """What can be wrong with rails and addresses."""
+        """Return the checks of rails and addresses."""
         return (
             self._rails,
             self._addresses,
@@ -284,7 +286,7 @@ class RailedFabric(BaseFabric):
         )
 
     def _rails(self, site: Site) -> Iterator[Problem]:
-        """Each rail is a NIC of its own, and has somebody who hands its addresses out."""
+        """Yield a problem unless each rail has its own NIC, and addresses have an IPAM."""
         for field in ("name", "master"):
             seen: dict[str, str] = {}
             rails = [known(getattr, rail, field, None) for rail in self.rails]
@@ -308,7 +310,7 @@ class RailedFabric(BaseFabric):
             yield "fabric.ipam", "is missing: the rails have subnets, and nothing hands them out"
 
     def _span(self, rail: Addresses, network: Network) -> tuple[int, int]:
-        """First and last address that pods may get; empty where last is before first."""
+        """Return the first and the last address for pods; empty if last is before first."""
         # host-local keeps the first address for a gateway; blocks begin after the network's own.
         start = int(network.network_address) + (1 if isinstance(self.ipam, NvIpam) else 2)
         low = int(ipaddress.ip_address(rail.range_start)) if rail.range_start else start
@@ -316,7 +318,7 @@ class RailedFabric(BaseFabric):
         return low, int(ipaddress.ip_address(rail.range_end)) if rail.range_end else last
 
     def _room(self, rail: Addresses, network: Network, pods: int) -> tuple[int, int]:
-        """Addresses that pods may get, and how many of them one node takes."""
+        """Return the number of addresses for pods, and how many of them one node takes."""
         low, high = self._span(rail, network)
         have = max(high - low + 1, 0)
         if not isinstance(self.ipam, NvIpam):
@@ -328,7 +330,7 @@ class RailedFabric(BaseFabric):
         return have, each + (1 if rail.gateway else 0)
 
     def _addresses(self, site: Site) -> Iterator[Problem]:
-        """Each rail's range is inside its subnet and large enough for every pod."""
+        """Yield a problem unless each rail's range is in its subnet and fits every pod."""
         for path, rail in each(self.lanes, "fabric.rails"):
             yield from told(self._range, path, rail, site)
 
@@ -356,14 +358,14 @@ class RailedFabric(BaseFabric):
             )
 
     def _blocks(self, _: Site) -> Iterator[Problem]:
-        """What nv-ipam cannot do with a rail's range."""
+        """Yield what nv-ipam cannot do with a rail's range."""
         if isinstance(self.ipam, NvIpam):
             prefix = self.ipam.pool == "prefix"
             for path, rail in each(self.lanes, "fabric.rails"):
                 yield from told(_uncuttable, path, rail, prefix=prefix)
 
     def _parts(self, site: Site) -> Iterator[Problem]:
-        """Nodes' own parts of a rail are as nv-ipam would cut them."""
+        """Yield a problem unless nodes' own parts of a rail are as nv-ipam would cut them."""
         for path, rail in each(self.lanes, "fabric.rails"):
             yield from told(self._own_parts, f"{path}.node_prefixes", rail, site)
 
@@ -390,7 +392,7 @@ class RailedFabric(BaseFabric):
             taken[part] = node
 
     def _frames(self, site: Site) -> Iterator[Problem]:
-        """No larger frames than a provider's own interfaces take."""
+        """Yield a problem if the MTU is larger than a provider's own interfaces allow."""
         for pool in site.pools:
             most = pool.machine.rail_mtu
             if most is not None and (self.node_mtu or 0) > most:
@@ -461,7 +463,7 @@ def _uncuttable(path: str, rail: Addresses, *, prefix: bool) -> Iterator[Problem
 
 
 def one_rail_a_nic(rails: int, site: Site) -> Iterator[Problem]:
-    """As many rails as NICs; a stand-in's bridges may be any number."""
+    """Yield a problem unless there are as many rails as NICs, except on a stand-in."""
     for pool in site.pools:
         nics = len(pool.machine.nics)
         if rails and rails != nics and not pool.machine.stand_in:
@@ -476,7 +478,7 @@ class SharedDevices(RailedFabric):
     """Pods that open the node's own HCAs, through the RDMA shared device plugin.
 
     ``resource`` is what the plugin advertises, ``shares`` how many pods of a node may hold one.
-    ``hcas`` are the node's RDMA devices of this fabric, which pods see beside all others; None
+    ``hcas`` are the node's RDMA devices of this fabric, which pods see among all others; None
     takes the catalogue's.
     """
 
@@ -485,24 +487,24 @@ class SharedDevices(RailedFabric):
     hcas: tuple[Hca, ...] | None = Field(default=None, min_length=1)
 
     def device_names(self, device: DeviceResource) -> tuple[str, ...]:  # noqa: ARG002 - the one
-        """The plugin's one resource."""
+        """Return the plugin's one resource."""
         return (self.resource,)
 
     @property
     def rdma_netns(self) -> str | None:
-        """Pods see the node's own devices, which only shared namespaces show them."""
+        """``shared``: pods use the node's own devices, which exclusive namespaces would hide."""
         return "shared"
 
     def per_node(self, device: DeviceResource, machine: Machine) -> int:  # noqa: ARG002
-        """As many shares as the stack says."""
+        """Return the stack's number of shares."""
         return self.shares
 
     def nccl_hcas(self, machine: Machine) -> tuple[str, ...]:
-        """The stack's list, or the catalogue's."""
+        """Return the stack's list, or the catalogue's."""
         return self.hcas or machine.hcas
 
     def checks(self) -> tuple[Check, ...]:
-        """HCAs are listed, one a NIC, and there are shares for every pod."""
+        """Return the checks: one listed HCA per NIC, and shares for every pod."""
         return (*super().checks(), self._listed, self._shares)
 
     def _listed(self, site: Site) -> Iterator[Problem]:
@@ -517,7 +519,7 @@ class SharedDevices(RailedFabric):
 
 
 def listed_hcas(given: tuple[str, ...] | None, site: Site) -> Iterator[Problem]:
-    """Where pods see every RDMA device of a node, those of the fabric are known by name."""
+    """Yield a problem unless the fabric's RDMA devices are named, as pods see all of a node."""
     for index, name in enumerate(given or ()):
         if name in (given or ())[:index]:
             yield f"fabric.hcas[{index}]", f"{name!r} is there twice"
@@ -543,7 +545,7 @@ def _miscounted(given: tuple[str, ...], pool: SitePool) -> str:
 
 
 def shared_device() -> DeviceResource:
-    """A share of the RDMA shared device plugin, which opens every HCA behind it."""
+    """Return a share of the RDMA shared device plugin, which opens every HCA behind it."""
     return DeviceResource(
         name="{resource}",
         per_pod=1,
@@ -557,5 +559,5 @@ class RailDevices(RailedFabric):
     """Pods that get a device of each rail's NIC from the SR-IOV device plugin."""
 
     def device_names(self, device: DeviceResource) -> tuple[str, ...]:  # noqa: ARG002 - one a rail
-        """One resource a rail."""
+        """Return one resource per rail."""
         return tuple(f"{DEVICE_PREFIX}/{rail.short_resource}" for rail in self.rails)

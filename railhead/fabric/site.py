@@ -1,4 +1,4 @@
-"""What a fabric's checks see of the rest of a stack, as far as that could be read."""
+"""The rest of a stack for a fabric's checks, as far as it could be read."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ipaddress
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from railhead.catalog.machine import Machine
+from railhead.machines.machine import Machine
 
 Problem = tuple[str, str]
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -24,7 +24,7 @@ class SitePool:
 
 @dataclass(frozen=True, kw_only=True)
 class SiteRuntime:
-    """A runtime; ``gpus`` is None where it takes all of its machine's, ``image`` the trainer's."""
+    """A runtime; ``gpus`` is None for all of its machine's, ``image`` is the trainer's."""
 
     index: int
     pool: str
@@ -34,16 +34,16 @@ class SiteRuntime:
 
 @dataclass(frozen=True, kw_only=True)
 class Site:
-    """Where a fabric is to be.
+    """The surroundings of a fabric.
 
     Args:
-        platform: its name; None where the file names none that is known.
+        platform: its name; None if the file names no known platform.
         offers: what modes may need of it (:class:`railhead.fabric.mode.Mode`, ``needs``).
-        kubernetes: the minor that the stack chooses, such as ``1.35``; None where it does not.
-        networks: the cluster's own networks that the platform knows, each with where it is said.
-        knows_networks: whether these are all there are; else the stack must list them.
+        kubernetes: the minor that the stack chooses, such as ``1.35``; None if it does not.
+        networks: the cluster's own networks that the platform knows, each with its path.
+        knows_networks: whether these are all; else the stack must list them.
         pools: in the file's order, as far as they can be read.
-        runtimes: likewise.
+        runtimes: in the file's order, as far as they can be read.
     """
 
     platform: str | None = None
@@ -56,12 +56,12 @@ class Site:
 
     @property
     def nodes(self) -> int:
-        """Nodes of all pools."""
+        """The number of nodes of all pools."""
         return sum(pool.nodes for pool in self.pools)
 
     @property
     def most_gpus(self) -> int:
-        """GPUs of the largest machine; 1 where no pool can be read."""
+        """The GPUs of the largest machine; 1 if no pool can be read."""
         return max((pool.machine.gpus for pool in self.pools), default=1)
 
 

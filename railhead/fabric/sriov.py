@@ -1,4 +1,4 @@
-"""Modes in which pods get virtual functions: what the SR-IOV operator is told of them."""
+"""Modes in which pods get virtual functions, and the settings of the SR-IOV operator."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from railhead.base.fields import Model, NodeCount
-from railhead.catalog.machine import Machine
 from railhead.catalog.parts import DeviceResource
 from railhead.fabric.railed import RailDevices
 from railhead.fabric.site import Check, Problem, Site
+from railhead.machines.machine import Machine
 
 
 class SriovConfig(Model):
-    """How the SR-IOV operator prepares nodes.
+    """The SR-IOV operator's preparation of nodes.
 
-    ``vfs`` is the number of virtual functions a NIC. ``rdma_mode`` is whose the nodes' RDMA devices
-    are, as the nodes' image sets it (``options ib_core netns_mode=0`` in /etc/modprobe.d/
-    ib_core.conf is ``exclusive``); the node gate proves it, and the operator is not asked to set
-    it, since it would reboot every node. ``drain``: whether the operator drains a node before it
-    changes or reboots it, ``max_unavailable`` of them at once; without it all of a pool change at
-    once, below whatever runs there. ``firmware``: whether the operator sets SR-IOV in the NICs'
-    firmware, which Secure Boot forbids; without it the firmware has as many functions already.
-    ``externally_managed``: the functions are there, and the operator only hands them out.
+    ``vfs`` is the number of virtual functions per NIC. ``rdma_mode`` is the nodes' RDMA namespace
+    mode, as their image sets it (``options ib_core netns_mode=0`` in /etc/modprobe.d/
+    ib_core.conf is ``exclusive``); the node gate proves it, and the operator does not set it, since
+    it would reboot every node. ``drain``: whether the operator drains a node before it changes or
+    reboots it, ``max_unavailable`` of them at once; without it all nodes of a pool change at once,
+    under running pods. ``firmware``: whether the operator sets SR-IOV in the NICs' firmware, which
+    Secure Boot forbids; without it the firmware must have as many functions already.
+    ``externally_managed``: the functions exist already, and the operator only hands them out.
     """
 
     vfs: Annotated[int, Field(strict=True, ge=1, le=127)] = 1
@@ -38,13 +38,13 @@ class SriovConfig(Model):
 class SriovFabric(RailDevices):
     """A virtual function of each rail's NIC in every pod."""
 
-    #: What the operator calls the ports.
+    #: The operator's name of the ports' link type.
     link_type: ClassVar[Literal["eth", "ib"]]
 
     sriov: SriovConfig = SriovConfig()
 
     def taken_down_for(self) -> dict[str, Any]:
-        """A policy's NICs and functions (sriov-network-operator, pkg/daemon: drain, then apply)."""
+        """Return a policy's NICs and functions (sriov-network-operator, pkg/daemon: drain)."""
         return {
             "fabric.sriov.vfs": self.sriov.vfs,
             "fabric.node_mtu": self.node_mtu,
@@ -55,24 +55,24 @@ class SriovFabric(RailDevices):
 
     @property
     def rdma_netns(self) -> str | None:
-        """What the stack says of the nodes' image."""
+        """The RDMA mode that the stack states of the nodes' image."""
         return self.sriov.rdma_mode
 
     def per_node(self, device: DeviceResource, machine: Machine) -> int:  # noqa: ARG002
-        """One for each virtual function."""
+        """Return one device for each virtual function."""
         return self.sriov.vfs
 
     def pods_at_once(self, most: int) -> int:
-        """A pod takes a function of each NIC."""
+        """Return at most one pod per virtual function: a pod takes one of each NIC."""
         return self.pods_per_node or min(most, self.sriov.vfs)
 
     def checks(self) -> tuple[Check, ...]:
-        """There are functions for every pod."""
+        """Return the checks, one of which is that every pod has functions."""
         return (*super().checks(), self._functions, self._drained)
 
     def _drained(self, site: Site) -> Iterator[Problem]:
         nodes, most = sum(pool.nodes for pool in site.pools), self.sriov.max_unavailable
-        # A pair of nodes is somebody's trial.
+        # A pair of nodes is a trial.
         if most >= nodes > 2:
             yield (
                 "fabric.sriov.max_unavailable",

@@ -47,7 +47,7 @@ ITSELF = {
 
 
 def pinned(value: str, source: str = NET_CC) -> Variable:
-    """``NCCL_NET`` with the one network that a job may use."""
+    """Return ``NCCL_NET`` with the one network that a job may use."""
     return Variable(
         name="NCCL_NET",
         value=value,
@@ -58,5 +58,5 @@ def pinned(value: str, source: str = NET_CC) -> Variable:
 
 
 def vendor(name: str, value: str, reason: str, source: str) -> Variable:
-    """A variable of a vendor's own profile."""
+    """Return a variable of a vendor's own profile."""
     return Variable(name=name, value=value, reason=reason, source=source)

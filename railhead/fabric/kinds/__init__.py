@@ -1,4 +1,4 @@
-"""The fabrics there are: every module here, or beside its only mode, that has a ``FABRIC``."""
+"""All fabrics: each module here, or beside its only mode, that has a ``FABRIC``."""
 
 from __future__ import annotations
 

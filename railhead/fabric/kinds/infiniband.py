@@ -29,7 +29,7 @@ _ADDITIONS = (
                 "NCCL_TOPO_FILE",
                 "/opt/microsoft/ndv5-topo.xml",
                 "the hypervisor hides which NIC is near which GPU; Azure's VM images have the file "
-                "there, a training image has it only where somebody copied it in, from "
+                "there, a training image has it only if someone copied it in, from "
                 "azhpc-images' topology/ (fabric.topology_file says where)",
                 _AZURE,
             ),

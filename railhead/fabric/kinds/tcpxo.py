@@ -179,7 +179,7 @@ FABRIC = Fabric(
         {
             "NCCL_IB_HCA": "the NICs are no RDMA devices; `NET/IB : No device found` is normal",
             "NCCL_ALGO": "NCCL and the tuner choose; NVLSTree is among them since v1.0.12",
-            "NCCL_NVLS_ENABLE": "likewise",
+            "NCCL_NVLS_ENABLE": "NCCL and the tuner choose",
             "NCCL_DYNAMIC_CHUNK_SIZE": "of profiles before v1.0.14",
         }
     ),

@@ -1,4 +1,4 @@
-"""The modes there are: every module here, each with a subclass of ``BaseFabric`` in ``CONFIG``."""
+"""All modes: each module here, with a subclass of ``BaseFabric`` in ``CONFIG``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CONFIGS: Mapping[str, type[BaseFabric]] = _found()
 #: Name -> row of each mode.
 MODES: Mapping[str, Mode] = MappingProxyType({name: c.row for name, c in CONFIGS.items()})
 
-# Told apart by ``mode``; a checker cannot know a union that is put together here.
+# Tagged by ``mode``; a type checker cannot know a union that is built here.
 _UNION = functools.reduce(operator.or_, CONFIGS.values())
 if TYPE_CHECKING:
     FabricConfig = BaseFabric
@@ -37,5 +37,5 @@ else:
 
 
 def modes_of(fabrics: frozenset[str], offers: frozenset[str]) -> tuple[str, ...]:
-    """The modes that a machine with these fabrics can be used with on a platform."""
+    """Return the modes that a machine with these fabrics can use on a platform."""
     return tuple(name for name, mode in MODES.items() if mode.fabrics & fabrics and mode.on(offers))

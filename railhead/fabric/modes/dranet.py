@@ -15,7 +15,7 @@ from railhead.fabric.site import Check, Problem, Site
 
 _TEST = "container-engine-accelerators, gpudirect-rdma/nccl-test-managed-rdma.yaml"
 _GKE = frozenset({"gcp-rdma"})
-# Fabrics of a site's own, whose nodes have other RDMA NICs besides.
+# Fabrics of a site's own, whose nodes also have other RDMA NICs.
 _SITES = frozenset({"roce", "infiniband"})
 # GKE's managed DRANET brings this class for the RDMA NICs of A3 Ultra and newer.
 MANAGED_CLASS = "mrdma.google.com"
@@ -26,9 +26,10 @@ class DranetFabric(BaseFabric):
     """NICs by ResourceClaim.
 
     ``driver``: ``managed`` is GKE's own DRANET; ``install`` brings the dranet driver; ``existing``
-    finds it there. ``selector`` is a CEL expression that picks the NICs among the driver's devices;
-    None takes every RDMA device, which only GKE's own class holds to the fabric's. ``install``:
-    whether the stack installs Google's plugin on the nodes, on a fabric that needs it.
+    uses a driver that the cluster has. ``selector`` is a CEL expression that picks the NICs among
+    the driver's devices; None takes every RDMA device, which only GKE's own class limits to the
+    fabric's. ``install``: whether the stack installs Google's plugin on the nodes, if the fabric
+    needs it.
     """
 
     row: ClassVar[Mode] = Mode(
@@ -58,19 +59,19 @@ class DranetFabric(BaseFabric):
 
     @property
     def device_class(self) -> str:
-        """GKE's class, or the stack's own."""
+        """The name of GKE's class, or of the stack's own."""
         return MANAGED_CLASS if self.driver == "managed" else OWN_CLASS
 
     def nic_claim(self) -> NicClaim | None:
-        """From the class, of what the selector picks."""
+        """Return a claim for the class and the selector's picks."""
         return NicClaim(device_class=self.device_class, selector=self.selector)
 
     def checks(self) -> tuple[Check, ...]:
-        """It is said which NICs are the fabric's."""
+        """Return the checks, one of which demands a selector for the fabric's NICs."""
         return (*super().checks(), self._picked)
 
     def _picked(self, site: Site) -> Iterator[Problem]:
-        """Dranet publishes every RDMA NIC but the default route's: storage, management and all."""
+        """Yield a problem without a selector: dranet publishes almost every RDMA NIC of a node."""
         if self.driver == "managed" or self.selector is not None or self.kind not in _SITES:
             return
         known = next((pool.machine.hcas for pool in site.pools if pool.machine.hcas), ())
@@ -83,7 +84,7 @@ class DranetFabric(BaseFabric):
         )
 
     def addons(self) -> tuple[str, ...]:
-        """The driver, where the stack brings it."""
+        """Return the driver, if the stack installs it."""
         return ("dranet",) if self.driver == "install" else ()
 
 

@@ -11,7 +11,7 @@ from railhead.catalog.versions import ADDONS
 from railhead.fabric.mode import BaseFabric, Mode, NicClaim
 from railhead.fabric.site import Check, Problem, Site
 
-# What AWS' DRA chart makes, and what claims ask for.
+# The DeviceClass of AWS' DRA chart, for claims.
 DEVICE_CLASS = "efa.networking.k8s.aws"
 
 
@@ -58,23 +58,23 @@ class EfaFabric(BaseFabric):
 
     @property
     def addon(self) -> str:
-        """The chart that the allocation takes."""
+        """The name of the chart for the allocation."""
         return "aws-dranet" if self.allocation == "dra" else "aws-efa-k8s-device-plugin"
 
     def device_names(self, device: DeviceResource) -> tuple[str, ...]:
-        """The plugin's resource; none where a claim takes its place."""
+        """Return the plugin's resource; nothing if a claim replaces it."""
         return () if self.allocation == "dra" else super().device_names(device)
 
     def nic_claim(self) -> NicClaim | None:
-        """By AWS' DRA driver, where the stack takes it."""
+        """Return a claim for AWS' DRA driver, if the stack uses it."""
         return NicClaim(device_class=DEVICE_CLASS) if self.allocation == "dra" else None
 
     def addons(self) -> tuple[str, ...]:
-        """The device plugin or the DRA driver."""
+        """Return the device plugin or the DRA driver."""
         return (self.addon,) if self.install else ()
 
     def checks(self) -> tuple[Check, ...]:
-        """DRA for EFA needs a Kubernetes that its driver serves."""
+        """Return the checks, one of which is that the DRA driver serves this Kubernetes."""
         return (self._served,)
 
     def _served(self, site: Site) -> Iterator[Problem]:

@@ -16,8 +16,8 @@ from railhead.fabric.site import Check, Problem, Site
 class HostDeviceFabric(RailDevices):
     """The whole NIC of each rail in the one pod of a node.
 
-    ``resources``: whether a device plugin hands the NICs out, which the network operator
-    configures. False takes the interface by its name, for clusters without one, such as the lab.
+    ``resources``: whether a device plugin, which the network operator configures, hands the NICs
+    out. False takes the interface by its name, for clusters without one, such as the lab.
     """
 
     row: ClassVar[Mode] = Mode(
@@ -45,15 +45,15 @@ class HostDeviceFabric(RailDevices):
     resources: bool = True
 
     def device_names(self, device: DeviceResource) -> tuple[str, ...]:
-        """One resource a rail, where a device plugin hands NICs out."""
+        """Return one resource per rail, if a device plugin hands NICs out."""
         return super().device_names(device) if self.resources else ()
 
     def pods_at_once(self, most: int) -> int:  # noqa: ARG002 - whatever the GPUs would let
-        """A whole NIC is in one pod at a time."""
+        """Return 1 unless the stack says more: a whole NIC is in one pod at a time."""
         return self.pods_per_node or 1
 
     def checks(self) -> tuple[Check, ...]:
-        """One pod a node; and somebody hands the NICs out."""
+        """Return the checks: one pod per node, and a plugin that hands the NICs out."""
         return (*super().checks(), self._one_pod, self._handed_out)
 
     def _one_pod(self, _: Site) -> Iterator[Problem]:

@@ -1,4 +1,4 @@
-"""The RDMA shared device plugin with an IPoIB interface a rail."""
+"""The RDMA shared device plugin with an IPoIB interface per rail."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from railhead.fabric.railed import IPC_LOCK, OPERATOR, Ipam, Rail, SharedDevices
 
 
 class IpoibFabric(SharedDevices):
-    """The RDMA shared device plugin with an IPoIB interface a rail."""
+    """The RDMA shared device plugin with an IPoIB interface per rail."""
 
     row: ClassVar[Mode] = Mode(
         name="ipoib",

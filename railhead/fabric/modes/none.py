@@ -1,4 +1,4 @@
-"""No fabric beside the pod network."""
+"""The pod network without a fabric."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from railhead.fabric.mode import BaseFabric, Mode
 
 
 class NoFabric(BaseFabric):
-    """No fabric beside the pod network."""
+    """The pod network without a fabric."""
 
     row: ClassVar[Mode] = Mode(
         name="none",

@@ -8,26 +8,26 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from railhead.base.fields import Positive
-from railhead.catalog.machine import Machine
 from railhead.catalog.parts import DeviceResource
 from railhead.fabric.mode import BaseFabric, Hca, Mode, Resource
 from railhead.fabric.railed import IPC_LOCK, listed_hcas
 from railhead.fabric.site import Check, Problem, Site
+from railhead.machines.machine import Machine
 
 _OKE = "oracle-quickstart/oci-hpc-oke, manifests/nccl-tests"
 _COREWEAVE = "SkyPilot's CoreWeave example: network_tier best requests `rdma/ib: 1`"
 
 
 class ProviderFabric(BaseFabric):
-    """One extended resource of the provider's device plugin; the stack makes nothing for it.
+    """One extended resource of the provider's device plugin; the stack creates nothing for it.
 
     ``resource`` is what its nodes advertise: ``rdma/ib`` on CoreWeave, ``nvidia.com/rdma-vf`` for
     virtual functions on OKE. ``devices`` is how many a node has, None one for each NIC.
-    ``per_pod`` is what every pod asks for where one device opens all NICs; None gives a pod its
+    ``per_pod`` is what every pod requests if one device opens all NICs; None gives a pod its
     share, by its GPUs. ``hcas`` are the node's RDMA devices of this fabric, None the catalogue's,
-    where pods see those of the whole node. ``host_network`` puts pods into the node's network
-    namespace, where the provider has no other way to the NICs' addresses (OKE without virtual
-    functions): ``pod_interface`` is then the node's, and network policies do not hold pods.
+    if pods see those of the whole node. ``host_network`` puts pods into the node's network
+    namespace, if the provider has no other way to the NICs' addresses (OKE without virtual
+    functions): ``pod_interface`` is then the node's, and network policies do not apply to pods.
     """
 
     row: ClassVar[Mode] = Mode(
@@ -60,19 +60,19 @@ class ProviderFabric(BaseFabric):
     host_network: bool = False
 
     def device_names(self, device: DeviceResource) -> tuple[str, ...]:  # noqa: ARG002 - the one
-        """The provider's one resource."""
+        """Return the provider's one resource."""
         return (self.resource,)
 
     def pod_devices(self, nics: int) -> dict[str, int]:
-        """What every pod asks for, or as many as it gets NICs."""
+        """Return what every pod requests: the stack's number, or one per NIC."""
         return {self.resource: self.per_pod or nics}
 
     def per_node(self, device: DeviceResource, machine: Machine) -> int:  # noqa: ARG002
-        """What the stack says, or one for each NIC."""
+        """Return the stack's number, or one for each NIC."""
         return self.devices or len(machine.nics)
 
     def nccl_hcas(self, machine: Machine) -> tuple[str, ...]:
-        """The list, where a pod sees the devices of its whole node."""
+        """Return the list, if a pod sees the devices of its whole node."""
         return self.hcas or (machine.hcas if self._sees_all else ())
 
     @property
@@ -81,16 +81,16 @@ class ProviderFabric(BaseFabric):
 
     @property
     def node_network(self) -> str | None:
-        """Why pods are in the node's network namespace."""
+        """The reason that pods use the node's network namespace, if they do."""
         return "the provider's NICs have addresses on the node alone" if self.host_network else None
 
     @property
     def whole_nodes(self) -> bool:
-        """Two pods in one network namespace would take each other's ports."""
+        """True in the node's network namespace, where two pods would take each other's ports."""
         return self.host_network
 
     def checks(self) -> tuple[Check, ...]:
-        """There are devices for a pod, and names for what it sees."""
+        """Return the checks: devices for each pod, and names for the devices that it sees."""
         return (self._devices, self._names)
 
     def _devices(self, site: Site) -> Iterator[Problem]:

@@ -1,4 +1,4 @@
-"""The RDMA shared device plugin; on RoCE with a macvlan interface a rail."""
+"""The RDMA shared device plugin; on RoCE with a macvlan interface per rail."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from railhead.fabric.site import Check, Problem, Site
 
 
 class RdmaSharedFabric(SharedDevices):
-    """The RDMA shared device plugin; on RoCE with a macvlan interface a rail.
+    """The RDMA shared device plugin; on RoCE with a macvlan interface per rail.
 
     ``resource`` is what the plugin advertises, ``shares`` how many pods of a node may hold one.
-    ``hcas`` are the node's RDMA devices of this fabric, which pods see beside all others; None
+    ``hcas`` are the node's RDMA devices of this fabric, which pods see among all others; None
     takes the catalogue's.
     """
 
@@ -39,7 +39,7 @@ class RdmaSharedFabric(SharedDevices):
     rails: tuple[Rail, ...] = ()
 
     def checks(self) -> tuple[Check, ...]:
-        """RoCE needs rails, InfiniBand cannot have them."""
+        """Return the checks: RoCE needs rails, InfiniBand cannot have them."""
         return (self._wired, *super().checks())
 
     def _wired(self, _: Site) -> Iterator[Problem]:

@@ -39,7 +39,7 @@ class SriovRoceFabric(SriovFabric):
 
     @property
     def networks_namespace(self) -> str | None:
-        """The SR-IOV operator makes the networks, whoever installed it."""
+        """The namespace in which the SR-IOV operator makes the networks."""
         return NETWORKS_NAMESPACE
 
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from railhead.catalog.machine import GkeMachine, Machine, Measurement, Nic
 from railhead.catalog.parts import DeviceResource
 from railhead.fabric.kind import Fabric
 from railhead.fabric.mode import Mode
 from railhead.fabric.plugin import NodePlugin
+from railhead.machines.machine import GkeMachine, Machine, Measurement, Nic
 
 
 def of_machine(machine: Machine) -> Mapping[str, str]:
     """Counts, names and rates of an instance type, and what others measured on it."""
-    found = {
+    results = {
         "gpus": str(machine.gpus),
         "gpu_memory_gib": str(machine.gpu_memory_gib),
         "vcpus": str(machine.vcpus),
@@ -25,34 +25,34 @@ def of_machine(machine: Machine) -> Mapping[str, str]:
         "nvlink_domain": str(machine.nvlink_domain),
     }
     if machine.host_nics:
-        found["host_nics"] = _nics(machine.host_nics)
+        results["host_nics"] = _nics(machine.host_nics)
     if machine.rail_mtu is not None:
-        found["rail_mtu"] = str(machine.rail_mtu)
+        results["rail_mtu"] = str(machine.rail_mtu)
     for measured in machine.published:
         name = f"published {_measurement(measured)}"
-        found[name] = ", ".join(filter(None, (found.get(name, ""), str(measured.busbw))))
-    return found | (_of_gke(machine.gke) if machine.gke else {})
+        results[name] = ", ".join(filter(None, (results.get(name, ""), str(measured.busbw))))
+    return results | (_of_gke(machine.gke) if machine.gke else {})
 
 
 def of_fabric(fabric: Fabric) -> Mapping[str, str]:
     """Variables, also of single machines, the rails' MTU, and what a plugin consists of."""
-    found = {variable.name: variable.value for variable in fabric.environment}
+    results = {variable.name: variable.value for variable in fabric.environment}
     for row in fabric.additions:
         for machine in row.machines:
-            found |= {f"{v.name} on {machine}": v.value for v in row.environment}
+            results |= {f"{v.name} on {machine}": v.value for v in row.environment}
     if fabric.mtu is not None:
-        found["mtu"] = str(fabric.mtu)
-    return found | (_of_plugin(fabric.plugin) if fabric.plugin else {})
+        results["mtu"] = str(fabric.mtu)
+    return results | (_of_plugin(fabric.plugin) if fabric.plugin else {})
 
 
 def of_mode(mode: Mode) -> Mapping[str, str]:
     """Resources with their counts, huge pages, capabilities and directories of the node."""
-    found = {f"resource {device.name}": _device(device) for device in mode.devices}
-    found |= {f"capability {c.name}": ", ".join(sorted(c.fabrics)) for c in mode.capabilities}
-    found |= {f"path {p.host} in {p.container}": p.mount for p in mode.host_paths}
+    results = {f"resource {device.name}": _device(device) for device in mode.devices}
+    results |= {f"capability {c.name}": ", ".join(sorted(c.fabrics)) for c in mode.capabilities}
+    results |= {f"path {p.host} in {p.container}": p.mount for p in mode.host_paths}
     if mode.hugepages_mib:
-        found["hugepages_mib"] = str(mode.hugepages_mib)
-    return found
+        results["hugepages_mib"] = str(mode.hugepages_mib)
+    return results
 
 
 def _nics(nics: tuple[Nic, ...]) -> str:
@@ -98,7 +98,7 @@ def _of_gke(gke: GkeMachine) -> dict[str, str]:
 
 def _of_plugin(plugin: NodePlugin) -> dict[str, str]:
     row = plugin.qualified
-    found = {
+    results = {
         "plugin image": plugin.installer.reference,
         "plugin accelerators": ", ".join(plugin.accelerators),
         "plugin driver": str(row.driver),
@@ -107,13 +107,13 @@ def _of_plugin(plugin: NodePlugin) -> dict[str, str]:
         "plugin libraries": ", ".join(plugin.libraries),
     }
     if plugin.apertures:
-        found["plugin apertures"] = str(plugin.apertures)
+        results["plugin apertures"] = str(plugin.apertures)
     if plugin.daemon:
-        found["daemon image"] = plugin.daemon.image.reference
-        found["daemon command"] = " ".join(plugin.daemon.command)
-        found["daemon capabilities"] = ", ".join(plugin.daemon.capabilities)
-        found["daemon devices"] = ", ".join(plugin.daemon.devices)
-    return found
+        results["daemon image"] = plugin.daemon.image.reference
+        results["daemon command"] = " ".join(plugin.daemon.command)
+        results["daemon capabilities"] = ", ".join(plugin.daemon.capabilities)
+        results["daemon devices"] = ", ".join(plugin.daemon.devices)
+    return results
 
 
 def _device(device: DeviceResource) -> str:

@@ -10,11 +10,11 @@ import pytest
 
 from railhead import cli
 from railhead.base.errors import ExitCode
-from railhead.catalog.accelerators import ACCELERATORS
-from railhead.catalog.machines import MACHINES
 from railhead.catalog.versions import ADDONS, COMBINATIONS, PARTS
 from railhead.fabric.kinds import FABRICS
 from railhead.fabric.modes import MODES
+from railhead.machines import MACHINES
+from railhead.machines.accelerators import ACCELERATORS
 
 TABLES = {
     "machines": set(MACHINES),
@@ -116,7 +116,7 @@ def test_help_costs_no_heavy_import() -> None:
         "import sys\n"
         "from railhead import cli\n"
         "cli.run(['catalog', '--help'])\n"
-        "heavy = {'yaml', 'railhead.model.cluster', 'railhead.catalog.machines'}\n"
+        "heavy = {'yaml', 'railhead.model.cluster', 'railhead.machines'}\n"
         "print(sorted(heavy & set(sys.modules)))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

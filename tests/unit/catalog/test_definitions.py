@@ -58,14 +58,14 @@ def test_a_kind_of_job_has_the_definition_of_its_version(row: Controller) -> Non
 
 
 def test_the_readme_says_where_each_was_taken() -> None:
-    told = re.findall(
+    reported = re.findall(
         r"^\| `([^`]+)` \| ([\w-]+/[\w-]+) \| (\S+) \| `",
         (crds.DATA / "README.md").read_text(encoding="utf-8"),
         re.MULTILINE,
     )
-    assert [folder for folder, _, _ in told] == list(dict.fromkeys(f for f, _, _ in told))
-    assert {folder for folder, _, _ in told} == {*ROWS, *KINDS}
-    for folder, _, tag in told:
+    assert [folder for folder, _, _ in reported] == list(dict.fromkeys(f for f, _, _ in reported))
+    assert {folder for folder, _, _ in reported} == {*ROWS, *KINDS}
+    for folder, _, tag in reported:
         assert tag.lstrip("v") == (ROWS | KINDS)[folder].version.lstrip("v")
 
 

@@ -11,13 +11,13 @@ from typing import get_args
 import pytest
 
 from railhead.catalog.images import cuda_major
-from railhead.catalog.machines import MACHINES
 from railhead.catalog.versions import COMBINATIONS
 from railhead.fabric.kind import Fabric
 from railhead.fabric.kinds import FABRICS
 from railhead.fabric.kinds.tcpxo import QUALIFIED
 from railhead.fabric.mode import Mode
 from railhead.fabric.modes import CONFIGS, MODES, modes_of
+from railhead.machines import MACHINES
 from railhead.platform.registry import PLATFORMS, platforms_of
 
 #: How ../shared/nccl-logs names the transport that a fabric's proof stands for.

@@ -14,13 +14,13 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from railhead import machines
 from railhead.base.errors import InputError
-from railhead.catalog import machines
-from railhead.catalog.machines import MACHINES, SHIPPED
 from railhead.catalog.own import problems, read
 from railhead.cli import nccl
 from railhead.config import check
 from railhead.fabric.kinds import FABRICS
+from railhead.machines import MACHINES, SHIPPED
 from railhead.platform.registry import PLATFORMS
 from tests.unit.nccl_bench import tables
 
@@ -41,7 +41,7 @@ def _rows_as_before() -> Iterator[None]:
 
 
 def plain(value: Any) -> Any:
-    """A row as the file has it."""
+    """Return a row as the file has it."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, Mapping):
@@ -52,7 +52,7 @@ def plain(value: Any) -> Any:
 
 
 def beside(tmp_path: Path, *rows: dict[str, Any]) -> Path:
-    """A folder with a stack of the machine, and a file of rows."""
+    """Return a folder with a stack of the machine, and a file of rows."""
     data = yaml.safe_load((REPO / "stacks" / "Pulumi.onprem-ib-sriov.yaml").read_text())
     cluster = data["config"]["railhead:cluster"]
     cluster["pools"][0]["instance_type"] = "acme-4g"

@@ -1,4 +1,4 @@
-"""Every figure of a machine's, a fabric's and a mode's row was read again in its named source."""
+"""Every figure of a row names the reading that confirmed it last."""
 
 from __future__ import annotations
 
@@ -10,28 +10,45 @@ from typing import Any
 import pytest
 import yaml
 
-from railhead.catalog.machines import MACHINES
 from railhead.fabric.kinds import FABRICS
 from railhead.fabric.modes import MODES
+from railhead.machines import SHIPPED
+from railhead.machines.rows import readings
 from tests.unit.catalog import figures
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "catalogue-readings.yaml"
-READINGS: dict[str, Any] = yaml.safe_load(PAGE.read_text())
-ROWS = {
-    "machines": {name: figures.of_machine(row) for name, row in MACHINES.items()},
+REPO = Path(__file__).resolve().parents[3]
+READINGS = readings()
+FABRICS_READ: dict[str, Any] = yaml.safe_load((REPO / "railhead/fabric/readings.yaml").read_text())
+FIGURES = {
     "fabrics": {name: figures.of_fabric(row) for name, row in FABRICS.items()},
-    "modes": {name: found for name, row in MODES.items() if (found := figures.of_mode(row))},
+    "modes": {name: figures.of_mode(row) for name, row in MODES.items() if figures.of_mode(row)},
 }
 
 
-@pytest.mark.parametrize("kind", ROWS)
-def test_what_was_read_is_what_the_row_says(kind: str) -> None:
-    """A figure that changes, comes or goes is read in its source first, and written down here."""
-    read = {
-        name: {figure: value for figure, (value, _) in row.items()}
-        for name, row in READINGS[kind].items()
-    }
-    assert read == ROWS[kind]
+def used() -> Counter[str]:
+    """Return how often each reading is named."""
+    names = Counter(name for row in SHIPPED.values() for name in row.readings.values())
+    names.update(measured.reading for row in SHIPPED.values() for measured in row.published)
+    names.update(
+        name for kind in FABRICS_READ.values() for row in kind.values() for name in row.values()
+    )
+    return names
+
+
+def test_every_figure_of_a_machine_names_its_reading() -> None:
+    for machine in SHIPPED.values():
+        asked = {name for name in figures.of_machine(machine) if not name.startswith("published ")}
+        assert set(machine.readings) == asked, (
+            f"{machine.name}: `readings` of its row in railhead/machines/rows/ and its figures "
+            f"differ in {sorted(asked ^ set(machine.readings))}"
+        )
+
+
+@pytest.mark.parametrize("kind", FIGURES)
+def test_every_figure_of_a_fabric_names_its_reading(kind: str) -> None:
+    asked = {name: set(row) for name, row in FIGURES[kind].items()}
+    read = {name: set(row) for name, row in FABRICS_READ[kind].items()}
+    assert read == asked, f"railhead/fabric/readings.yaml names other {kind} than there are"
 
 
 def test_every_reading_says_where_and_when() -> None:
@@ -43,23 +60,20 @@ def test_every_reading_says_where_and_when() -> None:
     assert not set(READINGS["sources"]) & set(READINGS["unread"])
 
 
-def test_readings_name_sources_that_are_there_and_all_are_used() -> None:
-    used = Counter(
-        where for kind in ROWS for row in READINGS[kind].values() for _, where in row.values()
-    )
-    assert set(used) == set(READINGS["sources"]) | set(READINGS["unread"])
-    unread = sum(used[name] for name in READINGS["unread"])
-    said = (PAGE.parent / "catalogue.md").read_text()
-    assert f"Of {used.total()} figures {unread} could not be read again" in " ".join(said.split())
+def test_readings_exist_and_are_all_used() -> None:
+    count = used()
+    assert set(count) == set(READINGS["sources"]) | set(READINGS["unread"])
+    unread = sum(count[name] for name in READINGS["unread"])
+    page = " ".join((REPO / "docs/catalogue.md").read_text().split())
+    assert f"Of {count.total()} figures {unread} could not be read again" in page
 
 
-def test_a_plugin_and_all_of_its_profile_are_of_one_release() -> None:
-    """The vendor's environment, as one thing: each enforced variable from the plugin's own tag."""
+def test_a_plugin_and_its_profile_are_of_one_release() -> None:
+    """Each variable that the vendor's checker enforces is read at the plugin's own tag."""
     [tag] = {
         source["at"] for name, source in READINGS["sources"].items() if name == "tcpxo-profile"
     }
-    row = READINGS["fabrics"]["tcpxo"]
-    assert row["plugin image"][0].endswith(f":{tag}")
+    assert FIGURES["fabrics"]["tcpxo"]["plugin image"].endswith(f":{tag}")
     enforced = [v.name for v in FABRICS["tcpxo"].environment if "guest config checker" in v.source]
     assert len(enforced) == 14
-    assert {row[name][1] for name in enforced} == {"tcpxo-profile"}
+    assert {FABRICS_READ["fabrics"]["tcpxo"][name] for name in enforced} == {"tcpxo-profile"}

@@ -65,29 +65,29 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def _answer(self, *, body: bool) -> None:
-        url, said = urlsplit(self.path), self.headers.get("Authorization", "")
+        url, text = urlsplit(self.path), self.headers.get("Authorization", "")
         self.state.asked.append((self.command, url.path))
         basic = f"Basic {base64.b64encode(USER.encode()).decode()}"
         if url.path == "/token":
             scope = parse_qs(url.query)["scope"][0]
-            wanted = said == basic if self.state.kind == "private" else True
+            wanted = text == basic if self.state.kind == "private" else True
             token = json.dumps({"token": f"for {scope}"}).encode()
             return self._send(200 if wanted else 403, token if wanted else b"{}")
         name, _, tag = url.path.removeprefix("/v2/").partition("/manifests/")
         scope = f"repository:{name}:pull"
-        if self.state.kind == "basic" and said != basic:
+        if self.state.kind == "basic" and text != basic:
             return self._send(401, WWW_Authenticate='Basic realm="x"')
-        if self.state.kind in ("open", "private") and said != f"Bearer for {scope}":
+        if self.state.kind in ("open", "private") and text != f"Bearer for {scope}":
             where = f'Bearer realm="http://{self.state.address}/token",service="s",scope="{scope}"'
             return self._send(401, WWW_Authenticate=where)
-        found = self.state.manifests.get(f"{name}:{tag}")
-        if found is None:
+        result = self.state.manifests.get(f"{name}:{tag}")
+        if result is None:
             return self._send(404)
         accepted = self.headers["Accept"]
         assert "image.index.v1+json" in accepted
         assert "manifest.list.v2+json" in accepted
         digest = {"Docker_Content_Digest": self.state.digest(f"{name}:{tag}")}
-        return self._send(200, found if body else b"", **(digest if self.state.says else {}))
+        return self._send(200, result if body else b"", **(digest if self.state.says else {}))
 
 
 @pytest.fixture
@@ -164,15 +164,15 @@ def stack(served: Registry, tmp_path: Path) -> Iterator[Path]:
     path.parent.mkdir()
     path.write_text(yaml.safe_dump(data))
     wanted = images(load(path))
-    hosts = {registry.parts(one)[0] for one in wanted}
+    hosts = {registry.parts(gang)[0] for gang in wanted}
     mirrors = {host: f"{served.address}/{host}" for host in hosts}
     data["config"]["railhead:cluster"]["registry_mirrors"] = mirrors
     path.write_text(yaml.safe_dump(data))
     served.manifests = {
-        f"{host}/{name}:{tag}": one.encode()
-        for one in wanted
-        if "@" not in one
-        for host, name, tag in [registry.parts(one)]
+        f"{host}/{name}:{tag}": gang.encode()
+        for gang in wanted
+        if "@" not in gang
+        for host, name, tag in [registry.parts(gang)]
     }
     yield path
     # Nothing of it is left to the tests after.
@@ -181,8 +181,8 @@ def stack(served: Registry, tmp_path: Path) -> Iterator[Path]:
 
 def pin(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
     code = cli.run(["config", *words])
-    said = capsys.readouterr()
-    return code, said.out + said.err
+    text = capsys.readouterr()
+    return code, text.out + text.err
 
 
 def test_every_image_of_a_stack_is_pinned(
@@ -190,16 +190,16 @@ def test_every_image_of_a_stack_is_pinned(
 ) -> None:
     before = loose(load(stack))
     assert before
-    code, said = pin(capsys, "check", str(stack))
+    code, text = pin(capsys, "check", str(stack))
     assert code == ExitCode.OK
-    assert f"note: no digest is known of {len(before)} of its {len(images(load(stack)))}" in said
+    assert f"note: no digest is known of {len(before)} of its {len(images(load(stack)))}" in text
 
     # What the catalogue read in its publisher's files is another than the test's.
-    code, said = pin(capsys, "pin", str(stack))
+    code, text = pin(capsys, "pin", str(stack))
     assert code == ExitCode.REFUSED
-    assert "nvidia-network-operator.clusterserviceversion.yaml" in said
-    code, said = pin(capsys, "pin", str(stack), "--update")
-    assert code == ExitCode.OK, said
+    assert "nvidia-network-operator.clusterserviceversion.yaml" in text
+    code, text = pin(capsys, "pin", str(stack), "--update")
+    assert code == ExitCode.OK, text
 
     cluster = load(stack)
     assert loose(cluster) == ()
@@ -219,9 +219,9 @@ def test_a_tag_that_moved_is_refused_until_it_is_taken(
     old, served.manifests[name] = served.digest(name), b"another"
     record = stack.parent / digests.FILE
     kept = record.read_text()
-    code, said = pin(capsys, "pin", str(stack))
+    code, text = pin(capsys, "pin", str(stack))
     assert code == ExitCode.REFUSED
-    assert f"is {served.digest(name)} now, and was {old}" in said
+    assert f"is {served.digest(name)} now, and was {old}" in text
     assert record.read_text() == kept
     assert pin(capsys, "pin", str(stack), "--update")[0] == ExitCode.OK
     assert served.digest(name) in record.read_text()
@@ -232,9 +232,9 @@ def test_what_a_registry_does_not_say_is_named_and_the_rest_recorded(
 ) -> None:
     gone = next(iter(served.manifests))
     del served.manifests[gone]
-    code, said = pin(capsys, "pin", str(stack), "--update")
+    code, text = pin(capsys, "pin", str(stack), "--update")
     assert code == ExitCode.REFUSED
-    assert f"{served.address}/{gone}: {served.address} answered 404" in said
+    assert f"{served.address}/{gone}: {served.address} answered 404" in text
     assert len(digests.read(stack.parent / digests.FILE)) == len(served.manifests)
 
 
@@ -243,8 +243,8 @@ def test_images_that_are_built_here_are_asked_of_nobody(
 ) -> None:
     path = tmp_path / "Pulumi.lab.yaml"
     path.write_text((REPO / "stacks" / "Pulumi.lab.yaml").read_text())
-    code, said = pin(capsys, "pin", str(path))
-    assert (code, said) == (ExitCode.OK, f"{tmp_path / digests.FILE}: 0 of 0 images\n")
+    code, text = pin(capsys, "pin", str(path))
+    assert (code, text) == (ExitCode.OK, f"{tmp_path / digests.FILE}: 0 of 0 images\n")
     assert not (tmp_path / digests.FILE).exists()
 
 

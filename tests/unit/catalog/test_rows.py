@@ -9,11 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from railhead.catalog import accelerators
-from railhead.catalog.accelerators import ACCELERATORS
 from railhead.catalog.digests import DIGESTS, references
 from railhead.catalog.images import IMAGES
-from railhead.catalog.machines import FIGURES, MACHINES, Machine
 from railhead.catalog.own import problems
 from railhead.catalog.versions import (
     ADDONS,
@@ -31,6 +28,8 @@ from railhead.catalog.versions import (
 from railhead.fabric.kind import Fabric
 from railhead.fabric.kinds import FABRICS
 from railhead.fabric.modes import MODES
+from railhead.machines import FIGURES, MACHINES, Machine, accelerators
+from railhead.machines.accelerators import ACCELERATORS
 from railhead.platform.registry import PLATFORMS
 
 # Issue 4 names families; these are their types.
@@ -249,9 +248,9 @@ def test_what_ships_is_what_ran() -> None:
 
 @pytest.mark.parametrize("combination", COMBINATIONS.values(), ids=lambda c: c.name)
 def test_what_never_ran_says_so_in_one_line(combination: Combination) -> None:
-    said = unrun(c.version for c in combination.controllers)
-    assert bool(said) == (not combination.ran)
-    assert "\n" not in said
+    text = unrun(c.version for c in combination.controllers)
+    assert bool(text) == (not combination.ran)
+    assert "\n" not in text
     assert all(run.what and run.where and run.source for run in combination.ran)
 
 

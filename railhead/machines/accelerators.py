@@ -1,7 +1,7 @@
-"""Accelerators: what one GPU is, every figure with its source.
+"""Accelerators: the figures of one GPU, each with its source.
 
 Memory of a GPU in an instance type is what that type's provider reports (``gpu_memory_gib`` of
-:class:`railhead.catalog.machine.Machine`); here is what NVIDIA sells it as.
+:class:`railhead.machines.machine.Machine`); here is NVIDIA's own figure.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ class Accelerator:
     """A GPU model.
 
     Args:
-        name: what rows of machines refer to.
+        name: the name that rows of machines refer to.
         product: NVIDIA's name; node labels carry it in ``nvidia.com/gpu.product``.
         generation: architecture.
         memory_gb: memory in GB (10^9 bytes) as sold.
         nvlink_generation: of its NVLink.
-        nvlink_links: links a GPU.
-        nvlink_gbps: GB/s a GPU over all links, both directions together, as NVIDIA counts it.
+        nvlink_links: links per GPU.
+        nvlink_gbps: GB/s per GPU over all links, both directions together, as NVIDIA counts it.
         sources: field name -> where its figure was read.
     """
 
