@@ -1,4 +1,4 @@
-"""Why did it hang, fail or crawl: a knowledge base of causes, and what it makes of logs."""
+"""Finds why a run hung, failed or crawled: a knowledge base of causes, and its rules for logs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["NAMED", "RankedCause", "rank", "read", "signs"]
 
 
 def __getattr__(name: str) -> Any:
-    """The knowledge base is loaded with the first use, not with the command line."""
+    """Load the knowledge base on first use, so that the command line starts fast."""
     if name in ("rank", "signs"):
         from railhead.diagnose import ranking
 

@@ -48,7 +48,7 @@ Not readable when it was collected: {unreadable}
 
 
 def default_name(subject: str) -> str:
-    """A file name that is not taken yet, in all likelihood."""
+    """Return a file name that most likely does not exist yet."""
     return f"railhead-diagnose-{subject}-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}{SUFFIX}"
 
 
@@ -65,7 +65,7 @@ def is_bundle(path: Path) -> bool:
 
 
 def _shortened(source: Source) -> Iterator[bytes]:
-    """A log's lines, redacted; its middle left out where it is long."""
+    """Yield a log's lines, redacted, without the middle of a long log."""
     stream = source.open()
     head, tail, left_out = 0, bytearray(), 0
     rest = b""
@@ -110,7 +110,7 @@ def _pretty(value: Any) -> bytes:
 
 
 def _safe(name: str) -> str:
-    kept = "".join(one if one.isalnum() or one in "-._" else "_" for one in name)
+    kept = "".join(item if item.isalnum() or item in "-._" else "_" for item in name)
     return kept.strip(".") or "log"
 
 
@@ -159,10 +159,10 @@ def write(
 
 
 def read(path: Path) -> tuple[list[Source], Objects | None]:
-    """The logs and the objects of a bundle.
+    """Return the logs and the objects of a bundle.
 
     Raises:
-        InputError: it is cut or no bundle.
+        InputError: it is truncated or not a bundle.
     """
     sources: list[Source] = []
     objects = None

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 HELP = """Say why a run hung, failed or crawls, and what to do about it.
 
-Reads logs and what newer stacks leave behind; with --job or --pod also pod specifications, events,
-nodes and network policies. It reads and never changes. Several causes are ranked, with what tells
-them apart; where no line names one it says so, and what to collect.
+Reads logs, flight-recorder dumps and NCCL's reports; with --job or --pod also pod specifications,
+events, nodes and network policies. It never changes anything. Several causes are ranked, with what
+distinguishes them; if the evidence names no cause, it says so and what to collect.
 
 Example: [bold]railhead diagnose job.log dumps/[/bold]
 
-Exits 0 when it could be read, whatever was found; a cause or none is in the output.
+Exits 0 when everything could be read, with or without a cause.
 """
 LOG_HELP = (
     "Logs, folders, patterns, - for standard input; PyTorch flight-recorder dumps, ncclras output, "
@@ -40,10 +40,10 @@ def diagnose(
         list[str] | None, typer.Argument(metavar="[LOG]...", help=LOG_HELP, show_default=False)
     ] = None,
     job: Annotated[
-        str | None, typer.Option("--job", metavar="NAME", help="Look at this job in the cluster.")
+        str | None, typer.Option("--job", metavar="NAME", help="Diagnose this job in the cluster.")
     ] = None,
     pod: Annotated[
-        str | None, typer.Option("--pod", metavar="NAME", help="Look at this pod in the cluster.")
+        str | None, typer.Option("--pod", metavar="NAME", help="Diagnose this pod in the cluster.")
     ] = None,
     as_json: Json = False,
     collect: Annotated[
@@ -51,7 +51,7 @@ def diagnose(
     ] = False,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Where --collect writes."),
+        typer.Option("--output", "-o", metavar="FILE", help="File that --collect writes."),
     ] = None,
     namespace: Namespace = None,
     kubeconfig: Kubeconfig = None,
@@ -83,8 +83,8 @@ def diagnose(
         skipped = [*sorted_out.skipped, *(objects.unreadable if objects else [])]
         command = report.collect_command(job, pod, logs or [])
         if as_json:
-            told = report.to_json(reading, findings, skipped=skipped, command=command)
-            typer.echo(json.dumps(told, indent=1))
+            reported = report.to_json(reading, findings, skipped=skipped, command=command)
+            typer.echo(json.dumps(reported, indent=1))
         else:
             from rich.console import Console
 
@@ -130,7 +130,7 @@ def _live(
     context: str | None,
     lab: str | None,
 ) -> tuple[list[Source], Objects]:
-    """The logs and the objects of a job or a pod of the cluster that is meant."""
+    """Return the logs and the objects of a job or a pod of the cluster that is meant."""
     from railhead.diagnose import live
     from railhead.kube.client import opened
     from railhead.kube.published import namespaces

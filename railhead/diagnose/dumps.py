@@ -1,8 +1,8 @@
-"""Flight-recorder dumps of PyTorch: which rank never came to which collective, and who differed.
+"""Flight-recorder dumps of PyTorch: which rank never reached a collective, which rank differed.
 
-PyTorch writes a pickle a rank (``TORCH_NCCL_DUMP_ON_TIMEOUT=1``, ``TORCH_FR_BUFFER_SIZE=2000``) or,
-asked over HTTP, the same as JSON. A pickle can run any program when it is loaded as PyTorch's own
-analyser loads it; here only plain containers, numbers and text are let out of one.
+PyTorch writes one pickle per rank (``TORCH_NCCL_DUMP_ON_TIMEOUT=1``, ``TORCH_FR_BUFFER_SIZE=2000``)
+or, over HTTP, the same as JSON. A pickle can run any program when it is loaded as PyTorch's own
+analyser loads it; here only plain containers, numbers and text are loaded.
 
 The keys are those of torch/csrc/distributed/c10d/FlightRecorder.hpp, versions 2.0 to 2.10.
 """
@@ -34,7 +34,7 @@ POINT_TO_POINT = frozenset({"send", "recv"})
 
 
 class _Restricted(pickle.Unpickler):
-    """Containers, numbers and text; a class or a function is refused before it is looked up."""
+    """An unpickler of containers, numbers and text; it refuses every class and function."""
 
     def find_class(self, module: str, name: str) -> Any:
         raise pickle.UnpicklingError(f"it wants to load {module}.{name}")
@@ -45,7 +45,7 @@ class _Restricted(pickle.Unpickler):
 
 @contextlib.contextmanager
 def _bounded_memory() -> Iterator[None]:
-    """A limit on the address space: a hostile memo is an error and not the machine's end."""
+    """Limit the address space, so that a hostile memo raises an error and fills no memory."""
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     try:
         used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
@@ -65,10 +65,10 @@ def _bounded_memory() -> Iterator[None]:
 
 
 def load_pickle(data: bytes, name: str) -> Any:
-    """What a pickle holds, if that is plain data.
+    """Return the content of a pickle, if it is plain data.
 
     Raises:
-        InputError: it holds code, is cut, or is no pickle.
+        InputError: it holds code, is truncated, or is not a pickle.
     """
     try:
         with _bounded_memory():
@@ -125,12 +125,12 @@ class Dump:
 
 @dataclass(frozen=True, kw_only=True)
 class Trouble:
-    """What the dumps of a group agree to disagree on.
+    """One disagreement between the dumps of a group.
 
     Args:
         kind: an observation's id: fr-missing-ranks, fr-mismatch, fr-stuck or fr-no-dump.
-        ranks: whom it is about.
-        waiting: who is in the operation and cannot leave it.
+        ranks: the ranks that it is about.
+        waiting: the ranks that are stuck in the operation.
     """
 
     kind: str
@@ -161,11 +161,13 @@ def _sizes(value: Any) -> str:
 
 
 def _words(value: Any) -> str:
-    return ",".join(_text(one, 40) for one in value[:16]) if isinstance(value, list | tuple) else ""
+    return (
+        ",".join(_text(item, 40) for item in value[:16]) if isinstance(value, list | tuple) else ""
+    )
 
 
 def _where(frames: Any) -> str:
-    """The first line of the program that is not PyTorch's own."""
+    """Return the first line of the program that is not PyTorch's own."""
     if not isinstance(frames, list | tuple):
         return ""
     for frame in frames[:64]:
@@ -177,7 +179,7 @@ def _where(frames: Any) -> str:
 
 
 def _operation(name: Any) -> str:
-    """``all_reduce`` of ``nccl:all_reduce``; ``send`` of ``nccl:send 0->1``."""
+    """Return ``all_reduce`` for ``nccl:all_reduce``, ``send`` for ``nccl:send 0->1``."""
     return _text(name).rpartition(":")[2].split(" ")[0]
 
 
@@ -195,11 +197,11 @@ def _entry(raw: Mapping[str, Any]) -> Entry:
 
 
 def _ranks(value: Any) -> frozenset[int]:
-    """``"[0, 1, 2]"`` or a list."""
+    """Return the ranks of a text such as ``"[0, 1, 2]"``, or of a list."""
     if isinstance(value, str):
-        return frozenset(int(one) for one in re.findall(r"\d{1,9}", value[:1_000_000]))
+        return frozenset(int(item) for item in re.findall(r"\d{1,9}", value[:1_000_000]))
     if isinstance(value, list | tuple):
-        return frozenset(one for one in value if isinstance(one, int))
+        return frozenset(item for item in value if isinstance(item, int))
     return frozenset()
 
 
@@ -222,17 +224,17 @@ def _group_of(raw: Mapping[str, Any]) -> str:
 def _rank_of(held: Mapping[str, Any], name: str) -> int:
     if isinstance(held.get("rank"), int):
         return int(held["rank"])
-    found = RANK.search(Path(name).name)
-    if found is None:
+    match = RANK.search(Path(name).name)
+    if match is None:
         raise InputError(
             f"{name}: the file's name does not end in a rank",
             remedy="PyTorch names dumps <prefix><rank>, such as nccl_trace_rank_3; keep that name",
         )
-    return int(found[1])
+    return int(match[1])
 
 
 def read_dump(data: bytes, name: str) -> Dump:
-    """One rank's dump, from its pickle or JSON form.
+    """Return one rank's dump, from its pickle or JSON form.
 
     Args:
         data: the file's bytes.
@@ -258,17 +260,17 @@ def read_dump(data: bytes, name: str) -> Dump:
     for raw in held["entries"][:MAX_ENTRIES]:
         if not isinstance(raw, dict):
             continue
-        one = _entry(raw)
+        item = _entry(raw)
         # Point-to-point operations have numbers of their own and no group-wide order.
-        if raw.get("is_p2p") is True or one.op in POINT_TO_POINT:
+        if raw.get("is_p2p") is True or item.op in POINT_TO_POINT:
             continue
         label = _group_of(raw)
-        entries.setdefault(_labelled(label, groups), []).append(one)
+        entries.setdefault(_labelled(label, groups), []).append(item)
     return Dump(
         name=name,
         rank=_rank_of(held, name),
         version=_text(held.get("version"), 20),
-        entries={group: tuple(found) for group, found in entries.items()},
+        entries={group: tuple(entry) for group, entry in entries.items()},
         groups={_labelled(label, groups): ranks for label, ranks in groups.items()},
     )
 
@@ -299,7 +301,7 @@ class _Group:
             table.setdefault(entry.seq, []).append(entry)
 
     def window(self) -> range:
-        """Sequence numbers that no rank's ring buffer has dropped yet."""
+        """Return the sequence numbers that no rank's ring buffer has dropped yet."""
         firsts = [min(table) for table in self.by_rank.values() if table]
         lasts = [max(table) for table in self.by_rank.values() if table]
         if not firsts or max(lasts) - max(firsts) > MAX_ENTRIES:
@@ -361,7 +363,7 @@ def _missing(name: str, seq: int, group: _Group, present: Mapping[int, list[Entr
 
 
 def _check(name: str, group: _Group) -> Trouble | None:
-    """The first operation that went wrong; later ones are only consequences."""
+    """Return the first operation that went wrong; later ones are only consequences."""
     for seq in group.window():
         present = {rank: table[seq] for rank, table in group.by_rank.items() if seq in table}
         if not present:
@@ -390,7 +392,7 @@ def _check(name: str, group: _Group) -> Trouble | None:
 
 
 def analyse(dumps: Sequence[Dump]) -> tuple[Trouble, ...]:
-    """What the dumps of a job show, a group at a time, in the order of the groups' names."""
+    """Return the disagreements that a job's dumps show, ordered by the groups' names."""
     groups: dict[str, _Group] = {}
     for dump in dumps:
         for name in {*dump.entries, *dump.groups}:
@@ -398,12 +400,12 @@ def analyse(dumps: Sequence[Dump]) -> tuple[Trouble, ...]:
             group = groups.setdefault(name, _Group(ranks=known))
             if not known or dump.rank in known:
                 group.add(dump.rank, dump.entries.get(name, ()))
-    found: list[Trouble] = []
+    results: list[Trouble] = []
     for name, group in sorted(groups.items()):
         if len(group.by_rank) > 1 and (trouble := _check(name, group)):
-            found.append(trouble)
+            results.append(trouble)
         if silent := group.ranks - group.by_rank.keys():
-            found.append(
+            results.append(
                 Trouble(
                     kind="fr-no-dump",
                     group=name,
@@ -412,11 +414,11 @@ def analyse(dumps: Sequence[Dump]) -> tuple[Trouble, ...]:
                     text=f"group {name}: no dump of rank {_listed(silent)}",
                 )
             )
-    return _first_of_chain(found)
+    return _first_of_chain(results)
 
 
 def _first_of_chain(troubles: Sequence[Trouble]) -> tuple[Trouble, ...]:
-    """Without those whose missing ranks are themselves held up in another group."""
+    """Drop disagreements whose missing ranks are themselves held up in another group."""
     kept = []
     for trouble in troubles:
         held_up = {
@@ -430,7 +432,7 @@ def _first_of_chain(troubles: Sequence[Trouble]) -> tuple[Trouble, ...]:
 
 
 def observe(dumps: Sequence[Dump]) -> dict[str, tuple[Proof, ...]]:
-    """The same as observations, for :func:`railhead.diagnose.rank`."""
+    """Return the same as observations, for :func:`railhead.diagnose.rank`."""
     seen: dict[str, list[Proof]] = {}
     where = f"{len(dumps)} flight-recorder dumps"
     for trouble in analyse(dumps):

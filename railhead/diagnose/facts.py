@@ -1,4 +1,4 @@
-"""Facts: what follows from a reading as a whole, each with an id that rules may name."""
+"""Facts that follow from a whole reading, each with an id that rules may name."""
 
 from __future__ import annotations
 
@@ -83,53 +83,57 @@ AWS_HOST = re.compile(r"^ip-\d+-\d+-\d+-\d+|\.ec2\.internal$|\.compute\.internal
 def _one_node(reading: Reading) -> bool:
     if reading.transport == "p2p/shm-only":
         return True
-    sizes = [one.nodes for one in reading.communicators]
+    sizes = [communicator.nodes for communicator in reading.communicators]
     return bool(sizes) and all(size == 1 for size in sizes)
 
 
 def evidence(hits: Hits, name: str) -> tuple[Evidence, ...]:
-    """The first lines of a clue, or of the reader's own signs that stand for it."""
+    """Return the first lines of a clue, or of the reader's own signs that stand for it."""
     if name not in SHARED:
         return hits.evidence(name)
     return tuple(line for sign in SHARED[name] for line in hits.evidence(sign))
 
 
 def shared(hits: Hits) -> frozenset[str]:
-    """The names of :data:`railhead.diagnose.knowledge.SHARED` that were seen."""
+    """Return the names of :data:`railhead.diagnose.knowledge.SHARED` that were seen."""
     return frozenset(name for name, signs in SHARED.items() if hits.any(*signs))
 
 
 def _group(lines: Iterable[Evidence], name: str) -> set[str]:
-    return {one.groups[name] for one in lines if one.groups.get(name)}
+    return {line.groups[name] for line in lines if line.groups.get(name)}
 
 
 def _versions(hits: Hits) -> set[str]:
     return {
-        one.groups["v"]
-        for one in evidence(hits, "nccl-version")
-        if one.groups.get("kind") == "NCCL" and one.groups["v"].count(".") == 2
+        item.groups["v"]
+        for item in evidence(hits, "nccl-version")
+        if item.groups.get("kind") == "NCCL" and item.groups["v"].count(".") == 2
     }
 
 
 def _bootstraps(hits: Hits) -> set[str]:
-    """The addresses that bootstrap uses, without their ports."""
+    """Return the addresses that bootstrap uses, without their ports."""
     # NCCL before 2.4 lists every interface; the one it takes is not told apart there.
-    return {one.partition("<")[0] for one in _group(hits.evidence("nccl.bootstrap"), "addr")}
+    return {item.partition("<")[0] for item in _group(hits.evidence("nccl.bootstrap"), "addr")}
 
 
 def _bootstrap_networks(hits: Hits) -> set[str]:
-    """The first half of each IPv4 address that bootstrap uses."""
-    return {".".join(one.split(".")[:2]) for one in _bootstraps(hits) if one.count(".") == 3}
+    """Return the first half of each IPv4 address that bootstrap uses."""
+    return {
+        ".".join(bootstrap.split(".")[:2])
+        for bootstrap in _bootstraps(hits)
+        if bootstrap.count(".") == 3
+    }
 
 
 def _same_network(hits: Hits) -> bool:
-    """A peer's address that does not answer is of the network that bootstrap uses."""
+    """Return whether an unreachable peer's address is in the network that bootstrap uses."""
     peers = _group(hits.evidence("connect-timed-out-address"), "address")
-    return bool({".".join(one.split(".")[:2]) for one in peers} & _bootstrap_networks(hits))
+    return bool({".".join(peer.split(".")[:2]) for peer in peers} & _bootstrap_networks(hits))
 
 
 def _families_differ(hits: Hits) -> bool:
-    return len({":" in one for one in _bootstraps(hits) if one}) > 1
+    return len({":" in bootstrap for bootstrap in _bootstraps(hits) if bootstrap}) > 1
 
 
 def _interfaces_differ(hits: Hits) -> bool:
@@ -144,15 +148,15 @@ def _gdr_differs(hits: Hits) -> bool:
 
 
 def _no_near_nic(hits: Hits) -> bool:
-    """A GPU that is too far from every NIC; only where all of the lines are at hand."""
+    """Return whether a GPU is too far from every NIC; only where all of its lines are read."""
     far, near = hits["gdr-disabled-distance"], hits["gdr-enabled-distance"]
-    if any(one.count > len(one.evidence) for one in (far, near)):
+    if any(item.count > len(item.evidence) for item in (far, near)):
         return False
     return bool(_group(far.evidence, "gpu") - _group(near.evidence, "gpu"))
 
 
 def _socket_between_nodes(reading: Reading) -> bool:
-    if any((one.nodes or 0) > 1 for one in reading.communicators):
+    if any((communicator.nodes or 0) > 1 for communicator in reading.communicators):
         return reading.transport == "socket" or "socket-line" in reading.hits
     return "socket-channel" in reading.hits or (
         reading.transport == "socket" and len(reading.nodes) > 1
@@ -160,11 +164,11 @@ def _socket_between_nodes(reading: Reading) -> bool:
 
 
 def _calls(hits: Hits) -> list[tuple[str, str, str, str, int | None]]:
-    """Group, sequence number, operation, element count and rank of each timeout seen."""
+    """Return group, sequence number, operation, element count and rank of each timeout."""
     calls = []
-    for one in hits.evidence("watchdog-timeout"):
-        groups = one.groups
-        rank = int(groups["rank"]) if groups.get("rank") else one.rank
+    for item in hits.evidence("watchdog-timeout"):
+        groups = item.groups
+        rank = int(groups["rank"]) if groups.get("rank") else item.rank
         calls.append(
             (
                 groups.get("pg") or "",
@@ -191,7 +195,7 @@ def _calls_differ(hits: Hits) -> bool:
 
 
 def _sequences_differ(hits: Hits) -> bool:
-    """Ranks of one group time out in the same operation at different places of its sequence."""
+    """Return whether ranks of a group time out in one operation at different sequence numbers."""
     by_group: dict[str, dict[int, set[tuple[str, str]]]] = {}
     for group, seq, op, _, rank in _calls(hits):
         # Without the group's name the numbers of different groups would be compared.
@@ -206,10 +210,10 @@ def _sequences_differ(hits: Hits) -> bool:
 
 
 def _one_rank_silent(reading: Reading) -> bool:
-    told = reading.hits["watchdog-timeout"].ranks | {
+    reported = reading.hits["watchdog-timeout"].ranks | {
         rank for *_, rank in _calls(reading.hits) if rank is not None
     }
-    return reading.ranks is not None and reading.ranks > 2 and len(told) == reading.ranks - 1
+    return reading.ranks is not None and reading.ranks > 2 and len(reported) == reading.ranks - 1
 
 
 def _xids(hits: Hits) -> set[str]:
@@ -218,41 +222,41 @@ def _xids(hits: Hits) -> set[str]:
 
 
 def _mtus(hits: Hits) -> bool:
-    if any(len(_group(hits.evidence(one), "mtu")) > 1 for one in ("active-mtu", "queue-mtu")):
+    if any(len(_group(hits.evidence(entry), "mtu")) > 1 for entry in ("active-mtu", "queue-mtu")):
         return True
     by_interface: dict[str, set[str]] = {}
-    for one in hits.evidence("link-mtu"):
-        name, mtu = one.groups.get("interface", ""), one.groups.get("mtu", "")
+    for item in hits.evidence("link-mtu"):
+        name, mtu = item.groups.get("interface", ""), item.groups.get("mtu", "")
         by_interface.setdefault(name, set()).add(mtu)
     return any(len(mtus) > 1 for mtus in by_interface.values())
 
 
 def _test_ranks(hits: Hits) -> list[tuple[str, str]]:
     return [
-        (one.groups.get("rank", ""), f"{one.groups.get('host')}/{one.groups.get('pid')}")
-        for one in evidence(hits, "nccltests-rank")
+        (item.groups.get("rank", ""), f"{item.groups.get('host')}/{item.groups.get('pid')}")
+        for item in evidence(hits, "nccltests-rank")
     ]
 
 
 def _all_rank_zero(hits: Hits) -> bool:
-    found = _test_ranks(hits)
-    return {rank for rank, _ in found} == {"0"} and len({process for _, process in found}) > 1
+    result = _test_ranks(hits)
+    return {rank for rank, _ in result} == {"0"} and len({process for _, process in result}) > 1
 
 
 def _one_test_rank(hits: Hits) -> bool:
-    found = _test_ranks(hits)
-    return hits["tests.rank"].count == 1 and {rank for rank, _ in found} == {"0"}
+    result = _test_ranks(hits)
+    return hits["tests.rank"].count == 1 and {rank for rank, _ in result} == {"0"}
 
 
 def _rails_unused(reading: Reading) -> bool:
     claim = reading.claims.get("hcas")
-    found = HCAS.match(claim.value) if claim is not None else None
+    result = HCAS.match(claim.value) if claim is not None else None
     hits = reading.hits
     channels = hits["receive-gdr"].count + hits["receive-no-gdr"].count
     # One rank uses few NICs, and of a cut log nobody knows what the others used.
-    if found is None or channels < MANY_CHANNELS:
+    if result is None or channels < MANY_CHANNELS:
         return False
-    return 4 * len(found["used"].split(",")) <= int(found["present"])
+    return 4 * len(result["used"].split(",")) <= int(result["present"])
 
 
 def _silent(hits: Hits) -> bool:
@@ -341,7 +345,9 @@ _RULES: Mapping[str, tuple[str, Callable[[Reading], bool]]] = {
     ),
     "nccl-2-24-to-2-26": (
         "NCCL 2.24, 2.25 or 2.26",
-        lambda r: any(one.startswith(("2.24.", "2.25.", "2.26.")) for one in _versions(r.hits)),
+        lambda r: any(
+            version.startswith(("2.24.", "2.25.", "2.26.")) for version in _versions(r.hits)
+        ),
     ),
     "gdr-differs-by-node": (
         "some nodes use GPUDirect RDMA and others do not",
@@ -382,5 +388,5 @@ FACTS: Mapping[str, Fact] = MappingProxyType(
 
 
 def derive(reading: Reading) -> frozenset[str]:
-    """The ids of the facts that hold."""
+    """Return the ids of the facts that hold."""
     return frozenset(name for name, (_, holds) in _RULES.items() if holds(reading))

@@ -1,4 +1,4 @@
-"""Tells logs, dumps and reports apart by what is in them."""
+"""Tells logs, dumps and reports apart by their content."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Seen = dict[str, tuple[Proof, ...]]
 
 @dataclass
 class Sorted:
-    """What the named paths are.
+    """The named paths, sorted by what they hold.
 
     Attributes:
-        logs: paths that are neither, for the reader of logs.
+        logs: paths that are neither dumps nor reports, for the reader of logs.
         dumps: flight-recorder dumps that were read.
-        observed: what RAS and the Inspector say, by observation.
+        observed: what RAS and the Inspector report, by observation.
         skipped: files that looked like a dump and could not be read, with the reason.
     """
 
@@ -34,12 +34,12 @@ class Sorted:
     skipped: list[str] = field(default_factory=list)
 
     def everything(self) -> Seen:
-        """All observations, those of the dumps too."""
+        """Return all observations, those of the dumps too."""
         return merge(self.observed, dumps.observe(self.dumps) if self.dumps else {})
 
 
 def merge(*parts: Seen) -> Seen:
-    """Observations of several sources as one."""
+    """Return the observations of several sources as one mapping."""
     merged: dict[str, list[Proof]] = {}
     for part in parts:
         for kind, proofs in part.items():
@@ -50,7 +50,7 @@ def merge(*parts: Seen) -> Seen:
 def _files(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
-    return sorted(one for one in path.rglob("*") if one.is_file())[:MAX_FILES]
+    return sorted(item for item in path.rglob("*") if item.is_file())[:MAX_FILES]
 
 
 def sort(paths: Iterable[Path | str]) -> Sorted:
@@ -77,7 +77,7 @@ def sort(paths: Iterable[Path | str]) -> Sorted:
 
 
 def _take(file: Path, result: Sorted) -> bool:
-    """Read a dump or report; False when it is neither."""
+    """Read a dump or report; return False when it is neither."""
     if not file.is_file():
         return False
     with file.open("rb") as stream:

@@ -1,4 +1,4 @@
-"""What is still in the cluster of a pod, or of all nodes of a job: logs as sources, objects."""
+"""Logs and objects that the cluster still has of a pod, or of all nodes of a job."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class _PodLog:
         self._rest = b""
 
     def read(self, size: int, /) -> bytes:
-        """At most ``size`` bytes; ``b""`` at the end."""
+        """Return at most ``size`` bytes; ``b""`` at the end."""
         taken = [self._rest]
         have = len(self._rest)
         try:
@@ -58,18 +58,18 @@ def _source(opened: kube.Cluster, namespace: str, pod: str, container: str) -> S
 
 
 def of_pod(opened: kube.Cluster, among: Sequence[str], pod: str) -> list[Source]:
-    """Every container's log of a pod that has started.
+    """Return every container's log of a pod that has started.
 
     Raises:
         NotFoundError: no namespace has such a pod, or none of its containers has started.
     """
     for namespace in among:
-        found = opened.find(kube.core(namespace, "pods", pod))
-        if found is None:
+        result = opened.find(kube.core(namespace, "pods", pod))
+        if result is None:
             continue
         started = [
             status["name"]
-            for status in found.get("status", {}).get("containerStatuses", [])
+            for status in result.get("status", {}).get("containerStatuses", [])
             if "waiting" not in status.get("state", {}) or status.get("restartCount")
         ]
         if not started:
@@ -85,45 +85,45 @@ def of_pod(opened: kube.Cluster, among: Sequence[str], pod: str) -> list[Source]
 
 
 def of_job(opened: kube.Cluster, among: tuple[str, ...], name: str) -> list[Source]:
-    """The logs of all of a job's nodes.
+    """Return the logs of all of a job's nodes.
 
     Raises:
         NotFoundError: there is no such job, or none of its pods has started.
     """
     job = jobs.read_state(opened, jobs.find_job(opened, among, name))
-    found = [
+    results = [
         _source(opened, job.namespace, node.pod, TRAINER_CONTAINER)
         for node in job.nodes
         if node.started
     ]
-    if not found:
+    if not results:
         raise NotFoundError(
             f"job {name} has written nothing: {job.phase.value} {job.detail}".rstrip(),
             remedy=f"see `railhead status {name}`",
         )
-    return found
+    return results
 
 
 def evidence(
     opened: kube.Cluster, among: tuple[str, ...], *, job: str | None = None, pod: str | None = None
 ) -> tuple[list[Source], Objects]:
-    """The logs and the objects of a job or a pod; no log is no reason to stop.
+    """Return the logs and the objects of a job or a pod, which may have no log yet.
 
     Raises:
         NotFoundError: there is no such job or pod.
     """
-    found = objects.of_job(opened, among, job) if job else objects.of_pod(opened, among, pod or "")
+    result = objects.of_job(opened, among, job) if job else objects.of_pod(opened, among, pod or "")
     try:
         if job:
-            return of_job(opened, (found.namespace,), job), found
-        return of_pod(opened, (found.namespace,), pod or ""), found
+            return of_job(opened, (result.namespace,), job), result
+        return of_pod(opened, (result.namespace,), pod or ""), result
     except NotFoundError:
         # A job that never started has no log, and that is when its events tell most.
-        return [], found
+        return [], result
 
 
 def report_of(opened: kube.Cluster, namespace: str, job: str) -> dict[str, Any]:
-    """What ``railhead diagnose --job JOB --json`` prints.
+    """Return what ``railhead diagnose --job JOB --json`` prints.
 
     Raises:
         NotFoundError: there is no such job.
@@ -133,11 +133,11 @@ def report_of(opened: kube.Cluster, namespace: str, job: str) -> dict[str, Any]:
     from railhead.diagnose.ranking import rank
     from railhead.diagnose.reading import read
 
-    sources, found = evidence(opened, (namespace,), job=job)
+    sources, result = evidence(opened, (namespace,), job=job)
     reading = read(sources)
     return report.to_json(
         reading,
-        rank(reading, observed=observe(found)),
-        skipped=found.unreadable,
+        rank(reading, observed=observe(result)),
+        skipped=result.unreadable,
         command=report.collect_command(job, None, ()),
     )

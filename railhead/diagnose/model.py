@@ -1,4 +1,4 @@
-"""What a cause is, as data: signs in logs, facts, rules over them, fixes.
+"""Causes as data: signs in logs, facts, rules over them, fixes.
 
 Three kinds of things can be known: a *clue* (a line of a log matched a pattern), an *observation*
 (of the live cluster or of a dump), and a *fact* that is computed from the whole reading, such as
@@ -28,7 +28,7 @@ VERDICTS = frozenset(
 
 @dataclass(frozen=True, kw_only=True)
 class Clue:
-    """A line that says something, with where its wording comes from.
+    """A pattern for a telling line of a log, with the source of its wording.
 
     Args:
         id: kebab-case, unique among clues, facts and observations.
@@ -49,13 +49,13 @@ class Clue:
 
     @property
     def sign(self) -> Sign:
-        """For the one scan that :mod:`railhead.nccl` makes over a log."""
+        """The sign for the one scan that :mod:`railhead.nccl` makes over a log."""
         return Sign(id=self.id, pattern=self.pattern, literal=self.literal)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fact:
-    """Something computed from the whole reading; ``railhead.diagnose.facts`` says how."""
+    """A conclusion from the whole reading; ``railhead.diagnose.facts`` computes it."""
 
     id: str
     title: str
@@ -63,7 +63,7 @@ class Fact:
 
 @dataclass(frozen=True, kw_only=True)
 class Observation:
-    """Something seen in a live cluster or in a dump, not in a log line."""
+    """A thing seen in a live cluster or in a dump, not in a log line."""
 
     id: str
     title: str
@@ -71,7 +71,7 @@ class Observation:
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """When the cause is believed, and how much.
+    """A condition under which a cause is believed, and how firmly.
 
     Args:
         needs: ids that must all be there.
@@ -95,7 +95,7 @@ class Rule:
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """The fix in Railhead's own terms.
+    """The fix as a setting of Railhead.
 
     Args:
         where: ``stack`` (``stacks/Pulumi.<env>.yaml``), ``job`` (the job file) or ``none``.
@@ -116,12 +116,12 @@ class Cause:
         id: kebab-case, in the field's own words; printed as ``cause``.
         title: one line.
         family: the heading of the table in the documentation.
-        rules: when it is believed.
-        verdict: what it makes of the run, of :data:`VERDICTS`; None when it may be several.
-        fix: in Railhead's terms.
+        rules: conditions under which it is believed.
+        verdict: the run's verdict, of :data:`VERDICTS`; None when several are possible.
+        fix: as a setting of Railhead.
         by_hand: the same without Railhead.
         confirm: a command or a look that proves it.
-        apart: cause id -> what tells that one from this one.
+        apart: cause id -> what distinguishes that cause from this one.
         explains: causes that are mere consequences when this one is there.
         source: where it was learned.
     """
@@ -141,7 +141,7 @@ class Cause:
 
 @dataclass(frozen=True, kw_only=True)
 class Proof:
-    """What a finding rests on: a line, an object or a dump.
+    """Evidence of a finding: a line, an object or a dump.
 
     ``where`` is ``file:line``, or the object's or the dump's name.
     """
@@ -153,14 +153,14 @@ class Proof:
 
 @dataclass(frozen=True, kw_only=True)
 class RankedCause:
-    """A cause that is believed, with its evidence: a guess to act on, not a check that passed.
+    """A likely cause with its evidence: a guess to act on, not a check that passed.
 
     Args:
-        confidence: from 0 to 1, after consequences were put behind their reasons.
+        confidence: from 0 to 1, lowered for consequences of other causes.
         because: the clause of the rule that held.
-        evidence: what it rests on, at most a few lines a sign.
+        evidence: at most a few lines for each sign.
         after: the id of the cause that explains this one; None when nothing does.
-        apart: cause id -> what tells it from this one, for the causes also found.
+        apart: cause id -> what distinguishes it from this one, for the other likely causes.
     """
 
     cause: Cause
@@ -176,7 +176,7 @@ class RankedCause:
         return self.confidence >= NAMED
 
     def to_json(self) -> dict[str, Any]:
-        """For ``--json``; the keys stay."""
+        """Return the object that ``--json`` prints; its keys never change."""
         return {
             "cause": self.cause.id,
             "title": self.cause.title,

@@ -24,12 +24,12 @@ MAX_COUNTERS = 2000
 
 @dataclass
 class Objects:
-    """What was read.
+    """The objects that were read.
 
     Attributes:
         job: the TrainJob, when a job was named.
         pods, nodes, events, policies, workloads: as the API server has them.
-        contract: of the cluster; None where there is none.
+        contract: of the cluster; None when it has no contract.
         counters: node -> lines of its exporters that name links, ports or Xids.
         unreadable: what could not be read, and why.
     """
@@ -46,14 +46,14 @@ class Objects:
     unreadable: list[str] = field(default_factory=list)
 
     def published(self) -> contracts.ClusterContract | None:
-        """The contract, parsed; None where there is none that this Railhead reads."""
+        """Return the contract, parsed; None without one that this Railhead can read."""
         try:
             return contracts.ClusterContract.from_data(self.contract, where="the contract")
         except InputError:
             return None
 
     def to_json(self) -> Object:
-        """For a bundle; :meth:`from_json` reads it back."""
+        """Return an object for a bundle; :meth:`from_json` reads it back."""
         return {
             "namespace": self.namespace,
             "job": self.job,
@@ -69,12 +69,14 @@ class Objects:
 
     @classmethod
     def from_json(cls, held: Object) -> Objects:
-        """What :meth:`to_json` gave; anything else in it is passed over."""
+        """Read what :meth:`to_json` returned; ignore anything else in it."""
 
         def lists(key: str) -> list[Object]:
             value = held.get(key)
             return (
-                [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+                [item for item in value if isinstance(item, dict)]
+                if isinstance(value, list)
+                else []
             )
 
         counters = held.get("counters")
@@ -97,28 +99,28 @@ class Objects:
 
 
 def of_job(cluster: kube.Cluster, namespaces: tuple[str, ...], name: str) -> Objects:
-    """A job's objects.
+    """Return a job's objects.
 
     Raises:
         NotFoundError: no namespace has such a job.
     """
     job = jobs.find_job(cluster, namespaces, name)
     namespace = job["metadata"]["namespace"]
-    found = Objects(namespace=namespace, job=job)
-    found.pods = _list(
-        cluster, found, kube.core(namespace, "pods"), selector=f"{jobs.JOBSET_LABEL}={name}"
+    result = Objects(namespace=namespace, job=job)
+    result.pods = _list(
+        cluster, result, kube.core(namespace, "pods"), selector=f"{jobs.JOBSET_LABEL}={name}"
     )
-    found.workloads = _list(
+    result.workloads = _list(
         cluster,
-        found,
+        result,
         kube.kueue(namespace, "workloads"),
         selector=f"{jobs.UID_LABEL}={job['metadata']['uid']}",
     )
-    return _around(cluster, found)
+    return _around(cluster, result)
 
 
 def of_pod(cluster: kube.Cluster, namespaces: tuple[str, ...], name: str) -> Objects:
-    """A pod's objects, and those of the pods that share its JobSet.
+    """Return a pod's objects, and those of the pods that share its JobSet.
 
     Raises:
         NotFoundError: no namespace has such a pod.
@@ -127,16 +129,16 @@ def of_pod(cluster: kube.Cluster, namespaces: tuple[str, ...], name: str) -> Obj
         pod = cluster.find(kube.core(namespace, "pods", name))
         if pod is None:
             continue
-        found = Objects(namespace=namespace, pods=[pod])
+        result = Objects(namespace=namespace, pods=[pod])
         group = (pod["metadata"].get("labels") or {}).get(jobs.JOBSET_LABEL)
         if group:
-            found.pods = _list(
+            result.pods = _list(
                 cluster,
-                found,
+                result,
                 kube.core(namespace, "pods"),
                 selector=f"{jobs.JOBSET_LABEL}={group}",
             ) or [pod]
-        return _around(cluster, found)
+        return _around(cluster, result)
     raise NotFoundError(
         f"no pod is called {name!r} in namespace {', '.join(namespaces)}",
         remedy="name its namespace with --namespace",
@@ -167,7 +169,7 @@ def _complain(found: Objects, what: str, error: RailheadError) -> None:
 
 
 def _list(cluster: kube.Cluster, found: Objects, path: str, *, selector: str = "") -> list[Object]:
-    """A collection; empty, and on record, where it may not be read or is not installed."""
+    """Return a collection; if it is forbidden or not installed, record that and return nothing."""
     try:
         return cluster.list(path, selector=selector)
     except kube.ApiError as error:
@@ -189,7 +191,7 @@ def _one(cluster: kube.Cluster, found: Objects, path: str) -> Object | None:
 
 
 def _events(cluster: kube.Cluster, found: Objects) -> list[Object]:
-    """Events about the pods and the job, out of all of the namespace's."""
+    """Return the namespace's events about the pods and the job."""
     names = {pod["metadata"]["name"] for pod in found.pods}
     if found.job is not None:
         names.add(found.job["metadata"]["name"])
@@ -216,7 +218,7 @@ def _contract(cluster: kube.Cluster, found: Objects) -> Object | None:
 def _counters(
     cluster: kube.Cluster, found: Objects, machines: frozenset[str]
 ) -> dict[str, list[str]]:
-    """Link, port and Xid counters of the job's nodes, where exporters run."""
+    """Return link, port and Xid counters of the job's nodes, where exporters run."""
     counters: dict[str, list[str]] = {}
     for pod in _list(cluster, found, "/api/v1/pods", selector=EXPORTERS):
         machine = str((pod.get("spec") or {}).get("nodeName") or "")

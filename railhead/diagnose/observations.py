@@ -1,4 +1,4 @@
-"""What the objects around a job show that its logs do not. Pure: objects in, observations out."""
+"""Observations from the objects around a job, which its logs do not show. Pure."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class _Seen:
 
 
 def observe(objects: Objects) -> Seen:
-    """Every observation that the objects support."""
+    """Return every observation that the objects support."""
     seen = _Seen()
     trainers = [(pod, container) for pod in objects.pods for container in _trainers(pod)]
     for pod, container in trainers[:1]:
@@ -83,7 +83,7 @@ def _name(held: Object) -> str:
 
 def _list(held: Any, key: str) -> list[Object]:
     value = (held or {}).get(key)
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _map(held: Any, key: str) -> Mapping[str, Any]:
@@ -97,7 +97,7 @@ def _requests(container: Object) -> dict[str, str]:
 
 
 def _trainers(pod: Object) -> list[Object]:
-    """The containers that train: those with a GPU, else Railhead's own, else the first."""
+    """Return the containers that train: those with a GPU, else Railhead's own, else the first."""
     containers = _list(pod.get("spec"), "containers")
     with_gpu = [c for c in containers if any(name.endswith("/gpu") for name in _requests(c))]
     named = [c for c in containers if c.get("name") == TRAINER_CONTAINER]
@@ -109,7 +109,7 @@ def _privileged(container: Object) -> bool:
 
 
 def _wanted(objects: Objects) -> set[str]:
-    """RDMA resources that a training pod has to request here."""
+    """Return the RDMA resources that a training pod has to request in this cluster."""
     contract = objects.published()
     if contract is not None and contract.device_resources:
         return set(contract.device_resources)
@@ -245,7 +245,7 @@ def _when(ended: Mapping[str, Any]) -> datetime | None:
 
 
 def _order(objects: Objects, seen: _Seen) -> None:
-    """The pod that ended with an error while others ran on, if it is one."""
+    """Observe the one pod that ended with an error while others kept running, if there is one."""
     failures: list[tuple[datetime, str, str]] = []
     others: list[datetime] = []
     still = 0
@@ -411,7 +411,7 @@ def _applies(policy: Object, kind: str) -> bool:
 
 
 def _policies(objects: Objects, seen: _Seen) -> None:
-    """Do the policies let the job's pods reach each other on every TCP port?"""
+    """Observe policies that keep the job's pods from reaching each other on every TCP port."""
     if len(objects.pods) < 2:
         return
     labels = _map(objects.pods[0].get("metadata"), "labels")
@@ -433,8 +433,8 @@ def _policies(objects: Objects, seen: _Seen) -> None:
             seen.add(
                 "netpol-blocks-peers",
                 f"networkpolicy/{_name(selecting[0])}",
-                f"{kind}: {names} allow no rule by which the job's pods reach each other on every "
-                "TCP port",
+                f"{kind}: no rule of {names} lets the job's pods reach each other on every TCP "
+                "port",
             )
 
 

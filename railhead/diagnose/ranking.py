@@ -1,4 +1,4 @@
-"""From what was seen to causes, best first."""
+"""Ranking of the causes that signs, facts and observations support, best first."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ CONSEQUENCE = NAMED - 0.05
 
 @cache
 def signs() -> tuple[Sign, ...]:
-    """What the causes look for in a log, for the one pass of ``railhead.nccl``."""
+    """Return the signs of all causes, for the one pass of ``railhead.nccl``."""
     return tuple(clue.sign for clue in CLUES.values())
 
 
 def _holds(rule: Rule, present: frozenset[str]) -> bool:
     return (
-        all(one in present for one in rule.needs)
-        and (not rule.any_of or any(one in present for one in rule.any_of))
-        and not any(one in present for one in rule.unless)
+        all(need in present for need in rule.needs)
+        and (not rule.any_of or any(item in present for item in rule.any_of))
+        and not any(item in present for item in rule.unless)
     )
 
 
@@ -43,20 +43,20 @@ def _best(cause: Cause, present: frozenset[str]) -> Rule | None:
 def _proofs(
     rule: Rule, reading: Reading, observed: Mapping[str, tuple[Proof, ...]]
 ) -> tuple[Proof, ...]:
-    found: list[Proof] = []
-    for one in dict.fromkeys((*rule.needs, *rule.any_of)):
-        found += observed.get(one, ())[:LINES]
-        found += [
-            Proof(id=one, where=str(line), text=line.text)
-            for line in evidence(reading.hits, one)[:LINES]
+    proofs: list[Proof] = []
+    for fromkey in dict.fromkeys((*rule.needs, *rule.any_of)):
+        proofs += observed.get(fromkey, ())[:LINES]
+        proofs += [
+            Proof(id=fromkey, where=str(line), text=line.text)
+            for line in evidence(reading.hits, fromkey)[:LINES]
         ]
-    return tuple(found)
+    return tuple(proofs)
 
 
 def _first(proofs: Iterable[Proof]) -> int:
-    """The lowest line number among the proofs: of two causes as sure the earlier comes first."""
-    found = (LINE.search(one.where) for one in proofs)
-    return min((int(match[1]) for match in found if match), default=sys.maxsize)
+    """Return the proofs' lowest line number: of equally sure causes, the earlier comes first."""
+    result = (LINE.search(proof.where) for proof in proofs)
+    return min((int(match[1]) for match in result if match), default=sys.maxsize)
 
 
 def _behind(findings: list[RankedCause]) -> list[RankedCause]:
@@ -80,24 +80,24 @@ def _behind(findings: list[RankedCause]) -> list[RankedCause]:
 
 
 def _apart(finding: RankedCause, others: Iterable[RankedCause]) -> dict[str, str]:
-    told = {}
+    reported = {}
     for other in others:
         if other.cause.id in finding.cause.apart:
-            told[other.cause.id] = finding.cause.apart[other.cause.id]
-    return told
+            reported[other.cause.id] = finding.cause.apart[other.cause.id]
+    return reported
 
 
 def rank(
     reading: Reading, *, observed: Mapping[str, tuple[Proof, ...]] | None = None
 ) -> tuple[RankedCause, ...]:
-    """The causes that a reading supports, best first.
+    """Return the causes that a reading supports, best first.
 
     Args:
         reading: of one or more logs.
         observed: observations of a live cluster or of dumps, by id, with their proof.
 
     Returns:
-        Findings of at least :data:`railhead.diagnose.model.LISTED`; empty when nothing is known.
+        Causes of at least :data:`railhead.diagnose.model.LISTED` confidence, maybe none.
     """
     observed = observed or {}
     present = frozenset(reading.hits) | shared(reading.hits) | derive(reading) | frozenset(observed)
@@ -115,5 +115,5 @@ def rank(
             )
         )
     findings = _behind(findings)
-    findings.sort(key=lambda one: (-one.confidence, _first(one.evidence), one.cause.id))
-    return tuple(replace(one, apart=_apart(one, findings)) for one in findings)
+    findings.sort(key=lambda item: (-item.confidence, _first(item.evidence), item.cause.id))
+    return tuple(replace(finding, apart=_apart(finding, findings)) for finding in findings)

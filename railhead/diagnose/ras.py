@@ -1,4 +1,4 @@
-"""What NCCL's RAS subsystem and its Inspector leave behind.
+"""Reports of NCCL's RAS subsystem and of its Inspector.
 
 RAS (NCCL 2.24 and newer) answers `ncclras` or port 28028 with text, from 2.28.7 also with JSON; the
 Inspector profiler plugin writes JSON lines. Formats: NVIDIA/nccl docs/userguide ras.rst,
@@ -47,21 +47,21 @@ def looks_like_ras_text(head: bytes) -> bool:
 
 
 def read_ras_text(data: bytes, name: str) -> Seen:
-    """Missing ranks and ranks with other counts, from the text form."""
-    found: dict[str, list[str]] = {"ras-missing-ranks": [], "ras-mismatch": []}
+    """Return missing ranks, and ranks with other counts, from the text form."""
+    results: dict[str, list[str]] = {"ras-missing-ranks": [], "ras-mismatch": []}
     section = ""
     for line in data[:LARGEST].decode("utf-8", "replace").splitlines():
         if match := COMMUNICATOR.match(line):
             section = match[1]
             if "MISMATCH" in section:
-                found["ras-mismatch"].append(line.strip()[:200])
+                results["ras-mismatch"].append(line.strip()[:200])
         elif line.startswith(("INCOMPLETE", "DEAD")):
             section = "INCOMPLETE"
         elif MISSING.match(line) or (section == "INCOMPLETE" and _names(line)):
-            found["ras-missing-ranks"].append(line.strip()[:200])
+            results["ras-missing-ranks"].append(line.strip()[:200])
         elif "MISMATCH" in section and (COUNTS.match(line) or RANK.match(line)):
-            found["ras-mismatch"].append(line.strip()[:200])
-    return _seen(found, name)
+            results["ras-mismatch"].append(line.strip()[:200])
+    return _seen(results, name)
 
 
 def _names(line: str) -> bool:
@@ -69,14 +69,14 @@ def _names(line: str) -> bool:
 
 
 def _objects(value: Any) -> Iterator[dict[str, Any]]:
-    for one in value if isinstance(value, list) else ():
-        if isinstance(one, dict):
-            yield one
+    for item in value if isinstance(value, list) else ():
+        if isinstance(item, dict):
+            yield item
 
 
 def read_ras_json(held: Mapping[str, Any], name: str) -> Seen:
-    """The same from the JSON form."""
-    found: dict[str, list[str]] = {"ras-missing-ranks": [], "ras-mismatch": []}
+    """Return the same from the JSON form."""
+    results: dict[str, list[str]] = {"ras-missing-ranks": [], "ras-mismatch": []}
     for communicator in _objects(held.get("communicators")):
         identity = str(communicator.get("hash"))[:40]
         for rank in _objects(communicator.get("missing_ranks")):
@@ -84,13 +84,13 @@ def read_ras_json(held: Mapping[str, Any], name: str) -> Seen:
             status = status if isinstance(status, dict) else {}
             dead = status.get("considered_dead") is True
             if dead or status.get("unresponsive") is True:
-                found["ras-missing-ranks"].append(
+                results["ras-missing-ranks"].append(
                     f"communicator {identity}: rank {rank.get('rank')} on {rank.get('host')}, "
                     f"process {rank.get('pid')}, is {'dead' if dead else 'unresponsive'}"
                 )
         if text := _counts_differ(communicator):
-            found["ras-mismatch"].append(f"communicator {identity}: {text}")
-    return _seen(found, name)
+            results["ras-mismatch"].append(f"communicator {identity}: {text}")
+    return _seen(results, name)
 
 
 def _counts_differ(communicator: Mapping[str, Any]) -> str:
@@ -113,15 +113,15 @@ def _counts_differ(communicator: Mapping[str, Any]) -> str:
 
 
 def read_inspector(data: bytes, name: str) -> Seen:
-    """A rank that is slower than the others in most of the operations that all of them report.
+    """Return a rank that is slower than the others in most operations that all ranks report.
 
     Raises:
-        InputError: no line of it is of the Inspector.
+        InputError: the Inspector wrote none of its lines.
     """
     times: dict[tuple[str, str, int], dict[int, float]] = {}
     lines = 0
-    for one in _json_lines(data):
-        header, performance = one.get("header"), one.get("coll_perf")
+    for line in _json_lines(data):
+        header, performance = line.get("header"), line.get("coll_perf")
         if not isinstance(header, dict) or not isinstance(performance, dict):
             continue
         lines += 1
@@ -136,7 +136,7 @@ def read_inspector(data: bytes, name: str) -> Seen:
 
 
 def _json_lines(data: bytes) -> Iterator[dict[str, Any]]:
-    """One JSON object a line; a cut or foreign line is passed over."""
+    """Yield one JSON object per line; skip truncated and foreign lines."""
     for line in data[:LARGEST].split(b"\n"):
         if not line.lstrip().startswith(b"{"):
             continue
@@ -149,7 +149,7 @@ def _json_lines(data: bytes) -> Iterator[dict[str, Any]]:
 
 
 def _slow(times: Mapping[tuple[str, str, int], Mapping[int, float]]) -> list[str]:
-    """Ranks whose own time differs: in a collective the late rank is the one that waits least."""
+    """Return slow ranks by their own time: in a collective the late rank waits least."""
     early: dict[int, int] = {}
     together: dict[int, int] = {}
     for by_rank in times.values():

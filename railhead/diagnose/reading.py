@@ -1,4 +1,4 @@
-"""Logs with their likeliest causes: the reading of `railhead.nccl`, and what it is a sign of."""
+"""Logs with their likeliest causes: the reading of `railhead.nccl`, and its diagnosis."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def read(
     native: bool = True,
     tick: Callable[[int, str], None] | None = None,
 ) -> Reading:
-    """Read logs as :func:`railhead.nccl.read` does, in the same pass for the causes' signs too."""
+    """Read logs as :func:`railhead.nccl.read` does, also for the causes' signs, in one pass."""
     reading = build(inputs, signs=(*cause_signs(), *signs), native=native, tick=tick)
     causes = rank(reading)
-    named = next((one for one in causes if one.named), None)
+    named = next((item for item in causes if item.named), None)
     reading = replace(reading, causes=causes, cause=named.cause.id if named else None)
     verdict = reading.claims["verdict"]
     implied = named.cause.verdict if named is not None else None

@@ -1,4 +1,4 @@
-"""Takes secrets out of what leaves the cluster. What is not known to be harmless goes."""
+"""Removes secrets from what leaves the cluster, and all that is not known to be harmless."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _named(match: re.Match[str]) -> str:
 
 
 def text(line: str) -> str:
-    """A line or a value without what looks like a token, a key or a password."""
+    """Return a line or a value without anything that looks like a token, key or password."""
     for pattern in TEXT:
         line = pattern.sub(MASK, line)
     for pattern in NAMED:
@@ -49,7 +49,7 @@ def text(line: str) -> str:
 
 
 def variable(entry: Object) -> Object:
-    """One entry of a container's ``env``: the name stays, a value only where it is known."""
+    """Return an entry of a container's ``env``: its name, and its value only if harmless."""
     name = str(entry.get("name") or "")
     if "value" not in entry:
         return {key: entry[key] for key in ("name", "valueFrom") if key in entry}
@@ -71,9 +71,9 @@ def _metadata(held: Any) -> Any:
 
 
 def manifest(held: Any) -> Any:
-    """An object of the cluster: values of variables, annotations and tokens gone, shape kept."""
+    """Return an object of the cluster without values of variables, annotations and tokens."""
     if isinstance(held, list):
-        return [manifest(one) for one in held]
+        return [manifest(item) for item in held]
     if not isinstance(held, dict):
         return text(held) if isinstance(held, str) else held
     # A Secret's or a ConfigMap's content is never needed.
@@ -82,12 +82,13 @@ def manifest(held: Any) -> Any:
         if key == "metadata":
             kept[key] = _metadata(value)
         elif key == "env" and isinstance(value, list):
-            kept[key] = [variable(one) if isinstance(one, dict) else MASK for one in value]
+            kept[key] = [variable(item) if isinstance(item, dict) else MASK for item in value]
         elif key in ("data", "stringData", "binaryData") and isinstance(value, dict):
             kept[key] = dict.fromkeys(value, MASK)
         elif key == "environment" and isinstance(value, dict):
             kept[key] = {
-                name: variable({"name": name, "value": one})["value"] for name, one in value.items()
+                name: variable({"name": name, "value": item})["value"]
+                for name, item in value.items()
             }
         elif SECRET_NAME.search(str(key)) and isinstance(value, str) and key != "secretName":
             kept[key] = MASK

@@ -20,14 +20,14 @@ TEXT = 200
 
 
 def sureness(confidence: float) -> str:
-    """A word for a confidence from 0 to 1."""
+    """Return a word for a confidence from 0 to 1."""
     if confidence >= LIKELY:
         return "sure"
     return "likely" if confidence >= NAMED else "possible"
 
 
 def collect_command(job: str | None, pod: str | None, logs: Sequence[str]) -> str:
-    """The command that collects the evidence: from the cluster where a job or pod is named."""
+    """Return the command that collects the evidence, from the cluster for a named job or pod."""
     words = ["railhead", "diagnose"]
     words += ["--job", job] if job else ["--pod", pod] if pod else []
     words += [name for name in logs if name != "-"]
@@ -37,7 +37,7 @@ def collect_command(job: str | None, pod: str | None, logs: Sequence[str]) -> st
 
 
 def wanted(reading: Reading) -> list[str]:
-    """What to collect when no cause is named: the shortest way to a line that names one."""
+    """Return what to collect when no cause is named: the shortest way to evidence for one."""
     hits = reading.hits
     asked = []
     if not any(sign.startswith("nccl.") for sign in hits):
@@ -67,8 +67,8 @@ def wanted(reading: Reading) -> list[str]:
 def to_json(
     reading: Reading, findings: Sequence[RankedCause], *, skipped: Sequence[str], command: str
 ) -> dict[str, Any]:
-    """One object; ``cause`` is the likeliest cause's id or null, as for `railhead nccl read`."""
-    named = next((one.cause.id for one in findings if one.named), None)
+    """Return an object; ``cause`` is the likeliest cause's id or null, as in `nccl read`."""
+    named = next((item.cause.id for item in findings if item.named), None)
     return {
         "cause": named,
         "verdict": reading.verdict,
@@ -106,8 +106,8 @@ def _finding(console: Console, number: int, finding: RankedCause, *, full: bool)
         rows.insert(0, (f"fix in the {cause.fix.where}", f"{cause.fix.path}: {cause.fix.text}"))
     for label, text in rows:
         console.print(f"   {label}: {text}", markup=False, highlight=False)
-    for other, told in finding.apart.items():
-        console.print(f"   {other} instead, if: {told}", markup=False, highlight=False)
+    for other, item in finding.apart.items():
+        console.print(f"   {other} instead, if: {item}", markup=False, highlight=False)
 
 
 def show(
@@ -118,7 +118,7 @@ def show(
     skipped: Sequence[str],
     command: str,
 ) -> None:
-    """Print the findings, best first; without a cause, what to collect and how."""
+    """Print the findings, best first; without a named cause, also what to collect and how."""
     head = f"verdict {reading.verdict}, transport {reading.transport}"
     console.print(head, markup=False, highlight=False)
     for reason in skipped:
@@ -139,6 +139,6 @@ def show(
         console.print(f"\nalso possible: {rest}", markup=False, highlight=False)
     if not any(finding.named for finding in findings):
         console.print("\nTo find out, collect:", highlight=False)
-        for one in wanted(reading):
-            console.print(f"  - {one}", markup=False, highlight=False)
+        for gang in wanted(reading):
+            console.print(f"  - {gang}", markup=False, highlight=False)
         console.print(f"  $ {command}", markup=False, highlight=False)

@@ -30,7 +30,7 @@ def _row(cause: Cause) -> str:
 
 
 def markdown() -> str:
-    """The table, a heading for each family."""
+    """Return the table, a heading for each family."""
     parts = [BEGIN, ""]
     for family, causes in groupby(CAUSES.values(), key=lambda cause: cause.family):
         parts += [
@@ -45,7 +45,7 @@ def markdown() -> str:
 
 
 def replaced(page: str) -> str:
-    """A page with the table brought up to date.
+    """Return a page with the table brought up to date.
 
     Raises:
         ValueError: the page has no marks for it.

@@ -1,19 +1,18 @@
-"""The knowledge base: every clue, fact, observation and cause, by family."""
+"""The knowledge base: every clue, observation and cause; the rows are YAML, one file a family.
+
+The rows are read when this module is imported, which only the first reading of a log does.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
-from railhead.diagnose.knowledge import (
-    cluster,
-    containers,
-    framework,
-    gpu,
-    plugins,
-    rdma,
-    sockets,
-)
+import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError
+
 from railhead.diagnose.model import Cause, Clue, Observation
 
 # What the reader of logs looks for already: its signs, under the names that rules use.
@@ -32,14 +31,77 @@ SHARED: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 
-_FAMILIES = (containers, sockets, rdma, plugins, gpu, framework, cluster)
+FOLDER = Path(__file__).parent
+#: Files of rows, in the order of the documentation's tables.
+FAMILIES = ("containers", "sockets", "rdma", "plugins", "gpu", "framework", "cluster")
+# LibYAML is ten times as fast; a wheel without it reads the same.
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class Family(BaseModel):
+    """The rows of a file."""
+
+    model_config = ConfigDict(frozen=True)
+
+    clues: tuple[Clue, ...]
+    observations: tuple[Observation, ...]
+    causes: tuple[Cause, ...]
+
+
+def _connect(error: str) -> str:
+    """Return the pattern of a connection that failed with ``error``.
+
+    NCCL's `retrying` lines are no failure.
+    """
+    return (
+        rf"[Cc]onnect.*(?:failed|timeout) ?:.*{error}|[Cc]onnect.*returned \d+ ?\({error}"
+        rf"|[Cc]onnect.*returned {error}, exceeded|[Cc]onnect.*failed with error.*{error}"
+    )
+
+
+def _clue(raw: Mapping[str, Any]) -> dict[str, Any]:
+    row = dict(raw)
+    if "connect" in row:
+        row["pattern"] = _connect(row.pop("connect"))
+    elif isinstance(row.get("pattern"), list):
+        row["pattern"] = "".join(row["pattern"])
+    return row
+
+
+def family(raw: Mapping[str, Any]) -> Family:
+    """Return the rows of a file.
+
+    Args:
+        raw: ``family``, the heading of each cause that has no other, and lists of rows. A clue's
+            ``pattern`` may be in pieces, or be that of a connection that failed (``connect``).
+
+    Raises:
+        pydantic.ValidationError: a field is unknown, missing or of another type.
+    """
+    heading = {"family": raw["family"]}
+    rows = {key: value for key, value in raw.items() if key != "family"}
+    rows["clues"] = [_clue(row) for row in raw["clues"]]
+    rows["causes"] = [heading | row for row in raw["causes"]]
+    return Family.model_validate(rows, extra="forbid")
+
+
+def _read(file: Path) -> Family:
+    raw = yaml.load(file.read_text(encoding="utf-8"), _LOADER)  # noqa: S506
+    try:
+        return family(raw)
+    except ValidationError as error:
+        error.add_note(f"in {file}")
+        raise
+
+
+_FILES = [_read(FOLDER / f"{name}.yaml") for name in FAMILIES]
 
 CLUES: Mapping[str, Clue] = MappingProxyType(
-    {clue.id: clue for family in _FAMILIES for clue in family.CLUES}
+    {clue.id: clue for file in _FILES for clue in file.clues}
 )
 OBSERVATIONS: Mapping[str, Observation] = MappingProxyType(
-    {one.id: one for family in _FAMILIES for one in family.OBSERVATIONS}
+    {observation.id: observation for file in _FILES for observation in file.observations}
 )
 CAUSES: Mapping[str, Cause] = MappingProxyType(
-    {cause.id: cause for family in _FAMILIES for cause in family.CAUSES}
+    {cause.id: cause for file in _FILES for cause in file.causes}
 )

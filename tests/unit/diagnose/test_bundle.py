@@ -113,7 +113,7 @@ def test_a_pod_keeps_its_shape_and_loses_its_secrets() -> None:
     assert not any(part in text for part in PARTS)
     container = masked["spec"]["containers"][0]
     assert container["env"][0] == {"name": "NCCL_DEBUG", "value": "INFO"}
-    assert [one["name"] for one in container["env"]][-1] == "HF_TOKEN"
+    assert [item["name"] for item in container["env"]][-1] == "HF_TOKEN"
     assert container["env"][-1]["valueFrom"]["secretKeyRef"]["name"] == "hf"
     assert container["resources"] == {"limits": {"rdma/ib": "1"}}
     assert container["args"][1:] == ["--epochs", "10"]
@@ -149,7 +149,7 @@ def test_a_bundle_is_private_redacted_and_read_back(tmp_path: Path) -> None:
             assert member.mode == 0o600
     assert bundle.is_bundle(path)
     sources, objects = bundle.read(path)
-    assert [one.name for one in sources] == ["b.tar.gz:logs/0000-pod_demo.log"]
+    assert [item.name for item in sources] == ["b.tar.gz:logs/0000-pod_demo.log"]
     assert b"Using network IB" in sources[0].open().read(1000)
     assert objects
     assert len(objects.pods) == 3

@@ -48,10 +48,10 @@ def test_a_cause_comes_with_its_fix(log: Path, capsys: pytest.CaptureFixture[str
 
 def test_json_keeps_its_keys(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["diagnose", str(log), "--json"]) == ExitCode.OK
-    told = json.loads(capsys.readouterr().out)
-    assert told["cause"] == "memlock-limit"
-    assert told["collect"] is None
-    first = told["findings"][0]
+    reported = json.loads(capsys.readouterr().out)
+    assert reported["cause"] == "memlock-limit"
+    assert reported["collect"] is None
+    first = reported["findings"][0]
     assert first["named"] is True
     assert first["evidence"][0]["where"] == f"{log}:1"
     assert set(first["fix"]) == {"where", "setting", "text", "by_hand"}
@@ -59,8 +59,8 @@ def test_json_keeps_its_keys(log: Path, capsys: pytest.CaptureFixture[str]) -> N
 
 def test_the_reader_names_the_same_cause(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["nccl", "read", "--json", str(log)]) == ExitCode.OK
-    told = json.loads(capsys.readouterr().out)
-    assert told["cause"] == "memlock-limit"
+    reported = json.loads(capsys.readouterr().out)
+    assert reported["cause"] == "memlock-limit"
 
 
 def test_without_a_cause_it_says_so_and_what_to_collect(
@@ -73,9 +73,9 @@ def test_without_a_cause_it_says_so_and_what_to_collect(
     assert "rdma-retry-exceeded  possible (55%)" in out
     assert f"$ railhead diagnose {log} --job NAME --collect" in out
     assert run(["diagnose", "--json", str(log)]) == ExitCode.OK
-    told = json.loads(capsys.readouterr().out)
-    assert told["cause"] is None
-    assert told["collect"]["command"].endswith("--collect")
+    reported = json.loads(capsys.readouterr().out)
+    assert reported["cause"] is None
+    assert reported["collect"]["command"].endswith("--collect")
 
 
 def test_a_healthy_log_is_healthy(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -111,8 +111,8 @@ def test_a_job_is_diagnosed_from_its_events(
     )
     flags = ["--kubeconfig", str(api.kubeconfig(tmp_path))]
     assert run(["diagnose", "--job", "demo", "--json", *flags]) == ExitCode.OK
-    told = json.loads(capsys.readouterr().out)
-    assert told["cause"] == "volume-not-mounted"
+    reported = json.loads(capsys.readouterr().out)
+    assert reported["cause"] == "volume-not-mounted"
     assert {method for method, _, _ in api.asked} == {"GET"}
 
 
@@ -132,9 +132,9 @@ def test_a_collected_job_is_diagnosed_again_from_its_bundle(
     assert run(arguments) == ExitCode.OK
     assert "redacted, mode 0600" in capsys.readouterr().err
     assert run(["diagnose", str(bundle), "--json"]) == ExitCode.OK
-    told = json.loads(capsys.readouterr().out)
-    assert told["cause"] == "memlock-limit"
-    assert "node-lost" in {finding["cause"] for finding in told["findings"]}
+    reported = json.loads(capsys.readouterr().out)
+    assert reported["cause"] == "memlock-limit"
+    assert "node-lost" in {finding["cause"] for finding in reported["findings"]}
     assert {method for method, _, _ in api.asked} == {"GET"}
 
 

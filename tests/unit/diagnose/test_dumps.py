@@ -26,7 +26,7 @@ def read(by_rank: dict[int, bytes]) -> list[dumps.Dump]:
 
 
 def troubles(by_rank: dict[int, bytes]) -> list[tuple[str, int, tuple[int, ...]]]:
-    return [(one.kind, one.seq, one.ranks) for one in dumps.analyse(read(by_rank))]
+    return [(item.kind, item.seq, item.ranks) for item in dumps.analyse(read(by_rank))]
 
 
 def test_a_healthy_job_has_nothing_to_say() -> None:
@@ -351,14 +351,14 @@ def test_files_are_told_apart_by_what_is_in_them(tmp_path: Path) -> None:
     (tmp_path / "job.log").write_text("NCCL INFO Using network IB\n")
     (tmp_path / "collector.log").write_text('{"log": "NCCL INFO Using network IB"}\n')
     (tmp_path / "evil_2").write_bytes(pickle.dumps(_Evil(), protocol=2))
-    found = inputs.sort([tmp_path, "-", tmp_path / "not-there.log"])
-    assert [dump.rank for dump in found.dumps] == [0, 1]
-    assert set(found.observed) == {"ras-missing-ranks", "ras-mismatch", "inspector-slow-rank"}
-    assert [Path(str(path)).name for path in found.logs] == [
+    result = inputs.sort([tmp_path, "-", tmp_path / "not-there.log"])
+    assert [dump.rank for dump in result.dumps] == [0, 1]
+    assert set(result.observed) == {"ras-missing-ranks", "ras-mismatch", "inspector-slow-rank"}
+    assert [Path(str(path)).name for path in result.logs] == [
         "collector.log",
         "job.log",
         "-",
         "not-there.log",
     ]
-    assert len(found.skipped) == 1
-    assert "system" in found.skipped[0]
+    assert len(result.skipped) == 1
+    assert "system" in result.skipped[0]

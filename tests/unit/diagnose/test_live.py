@@ -24,7 +24,7 @@ RDMA = "rdma/rdma_shared_device_a"
 
 
 def pod(index: int = 0) -> Object:
-    """A pod as Railhead renders it, healthy and running."""
+    """Return a pod as Railhead renders it, healthy and running."""
     return {
         "metadata": {
             "name": f"demo-node-0-{index}-abcde",
@@ -113,8 +113,8 @@ def policy(name: str, **rules: Any) -> Object:
 
 
 def container(held: Object) -> Object:
-    found: Object = held["spec"]["containers"][0]
-    return found
+    result: Object = held["spec"]["containers"][0]
+    return result
 
 
 def status(held: Object, state: Object, last: Object | None = None) -> None:
@@ -322,8 +322,8 @@ STILL_HEALTHY: dict[str, Callable[[Objects], None]] = {
             "spec": {"podSelector": {"matchLabels": {"app": "db"}}, "ingress": []},
         }
     ),
-    "a normal event": lambda found: found.events.append(event("Normal", "FailedScheduling", "x")),
-    "no contract": lambda found: setattr(found, "contract", None),
+    "a normal event": lambda item: item.events.append(event("Normal", "FailedScheduling", "x")),
+    "no contract": lambda entry: setattr(entry, "contract", None),
 }
 
 
@@ -331,9 +331,9 @@ STILL_HEALTHY: dict[str, Callable[[Objects], None]] = {
     ("kind", "change"), SHOWS, ids=[f"{k}-{i}" for i, (k, _) in enumerate(SHOWS)]
 )
 def test_what_is_wrong_is_observed(kind: str, change: Callable[[Objects], None]) -> None:
-    found = healthy()
-    change(found)
-    seen = observe(found)
+    result = healthy()
+    change(result)
+    seen = observe(result)
     assert kind in seen, seen
     assert all(proof.where and proof.text for proof in seen[kind])
 
@@ -344,29 +344,33 @@ def test_a_healthy_job_shows_nothing() -> None:
 
 @pytest.mark.parametrize("change", STILL_HEALTHY.values(), ids=STILL_HEALTHY)
 def test_variations_of_a_healthy_job_show_nothing(change: Callable[[Objects], None]) -> None:
-    found = healthy()
-    change(found)
-    assert observe(found) == {}
+    result = healthy()
+    change(result)
+    assert observe(result) == {}
 
 
 def test_every_observation_of_the_cluster_is_exercised() -> None:
-    of_dumps = {one for one in OBSERVATIONS if one.startswith(("fr-", "ras-", "inspector-"))}
+    of_dumps = {
+        observation
+        for observation in OBSERVATIONS
+        if observation.startswith(("fr-", "ras-", "inspector-"))
+    }
     assert set(OBSERVATIONS) - of_dumps <= {kind for kind, _ in SHOWS}
 
 
 def test_pods_that_end_together_blame_none() -> None:
-    found = healthy()
-    for one in found.pods:
-        status(one, ended(1, "2026-01-01T00:00:00Z"))
-    assert "pod-ended-early" not in observe(found)
+    result = healthy()
+    for item in result.pods:
+        status(item, ended(1, "2026-01-01T00:00:00Z"))
+    assert "pod-ended-early" not in observe(result)
 
 
 def test_objects_of_any_shape_are_survived() -> None:
     junk: list[Any] = [{}, {"metadata": {}}, {"spec": None, "status": None, "metadata": None}]
     for kind in ("pods", "nodes", "events", "policies", "workloads"):
-        found = healthy()
-        setattr(found, kind, copy.deepcopy(junk) + getattr(found, kind))
-        observe(found)
+        result = healthy()
+        setattr(result, kind, copy.deepcopy(junk) + getattr(result, kind))
+        observe(result)
 
 
 @pytest.fixture
@@ -398,14 +402,14 @@ def test_live_mode_reads_and_never_writes(api: Api, tmp_path: Path) -> None:
         'networkpolicies is forbidden: User "me" cannot list',
     )
     cluster = Cluster(choose_target(kubeconfig=api.kubeconfig(tmp_path)))
-    found = gathering.of_job(cluster, ("training",), "demo")
+    result = gathering.of_job(cluster, ("training",), "demo")
     cluster.close()
-    assert [one["metadata"]["name"] for one in found.nodes] == ["lab-node-0"]
-    assert len(found.pods) == 2
-    assert len(found.workloads) == 1
-    assert [one["reason"] for one in found.events] == ["FailedScheduling"]
-    assert found.contract
-    assert found.contract["cluster"] == "lab"
-    assert any("networkpolicies" in reason for reason in found.unreadable)
+    assert [item["metadata"]["name"] for item in result.nodes] == ["lab-node-0"]
+    assert len(result.pods) == 2
+    assert len(result.workloads) == 1
+    assert [item["reason"] for item in result.events] == ["FailedScheduling"]
+    assert result.contract
+    assert result.contract["cluster"] == "lab"
+    assert any("networkpolicies" in reason for reason in result.unreadable)
     assert {method for method, _, _ in api.asked} == {"GET"}
-    assert "event-failed-scheduling" in observe(found)
+    assert "event-failed-scheduling" in observe(result)
