@@ -1,4 +1,4 @@
-"""What is watched: the metrics there are, the alerts on them, and the programs that give more.
+"""Monitoring: the metrics, the alerts on them, and the programs that export more.
 
-Pure data and text: :mod:`railhead.resolve.watching` makes a stack's own of it.
+Pure data and text: :mod:`railhead.resolve.watching` fits it to a stack.
 """

@@ -43,7 +43,7 @@ class Dashboard:
     panels: tuple[Panel, ...]
 
     def document(self, site: Site) -> dict[str, Any]:
-        """As Grafana imports it: the classic schema, which every version since 10 reads."""
+        """Return the dashboard as Grafana imports it: the classic schema, read since version 10."""
         return {
             "uid": self.uid,
             "title": self.title,
@@ -69,7 +69,7 @@ class Dashboard:
         }
 
     def text(self, site: Site) -> str:
-        """The same as text."""
+        """Return the same as text."""
         return json.dumps(self.document(site), indent=1) + "\n"
 
 
@@ -105,7 +105,7 @@ def _panel(panel: Panel, number: int, site: Site) -> dict[str, Any]:
 
 
 def queries(site: Site) -> Iterator[str]:
-    """Every query of every dashboard."""
+    """Yield every query of every dashboard."""
     for dashboard in DASHBOARDS:
         for panel in dashboard.panels:
             for query in panel.queries.values():

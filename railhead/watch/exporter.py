@@ -47,7 +47,8 @@ _OTHERS = ("lost+found", ".railhead")
 DEPTH = 4
 #: Where jobs have NCCL Inspector write, below a claim.
 NCCL = ".railhead/nccl"
-# Of a job that has ended, its last file stays; of many large jobs, this many series are told.
+# The last file of a job stays after its end, so only fresh ones count; many large jobs are cut off
+# at this many series.
 _FRESH_SECONDS = 300.0
 _MOST_SERIES = 20_000
 _MOST_BYTES = 1 << 20
@@ -104,7 +105,7 @@ def _options() -> argparse.ArgumentParser:
 
 
 class Held:
-    """What was seen last; empty from the moment that looking fails."""
+    """The result of the last look; empty from the moment that one fails."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -112,19 +113,19 @@ class Held:
 
     @property
     def text(self) -> str:
-        """In Prometheus' text format."""
+        """Samples in Prometheus' text format."""
         with self._lock:
             return self._text
 
     def put(self, samples: Sequence[Sample]) -> None:
-        """Replace it."""
+        """Replace the samples."""
         text = rendered(samples)
         with self._lock:
             self._text = text
 
 
 def turn(options: argparse.Namespace, api: Api | None, held: Held) -> None:
-    """One look. What cannot be seen is not told: its absence is an alert, an old value is none."""
+    """Take one look. What cannot be seen is left out: a missing value raises an alert."""
     looks: list[Iterable[Sample]] = []
     if api is not None:
         looks += [guards(api, options.guard), controllers(api, options.controller)]
@@ -136,7 +137,7 @@ def turn(options: argparse.Namespace, api: Api | None, held: Held) -> None:
         looks += [checkpoints(*of), islice(collectives(*of), _MOST_SERIES)]
     samples: list[Sample] = []
     for look in looks:
-        # Of one that fails nothing is told; guards are, where Kueue's definitions are gone.
+        # One that fails is left out; the others count, such as guards without Kueue's definitions.
         try:
             samples += list(look)
         except (ApiError, OSError) as error:
@@ -145,7 +146,7 @@ def turn(options: argparse.Namespace, api: Api | None, held: Held) -> None:
 
 
 def guards(api: Api, names: Sequence[str]) -> Iterator[Sample]:
-    """Whether each policy is there and some binding of it denies. Raises ApiError."""
+    """Yield whether each policy is there and some binding of it denies. Raises ApiError."""
     if not names:
         return
     there = {
@@ -162,23 +163,23 @@ def guards(api: Api, names: Sequence[str]) -> Iterator[Sample]:
 
 
 def controllers(api: Api, names: Sequence[str]) -> Iterator[Sample]:
-    """How many replicas each ``NAMESPACE/NAME`` is to have. Raises ApiError."""
+    """Yield how many replicas each ``NAMESPACE/NAME`` should have. Raises ApiError."""
     for full in names:
         namespace, _, name = full.partition("/")
         query = urllib.parse.urlencode({"fieldSelector": f"metadata.name={name}"})
-        found = _items(api, f"/apis/apps/v1/namespaces/{namespace}/deployments?{query}")
-        wanted = sum(one["spec"].get("replicas", 1) for one in found)
+        result = _items(api, f"/apis/apps/v1/namespaces/{namespace}/deployments?{query}")
+        wanted = sum(item["spec"].get("replicas", 1) for item in result)
         labels = {"namespace": namespace, "deployment": name}
         yield "railhead_controller_replicas", labels, float(wanted)
 
 
 def made(api: Api, file: Path) -> Iterator[Sample]:
-    """Whether each object of a file is there, with what the stack gives. Raises ApiError, OSError.
+    """Yield whether each object of a file is as the stack gives it. Raises ApiError, OSError.
 
-    What others put beside it, and what the API server fills in, is theirs, unless it undoes it.
+    What others add, and what the API server fills in, is ignored, unless it undoes the object.
     """
     for those in json.loads(file.read_text(encoding="utf-8")):
-        live = {_at(one): one for one in _items(api, those["path"])}
+        live = {_at(item): item for item in _items(api, those["path"])}
         for wanted in those["objects"]:
             has = live.get(_at(wanted))
             same = has is not None and not any(
@@ -194,7 +195,7 @@ def _at(body: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def nodes(api: Api, selector: str) -> Iterator[Sample]:
-    """What the gate's label says of each node of a pool. Raises ApiError."""
+    """Yield the gate's label of each node of a pool. Raises ApiError."""
     query = urllib.parse.urlencode({"labelSelector": selector, "resourceVersion": "0"})
     for node in _items(api, f"/api/v1/nodes?{query}"):
         state = node["metadata"].get("labels", {}).get(LABEL, "none")
@@ -202,31 +203,31 @@ def nodes(api: Api, selector: str) -> Iterator[Sample]:
 
 
 def _items(api: Api, path: str) -> list[Mapping[str, Any]]:
-    found: list[Mapping[str, Any]] | None = api.call("GET", path)["items"]
-    return found or []
+    result: list[Mapping[str, Any]] | None = api.call("GET", path)["items"]
+    return result or []
 
 
 def checkpoints(root: Path, namespace: str, claim: str) -> Iterator[Sample]:
-    """The newest file below each directory of a claim. Raises OSError where it is not mounted."""
+    """Yield the newest file below each directory of a claim. Raises OSError if not mounted."""
     labels = {"namespace": namespace, "claim": claim}
     name = "railhead_checkpoint_newest_timestamp_seconds"
-    unreadable, told = 0, False
-    for entry in sorted(os.scandir(root), key=lambda one: one.name):
+    unreadable, reported = 0, False
+    for entry in sorted(os.scandir(root), key=lambda item: item.name):
         if not entry.is_dir(follow_symlinks=False) or entry.name.startswith(_OTHERS):
             continue
         newest, refused = _newest(Path(entry.path), DEPTH)
         unreadable += refused
         if newest is not None:
-            told = True
+            reported = True
             yield name, {**labels, "directory": entry.name}, newest
-    if not told:
+    if not reported:
         # Of a claim to which no job has saved anything: since when there could be something.
         yield name, {**labels, "directory": "."}, root.stat().st_mtime
     yield "railhead_checkpoint_unreadable", labels, float(unreadable)
 
 
 def _newest(directory: Path, depth: int) -> tuple[float | None, int]:
-    """When the newest file was written, and how many directories could not be read."""
+    """Return when the newest file was written, and how many directories could not be read."""
     newest: float | None = None
     unreadable = 0
     try:
@@ -235,44 +236,44 @@ def _newest(directory: Path, depth: int) -> tuple[float | None, int]:
         return None, 1
     for entry in entries:
         try:
-            found = entry.stat(follow_symlinks=False)
+            result = entry.stat(follow_symlinks=False)
         except OSError:
             # Gone since: old checkpoints are deleted while we look.
             continue
         if entry.is_dir(follow_symlinks=False):
             written, refused = _newest(Path(entry.path), depth - 1) if depth else (None, 0)
             unreadable += refused
-            written = found.st_mtime if written is None and not depth else written
+            written = result.st_mtime if written is None and not depth else written
         else:
-            written = found.st_mtime
+            written = result.st_mtime
         if written is not None and (newest is None or written > newest):
             newest = written
     return newest, unreadable
 
 
 def collectives(root: Path, namespace: str, claim: str) -> Iterator[Sample]:
-    """What NCCL Inspector wrote of running jobs to a claim. Raises OSError where it is not read.
+    """Yield what NCCL Inspector wrote of running jobs to a claim. Raises OSError if unreadable.
 
-    Files are jobs' own: what is not as NCCL writes it is left out, and the claim is not theirs to
-    say.
+    The files belong to jobs: lines in another form than NCCL's are left out, and the claim's name
+    is not taken from them.
     """
     folder = root / NCCL
     if not folder.is_dir():
         return
-    for entry in sorted(os.scandir(folder), key=lambda one: one.name):
-        found = entry.stat(follow_symlinks=False)
-        fresh = time.time() - found.st_mtime < _FRESH_SECONDS
-        if not (fresh and entry.is_file(follow_symlinks=False) and found.st_size < _MOST_BYTES):
+    for entry in sorted(os.scandir(folder), key=lambda item: item.name):
+        result = entry.stat(follow_symlinks=False)
+        fresh = time.time() - result.st_mtime < _FRESH_SECONDS
+        if not (fresh and entry.is_file(follow_symlinks=False) and result.st_size < _MOST_BYTES):
             continue
         for line in Path(entry.path).read_text(errors="replace").splitlines():
             if match := _COLLECTIVE.fullmatch(line):
-                said = dict(_LABEL.findall(match[2]))
-                kept = {key: said[key] for key in _KEPT if key in said}
+                texts = dict(_LABEL.findall(match[2]))
+                kept = {key: texts[key] for key in _KEPT if key in texts}
                 yield match[1], {"namespace": namespace, "claim": claim, **kept}, float(match[3])
 
 
 def rendered(samples: Sequence[Sample]) -> str:
-    """Samples in Prometheus' text format, those of a name together."""
+    """Return samples in Prometheus' text format, those of a name together."""
     lines = []
     for name, text in _TYPES.items():
         of_name = [(labels, value) for other, labels, value in samples if other == name]
@@ -289,7 +290,7 @@ def _escaped(value: str) -> str:
 
 
 def handler(held: Held) -> type[BaseHTTPRequestHandler]:
-    """What answers /metrics and, once something was seen, /ready."""
+    """Return the class that answers /metrics and, after the first look, /ready."""
 
     class Answers(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -302,7 +303,7 @@ def handler(held: Held) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(text.encode())
 
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-            """Scrapes are not worth a line each."""
+            """Log nothing: scrapes are not worth a line each."""
 
     return Answers
 

@@ -198,7 +198,7 @@ _ROWS = (
             "nccl_collective_exec_time_microseconds",
             "gauge",
             _INSPECTED,
-            "time that a collective took on one GPU, likewise",
+            "time that a collective took on one GPU, of jobs with NCCL Inspector",
         ),
     ),
     *_of(
@@ -247,7 +247,7 @@ _ROWS = (
             "container_network_receive_bytes_total",
             "counter",
             "namespace pod interface",
-            "bytes that a pod received likewise",
+            "bytes that a pod received through such an interface",
         ),
         (
             "kubelet_volume_stats_available_bytes",
@@ -361,13 +361,13 @@ METRICS: Mapping[str, Metric] = MappingProxyType({row.name: row for row in _ROWS
 
 
 def metric_of(series: str) -> Metric:
-    """The metric that a series' name belongs to; a histogram has three series.
+    """Return the metric that a series' name belongs to; a histogram has three series.
 
     Raises:
         KeyError: no exporter here gives it.
     """
     for end in ("_bucket", "_count", "_sum"):
-        found = METRICS.get(series.removesuffix(end))
-        if series.endswith(end) and found is not None and found.kind == "histogram":
-            return found
+        result = METRICS.get(series.removesuffix(end))
+        if series.endswith(end) and result is not None and result.kind == "histogram":
+            return result
     return METRICS[series]

@@ -1,7 +1,7 @@
-"""What kube-state-metrics tells of custom resources: restarts, and conditions with their reason.
+"""Metrics of custom resources by kube-state-metrics: restarts, and conditions with their reason.
 
 Its own configuration (kube-state-metrics v2.15.0, pkg/customresourcestate), for an instance that
-tells nothing else, so that whoever has one already keeps it as it is. It finds kinds by their CRDs
+exports nothing else, so that an existing one stays as it is. It finds kinds by their CRDs
 alone (internal/discovery), so guards and nodes are :mod:`railhead.watch.exporter`'s.
 """
 
@@ -36,7 +36,7 @@ def _resource(
 
 
 def configuration() -> dict[str, Any]:
-    """The file that ``--custom-resource-state-config-file`` names."""
+    """Return the file that ``--custom-resource-state-config-file`` names."""
     return {
         "kind": "CustomResourceStateMetrics",
         "spec": {

@@ -23,7 +23,7 @@ _TITLES = {
 
 
 def alerts() -> str:
-    """Every alert, by group: when it fires, how bad it is, and what to do."""
+    """Return every alert, by group: when it fires, how bad it is, and what to do."""
     parts = []
     for group, rows in groupby(ALERTS, key=lambda alert: alert.group):
         parts.append(f"\n### {_TITLES[group]}\n")
@@ -33,19 +33,20 @@ def alerts() -> str:
 
 def _alert(alert: Alert) -> str:
     held = "at once" if alert.wait == "0s" else f"after {alert.wait}"
-    text = re.sub(r"\{\{ \$labels\.(\w+) \}\}", lambda m: m[1].upper(), alert.action)
-    summary = re.sub(r"\{\{ \$labels\.(\w+) \}\}", lambda m: m[1].upper(), alert.summary)
+    texts = alert.annotations
+    text = re.sub(r"\{\{ \$labels\.(\w+) \}\}", lambda m: m[1].upper(), texts.description)
+    summary = re.sub(r"\{\{ \$labels\.(\w+) \}\}", lambda m: m[1].upper(), texts.summary)
     summary = summary.replace("HOSTNAMEHOSTNAME", "HOSTNAME")
     summary = re.sub(r"\{\{ \$value[^}]*\}\}", "N", summary)
     return (
         f"\n#### {alert.name}\n\n"
-        f"{alert.severity.capitalize()}, {held}: {summary}.\n\n"
+        f"{alert.labels.severity.capitalize()}, {held}: {summary}.\n\n"
         f"```promql\n{alert.expr}\n```\n\n{text}\n"
     )
 
 
 def metrics() -> str:
-    """Every metric that a query names, by who gives it."""
+    """Return every metric that a query names, by who gives it."""
     lines = ["\n| metric | labels | says |\n| --- | --- | --- |\n"]
     for key, source in SOURCES.items():
         lines.append(f"| **{source.title}** | | {source.read} |\n")
@@ -58,7 +59,7 @@ def metrics() -> str:
 
 
 def write(page: Path) -> None:
-    """Write both parts anew, between their marks."""
+    """Rewrite both parts, between their marks."""
     text = page.read_text(encoding="utf-8")
     for name, made in (("alerts", alerts()), ("metrics", metrics())):
         begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"

@@ -41,16 +41,16 @@ class Checkpoint:
 
 
 def marked(directory: Path) -> float | None:
-    """When a directory was marked, or None for one that was not."""
+    """Return when a directory was marked, or None if it was not."""
     try:
-        found = os.lstat(directory / MARK)
+        result = os.lstat(directory / MARK)
     except OSError:
         return None
-    return found.st_mtime if stat.S_ISREG(found.st_mode) else None
+    return result.st_mtime if stat.S_ISREG(result.st_mode) else None
 
 
 def directories(folder: Path, device: int) -> Iterator[Path]:
-    """The directories right below a folder, on its own file system; links are none."""
+    """Yield the directories right below a folder, on its own file system; links do not count."""
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
     except OSError:
@@ -64,26 +64,26 @@ def directories(folder: Path, device: int) -> Iterator[Path]:
 
 
 def runs(root: Path) -> Iterator[list[Checkpoint]]:
-    """Each run's checkpoints, oldest first; nothing inside of a checkpoint is looked at."""
+    """Yield each run's checkpoints, oldest first; nothing inside of a checkpoint is looked at."""
     device = os.lstat(root).st_dev
     folders = [(root, 0)]
     while folders:
         folder, depth = folders.pop()
-        found = []
+        results = []
         for directory in directories(folder, device):
             when = marked(directory)
             if directory.name.startswith(GOING):
                 continue
             if when is not None and depth > 0:
-                found.append(Checkpoint(marked=when, path=directory))
+                results.append(Checkpoint(marked=when, path=directory))
             elif when is None and depth < _DEPTH:
                 folders.append((directory, depth + 1))
-        if found:
-            yield sorted(found)
+        if results:
+            yield sorted(results)
 
 
 def interrupted(root: Path) -> Iterator[Path]:
-    """What an earlier removal had begun with."""
+    """Yield the leftovers of an earlier removal that did not end."""
     device = os.lstat(root).st_dev
     folders = [(root, 0)]
     while folders:
@@ -96,12 +96,12 @@ def interrupted(root: Path) -> Iterator[Path]:
 
 
 def old(run: Sequence[Checkpoint], now: float, *, days: float, keep: int) -> list[Checkpoint]:
-    """Those of a run that may go."""
-    return [one for one in run[: max(len(run) - keep, 0)] if now - one.marked > days * _DAY]
+    """Return the checkpoints of a run that may go."""
+    return [item for item in run[: max(len(run) - keep, 0)] if now - item.marked > days * _DAY]
 
 
 def server_time(root: Path) -> float:
-    """Now, by the clock of whoever keeps the files."""
+    """Return the time now, by the clock of the file server."""
     path = root / f"{_NOW}-{os.getpid()}"
     descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     try:
@@ -125,14 +125,14 @@ def remove(one: Checkpoint) -> bool:
 
 
 def say(what: str, path: Path, **more: object) -> None:
-    """One line of JSON, whatever a name has in it."""
+    """Print one line of JSON, whatever a name has in it."""
     line = json.dumps({"retention": what, "path": os.fspath(path), **more})
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
 
 def clear(root: Path, *, days: float, keep: int, delete: bool) -> int:
-    """Go through a claim once; the exit status."""
+    """Go through a claim once; return the exit status."""
     try:
         now = server_time(root)
     except OSError as error:
@@ -150,21 +150,21 @@ def clear(root: Path, *, days: float, keep: int, delete: bool) -> int:
             failed += 1
             say("failed", path, error=error.strerror)
     for run in runs(root):
-        for one in old(run, now, days=days, keep=keep):
-            age = round((now - one.marked) / _DAY, 1)
+        for item in old(run, now, days=days, keep=keep):
+            age = round((now - item.marked) / _DAY, 1)
             if not delete:
-                say("would remove", one.path, days=age)
+                say("would remove", item.path, days=age)
                 continue
             try:
-                say("removed" if remove(one) else "was written to, stays", one.path, days=age)
+                say("removed" if remove(item) else "was written to, stays", item.path, days=age)
             except OSError as error:
                 failed += 1
-                say("failed", one.path, error=error.strerror)
+                say("failed", item.path, error=error.strerror)
     return 1 if failed else 0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """What the pod runs."""
+    """Run the program in its pod."""
     parser = argparse.ArgumentParser(prog="retention")
     parser.add_argument("root", type=Path)
     parser.add_argument("--days", type=float, required=True)

@@ -50,7 +50,7 @@ def quiet(alert: str, at: int, series: Mapping[str, str]) -> Case:
 
 
 def conditions(name: str, minutes: int = 400, **values: str) -> dict[str, str]:
-    """A Workload's conditions; a value is constant unless it says otherwise."""
+    """Return a Workload's conditions; a value is constant unless it says otherwise."""
     head = f'railhead_workload_condition{{namespace="training", workload="{name}-w", job="{name}"'
     return {
         f'{head}, type="{kind}", reason="R"}}': value if "x" in value else f"{value}x{minutes}"
@@ -60,13 +60,13 @@ def conditions(name: str, minutes: int = 400, **values: str) -> dict[str, str]:
 
 def gpus(clocks: list[int], idle: int = 0) -> dict[str, str]:
     """Clocks of GPUs at 99 %, the last ``idle`` of them at 80 %."""
-    found = {}
+    results = {}
     for index, clock in enumerate(clocks):
         util = 99 if index < len(clocks) - idle else 80
         labels = f'{{UUID="GPU-{index}", gpu="{index}", Hostname="n0", modelName="H100"}}'
-        found[f"DCGM_FI_DEV_SM_CLOCK{labels}"] = f"{clock}x60"
-        found[f"DCGM_FI_DEV_GPU_UTIL{labels}"] = f"{util}x60"
-    return found
+        results[f"DCGM_FI_DEV_SM_CLOCK{labels}"] = f"{clock}x60"
+        results[f"DCGM_FI_DEV_GPU_UTIL{labels}"] = f"{util}x60"
+    return results
 
 
 def rails(first: int, second: int) -> dict[str, str]:

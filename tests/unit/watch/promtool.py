@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from railhead.watch.alerts import Alert, Site
+from railhead.watch.alerts import Alert
 from tests.unit.watch.cases import Case
 
 
@@ -40,7 +40,7 @@ def written(rules: str, alert: Alert, cases: Iterable[Case]) -> dict[str, Any]:
 
 
 def expected(alert: Alert, case: Case) -> list[dict[str, Any]]:
-    """What must fire: labels, and texts with the labels filled in."""
+    """Return what must fire: labels, and texts with the labels filled in."""
     if case.labels is None:
         return []
 
@@ -49,35 +49,22 @@ def expected(alert: Alert, case: Case) -> list[dict[str, Any]]:
             r"\{\{ \$labels\.(\w+) \}\}", lambda m: (case.labels or {}).get(m[1], ""), text
         )
 
-    rule = alert.rule(SOME)
     return [
         {
-            "exp_labels": {"severity": alert.severity, **case.labels},
+            "exp_labels": {"severity": alert.labels.severity, **case.labels},
             "exp_annotations": {
                 "summary": case.summary,
-                "description": filled(alert.action),
-                "runbook": rule["annotations"]["runbook"],
+                "description": filled(alert.annotations.description),
+                "runbook": alert.annotations.runbook,
             },
         }
     ]
 
 
-SOME = Site(
-    namespaces="",
-    controllers="",
-    controller_count=0,
-    devices="",
-    rail_bytes=0,
-    off_fabric_bytes=0,
-    checkpoint_seconds=0,
-    acceptance_seconds=0,
-)
-
-
 def run(
     promtool: Path, folder: Path, rule: dict[str, Any], alert: Alert, cases: Sequence[Case]
 ) -> tuple[bool, str]:
-    """Whether promtool has all of an alert's cases come true of a rule, and what it says."""
+    """Return whether promtool has all of an alert's cases come true of a rule, and what it says."""
     folder.mkdir(parents=True, exist_ok=True)
     rules = {"groups": [{"name": "one", "rules": [rule]}]}
     (folder / "rules.yaml").write_text(yaml.safe_dump(rules))

@@ -9,7 +9,7 @@ import promql_parser
 
 
 def nodes(expression: Any) -> Iterator[Any]:
-    """An expression and all within it."""
+    """Yield an expression and all within it."""
     yield expression
     for name in ("expr", "lhs", "rhs", "vector_selector", "param"):
         inner = getattr(expression, name, None)
@@ -20,21 +20,21 @@ def nodes(expression: Any) -> Iterator[Any]:
 
 
 def selectors(query: str) -> list[promql_parser.VectorSelector]:
-    """Every series that a query names."""
-    found = [
+    """Return every series that a query names."""
+    results = [
         node
         for node in nodes(promql_parser.parse(query))
         if isinstance(node, promql_parser.VectorSelector)
     ]
-    assert found, query
-    return found
+    assert results, query
+    return results
 
 
 def by_labels(query: str) -> set[str]:
     """Labels that a query groups or matches by."""
-    found: set[str] = set()
+    results: set[str] = set()
     for node in nodes(promql_parser.parse(query)):
         modifier = getattr(node, "modifier", None)
         for holder in (modifier, getattr(modifier, "matching", None)):
-            found |= set(getattr(holder, "labels", None) or ())
-    return found
+            results |= set(getattr(holder, "labels", None) or ())
+    return results

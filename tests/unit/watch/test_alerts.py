@@ -10,7 +10,7 @@ import promql_parser
 import pytest
 
 from railhead.watch import page
-from railhead.watch.alerts import ALERTS, FATAL_XIDS, Alert
+from railhead.watch.alerts import ACCEPTANCE, ALERTS, Alert
 from railhead.watch.dashboards import queries
 from railhead.watch.metrics import METRICS, metric_of
 from tests.unit.watch.cases import CASES, SITE
@@ -37,17 +37,18 @@ def test_it_names_metrics_and_labels_that_exporters_give(alert: Alert) -> None:
 
 @every
 def test_what_its_texts_show_are_labels_of_its_metrics(alert: Alert) -> None:
-    shown = set(re.findall(r"\$labels\.(\w+)", alert.summary + alert.action))
-    found = {
+    texts = alert.annotations.summary + alert.annotations.description
+    shown = set(re.findall(r"\$labels\.(\w+)", texts))
+    results = {
         label for s in selectors(SITE.fill(alert.expr)) for label in metric_of(str(s.name)).labels
     }
     # DCGM's exporter spells the node Hostname up to 4.8.2 and hostname after it (its #655).
-    assert shown <= found | {"Hostname", "hostname"}
-    assert "$labels" not in re.sub(r"\{\{ \$labels\.\w+ \}\}", "", alert.summary + alert.action)
+    assert shown <= results | {"Hostname", "hostname"}
+    assert "$labels" not in re.sub(r"\{\{ \$labels\.\w+ \}\}", "", texts)
 
 
 @every
-def test_it_has_recordings_on_which_it_fires_and_on_which_it_does_not(alert: Alert) -> None:
+def test_it_has_recordings_of_firing_and_of_silence(alert: Alert) -> None:
     mine = [case for case in CASES if case.alert == alert.name]
     assert any(case.labels is not None for case in mine)
     assert any(case.labels is None for case in mine)
@@ -85,15 +86,24 @@ def test_groups_stand_together() -> None:
 def test_fatal_xids_are_among_those_of_hardware() -> None:
     from railhead.diagnose.facts import HARDWARE_XIDS
 
-    assert {str(number) for number in FATAL_XIDS} <= HARDWARE_XIDS
+    fatal = set(re.findall(r"DCGM_FI_DEV_XID_ERRORS == (\d+)", NAMED["RailheadXid"].expr))
+    assert fatal
+    assert fatal <= HARDWARE_XIDS
     # Illegal access, a stopped channel, a contained error: a program's, or healed by a restart.
-    assert not {13, 31, 43, 45, 63, 94} & set(FATAL_XIDS)
+    assert not {"13", "31", "43", "45", "63", "94"} & fatal
+
+
+def test_those_of_an_acceptance_ask_for_its_cronjob() -> None:
+    asked = {alert.name for alert in ALERTS if f'cronjob="{ACCEPTANCE}"' in alert.expr}
+    assert asked == {alert.name for alert in ALERTS if alert.acceptance}
 
 
 def test_the_page_tells_each_alert_as_its_row_does() -> None:
     text = (REPO / "docs" / "watching.md").read_text()
     begin, end = "<!-- alerts -->\n", "<!-- end of alerts -->"
     assert text.split(begin)[1].split(end)[0] == page.alerts()
+    for alert in ALERTS:
+        assert alert.annotations.runbook == f"docs/watching.md#{alert.name.lower()}"
 
 
 def test_the_page_lists_each_metric_with_its_source() -> None:

@@ -66,13 +66,13 @@ def test_panels_lie_side_by_side_and_nowhere_twice(dashboard: Dashboard) -> None
 def test_prometheus_takes_each_query(tmp_path: Path) -> None:
     """As recording rules, which promtool reads with Prometheus' own parser."""
     watching.ensure()
-    found = watching.program("promtool")
-    assert found is not None
+    result = watching.program("promtool")
+    assert result is not None
     rules = [{"record": f"q{n}", "expr": query} for n, query in enumerate(queries(SITE))]
     file = tmp_path / "rules.yaml"
     file.write_text(yaml.safe_dump({"groups": [{"name": "all", "rules": rules}]}))
     done = subprocess.run(
-        [str(found), "check", "rules", str(file)], capture_output=True, text=True, check=False
+        [str(result), "check", "rules", str(file)], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"SUCCESS: {len(rules)} rules found" in done.stdout

@@ -19,7 +19,7 @@ JOBS = json.loads(DASHBOARDS[0].text(SITE))
 
 
 def answer(query: str) -> Sequence[Mapping[str, Any]]:
-    """One series of every query but those of Kueue."""
+    """Return one series of every query but those of Kueue."""
     if "kueue" in query:
         return []
     labels = {"namespace": "training", "jobset": "llama", "claim": "c", "directory": "d"}
@@ -27,8 +27,8 @@ def answer(query: str) -> Sequence[Mapping[str, Any]]:
 
 
 def panel(title: str) -> Mapping[str, Any]:
-    (found,) = (one for one in JOBS["panels"] if one["title"].startswith(title))
-    return dict(found)
+    (result,) = (item for item in JOBS["panels"] if item["title"].startswith(title))
+    return dict(result)
 
 
 def test_a_series_is_named_by_its_labels_and_lies_where_it_was_measured() -> None:
@@ -47,10 +47,10 @@ def test_shares_are_drawn_in_per_cent() -> None:
 def test_a_page_has_each_panel_that_was_answered_and_names_the_others() -> None:
     text = page([JOBS], answer, END)
     drawn = re.findall(r"<figcaption>(.*?)</figcaption>", text)
-    silent = [one["title"] for one in JOBS["panels"] if "kueue" in one["targets"][0]["expr"]]
-    assert drawn == [one["title"] for one in JOBS["panels"] if one["title"] not in silent]
+    silent = [item["title"] for item in JOBS["panels"] if "kueue" in item["targets"][0]["expr"]]
+    assert drawn == [item["title"] for item in JOBS["panels"] if item["title"] not in silent]
     assert silent
-    assert f"Nothing was found for: {'; '.join(silent)}." in text
+    assert f"No data for: {'; '.join(silent)}." in text
     assert "http" not in re.sub(r"http-equiv", "", text)
 
 

@@ -117,8 +117,8 @@ def test_a_node_is_what_the_gate_says() -> None:
             ]
         }
     )
-    found = {labels["node"]: labels["state"] for _, labels, _ in exporter.nodes(api, "pool=gpu")}
-    assert found == {"n0": "ready", "n1": "failed", "n2": "none"}
+    results = {labels["node"]: labels["state"] for _, labels, _ in exporter.nodes(api, "pool=gpu")}
+    assert results == {"n0": "ready", "n1": "failed", "n2": "none"}
 
 
 def wrote(path: Path, at: int) -> None:
@@ -137,12 +137,12 @@ def test_the_newest_file_of_each_directory_counts(tmp_path: Path) -> None:
     wrote(tmp_path / ".railhead" / "logs" / "training" / "job" / "run" / "0-pod-0.log", 999)
     (tmp_path / "empty").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "run")
-    found = {
+    results = {
         labels.get("directory"): value
         for name, labels, value in exporter.checkpoints(tmp_path, "training", "c")
         if name == "railhead_checkpoint_newest_timestamp_seconds"
     }
-    assert found == {"run": 300, "other": 50}
+    assert results == {"run": 300, "other": 50}
 
 
 def test_a_claim_that_nobody_saved_to_is_as_old_as_it_is(tmp_path: Path) -> None:
@@ -173,8 +173,8 @@ def test_what_nccl_inspector_writes_is_passed_on(tmp_path: Path) -> None:
     wrote(folder / "nccl_inspector_metrics_GPU-2.prom", 100)
     (folder / "link.prom").symlink_to(folder / "nccl_inspector_metrics_GPU-1.prom")
     os.mkfifo(folder / "pipe.prom")
-    one, other = exporter.collectives(tmp_path, "training", "c")
-    assert one == (
+    item, other = exporter.collectives(tmp_path, "training", "c")
+    assert item == (
         "nccl_bus_bandwidth_gbs",
         {
             "namespace": "training",

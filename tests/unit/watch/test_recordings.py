@@ -26,9 +26,9 @@ every = pytest.mark.parametrize("alert", ALERTS, ids=lambda a: a.name)
 @pytest.fixture(scope="module")
 def tool() -> Path:
     watching.ensure()
-    found = watching.program("promtool")
-    assert found is not None
-    return found
+    result = watching.program("promtool")
+    assert result is not None
+    return result
 
 
 def holds(tool: Path, folder: Path, alert: Alert, rule: dict[str, Any]) -> tuple[bool, str]:
@@ -40,8 +40,8 @@ def holds(tool: Path, folder: Path, alert: Alert, rule: dict[str, Any]) -> tuple
 def test_it_fires_when_it_should_and_not_when_it_should_not(
     tool: Path, tmp_path: Path, alert: Alert
 ) -> None:
-    held, said = holds(tool, tmp_path, alert, alert.rule(SITE))
-    assert held, said
+    held, text = holds(tool, tmp_path, alert, alert.rule(SITE))
+    assert held, text
 
 
 def spoilt(rule: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -81,7 +81,7 @@ def test_a_spoilt_rule_is_noticed(tool: Path, tmp_path: Path, alert: Alert) -> N
 
 
 def test_all_rules_load_as_one_file(tool: Path, tmp_path: Path) -> None:
-    groups = [{"name": "all", "rules": [alert.rule(SITE, {"team": "x"}) for alert in ALERTS]}]
+    groups = [{"name": "all", "rules": [alert.rule(SITE) for alert in ALERTS]}]
     (tmp_path / "rules.yaml").write_text(yaml.safe_dump({"groups": groups}))
     done = subprocess.run(
         [str(tool), "check", "rules", "--lint=all", "--lint-fatal", "rules.yaml"],

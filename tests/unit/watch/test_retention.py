@@ -19,7 +19,7 @@ DAY = 86400.0
 
 
 def checkpoint(run: Path, name: str, *, days: float, mark: bool = True) -> Path:
-    """A checkpoint with a shard, marked so many days ago."""
+    """Return a checkpoint with a shard, marked so many days ago."""
     path = run / name
     (path / "shards").mkdir(parents=True)
     (path / "shards" / "0").write_bytes(b"x")
@@ -65,9 +65,9 @@ def test_it_says_what_would_go_and_removes_nothing(
 ) -> None:
     before = sorted(claim.rglob("*"))
     assert clear(claim, delete=False) == 0
-    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [one["retention"] for one in told] == ["would remove"] * 3
-    assert [Path(one["path"]).name for one in told] == ["epoch-0", "epoch-1", "epoch-2"]
+    reported = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [item["retention"] for item in reported] == ["would remove"] * 3
+    assert [Path(item["path"]).name for item in reported] == ["epoch-0", "epoch-1", "epoch-2"]
     assert sorted(claim.rglob("*")) == before
 
 
@@ -169,12 +169,12 @@ def test_one_that_is_written_to_meanwhile_stays(
     real = retention.old
 
     def then_marked(*arguments: object, **named: object) -> list[retention.Checkpoint]:
-        found = real(*arguments, **named)  # type: ignore[arg-type]
-        for one in found:
-            if one.path.name == "epoch-1":
-                (one.path / MARK).touch()
-                os.utime(one.path / MARK)
-        return found
+        result = real(*arguments, **named)  # type: ignore[arg-type]
+        for item in result:
+            if item.path.name == "epoch-1":
+                (item.path / MARK).touch()
+                os.utime(item.path / MARK)
+        return result
 
     monkeypatch.setattr(retention, "old", then_marked)
     assert clear(claim) == 0
