@@ -2,10 +2,10 @@
 
 import pulumi
 
-from components import last_update
-from components.training_cluster import TrainingCluster, TrainingClusterArgs
 from railhead import config, contract
 from railhead.base.errors import RailheadError
+from railhead.components import last_update
+from railhead.components.training_cluster import TrainingCluster, TrainingClusterArgs
 from railhead.config import edits
 from railhead.config.live import before_up, left_behind
 from railhead.config.served import unproven

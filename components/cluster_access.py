@@ -1,4 +1,4 @@
-"""How the engine reaches the cluster: the path of a kubeconfig, or its content as a secret."""
+"""The engine's way to the cluster: a kubeconfig's path, or its content as a secret."""
 
 from __future__ import annotations
 
@@ -17,9 +17,13 @@ from railhead.platform.registry import platform_of
 class ClusterAccess:
     """A reachable cluster.
 
-    ``kubeconfig`` is a path, or the content as a secret. ``identity`` names the cluster for good:
-    resources are replaced when it changes, and only then, however often its address or its
-    credentials do. Nothing goes into the cluster before ``after`` is there, nor leaves later.
+    Args:
+        kubeconfig: the path of a kubeconfig, or its content as a secret.
+        context: the kubeconfig's context; None takes its current one.
+        identity: names the cluster for good: resources are replaced when it changes, and only then,
+            however often its address or its credentials do.
+        after: resources that must exist before anything goes into the cluster, and stay until it is
+            out.
     """
 
     kubeconfig: pulumi.Input[str]
@@ -29,23 +33,23 @@ class ClusterAccess:
 
 
 def standing(cluster: Cluster) -> ClusterAccess:
-    """A cluster that is there already, as its platform finds it.
+    """Return a cluster that is there already, as its platform finds it.
 
     Raises:
         PrerequisiteError: it is not there; names what to run.
     """
-    found = platform_of(cluster).access(cluster)
-    if found is None:
+    result = platform_of(cluster).access(cluster)
+    if result is None:
         raise TypeError(f"platform {cluster.platform.kind!r} makes its own cluster")
     return ClusterAccess(
-        kubeconfig=str(found.kubeconfig), context=found.context, identity=found.identity
+        kubeconfig=str(result.kubeconfig), context=result.context, identity=result.identity
     )
 
 
 def exec_kubeconfig(
     name: str, server: Mapping[str, str], command: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """A kubeconfig of one cluster in which a command gets a token: no credential is in it.
+    """Return a kubeconfig of one cluster in which a command gets a token: no credential is in it.
 
     ``server`` is the cluster's section, ``command`` what client-go's ``exec`` says beside its
     version.
@@ -68,7 +72,7 @@ def exec_kubeconfig(
 def provider(
     name: str, access: ClusterAccess, opts: pulumi.ResourceOptions, *, adopt: bool = False
 ) -> kubernetes.Provider:
-    """The one provider that every resource of the cluster is registered with.
+    """Return the one provider that every resource of the cluster is registered with.
 
     ``adopt``: what an earlier stack left, such as claims and their namespaces, is taken over.
     """
@@ -77,7 +81,7 @@ def provider(
         kubeconfig=access.kubeconfig,
         context=access.context,
         cluster_identifier=access.identity,
-        # What somebody else has written into a field of ours is taken back by `up --refresh`;
+        # What another client has written into a field of ours is taken back by `up --refresh`;
         # otherwise the API server refuses the apply as a conflict (docs/drift.md).
         enable_patch_force=True,
         upsert_existing_objects=adopt or None,

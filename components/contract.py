@@ -1,4 +1,4 @@
-"""What the cluster tells its users (:mod:`railhead.resolve.contract`), written into the cluster."""
+"""The contract with the cluster's users (:mod:`railhead.resolve.contract`), in the cluster."""
 
 from __future__ import annotations
 
@@ -13,16 +13,22 @@ from railhead import contract
 
 @dataclass(frozen=True, kw_only=True)
 class ContractArgs:
-    """Arguments of :class:`PublishedContract`."""
+    """Arguments of :class:`PublishedContract`.
+
+    Args:
+        contract: what the cluster tells its users.
+        after: resources that must exist first: those that can read the contract can launch.
+    """
 
     contract: contract.ClusterContract
     after: Sequence[pulumi.Resource] = ()
 
 
 class PublishedContract(pulumi.ComponentResource):
-    """The contract's ConfigMap, which every authenticated user may read, and nothing beside it.
+    """The contract's ConfigMap, which every authenticated user may read, in a namespace of its own.
 
-    ``written``: its id, known once all that it tells of is there.
+    Attributes:
+        written: the ConfigMap's id, known once all that the contract tells of is there.
     """
 
     written: pulumi.Output[str]

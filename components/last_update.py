@@ -1,4 +1,4 @@
-"""What the stack's last update made, as its own outputs say."""
+"""The stack's last update, as its own outputs describe it."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ READ_SECONDS = 0.3
 
 
 def outputs() -> Mapping[str, Any]:
-    """The stack's outputs as they are, which also stay its outputs should the program fail.
+    """Return the stack's outputs as they are, which also stay its outputs should the program fail.
 
     The engine reads them from the stack's state (pulumi, pkg/resource/deploy/builtins.go,
     readStackOutputs), of which no update of ours has begun. Without exporting them again a program
     that raises would leave the stack without outputs (sdk/python, runtime/stack.py, run_in_stack
-    finishes the stack whatever happens), and the next edit would be held against nothing.
+    finishes the stack whatever happens), and the next edit would be compared with nothing.
     """
     stack = f"{pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()}"
-    told = _read(stack)
-    found: dict[str, Any] = (told or {}).get("outputs") or {}
-    secret = set((told or {}).get("secretOutputNames") or ())
-    for name, value in found.items():
+    reported = _read(stack)
+    result: dict[str, Any] = (reported or {}).get("outputs") or {}
+    secret = set((reported or {}).get("secretOutputNames") or ())
+    for name, value in result.items():
         pulumi.export(name, pulumi.Output.secret(value) if name in secret else value)
-    return found
+    return result
 
 
 def _read(stack: str, reads: int = READS) -> Any:
-    """The answer of ``readStackOutputs``.
+    """Return the answer of ``readStackOutputs``.
 
     The engine writes the stack's state while it asks its backend for it: a file backend then may
     find a file that is empty (``failed to load checkpoint: EOF``), and a moment later the whole.
@@ -50,7 +50,7 @@ def _read(stack: str, reads: int = READS) -> Any:
 
 
 def made(found: Mapping[str, Any]) -> contract.ClusterContract | None:
-    """The contract among them; None where no update has got that far.
+    """Return the contract among them; None where no update has got that far.
 
     Raises:
         InputError: it is of a newer Railhead, or none.
@@ -61,6 +61,6 @@ def made(found: Mapping[str, Any]) -> contract.ClusterContract | None:
 
 
 def detailed(published: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
-    """The contract with the platform's details, which are those of ``found`` that have a name."""
+    """Return the contract with the platform's details: those of ``found`` that have a name."""
     details = {name: value for name, value in found.items() if name}
     return {**published, "details": details} if details else dict(published)

@@ -1,4 +1,4 @@
-"""What only the cloud's answer shows to be wrong, and so only inside an Output."""
+"""Mistakes that only the cloud's answer shows, and so only inside an Output."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from railhead.base.errors import InputError
 
 
 class MismatchError(InputError, pulumi.RunError):
-    """What is there is not what the stack's file says.
+    """The error that the cloud has something else than the stack's file says.
 
     A ``RunError`` as well, so that the engine prints its message without a traceback.
     """

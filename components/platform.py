@@ -1,4 +1,4 @@
-"""What lies below Kubernetes on each platform, and how the engine reaches what lies above.
+"""The part below Kubernetes on each platform, and the engine's way to the cluster above.
 
 A cloud's SDK costs seconds to import: only the platform in use is.
 """
@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import pulumi
 
-from components.cluster_access import ClusterAccess
+from railhead.components.cluster_access import ClusterAccess
 from railhead.model.cluster import Cluster
 
 
@@ -62,5 +62,5 @@ def infrastructure(cluster: Cluster, opts: pulumi.ResourceOptions) -> Infrastruc
     Raises:
         PrerequisiteError: a cluster that should be there is not.
     """
-    build: Build = importlib.import_module(f"components.{cluster.platform.kind}").build
+    build: Build = importlib.import_module(f"railhead.components.{cluster.platform.kind}").build
     return build(cluster, opts)

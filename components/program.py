@@ -1,4 +1,4 @@
-"""Files of the package that run in pods of ours, by a ConfigMap, as nobody in particular."""
+"""Files of the package that run in pods of ours, by a ConfigMap, as an unprivileged user."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ def files(paths: Iterable[Path]) -> dict[str, str]:
 
 
 def _key(path: str) -> str:
-    """A file's key in a ConfigMap, which may have no slash."""
+    """Return a file's key in a ConfigMap, which may have no slash."""
     return path.replace("/", ".")
 
 
 def data(program: Mapping[str, str]) -> dict[str, str]:
-    """The ConfigMap's data."""
+    """Return the ConfigMap's data."""
     return {_key(path): text for path, text in program.items()}
 
 
 def source(name: str, program: Iterable[str]) -> dict[str, Any]:
-    """A volume's source that lays the ConfigMap ``name`` out as the files were."""
+    """Return a volume's source that lays the ConfigMap ``name`` out as the files were."""
     return {
         "configMap": {
             "name": name,
@@ -47,7 +47,7 @@ def source(name: str, program: Iterable[str]) -> dict[str, Any]:
 
 
 def environment(folder: str) -> list[dict[str, Any]]:
-    """How Python finds the files below ``folder``, which it cannot write to."""
+    """Return the variables by which Python finds the files below ``folder``, which is read-only."""
     return [
         {"name": "PYTHONPATH", "value": folder},
         {"name": "PYTHONDONTWRITEBYTECODE", "value": "1"},
@@ -55,7 +55,7 @@ def environment(folder: str) -> list[dict[str, Any]]:
 
 
 def unprivileged() -> dict[str, Any]:
-    """The security context of a container that needs no right at all."""
+    """Return the security context of a container that needs no right at all."""
     return {
         "runAsNonRoot": True,
         "runAsUser": _NOBODY,
@@ -68,5 +68,5 @@ def unprivileged() -> dict[str, Any]:
 
 
 def digest(value: Any) -> str:
-    """Changes with what pods mount, so that a changed one is made anew."""
+    """Return a digest that changes with what pods mount, so that changed files recreate them."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]

@@ -2,26 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import pulumi
 import pulumi_kubernetes as kubernetes
 
 from railhead.base.names import TRAINER_API
-from railhead.resolve.runtimes import Runtime
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingRuntime:
+    """A ClusterTrainingRuntime.
+
+    Args:
+        name: the name that jobs give.
+        spec: its spec, as Kubeflow Trainer has it.
+        labels: its labels, such as the framework's, which Kubeflow's SDK reads.
+    """
+
+    name: str
+    spec: Mapping[str, Any]
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RuntimesArgs:
-    """Arguments of :class:`Runtimes`."""
+    """Arguments of :class:`Runtimes`.
 
-    runtimes: Sequence[Runtime]
+    Args:
+        runtimes: the runtimes.
+        after: resources that must exist before the runtimes: Trainer, and what their pods ask for.
+    """
+
+    runtimes: Sequence[TrainingRuntime]
     after: Sequence[pulumi.Resource] = ()
 
 
 class Runtimes(pulumi.ComponentResource):
-    """The stack's ClusterTrainingRuntimes."""
+    """Kubeflow Trainer's ClusterTrainingRuntimes, which jobs name.
+
+    Attributes:
+        runtimes: the ClusterTrainingRuntimes.
+    """
 
     runtimes: Sequence[kubernetes.apiextensions.CustomResource]
 

@@ -8,23 +8,23 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from components.cluster_access import provider
-from components.contract import ContractArgs, PublishedContract
-from components.controllers.charts import ControllerArgs, Resources
-from components.controllers.jobset import JobSet
-from components.controllers.trainer import Trainer
-from components.fabric.fabric import Fabric
-from components.fabric.objects import FabricArgs
-from components.guards.guards import Guards, GuardsArgs
-from components.guards.node_gate import NodeGate, NodeGateArgs
-from components.namespaces.researchers import Researchers, ResearchersArgs
-from components.namespaces.training_namespace import TrainingNamespace, TrainingNamespaceArgs
-from components.platform import infrastructure
-from components.queueing import INSTALL
-from components.queueing.installed import QueueingArgs
-from components.runtimes import Runtimes, RuntimesArgs
-from components.watching.watching import Watched, WatchedArgs
-from railhead.catalog.versions import COMBINATIONS
+from railhead.components import arguments
+from railhead.components.cluster_access import provider
+from railhead.components.contract import ContractArgs, PublishedContract
+from railhead.components.controllers.jobset import JobSet
+from railhead.components.controllers.trainer import Trainer
+from railhead.components.fabric.fabric import Fabric
+from railhead.components.guards.guards import Guards, GuardsArgs
+from railhead.components.guards.node_gate import NodeGate
+from railhead.components.namespaces.researchers import Researchers, ResearchersArgs
+from railhead.components.namespaces.training_namespace import (
+    TrainingNamespace,
+    TrainingNamespaceArgs,
+)
+from railhead.components.platform import infrastructure
+from railhead.components.queueing import INSTALL
+from railhead.components.runtimes import Runtimes, RuntimesArgs
+from railhead.components.watching.watching import Watched
 from railhead.contract import ClusterContract
 from railhead.model.cluster import Cluster
 from railhead.resolve.cluster import resolve
@@ -33,7 +33,13 @@ from railhead.resolve.schedulers import scheduler_of
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingClusterArgs:
-    """Arguments of :class:`TrainingCluster`; ``adopt`` takes over what an earlier stack left."""
+    """Arguments of :class:`TrainingCluster`.
+
+    Args:
+        cluster: the whole cluster, as a stack's file has it; :func:`railhead.config.parse` reads
+            one and refuses what cannot work.
+        adopt: whether objects that an earlier stack left in the cluster are taken over.
+    """
 
     cluster: Cluster
     adopt: bool = False
@@ -47,9 +53,12 @@ class TrainingCluster(pulumi.ComponentResource):
     removes Kueue with its aggregated API after the last namespace that the API's absence would
     wedge.
 
-    ``contract``: what the cluster tells its users, known at plan time; ``written`` is known once
-    the cluster holds it. ``kubeconfig``: a secret,
-    None where the cluster was there before. ``details``: what other projects refer to.
+    Attributes:
+        contract: what the cluster tells its users, known at plan time.
+        written: id of the contract's ConfigMap, known once the cluster holds it.
+        kubeconfig: a secret; None where the cluster was there before.
+        details: ids that other projects refer to, such as ``vpc_id``; no secrets.
+        provider: the Kubernetes provider that everything in the cluster is made with.
     """
 
     contract: ClusterContract
@@ -63,7 +72,6 @@ class TrainingCluster(pulumi.ComponentResource):
     ) -> None:
         super().__init__("railhead:index:TrainingCluster", name, None, opts)
         cluster, resolved = args.cluster, resolve(args.cluster)
-        combination = COMBINATIONS[cluster.versions].through(cluster.registry_mirrors)
         below_kubernetes = infrastructure(cluster, pulumi.ResourceOptions(parent=self))
         self.kubeconfig = below_kubernetes.kubeconfig
         self.details = below_kubernetes.details
@@ -79,54 +87,28 @@ class TrainingCluster(pulumi.ComponentResource):
         below = pulumi.ResourceOptions(parent=self, providers=[self.provider])
 
         platform = below_kubernetes.inside(f"{name}-platform", opts=below)
-        resources = None
-        if cluster.controllers is not None:
-            resources = Resources(
-                cpu=cluster.controllers.cpu,
-                memory=cluster.controllers.memory,
-                memory_limit=cluster.controllers.memory_limit,
-            )
-        scheduler = scheduler_of(cluster)
-        queueing = INSTALL[scheduler.name](
-            name,
-            QueueingArgs(
-                cluster=cluster,
-                controller=scheduler.controller(combination),
-                resources=resources,
-            ),
-            resolved.queues,
-            below,
+        queueing = INSTALL[scheduler_of(cluster).name](
+            name, arguments.queueing(cluster), resolved.queues, below
         )
         controller, queues = queueing.controller, queueing.queues
-        jobset = JobSet(
-            f"{name}-jobset",
-            ControllerArgs(controller=combination.jobset, resources=resources),
-            opts=below,
-        )
+        jobset = JobSet(f"{name}-jobset", arguments.jobset(cluster), opts=below)
         # Trainer looks for JobSet's CRD when it starts, and only then.
         trainer = Trainer(
             f"{name}-trainer",
-            ControllerArgs(
-                controller=combination.trainer,
-                resources=resources,
-                after=[jobset, *queueing.before_trainer],
+            arguments.trainer(cluster, [jobset, *queueing.before_trainer]),
+            opts=below,
+        )
+        fabric = Fabric(f"{name}-fabric", arguments.fabric(cluster, platform), opts=below)
+        runtimes = Runtimes(
+            f"{name}-runtimes",
+            RuntimesArgs(
+                runtimes=arguments.runtimes(resolved.runtimes),
+                after=[*fabric.ready, jobset, trainer],
             ),
             opts=below,
         )
-        fabric = Fabric(
-            f"{name}-fabric",
-            FabricArgs(cluster=cluster, combination=combination, after=platform),
-            opts=below,
-        )
-        runtimes = Runtimes(
-            f"{name}-runtimes",
-            RuntimesArgs(runtimes=resolved.runtimes, after=[*fabric.ready, jobset, trainer]),
-            opts=below,
-        )
         # After the device plugins, whose resources nodes must offer.
-        gate = NodeGate(
-            f"{name}-gate", NodeGateArgs(cluster=cluster, after=[*fabric.ready]), opts=below
-        )
+        gate = NodeGate(f"{name}-gate", arguments.gate(cluster, [*fabric.ready]), opts=below)
         # After the runtimes: a guard may take one as its parameter.
         guards = Guards(
             f"{name}-guards", GuardsArgs(guards=resolved.guards, after=[runtimes]), opts=below
@@ -140,8 +122,9 @@ class TrainingCluster(pulumi.ComponentResource):
             TrainingNamespace(
                 f"{name}-namespace-{namespace.name}",
                 TrainingNamespaceArgs(
-                    cluster=cluster,
                     namespace=namespace,
+                    networks=arguments.networks(cluster),
+                    traffic=arguments.traffic(cluster, namespace.name),
                     after=[*platform, controller, jobset, trainer, queues, runtimes, guards, gate],
                 ),
                 opts=below,
@@ -151,16 +134,13 @@ class TrainingCluster(pulumi.ComponentResource):
         if resolved.watching is not None:
             Watched(
                 f"{name}-watching",
-                WatchedArgs(
-                    cluster=cluster,
-                    combination=combination,
-                    watching=resolved.watching,
-                    after=[controller, jobset, trainer, *namespaces],
+                arguments.watched(
+                    cluster, resolved.watching, [controller, jobset, trainer, *namespaces]
                 ),
                 opts=below,
             )
         self.contract = resolved.contract
-        # Last: whoever can read it can launch.
+        # Last: anyone who can read it can launch.
         published = PublishedContract(
             f"{name}-contract",
             ContractArgs(contract=self.contract, after=[researchers, *namespaces]),

@@ -1,6 +1,6 @@
-"""What a plan must obey: rules in importable modules, the pack itself only in ``__main__``.
+"""Rules that a plan must obey, in importable modules; the pack itself is only in ``__main__``.
 
-Helm releases are opaque to a plan: what a chart's templates hold is not judged here.
+Helm releases are opaque to a plan: the content of a chart's templates is not judged here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pulumi_policy import (
     StackValidationPolicy,
 )
 
-from policies import (
+from railhead.policies import (
     admission,
     clouds,
     hardened,
@@ -30,23 +30,23 @@ from policies import (
     switches,
     versions,
 )
-from policies.plan import Planned, planned
+from railhead.policies.plan import Planned, planned
 
 
 def _no_reach_into_nodes(args: ResourceValidationArgs, report: ReportViolation) -> None:
-    found = planned(args.resource_type, args.urn, args.name, args.props)
-    for message in privilege.problems(found) if found else ():
+    result = planned(args.resource_type, args.urn, args.name, args.props)
+    for message in privilege.problems(result) if result else ():
         report(message, args.urn)
 
 
 def _shared_memory(args: ResourceValidationArgs, report: ReportViolation) -> None:
-    found = planned(args.resource_type, args.urn, args.name, args.props)
-    for message in shared_memory.problems(found) if found else ():
+    result = planned(args.resource_type, args.urn, args.name, args.props)
+    for message in shared_memory.problems(result) if result else ():
         report(message, args.urn)
 
 
 def _objects(args: StackValidationArgs) -> list[Planned]:
-    """The Kubernetes objects of the plan."""
+    """Return the Kubernetes objects of the plan."""
     plan = (
         planned(r.resource_type, r.urn, r.name, inputs.complete(r.urn, r.props))
         for r in args.resources
@@ -85,8 +85,8 @@ def _kept(args: StackValidationArgs, report: ReportViolation) -> None:
 
 
 def _images(args: ResourceValidationArgs, report: ReportViolation) -> None:
-    found = planned(args.resource_type, args.urn, args.name, args.props)
-    for message in images.problems(found) if found else ():
+    result = planned(args.resource_type, args.urn, args.name, args.props)
+    for message in images.problems(result) if result else ():
         report(message, args.urn)
 
 
@@ -96,8 +96,8 @@ def _guards_deny(args: StackValidationArgs, report: ReportViolation) -> None:
 
 
 def _rights(args: ResourceValidationArgs, report: ReportViolation) -> None:
-    found = planned(args.resource_type, args.urn, args.name, args.props)
-    for message in rights.of_cluster(found) if found else ():
+    result = planned(args.resource_type, args.urn, args.name, args.props)
+    for message in rights.of_cluster(result) if result else ():
         report(message, args.urn)
     cloud = clouds.cloud_resource(
         args.resource_type, args.urn, args.name, args.props, protect=args.opts.protect
@@ -107,26 +107,26 @@ def _rights(args: ResourceValidationArgs, report: ReportViolation) -> None:
 
 
 def _closed(args: ResourceValidationArgs, report: ReportViolation) -> None:
-    found = clouds.cloud_resource(
+    result = clouds.cloud_resource(
         args.resource_type, args.urn, args.name, args.props, protect=args.opts.protect
     )
-    for message in clouds.open_to_the_world(found) if found else ():
+    for message in clouds.open_to_the_world(result) if result else ():
         report(message, args.urn)
 
 
 def _hardened(args: ResourceValidationArgs, report: ReportViolation) -> None:
-    found = clouds.cloud_resource(
+    result = clouds.cloud_resource(
         args.resource_type, args.urn, args.name, args.props, protect=args.opts.protect
     )
-    for message in hardened.problems(found) if found else ():
+    for message in hardened.problems(result) if result else ():
         report(message, args.urn)
 
 
 def _nothing_bought(args: ResourceValidationArgs, report: ReportViolation) -> None:
-    found = clouds.cloud_resource(
+    result = clouds.cloud_resource(
         args.resource_type, args.urn, args.name, args.props, protect=args.opts.protect
     )
-    for message in clouds.bought(found) if found else ():
+    for message in clouds.bought(result) if result else ():
         report(message, args.urn)
 
 

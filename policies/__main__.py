@@ -1,13 +1,14 @@
-"""The pack, as `pulumi preview --policy-pack policies` runs it; making one serves it and blocks."""
+"""The pack of `pulumi preview --policy-pack policies`; a pack blocks once it is created."""
 
 import sys
 from pathlib import Path
 
-# The engine runs this folder by its path, so that the checkout is not on Python's.
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+# The engine runs this folder by its path; without installation the checkout is not on sys.path.
+if (checkout := Path(__file__).resolve().parent.parent).joinpath("railhead").is_dir():
+    sys.path.insert(0, str(checkout))
 
 from pulumi_policy import PolicyPack
 
-from policies import RULES
+from railhead.policies import RULES
 
 PolicyPack(name="railhead", policies=list(RULES))

@@ -1,23 +1,23 @@
-"""The guards refuse; they do not merely take note."""
+"""Rules for guards: they must refuse, not only warn."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from policies.plan import UNKNOWN, Planned, at, rows
 from railhead.base.names import TRAINING_LABEL
+from railhead.policies.plan import UNKNOWN, Planned, at, rows
 
 
 def problems(plan: Iterable[Planned]) -> Iterator[tuple[str, str]]:
-    """(message, URN) for each guard that lets through what it finds, or is asked by nobody."""
+    """Yield (message, URN) for each guard that lets violations through, or that is never used."""
     objects = list(plan)
     for planned in objects:
         for message in _lets_through(planned):
             yield message, planned.urn
-    policies = {_name(one): one for one in objects if one.kind == "ValidatingAdmissionPolicy"}
-    bindings = [one for one in objects if one.kind == "ValidatingAdmissionPolicyBinding"]
-    bound = {at(one.body, "spec", "policyName") for one in bindings}
+    policies = {_name(item): item for item in objects if item.kind == "ValidatingAdmissionPolicy"}
+    bindings = [item for item in objects if item.kind == "ValidatingAdmissionPolicyBinding"]
+    bound = {at(binding.body, "spec", "policyName") for binding in bindings}
     for name, planned in policies.items():
         if name not in bound:
             yield f"{planned.label}: no binding names it, so nobody asks it: bind it", planned.urn
@@ -31,12 +31,12 @@ def problems(plan: Iterable[Planned]) -> Iterator[tuple[str, str]]:
 
 
 def _unguarded(objects: Iterable[Planned]) -> Iterator[tuple[str, str]]:
-    """Namespaces with a queue that guards look past, for they know a training namespace by a label.
+    """Yield namespaces with a queue but without the label by which guards know training namespaces.
 
-    One that the stack does not make is somebody else's to label.
+    The owner of a namespace that the stack does not make must label it.
     """
-    namespaces = {_name(one): one for one in objects if one.kind == "Namespace"}
-    for queue in (one for one in objects if one.kind == "LocalQueue"):
+    namespaces = {_name(item): item for item in objects if item.kind == "Namespace"}
+    for queue in (item for item in objects if item.kind == "LocalQueue"):
         where = namespaces.get(at(queue.body, "metadata", "namespace"))
         if where and at(where.body, "metadata", "labels", TRAINING_LABEL) != "true":
             yield (
@@ -51,7 +51,7 @@ def _name(planned: Planned) -> Any:
 
 
 def _lets_through(planned: Planned) -> Iterator[str]:
-    """One message for each admission policy or binding that lets through what it finds."""
+    """Yield a message for each admission policy or binding that lets violations through."""
     spec: Any = planned.body.get("spec")
     if planned.kind == "ValidatingAdmissionPolicyBinding":
         yield from _elsewhere(planned)
@@ -84,7 +84,7 @@ def _lets_through(planned: Planned) -> Iterator[str]:
 
 
 def _elsewhere(planned: Planned) -> Iterator[str]:
-    """Where a guard looks, its policy says; a binding that says it too can only make it less."""
+    """Yield a message for a binding with its own scope, which can only narrow its policy's."""
     if (where := at(planned.body, "spec", "matchResources")) is not None:
         yield (
             f"{planned.label}: spec.matchResources is {where}, so that the guard looks at less "

@@ -1,4 +1,4 @@
-"""What a cluster on a cloud must obey: closed to the world, protected, nothing bought."""
+"""Rules for a cluster on a cloud: closed to the world, protected, nothing bought."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from policies.plan import UNKNOWN, at, plain
 from railhead.base.wide import too_wide
+from railhead.policies.plan import UNKNOWN, at, plain
 
 CLUSTERS = frozenset({"aws:eks/cluster:Cluster", "gcp:container/cluster:Cluster"})
 FILE_SYSTEMS = frozenset(
@@ -19,7 +19,7 @@ FILE_SYSTEMS = frozenset(
         "gcp:storage/bucket:Bucket",
     }
 )
-# Without it the cluster's Secrets are never read again.
+# Without this key the cluster's Secrets can never be read again.
 _KEYS = frozenset({"aws:kms/key:Key"})
 _AWS_POOL = "aws:eks/nodeGroup:NodeGroup"
 _GCP_POOL = "gcp:container/nodePool:NodePool"
@@ -40,14 +40,14 @@ class CloudResource:
 def cloud_resource(
     resource_type: str, urn: str, name: str, props: Any, *, protect: bool
 ) -> CloudResource | None:
-    """A planned resource of a cloud; None for anything else."""
+    """Return a planned resource of a cloud; None for anything else."""
     if resource_type.partition(":")[0] not in ("aws", "gcp"):
         return None
     return CloudResource(urn=urn, name=name, kind=resource_type, protect=protect, body=plain(props))
 
 
 def open_to_the_world(resource: CloudResource) -> Iterator[str]:
-    """One message for each way in from anywhere, and for each that cannot be judged."""
+    """Yield a message for each way in from anywhere, and for each that cannot be judged."""
     for path, value in _ways_in(resource):
         if value is UNKNOWN:
             yield (
@@ -64,7 +64,7 @@ def open_to_the_world(resource: CloudResource) -> Iterator[str]:
 
 
 def _of_anybody(resource: CloudResource) -> bool:
-    """Whether it is a firewall rule of GCP's that lets in without saying whom."""
+    """Return whether it is a GCP firewall rule that lets traffic in from any source."""
     body = resource.body
     return (
         resource.kind == "gcp:compute/firewall:Firewall"
@@ -98,7 +98,7 @@ def _ways_in(resource: CloudResource) -> Iterator[tuple[str, Any]]:
 
 
 def _gke_endpoint(body: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Who reaches a GKE API server by an address; its DNS name asks for an identity (IAM) first."""
+    """Yield who can reach a GKE API server by address; its DNS name needs an IAM identity."""
     by_address = at(body, "controlPlaneEndpointsConfig", "ipEndpointsConfig", "enabled")
     private = at(body, "privateClusterConfig", "enablePrivateEndpoint")
     if by_address is False or private is True:
@@ -117,12 +117,12 @@ def _gke_endpoint(body: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         return
     public = at(body, "masterAuthorizedNetworksConfig", "gcpPublicCidrsAccessEnabled")
     if public:
-        # Every virtual machine of every customer of Google's has one.
+        # Every virtual machine of every customer of Google has such an address.
         yield (
             "masterAuthorizedNetworksConfig.gcpPublicCidrsAccessEnabled",
             UNKNOWN if public is UNKNOWN else "0.0.0.0/0",
         )
-    # Without the section the address serves anybody.
+    # Without the section the address serves everyone.
     for index, block in enumerate(blocks or [{"cidrBlock": "0.0.0.0/0"}]):
         value = block if block is UNKNOWN else block.get("cidrBlock")
         yield f"{path}[{index}].cidrBlock", value
@@ -136,7 +136,7 @@ def _endpoint(config: Any) -> Iterator[tuple[str, Any]]:
     if public is UNKNOWN:
         yield "vpcConfig.endpointPublicAccess", UNKNOWN
     elif public:
-        # EKS' own default where no network is named.
+        # EKS' own default if no network is named.
         given = config.get("publicAccessCidrs") or ["0.0.0.0/0"]
         yield from _elements({"publicAccessCidrs": given}, "publicAccessCidrs", "vpcConfig.")
 
@@ -151,7 +151,7 @@ def _elements(holder: Mapping[str, Any], key: str, prefix: str = "") -> Iterator
 
 
 def bought(resource: CloudResource) -> Iterator[str]:
-    """A message for capacity that is paid for when it is made, and not given back."""
+    """Yield a message for capacity that is paid for when it is created, without a refund."""
     if resource.kind == _BOUGHT:
         yield (
             f"{resource.name}: a capacity block is bought by making it, and destroying it only "
@@ -160,12 +160,12 @@ def bought(resource: CloudResource) -> Iterator[str]:
 
 
 def unprotected(resources: Iterable[CloudResource]) -> Iterator[tuple[str, str]]:
-    """(message, URN) for what a cluster with deletion protection would lose to a slip."""
-    found = list(resources)
-    said = [r.body.get("deletionProtection") for r in found if r.kind in CLUSTERS]
-    if not any(value is True or value is UNKNOWN for value in said):
+    """Yield (message, URN) for what a cluster with deletion protection could lose by mistake."""
+    results = list(resources)
+    texts = [r.body.get("deletionProtection") for r in results if r.kind in CLUSTERS]
+    if not any(value is True or value is UNKNOWN for value in texts):
         return
-    for resource in found:
+    for resource in results:
         if not resource.protect and _precious(resource):
             yield (
                 f"{resource.name}: the cluster has deletion protection, and this could be deleted "
@@ -176,7 +176,7 @@ def unprotected(resources: Iterable[CloudResource]) -> Iterator[tuple[str, str]]
 
 def _precious(resource: CloudResource) -> bool:
     if resource.kind == _AWS_POOL:
-        # An image that is not known may be one with a GPU driver.
+        # An unknown image may have a GPU driver.
         image = resource.body.get("amiType")
         return image is UNKNOWN or "NVIDIA" in str(image)
     if resource.kind == _GCP_POOL:

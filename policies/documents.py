@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
-# Who may do one of these on anything gives himself the rest (AWS, IAM user guide, "Permissions
+# Who may do one of these on anything can grant himself the rest (AWS, IAM user guide, "Permissions
 # required to administer IAM"; Service Authorization Reference, "Permissions management").
 _GIVES_THE_REST = (
     "iam:attachgrouppolicy",
@@ -25,43 +25,43 @@ _GIVES_THE_REST = (
 
 
 def rows(text: Any, key: str) -> list[Mapping[str, Any]]:
-    """The objects below a key of a JSON text; IAM takes one for a list of one."""
+    """Return the objects below a key of a JSON text; IAM accepts an object as a list of one."""
     try:
-        found = json.loads(text).get(key, []) if isinstance(text, str) else []
+        result = json.loads(text).get(key, []) if isinstance(text, str) else []
     except (ValueError, AttributeError):
         return []
-    return [one for one in _several(found) if isinstance(one, Mapping)]
+    return [item for item in _several(result) if isinstance(item, Mapping)]
 
 
 def allowed(text: Any) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Each statement that allows something, with its place."""
-    for index, one in enumerate(rows(text, "Statement")):
-        if one.get("Effect") == "Allow":
-            yield index, one
+    """Yield each statement that allows something, with its place."""
+    for index, row in enumerate(rows(text, "Statement")):
+        if row.get("Effect") == "Allow":
+            yield index, row
 
 
 def everything(statement: Mapping[str, Any]) -> bool:
-    """Whether it allows all there is, on all there is, by itself or by what it lets one take."""
+    """Return whether it allows everything on everything, directly or by rights it can grant."""
     if not (star(statement.get("Resource")) or "NotResource" in statement):
         return False
     if "NotAction" in statement or star(statement.get("Action")):
         return True
-    patterns = [str(one).lower() for one in _several(statement.get("Action"))]
+    patterns = [str(item).lower() for item in _several(statement.get("Action"))]
     return not statement.get("Condition") and any(
         fnmatchcase(name, pattern) for name in _GIVES_THE_REST for pattern in patterns
     )
 
 
 def anybody(statement: Mapping[str, Any]) -> bool:
-    """Whether it is of whoever asks, without a condition."""
+    """Return whether it holds for everyone, without a condition."""
     who = statement.get("Principal")
     named = who.values() if isinstance(who, Mapping) else [who]
     return not statement.get("Condition") and ("NotPrincipal" in statement or any(map(star, named)))
 
 
 def star(value: Any) -> bool:
-    """Whether a value, or one of a list, stands for everything."""
-    return any(isinstance(one, str) and one and not one.strip("*:/") for one in _several(value))
+    """Return whether a value, or one of a list, stands for everything."""
+    return any(isinstance(item, str) and item and not item.strip("*:/") for item in _several(value))
 
 
 def _several(value: Any) -> list[Any]:

@@ -1,8 +1,8 @@
-"""What of the stack itself is let through, on purpose: each with its reason, nothing else.
+"""Exemptions of the stack's own objects from the rules, each with its reason.
 
-An exemption is of one object by kind, namespace and name, and of the reaches into its node that it
-lists, or of one IAM document that is not known before the update. What training pods may mount of
-their node is the catalogue's to say.
+An exemption covers one object, by kind, namespace and name, and only the listed accesses to its
+node, or one IAM document that is not known before the update. The catalogue lists the directories
+that training pods may mount from their node.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from policies.clouds import CloudResource
-from policies.plan import UNKNOWN, Planned, Pod, containers
 from railhead.fabric.kinds import FABRICS
 from railhead.fabric.modes import MODES
+from railhead.policies.clouds import CloudResource
+from railhead.policies.plan import UNKNOWN, Planned, Pod, containers
 
 
 @dataclass(frozen=True, kw_only=True)
 class Path:
-    """A directory of the node; ``container`` None is any of the pod's."""
+    """A directory of the node; ``container`` None means any of the pod's."""
 
     path: str
     container: str | None = None
@@ -29,11 +29,11 @@ class Path:
 
 @dataclass(frozen=True, kw_only=True)
 class Exemption:
-    """One object's reaches.
+    """One object's permitted accesses to its node.
 
     Args:
         kind: of the object.
-        namespace: where it lives; None for kinds that have none.
+        namespace: of the object; None for cluster-wide kinds.
         name: a regular expression that its whole name matches.
         flags: fields of the pod's spec, and ``privileged`` for its containers.
         paths: directories of the node; None for any.
@@ -48,7 +48,7 @@ class Exemption:
     reason: str
 
 
-# Fabrics whose vendor puts a plugin on nodes.
+# Fabrics whose vendor puts a plugin onto nodes.
 _PLUGINS = "|".join(sorted(f.name for f in FABRICS.values() if f.plugin))
 
 EXEMPTIONS: tuple[Exemption, ...] = (
@@ -56,9 +56,9 @@ EXEMPTIONS: tuple[Exemption, ...] = (
         kind="DaemonSet",
         namespace="railhead-gate",
         name="gate-.*",
-        # A port's lossless settings are told in its own network namespace only.
+        # A port's lossless settings can be read only in its own network namespace.
         flags=frozenset({"hostNetwork"}),
-        # /home/kubernetes/bin: whether a vendor's installer has put its plugin there.
+        # /home/kubernetes/bin shows whether a vendor's installer has put its plugin there.
         paths=tuple(
             Path(path=path, read_only=True) for path in ("/sys", "/dev", "/home/kubernetes/bin")
         ),
@@ -90,44 +90,44 @@ EXEMPTIONS: tuple[Exemption, ...] = (
 )
 
 
-# EFS' driver may make access points on the stack's file systems alone, whose ARNs end in ids that
-# EFS gives them: the document is judged by the first preview that finds them made.
+# EFS' driver may create access points only on the stack's file systems, whose ARNs end in ids that
+# EFS assigns: the first preview after their creation judges the document.
 _NAMED_LATER = ("aws:iam/rolePolicy:RolePolicy", r".*-aws-efs-csi-driver-role-policy")
 
 
 def named_later(resource: CloudResource) -> bool:
-    """Whether a document may be unknown, because it names what this update makes."""
+    """Return whether a document may be unknown, because it names what this update creates."""
     kind, name = _NAMED_LATER
     return resource.kind == kind and re.fullmatch(name, resource.name) is not None
 
 
 def exemption(planned: Planned) -> Exemption | None:
-    """The exemption of an object, if it has one."""
+    """Return the exemption of an object, if it has one."""
     metadata = planned.body.get("metadata")
     if not isinstance(metadata, Mapping):
         return None
     name, namespace = metadata.get("name"), metadata.get("namespace")
-    for one in EXEMPTIONS:
+    for item in EXEMPTIONS:
         if (
-            planned.kind == one.kind
+            planned.kind == item.kind
             and isinstance(name, str)
-            and re.fullmatch(one.name, name)
-            and namespace == one.namespace
+            and re.fullmatch(item.name, name)
+            and namespace == item.namespace
         ):
-            return one
+            return item
     return None
 
 
-def may_mount(one: Exemption | None, pod: Pod, volume: Mapping[str, Any]) -> bool:
-    """Whether a hostPath volume is exempt, mounted as it is by the pod's containers."""
-    if one is None:
+def may_mount(exemption: Exemption | None, pod: Pod, volume: Mapping[str, Any]) -> bool:
+    """Return whether a hostPath volume is exempt, mounted as it is by the pod's containers."""
+    if exemption is None:
         return False
-    if one.paths is None:
+    if exemption.paths is None:
         return True
     path = volume["hostPath"].get("path") if isinstance(volume["hostPath"], Mapping) else None
     return any(
         allowed.path == path and _mounted_so(allowed, pod, volume.get("name"))
-        for allowed in one.paths
+        for allowed in exemption.paths
     )
 
 

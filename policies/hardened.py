@@ -1,4 +1,4 @@
-"""What keeps a cloud's data encrypted, and its nodes and buckets to themselves."""
+"""Rules for a cloud's encryption, and against public nodes and buckets."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from policies import documents
-from policies.clouds import CloudResource
-from policies.plan import UNKNOWN
+from railhead.policies import documents
+from railhead.policies.clouds import CloudResource
+from railhead.policies.plan import UNKNOWN
 
 _EACH = "[]"
 _ANYBODY = frozenset({"allUsers", "allAuthenticatedUsers"})
-# Policies that a resource has itself: who is named there needs no other right.
+# Policies of a resource itself: those who are named there need no other right.
 _RESOURCE_POLICIES = frozenset(
     {
         "aws:efs/fileSystemPolicy:FileSystemPolicy",
@@ -24,7 +24,7 @@ _RESOURCE_POLICIES = frozenset(
 
 @dataclass(frozen=True, kw_only=True)
 class Must:
-    """A field that must have one of some values; ``[]`` in ``path`` is each element of a list."""
+    """A field that must have one of several values; ``[]`` in ``path`` is each list element."""
 
     kind: str
     path: tuple[str, ...]
@@ -124,7 +124,7 @@ MUST = (
         else_="there is a key of the cluster that nobody can take back",
     ),
 )
-# Sections that a resource must have, whatever they say.
+# Sections that a resource must have, with any content.
 _HAS: Mapping[str, Mapping[str, str]] = {
     "aws:eks/cluster:Cluster": {"encryptionConfig": "Secrets have no key of the stack's"},
     "aws:eks/nodeGroup:NodeGroup": {
@@ -135,7 +135,7 @@ _HAS: Mapping[str, Mapping[str, str]] = {
 
 
 def problems(resource: CloudResource) -> Iterator[str]:
-    """A message for each field that is not as it must be, or that is not known."""
+    """Yield a message for each field that is wrong or unknown."""
     for must in MUST:
         if must.kind == resource.kind:
             for path, value in _values(resource.body, must.path):
@@ -159,8 +159,8 @@ def problems(resource: CloudResource) -> Iterator[str]:
 
 
 def _everybody(resource: CloudResource) -> Iterator[str]:
-    """Rights of a cloud for whoever asks."""
-    # Of a project nobody can be so: IAM takes no such member there.
+    """Yield a message for each right of a cloud that everyone has."""
+    # A project cannot be public: IAM accepts no such member there.
     if resource.kind.startswith("gcp:storage/bucketIAM"):
         members = resource.body.get("members")
         listed = members if isinstance(members, list) else [members]
@@ -173,23 +173,23 @@ def _everybody(resource: CloudResource) -> Iterator[str]:
         text = resource.body.get("policy")
         if text is UNKNOWN:
             yield _unjudged(resource, "policy")
-        elif any(documents.anybody(one) for _, one in documents.allowed(text)):
+        elif any(documents.anybody(item) for _, item in documents.allowed(text)):
             yield f"{resource.name}: policy lets everybody in, without a condition: name who may"
 
 
-def _values(body: Any, path: tuple[str, ...], said: str = "") -> Iterator[tuple[str, Any]]:
-    """Every value at a path; None where the path ends before."""
+def _values(body: Any, path: tuple[str, ...], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield every value at a path; None if the path ends early."""
     if not path or body is UNKNOWN:
-        yield said, body
+        yield prefix, body
         return
     key, *rest = path
     if key == _EACH:
-        # An empty list says as little of what must be in each as none.
-        for index, one in enumerate(body if isinstance(body, list) and body else [None]):
-            yield from _values(one, tuple(rest), f"{said}[{index}]")
+        # An empty list lacks the required fields just as a missing one does.
+        for index, item in enumerate(body if isinstance(body, list) and body else [None]):
+            yield from _values(item, tuple(rest), f"{prefix}[{index}]")
         return
     inner = body.get(key) if isinstance(body, Mapping) else None
-    yield from _values(inner, tuple(rest), f"{said}.{key}" if said else key)
+    yield from _values(inner, tuple(rest), f"{prefix}.{key}" if prefix else key)
 
 
 def _unjudged(resource: CloudResource, path: str) -> str:

@@ -1,14 +1,14 @@
-"""Every image says which one it is."""
+"""Rules for images: each must be pinned."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policies.plan import UNKNOWN, Planned, containers
+from railhead.policies.plan import UNKNOWN, Planned, containers
 
 
 def problems(planned: Planned) -> Iterator[str]:
-    """One message for each image that may be another tomorrow."""
+    """Yield a message for each image that may change without a change of the stack."""
     for pod in planned.pods:
         for path, container in containers(pod):
             image = container if container is UNKNOWN else container.get("image")
@@ -18,7 +18,7 @@ def problems(planned: Planned) -> Iterator[str]:
                     "value that the plan knows"
                 )
                 continue
-            # Trainer fills an image in where a runtime leaves it out.
+            # Trainer fills in an image that a runtime leaves out.
             if image is None:
                 continue
             name, _, digest = str(image).partition("@")

@@ -1,4 +1,4 @@
-"""What the program gave each resource, for the rules that look at a whole stack.
+"""The program's inputs of each resource, for the rules that judge a whole stack.
 
 The engine shows a rule over one resource its inputs (`Analyze`), even while the configuration of
 the resource's provider is not known: its `Check` then hands back what the program gave. A rule over
@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from policies.known import KNOWN
-from policies.plan import UNKNOWN, at, plain
+from railhead.policies.known import KNOWN
+from railhead.policies.plan import UNKNOWN, at, plain
 
 # One process serves one update, and asks about every resource before it asks about the stack.
 _GIVEN: Final[dict[str, Any]] = {}
@@ -23,17 +23,17 @@ _NOTHING_BY_THEMSELVES = frozenset({"pulumi", "railhead"})
 
 
 def remember(urn: str, props: Any) -> None:
-    """Keep what the program gave a resource."""
+    """Keep the program's inputs of a resource."""
     _GIVEN[urn] = plain(props)
 
 
 def forget() -> None:
-    """As at the start of an update."""
+    """Forget all inputs, as at the start of an update."""
     _GIVEN.clear()
 
 
 def complete(urn: str, props: Any) -> Any:
-    """A resource's outputs, and its inputs wherever those are missing or not known."""
+    """Return a resource's outputs, with its inputs in place of missing or unknown ones."""
     return _filled(plain(props), _GIVEN.get(urn))
 
 
@@ -46,12 +46,12 @@ def _filled(value: Any, given: Any) -> Any:
             for key in (*value, *(k for k in given if k not in value))
         }
     if isinstance(value, list) and isinstance(given, list) and len(value) == len(given):
-        return [_filled(one, other) for one, other in zip(value, given, strict=True)]
+        return [_filled(item, other) for item, other in zip(value, given, strict=True)]
     return value
 
 
 def unseen(resource_type: str, urn: str, name: str, props: Any) -> Iterator[str]:
-    """A message for a resource of which nothing can be judged."""
+    """Yield a message for a resource that cannot be judged at all."""
     package = resource_type.partition(":")[0]
     if package in _NOTHING_BY_THEMSELVES:
         return

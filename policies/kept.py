@@ -1,19 +1,19 @@
-"""Checkpoints outlive a slip: claims for every node of a gang, volumes that are kept."""
+"""Rules that keep checkpoints safe: claims for every node of a gang, volumes that are kept."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from policies.plan import UNKNOWN, Planned, rows
 from railhead.base.names import CHECKPOINT_LABEL
+from railhead.policies.plan import UNKNOWN, Planned, rows
 
 _RUNTIMES = frozenset({"ClusterTrainingRuntime", "TrainingRuntime"})
 _MANY = frozenset({"ReadWriteMany", "ReadOnlyMany"})
 
 
 def problems(plan: Iterable[Planned]) -> Iterator[tuple[str, str]]:
-    """(message, URN) for claims that a gang cannot share, that nobody makes, that would be lost."""
+    """Yield (message, URN) for claims that a gang cannot share, or that are missing or unsafe."""
     objects = list(plan)
     claims = [p for p in objects if p.kind == "PersistentVolumeClaim"]
     for planned in claims:
@@ -24,9 +24,9 @@ def problems(plan: Iterable[Planned]) -> Iterator[tuple[str, str]]:
             yield from _retained(planned)
         policy = planned.body.get("reclaimPolicy")
         if planned.kind == "StorageClass" and policy != "Retain":
-            said = "not known before the update" if policy is UNKNOWN else repr(policy)
+            text = "not known before the update" if policy is UNKNOWN else repr(policy)
             yield (
-                f"{planned.label}: reclaimPolicy is {said}: the "
+                f"{planned.label}: reclaimPolicy is {text}: the "
                 "data would go with the claim: set Retain",
                 planned.urn,
             )
@@ -92,9 +92,9 @@ def _retained(planned: Planned) -> Iterator[tuple[str, str]]:
     spec = planned.body.get("spec")
     policy = spec.get("persistentVolumeReclaimPolicy") if isinstance(spec, Mapping) else UNKNOWN
     if policy != "Retain":
-        said = "not known before the update" if policy is UNKNOWN else repr(policy)
+        text = "not known before the update" if policy is UNKNOWN else repr(policy)
         yield (
-            f"{planned.label}: spec.persistentVolumeReclaimPolicy is {said}: the data would go "
+            f"{planned.label}: spec.persistentVolumeReclaimPolicy is {text}: the data would go "
             "with the claim: set Retain",
             planned.urn,
         )

@@ -1,10 +1,10 @@
-"""Types of a cloud's resources that the pack knows; of any other it says that it sees nothing."""
+"""Types of a cloud's resources that the pack can judge; it reports all others."""
 
 from __future__ import annotations
 
-from policies.clouds import CLUSTERS, FILE_SYSTEMS
+from railhead.policies.clouds import CLUSTERS, FILE_SYSTEMS
 
-# With these some rule finds something to say.
+# Types that some rule judges.
 _JUDGED = frozenset(
     {
         "aws:ec2/capacityBlockReservation:CapacityBlockReservation",
@@ -33,8 +33,8 @@ _JUDGED = frozenset(
         "gcp:storage/bucketIAMMember:BucketIAMMember",
     }
 )
-# The components make them, and nothing that they may be given lets anybody in or loses anything:
-# addresses, routes, names, marks, and who is known to a cluster (what they may do is judged).
+# Types of the components that can neither let anyone in nor lose anything, with any inputs:
+# addresses, routes, names, marks, and a cluster's users (whose rights are judged).
 _HARMLESS = frozenset(
     {
         "aws:autoscaling/tag:Tag",

@@ -1,8 +1,8 @@
-"""A planned resource as plain data, with what is not known at plan time said to be so.
+"""A planned resource as plain data, in which unknown values are marked as unknown.
 
-The SDK raises when a rule touches an unknown value, and the engine then skips the rule with a mere
+The SDK raises when a rule reads an unknown value, and the engine then skips the rule with only a
 remark. Rules here read a copy in which an unknown value is :data:`UNKNOWN`, and report what they
-could not judge as a violation.
+cannot judge as a violation.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ UNKNOWN: Final = _Unknown()
 
 # Parts of an object that hold no pod and that no rule reads.
 _ASIDE = frozenset({"metadata", "status", "data", "stringData", "binaryData"})
-# Scalars beside a pod template: whatever they turn out to be, the pods are the same.
+# Scalars beside a pod template: the pods are the same for any of their values.
 _SCALARS = frozenset(
     {
         "activeDeadlineSeconds",
@@ -46,7 +46,7 @@ _SCALARS = frozenset(
 
 def plain(value: Any) -> Any:
     """Copy the SDK's proxies into dicts and lists; an unknown value becomes UNKNOWN."""
-    # Most are scalars, and asking an abstract class is slow.
+    # Most values are scalars, and isinstance of an abstract class is slow.
     if value is None or isinstance(value, (str, int, float, bytes)):
         return value
     if isinstance(value, (dict, Mapping)):
@@ -76,7 +76,7 @@ class Pod:
 class Planned:
     """One Kubernetes object of the plan.
 
-    ``unknown``: paths outside of pods' specs that may turn out to hold a pod.
+    ``unknown``: unknown paths outside of pods' specs that may hold a pod.
     """
 
     urn: str
@@ -88,14 +88,14 @@ class Planned:
 
     @property
     def label(self) -> str:
-        """Kind and name, as messages say them."""
+        """Kind and name, for messages."""
         metadata = self.body.get("metadata")
         given = metadata.get("name") if isinstance(metadata, Mapping) else None
         return f"{self.kind} {given if isinstance(given, str) else self.name}"
 
 
 def planned(resource_type: str, urn: str, name: str, props: Any) -> Planned | None:
-    """The Kubernetes object of a planned resource; None for anything else (a Helm release too)."""
+    """Return the Kubernetes object of a planned resource; None for others, as Helm releases."""
     package, _, token = resource_type.partition(":")
     if package != "kubernetes" or token.startswith("helm.sh/"):
         return None
@@ -136,7 +136,7 @@ def _holds_containers(value: Any) -> bool:
 
 
 def at(value: Any, *keys: str) -> Any:
-    """What lies at a path of mappings; UNKNOWN from where it is not known, None where it ends."""
+    """Return the value at a path of mappings; UNKNOWN below an unknown one, None if missing."""
     for key in keys:
         if value is UNKNOWN or not isinstance(value, Mapping):
             return UNKNOWN if value is UNKNOWN else None
@@ -145,7 +145,7 @@ def at(value: Any, *keys: str) -> Any:
 
 
 def rows(holder: Mapping[str, Any], key: str, path: str) -> Iterator[tuple[str, Any]]:
-    """Each element of a list below ``holder`` with its path; UNKNOWN for a list not known."""
+    """Yield each element of a list below ``holder`` with its path; UNKNOWN for an unknown list."""
     value = holder.get(key)
     if value is UNKNOWN:
         yield f"{path}.{key}", UNKNOWN
@@ -155,35 +155,35 @@ def rows(holder: Mapping[str, Any], key: str, path: str) -> Iterator[tuple[str, 
 
 
 def containers(pod: Pod) -> Iterator[tuple[str, Any]]:
-    """Every container of a pod with its path, of all three kinds."""
+    """Yield every container of a pod with its path, of all three kinds."""
     for key in ("initContainers", "containers", "ephemeralContainers"):
         yield from rows(pod.spec, key, pod.path)
 
 
 def is_device(resource: str) -> bool:
-    """Whether a resource is an extended one, which only a device plugin offers."""
+    """Return whether a resource is an extended one, which only a device plugin offers."""
     domain, slash, _ = resource.partition("/")
     return bool(slash) and domain != "kubernetes.io" and not domain.endswith(".kubernetes.io")
 
 
 def is_zero(quantity: Any) -> bool:
-    """Whether a quantity is zero; UNKNOWN is not."""
+    """Return whether a quantity is zero; UNKNOWN is not."""
     if isinstance(quantity, (int, float)):
         return quantity == 0
     return isinstance(quantity, str) and quantity.strip("0.") in ("", "m", "k", "Ki", "Mi", "Gi")
 
 
 def device_requests(resources: Any) -> set[str] | None:
-    """Device resources that a ``resources`` block asks for; None when it is not known."""
-    found: set[str] = set()
+    """Return the device resources that a ``resources`` block requests; None if unknown."""
+    results: set[str] = set()
     if resources is UNKNOWN:
         return None
     if not isinstance(resources, Mapping):
-        return found
+        return results
     for block in ("limits", "requests"):
         quantities = resources.get(block)
         if quantities is UNKNOWN:
             return None
         if isinstance(quantities, Mapping):
-            found.update(k for k, v in quantities.items() if is_device(k) and not is_zero(v))
-    return found
+            results.update(k for k, v in quantities.items() if is_device(k) and not is_zero(v))
+    return results

@@ -1,14 +1,14 @@
-"""No pod of the stack is privileged or reaches into its node."""
+"""Rules against privileged pods and pods that access their node."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from policies.exempt import Exemption, exemption, may_mount
-from policies.plan import UNKNOWN, Planned, Pod, at, containers, rows
 from railhead.fabric.kinds import FABRICS
 from railhead.fabric.modes import MODES
+from railhead.policies.exempt import Exemption, exemption, may_mount
+from railhead.policies.plan import UNKNOWN, Planned, Pod, at, containers, rows
 from railhead.resolve.pod_guards import HARMLESS_CAPABILITIES
 
 _HOST_FLAGS = {
@@ -17,7 +17,7 @@ _HOST_FLAGS = {
     "hostIPC": "mount an emptyDir with medium: Memory at /dev/shm instead",
 }
 
-# What some fabric's memory registration needs; a vendor's sidecar has its own besides.
+# Capabilities that some fabric's memory registration or a vendor's sidecar needs.
 _ADDED = frozenset(HARMLESS_CAPABILITIES) | {
     capability.name for mode in MODES.values() for capability in mode.capabilities
 }
@@ -26,7 +26,7 @@ _OF_SIDECARS = {
     for fabric in FABRICS.values()
     if fabric.plugin and (row := fabric.plugin.daemon)
 }
-# Of the rest of the baseline Pod Security Standard what a container may have, or nothing.
+# Values that the rest of the baseline Pod Security Standard allows for a container.
 _BASELINE: Mapping[tuple[str, ...], tuple[str | None, ...]] = {
     ("securityContext", "procMount"): ("Default", None),
     ("securityContext", "seccompProfile", "type"): ("RuntimeDefault", "Localhost", None),
@@ -35,26 +35,26 @@ _BASELINE: Mapping[tuple[str, ...], tuple[str | None, ...]] = {
 
 
 def problems(planned: Planned) -> Iterator[str]:
-    """One message for each reach into the node, and for each field that cannot be judged."""
+    """Yield a message for each access to the node, and for each field that cannot be judged."""
     for path in planned.unknown if _makes_pods(planned) else ():
         yield _unjudged(planned, path)
     if planned.kind == "PersistentVolume":
         yield from _volume(planned)
-    one = exemption(planned)
-    flags = one.flags if one else frozenset()
+    item = exemption(planned)
+    flags = item.flags if item else frozenset()
     for pod in planned.pods:
-        yield from _host(planned, pod, one)
+        yield from _host(planned, pod, item)
         for path, container in containers(pod) if "privileged" not in flags else ():
             yield from _container(planned, path, container)
 
 
 def _volume(planned: Planned) -> Iterator[str]:
-    """A claim is no way around the rule of hostPath."""
+    """Yield a message for a volume of the node, which would bypass the rule for hostPath."""
     for key in ("hostPath", "local"):
         if (where := at(planned.body, "spec", key)) is not None:
             yield (
-                f"{planned.label}: spec.{key} is {where}, which whoever mounts the claim has of "
-                "its node: use a file system that all nodes share"
+                f"{planned.label}: spec.{key} is {where}, a part of the node for anyone who mounts "
+                "the claim: use a file system that all nodes share"
             )
 
 
@@ -134,7 +134,7 @@ def _unjudged(planned: Planned, path: str) -> str:
     )
 
 
-# Kinds whose pods matter even when a plan does not show them yet.
+# Kinds whose pods matter even if the plan does not know them yet.
 WORKLOADS = frozenset(
     {
         "ClusterTrainingRuntime",

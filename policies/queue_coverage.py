@@ -1,4 +1,4 @@
-"""A ClusterQueue covers every device resource that the stack's workloads request.
+"""The rule that a ClusterQueue covers every device resource that the stack's workloads request.
 
 Kueue never admits a workload that asks for a resource its queue leaves out; the job waits for ever.
 """
@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from policies.plan import UNKNOWN, Planned, at, containers, device_requests, is_zero, rows
 from railhead.base.errors import InputError
 from railhead.contract import CONFIG_MAP, KEY, ClusterContract
+from railhead.policies.plan import UNKNOWN, Planned, at, containers, device_requests, is_zero, rows
 
-# On a queue that is meant for jobs without devices; the reviewer sees it in the plan.
+# For a queue of jobs without devices; the reviewer sees it in the plan.
 DEVICE_FREE = "railhead.dev/device-free"
 _SERVICES = frozenset({"DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"})
 
 
 def problems(plan: Iterable[Planned]) -> Iterator[tuple[str, str]]:
-    """(message, urn) for each queue that omits a device, or that cannot be judged."""
+    """Yield (message, URN) for each queue that omits a device, or that cannot be judged."""
     objects = list(plan)
     for planned in objects:
         if path := _hidden(planned):
@@ -36,20 +36,20 @@ def problems(plan: Iterable[Planned]) -> Iterator[tuple[str, str]]:
 def _requested(planned: Planned) -> set[str]:
     if planned.kind in _SERVICES:
         return set()
-    found: set[str] = set()
+    results: set[str] = set()
     for pod in planned.pods:
         for _, container in containers(pod):
             if container is not UNKNOWN:
-                found |= device_requests(container.get("resources")) or set()
+                results |= device_requests(container.get("resources")) or set()
     if planned.kind == "TrainJob":
-        found |= device_requests(at(planned.body, "spec", "trainer", "resourcesPerNode")) or set()
+        results |= device_requests(at(planned.body, "spec", "trainer", "resourcesPerNode")) or set()
     if planned.kind == "ConfigMap" and at(planned.body, "metadata", "name") == CONFIG_MAP:
-        found |= _of_contract(planned)
-    return found
+        results |= _of_contract(planned)
+    return results
 
 
 def _hidden(planned: Planned) -> str | None:
-    """What may ask for a device and is not known, of a workload or of the contract."""
+    """Return an unknown part of a workload or the contract that may request a device."""
     if planned.kind in _SERVICES:
         return None
     for pod in planned.pods:
@@ -64,7 +64,7 @@ def _hidden(planned: Planned) -> str | None:
 
 
 def _of_contract(planned: Planned) -> set[str]:
-    """The fabric's devices, which the published contract lists as well."""
+    """Return the fabric's devices, as the published contract lists them."""
     text = at(planned.body, "data", KEY)
     if not isinstance(text, str):
         return set()

@@ -1,4 +1,4 @@
-"""Queues that give out what is there, once: apart, large enough for a gang, and not for ever."""
+"""Rules for queues: no capacity counted twice, room for a gang, no endless hold of quota."""
 
 from __future__ import annotations
 
@@ -10,41 +10,50 @@ from typing import Any
 
 import yaml
 
-from policies.plan import UNKNOWN, Planned, at, containers, device_requests, is_device, plain, rows
 from railhead.base import quantity
+from railhead.policies.plan import (
+    UNKNOWN,
+    Planned,
+    at,
+    containers,
+    device_requests,
+    is_device,
+    plain,
+    rows,
+)
 
 _RELEASE = "kubernetes:helm.sh/v3:Release"
 _RUNTIMES = frozenset({"ClusterTrainingRuntime", "TrainingRuntime"})
 
 
 def overlapping(plan: Iterable[Planned]) -> Iterator[tuple[str, str]]:
-    """(message, URN) for two flavors that one node can be of: its capacity would count twice."""
+    """Yield (message, URN) for flavors that share a node, whose capacity would count twice."""
     flavors = [p for p in plan if p.kind == "ResourceFlavor"]
     labels: list[tuple[Planned, Mapping[str, Any]]] = []
     for planned in flavors:
         spec = planned.body.get("spec")
-        found: Any = spec if spec is UNKNOWN else (spec or {}).get("nodeLabels", {})
-        if found is UNKNOWN or UNKNOWN in dict(found or {}).values():
+        result: Any = spec if spec is UNKNOWN else (spec or {}).get("nodeLabels", {})
+        if result is UNKNOWN or UNKNOWN in dict(result or {}).values():
             yield (
                 f"{planned.label}: spec.nodeLabels is not known before the update, so nothing can "
                 "be said of whose nodes these are: give it a value that the plan knows",
                 planned.urn,
             )
             continue
-        labels.append((planned, found or {}))
-    for index, (one, wanted) in enumerate(labels):
+        labels.append((planned, result or {}))
+    for index, (item, wanted) in enumerate(labels):
         for other, given in labels[:index]:
             if all(given.get(key, value) == value for key, value in wanted.items()):
                 yield (
-                    f"{one.label}: a node may have both spec.nodeLabels {dict(wanted)} and those "
+                    f"{item.label}: a node may have both spec.nodeLabels {dict(wanted)} and those "
                     f"of {other.label} {dict(given)}: what it has would be given out twice; "
                     "give each pool another value of one label in pools[].node_selector",
-                    one.urn,
+                    item.urn,
                 )
 
 
 def too_small(plan: Iterable[Planned]) -> Iterator[tuple[str, str]]:
-    """(message, URN) for a queue whose whole quota of a device is less than one gang asks for."""
+    """Yield (message, URN) for a queue whose whole quota of a device is less than one gang's."""
     objects = list(plan)
     for planned in objects:
         if planned.kind in _RUNTIMES and _nodes(planned) is UNKNOWN:
@@ -107,34 +116,34 @@ def _gang(planned: Planned) -> tuple[Planned, dict[str, Decimal]] | None:
 
 
 def _nodes(planned: Planned) -> Any:
-    """Of a gang of the runtime, where a job does not say."""
+    """Return the number of nodes of a runtime's gang, unless a job chooses."""
     return at(planned.body, "spec", "mlPolicy", "numNodes")
 
 
 def _quotas(spec: Mapping[str, Any]) -> dict[str, Decimal]:
-    found: dict[str, Decimal] = {}
+    quotas: dict[str, Decimal] = {}
     for _, group in rows(spec, "resourceGroups", ""):
         for _, flavor in rows(group, "flavors", "") if isinstance(group, dict) else ():
             for _, row in rows(flavor, "resources", "") if isinstance(flavor, dict) else ():
                 if isinstance(row, dict) and is_device(str(row.get("name"))):
                     name = str(row["name"])
-                    found[name] = found.get(name, Decimal(0)) + _amount(row.get("nominalQuota"))
-    return found
+                    quotas[name] = quotas.get(name, Decimal(0)) + _amount(row.get("nominalQuota"))
+    return quotas
 
 
 def _of_cluster_queue(
     spec: Mapping[str, Any], plan: Sequence[Planned]
 ) -> tuple[str, dict[str, Decimal]]:
-    """Kueue's: its own, or in a cohort what all of the plan's have, of which it may borrow."""
+    """Return a Kueue queue's quota; in a cohort, the plan's total, from which it may borrow."""
     if not _shared(spec):
         return "nominalQuota in all flavors together", _quotas(spec)
-    found: dict[str, Decimal] = {}
+    results: dict[str, Decimal] = {}
     for other in plan:
         theirs = other.body.get("spec")
         if isinstance(theirs, Mapping) and (other.kind == "Cohort" or _shared(theirs)):
             for name, amount in _quotas(theirs).items():
-                found[name] = found.get(name, Decimal(0)) + amount
-    return "nominalQuota of its whole cohort", found
+                results[name] = results.get(name, Decimal(0)) + amount
+    return "nominalQuota of its whole cohort", results
 
 
 def _shared(spec: Mapping[str, Any]) -> bool:
@@ -142,13 +151,13 @@ def _shared(spec: Mapping[str, Any]) -> bool:
 
 
 def _of_queue(spec: Mapping[str, Any], _plan: Sequence[Planned]) -> tuple[str, dict[str, Decimal]]:
-    """Volcano's, which may have whatever its capability does not name."""
+    """Return a Volcano queue's limits; resources outside its capability have no limit."""
     named = spec.get("capability") or {}
     return "capability", {str(name): _amount(value) for name, value in named.items()}
 
 
 def _hidden(planned: Planned) -> str | None:
-    """What of Volcano's is not known; of Kueue's :mod:`policies.queue_coverage` says so."""
+    """Describe an unknown of Volcano; :mod:`railhead.policies.queue_coverage` does it for Kueue."""
     spec = planned.body.get("spec")
     if spec is UNKNOWN:
         return "spec"
@@ -169,7 +178,7 @@ def _amount(value: Any) -> Decimal:
 
 
 def patient(resource_type: str, name: str, props: Any) -> Iterator[str]:
-    """A message for a Kueue that lets a gang hold its quota while its pods never start."""
+    """Yield a message for a Kueue in which a gang holds quota although its pods never start."""
     if resource_type != _RELEASE:
         return
     body = plain(props)
@@ -197,7 +206,7 @@ def patient(resource_type: str, name: str, props: Any) -> Iterator[str]:
 
 
 def _may_be_kueue(body: Mapping[str, Any]) -> bool:
-    """By its release's name, or its chart's, whatever the release is called."""
+    """Return whether the release's or the chart's name is Kueue's, or unknown."""
     chart = body.get("chart")
     return body.get("name") in ("kueue", UNKNOWN) or (
         chart is UNKNOWN or re.fullmatch(r"kueue(-[\d.]+)?", PurePath(str(chart)).name) is not None

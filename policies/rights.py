@@ -1,17 +1,17 @@
-"""Nobody is given everything: cloud roles that own the account, RBAC rules that allow `*`."""
+"""Rules against total rights: cloud roles that own the account, RBAC rules that allow `*`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from policies import documents
-from policies.clouds import CloudResource
-from policies.exempt import named_later
-from policies.plan import UNKNOWN, Planned, at, rows
 from railhead.contract import NAMESPACE
+from railhead.policies import documents
+from railhead.policies.clouds import CloudResource
+from railhead.policies.exempt import named_later
+from railhead.policies.plan import UNKNOWN, Planned, at, rows
 
-# Each can give itself the rest.
+# Each of these roles can grant itself the rest.
 _AWS = frozenset({"AdministratorAccess", "IAMFullAccess", "PowerUserAccess"})
 _GCP = frozenset(
     {
@@ -39,12 +39,12 @@ _EVERYBODY = frozenset(
         "system:unauthenticated",
     }
 )
-# Whoever has one of these takes what rights there are (kubernetes, rbac good practices).
+# These verbs let their holder take all other rights (kubernetes, rbac good practices).
 _TAKES_MORE = frozenset({"bind", "escalate", "impersonate"})
 
 
 def of_cloud(resource: CloudResource) -> Iterator[str]:
-    """A message for each policy or role of a cloud that gives everything."""
+    """Yield a message for each policy or role of a cloud that gives everything."""
     body = resource.body
     for path, value in _attached(body):
         if value is UNKNOWN:
@@ -86,38 +86,38 @@ def _inline(body: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _document(name: str, path: str, text: Any) -> Iterator[str]:
-    for index, one in documents.allowed(text):
-        if documents.everything(one):
+    for index, item in documents.allowed(text):
+        if documents.everything(item):
             yield (
                 f"{name}: {path}.Statement[{index}] allows every action on everything, or one by "
                 "which its holder gives himself the rest: name the actions and the resources that "
                 "it needs"
             )
-        if path == "assumeRolePolicy" and documents.anybody(one):
+        if path == "assumeRolePolicy" and documents.anybody(item):
             yield (
                 f"{name}: {path}.Statement[{index}] lets every account take the role: name who may"
             )
 
 
 def _bindings(name: str, text: Any) -> Iterator[str]:
-    """Of a whole IAM policy of Google's, as text."""
+    """Yield a message for each such binding in a whole IAM policy of Google's, as text."""
     if text is UNKNOWN:
         yield _unjudged(name, "policyData")
-    for index, one in enumerate(documents.rows(text, "bindings")):
-        if one.get("role") in _GCP:
+    for index, row in enumerate(documents.rows(text, "bindings")):
+        if row.get("role") in _GCP:
             yield (
-                f"{name}: policyData.bindings[{index}].role is {one['role']}, with which its "
+                f"{name}: policyData.bindings[{index}].role is {row['role']}, with which its "
                 "holder can do anything in the project: give the role of the one service"
             )
 
 
 def of_cluster(planned: Planned) -> Iterator[str]:
-    """A message for each RBAC rule or binding of the stack that gives everything."""
+    """Yield a message for each RBAC rule or binding of the stack that gives everything."""
     if planned.kind in ("Role", "ClusterRole"):
         for path, rule in rows(planned.body, "rules", ""):
             yield from _rule(planned, path.lstrip("."), rule)
         selectors = at(planned.body, "aggregationRule", "clusterRoleSelectors")
-        if selectors is UNKNOWN or not all(_named(one) for one in selectors or ()):
+        if selectors is UNKNOWN or not all(_named(selector) for selector in selectors or ()):
             yield (
                 f"{planned.label}: aggregationRule takes every ClusterRole there is, or is not "
                 "known before the update: name a label"
@@ -158,7 +158,7 @@ def _binding(planned: Planned) -> Iterator[str]:
             "guards: bind a role that lists what is meant"
         )
     if at(planned.body, "metadata", "namespace") == NAMESPACE:
-        # The contract, which everybody may read.
+        # The contract, which everyone may read.
         return
     for path, subject in rows(planned.body, "subjects", ""):
         who = subject if subject is UNKNOWN else subject.get("name")

@@ -1,19 +1,19 @@
-"""A training workload has a memory-backed /dev/shm."""
+"""The rule that a training workload has a memory-backed /dev/shm."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-from policies.plan import UNKNOWN, Planned, Pod, containers, device_requests, rows
-from policies.privilege import WORKLOADS
+from railhead.policies.plan import UNKNOWN, Planned, Pod, containers, device_requests, rows
+from railhead.policies.privilege import WORKLOADS
 
 _SHM = "/dev/shm"  # noqa: S108 - not a temporary file
-# Services, not training. Anything else that takes devices and ends is held to the rule.
+# Services, not training. The rule holds for anything else that takes devices and ends.
 _SERVICES = frozenset(
     {"DaemonSet", "Deployment", "ReplicaSet", "ReplicationController", "StatefulSet"}
 )
-# Their trainer container is training whether or not the template asks for a device: a job may.
+# Their trainer container trains even if the template requests no device: a job may.
 _RUNTIMES = frozenset({"ClusterTrainingRuntime", "TrainingRuntime"})
 _TRAINER_CONTAINER = "node"
 
@@ -24,7 +24,7 @@ _FIX = (
 
 
 def problems(planned: Planned) -> Iterator[str]:
-    """One message for each training container without one, or that cannot be judged."""
+    """Yield a message for each training container without it, or that cannot be judged."""
     if planned.kind in _SERVICES:
         return
     if planned.pods or planned.kind in WORKLOADS:

@@ -1,4 +1,4 @@
-"""No runtime takes its jobs off the fabric by a variable of its own."""
+"""The rule that no runtime takes its jobs off the fabric by a variable of its own."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from policies.plan import UNKNOWN, Planned, containers, rows
 from railhead.catalog.switches import SWITCHES
 from railhead.contract import CONFIG_MAP
 from railhead.fabric.kinds import FABRICS
+from railhead.policies.plan import UNKNOWN, Planned, containers, rows
 
 _RUNTIMES = frozenset({"ClusterTrainingRuntime", "TrainingRuntime"})
 
@@ -24,7 +24,7 @@ _UNSEEN = (
 
 
 def forbidden(kind: str | None) -> dict[str, str]:
-    """Variable -> why a runtime must not set it, on a fabric (on any of them for None)."""
+    """Return variable -> why a runtime must not set it, on a fabric (on any of them for None)."""
     reasons = {name: switch.reason for name, switch in SWITCHES.items()}
     for fabric in FABRICS.values():
         if kind in (None, fabric.name):
@@ -33,7 +33,7 @@ def forbidden(kind: str | None) -> dict[str, str]:
 
 
 def contract(plan: Iterable[Planned]) -> Mapping[str, Any] | None:
-    """The contract that the stack publishes; None where the plan does not know it."""
+    """Return the contract that the stack publishes; None if the plan does not know it."""
     for planned in plan:
         metadata = planned.body.get("metadata")
         name = metadata.get("name") if isinstance(metadata, Mapping) else None
@@ -41,20 +41,20 @@ def contract(plan: Iterable[Planned]) -> Mapping[str, Any] | None:
             data = planned.body.get("data")
             text = data.get("contract.json") if isinstance(data, Mapping) else None
             try:
-                found = json.loads(text) if isinstance(text, str) else None
+                result = json.loads(text) if isinstance(text, str) else None
             except ValueError:
                 return None
-            return found if isinstance(found, dict) else None
+            return result if isinstance(result, dict) else None
     return None
 
 
 def problems(plan: Iterable[Planned]) -> Iterator[tuple[str, str]]:
-    """(message, URN) for each variable of a runtime that is the fabric's to say."""
+    """Yield (message, URN) for each variable of a runtime that only the fabric may set."""
     objects = list(plan)
     published = contract(objects) or {}
     fabric = published.get("fabric") or {}
     pinned = {name: (value,) for name, value in (fabric.get("environment") or {}).items()}
-    # What differs from pool to pool is not in the fabric's common environment.
+    # Variables that differ from pool to pool are not in the fabric's common environment.
     for name, switch in (fabric.get("switches") or {}).items():
         if switch.get("allowed"):
             pinned[name] = tuple(switch["allowed"])

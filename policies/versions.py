@@ -1,4 +1,4 @@
-"""The queue controllers of a plan are versions that ran together."""
+"""The rule that a plan's queue controllers are versions that ran together."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Iterable, Iterator
 from pathlib import PurePath
 from typing import Any
 
-from policies.plan import UNKNOWN, plain
 from railhead.catalog.versions import PROVEN, unrun
+from railhead.policies.plan import UNKNOWN, plain
 
 RELEASE = "kubernetes:helm.sh/v3:Release"
 _NAMES = tuple(controller.name for controller in PROVEN.controllers)
 
 
 def problems(releases: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, str]]:
-    """(message, URN) for a Kueue, a JobSet and a Trainer of versions that never ran together.
+    """Yield (message, URN) for a Kueue, JobSet and Trainer of versions that never ran together.
 
-    ``releases``: URN and inputs of every Helm release of the plan. A plan without all three is no
-    training cluster of this kind, and nothing is said of it.
+    ``releases``: URN and inputs of every Helm release of the plan. A plan without all three is not
+    a training cluster of this kind, and is not judged.
     """
-    found: dict[str, tuple[str, Any]] = {}
+    results: dict[str, tuple[str, Any]] = {}
     for urn, props in releases:
         body = plain(props)
         if body.get("name") is UNKNOWN:
@@ -29,11 +29,11 @@ def problems(releases: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, str]]:
                 urn,
             )
         elif body.get("name") in _NAMES:
-            found[str(body["name"])] = (urn, _version(body))
-    if set(found) != set(_NAMES):
+            results[str(body["name"])] = (urn, _version(body))
+    if set(results) != set(_NAMES):
         return
-    versions = [found[name][1] for name in _NAMES]
-    urn = found[_NAMES[0]][0]
+    versions = [results[name][1] for name in _NAMES]
+    urn = results[_NAMES[0]][0]
     if any(version is UNKNOWN for version in versions):
         yield (
             "versions of Kueue, JobSet and Trainer are not known before the update, so nothing can "
@@ -45,7 +45,7 @@ def problems(releases: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, str]]:
 
 
 def _version(body: dict[str, Any]) -> Any:
-    """A release's version; a chart that is a directory has it in the directory's name."""
+    """Return a release's version, which may be part of the name of a chart's directory."""
     version, chart = body.get("version"), body.get("chart")
     if version is None and chart is not UNKNOWN:
         return PurePath(str(chart)).name.rpartition("-")[2]

@@ -6,17 +6,29 @@ from collections.abc import Sequence
 
 import pulumi
 
-from components.aws.infrastructure import AwsInfrastructure, AwsInfrastructureArgs
-from components.aws.volumes import Volumes, VolumesArgs
-from components.cluster_access import ClusterAccess
-from components.platform import Infrastructure
+from railhead.components.aws.infrastructure import AwsInfrastructure, AwsInfrastructureArgs
+from railhead.components.aws.volumes import Volumes, VolumesArgs
+from railhead.components.cluster_access import ClusterAccess
+from railhead.components.platform import Infrastructure
 from railhead.platform.aws.model import AwsCluster
 
 
 def build(cluster: AwsCluster, opts: pulumi.ResourceOptions) -> Infrastructure:
     """Build all that lies below Kubernetes, and its API server; ``opts`` carries the parent."""
     made = AwsInfrastructure(
-        f"{cluster.name}-aws", AwsInfrastructureArgs(cluster=cluster), opts=opts
+        f"{cluster.name}-aws",
+        AwsInfrastructureArgs(
+            name=cluster.name,
+            platform=cluster.platform,
+            pools=cluster.pools,
+            researchers_group=cluster.researchers,
+            lustre_efa_devices={
+                pool.name: pool.lustre_devices
+                for pool in cluster.pools
+                if cluster.lustre_over_efa(pool)
+            },
+        ),
+        opts=opts,
     )
 
     def inside(name: str, *, opts: pulumi.ResourceOptions) -> Sequence[pulumi.Resource]:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pulumi
 from pulumi_aws import eks
 
-from components.aws.identity import PodRole, PodRoleArgs
+from railhead.components.aws.identity import PodRole, PodRoleArgs
 from railhead.platform.aws import facts as catalogue
-from railhead.platform.aws.model import AwsPlatform
 
 _ASK = "default"
 # Where the GPU pools' taints would keep an agent off the very nodes that it is for: the agent's own
@@ -22,7 +21,14 @@ _EVERYWHERE = {"tolerations": [{"operator": "Exists"}]}
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """An add-on, with the rights of its service account and its own configuration."""
+    """An add-on.
+
+    Args:
+        addon: its name, its service account and the versions that are known.
+        managed: names of AWS's own policies that its service account has.
+        statements: a policy document of its service account's own; None for none.
+        configuration: its configuration, as its schema has it; None leaves the defaults.
+    """
 
     addon: catalogue.Addon
     managed: Sequence[str] = ()
@@ -32,17 +38,29 @@ class Wanted:
 
 @dataclass(frozen=True, kw_only=True)
 class AddonsArgs:
-    """Arguments of :class:`Addons`; ``after`` is what must exist before any of them is made."""
+    """Arguments of :class:`Addons`.
+
+    Args:
+        cluster: the cluster's name, which the names of the roles begin with.
+        cluster_name: the cluster's name as its own output, so that no add-on is made before it.
+        region: the region, such as ``us-east-2``.
+        kubernetes: minor version of the control plane, which add-ons' versions depend on.
+        wanted: the add-ons.
+        versions: add-on -> its version, instead of the catalogue's; ``default`` asks EKS.
+        after: resources that must exist before any of the add-ons.
+    """
 
     cluster: str
     cluster_name: pulumi.Input[str]
-    platform: AwsPlatform
+    region: str
+    kubernetes: str
     wanted: Sequence[Wanted]
+    versions: Mapping[str, str] = field(default_factory=dict)
     after: Sequence[pulumi.Resource] = ()
 
 
 def before_nodes() -> list[Wanted]:
-    """What a node needs to become ready: addresses for pods, services, rights for agents."""
+    """Return the add-ons that nodes need to become ready: addresses, services, agents' rights."""
     return [
         Wanted(addon=catalogue.POD_IDENTITY_AGENT),
         Wanted(addon=catalogue.KUBE_PROXY),
@@ -64,7 +82,7 @@ def before_nodes() -> list[Wanted]:
 
 
 def with_nodes() -> list[Wanted]:
-    """What runs on nodes: names, and the agent that node repair listens to.
+    """Return the add-ons that run on nodes: names, and the agent that node repair listens to.
 
     Without its DCGM server the agent sees no XID, and reports each GPU node as broken: `DCGMError`
     is fatal, and node repair replaces the node (containers-roadmap, issues 2555 and 2567).
@@ -79,22 +97,29 @@ def with_nodes() -> list[Wanted]:
 
 
 def addon_version(
-    addon: catalogue.Addon, platform: AwsPlatform, opts: pulumi.InvokeOptions
+    addon: catalogue.Addon,
+    kubernetes: str,
+    versions: Mapping[str, str],
+    opts: pulumi.InvokeOptions,
 ) -> pulumi.Input[str]:
-    """The stack's version, else the catalogue's, else what EKS gives by default when it is asked.
+    """Return the version in ``versions``, else the catalogue's, else EKS' default.
 
     Known at plan time unless EKS is asked; then it needs credentials.
     """
-    chosen = platform.addon_versions.get(addon.name) or addon.versions.get(platform.kubernetes)
+    chosen = versions.get(addon.name) or addon.versions.get(kubernetes)
     if chosen is not None and chosen != _ASK:
         return chosen
     return eks.get_addon_version_output(
-        addon_name=addon.name, kubernetes_version=platform.kubernetes, opts=opts
+        addon_name=addon.name, kubernetes_version=kubernetes, opts=opts
     ).version
 
 
 class Addons(pulumi.ComponentResource):
-    """Some add-ons, each with a role of its own where its service account needs rights."""
+    """EKS add-ons, each with a role of its own where its service account needs rights.
+
+    Attributes:
+        addons: name -> the add-on.
+    """
 
     addons: Mapping[str, eks.Addon]
 
@@ -115,7 +140,7 @@ class Addons(pulumi.ComponentResource):
                 PodRoleArgs(
                     cluster=args.cluster,
                     service_account=addon.service_account,
-                    region=args.platform.region,
+                    region=args.region,
                     managed=wanted.managed,
                     statements=wanted.statements,
                     description=f"{addon.name} of the EKS cluster {args.cluster}",
@@ -128,13 +153,15 @@ class Addons(pulumi.ComponentResource):
         return eks.Addon(
             f"{name}-{addon.name}",
             addon_name=addon.name,
-            addon_version=addon_version(addon, args.platform, pulumi.InvokeOptions(parent=self)),
+            addon_version=addon_version(
+                addon, args.kubernetes, args.versions, pulumi.InvokeOptions(parent=self)
+            ),
             cluster_name=args.cluster_name,
             configuration_values=None
             if configuration is None
             else json.dumps(configuration, sort_keys=True),
             pod_identity_associations=associations or None,
-            # Nothing of it was there before, and later the stack's word holds.
+            # Nothing of it was there before, and later the stack decides.
             resolve_conflicts_on_create="OVERWRITE",
             resolve_conflicts_on_update="OVERWRITE",
             opts=pulumi.ResourceOptions(parent=self, depends_on=[*args.after, *attached]),

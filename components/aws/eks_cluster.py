@@ -1,36 +1,63 @@
-"""The Kubernetes cluster: API server, its log, the key of its secrets, and who may enter."""
+"""The Kubernetes cluster: API server, its log, the key of its secrets, and access to it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import pulumi
 from pulumi_aws import cloudwatch, eks, kms, vpc
 
-from components.aws.identity import ServiceRole, ServiceRoleArgs
-from components.aws.network import Nets
-from components.cluster_access import exec_kubeconfig
 from railhead.base.names import physical_name
+from railhead.components.aws.identity import ServiceRole, ServiceRoleArgs
+from railhead.components.aws.network import Nets
+from railhead.components.cluster_access import exec_kubeconfig
 from railhead.platform.aws import facts as catalogue
-from railhead.platform.aws.model import AwsCluster, OidcProvider, PublicEndpoint
+from railhead.platform.aws.model import OidcProvider, PrivateEndpoint, PublicEndpoint
 
 LOG_TYPES = ("api", "audit", "authenticator", "controllerManager", "scheduler")
 
 
 @dataclass(frozen=True, kw_only=True)
 class EksClusterArgs:
-    """Arguments of :class:`EksCluster`."""
+    """Arguments of :class:`EksCluster`.
 
-    cluster: AwsCluster
+    Args:
+        name: the cluster's name, which the names of its role, key and log begin with.
+        region: the region, such as ``us-east-2``.
+        kubernetes: minor version of the control plane, such as ``1.35``.
+        nets: the network's subnets.
+        endpoint: whether the API server is reached from the VPC alone or from the internet too,
+            and from which CIDR blocks.
+        administrators: ARNs of the IAM principals that administer the cluster. The one that runs
+            `pulumi up` must be among them.
+        researchers: ARNs of the IAM principals in ``researchers_group``.
+        researchers_group: Kubernetes' name of the researchers' group.
+        members: Kubernetes group -> ARNs of the IAM principals in it.
+        oidc: an OIDC provider whose tokens say people's groups; None for none.
+        log_retention_days: how many days the control plane's log is kept.
+        deletion_protection: whether AWS and Pulumi refuse to delete the cluster and its key.
+    """
+
+    name: str
+    region: str
+    kubernetes: str
     nets: Nets
+    endpoint: PrivateEndpoint | PublicEndpoint
+    administrators: Sequence[str]
+    researchers: Sequence[str] = ()
+    researchers_group: str
+    members: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    oidc: OidcProvider | None = None
+    log_retention_days: int = 90
+    deletion_protection: bool = True
 
 
 def kubeconfig(
     *, name: str, region: str, endpoint: str, certificate_authority: str
 ) -> dict[str, Any]:
-    """A kubeconfig in which the AWS CLI gets a token for whoever holds it: no credential is in it.
+    """Return a kubeconfig in which the AWS CLI gets a token for its user: it has no credential.
 
     ``certificate_authority`` is base64, as EKS gives it.
     """
@@ -56,11 +83,14 @@ def kubeconfig(
 
 
 class EksCluster(pulumi.ComponentResource):
-    """An EKS cluster with access entries as the only way in, and none for whoever made it.
+    """An EKS cluster with access entries as the only way in, and none for its creator.
 
-    ``security_group``: the one that EKS makes and puts on the API server and every node.
-    ``access``: what must exist before anybody enters, and stay while anybody is inside: the way
-    to the API server as well as the right to use it. ``kubeconfig`` is a secret.
+    Attributes:
+        cluster: the cluster.
+        security_group: id of the group that EKS makes and puts on the API server and every node.
+        access: what must exist before anybody enters, and stay while anybody is inside: the way to
+            the API server, and the right to use it.
+        kubeconfig: a kubeconfig in which the AWS CLI gets the token; a secret.
     """
 
     cluster: eks.Cluster
@@ -72,16 +102,15 @@ class EksCluster(pulumi.ComponentResource):
         self, name: str, args: EksClusterArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("railhead:aws:EksCluster", name, None, opts)
-        cluster, platform = args.cluster, args.cluster.platform
-        protect = platform.deletion_protection
+        protect = args.deletion_protection
         inside = pulumi.ResourceOptions(parent=self)
         role = ServiceRole(
             f"{name}-role",
             ServiceRoleArgs(
-                cluster=cluster.name,
+                cluster=args.name,
                 what="eks",
                 service="eks.amazonaws.com",
-                region=platform.region,
+                region=args.region,
                 managed=["AmazonEKSClusterPolicy"],
             ),
             opts=inside,
@@ -89,41 +118,41 @@ class EksCluster(pulumi.ComponentResource):
         # Without the key nobody reads the cluster's secrets again, so it outlives a slip.
         key = kms.Key(
             f"{name}-secrets",
-            description=f"Secrets of the EKS cluster {cluster.name}",
+            description=f"Secrets of the EKS cluster {args.name}",
             enable_key_rotation=True,
             deletion_window_in_days=30,
             opts=pulumi.ResourceOptions(parent=self, protect=protect),
         )
         kms.Alias(
             f"{name}-secrets-alias",
-            name=f"alias/{physical_name(cluster.name, 'eks-secrets', limit=catalogue.KEY_ALIAS)}",
+            name=f"alias/{physical_name(args.name, 'eks-secrets', limit=catalogue.KEY_ALIAS)}",
             target_key_id=key.key_id,
             opts=inside,
         )
         # Made first: EKS would make it itself, and keep what is in it for ever.
         log = cloudwatch.LogGroup(
             f"{name}-log",
-            name=f"/aws/eks/{cluster.name}/cluster",
-            retention_in_days=platform.log_retention_days,
+            name=f"/aws/eks/{args.name}/cluster",
+            retention_in_days=args.log_retention_days,
             opts=inside,
         )
-        public = isinstance(platform.endpoint, PublicEndpoint)
+        public = isinstance(args.endpoint, PublicEndpoint)
         vpc_config: eks.ClusterVpcConfigArgsDict = {
             "subnet_ids": list(args.nets.regional.values()),
             "endpoint_private_access": True,
             "endpoint_public_access": public,
         }
         if public:
-            vpc_config["public_access_cidrs"] = list(platform.endpoint.from_cidrs)
+            vpc_config["public_access_cidrs"] = list(args.endpoint.from_cidrs)
         self.cluster = eks.Cluster(
             f"{name}-cluster",
-            name=cluster.name,
-            version=platform.kubernetes,
+            name=args.name,
+            version=args.kubernetes,
             role_arn=role.role.arn,
             vpc_config=vpc_config,
             access_config={
                 "authentication_mode": "API",
-                # It can only be said at creation, and whoever made the cluster leaves one day.
+                # It can only be said at creation, and its creator leaves one day.
                 "bootstrap_cluster_creator_admin_permissions": False,
             },
             encryption_config={"provider": {"key_arn": key.arn}, "resources": ["secrets"]},
@@ -140,18 +169,18 @@ class EksCluster(pulumi.ComponentResource):
         self.security_group = cast(
             "pulumi.Output[str]", self.cluster.vpc_config.cluster_security_group_id
         )
-        reach = [] if public else self._reach(name, platform.endpoint.from_cidrs)
-        self.access = [*reach, *self._entries(name, cluster)]
-        if platform.oidc is not None:
-            self._people(name, platform.oidc)
+        reach = [] if public else self._reach(name, args.endpoint.from_cidrs)
+        self.access = [*reach, *self._entries(name, args)]
+        if args.oidc is not None:
+            self._people(name, args.oidc)
         self.kubeconfig = pulumi.Output.secret(
             pulumi.Output.json_dumps(
                 pulumi.Output.all(
                     endpoint=self.cluster.endpoint, authority=self.cluster.certificate_authority
                 ).apply(
                     lambda known: kubeconfig(
-                        name=cluster.name,
-                        region=platform.region,
+                        name=args.name,
+                        region=args.region,
                         endpoint=known["endpoint"],
                         certificate_authority=known["authority"]["data"],
                     )
@@ -176,11 +205,10 @@ class EksCluster(pulumi.ComponentResource):
             for index, block in enumerate(blocks)
         ]
 
-    def _entries(self, name: str, cluster: AwsCluster) -> list[pulumi.Resource]:
-        platform = cluster.platform
-        partition = catalogue.partition(platform.region)
+    def _entries(self, name: str, args: EksClusterArgs) -> list[pulumi.Resource]:
+        partition = catalogue.partition(args.region)
         made: list[pulumi.Resource] = []
-        for index, principal in enumerate(platform.administrators):
+        for index, principal in enumerate(args.administrators):
             entry = eks.AccessEntry(
                 f"{name}-administrator-{index}",
                 cluster_name=self.cluster.name,
@@ -200,15 +228,15 @@ class EksCluster(pulumi.ComponentResource):
                 )
             )
         groups: dict[str, set[str]] = {
-            principal: {cluster.researchers} for principal in platform.researchers
+            principal: {args.researchers_group} for principal in args.researchers
         }
-        for group, principals in platform.members.items():
+        for group, principals in args.members.items():
             for principal in principals:
                 groups.setdefault(principal, set()).add(group)
         for index, (principal, several) in enumerate(groups.items()):
             # Account, kind and name, which do not move when another comes or goes.
             who = principal.rpartition("::")[2].replace(":", "-")
-            of = f"researcher-{index}" if index < len(platform.researchers) else f"member-{who}"
+            of = f"researcher-{index}" if index < len(args.researchers) else f"member-{who}"
             eks.AccessEntry(
                 f"{name}-{of}",
                 cluster_name=self.cluster.name,
@@ -220,7 +248,7 @@ class EksCluster(pulumi.ComponentResource):
         return made
 
     def _people(self, name: str, oidc: OidcProvider) -> None:
-        """Whoever logs in there is let in with the groups that the token says, and no others."""
+        """Let in the provider's people, with the groups that their tokens say and no others."""
         eks.IdentityProviderConfig(
             f"{name}-people",
             cluster_name=self.cluster.name,

@@ -9,19 +9,18 @@ from typing import TYPE_CHECKING, Any
 import pulumi
 from pulumi_aws import efs, fsx
 
-from components.aws.identity import policy
-from components.aws.network import Nets
-from components.aws.security_groups import (
+from railhead.base.names import physical_name
+from railhead.components.aws.identity import policy
+from railhead.components.aws.network import Nets
+from railhead.components.aws.security_groups import (
     LUSTRE_PORTS,
     NFS_PORTS,
     EfaSecurityGroup,
     StorageSecurityGroup,
     StorageSecurityGroupArgs,
 )
-from railhead.base.names import physical_name
 from railhead.platform.aws import facts as catalogue
 from railhead.platform.aws.model import (
-    AwsCluster,
     ElasticFileSystem,
     LustreFileSystem,
     ProvisionedMetadata,
@@ -33,16 +32,30 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class FileSystemArgs:
-    """What every file system needs; ``nodes`` is the security group that all nodes are in."""
+    """The arguments that every file system has.
 
-    cluster: AwsCluster
+    Args:
+        cluster: the cluster's name, which the names of what is made begin with.
+        nets: the network's subnets.
+        nodes: id of the security group that all nodes are in.
+        deletion_protection: whether Pulumi refuses to delete or replace the file system.
+    """
+
+    cluster: str
     nets: Nets
     nodes: pulumi.Input[str]
+    deletion_protection: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
 class LustreArgs(FileSystemArgs):
-    """Arguments of :class:`Lustre`; ``efa`` is the fabric's group."""
+    """Arguments of :class:`Lustre`.
+
+    Args:
+        file_system: name, zone, capacity in GiB, throughput, compression, backups, and whether
+            nodes reach it over EFA.
+        efa: the fabric's security group, which the file system's servers join for EFA.
+    """
 
     file_system: LustreFileSystem
     efa: EfaSecurityGroup
@@ -52,6 +65,10 @@ class Lustre(pulumi.ComponentResource):
     """A persistent FSx for Lustre file system.
 
     Where it is protected, deleting it after all takes a last backup first.
+
+    Attributes:
+        config: what was asked for.
+        file_system: the file system.
     """
 
     config: LustreFileSystem
@@ -62,12 +79,12 @@ class Lustre(pulumi.ComponentResource):
     ) -> None:
         super().__init__("railhead:aws:Lustre", name, None, opts)
         self.config = wanted = args.file_system
-        protect = args.cluster.platform.deletion_protection
+        protect = args.deletion_protection
         access = StorageSecurityGroup(
             f"{name}-access",
             StorageSecurityGroupArgs(
                 vpc_id=args.nets.vpc_id,
-                cluster=args.cluster.name,
+                cluster=args.cluster,
                 what="Lustre",
                 ports=LUSTRE_PORTS,
                 nodes=args.nodes,
@@ -93,7 +110,7 @@ class Lustre(pulumi.ComponentResource):
             skip_final_backup=not protect,
             subnet_ids=args.nets.private[wanted.availability_zone],
             security_group_ids=[group.group.id for group in groups],
-            tags={"Name": f"{args.cluster.name}-{wanted.name}"},
+            tags={"Name": f"{args.cluster}-{wanted.name}"},
             # FSx judges the groups' rules when it makes the file system (FSx user guide,
             # cannot-create-fs), and clients mount by them until it is gone.
             opts=pulumi.ResourceOptions(
@@ -114,13 +131,23 @@ def _metadata(wanted: LustreFileSystem) -> LustreFileSystemMetadataConfiguration
 
 @dataclass(frozen=True, kw_only=True)
 class ElasticArgs(FileSystemArgs):
-    """Arguments of :class:`Elastic`."""
+    """Arguments of :class:`Elastic`.
+
+    Args:
+        file_system: name, throughput mode, and whether it is backed up.
+    """
 
     file_system: ElasticFileSystem
 
 
 class Elastic(pulumi.ComponentResource):
-    """An EFS file system with a mount target in every zone."""
+    """An EFS file system with a mount target in every zone.
+
+    Attributes:
+        config: what was asked for.
+        file_system: the file system.
+        targets: zone -> its mount target.
+    """
 
     config: ElasticFileSystem
     file_system: efs.FileSystem
@@ -136,7 +163,7 @@ class Elastic(pulumi.ComponentResource):
             f"{name}-access",
             StorageSecurityGroupArgs(
                 vpc_id=args.nets.vpc_id,
-                cluster=args.cluster.name,
+                cluster=args.cluster,
                 what="NFS",
                 ports=NFS_PORTS,
                 nodes=args.nodes,
@@ -145,9 +172,7 @@ class Elastic(pulumi.ComponentResource):
         )
         self.file_system = efs.FileSystem(
             f"{name}-file-system",
-            creation_token=physical_name(
-                args.cluster.name, wanted.name, limit=catalogue.CREATION_TOKEN
-            ),
+            creation_token=physical_name(args.cluster, wanted.name, limit=catalogue.CREATION_TOKEN),
             encrypted=True,
             performance_mode="generalPurpose",
             throughput_mode=wanted.throughput,
@@ -155,10 +180,8 @@ class Elastic(pulumi.ComponentResource):
                 {"transition_to_ia": "AFTER_30_DAYS"},
                 {"transition_to_primary_storage_class": "AFTER_1_ACCESS"},
             ],
-            tags={"Name": f"{args.cluster.name}-{wanted.name}"},
-            opts=pulumi.ResourceOptions(
-                parent=self, protect=args.cluster.platform.deletion_protection
-            ),
+            tags={"Name": f"{args.cluster}-{wanted.name}"},
+            opts=pulumi.ResourceOptions(parent=self, protect=args.deletion_protection),
         )
         efs.BackupPolicy(
             f"{name}-backups",
@@ -172,7 +195,7 @@ class Elastic(pulumi.ComponentResource):
                 file_system_id=self.file_system.id,
                 subnet_id=subnet,
                 security_groups=[access.group.id],
-                # Whoever mounts by it is let through, from the first mount to the last.
+                # Its rules let clients through, from the first mount to the last.
                 opts=pulumi.ResourceOptions(parent=self, depends_on=list(access.ready)),
             )
             for zone, subnet in args.nets.regional.items()
@@ -181,12 +204,12 @@ class Elastic(pulumi.ComponentResource):
 
 
 def lustre_driver_policy() -> str:
-    """What the FSx driver may do: look. Volumes are of file systems that the stack makes."""
+    """Return the FSx driver's rights: to look. Volumes are of file systems that the stack makes."""
     return policy({"Effect": "Allow", "Action": ["fsx:DescribeFileSystems"], "Resource": "*"})
 
 
 def elastic_driver_policy(file_systems: list[efs.FileSystem]) -> pulumi.Output[str]:
-    """What the EFS driver may do: give each claim an access point on the stack's file systems.
+    """Return the EFS driver's rights: to give each claim an access point on these file systems.
 
     The driver marks what it makes with a tag, and may touch nothing else.
     """
@@ -230,5 +253,5 @@ def elastic_driver_policy(file_systems: list[efs.FileSystem]) -> pulumi.Output[s
 
 
 def _access_points(file_system_arn: str) -> str:
-    """All access points of the file system's account and region; their ARN does not name it."""
+    """Return the ARN of all access points of the account and region; it names no file system."""
     return f"{file_system_arn.partition(':file-system/')[0]}:access-point/*"

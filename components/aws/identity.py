@@ -15,12 +15,12 @@ from railhead.platform.aws import facts as catalogue
 
 
 def policy(*statements: Mapping[str, Any]) -> str:
-    """A policy document."""
+    """Return a policy document."""
     return json.dumps({"Version": "2012-10-17", "Statement": list(statements)}, sort_keys=True)
 
 
 def trust(service: str, *actions: str, condition: Mapping[str, Any] | None = None) -> str:
-    """A trust policy for one service."""
+    """Return a trust policy for one service."""
     statement: dict[str, Any] = {
         "Effect": "Allow",
         "Principal": {"Service": service},
@@ -32,18 +32,26 @@ def trust(service: str, *actions: str, condition: Mapping[str, Any] | None = Non
 
 
 def role_name(cluster: str, region: str, *what: str) -> str:
-    """A role's name: IAM has one set of them for all regions of an account."""
+    """Return a role's name: IAM has one set of them for all regions of an account."""
     return physical_name(cluster, region, *what, limit=catalogue.ROLE_NAME)
 
 
 def managed_policy(region: str, name: str) -> str:
-    """The ARN of one of AWS's own policies."""
+    """Return the ARN of one of AWS's own policies."""
     return f"arn:{catalogue.partition(region)}:iam::aws:policy/{name}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServiceRoleArgs:
-    """Arguments of :class:`ServiceRole`; ``managed`` are names of AWS's own policies."""
+    """Arguments of :class:`ServiceRole`.
+
+    Args:
+        cluster: the cluster's name, which the role's name begins with.
+        region: the region; it is in the role's name, as IAM has one set of names for all regions.
+        what: the end of the role's name, such as ``nodes``.
+        service: the service that assumes the role, such as ``ec2.amazonaws.com``.
+        managed: names of AWS's own policies that the role has.
+    """
 
     cluster: str
     region: str
@@ -55,7 +63,9 @@ class ServiceRoleArgs:
 class ServiceRole(pulumi.ComponentResource):
     """A role that a service of AWS assumes: EKS itself, or EC2 for the nodes.
 
-    ``attached``: what must stay until whatever uses the role is gone.
+    Attributes:
+        role: the role.
+        attached: its policies, which must stay until nothing uses the role any more.
     """
 
     role: iam.Role
@@ -88,7 +98,14 @@ class ServiceRole(pulumi.ComponentResource):
 class PodRoleArgs:
     """Arguments of :class:`PodRole`.
 
-    ``managed`` are names of AWS's own policies; ``statements`` a policy of the role's own.
+    Args:
+        cluster: name of the one cluster whose pods get the role.
+        region: the region; it is in the role's name, as IAM has one set of names for all regions.
+        service_account: the service account that gets the role.
+        namespace: the service account's namespace.
+        managed: names of AWS's own policies that the role has.
+        statements: a policy document of the role's own; None for none.
+        description: the role's description.
     """
 
     cluster: str
@@ -101,10 +118,14 @@ class PodRoleArgs:
 
 
 class PodRole(pulumi.ComponentResource):
-    """What one service account of one cluster may do, given by EKS pod identity.
+    """The IAM role of one service account of one cluster, given by EKS pod identity.
 
     The trust policy names cluster, namespace and service account: another association cannot take
     the role, nor can a node.
+
+    Attributes:
+        role: the role.
+        attached: its policies, which must stay until nothing uses the role any more.
     """
 
     role: iam.Role

@@ -8,24 +8,36 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_aws import ecr, iam
 
-from components.aws.identity import policy
+from railhead.components.aws.identity import policy
 from railhead.platform.aws import facts as catalogue
-from railhead.platform.aws.model import AwsPlatform
+from railhead.platform.aws.model import ImageCache
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImageCachesArgs:
-    """Arguments of :class:`ImageCaches`; ``role`` is the nodes', by name."""
+    """Arguments of :class:`ImageCaches`.
 
-    platform: AwsPlatform
+    Args:
+        region: the region of the account's ECR registry.
+        account: id of the AWS account, 12 digits.
+        caches: the registries, the prefix that each has in ECR, and the secret with its login.
+        role: name of the nodes' IAM role.
+    """
+
+    region: str
+    account: str
+    caches: Sequence[ImageCache]
     role: pulumi.Input[str]
 
 
 class ImageCaches(pulumi.ComponentResource):
     """A rule a registry, and the nodes' right to be the first that pulls an image.
 
-    A first pull makes the image's repository and brings the image into it, with the rights of who
-    pulls (ECR user guide, pull-through-cache-iam). ``ready``: what must exist before any node does.
+    A first pull makes the image's repository and brings the image into it, with the puller's rights
+    (ECR user guide, pull-through-cache-iam).
+
+    Attributes:
+        ready: what must exist before any node does.
     """
 
     ready: Sequence[pulumi.Resource]
@@ -34,7 +46,7 @@ class ImageCaches(pulumi.ComponentResource):
         self, name: str, args: ImageCachesArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("railhead:aws:ImageCaches", name, None, opts)
-        platform, below = args.platform, pulumi.ResourceOptions(parent=self)
+        below = pulumi.ResourceOptions(parent=self)
         rules = [
             ecr.PullThroughCacheRule(
                 f"{name}-{cache.prefix.replace('/', '-')}",
@@ -43,9 +55,9 @@ class ImageCaches(pulumi.ComponentResource):
                 credential_arn=cache.secret_arn,
                 opts=below,
             )
-            for cache in platform.image_caches
+            for cache in args.caches
         ]
-        where = f"{catalogue.partition(platform.region)}:ecr:{platform.region}:{platform.account}"
+        where = f"{catalogue.partition(args.region)}:ecr:{args.region}:{args.account}"
         right = iam.RolePolicy(
             f"{name}-policy",
             name="first-pulls",
@@ -55,12 +67,11 @@ class ImageCaches(pulumi.ComponentResource):
                     "Effect": "Allow",
                     "Action": ["ecr:BatchImportUpstreamImage", "ecr:CreateRepository"],
                     "Resource": [
-                        f"arn:{where}:repository/{cache.prefix}/*"
-                        for cache in platform.image_caches
+                        f"arn:{where}:repository/{cache.prefix}/*" for cache in args.caches
                     ],
                 }
             ),
             opts=below,
         )
         self.ready = [*rules, right]
-        self.register_outputs({"prefixes": [cache.prefix for cache in platform.image_caches]})
+        self.register_outputs({"prefixes": [cache.prefix for cache in args.caches]})

@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import pulumi
 from pulumi_aws import Provider
 
-from components.aws.addons import Addons, AddonsArgs, Wanted, before_nodes, with_nodes
-from components.aws.eks_cluster import EksCluster, EksClusterArgs
-from components.aws.file_systems import (
+from railhead.components.aws.addons import Addons, AddonsArgs, Wanted, before_nodes, with_nodes
+from railhead.components.aws.eks_cluster import EksCluster, EksClusterArgs
+from railhead.components.aws.file_systems import (
     Elastic,
     ElasticArgs,
+    FileSystemArgs,
     Lustre,
     LustreArgs,
     elastic_driver_policy,
     lustre_driver_policy,
 )
-from components.aws.identity import ServiceRole, ServiceRoleArgs
-from components.aws.image_caches import ImageCaches, ImageCachesArgs
-from components.aws.job_access import JobAccess, JobAccessArgs
-from components.aws.network import Nets, Network, NetworkArgs, existing
-from components.aws.node_pools import GpuPool, GpuPoolArgs, NodePoolArgs, SystemPool
-from components.aws.security_groups import EfaSecurityGroup, EfaSecurityGroupArgs
+from railhead.components.aws.identity import ServiceRole, ServiceRoleArgs
+from railhead.components.aws.image_caches import ImageCaches, ImageCachesArgs
+from railhead.components.aws.job_access import JobAccess, JobAccessArgs
+from railhead.components.aws.network import Nets, Network, NetworkArgs, existing
+from railhead.components.aws.node_pools import (
+    GpuPool,
+    GpuPoolArgs,
+    NodePoolArgs,
+    SystemPool,
+    SystemPoolArgs,
+)
+from railhead.components.aws.security_groups import EfaSecurityGroup, EfaSecurityGroupArgs
 from railhead.platform.aws import facts as catalogue
 from railhead.platform.aws.model import (
-    AwsCluster,
+    AwsPlatform,
+    AwsPool,
     ElasticFileSystem,
     LustreFileSystem,
     NewNetwork,
@@ -35,15 +43,35 @@ from railhead.platform.aws.model import (
 
 @dataclass(frozen=True, kw_only=True)
 class AwsInfrastructureArgs:
-    """Arguments of :class:`AwsInfrastructure`."""
+    """Arguments of :class:`AwsInfrastructure`.
 
-    cluster: AwsCluster
+    Args:
+        name: the cluster's name, which the names of what is made begin with.
+        platform: AWS' part of a stack's file: account, region, network, endpoint, people, file
+            systems, tags.
+        pools: the GPU node pools.
+        researchers_group: Kubernetes' name of the researchers' group.
+        lustre_efa_devices: pool -> how many of each node's EFA devices Lustre takes; a pool that is
+            absent mounts Lustre over TCP.
+    """
+
+    name: str
+    platform: AwsPlatform
+    pools: Sequence[AwsPool]
+    researchers_group: str
+    lustre_efa_devices: Mapping[str, int] = field(default_factory=dict)
 
 
 class AwsInfrastructure(pulumi.ComponentResource):
     """Network, cluster, node pools, add-ons and file systems in one account and region.
 
-    ``ready``: what must exist before anything goes into the cluster, and stay until it is out.
+    Attributes:
+        cluster: the EKS cluster.
+        nets: the network's VPC and subnets.
+        efa: the fabric's security group.
+        lustre: the FSx for Lustre file systems.
+        elastic: the EFS file systems.
+        ready: what must exist before anything goes into the cluster, and stay until it is out.
     """
 
     cluster: EksCluster
@@ -60,31 +88,46 @@ class AwsInfrastructure(pulumi.ComponentResource):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("railhead:aws:Infrastructure", name, None, opts)
-        cluster, platform = args.cluster, args.cluster.platform
+        platform = args.platform
         self._name, self._args = name, args
         provider = Provider(
             f"{name}-provider",
             region=platform.region,
             # Credentials of another account are refused before anything is made in it.
             allowed_account_ids=[platform.account],
-            default_tags={"tags": {**platform.tags, "railhead.dev/cluster": cluster.name}},
+            default_tags={"tags": {**platform.tags, "railhead.dev/cluster": args.name}},
             opts=pulumi.ResourceOptions(parent=self),
         )
         self._below = pulumi.ResourceOptions(parent=self, providers=[provider])
         self.nets = self._network(provider)
         self.efa = EfaSecurityGroup(
             f"{name}-efa",
-            EfaSecurityGroupArgs(vpc_id=self.nets.vpc_id, cluster=cluster.name),
+            EfaSecurityGroupArgs(vpc_id=self.nets.vpc_id, cluster=args.name),
             opts=self._below,
         )
         self.cluster = EksCluster(
-            f"{name}-eks", EksClusterArgs(cluster=cluster, nets=self.nets), opts=self._below
+            f"{name}-eks",
+            EksClusterArgs(
+                name=args.name,
+                region=platform.region,
+                kubernetes=platform.kubernetes,
+                nets=self.nets,
+                endpoint=platform.endpoint,
+                administrators=platform.administrators,
+                researchers=platform.researchers,
+                researchers_group=args.researchers_group,
+                members=platform.members,
+                oidc=platform.oidc,
+                log_retention_days=platform.log_retention_days,
+                deletion_protection=platform.deletion_protection,
+            ),
+            opts=self._below,
         )
         early = self._addons("early", before_nodes(), after=[])
         role = ServiceRole(
             f"{name}-nodes",
             ServiceRoleArgs(
-                cluster=cluster.name,
+                cluster=args.name,
                 what="nodes",
                 service="ec2.amazonaws.com",
                 region=platform.region,
@@ -94,45 +137,53 @@ class AwsInfrastructure(pulumi.ComponentResource):
             opts=self._below,
         )
         shared = NodePoolArgs(
-            cluster=cluster,
+            cluster=args.name,
             cluster_name=self.cluster.cluster.name,
-            cluster_group=self.cluster.security_group,
+            kubernetes=platform.kubernetes,
             node_role=role.role.arn,
             nets=self.nets,
+            tags=platform.tags,
             after=[*role.attached, *self._image_caches(role), *early.addons.values()],
         )
-        system = SystemPool(f"{name}-system", shared, opts=self._below)
+        system = SystemPool(
+            f"{name}-system",
+            SystemPoolArgs(**vars(shared), pool=platform.system_pool),
+            opts=self._below,
+        )
         pools = [
             GpuPool(
                 f"{name}-pool-{pool.name}",
                 GpuPoolArgs(
                     **{**vars(shared), "after": [*shared.after, *self.efa.ready]},
                     pool=pool,
+                    cluster_group=self.cluster.security_group,
                     efa_group=self.efa.group.id,
+                    lustre_efa_devices=args.lustre_efa_devices.get(pool.name, 0),
+                    deletion_protection=platform.deletion_protection,
                 ),
                 opts=self._below,
             )
-            for pool in cluster.pools
+            for pool in args.pools
         ]
         self._file_systems()
         late = self._addons("late", [*with_nodes(), *self._drivers()], after=[system.node_group])
         access = [
             JobAccess(
-                f"{name}-jobs-{one.namespace}",
+                f"{name}-jobs-{item.namespace}",
                 JobAccessArgs(
-                    cluster=cluster.name,
+                    cluster=args.name,
                     cluster_name=self.cluster.cluster.name,
-                    platform=platform,
-                    access=one,
+                    region=platform.region,
+                    access=item,
                     after=list(early.addons.values()),
                 ),
                 opts=self._below,
             )
-            for one in platform.s3_access
+            for item in platform.s3_access
         ]
         # The pools too: what runs on them is let go of while they are there.
         self.ready = [
-            *[one.association for one in access],
+            *[item.association for item in access],
             *self.cluster.access,
             system.node_group,
             *[pool.node_group for pool in pools],
@@ -141,52 +192,58 @@ class AwsInfrastructure(pulumi.ComponentResource):
         self.register_outputs({"cluster": self.cluster.cluster.arn})
 
     def _network(self, provider: Provider) -> Nets:
-        cluster = self._args.cluster
-        network = cluster.platform.network
+        platform = self._args.platform
+        network = platform.network
         if not isinstance(network, NewNetwork):
             return existing(network, pulumi.InvokeOutputOptions(parent=self, provider=provider))
         return Network(
             f"{self._name}-network",
-            NetworkArgs(network=network, region=cluster.platform.region, cluster=cluster.name),
+            NetworkArgs(network=network, region=platform.region, cluster=self._args.name),
             opts=self._below,
         ).nets
 
     def _image_caches(self, nodes: ServiceRole) -> Sequence[pulumi.Resource]:
-        platform = self._args.cluster.platform
+        platform = self._args.platform
         if not platform.image_caches:
             return ()
-        args = ImageCachesArgs(platform=platform, role=nodes.role.name)
+        args = ImageCachesArgs(
+            region=platform.region,
+            account=platform.account,
+            caches=platform.image_caches,
+            role=nodes.role.name,
+        )
         return ImageCaches(f"{self._name}-image-caches", args, opts=self._below).ready
 
     def _addons(
         self, which: str, wanted: Sequence[Wanted], after: Sequence[pulumi.Resource]
     ) -> Addons:
-        cluster = self._args.cluster
+        platform = self._args.platform
         return Addons(
             f"{self._name}-{which}",
             AddonsArgs(
-                cluster=cluster.name,
+                cluster=self._args.name,
                 cluster_name=self.cluster.cluster.name,
-                platform=cluster.platform,
+                region=platform.region,
+                kubernetes=platform.kubernetes,
                 wanted=wanted,
+                versions=platform.addon_versions,
                 after=after,
             ),
             opts=self._below,
         )
 
     def _file_systems(self) -> None:
-        cluster, platform = self._args.cluster, self._args.cluster.platform
-        nodes = self.cluster.security_group
+        platform = self._args.platform
+        shared = FileSystemArgs(
+            cluster=self._args.name,
+            nets=self.nets,
+            nodes=self.cluster.security_group,
+            deletion_protection=platform.deletion_protection,
+        )
         self.lustre = [
             Lustre(
                 f"{self._name}-lustre-{wanted.name}",
-                LustreArgs(
-                    cluster=cluster,
-                    nets=self.nets,
-                    nodes=nodes,
-                    file_system=wanted,
-                    efa=self.efa,
-                ),
+                LustreArgs(**vars(shared), file_system=wanted, efa=self.efa),
                 opts=self._below,
             )
             for wanted in platform.storage
@@ -195,7 +252,7 @@ class AwsInfrastructure(pulumi.ComponentResource):
         self.elastic = [
             Elastic(
                 f"{self._name}-efs-{wanted.name}",
-                ElasticArgs(cluster=cluster, nets=self.nets, nodes=nodes, file_system=wanted),
+                ElasticArgs(**vars(shared), file_system=wanted),
                 opts=self._below,
             )
             for wanted in platform.storage
@@ -203,7 +260,7 @@ class AwsInfrastructure(pulumi.ComponentResource):
         ]
 
     def _drivers(self) -> list[Wanted]:
-        """The drivers of the file systems that there are."""
+        """Return the drivers of the file systems that there are."""
         wanted = []
         if self.lustre:
             wanted.append(Wanted(addon=catalogue.FSX_CSI, statements=lustre_driver_policy()))

@@ -1,4 +1,4 @@
-"""What training pods may do in S3: a role for each namespace, given by EKS pod identity."""
+"""The rights of training pods in S3: a role for each namespace, by EKS pod identity."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 import pulumi
 from pulumi_aws import eks
 
-from components.aws.identity import PodRole, PodRoleArgs, policy
+from railhead.components.aws.identity import PodRole, PodRoleArgs, policy
 from railhead.platform.aws import facts as catalogue
-from railhead.platform.aws.model import AwsPlatform, Bucket, S3Access
+from railhead.platform.aws.model import Bucket, S3Access
 
 # What pods run as that say nothing of it, as those of the published runtimes do.
 SERVICE_ACCOUNT = "default"
@@ -27,21 +27,29 @@ _WRITE = (
 
 @dataclass(frozen=True, kw_only=True)
 class JobAccessArgs:
-    """Arguments of :class:`JobAccess`; ``after`` is what hands out the credentials."""
+    """Arguments of :class:`JobAccess`.
+
+    Args:
+        cluster: the cluster's name, which the role's name begins with.
+        cluster_name: the cluster's name as its own output.
+        region: the region, such as ``us-east-2``.
+        access: a training namespace, and the buckets and prefixes that its pods may read or write.
+        after: resources that must exist first: the add-on that hands out the credentials.
+    """
 
     cluster: str
     cluster_name: pulumi.Input[str]
-    platform: AwsPlatform
+    region: str
     access: S3Access
-    after: Sequence[pulumi.Resource]
+    after: Sequence[pulumi.Resource] = ()
 
 
 def statements(access: S3Access, partition: str) -> list[dict[str, Any]]:
-    """The statements of a namespace's policy: its buckets, below their prefixes, and no more.
+    """Return the statements of a namespace's policy: its buckets, below their prefixes.
 
     Actions and condition keys as the Service Authorization Reference lists them for S3 and KMS.
     """
-    return [one for bucket in access.buckets for one in _bucket(bucket, f"arn:{partition}:s3:::")]
+    return [item for bucket in access.buckets for item in _bucket(bucket, f"arn:{partition}:s3:::")]
 
 
 def _bucket(bucket: Bucket, prefix: str) -> list[dict[str, Any]]:
@@ -49,7 +57,7 @@ def _bucket(bucket: Bucket, prefix: str) -> list[dict[str, Any]]:
     listing: dict[str, Any] = {"Effect": "Allow", "Action": ["s3:ListBucket"], "Resource": arn}
     if bucket.prefix:
         listing["Condition"] = {"StringLike": {"s3:prefix": [f"{bucket.prefix}*"]}}
-    found = [
+    results = [
         listing,
         {
             "Effect": "Allow",
@@ -58,20 +66,23 @@ def _bucket(bucket: Bucket, prefix: str) -> list[dict[str, Any]]:
         },
     ]
     if bucket.kms_key is not None:
-        found.append(
+        results.append(
             {
                 "Effect": "Allow",
                 "Action": ["kms:Decrypt", *(["kms:GenerateDataKey"] if bucket.write else [])],
                 "Resource": bucket.kms_key,
             }
         )
-    return found
+    return results
 
 
 class JobAccess(pulumi.ComponentResource):
     """One namespace's role, and the association that gives it to the pods of the namespace.
 
     Pods that are there already get nothing: it exists before the namespace does.
+
+    Attributes:
+        association: gives the role to the namespace's default service account.
     """
 
     association: eks.PodIdentityAssociation
@@ -80,7 +91,7 @@ class JobAccess(pulumi.ComponentResource):
         self, name: str, args: JobAccessArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("railhead:aws:JobAccess", name, None, opts)
-        access, region = args.access, args.platform.region
+        access, region = args.access, args.region
         role = PodRole(
             f"{name}-role",
             PodRoleArgs(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_aws import ec2, ec2transitgateway
 
-from components.mismatch import MismatchError
+from railhead.components.mismatch import MismatchError
 from railhead.platform.aws import facts as catalogue
 from railhead.platform.aws.model import ExistingNetwork, NewNetwork
 
@@ -18,7 +18,15 @@ _PARTS = 8
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkArgs:
-    """Arguments of :class:`Network`; ``cluster`` names what is made."""
+    """Arguments of :class:`Network`.
+
+    Args:
+        network: the VPC's CIDR block, its zones, NAT (``per-zone`` or ``single``), interface
+            endpoints,
+            and a transit gateway.
+        region: the region, such as ``us-east-2``.
+        cluster: the cluster's name, which the names of what is made begin with.
+    """
 
     network: NewNetwork
     region: str
@@ -27,9 +35,12 @@ class NetworkArgs:
 
 @dataclass(frozen=True, kw_only=True)
 class Nets:
-    """What the rest of the cluster needs of a network, whoever made it.
+    """A network as the rest of the cluster takes it, made by the stack or found.
 
-    ``private`` is zone -> id of its private subnet; ``ready`` is what nodes need to reach out.
+    Args:
+        vpc_id: id of the VPC.
+        private: zone -> id of its private subnet.
+        ready: what nodes need to reach out, such as routes.
     """
 
     vpc_id: pulumi.Input[str]
@@ -57,7 +68,7 @@ def subnet_blocks(cidr: str, zones: Sequence[str]) -> dict[str, tuple[str, str]]
 
 
 def existing(network: ExistingNetwork, opts: pulumi.InvokeOutputOptions) -> Nets:
-    """A network that is there already, its subnets held against what the stack says of them.
+    """Return a network that is there already, its subnets compared with what the stack says.
 
     Raises:
         MismatchError: (when read) a subnet is in another zone or VPC.
@@ -92,7 +103,11 @@ def _checked_subnet(
 
 
 class Network(pulumi.ComponentResource):
-    """VPC, subnets in each zone, NAT, endpoints, and where asked a way to a transit gateway."""
+    """VPC, subnets in each zone, NAT, endpoints, and where asked a way to a transit gateway.
+
+    Attributes:
+        nets: the VPC and its private subnets.
+    """
 
     nets: Nets
 
@@ -254,7 +269,7 @@ class Network(pulumi.ComponentResource):
             ec2.VpcEndpoint(
                 f"{self._name}-{service}",
                 vpc_id=self._vpc.id,
-                # S3's name has no "cn." in front, wherever it is.
+                # S3's name has no "cn." in front, in any region.
                 service_name=f"com.amazonaws.{self._args.region}.{service}",
                 vpc_endpoint_type="Gateway",
                 route_table_ids=[table.id for table in tables.values()],

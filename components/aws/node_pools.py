@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pulumi
 from pulumi_aws import autoscaling, ec2, eks
 
-from components.aws.network import Nets
-from components.aws.reservation import target
-from components.aws.user_data import NodeSetup, user_data
 from railhead.base.names import physical_name
-from railhead.catalog.machines import MACHINES, Machine
+from railhead.components.aws.network import Nets
+from railhead.components.aws.reservation import target
+from railhead.components.aws.user_data import NodeSetup, user_data
+from railhead.machines import MACHINES, Machine
 from railhead.platform.aws import facts as catalogue
 from railhead.platform.aws.checks import SYSTEM, reserved_label
 from railhead.platform.aws.model import (
-    AwsCluster,
     AwsPool,
     CapacityBlock,
     ExistingPlacementGroup,
@@ -25,6 +24,7 @@ from railhead.platform.aws.model import (
     OnDemand,
     Spot,
 )
+from railhead.platform.aws.model import SystemPool as SystemPoolConfig
 
 if TYPE_CHECKING:
     from pulumi_aws.ec2 import (
@@ -54,32 +54,63 @@ POOL_LABEL = "railhead.dev/pool"
 
 @dataclass(frozen=True, kw_only=True)
 class NodePoolArgs:
-    """What every pool needs.
+    """The arguments that every pool has.
 
-    ``cluster_name`` is the cluster's own output, so that no node is made before it; ``after`` what
-    must be there for a node to become ready.
+    Args:
+        cluster: the cluster's name, which the names of what is made begin with.
+        cluster_name: the cluster's name as its own output, so that no node is made before it.
+        kubernetes: minor version of the nodes, such as ``1.35``.
+        node_role: ARN of the nodes' IAM role.
+        nets: the network's subnets.
+        tags: tags of each instance.
+        after: resources that must exist for a node to become ready, such as its role's policies
+            and the CNI add-on.
     """
 
-    cluster: AwsCluster
+    cluster: str
     cluster_name: pulumi.Input[str]
-    cluster_group: pulumi.Input[str]
+    kubernetes: str
     node_role: pulumi.Input[str]
     nets: Nets
-    after: Sequence[pulumi.Resource]
+    tags: Mapping[str, str] = field(default_factory=dict)
+    after: Sequence[pulumi.Resource] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class SystemPoolArgs(NodePoolArgs):
+    """Arguments of :class:`SystemPool`.
+
+    Args:
+        pool: instance type, architecture, number of nodes and size of the root volumes.
+    """
+
+    pool: SystemPoolConfig
 
 
 @dataclass(frozen=True, kw_only=True)
 class GpuPoolArgs(NodePoolArgs):
-    """Arguments of :class:`GpuPool`."""
+    """Arguments of :class:`GpuPool`.
+
+    Args:
+        pool: the pool, as a stack's file has it: instance type, zone, size, purchase, placement,
+            labels, taints, disks.
+        cluster_group: id of the security group that EKS puts on the API server and every node.
+        efa_group: id of the fabric's security group (:class:`EfaSecurityGroup`).
+        lustre_efa_devices: how many of each node's EFA devices Lustre takes; 0 mounts it over TCP.
+        deletion_protection: whether Pulumi refuses to delete or replace the pool.
+    """
 
     pool: AwsPool
+    cluster_group: pulumi.Input[str]
     efa_group: pulumi.Input[str]
+    lustre_efa_devices: int = 0
+    deletion_protection: bool = True
 
 
 def network_interfaces(
     machine: Machine, *, cluster_group: pulumi.Input[str], efa_group: pulumi.Input[str]
 ) -> list[LaunchTemplateNetworkInterfaceArgsDict]:
-    """The interfaces of a node, as its row in the catalogue lays them out.
+    """Return the interfaces of a node, as its row in the catalogue lays them out.
 
     Security groups go on the interfaces, as a template that has interfaces takes none of its own,
     and no subnet, which is the node group's. The cluster's group is on the one that has an address.
@@ -122,17 +153,15 @@ def _metadata_options() -> LaunchTemplateMetadataOptionsArgsDict:
     }
 
 
-def _tag_specifications(
-    cluster: AwsCluster, pool: str
-) -> list[LaunchTemplateTagSpecificationArgsDict]:
-    """The provider's default tags stop at the template; what it launches is tagged here.
+def _tag_specifications(cluster: str, pool: str) -> list[LaunchTemplateTagSpecificationArgsDict]:
+    """Return the tags of what the template launches: the provider's default tags do not reach it.
 
-    Only with what never changes: another tag is another version of the template, for which EKS
+    Only tags that never change: another tag is another version of the template, for which EKS
     replaces every node. The stack's own tags come by :func:`_tag_instances`.
     """
     tags = {
-        "Name": f"{cluster.name}-{pool}",
-        "railhead.dev/cluster": cluster.name,
+        "Name": f"{cluster}-{pool}",
+        "railhead.dev/cluster": cluster,
         POOL_LABEL: pool,
     }
     return [
@@ -144,10 +173,11 @@ def _tag_specifications(
 def _tag_instances(
     name: str, node_group: eks.NodeGroup, tags: Mapping[str, str], parent: pulumi.Resource
 ) -> None:
-    """The stack's tags on each instance that the group launches from now on; none is replaced.
+    """Put the stack's tags on each instance that the group launches from now on.
 
-    EKS puts a node group's own tags on nothing but the group, and the Auto Scaling group's reach
-    instances, not their volumes (Amazon EC2 Auto Scaling user guide, tagging).
+    No instance is replaced. EKS puts a node group's own tags on nothing but the group, and the
+    Auto Scaling group's reach instances, not their volumes (Amazon EC2 Auto Scaling user guide,
+    tagging).
     """
     group = node_group.resources.apply(_group_name)
     for key, value in tags.items():
@@ -167,18 +197,22 @@ def _group_name(resources: Sequence[NodeGroupResource]) -> str:
 
 
 class SystemPool(pulumi.ComponentResource):
-    """Nodes for the controllers, without GPUs, in every zone; they come first and go last."""
+    """Nodes for the controllers, without GPUs, in every zone; they come first and go last.
+
+    Attributes:
+        node_group: the managed node group.
+    """
 
     node_group: eks.NodeGroup
 
     def __init__(
-        self, name: str, args: NodePoolArgs, opts: pulumi.ResourceOptions | None = None
+        self, name: str, args: SystemPoolArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("railhead:aws:SystemPool", name, None, opts)
-        cluster, pool = args.cluster, args.cluster.platform.system_pool
+        cluster, pool = args.cluster, args.pool
         template = ec2.LaunchTemplate(
             f"{name}-template",
-            name=physical_name(cluster.name, SYSTEM, limit=catalogue.LAUNCH_TEMPLATE_NAME),
+            name=physical_name(cluster, SYSTEM, limit=catalogue.LAUNCH_TEMPLATE_NAME),
             update_default_version=True,
             instance_type=pool.instance_type,
             block_device_mappings=_root_volume(pool.root_volume_gib),
@@ -189,12 +223,12 @@ class SystemPool(pulumi.ComponentResource):
         self.node_group = eks.NodeGroup(
             f"{name}-nodes",
             cluster_name=args.cluster_name,
-            node_group_name=physical_name(cluster.name, SYSTEM, limit=catalogue.NODE_GROUP_NAME),
+            node_group_name=physical_name(cluster, SYSTEM, limit=catalogue.NODE_GROUP_NAME),
             node_role_arn=args.node_role,
             subnet_ids=list(args.nets.regional.values()),
             ami_type=catalogue.STANDARD_AMI[pool.architecture],
             capacity_type="ON_DEMAND",
-            version=cluster.platform.kubernetes,
+            version=args.kubernetes,
             scaling_config={
                 # Not more than any size it may have: EKS refuses a least above the present size,
                 # and the present size is not the stack's to say.
@@ -213,7 +247,7 @@ class SystemPool(pulumi.ComponentResource):
                 delete_before_replace=True,
             ),
         )
-        _tag_instances(name, self.node_group, cluster.platform.tags, self)
+        _tag_instances(name, self.node_group, args.tags, self)
         self.register_outputs({"node_group": self.node_group.arn})
 
 
@@ -222,6 +256,9 @@ class GpuPool(pulumi.ComponentResource):
 
     A change of labels, taints, sizes or image goes into the group that is there. A change of what
     cannot be changed in place, such as the zone, replaces it, which deletion protection refuses.
+
+    Attributes:
+        node_group: the managed node group.
     """
 
     node_group: eks.NodeGroup
@@ -236,12 +273,12 @@ class GpuPool(pulumi.ComponentResource):
         self.node_group = eks.NodeGroup(
             f"{name}-nodes",
             cluster_name=args.cluster_name,
-            node_group_name=physical_name(cluster.name, pool.name, limit=catalogue.NODE_GROUP_NAME),
+            node_group_name=physical_name(cluster, pool.name, limit=catalogue.NODE_GROUP_NAME),
             node_role_arn=args.node_role,
             subnet_ids=[args.nets.private[pool.availability_zone]],
             ami_type=catalogue.NVIDIA_AMI[MACHINES[pool.instance_type].architecture],
             capacity_type=_CAPACITY.get(pool.purchase.kind, "ON_DEMAND"),
-            version=cluster.platform.kubernetes,
+            version=args.kubernetes,
             release_version=pool.ami_release,
             scaling_config={
                 "min_size": pool.min_nodes,
@@ -267,10 +304,10 @@ class GpuPool(pulumi.ComponentResource):
                 ignore_changes=_SIZE,
                 # Its name and its reserved capacity are taken while the old one is there.
                 delete_before_replace=True,
-                protect=cluster.platform.deletion_protection,
+                protect=args.deletion_protection,
             ),
         )
-        _tag_instances(name, self.node_group, cluster.platform.tags, self)
+        _tag_instances(name, self.node_group, args.tags, self)
         self.register_outputs({"node_group": self.node_group.arn})
 
     def _template(self) -> ec2.LaunchTemplate:
@@ -280,7 +317,7 @@ class GpuPool(pulumi.ComponentResource):
         group = self._placement_group()
         return ec2.LaunchTemplate(
             f"{self._name}-template",
-            name=physical_name(cluster.name, pool.name, limit=catalogue.LAUNCH_TEMPLATE_NAME),
+            name=physical_name(cluster, pool.name, limit=catalogue.LAUNCH_TEMPLATE_NAME),
             update_default_version=True,
             instance_type=pool.instance_type,
             network_interfaces=network_interfaces(
@@ -297,7 +334,7 @@ class GpuPool(pulumi.ComponentResource):
             else {"capacity_reservation_target": reserved},
             block_device_mappings=_root_volume(pool.root_volume_gib),
             metadata_options=_metadata_options(),
-            user_data=user_data(node_setup(cluster, pool)),
+            user_data=user_data(node_setup(pool, args.lustre_efa_devices)),
             tag_specifications=_tag_specifications(cluster, pool.name),
             opts=inside,
         )
@@ -310,20 +347,20 @@ class GpuPool(pulumi.ComponentResource):
             return None
         return ec2.PlacementGroup(
             f"{self._name}-placement",
-            name=physical_name(cluster.name, pool.name, limit=catalogue.PLACEMENT_GROUP_NAME),
+            name=physical_name(cluster, pool.name, limit=catalogue.PLACEMENT_GROUP_NAME),
             strategy="cluster",
             opts=pulumi.ResourceOptions(parent=self),
         ).name
 
 
-def node_setup(cluster: AwsCluster, pool: AwsPool) -> NodeSetup:
-    """What a pool's nodes are told before they join."""
+def node_setup(pool: AwsPool, lustre_efa_devices: int) -> NodeSetup:
+    """Return the setup of a pool's nodes before they join."""
     return NodeSetup(
         raid=pool.local_storage == "raid0",
         hugepages_2mib=pool.hugepages_2mib,
         # Whatever has EFA registers memory with it.
         lock_memory="efa" in MACHINES[pool.instance_type].fabrics,
-        lustre_efa=pool.lustre_devices if cluster.lustre_over_efa(pool) else 0,
+        lustre_efa=lustre_efa_devices,
     )
 
 

@@ -1,4 +1,4 @@
-"""Capacity that was reserved before: read from the cloud, and held against what the stack says."""
+"""Capacity that was reserved before: read from the cloud, compared with what the stack says."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pulumi
 from pulumi_aws import ec2
 
-from components.mismatch import MismatchError
+from railhead.components.mismatch import MismatchError
 from railhead.platform.aws.model import (
     AwsPool,
     CapacityBlock,
@@ -30,7 +30,7 @@ _OVER = frozenset({"expired", "cancelled", "failed", "payment-failed"})
 def target(
     name: str, pool: AwsPool, opts: pulumi.ResourceOptions
 ) -> LaunchTemplateCapacityReservationSpecificationCapacityReservationTargetArgsDict | None:
-    """What a pool's machines are launched into; None where it has nothing reserved."""
+    """Return the target that a pool's machines are launched into; None without a reservation."""
     purchase = pool.purchase
     if isinstance(purchase, ReservationGroup):
         return {"capacity_reservation_resource_group_arn": purchase.arn}
@@ -39,7 +39,7 @@ def target(
 
 
 def checked(name: str, pool: AwsPool, opts: pulumi.ResourceOptions) -> pulumi.Output[str] | None:
-    """The reservation's id, once the cloud has said that it is what the pool takes it for.
+    """Return the reservation's id, once the cloud has said that it is what the pool takes it for.
 
     None for a pool without one of its own. Read at every preview, with the credentials that `pulumi
     up` has; the id goes into the launch template only through this check.
@@ -82,9 +82,9 @@ def checked(name: str, pool: AwsPool, opts: pulumi.ResourceOptions) -> pulumi.Ou
 
 
 def mismatch(pool: AwsPool, found: Mapping[str, Any]) -> str:
-    """What is wrong with a reservation for a pool, in words; empty where nothing is.
+    """Return what is wrong with a reservation for a pool, in words; empty where nothing is.
 
-    ``found`` is some of what the cloud says of it.
+    ``found`` is some of what the cloud says about it.
     """
     for key in ("availability_zone", "instance_type"):
         have, want = found.get(key), getattr(pool, key)

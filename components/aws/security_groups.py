@@ -13,7 +13,12 @@ from railhead.platform.aws import facts as catalogue
 
 @dataclass(frozen=True, kw_only=True)
 class EfaSecurityGroupArgs:
-    """Arguments of :class:`EfaSecurityGroup`."""
+    """Arguments of :class:`EfaSecurityGroup`.
+
+    Args:
+        vpc_id: id of the VPC.
+        cluster: the cluster's name, which the group's name begins with.
+    """
 
     vpc_id: pulumi.Input[str]
     cluster: str
@@ -25,7 +30,9 @@ class EfaSecurityGroup(pulumi.ComponentResource):
     EFA traffic is let through by rules that name the group alone; a rule for addresses, such as
     the usual "out to anywhere", does not count, and without the second rule ranks time out.
 
-    ``ready``: the rules, which whatever talks through the group needs from its first packet on.
+    Attributes:
+        group: the security group.
+        ready: its rules, without which no packet passes.
     """
 
     group: ec2.SecurityGroup
@@ -68,7 +75,12 @@ class EfaSecurityGroup(pulumi.ComponentResource):
 class StorageSecurityGroupArgs:
     """Arguments of :class:`StorageSecurityGroup`.
 
-    ``ports`` are TCP ranges, first and last; ``nodes`` the group that every node is in.
+    Args:
+        vpc_id: id of the VPC.
+        cluster: the cluster's name, which the group's name begins with.
+        what: the file system's kind, for names and descriptions: ``Lustre`` or ``NFS``.
+        ports: ranges of TCP ports, each the first and the last.
+        nodes: id of the security group that every node is in.
     """
 
     vpc_id: pulumi.Input[str]
@@ -81,7 +93,9 @@ class StorageSecurityGroupArgs:
 class StorageSecurityGroup(pulumi.ComponentResource):
     """A file system's group: its ports, from the nodes and among its own servers.
 
-    ``ready``: the rules. FSx looks at them when it makes a file system, and refuses without.
+    Attributes:
+        group: the security group.
+        ready: its rules. FSx looks at them when it makes a file system, and refuses without.
     """
 
     group: ec2.SecurityGroup

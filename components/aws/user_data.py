@@ -55,7 +55,7 @@ lnetctl net show
 
 @dataclass(frozen=True, kw_only=True)
 class NodeSetup:
-    """What a node is told before it joins.
+    """The setup of a node before it joins.
 
     Args:
         raid: the instance store's disks as one RAID 0, with the data of containers and pods on it.
@@ -73,7 +73,7 @@ class NodeSetup:
 
 
 def node_config(setup: NodeSetup) -> dict[str, Any]:
-    """The `spec` that nodeadm reads; EKS adds the cluster's own part. Empty where none is needed.
+    """Return the `spec` that nodeadm reads; EKS adds the cluster's own part. Empty for defaults.
 
     amazon-eks-ami, nodeadm/doc/examples.md: `localStorage`, and `baseRuntimeSpec` for limits.
     """
@@ -87,26 +87,26 @@ def node_config(setup: NodeSetup) -> dict[str, Any]:
 
 
 def cloud_config(setup: NodeSetup) -> dict[str, Any]:
-    """What cloud-init does, all of it before kubelet starts: nodeadm waits for its last stage.
+    """Return cloud-init's steps, all before kubelet starts: nodeadm waits for its last stage.
 
     Huge pages are there before kubelet counts them, and by the file at the next boot. Lustre's
     network is set up by a unit, at each boot; where that fails, the node joins all the same and
     mounts over TCP.
     """
     files: list[dict[str, str]] = []
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     if setup.hugepages_2mib:
         setting = f"vm.nr_hugepages={setup.hugepages_2mib}"
         files.append(_file(_SYSCTL_FILE, f"{setting}\n", "0644"))
-        found["bootcmd"] = [["sysctl", "-w", setting]]
+        results["bootcmd"] = [["sysctl", "-w", setting]]
     if setup.lustre_efa:
         files.append(_file(_LUSTRE_SCRIPT, _LUSTRE, "0755"))
         files.append(_file(f"/etc/systemd/system/{_LUSTRE_UNIT}", _unit(setup.lustre_efa), "0644"))
-        found["runcmd"] = [
+        results["runcmd"] = [
             ["systemctl", "daemon-reload"],
             ["systemctl", "enable", "--now", _LUSTRE_UNIT],
         ]
-    return {**found, "write_files": files} if files else {}
+    return {**results, "write_files": files} if files else {}
 
 
 def _unit(interfaces: int) -> str:
@@ -130,7 +130,7 @@ def _file(path: str, content: str, permissions: str) -> dict[str, str]:
 
 
 def user_data(setup: NodeSetup) -> str | None:
-    """The document in base64, as a launch template takes it; None where there is nothing to say."""
+    """Return the document in base64, as a launch template takes it; None without any setup."""
     document = MIMEMultipart("mixed", boundary=_BOUNDARY)
     if spec := node_config(setup):
         config = {"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": spec}

@@ -1,4 +1,4 @@
-"""What the file systems look like inside the cluster: storage classes, and volumes for claims."""
+"""The file systems inside the cluster: storage classes, and volumes for claims."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from components.aws.file_systems import Elastic, Lustre
 from railhead.base.names import physical_name
+from railhead.components.aws.file_systems import Elastic, Lustre
 from railhead.model.cluster import CheckpointConfig
 
 LUSTRE_DRIVER = "fsx.csi.aws.com"
@@ -18,7 +18,13 @@ EFS_DRIVER = "efs.csi.aws.com"
 
 @dataclass(frozen=True, kw_only=True)
 class VolumesArgs:
-    """Arguments of :class:`Volumes`; ``checkpoints`` are all claims of the stack."""
+    """Arguments of :class:`Volumes`.
+
+    Args:
+        lustre: FSx for Lustre file systems, each a storage class.
+        elastic: EFS file systems, each a storage class.
+        checkpoints: claims with checkpoints; each on a Lustre class gets a volume.
+    """
 
     lustre: Sequence[Lustre]
     elastic: Sequence[Elastic]
@@ -30,6 +36,9 @@ class Volumes(pulumi.ComponentResource):
 
     The Lustre classes make nothing: a claim of them that the stack does not know stays pending,
     rather than buy a file system of its own.
+
+    Attributes:
+        made: the storage classes and the volumes.
     """
 
     made: Sequence[pulumi.Resource]

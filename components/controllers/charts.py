@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pulumi
@@ -16,7 +16,7 @@ import pulumi_kubernetes as kubernetes
 
 from railhead.base import paths
 from railhead.base.errors import PrerequisiteError
-from railhead.catalog.versions import Controller, HttpChart, OciChart
+from railhead.catalog.versions import Controller, HttpChart, ModuleChart, OciChart
 
 # Image pulls and certificate rotation included; Helm's own 300 s is short on a slow machine.
 RELEASE_SECONDS = 600
@@ -25,14 +25,20 @@ WEBHOOK_SECONDS = 120
 
 @dataclass(frozen=True, kw_only=True)
 class Resources:
-    """What a controller requests, and its memory limit; quantities."""
+    """The resources of a controller's container.
+
+    Args:
+        cpu: CPU that it requests, a Kubernetes quantity such as ``500m``.
+        memory: memory that it requests, such as ``512Mi``.
+        memory_limit: the most memory that it may take, such as ``1Gi``.
+    """
 
     cpu: str
     memory: str
     memory_limit: str
 
     def rendered(self) -> dict[str, dict[str, str]]:
-        """As a container's ``resources``."""
+        """Return a container's ``resources``."""
         return {
             "requests": {"cpu": self.cpu, "memory": self.memory},
             "limits": {"memory": self.memory_limit},
@@ -40,10 +46,46 @@ class Resources:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChartSource:
-    """``chart``, ``version`` and ``repository`` of a Release.
+class Chart:
+    """A Helm chart, and the release that it is installed as.
 
-    A directory's Chart.yaml says its own version; only a chart of an HTTP repository names one.
+    :meth:`of` takes one from the catalogue.
+
+    Args:
+        name: the release's name, which is the chart's own: its objects are named after it.
+        version: the chart's version, as its registry spells it.
+        namespace: the namespace that the release lives in.
+        source: the registry, repository or Go module that has the chart.
+        overrides: dotted path of a value -> what stands there instead of the chart's default, such
+            as an image of a mirror.
+    """
+
+    name: str
+    version: str
+    namespace: str
+    source: OciChart | HttpChart | ModuleChart
+    overrides: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, row: Controller) -> Chart:
+        """Return the chart of a row of the catalogue (:mod:`railhead.catalog.versions`)."""
+        return cls(
+            name=row.name,
+            version=row.version,
+            namespace=row.namespace,
+            source=row.chart,
+            overrides=row.moved,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChartSource:
+    """The place of a chart, as a Release takes it.
+
+    Args:
+        chart: a reference, a name or a directory.
+        version: the chart's version; None for a directory, whose Chart.yaml says it.
+        repository: URL of an HTTP repository; None for any other place.
     """
 
     chart: str
@@ -51,26 +93,24 @@ class ChartSource:
     repository: str | None = None
 
 
-def chart_source(controller: Controller) -> ChartSource:
-    """Where Helm finds a controller's chart.
+def chart_source(chart: Chart) -> ChartSource:
+    """Return the place in which Helm finds a chart.
 
     Raises:
         PrerequisiteError: the chart of a Go module is not in the cache.
     """
-    if isinstance(controller.chart, OciChart):
-        return ChartSource(chart=controller.chart.url, version=controller.version)
-    if isinstance(controller.chart, HttpChart):
+    if isinstance(chart.source, OciChart):
+        return ChartSource(chart=chart.source.url, version=chart.version)
+    if isinstance(chart.source, HttpChart):
         return ChartSource(
-            chart=controller.chart.chart,
-            version=controller.version,
-            repository=controller.chart.repository,
+            chart=chart.source.chart, version=chart.version, repository=chart.source.repository
         )
-    directory = paths.charts_dir() / f"{controller.name}-{controller.version}"
+    directory = paths.charts_dir() / f"{chart.name}-{chart.version}"
     if not (directory / "Chart.yaml").is_file():
         raise PrerequisiteError(
-            f"chart {controller.name} {controller.version} is not in the cache: {directory}",
+            f"chart {chart.name} {chart.version} is not in the cache: {directory}",
             remedy="run `railhead lab build`; it takes the chart from module "
-            f"{controller.chart.module} {controller.chart.module_version}",
+            f"{chart.source.module} {chart.source.module_version}",
         )
     return ChartSource(chart=str(directory), version=None)
 
@@ -78,7 +118,7 @@ def chart_source(controller: Controller) -> ChartSource:
 def namespace(
     name: str, metadata_name: str, opts: pulumi.ResourceOptions, *, privileged: bool = False
 ) -> kubernetes.core.v1.Namespace:
-    """A namespace of its own for a controller, so that destroying takes it away as well.
+    """Return a namespace of its own for a controller, so that destroying takes it away as well.
 
     ``privileged``: whether pods in it load drivers or place CNI plugins, which they do with the
     node's own rights whatever the cluster's default Pod Security Standard is.
@@ -93,14 +133,14 @@ def namespace(
 
 def release(
     name: str,
-    controller: Controller,
+    chart: Chart,
     values: Mapping[str, Any],
     opts: pulumi.ResourceOptions,
     *,
     timeout: int = RELEASE_SECONDS,
     wait: bool = True,
 ) -> kubernetes.helm.v3.Release:
-    """Install a controller and wait until its pods are ready.
+    """Install a chart and wait until its pods are ready.
 
     ``wait`` is False where some of them are on every node: Helm waits for all but one of a
     DaemonSet's, and three dead nodes of a thousand would hold it up for good.
@@ -108,12 +148,12 @@ def release(
     The readiness checks of Kueue, JobSet and Trainer hold until certificates are in place and the
     webhook server listens.
     """
-    source = chart_source(controller)
+    source = chart_source(chart)
     return kubernetes.helm.v3.Release(
         name,
-        name=controller.name,
-        namespace=controller.namespace,
-        values=_moved(values, controller.moved),
+        name=chart.name,
+        namespace=chart.namespace,
+        values=_overridden(values, chart.overrides),
         timeout=timeout,
         # Not atomic: a first install that fails for lack of an image would be rolled back and
         # installed again for ever; left in place, the next `up` upgrades it.
@@ -126,21 +166,21 @@ def release(
     )
 
 
-def _moved(values: Mapping[str, Any], moved: Mapping[str, str]) -> dict[str, Any]:
-    """Values with those of the images that come from a mirror, below what is said already."""
-    found = copy.deepcopy(dict(values))
-    for path, value in moved.items():
+def _overridden(values: Mapping[str, Any], overrides: Mapping[str, str]) -> dict[str, Any]:
+    """Return the values with the overrides that they do not set already."""
+    result = copy.deepcopy(dict(values))
+    for path, value in overrides.items():
         *parents, last = path.split(".")
-        at = found
+        at = result
         for key in parents:
             at = at.setdefault(key, {})
         at.setdefault(last, value)
-    return found
+    return result
 
 
 def installed(
     name: str,
-    controller: Controller,
+    chart: Chart,
     values: Mapping[str, Any],
     parent: pulumi.Resource,
     after: Sequence[pulumi.Resource],
@@ -149,45 +189,59 @@ def installed(
     timeout: int = RELEASE_SECONDS,
     hooks: pulumi.ResourceHookBinding | None = None,
 ) -> tuple[kubernetes.core.v1.Namespace, kubernetes.helm.v3.Release]:
-    """A controller's namespace and its release, ``<name>-namespace`` and ``<name>-release``.
+    """Return a chart's namespace and its release, ``<name>-namespace`` and ``<name>-release``.
 
     ``on_every_node``: its pods load drivers or serve devices, so they are privileged whatever the
     cluster's default, and not waited for.
     """
     space = namespace(
         f"{name}-namespace",
-        controller.namespace,
+        chart.namespace,
         pulumi.ResourceOptions(parent=parent, depends_on=list(after)),
         privileged=on_every_node,
     )
     opts = pulumi.ResourceOptions(parent=parent, depends_on=[*after, space], hooks=hooks)
     return space, release(
-        f"{name}-release", controller, values, opts, timeout=timeout, wait=not on_every_node
+        f"{name}-release", chart, values, opts, timeout=timeout, wait=not on_every_node
     )
 
 
-def image(controller: Controller) -> dict[str, Any]:
-    """A chart's ``image`` with the catalogue's repository and tag."""
+def image(args: ControllerArgs) -> dict[str, Any]:
+    """Return a chart's ``image`` with the controller's repository and tag."""
     return {
-        "repository": controller.image,
-        "tag": controller.tag,
+        "repository": args.image,
+        "tag": args.tag,
         "pullPolicy": "IfNotPresent",
     }
 
 
 @dataclass(frozen=True, kw_only=True)
 class ControllerArgs:
-    """Arguments of :class:`ControllerRelease`; ``resources`` None leaves the chart's own."""
+    """Arguments of :class:`ControllerRelease`.
 
-    controller: Controller
-    resources: Resources | None
+    Args:
+        chart: the chart, and the release that it is installed as.
+        image: the controller's image, without its tag.
+        tag: the image's tag.
+        resources: what each container of the controller requests; None leaves the chart's own.
+        after: resources that must exist before the controller is installed.
+    """
+
+    chart: Chart
+    image: str
+    tag: str
+    resources: Resources | None = None
     after: Sequence[pulumi.Resource] = ()
 
 
 class ControllerRelease(pulumi.ComponentResource):
-    """A controller's release; depend on it to have its webhooks answer.
+    """A controller's release, in a namespace of its own; depend on it to have its webhooks answer.
 
-    ``webhooks`` is the end of its Service's name, after the controller's own.
+    ``webhooks`` is the end of its Service's name, after the release's own.
+
+    Attributes:
+        namespace: the controller's namespace.
+        release: the Helm release.
     """
 
     namespace: kubernetes.core.v1.Namespace
@@ -204,11 +258,11 @@ class ControllerRelease(pulumi.ComponentResource):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__(f"railhead:index:{kind}", name, None, opts)
-        controller = args.controller
-        hook = pulumi.ErrorHook(f"{name}-way-out", lambda failed: tell_way_out(controller, failed))
+        chart = args.chart
+        hook = pulumi.ErrorHook(f"{name}-way-out", lambda failed: tell_way_out(chart, failed))
         self.namespace, self.release = installed(
             name,
-            controller,
+            chart,
             values,
             self,
             args.after,
@@ -216,28 +270,28 @@ class ControllerRelease(pulumi.ComponentResource):
         )
         webhooks_answer(
             f"{name}-webhooks",
-            f"{controller.name}-{webhooks}",
-            controller.namespace,
+            f"{chart.name}-{webhooks}",
+            chart.namespace,
             pulumi.ResourceOptions(parent=self, depends_on=[self.release]),
         )
 
 
-def tell_way_out(controller: Controller, failed: pulumi.ErrorHookArgs) -> bool:
+def tell_way_out(chart: Chart, failed: pulumi.ErrorHookArgs) -> bool:
     """Say after an upgrade that failed what goes on and what to do; it is not tried again.
 
     The provider's own error ends at "context deadline exceeded" (pulumi-kubernetes,
     provider/pkg/provider/helm_release.go, releaseFailedError).
     """
     if failed.failed_operation == "update":
-        pulumi.log.warn(way_out(controller))
+        pulumi.log.warn(way_out(chart))
     return False
 
 
-def way_out(controller: Controller) -> str:
-    """What an upgrade that failed leaves, and the two ways on."""
-    space = controller.namespace
+def way_out(chart: Chart) -> str:
+    """Return what an upgrade that failed leaves, and the two ways on."""
+    space = chart.namespace
     return (
-        f"{controller.name} {controller.version} did not come up. Jobs that run go on, and so does "
+        f"{chart.name} {chart.version} did not come up. Jobs that run go on, and so does "
         f"the older controller until the new one is ready. `kubectl -n {space} get pods` and "
         f"`kubectl -n {space} get events` say what is lacking: mend it and run `pulumi up` again, "
         "or put the stack's file back as it was and run `pulumi up` (docs/upgrading.md)"

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from components.controllers import charts
-from components.fabric.fleet import patience, tolerations
-from railhead.catalog.versions import Controller
-from railhead.model.cluster import Cluster
+from railhead.components.controllers import charts
+from railhead.fabric.modes import FabricConfig
 from railhead.model.gpu import GpuOperatorConfig
 
 # A tenth of the fleet at once: one by one took 45 minutes on 180 nodes (METR/hawk #1367).
@@ -21,29 +19,44 @@ MAX_UNAVAILABLE = "10%"
 
 @dataclass(frozen=True, kw_only=True)
 class GpuOperatorArgs:
-    """Arguments of :class:`GpuOperator`; ``cluster.gpu_operator`` is there."""
+    """Arguments of :class:`GpuOperator`.
 
-    cluster: Cluster
+    Args:
+        config: what the operator brings to nodes: driver, toolkit, allocation, MIG, metrics.
+        operator: the operator's chart.
+        dra_driver: the chart of the DRA driver, which is installed where ``config`` allocates GPUs
+            by DRA or asks for compute domains.
+        runs_nfd: whether Node Feature Discovery comes with this operator; one of each cluster runs.
+        operator_loads_nic_driver: whether the network operator loads the NICs' driver. False where
+            the host has it, for nvidia-peermem to be built against.
+        tolerations: Kubernetes tolerations of the pods on GPU nodes.
+        timeout_seconds: how long each release may take.
+        after: resources that must exist before the operator.
+    """
+
     config: GpuOperatorConfig
-    operator: Controller
-    dra_driver: Controller
+    operator: charts.Chart
+    dra_driver: charts.Chart
+    runs_nfd: bool = True
+    operator_loads_nic_driver: bool = False
+    tolerations: Sequence[Mapping[str, Any]] = ()
+    timeout_seconds: int = charts.RELEASE_SECONDS
     after: Sequence[pulumi.Resource] = ()
 
 
-def nfd_owner(cluster: Cluster) -> str:
-    """Who runs Node Feature Discovery: exactly one of the operators, or the cluster itself."""
-    network = cluster.fabric.nic_operator
+def nfd_owner(fabric: FabricConfig, gpu_operator: GpuOperatorConfig | None) -> str:
+    """Return who runs Node Feature Discovery: one of the operators, or the cluster itself."""
+    network = fabric.nic_operator
     if network is not None:
         return "network-operator" if network.nfd == "operator" else "existing"
-    if cluster.gpu_operator is not None and cluster.gpu_operator.nfd == "operator":
+    if gpu_operator is not None and gpu_operator.nfd == "operator":
         return "gpu-operator"
     return "existing"
 
 
-def values(cluster: Cluster, config: GpuOperatorConfig) -> dict[str, Any]:
-    """Values of the chart; what is not said is the chart's."""
-    network = cluster.fabric.nic_operator
-    operator_ofed = network is not None and network.loads_driver
+def values(args: GpuOperatorArgs) -> dict[str, Any]:
+    """Return the values of the chart; what is not said is the chart's."""
+    config, tolerations = args.config, [dict(item) for item in args.tolerations]
     driver: dict[str, Any] = {"enabled": config.driver == "operator"}
     if config.driver == "operator":
         driver |= {
@@ -51,7 +64,8 @@ def values(cluster: Cluster, config: GpuOperatorConfig) -> dict[str, Any]:
             "kernelModuleType": "auto" if config.gpudirect == "peermem" else "open",
             "rdma": {
                 "enabled": config.gpudirect == "peermem",
-                "useHostMofed": config.gpudirect == "peermem" and not operator_ofed,
+                "useHostMofed": config.gpudirect == "peermem"
+                and not args.operator_loads_nic_driver,
             },
             "upgradePolicy": {
                 # A driver upgrade ends every job of its node: by a person's hand only.
@@ -61,12 +75,12 @@ def values(cluster: Cluster, config: GpuOperatorConfig) -> dict[str, Any]:
         if config.driver_version is not None:
             driver["version"] = config.driver_version
     return {
-        "nfd": {"enabled": nfd_owner(cluster) == "gpu-operator"},
+        "nfd": {"enabled": args.runs_nfd},
         # It labels nodes for the rest: where it does not run, nothing of the operator does, and no
         # GPU is offered. The chart's own list has nvidia.com/gpu alone.
-        "node-feature-discovery": {"worker": {"tolerations": tolerations(cluster)}},
+        "node-feature-discovery": {"worker": {"tolerations": tolerations}},
         "daemonsets": {
-            "tolerations": tolerations(cluster),
+            "tolerations": tolerations,
             "updateStrategy": "RollingUpdate",
             "rollingUpdate": {"maxUnavailable": MAX_UNAVAILABLE},
         },
@@ -86,25 +100,30 @@ def values(cluster: Cluster, config: GpuOperatorConfig) -> dict[str, Any]:
     }
 
 
-def dra_values(cluster: Cluster, config: GpuOperatorConfig) -> dict[str, Any]:
-    """Values of the DRA driver's chart."""
+def dra_values(args: GpuOperatorArgs) -> dict[str, Any]:
+    """Return the values of the DRA driver's chart."""
+    config = args.config
     gpus = config.allocation == "dra"
-    found: dict[str, Any] = {
+    results: dict[str, Any] = {
         "nvidiaDriverRoot": "/run/nvidia/driver" if config.driver == "operator" else "/",
         "resources": {
             "gpus": {"enabled": gpus},
             "computeDomains": {"enabled": config.compute_domains},
         },
-        "kubeletPlugin": {"tolerations": tolerations(cluster)},
+        "kubeletPlugin": {"tolerations": [dict(item) for item in args.tolerations]},
     }
     if gpus:
         # The chart's own question whether the device plugin is off; it is, above.
-        found["gpuResourcesEnabledOverride"] = True
-    return found
+        results["gpuResourcesEnabledOverride"] = True
+    return results
 
 
 class GpuOperator(pulumi.ComponentResource):
-    """The operator's release, and the DRA driver's where the stack takes it."""
+    """The operator's release, and the DRA driver's where GPUs are allocated by it.
+
+    Attributes:
+        release: the operator's Helm release.
+    """
 
     release: kubernetes.helm.v3.Release
 
@@ -115,21 +134,21 @@ class GpuOperator(pulumi.ComponentResource):
         _, self.release = charts.installed(
             name,
             args.operator,
-            values(args.cluster, args.config),
+            values(args),
             self,
             args.after,
             on_every_node=True,
-            timeout=patience(args.cluster),
+            timeout=args.timeout_seconds,
         )
         if args.config.allocation == "dra" or args.config.compute_domains:
             charts.installed(
                 f"{name}-dra",
                 args.dra_driver,
-                dra_values(args.cluster, args.config),
+                dra_values(args),
                 self,
                 [*args.after, self.release],
                 on_every_node=True,
-                timeout=patience(args.cluster),
+                timeout=args.timeout_seconds,
             )
         if args.config.allocation == "dra":
             # Pods go on asking for nvidia.com/gpu; the scheduler turns it into a claim.
@@ -145,7 +164,7 @@ class GpuOperator(pulumi.ComponentResource):
 
 
 def gpu_class() -> dict[str, Any]:
-    """A DeviceClass of whole GPUs that serves the extended resource of the device plugin.
+    """Return a DeviceClass of whole GPUs that serves the extended resource of the device plugin.
 
     The gate DRAExtendedResource must be on, which is Kubernetes' default from 1.36 on.
     """

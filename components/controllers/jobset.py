@@ -6,15 +6,15 @@ from typing import Any
 
 import pulumi
 
-from components.controllers import charts
+from railhead.components.controllers import charts
 
 
 def values(args: charts.ControllerArgs) -> dict[str, Any]:
     """Values of JobSet's chart."""
-    found: dict[str, Any] = {"image": charts.image(args.controller)}
+    results: dict[str, Any] = {"image": charts.image(args)}
     if args.resources is not None:
-        found["controller"] = {"resources": args.resources.rendered()}
-    return found
+        results["controller"] = {"resources": args.resources.rendered()}
+    return results
 
 
 class JobSet(charts.ControllerRelease):
@@ -27,4 +27,4 @@ class JobSet(charts.ControllerRelease):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("JobSet", name, args, values(args), opts=opts)
-        self.register_outputs({"version": args.controller.version})
+        self.register_outputs({"version": args.chart.version})

@@ -10,8 +10,8 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 import yaml
 
-from components.controllers import charts
 from railhead.base.names import TRAINING_LABEL
+from railhead.components.controllers import charts
 
 # Frameworks without their CRD are skipped by Kueue until it appears. Ray's two need no pod family:
 # Kueue marks their pods as it does a Job's (jobframework/reconciler.go).
@@ -38,12 +38,14 @@ POD_FRAMEWORKS = ("pod", "leaderworkerset.x-k8s.io/leaderworkerset")
 class KueueArgs(charts.ControllerArgs):
     """Arguments of :class:`Kueue`.
 
-    ``settings``: what the stack decides of Kueue's configuration (:mod:`railhead.resolve.queues`).
-    ``gates``: the same of its feature gates, besides those of the catalogue's row.
-    ``pod_groups``: whether it admits pods that no job owns, and LeaderWorkerSets.
+    Args:
+        settings: keys of Kueue's configuration file that replace those of :func:`configuration`,
+            such as ``waitForPodsReady`` (:mod:`railhead.resolve.queues`).
+        gates: Kueue's feature gates that are not at their default: name -> whether it is on.
+        pod_groups: whether Kueue also admits LeaderWorkerSets and pods that no job owns.
     """
 
-    settings: Mapping[str, Any]
+    settings: Mapping[str, Any] = field(default_factory=dict)
     gates: Mapping[str, bool] = field(default_factory=dict)
     pod_groups: bool = False
 
@@ -78,14 +80,13 @@ def configuration(settings: Mapping[str, Any], *, pod_groups: bool = False) -> d
 
 def values(args: KueueArgs) -> dict[str, Any]:
     """Values of Kueue's chart."""
-    manager: dict[str, Any] = {"image": charts.image(args.controller)}
+    manager: dict[str, Any] = {"image": charts.image(args)}
     if args.resources is not None:
         manager["resources"] = args.resources.rendered()
-    gates = {**args.controller.gates, **args.gates}
     return {
         "controllerManager": {
             "manager": manager,
-            "featureGates": [{"name": name, "enabled": on} for name, on in gates.items()],
+            "featureGates": [{"name": name, "enabled": on} for name, on in args.gates.items()],
             # The chart takes this for the period as well.
             "readinessProbe": {"initialDelaySeconds": 2},
         },
@@ -118,4 +119,4 @@ class Kueue(charts.ControllerRelease):
             },
             opts=pulumi.ResourceOptions(parent=self, depends_on=[self.release]),
         )
-        self.register_outputs({"version": args.controller.version})
+        self.register_outputs({"version": args.chart.version})

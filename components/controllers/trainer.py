@@ -6,20 +6,20 @@ from typing import Any
 
 import pulumi
 
-from components.controllers import charts
+from railhead.components.controllers import charts
 
 
 def values(args: charts.ControllerArgs) -> dict[str, Any]:
     """Values of Trainer's chart, whose image has its registry apart."""
-    registry, _, repository = args.controller.image.partition("/")
-    found: dict[str, Any] = {
+    registry, _, repository = args.image.partition("/")
+    results: dict[str, Any] = {
         # JobSet has a component of its own.
         "jobset": {"install": False},
-        "image": charts.image(args.controller) | {"registry": registry, "repository": repository},
+        "image": charts.image(args) | {"registry": registry, "repository": repository},
     }
     if args.resources is not None:
-        found["manager"] = {"resources": args.resources.rendered()}
-    return found
+        results["manager"] = {"resources": args.resources.rendered()}
+    return results
 
 
 class Trainer(charts.ControllerRelease):
@@ -34,4 +34,4 @@ class Trainer(charts.ControllerRelease):
         super().__init__(
             "Trainer", name, args, values(args), webhooks="controller-manager", opts=opts
         )
-        self.register_outputs({"version": args.controller.version})
+        self.register_outputs({"version": args.chart.version})

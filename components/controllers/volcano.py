@@ -3,31 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pulumi
 
-from components.controllers import charts
+from railhead.components.controllers import charts
 
 
 @dataclass(frozen=True, kw_only=True)
 class VolcanoArgs(charts.ControllerArgs):
     """Arguments of :class:`Volcano`.
 
-    ``scheduler`` is the scheduler's configuration file, ``topology`` the controllers'
-    (:mod:`railhead.resolve.schedulers.volcano`).
+    Args:
+        scheduler: text of the scheduler's configuration file
+            (:mod:`railhead.resolve.schedulers.volcano`).
+        scheduler_image: the scheduler's image with its registry, without the tag.
+        webhooks_image: the same of the webhooks'.
+        topology: the controllers' configuration file, as an object; empty for none.
     """
 
     scheduler: str
-    topology: Mapping[str, Any]
+    scheduler_image: str
+    webhooks_image: str
+    topology: Mapping[str, Any] = field(default_factory=dict)
 
 
 def values(args: VolcanoArgs) -> dict[str, Any]:
     """Values of Volcano's chart (v1.15.1, installer/helm/chart/volcano)."""
-    row = args.controller
-    registry, _, name = row.image.partition("/")
-    images = {role: image.repository.partition("/")[2] for role, image in row.operands.items()}
+    registry, _, name = args.image.partition("/")
     custom: dict[str, Any] = {"scheduler_config_override": args.scheduler}
     if args.topology:
         # Not as text: templates/controllers.yaml renders it by toYaml, which would quote that.
@@ -39,10 +43,10 @@ def values(args: VolcanoArgs) -> dict[str, Any]:
         "basic": {
             "image_registry": registry,
             "image_pull_policy": "IfNotPresent",
-            "image_tag_version": row.tag,
+            "image_tag_version": args.tag,
             "controller_image_name": name,
-            "scheduler_image_name": images["scheduler"],
-            "admission_image_name": images["webhooks"],
+            "scheduler_image_name": args.scheduler_image.partition("/")[2],
+            "admission_image_name": args.webhooks_image.partition("/")[2],
         },
         "custom": custom,
     }
@@ -57,4 +61,4 @@ class Volcano(charts.ControllerRelease):
         super().__init__(
             "Volcano", name, args, values(args), webhooks="admission-service", opts=opts
         )
-        self.register_outputs({"version": args.controller.version})
+        self.register_outputs({"version": args.chart.version})

@@ -9,30 +9,38 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from components.controllers import charts
-from components.controllers.gpu_operator import MAX_UNAVAILABLE
-from railhead.catalog.versions import Controller
-from railhead.platform.existing.storage import NfsClassConfig, NfsConfig
+from railhead.components.controllers import charts
+from railhead.components.controllers.gpu_operator import MAX_UNAVAILABLE
+from railhead.platform.existing.storage import NfsClassConfig
 
 DRIVER = "nfs.csi.k8s.io"
 
 
 @dataclass(frozen=True, kw_only=True)
 class NfsArgs:
-    """Arguments of :class:`Nfs`; ``cluster`` is what one share's clusters are told apart by."""
+    """Arguments of :class:`Nfs`.
 
-    cluster: str
-    config: NfsConfig
-    driver: Controller
+    Args:
+        chart: the chart of csi-driver-nfs.
+        directory: the directory of each share that has the claims' directories below it; the
+            cluster's name, where clusters use one share.
+        kubelet_directory: kubelet's directory on the nodes.
+        classes: a storage class each, with its server, share and mount options.
+    """
+
+    chart: charts.Chart
+    directory: str
+    kubelet_directory: str = "/var/lib/kubelet"
+    classes: Sequence[NfsClassConfig]
 
 
-def values(config: NfsConfig) -> dict[str, Any]:
+def values(kubelet_directory: str) -> dict[str, Any]:
     """Values of the chart; what is not said is the chart's.
 
     Its node plugin tolerates everything, and is privileged: it mounts for pods.
     """
     return {
-        "kubeletDir": config.kubelet_directory,
+        "kubeletDir": kubelet_directory,
         "controller": {
             # It asks for definitions of snapshots, which the stack does not bring.
             "enableSnapshotter": False,
@@ -43,23 +51,28 @@ def values(config: NfsConfig) -> dict[str, Any]:
     }
 
 
-def parameters(cluster: str, config: NfsClassConfig) -> dict[str, str]:
-    """Of the storage class (csi-driver-nfs, docs/driver-parameters.md)."""
+def parameters(directory: str, config: NfsClassConfig) -> dict[str, str]:
+    """Return the storage class's parameters (csi-driver-nfs, docs/driver-parameters.md)."""
     return {
         "server": config.server,
         "share": config.share,
-        # One that can be found again: a claim that is made anew has its old data.
-        "subDir": f"{cluster}/${{pvc.metadata.namespace}}/${{pvc.metadata.name}}",
+        # One that can be found again: a claim that is recreated has its old data.
+        "subDir": f"{directory}/${{pvc.metadata.namespace}}/${{pvc.metadata.name}}",
         # The driver's default removes the directory with the volume.
         "onDelete": "retain",
-        # Without, it is root's alone, and so no image's that runs as somebody. Who reaches the
-        # directory is the server's matter, and whose pods mount the claim is Kubernetes'.
+        # Without, it is root's alone, and an image that runs as another user cannot write. The
+        # server says who reaches the directory, and Kubernetes whose pods mount the claim.
         "mountPermissions": "0777",
     }
 
 
 class Nfs(pulumi.ComponentResource):
-    """The driver, and the classes that it serves."""
+    """The driver, and the classes that it serves.
+
+    Attributes:
+        release: the driver's Helm release.
+        classes: the storage classes.
+    """
 
     release: kubernetes.helm.v3.Release
     classes: Sequence[kubernetes.storage.v1.StorageClass]
@@ -70,8 +83,8 @@ class Nfs(pulumi.ComponentResource):
         super().__init__("railhead:existing:Nfs", name, None, opts)
         self.release = charts.release(
             f"{name}-release",
-            args.driver,
-            values(args.config),
+            args.chart,
+            values(args.kubelet_directory),
             pulumi.ResourceOptions(parent=self),
             wait=False,
         )
@@ -80,13 +93,13 @@ class Nfs(pulumi.ComponentResource):
                 f"{name}-{config.name}",
                 metadata={"name": config.name},
                 provisioner=DRIVER,
-                parameters=parameters(args.cluster, config),
+                parameters=parameters(args.directory, config),
                 mount_options=list(config.mount_options),
                 reclaim_policy="Retain",
                 volume_binding_mode="Immediate",
                 allow_volume_expansion=True,
                 opts=pulumi.ResourceOptions(parent=self, depends_on=[self.release]),
             )
-            for config in args.config.classes
+            for config in args.classes
         ]
-        self.register_outputs({"classes": [config.name for config in args.config.classes]})
+        self.register_outputs({"classes": [config.name for config in args.classes]})

@@ -1,1 +1,1 @@
-"""What nodes need before a training pod can have the fabric."""
+"""The training fabric on nodes: operators, device plugins, drivers, networks."""

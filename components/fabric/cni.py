@@ -11,7 +11,7 @@ RESOURCE_ANNOTATION = "k8s.v1.cni.cncf.io/resourceName"
 
 
 def ipam(rail: Addresses, fabric: RailedFabric) -> dict[str, Any]:
-    """Who hands out the rail's addresses; empty where it has none."""
+    """Return the CNI section that hands out the rail's addresses; empty where it has none."""
     if rail.subnet is None or fabric.ipam is None:
         return {}
     if isinstance(fabric.ipam, NvIpam):
@@ -38,12 +38,12 @@ def _host_local(rail: Addresses, ipam: HostLocalIpam) -> dict[str, Any]:
 
 
 def source_routing(rail: Addresses) -> list[dict[str, Any]]:
-    """Routes of a routed rail are looked up by its own address: what comes from it leaves by it."""
+    """Return the plugin that looks up a routed rail's routes by the rail's own address."""
     return [{"type": "sbr"}] if rail.gateway is not None else []
 
 
 def own_address_only(rail: Addresses, *, shared_wire: bool) -> list[dict[str, Any]]:
-    """Answer for an interface's own address alone.
+    """Return the plugin that makes an interface answer for its own address alone.
 
     ``shared_wire``: whether rails may be one broadcast domain, where Linux would answer for any
     address of a pod on any of its interfaces.
@@ -62,7 +62,7 @@ def own_address_only(rail: Addresses, *, shared_wire: bool) -> list[dict[str, An
 
 
 def meta_plugins(plugins: list[dict[str, Any]]) -> dict[str, str]:
-    """``metaPlugins`` of an operator's network, comma separated; nothing without plugins."""
+    """Return ``metaPlugins`` of an operator's network, comma separated; nothing without plugins."""
     text = ",".join(json.dumps(plugin, sort_keys=True) for plugin in plugins)
     return {"metaPlugins": text} if text else {}
 
@@ -70,7 +70,7 @@ def meta_plugins(plugins: list[dict[str, Any]]) -> dict[str, str]:
 def configuration(
     rail: Addresses, fabric: RailedFabric, plugin: dict[str, Any], chained: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    """The CNI configuration of a rail whose network the stack writes itself."""
+    """Return the CNI configuration of a rail whose network the stack writes itself."""
     # host-local keeps its leases by this name, so it is the rail's in every namespace.
     head = {"cniVersion": "1.0.0", "name": rail.name}
     if addresses := ipam(rail, fabric):

@@ -10,14 +10,35 @@ from collections.abc import Sequence
 
 import pulumi
 
-from components.controllers.gpu_operator import GpuOperator, GpuOperatorArgs
-from components.fabric.objects import FabricArgs, objects_of
+from railhead.components.controllers.charts import Chart
+from railhead.components.controllers.gpu_operator import GpuOperator, GpuOperatorArgs, nfd_owner
+from railhead.components.fabric.fleet import patience, tolerations
+from railhead.components.fabric.objects import FabricArgs, objects_of
+from railhead.model.gpu import GpuOperatorConfig
+
+
+def gpu_operator_args(
+    args: FabricArgs, config: GpuOperatorConfig, after: Sequence[pulumi.Resource] = ()
+) -> GpuOperatorArgs:
+    """Return the arguments of a fabric's GPU operator."""
+    network = args.fabric.nic_operator
+    return GpuOperatorArgs(
+        config=config,
+        operator=Chart.of(args.addons["gpu-operator"]),
+        dra_driver=Chart.of(args.addons["dra-driver-nvidia-gpu"]),
+        runs_nfd=nfd_owner(args.fabric, args.gpu_operator) == "gpu-operator",
+        operator_loads_nic_driver=network is not None and network.loads_driver,
+        tolerations=tolerations(args.pools),
+        timeout_seconds=patience(args.pools),
+        after=after,
+    )
 
 
 class Fabric(pulumi.ComponentResource):
     """Everything that nodes need before a training pod can have the fabric.
 
-    ``ready``: what a training namespace waits for; empty where the cluster has it all already.
+    Attributes:
+        ready: what a training namespace waits for; empty where the cluster has it all already.
     """
 
     ready: Sequence[pulumi.Resource]
@@ -26,24 +47,12 @@ class Fabric(pulumi.ComponentResource):
         self, name: str, args: FabricArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("railhead:index:Fabric", name, None, opts)
-        cluster = args.cluster
         below = pulumi.ResourceOptions(parent=self)
-        objects = objects_of(cluster.fabric)
+        objects = objects_of(args.fabric)
         ready: list[pulumi.Resource] = [*objects.before_gpus(name, args, below)]
-        if cluster.gpu_operator is not None:
-            ready.append(
-                GpuOperator(
-                    f"{name}-gpu-operator",
-                    GpuOperatorArgs(
-                        cluster=cluster,
-                        config=cluster.gpu_operator,
-                        operator=args.combination.addon("gpu-operator"),
-                        dra_driver=args.combination.addon("dra-driver-nvidia-gpu"),
-                        after=[*args.after, *ready],
-                    ),
-                    opts=below,
-                )
-            )
+        if args.gpu_operator is not None:
+            wanted = gpu_operator_args(args, args.gpu_operator, [*args.after, *ready])
+            ready.append(GpuOperator(f"{name}-gpu-operator", wanted, opts=below))
         ready += objects.after_gpus(name, args, [*args.after, *ready], below)
         self.ready = ready
-        self.register_outputs({"kind": cluster.fabric.kind, "mode": cluster.fabric.mode})
+        self.register_outputs({"kind": args.fabric.kind, "mode": args.fabric.mode})

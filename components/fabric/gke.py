@@ -6,19 +6,19 @@ and place the plugin on the node's disk, so that training pods need nothing of t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from components.fabric.objects import FabricArgs, Objects
-from railhead.catalog.versions import PARTS
+from railhead.catalog.digests import exact
+from railhead.catalog.versions import PARTS, mirrored
+from railhead.components.fabric.objects import FabricArgs, Objects
 from railhead.fabric.gke import GkeFabric as Section
 from railhead.fabric.kinds import FABRICS
 from railhead.fabric.plugin import NodePlugin
-from railhead.model.cluster import Cluster
 
 NAMESPACE = "kube-system"
 _PRIVILEGED = {"privileged": True}
@@ -28,10 +28,17 @@ DEVICE_INJECTOR, PAUSE = PARTS["nri-device-injector"].images
 
 @dataclass(frozen=True, kw_only=True)
 class GkeFabricArgs:
-    """Arguments of :class:`GkeFabric`."""
+    """Arguments of :class:`GkeFabric`.
 
-    cluster: Cluster
+    Args:
+        plugin: Google's plugin for one fabric: its image, its script, and the machines it is for
+            (:data:`railhead.fabric.kinds.FABRICS` has those that there are).
+        registry_mirrors: registry -> what takes its place in the images.
+        after: resources that must exist before the DaemonSets.
+    """
+
     plugin: NodePlugin
+    registry_mirrors: Mapping[str, str] = field(default_factory=dict)
     after: Sequence[pulumi.Resource] = ()
 
 
@@ -58,7 +65,7 @@ mv "$marker.new" "$marker"
 
 
 def install_script(plugin: NodePlugin) -> str:
-    """What the installer runs: nothing on a node that has this version, whose jobs use its files.
+    """Return the installer's script: it does nothing on a node that has this version already.
 
     The plugin's own part copies with ``--remove-destination``: a rank that has a library open keeps
     the one it has.
@@ -100,8 +107,8 @@ def _daemon_set(
     }
 
 
-def installer(cluster: Cluster, plugin: NodePlugin) -> dict[str, Any]:
-    """The DaemonSet's spec that puts a plugin on its nodes."""
+def installer(plugin: NodePlugin, mirrors: Mapping[str, str]) -> dict[str, Any]:
+    """Return the DaemonSet's spec that puts a plugin on its nodes."""
     volumes = [
         {"name": f"host-{index}", "hostPath": {"path": host, "type": "DirectoryOrCreate"}}
         for index, (host, _) in enumerate(plugin.mounts)
@@ -122,7 +129,7 @@ def installer(cluster: Cluster, plugin: NodePlugin) -> dict[str, Any]:
         steps.append(
             {
                 "name": "prepare",
-                "image": cluster.mirrored(plugin.installer.reference),
+                "image": mirrored(exact(plugin.installer.reference), mirrors),
                 # The node's own mounts and network, in which these commands are meant.
                 "command": ["nsenter", "-at", "1", "--", "sh", "-c", plugin.prepare],
                 "securityContext": _PRIVILEGED,
@@ -131,7 +138,7 @@ def installer(cluster: Cluster, plugin: NodePlugin) -> dict[str, Any]:
     steps.append(
         {
             "name": "install",
-            "image": cluster.mirrored(plugin.installer.reference),
+            "image": mirrored(exact(plugin.installer.reference), mirrors),
             "command": ["sh", "-c", install_script(plugin)],
             "env": [{"name": name, "value": value} for name, value in environment.items()],
             "resources": {"requests": {"cpu": "150m"}},
@@ -143,25 +150,25 @@ def installer(cluster: Cluster, plugin: NodePlugin) -> dict[str, Any]:
         "hostNetwork": True,
         "hostPID": True,
         "initContainers": steps,
-        "containers": [{"name": "pause", "image": cluster.mirrored(PAUSE.reference)}],
+        "containers": [{"name": "pause", "image": mirrored(exact(PAUSE.reference), mirrors)}],
         "volumes": volumes,
     }
     # A rollout in the middle of jobs would leave the pods of one with two versions: the vendor asks
-    # for none to be running (gpudirect-tcpxo/README.md, How to upgrade). Whoever drains a node
+    # for none to be running (gpudirect-tcpxo/README.md, How to upgrade). Who drains a node
     # deletes the installer's pod on it; the gate says which nodes have the older one.
     strategy = {"type": "OnDelete"}
     return _daemon_set(f"railhead-{plugin.name}-installer", pod, plugin.accelerators, strategy)
 
 
-def injector(cluster: Cluster, plugin: NodePlugin) -> dict[str, Any]:
-    """The DaemonSet's spec of GKE's device injector, on the nodes of a plugin's machines."""
+def injector(plugin: NodePlugin, mirrors: Mapping[str, str]) -> dict[str, Any]:
+    """Return the DaemonSet's spec of GKE's device injector, on the nodes of a plugin's machines."""
     pod = {
         "hostNetwork": True,
         "hostPID": True,
         "containers": [
             {
                 "name": "device-injector",
-                "image": cluster.mirrored(DEVICE_INJECTOR.reference),
+                "image": mirrored(exact(DEVICE_INJECTOR.reference), mirrors),
                 "resources": {"requests": {"cpu": "150m"}},
                 "securityContext": _PRIVILEGED,
                 "volumeMounts": [
@@ -180,18 +187,18 @@ def injector(cluster: Cluster, plugin: NodePlugin) -> dict[str, Any]:
 
 
 class GkeFabric(pulumi.ComponentResource):
-    """The DaemonSets of a fabric's plugin."""
+    """The DaemonSets of Google's NCCL plugin: its installer, and a device injector if needed."""
 
     def __init__(
         self, name: str, args: GkeFabricArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("railhead:index:GkeFabric", name, None, opts)
-        found: dict[str, Any] = {
-            f"railhead-{args.plugin.name}-installer": installer(args.cluster, args.plugin)
+        results: dict[str, Any] = {
+            f"railhead-{args.plugin.name}-installer": installer(args.plugin, args.registry_mirrors)
         }
         if args.plugin.injector:
-            found["railhead-device-injector"] = injector(args.cluster, args.plugin)
-        for daemon_set, spec in found.items():
+            results["railhead-device-injector"] = injector(args.plugin, args.registry_mirrors)
+        for daemon_set, spec in results.items():
             kubernetes.apps.v1.DaemonSet(
                 f"{name}-{daemon_set.removeprefix('railhead-')}",
                 metadata={
@@ -205,22 +212,22 @@ class GkeFabric(pulumi.ComponentResource):
                 spec=spec,
                 opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
             )
-        self.register_outputs({"daemon_sets": list(found)})
+        self.register_outputs({"daemon_sets": list(results)})
 
 
 def installed(
     name: str,
-    cluster: Cluster,
+    args: FabricArgs,
     install: bool,
     after: Sequence[pulumi.Resource],
     opts: pulumi.ResourceOptions,
 ) -> list[pulumi.Resource]:
-    """The plugin of the cluster's fabric, where it has one and the stack installs it."""
-    plugin = FABRICS[cluster.fabric.kind].plugin
+    """Return the plugin of the fabric, where it has one and the stack installs it."""
+    plugin = FABRICS[args.fabric.kind].plugin
     if plugin is None or not install:
         return []
-    args = GkeFabricArgs(cluster=cluster, plugin=plugin, after=after)
-    return [GkeFabric(f"{name}-gke", args, opts=opts)]
+    wanted = GkeFabricArgs(plugin=plugin, registry_mirrors=args.registry_mirrors, after=after)
+    return [GkeFabric(f"{name}-gke", wanted, opts=opts)]
 
 
 class GkeObjects(Objects):
@@ -233,7 +240,6 @@ class GkeObjects(Objects):
         after: Sequence[pulumi.Resource],
         opts: pulumi.ResourceOptions,
     ) -> list[pulumi.Resource]:
-        """The installer, and the injector where its daemon needs one."""
-        fabric = args.cluster.fabric
-        install = isinstance(fabric, Section) and fabric.install
-        return installed(name, args.cluster, install, after, opts)
+        """Return the installer, and the injector where its daemon needs one."""
+        install = isinstance(args.fabric, Section) and args.fabric.install
+        return installed(name, args, install, after, opts)

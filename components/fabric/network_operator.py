@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from components.controllers import charts
-from components.controllers.gpu_operator import nfd_owner
-from components.fabric.fleet import affinity, patience, tolerations
-from railhead.catalog.versions import Controller
-from railhead.fabric.railed import NetworkOperatorConfig, NvIpam, OfedConfig, RailedFabric
-from railhead.model.cluster import Cluster
-from railhead.resolve.schedulers import scheduler_of
+from railhead.catalog.versions import Image
+from railhead.components.controllers import charts
+from railhead.fabric.railed import OfedConfig
 
 API_VERSION = "mellanox.com/v1alpha1"
 # The operator takes one policy of this name and ignores any other.
@@ -25,65 +21,85 @@ MELLANOX = "15b3"
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkOperatorArgs:
-    """Arguments of :class:`NetworkOperator`; ``values`` and ``policy`` are what the mode adds."""
+    """Arguments of :class:`NetworkOperator`.
 
-    cluster: Cluster
-    fabric: RailedFabric
-    config: NetworkOperatorConfig
-    operator: Controller
-    values: Mapping[str, Any]
-    policy: Mapping[str, Any]
+    Args:
+        chart: the operator's chart.
+        images: images of the operator's parts by name, such as ``multus-cni``; the catalogue's row
+            has them as ``operands``.
+        ofed: the NICs' driver that the operator loads; None where the host has it.
+        nv_ipam: whether nv-ipam hands out the rails' addresses.
+        runs_nfd: whether Node Feature Discovery comes with this operator; one of each cluster runs.
+        jobs_label: key of the label that every pod of a job has; a rolling upgrade of the driver
+            waits for those of a node to end.
+        nodes: required node affinity of the operator's pods, as Kubernetes has it.
+        tolerations: Kubernetes tolerations of the pods on nodes.
+        timeout_seconds: how long the release and the policy may take.
+        values: values of the chart that replace those of :func:`values`.
+        policy: fields of the NicClusterPolicy, beside those of :func:`policy`.
+        after: resources that must exist before the operator.
+    """
+
+    chart: charts.Chart
+    images: Mapping[str, Image]
+    ofed: OfedConfig | None = None
+    nv_ipam: bool = False
+    runs_nfd: bool = True
+    jobs_label: str
+    nodes: Mapping[str, Any]
+    tolerations: Sequence[Mapping[str, Any]] = ()
+    timeout_seconds: int = charts.RELEASE_SECONDS
+    values: Mapping[str, Any] = field(default_factory=dict)
+    policy: Mapping[str, Any] = field(default_factory=dict)
     after: Sequence[pulumi.Resource] = ()
 
 
-def values(cluster: Cluster, of_mode: Mapping[str, Any]) -> dict[str, Any]:
-    """Values of the chart; what is not said is the chart's."""
+def values(args: NetworkOperatorArgs) -> dict[str, Any]:
+    """Return the values of the chart; what is not said is the chart's."""
     common: dict[str, Any] = {
         "upgradeCRDs": True,
         "nfd": {
-            "enabled": nfd_owner(cluster) == "network-operator",
+            "enabled": args.runs_nfd,
             "deployNodeFeatureRules": True,
         },
         "sriovNetworkOperator": {"enabled": False},
-        "node-feature-discovery": {"worker": {"tolerations": tolerations(cluster)}},
+        "node-feature-discovery": {"worker": {"tolerations": _copied(args)}},
     }
-    return common | dict(of_mode)
+    return common | dict(args.values)
 
 
-def policy(
-    cluster: Cluster,
-    fabric: RailedFabric,
-    config: NetworkOperatorConfig,
-    operator: Controller,
-    of_mode: Mapping[str, Any],
-) -> dict[str, Any]:
-    """The NicClusterPolicy's spec."""
-    own = dict(of_mode)
+def _copied(args: NetworkOperatorArgs) -> list[dict[str, Any]]:
+    return [dict(toleration) for toleration in args.tolerations]
+
+
+def policy(args: NetworkOperatorArgs) -> dict[str, Any]:
+    """Return the NicClusterPolicy's spec."""
+    own = dict(args.policy)
     networks = {
-        "multus": image(operator, "multus-cni"),
-        "cniPlugins": image(operator, "plugins"),
+        "multus": image(args.images, "multus-cni"),
+        "cniPlugins": image(args.images, "plugins"),
     } | own.pop("secondaryNetwork", {})
     spec: dict[str, Any] = {
-        "nodeAffinity": affinity(cluster),
-        "tolerations": tolerations(cluster),
+        "nodeAffinity": dict(args.nodes),
+        "tolerations": _copied(args),
         "secondaryNetwork": networks,
     }
-    if isinstance(fabric.ipam, NvIpam):
-        spec["nvIpam"] = image(operator, "nvidia-k8s-ipam") | {"enableWebhook": False}
-    if config.ofed is not None:
-        spec["ofedDriver"] = _ofed(cluster, config.ofed, operator)
+    if args.nv_ipam:
+        spec["nvIpam"] = image(args.images, "nvidia-k8s-ipam") | {"enableWebhook": False}
+    if args.ofed is not None:
+        spec["ofedDriver"] = _ofed(args.ofed, args)
     return spec | own
 
 
-def image(operator: Controller, operand: str) -> dict[str, Any]:
-    """An operand as the policy names images."""
-    image = operator.operands[operand]
+def image(images: Mapping[str, Image], part: str) -> dict[str, Any]:
+    """Return a part's image as the policy names images."""
+    image = images[part]
     repository, _, name = image.repository.rpartition("/")
     return {"image": name, "repository": repository, "version": image.tag}
 
 
-def _ofed(cluster: Cluster, config: OfedConfig, operator: Controller) -> dict[str, Any]:
-    driver = image(operator, "doca-driver")
+def _ofed(config: OfedConfig, args: NetworkOperatorArgs) -> dict[str, Any]:
+    driver = image(args.images, "doca-driver")
     if config.version is not None:
         driver["version"] = config.version
     if config.environment:
@@ -97,7 +113,7 @@ def _ofed(cluster: Cluster, config: OfedConfig, operator: Controller) -> dict[st
             "safeLoad": config.safe_load,
             # Rolling: no node is touched while a training pod is on it, however long that takes.
             "waitForCompletion": {
-                "podSelector": scheduler_of(cluster).pods,
+                "podSelector": args.jobs_label,
                 "timeoutSeconds": 0,
             },
             "drain": {
@@ -116,7 +132,12 @@ def _ofed(cluster: Cluster, config: OfedConfig, operator: Controller) -> dict[st
 
 
 class NetworkOperator(pulumi.ComponentResource):
-    """The operator's release and its policy; depend on it to have its definitions served."""
+    """The operator's release and its policy; depend on it to have its definitions served.
+
+    Attributes:
+        release: the operator's Helm release.
+        policy: the NicClusterPolicy, which says what the operator puts on nodes.
+    """
 
     release: kubernetes.helm.v3.Release
     policy: kubernetes.apiextensions.CustomResource
@@ -125,11 +146,11 @@ class NetworkOperator(pulumi.ComponentResource):
         self, name: str, args: NetworkOperatorArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("railhead:index:NetworkOperator", name, None, opts)
-        seconds = patience(args.cluster)
+        seconds = args.timeout_seconds
         _, self.release = charts.installed(
             name,
-            args.operator,
-            values(args.cluster, args.values),
+            args.chart,
+            values(args),
             self,
             args.after,
             on_every_node=True,
@@ -150,7 +171,7 @@ class NetworkOperator(pulumi.ComponentResource):
                     "pulumi.com/timeoutSeconds": str(seconds),
                 },
             },
-            spec=policy(args.cluster, args.fabric, args.config, args.operator, args.policy),
+            spec=policy(args),
             opts=pulumi.ResourceOptions(
                 parent=self,
                 depends_on=[self.release],
@@ -159,4 +180,4 @@ class NetworkOperator(pulumi.ComponentResource):
                 ),
             ),
         )
-        self.register_outputs({"version": args.operator.version})
+        self.register_outputs({"version": args.chart.version})

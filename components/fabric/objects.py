@@ -1,4 +1,4 @@
-"""What a mode of the fabric makes in the cluster: the frame that each mode's file fills.
+"""The objects that a mode of the fabric makes in the cluster: each mode's file fills this frame.
 
 ``components/fabric/modes/<mode>.py`` has a class ``OBJECTS``; a mode without a file makes nothing.
 """
@@ -7,31 +7,50 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import pulumi
 
-from railhead.catalog.versions import Combination
-from railhead.fabric.mode import BaseFabric
-from railhead.model.cluster import Cluster
+from railhead.catalog.versions import Controller
+from railhead.fabric.modes import FabricConfig
+from railhead.model.cluster import Pool
+from railhead.model.gpu import GpuOperatorConfig
 
 
 @dataclass(frozen=True, kw_only=True)
 class FabricArgs:
-    """Arguments of :class:`components.fabric.fabric.Fabric`.
+    """Arguments of :class:`railhead.components.fabric.fabric.Fabric`.
 
-    ``after`` is what the platform makes inside the cluster.
+    Args:
+        fabric: the fabric, as a stack's file has it under ``fabric``: its kind, its mode, and the
+            mode's own fields.
+        pools: the GPU nodes: their labels, tolerations, machine types and numbers.
+        addons: the catalogue's charts by name; each mode takes those that it needs
+            (:attr:`railhead.catalog.versions.Combination.addons`).
+        jobs_label: key of the label that every pod of a job has. Drivers are upgraded on a node
+            when no such pod is on it.
+        gpu_operator: settings of the GPU operator; None where nodes have the driver, the toolkit
+            and the device plugin already.
+        images: name of an add-on -> the repository from which nodes pull its image, where that is
+            not the catalogue's.
+        registry_mirrors: registry -> what takes its place in images that no chart names.
+        after: resources that must exist before anything of the fabric.
     """
 
-    cluster: Cluster
-    combination: Combination
+    fabric: FabricConfig
+    pools: Sequence[Pool]
+    addons: Mapping[str, Controller]
+    jobs_label: str
+    gpu_operator: GpuOperatorConfig | None = None
+    images: Mapping[str, str] = field(default_factory=dict)
+    registry_mirrors: Mapping[str, str] = field(default_factory=dict)
     after: Sequence[pulumi.Resource] = ()
 
 
 class Objects:
-    """The objects of one mode; by itself, none."""
+    """The objects of one mode; this base class makes none."""
 
     def before_gpus(
         self,
@@ -39,7 +58,7 @@ class Objects:
         args: FabricArgs,  # noqa: ARG002
         opts: pulumi.ResourceOptions,  # noqa: ARG002
     ) -> list[pulumi.Resource]:
-        """What the GPU operator waits for: nvidia-peermem is built against the NICs' driver."""
+        """Make what the GPU operator waits for: nvidia-peermem needs the NICs' driver."""
         return []
 
     def after_gpus(
@@ -49,18 +68,26 @@ class Objects:
         after: Sequence[pulumi.Resource],  # noqa: ARG002
         opts: pulumi.ResourceOptions,  # noqa: ARG002
     ) -> list[pulumi.Resource]:
-        """What needs the GPUs' drivers, or waits for nothing."""
+        """Make what needs the GPUs' drivers, or waits for nothing."""
         return []
 
-    def attachments(self, cluster: Cluster) -> dict[str, dict[str, Any]]:  # noqa: ARG002
-        """Network -> metadata and CNI configuration, which the stack writes in each namespace."""
+    def attachments(
+        self,
+        fabric: FabricConfig,  # noqa: ARG002 - each mode's own
+        *,
+        rails_apart: bool,  # noqa: ARG002
+    ) -> dict[str, dict[str, Any]]:
+        """Return the networks of each namespace: name -> ``annotations`` and CNI ``config``.
+
+        ``rails_apart``: no rail shares a wire with another.
+        """
         return {}
 
 
-def objects_of(fabric: BaseFabric) -> Objects:
-    """The objects of a stack's mode."""
-    module = f"components.fabric.modes.{fabric.row.name.replace('-', '_')}"
+def objects_of(fabric: FabricConfig) -> Objects:
+    """Return the objects of a stack's mode."""
+    module = f"railhead.components.fabric.modes.{fabric.row.name.replace('-', '_')}"
     if importlib.util.find_spec(module) is None:
         return Objects()
-    found: Objects = importlib.import_module(module).OBJECTS
-    return found
+    result: Objects = importlib.import_module(module).OBJECTS
+    return result

@@ -1,4 +1,4 @@
-"""What modes with Multus networks make: operator, devices, address pools and networks.
+"""The objects of modes with Multus networks: operator, devices, address pools and networks.
 
 The stack writes the networks itself, in each training namespace, but for SriovNetwork: the network
 operator's MacvlanNetwork, HostDeviceNetwork and IPoIBNetwork chain no plugin in any release up to
@@ -12,14 +12,38 @@ from typing import Any
 
 import pulumi
 
-from components.fabric import cni
-from components.fabric.network_operator import NetworkOperator, NetworkOperatorArgs
-from components.fabric.objects import FabricArgs, Objects
-from components.fabric.rails import Rails, RailsArgs
 from railhead.catalog.versions import Controller
-from railhead.fabric.railed import NvIpam, RailedFabric
-from railhead.model.cluster import Cluster
-from railhead.platform.registry import platform_of
+from railhead.components.controllers.charts import Chart
+from railhead.components.controllers.gpu_operator import nfd_owner
+from railhead.components.fabric import cni
+from railhead.components.fabric.fleet import affinity, node_selector, patience, tolerations
+from railhead.components.fabric.network_operator import NetworkOperator, NetworkOperatorArgs
+from railhead.components.fabric.objects import FabricArgs, Objects
+from railhead.components.fabric.rails import Rails, RailsArgs
+from railhead.fabric.modes import FabricConfig
+from railhead.fabric.railed import NetworkOperatorConfig, NvIpam, RailedFabric
+from railhead.machines import MACHINES
+
+
+def network_operator_args(
+    args: FabricArgs, fabric: RailedFabric, config: NetworkOperatorConfig, objects: RailedObjects
+) -> NetworkOperatorArgs:
+    """Return the arguments of a fabric's network operator; ``objects`` are the mode's."""
+    operator = args.addons["network-operator"]
+    return NetworkOperatorArgs(
+        chart=Chart.of(operator),
+        images=operator.operands,
+        ofed=config.ofed,
+        nv_ipam=isinstance(fabric.ipam, NvIpam),
+        runs_nfd=nfd_owner(fabric, args.gpu_operator) == "network-operator",
+        jobs_label=args.jobs_label,
+        nodes=affinity(args.pools),
+        tolerations=tolerations(args.pools),
+        timeout_seconds=patience(args.pools),
+        values=objects.values(fabric, operator),
+        policy=objects.policy(fabric, operator),
+        after=args.after,
+    )
 
 
 class RailedObjects(Objects):
@@ -28,44 +52,36 @@ class RailedObjects(Objects):
     def before_gpus(
         self, name: str, args: FabricArgs, opts: pulumi.ResourceOptions
     ) -> list[pulumi.Resource]:
-        """The operator where the stack installs it, and the rails where an operator makes them."""
-        cluster, fabric = args.cluster, args.cluster.fabric
+        """Make the operator where it is installed, and the rails where an operator makes them."""
+        fabric = args.fabric
         if not isinstance(fabric, RailedFabric):
             return []
-        controller = args.combination.addon("network-operator")
+        namespace = args.addons["network-operator"].namespace
         ready: list[pulumi.Resource] = []
         if fabric.network_operator is not None:
-            wanted = NetworkOperatorArgs(
-                cluster=cluster,
-                fabric=fabric,
-                config=fabric.network_operator,
-                operator=controller,
-                values=self.values(fabric, controller),
-                policy=self.policy(fabric, controller),
-                after=args.after,
-            )
+            wanted = network_operator_args(args, fabric, fabric.network_operator, self)
             ready.append(NetworkOperator(f"{name}-network-operator", wanted, opts=opts))
-        ready += self.devices(name, args, controller.namespace, [*args.after, *ready], opts)
+        ready += self.devices(name, args, namespace, [*args.after, *ready], opts)
         theirs = fabric.lanes if fabric.networks_namespace is not None else ()
         if theirs or (fabric.rails and isinstance(fabric.ipam, NvIpam)):
             rails = RailsArgs(
-                cluster=cluster,
                 fabric=fabric,
-                operator_namespace=controller.namespace,
-                networks={
-                    rail.name: self.network(rail, fabric, controller.namespace) for rail in theirs
-                },
+                pods_per_node=fabric.pods_at_once(
+                    max(MACHINES[pool.instance_type].gpus for pool in args.pools)
+                ),
+                nodes=node_selector(args.pools),
+                operator_namespace=namespace,
+                networks={rail.name: self.network(rail, fabric, namespace) for rail in theirs},
                 after=[*args.after, *ready],
             )
             ready.append(Rails(f"{name}-rails", rails, opts=opts))
         return ready
 
-    def attachments(self, cluster: Cluster) -> dict[str, dict[str, Any]]:
-        """One network a rail, unless an operator makes them."""
-        fabric = cluster.fabric
+    def attachments(self, fabric: FabricConfig, *, rails_apart: bool) -> dict[str, dict[str, Any]]:
+        """Return one network a rail, unless an operator makes them."""
         if not isinstance(fabric, RailedFabric) or fabric.networks_namespace is not None:
             return {}
-        shared_wire = len(fabric.rails) > 1 and not platform_of(cluster).rails_apart
+        shared_wire = len(fabric.rails) > 1 and not rails_apart
         return {
             rail.name: {
                 "annotations": self.annotations(rail, fabric),
@@ -79,14 +95,14 @@ class RailedObjects(Objects):
             for rail in fabric.lanes
         }
 
-    # -- what a mode says -------------------------------------------------------------------------
+    # -- what a mode fills in ---------------------------------------------------------------------
 
     def values(self, fabric: Any, operator: Controller) -> Mapping[str, Any]:  # noqa: ARG002
-        """What the mode adds to the network operator's chart."""
+        """Return the values that the mode adds to the network operator's chart."""
         return {}
 
     def policy(self, fabric: Any, operator: Controller) -> Mapping[str, Any]:  # noqa: ARG002
-        """What the mode adds to the NicClusterPolicy."""
+        """Return the fields that the mode adds to the NicClusterPolicy."""
         return {}
 
     def devices(
@@ -97,11 +113,11 @@ class RailedObjects(Objects):
         after: list[pulumi.Resource],  # noqa: ARG002
         opts: pulumi.ResourceOptions,  # noqa: ARG002
     ) -> list[pulumi.Resource]:
-        """What makes devices on nodes, in the operator's namespace, before rails use them."""
+        """Make the objects that make devices on nodes, in the operator's namespace."""
         return []
 
     def plugin(self, rail: Any, fabric: Any) -> dict[str, Any]:
-        """The CNI plugin that makes a rail's interface, where the stack writes the network.
+        """Return the CNI plugin that makes a rail's interface, where the stack writes the network.
 
         Raises:
             TypeError: in this mode an operator always writes it.
@@ -109,15 +125,15 @@ class RailedObjects(Objects):
         raise TypeError(f"networks of mode {fabric.mode!r} are an operator's, {rail.name!r} too")
 
     def chained(self, rail: Any, fabric: Any, *, shared_wire: bool) -> list[dict[str, Any]]:  # noqa: ARG002
-        """Plugins after the one that makes the interface."""
+        """Return the plugins after the one that makes the interface."""
         return [*cni.source_routing(rail), *cni.own_address_only(rail, shared_wire=shared_wire)]
 
     def annotations(self, rail: Any, fabric: Any) -> dict[str, str]:  # noqa: ARG002
-        """What the stack's own network says to Multus besides."""
+        """Return the annotations of the stack's own network, which Multus reads."""
         return {}
 
     def network(self, rail: Any, fabric: Any, namespace: str) -> dict[str, Any]:  # noqa: ARG002
-        """The operator's object that makes a rail's network, where an operator does.
+        """Return the operator's object that makes a rail's network, where an operator does.
 
         Raises:
             TypeError: in this mode the stack writes it.

@@ -1,4 +1,4 @@
-"""What operators make of rails: address pools, and one network object a rail where one makes them.
+"""The objects of operators for rails: address pools, and networks where an operator makes them.
 
 Such networks are in a namespace of their own, since each object makes one network in one namespace;
 pods of every training namespace name them with it.
@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from components.controllers import charts
-from components.fabric.fleet import node_selector
-from railhead.catalog.machines import MACHINES
+from railhead.components.controllers import charts
 from railhead.fabric.mode import NETWORKS_NAMESPACE
 from railhead.fabric.railed import Addresses, NvIpam, RailedFabric
-from railhead.model.cluster import Cluster
 
 IPAM_API_VERSION = "nv-ipam.nvidia.com/v1alpha1"
 
@@ -28,27 +25,29 @@ IPAM_API_VERSION = "nv-ipam.nvidia.com/v1alpha1"
 class RailsArgs:
     """Arguments of :class:`Rails`.
 
-    ``operator_namespace`` is where nv-ipam looks for pools, ``networks`` rail -> the object that
-    makes its network, API version, kind, metadata and spec; none where the stack writes them.
+    Args:
+        fabric: the fabric's section of a stack: its rails with their subnets, and its ipam.
+        pods_per_node: how many training pods a node may run at once; each node's part of a rail's
+            subnet has an address for each of them.
+        nodes: NodeSelector of the nodes that get a part of each subnet, as Kubernetes has it.
+        operator_namespace: the namespace in which nv-ipam looks for address pools.
+        networks: rail -> the object that makes its network: ``apiVersion``, ``kind``, ``metadata``
+            and ``spec``. Empty where the stack writes the networks itself.
+        after: resources that must exist before the pools and the networks.
     """
 
-    cluster: Cluster
     fabric: RailedFabric
+    pods_per_node: int
+    nodes: Mapping[str, Any]
     operator_namespace: str
-    networks: Mapping[str, Mapping[str, Any]]
+    networks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     after: Sequence[pulumi.Resource] = ()
-
-
-def pods_per_node(cluster: Cluster) -> int:
-    """Training pods that a node may run at once, the largest of the pools."""
-    most = max(MACHINES[pool.instance_type].gpus for pool in cluster.pools)
-    return cluster.fabric.pods_at_once(most)
 
 
 def address_pool(
     rail: Addresses, fabric: RailedFabric, pods: int, nodes: Mapping[str, Any]
 ) -> tuple[str, dict[str, Any]]:
-    """(kind, spec) of a rail's pool for nv-ipam; each of ``nodes`` gets room for ``pods`` pods.
+    """Return (kind, spec) of a rail's pool for nv-ipam; each node gets room for ``pods`` pods.
 
     Without a selector every node of the cluster gets a block, by sorted name, and GPU nodes may
     find none left (nvidia-k8s-ipam v0.4.0, pkg/ipam-controller/controllers/ippool).
@@ -87,7 +86,7 @@ def address_pool(
 
 
 def _outside(rail: Addresses) -> list[dict[str, str]]:
-    """The end of the subnet that is the nodes', as exclusions; blocks are cut from its start."""
+    """Return the end of the subnet, which is the nodes', as exclusions from the pods' blocks."""
     if rail.range_end is None:
         return []
     after = ipaddress.ip_address(rail.range_end) + 1
@@ -111,12 +110,10 @@ class Rails(pulumi.ComponentResource):
             )
             for _ in range(1 if args.networks else 0)
         ]
-        pods = pods_per_node(args.cluster)
-        nodes = node_selector(args.cluster)
         for rail in fabric.lanes:
             before: list[pulumi.Resource] = [*args.after, *namespaces]
             if rail.subnet is not None and isinstance(fabric.ipam, NvIpam):
-                kind, spec = address_pool(rail, fabric, pods, nodes)
+                kind, spec = address_pool(rail, fabric, args.pods_per_node, args.nodes)
                 before.append(
                     kubernetes.apiextensions.CustomResource(
                         f"{name}-pool-{rail.name}",

@@ -1,4 +1,4 @@
-"""Virtual functions on nodes: what the SR-IOV operator is told, rail by rail and pool by pool."""
+"""Virtual functions on nodes: the SR-IOV operator's configuration, by rail and pool."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from components.fabric.fleet import LABEL_MOFED_WAIT, patience
-from components.fabric.objects import FabricArgs
-from components.fabric.railed import RailedObjects
 from railhead.catalog.versions import Controller
+from railhead.components.controllers import charts
+from railhead.components.fabric.fleet import LABEL_MOFED_WAIT, patience
+from railhead.components.fabric.objects import FabricArgs
+from railhead.components.fabric.railed import RailedObjects
 from railhead.fabric.railed import DEVICE_PREFIX, NicRail
 from railhead.fabric.sriov import SriovFabric
-from railhead.model.cluster import Cluster, Pool
+from railhead.model.cluster import Pool
 
 API_VERSION = "sriovnetwork.openshift.io/v1"
 # The operator reads one configuration of this name.
@@ -24,16 +25,25 @@ OPERATOR_CONFIG = "default"
 
 @dataclass(frozen=True, kw_only=True)
 class SriovArgs:
-    """Arguments of :class:`Sriov`; ``namespace`` is the operator's."""
+    """Arguments of :class:`Sriov`.
 
-    cluster: Cluster
+    Args:
+        fabric: the fabric's section of a stack: its rails' NICs and its ``sriov`` settings.
+        pools: the nodes whose NICs get virtual functions, by their labels.
+        namespace: the SR-IOV operator's namespace.
+        timeout_seconds: how long the removal of each object may take.
+        after: resources that must exist before the policies, such as the operator.
+    """
+
     fabric: SriovFabric
+    pools: Sequence[Pool]
     namespace: str
+    timeout_seconds: int = charts.RELEASE_SECONDS
     after: Sequence[pulumi.Resource] = ()
 
 
 def operator_config(fabric: SriovFabric) -> dict[str, Any]:
-    """SriovOperatorConfig: no webhooks of its own, and a node is drained before it changes.
+    """Return SriovOperatorConfig's spec: no webhooks, and a node is drained before it changes.
 
     With drain disabled `handleDrain` returns at once, and a pool's maxUnavailable is never asked
     (sriov-network-operator, pkg/daemon/daemon.go, v1.6.0 and network-operator-v26.4).
@@ -53,13 +63,13 @@ def operator_config(fabric: SriovFabric) -> dict[str, Any]:
 
 
 def _drivers_loaded(fabric: SriovFabric) -> dict[str, str]:
-    """The label that nodes get once the operator's own driver is loaded; empty with the host's."""
+    """Return the label of nodes that have the operator's driver loaded; empty with the host's."""
     operator = fabric.network_operator
     return {LABEL_MOFED_WAIT: "false"} if operator and operator.ofed else {}
 
 
 def pool_config(pool: Pool, fabric: SriovFabric) -> dict[str, Any]:
-    """SriovNetworkPoolConfig: how many nodes change at once.
+    """Return SriovNetworkPoolConfig's spec: how many nodes change at once.
 
     No rdmaMode: with it the operator wants ``ib_core.netns_mode`` on the kernel's command line and
     reboots every node; upstream's kargs.sh cannot add it on Ubuntu, and the reboots never end
@@ -72,7 +82,7 @@ def pool_config(pool: Pool, fabric: SriovFabric) -> dict[str, Any]:
 
 
 def node_policy(pool: Pool, rail: NicRail, fabric: SriovFabric) -> dict[str, Any]:
-    """SriovNetworkNodePolicy: the virtual functions of one rail's NIC on one pool's nodes."""
+    """Return SriovNetworkNodePolicy's spec: virtual functions of a rail's NIC on a pool's nodes."""
     spec: dict[str, Any] = {
         "resourceName": rail.short_resource,
         "nodeSelector": dict(pool.node_selector) | _drivers_loaded(fabric),
@@ -91,7 +101,11 @@ def node_policy(pool: Pool, rail: NicRail, fabric: SriovFabric) -> dict[str, Any
 
 
 class Sriov(pulumi.ComponentResource):
-    """The operator's configuration, the pools' and the rails' policies, in this order."""
+    """The operator's configuration, the pools' and the rails' policies, in this order.
+
+    Attributes:
+        policies: the SriovNetworkNodePolicies: one for each pool and rail.
+    """
 
     policies: Sequence[kubernetes.apiextensions.CustomResource]
 
@@ -99,7 +113,7 @@ class Sriov(pulumi.ComponentResource):
         self, name: str, args: SriovArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("railhead:index:Sriov", name, None, opts)
-        seconds = patience(args.cluster)
+        seconds = args.timeout_seconds
 
         def made(
             short: str, kind: str, object_name: str, spec: dict[str, Any], after: Sequence[Any]
@@ -132,7 +146,7 @@ class Sriov(pulumi.ComponentResource):
                 pool_config(pool, args.fabric),
                 [*args.after, config],
             )
-            for pool in args.cluster.pools
+            for pool in args.pools
         ]
         self.policies = [
             made(
@@ -142,17 +156,17 @@ class Sriov(pulumi.ComponentResource):
                 node_policy(pool, rail, args.fabric),
                 [*args.after, config, *pools],
             )
-            for pool in args.cluster.pools
+            for pool in args.pools
             for rail in args.fabric.rails
         ]
-        self.register_outputs({"policies": [p.name for p in args.cluster.pools]})
+        self.register_outputs({"policies": [p.name for p in args.pools]})
 
 
 class SriovObjects(RailedObjects):
     """Virtual functions on nodes, then a network a rail over them."""
 
     def values(self, fabric: SriovFabric, operator: Controller) -> Mapping[str, Any]:  # noqa: ARG002
-        """The SR-IOV operator, with the stack's own configuration in place of the chart's."""
+        """Turn the SR-IOV operator on, with the stack's configuration in place of the chart's."""
         own: dict[str, Any] = {
             "operator": {"resourcePrefix": DEVICE_PREFIX},
             # The stack writes it, so that what it says and when it goes are the stack's.
@@ -168,9 +182,15 @@ class SriovObjects(RailedObjects):
         after: list[pulumi.Resource],
         opts: pulumi.ResourceOptions,
     ) -> list[pulumi.Resource]:
-        """The operator's policies."""
-        fabric = args.cluster.fabric
+        """Return the operator's policies."""
+        fabric = args.fabric
         if not isinstance(fabric, SriovFabric):
             return []
-        wanted = SriovArgs(cluster=args.cluster, fabric=fabric, namespace=namespace, after=after)
+        wanted = SriovArgs(
+            fabric=fabric,
+            pools=args.pools,
+            namespace=namespace,
+            timeout_seconds=patience(args.pools),
+            after=after,
+        )
         return [Sriov(f"{name}-sriov", wanted, opts=opts)]

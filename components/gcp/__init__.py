@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import pulumi
 
-from components.cluster_access import ClusterAccess
-from components.gcp.infrastructure import GcpInfrastructure, GcpInfrastructureArgs
-from components.gcp.inside import InsideGcp
-from components.platform import Infrastructure
+from railhead.components.cluster_access import ClusterAccess
+from railhead.components.gcp.infrastructure import GcpInfrastructure, GcpInfrastructureArgs
+from railhead.components.gcp.inside import InsideGcp
+from railhead.components.platform import Infrastructure
 from railhead.platform.gcp.model import GcpCluster
 
 
 def build(cluster: GcpCluster, opts: pulumi.ResourceOptions) -> Infrastructure:
     """Build all that lies below Kubernetes, and its API server; ``opts`` carries the parent."""
     made = GcpInfrastructure(
-        f"{cluster.name}-gcp", GcpInfrastructureArgs(cluster=cluster), opts=opts
+        f"{cluster.name}-gcp",
+        GcpInfrastructureArgs(
+            name=cluster.name,
+            platform=cluster.platform,
+            pools=cluster.pools,
+            people=list(dict.fromkeys(group for _, group in cluster.groups)),
+            namespaces=cluster.training_namespaces,
+            private_storage=cluster.network_policy.enabled,
+        ),
+        opts=opts,
     )
     return Infrastructure(
         access=ClusterAccess(
@@ -24,7 +33,7 @@ def build(cluster: GcpCluster, opts: pulumi.ResourceOptions) -> Infrastructure:
             # Controllers have nowhere to run before.
             after=[made.system_pool.pool],
         ),
-        inside=InsideGcp(cluster=cluster, infrastructure=made),
+        inside=InsideGcp(claims=cluster.checkpoints, infrastructure=made),
         kubeconfig=made.cluster.kubeconfig,
         details={
             "project": cluster.platform.project,

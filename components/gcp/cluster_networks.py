@@ -8,20 +8,28 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from components.gcp.node_networks import AttachedNetwork
+from railhead.components.gcp.node_networks import AttachedNetwork
 
 API_VERSION = "networking.gke.io/v1"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterNetworksArgs:
-    """Arguments of :class:`ClusterNetworks`."""
+    """Arguments of :class:`ClusterNetworks`.
+
+    Args:
+        networks: the nodes' further interfaces, with the VPC and the subnet of each.
+    """
 
     networks: Sequence[AttachedNetwork]
 
 
 class ClusterNetworks(pulumi.ComponentResource):
-    """A Network of GKE and its parameters for each interface; both bear the interface's name."""
+    """A Network of GKE and its parameters for each interface; both bear the interface's name.
+
+    Attributes:
+        networks: the Networks.
+    """
 
     networks: Sequence[kubernetes.apiextensions.CustomResource]
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_gcp import filestore
 
-from components.gcp.outputs import when_made
-from components.gcp.primary_network import NetworkRefs
 from railhead.base.names import physical_name
-from railhead.platform.gcp.model import FilestoreStorage, GcpPlatform
+from railhead.components.gcp.outputs import when_made
+from railhead.components.gcp.primary_network import NetworkRefs
+from railhead.platform.gcp.model import FilestoreStorage
 
 # The instance's only share; file.v1 takes 1 to 16 characters for any tier.
 SHARE = "share"
@@ -18,16 +18,31 @@ SHARE = "share"
 
 @dataclass(frozen=True, kw_only=True)
 class FilestoreArgs:
-    """Arguments of :class:`Filestore`; ``cluster`` begins the instance's name."""
+    """Arguments of :class:`Filestore`.
+
+    Args:
+        cluster: the cluster's name, which the instance's name begins with.
+        location: the zone of a zonal instance, the region of a regional one.
+        network: the VPC that reaches the instance.
+        storage: name, tier and capacity in GiB.
+        deletion_protection: whether GCP and Pulumi refuse to delete or replace the instance.
+    """
 
     cluster: str
-    platform: GcpPlatform
+    location: str
     network: NetworkRefs
     storage: FilestoreStorage
+    deletion_protection: bool = True
 
 
 class Filestore(pulumi.ComponentResource):
-    """One instance with one share. ``handle`` is how its CSI driver names it."""
+    """One instance with one share.
+
+    Attributes:
+        instance: the instance.
+        handle: the instance's name for its CSI driver.
+        address: the instance's IP address.
+    """
 
     instance: filestore.Instance
     handle: pulumi.Output[str]
@@ -37,13 +52,10 @@ class Filestore(pulumi.ComponentResource):
         self, name: str, args: FilestoreArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("railhead:gcp:Filestore", name, None, opts)
-        platform = args.platform
-        regional = args.storage.tier == "regional"
-        location = platform.region if regional else platform.zone
         self.instance = filestore.Instance(
             f"{name}-instance",
             name=physical_name(args.cluster, args.storage.name),
-            location=location,
+            location=args.location,
             tier=args.storage.tier.upper(),
             # What the CSI driver mounts unless a volume says otherwise.
             protocol="NFS_V3",
@@ -55,18 +67,18 @@ class Filestore(pulumi.ComponentResource):
                     "connect_mode": "DIRECT_PEERING",
                 }
             ],
-            deletion_protection_enabled=platform.deletion_protection,
+            deletion_protection_enabled=args.deletion_protection,
             deletion_protection_reason="checkpoints of a training cluster"
-            if platform.deletion_protection
+            if args.deletion_protection
             else None,
             opts=pulumi.ResourceOptions(
                 parent=self,
-                protect=platform.deletion_protection,
+                protect=args.deletion_protection,
                 custom_timeouts=pulumi.CustomTimeouts(create="60m", update="60m", delete="60m"),
             ),
         )
         self.handle = pulumi.Output.format(
-            "modeInstance/{0}/{1}/{2}", location, self.instance.name, SHARE
+            "modeInstance/{0}/{1}/{2}", args.location, self.instance.name, SHARE
         )
         self.address = when_made(self.instance, self.instance.networks).apply(
             lambda networks: _address(networks[0])

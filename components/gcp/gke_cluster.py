@@ -10,14 +10,12 @@ from typing import Any
 import pulumi
 from pulumi_gcp import container
 
-from components.cluster_access import exec_kubeconfig
-from components.gcp.outputs import when_made
-from components.gcp.primary_network import NetworkRefs
 from railhead.base.names import physical_name
+from railhead.components.cluster_access import exec_kubeconfig
+from railhead.components.gcp.outputs import when_made
+from railhead.components.gcp.primary_network import NetworkRefs
 from railhead.platform.gcp.model import (
     DnsEndpoint,
-    GcpPlatform,
-    LustreStorage,
     Maintenance,
     PrivateEndpoint,
     PublicEndpoint,
@@ -30,29 +28,54 @@ CLOUD_PLATFORM = "https://www.googleapis.com/auth/cloud-platform"
 
 @dataclass(frozen=True, kw_only=True)
 class GkeClusterArgs:
-    """Arguments of :class:`GkeCluster`; nothing of it is made before ``after`` is there."""
+    """Arguments of :class:`GkeCluster`.
+
+    Args:
+        cluster: the cluster's name.
+        project: id of the GCP project.
+        location: the control plane's: a region, whose zones then all have one, or a zone.
+        zone: the zone of the node that GKE makes with the cluster and that is removed at once.
+        network: the VPC, its subnet and its ranges of addresses.
+        service_account: address of the nodes' service account.
+        endpoint: how the control plane is reached: by DNS, or by addresses from some networks.
+        release_channel: ``rapid``, ``regular``, ``stable`` or ``extended``.
+        kubernetes: least version of the control plane; None takes the channel's default.
+        maintenance: when GKE may maintain the cluster; None lets it choose.
+        groups: address of the Google Group whose member groups Kubernetes knows; None for none.
+        bucket_driver: whether GKE installs the CSI driver of GCS FUSE.
+        lustre_driver: whether GKE installs the CSI driver of Managed Lustre.
+        legacy_lustre_port: whether that driver uses the port of instances with GKE support.
+        deletion_protection: whether GCP and Pulumi refuse to delete or replace the cluster.
+        after: resources that must exist before the cluster, such as its nodes' rights.
+    """
 
     cluster: str
-    platform: GcpPlatform
+    project: str
+    location: str
+    zone: str
     network: NetworkRefs
     service_account: pulumi.Input[str]
+    endpoint: DnsEndpoint | PrivateEndpoint | PublicEndpoint
+    release_channel: str = "regular"
+    kubernetes: str | None = None
+    maintenance: Maintenance | None = None
+    groups: str | None = None
+    bucket_driver: bool = False
+    lustre_driver: bool = False
+    legacy_lustre_port: bool = False
+    deletion_protection: bool = True
     after: Sequence[pulumi.Resource] = ()
 
 
-def location(platform: GcpPlatform) -> str:
-    """Where the control plane is: a region's zones, or one zone."""
-    return platform.region if platform.availability == "regional" else platform.zone
-
-
 def kubeconfig(
-    name: str, platform: GcpPlatform, endpoint: str, authority: str | None
+    name: str, *, project: str, location: str, endpoint: str, authority: str | None
 ) -> dict[str, Any]:
-    """A kubeconfig that asks ``gke-gcloud-auth-plugin`` for a token; no credentials in it."""
+    """Return a kubeconfig that asks ``gke-gcloud-auth-plugin`` for a token, without credentials."""
     server = {"server": f"https://{endpoint}"}
     # The DNS endpoint has a certificate that the world trusts.
     if authority is not None:
         server["certificate-authority-data"] = authority
-    context = f"gke_{platform.project}_{location(platform)}_{name}"
+    context = f"gke_{project}_{location}_{name}"
     return exec_kubeconfig(
         context,
         server,
@@ -71,7 +94,10 @@ class GkeCluster(pulumi.ComponentResource):
     It has no node pool of its own: GKE makes one and the provider takes it away again, so that
     pools come and go without the cluster.
 
-    ``kubeconfig`` is a secret; ``identity`` is the cluster's self link.
+    Attributes:
+        cluster: the cluster.
+        kubeconfig: a kubeconfig in which gcloud's plugin gets the token; a secret.
+        identity: the cluster's self link.
     """
 
     cluster: container.Cluster
@@ -82,15 +108,14 @@ class GkeCluster(pulumi.ComponentResource):
         self, name: str, args: GkeClusterArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("railhead:gcp:GkeCluster", name, None, opts)
-        platform = args.platform
         physical = physical_name(args.cluster, limit=NAME_LIMIT)
-        by_name = isinstance(platform.endpoint, DnsEndpoint)
+        by_name = isinstance(args.endpoint, DnsEndpoint)
         self.cluster = container.Cluster(
             f"{name}-control-plane",
             name=physical,
-            location=location(platform),
+            location=args.location,
             # Where the pool that is taken away stands meanwhile: one node, not one a zone.
-            node_locations=[platform.zone] if platform.availability == "regional" else None,
+            node_locations=[args.zone] if args.location != args.zone else None,
             network=args.network.network,
             subnetwork=args.network.subnetwork,
             networking_mode="VPC_NATIVE",
@@ -106,23 +131,23 @@ class GkeCluster(pulumi.ComponentResource):
                 # Said of addresses only; beside the DNS endpoint alone it brings them back.
                 "enable_private_endpoint": None
                 if by_name
-                else isinstance(platform.endpoint, PrivateEndpoint),
+                else isinstance(args.endpoint, PrivateEndpoint),
             },
             control_plane_endpoints_config={
                 "dns_endpoint_config": {"allow_external_traffic": by_name},
                 "ip_endpoints_config": {"enabled": not by_name},
             },
-            master_authorized_networks_config=_authorized(platform),
-            release_channel={"channel": platform.release_channel.upper()},
-            min_master_version=platform.kubernetes,
-            maintenance_policy=_maintenance(platform.maintenance),
-            workload_identity_config={"workload_pool": f"{platform.project}.svc.id.goog"},
+            master_authorized_networks_config=_authorized(args),
+            release_channel={"channel": args.release_channel.upper()},
+            min_master_version=args.kubernetes,
+            maintenance_policy=_maintenance(args.maintenance),
+            workload_identity_config={"workload_pool": f"{args.project}.svc.id.goog"},
             authenticator_groups_config=None
-            if platform.groups is None
-            else {"security_group": platform.groups},
+            if args.groups is None
+            else {"security_group": args.groups},
             enable_shielded_nodes=True,
             enable_legacy_abac=False,
-            addons_config=_addons(platform),
+            addons_config=_addons(args),
             logging_config={"enable_components": ["SYSTEM_COMPONENTS", "WORKLOADS"]},
             monitoring_config={
                 # From provider 10 on a set: sorted, so that what is read back is what is here.
@@ -141,11 +166,11 @@ class GkeCluster(pulumi.ComponentResource):
                     "enable_integrity_monitoring": True,
                 },
             },
-            deletion_protection=platform.deletion_protection,
+            deletion_protection=args.deletion_protection,
             opts=pulumi.ResourceOptions(
                 parent=self,
                 depends_on=list(args.after),
-                protect=platform.deletion_protection,
+                protect=args.deletion_protection,
                 # Both are of the pool that is gone; a change would replace the whole cluster.
                 ignore_changes=["initialNodeCount", "nodeConfig"],
                 # Its name is taken until it is gone.
@@ -154,20 +179,29 @@ class GkeCluster(pulumi.ComponentResource):
             ),
         )
         self.identity = self.cluster.self_link
-        self.kubeconfig = pulumi.Output.secret(_content(physical, platform, self.cluster))
+        self.kubeconfig = pulumi.Output.secret(_content(physical, args, self.cluster))
         self.register_outputs({"cluster": self.cluster.id})
 
 
-def _content(name: str, platform: GcpPlatform, cluster: container.Cluster) -> pulumi.Output[str]:
-    if isinstance(platform.endpoint, DnsEndpoint):
-        return when_made(cluster, cluster.control_plane_endpoints_config).apply(
-            lambda made: json.dumps(
-                kubeconfig(name, platform, _dns_endpoint(made.dns_endpoint_config), None)
+def _content(name: str, args: GkeClusterArgs, cluster: container.Cluster) -> pulumi.Output[str]:
+    def content(endpoint: str, authority: str | None) -> str:
+        return json.dumps(
+            kubeconfig(
+                name,
+                project=args.project,
+                location=args.location,
+                endpoint=endpoint,
+                authority=authority,
             )
+        )
+
+    if isinstance(args.endpoint, DnsEndpoint):
+        return when_made(cluster, cluster.control_plane_endpoints_config).apply(
+            lambda made: content(_dns_endpoint(made.dns_endpoint_config), None)
         )
     authority = cluster.master_auth.apply(lambda auth: auth.cluster_ca_certificate)
     return pulumi.Output.all(cluster.endpoint, authority).apply(
-        lambda values: json.dumps(kubeconfig(name, platform, values[0], values[1]))
+        lambda values: content(values[0], values[1])
     )
 
 
@@ -181,22 +215,20 @@ def _dns_endpoint(
 
 
 def _authorized(
-    platform: GcpPlatform,
+    args: GkeClusterArgs,
 ) -> container.ClusterMasterAuthorizedNetworksConfigArgs | None:
-    if not isinstance(platform.endpoint, PublicEndpoint | PrivateEndpoint):
+    if not isinstance(args.endpoint, PublicEndpoint | PrivateEndpoint):
         return None
     return container.ClusterMasterAuthorizedNetworksConfigArgs(
         cidr_blocks=[
             container.ClusterMasterAuthorizedNetworksConfigCidrBlockArgs(cidr_block=cidr)
-            for cidr in platform.endpoint.authorized_networks
+            for cidr in args.endpoint.authorized_networks
         ],
         gcp_public_cidrs_access_enabled=False,
     )
 
 
-def _addons(platform: GcpPlatform) -> container.ClusterAddonsConfigArgs:
-    kinds = {storage.kind for storage in platform.storage}
-    legacy = any(isinstance(s, LustreStorage) and s.gke_support for s in platform.storage)
+def _addons(args: GkeClusterArgs) -> container.ClusterAddonsConfigArgs:
     return container.ClusterAddonsConfigArgs(
         gce_persistent_disk_csi_driver_config=container.ClusterAddonsConfigGcePersistentDiskCsiDriverConfigArgs(
             enabled=True
@@ -205,10 +237,11 @@ def _addons(platform: GcpPlatform) -> container.ClusterAddonsConfigArgs:
             enabled=True
         ),
         gcs_fuse_csi_driver_config=container.ClusterAddonsConfigGcsFuseCsiDriverConfigArgs(
-            enabled="bucket" in kinds
+            enabled=args.bucket_driver
         ),
         lustre_csi_driver_config=container.ClusterAddonsConfigLustreCsiDriverConfigArgs(
-            enabled="lustre" in kinds, enable_legacy_lustre_port=legacy or None
+            enabled=args.lustre_driver,
+            enable_legacy_lustre_port=args.legacy_lustre_port or None,
         ),
     )
 

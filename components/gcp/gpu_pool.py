@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pulumi
 from pulumi_gcp import compute, container
 
-from components.gcp.gke_cluster import CLOUD_PLATFORM, location
-from components.gcp.node_networks import AttachedNetwork
 from railhead.base.names import physical_name
-from railhead.catalog.machine import GkeMachine
-from railhead.catalog.machines import GKE_MACHINES, MACHINES
+from railhead.components.gcp.gke_cluster import CLOUD_PLATFORM
+from railhead.components.gcp.node_networks import AttachedNetwork
+from railhead.machines import GKE_MACHINES, MACHINES
+from railhead.machines.machine import GkeMachine
 from railhead.platform.gcp.checks import given_by_gke
 from railhead.platform.gcp.model import (
     CompactPlacement,
     FlexStart,
-    GcpPlatform,
     GcpPool,
     NoPlacement,
     Reservation,
@@ -40,20 +39,34 @@ _DRIVERS = {"default": "DEFAULT", "latest": "LATEST", "disabled": "INSTALLATION_
 class GpuPoolArgs:
     """Arguments of :class:`GpuPool`.
 
-    ``cluster`` is the cluster's id, ``cluster_name`` begins the placement policy's name;
-    ``networks`` are its nodes' further interfaces, none with dranet.
+    Args:
+        cluster: the cluster's id.
+        cluster_name: the cluster's name, which the placement policy's name begins with.
+        location: the control plane's location, a region or a zone.
+        region: the region of the placement policy.
+        zone: the zone of the nodes.
+        pool: the pool, as a stack's file has it: machine type, size, capacity, placement, driver,
+            disks, labels, taints.
+        networks: the nodes' further interfaces; none with dranet.
+        service_account: address of the nodes' service account.
+        labels: resource labels of the nodes, for the bill.
+        deletion_protection: whether Pulumi refuses to delete or replace the pool.
     """
 
     cluster: pulumi.Input[str]
     cluster_name: str
-    platform: GcpPlatform
+    location: str
+    region: str
+    zone: str
     pool: GcpPool
-    networks: Sequence[AttachedNetwork]
+    networks: Sequence[AttachedNetwork] = ()
     service_account: pulumi.Input[str]
+    labels: Mapping[str, str] = field(default_factory=dict)
+    deletion_protection: bool = True
 
 
 def reservation_value(reservation: Reservation) -> str:
-    """How GKE names a reservation: alone, with its project, or a block of it."""
+    """Return GKE's name of a reservation: alone, with its project, or a block of it."""
     value = reservation.name
     if reservation.project is not None:
         value = f"projects/{reservation.project}/reservations/{value}"
@@ -65,7 +78,7 @@ def reservation_value(reservation: Reservation) -> str:
 
 
 def node_labels(pool: GcpPool) -> Mapping[str, str]:
-    """The labels to put on the pool's nodes: those that GKE does not give by itself."""
+    """Return the labels to put on the pool's nodes: those that GKE does not give by itself."""
     labels = {k: v for k, v in pool.node_selector.items() if not given_by_gke(k)}
     labels |= pool.labels
     if pool.networking == "dranet":
@@ -77,8 +90,11 @@ class GpuPool(pulumi.ComponentResource):
     """Equal GPU nodes in the platform's zone.
 
     Releases of the provider have replaced a pool for an edit of its labels or taints (pulumi-gcp
-    #255, #412, #1139). With deletion protection the pool is protected: whatever would replace it,
-    the engine refuses to, and says so in the preview.
+    #255, #412, #1139). With deletion protection the pool is protected: the engine refuses what
+    would replace it, and says so in the preview.
+
+    Attributes:
+        pool: the node pool.
     """
 
     pool: container.NodePool
@@ -87,15 +103,15 @@ class GpuPool(pulumi.ComponentResource):
         self, name: str, args: GpuPoolArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("railhead:gcp:GpuPool", name, None, opts)
-        pool, platform = args.pool, args.platform
+        pool = args.pool
         flex = pool.capacity if isinstance(pool.capacity, FlexStart) else None
         least = 0 if flex is not None else pool.min_nodes
         self.pool = container.NodePool(
             f"{name}-pool",
             name=physical_name(pool.name, limit=NAME_LIMIT),
             cluster=args.cluster,
-            location=location(platform),
-            node_locations=[platform.zone],
+            location=args.location,
+            node_locations=[args.zone],
             node_count=pool.nodes if least is None else None,
             initial_node_count=least,
             autoscaling=None
@@ -115,8 +131,8 @@ class GpuPool(pulumi.ComponentResource):
             node_config=_node_config(args),
             opts=pulumi.ResourceOptions(
                 parent=self,
-                depends_on=[one for network in args.networks for one in network.after],
-                protect=platform.deletion_protection,
+                depends_on=[item for network in args.networks for item in network.after],
+                protect=args.deletion_protection,
                 ignore_changes=[] if least is None else ["initialNodeCount", "nodeCount"],
                 # Its name is taken, and so are its nodes, until it is gone.
                 delete_before_replace=True,
@@ -141,7 +157,7 @@ class GpuPool(pulumi.ComponentResource):
             policy = compute.ResourcePolicy(
                 f"{name}-placement",
                 name=physical,
-                region=args.platform.region,
+                region=args.region,
                 group_placement_policy={
                     "collocation": "COLLOCATED",
                     "max_distance": placement.max_distance,
@@ -153,7 +169,7 @@ class GpuPool(pulumi.ComponentResource):
             policy = compute.ResourcePolicy(
                 f"{name}-placement",
                 name=physical,
-                region=args.platform.region,
+                region=args.region,
                 workload_policy={
                     "type": "HIGH_THROUGHPUT",
                     "max_topology_distance": distance and distance.upper(),
@@ -248,7 +264,7 @@ def _node_config(args: GpuPoolArgs) -> container.NodePoolNodeConfigArgs:
             enable_secure_boot=True, enable_integrity_monitoring=True
         ),
         # Nodes do not take the provider's labels, and they are most of the bill.
-        resource_labels=dict(args.platform.labels) or None,
+        resource_labels=dict(args.labels) or None,
         # Pods meet their own identity, never the node's.
         workload_metadata_config=container.NodePoolNodeConfigWorkloadMetadataConfigArgs(
             mode="GKE_METADATA"

@@ -8,28 +8,29 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_gcp as gcp
 
-from components.gcp import node_networks, primary_network
-from components.gcp.bucket import TrainingBucket, TrainingBucketArgs
-from components.gcp.filestore import SHARE, Filestore, FilestoreArgs
-from components.gcp.gke_cluster import GkeCluster, GkeClusterArgs
-from components.gcp.gpu_pool import GpuPool, GpuPoolArgs
-from components.gcp.lustre import Lustre, LustreArgs
-from components.gcp.node_identity import NodeIdentity, NodeIdentityArgs
-from components.gcp.node_networks import AttachedNetwork, NodeNetworks, NodeNetworksArgs
-from components.gcp.primary_network import NetworkRefs, PrimaryNetwork, PrimaryNetworkArgs
-from components.gcp.researchers import ResearcherAccess, ResearcherAccessArgs
-from components.gcp.service_access import ServiceAccess, ServiceAccessArgs
-from components.gcp.storage_names import StorageNames, StorageNamesArgs
-from components.gcp.system_pool import SystemPool, SystemPoolArgs
-from components.gcp.volumes import VolumeSource
+from railhead.components.gcp import node_networks, primary_network
+from railhead.components.gcp.bucket import TrainingBucket, TrainingBucketArgs
+from railhead.components.gcp.filestore import SHARE, Filestore, FilestoreArgs
+from railhead.components.gcp.gke_cluster import GkeCluster, GkeClusterArgs
+from railhead.components.gcp.gpu_pool import GpuPool, GpuPoolArgs
+from railhead.components.gcp.lustre import Lustre, LustreArgs
+from railhead.components.gcp.node_identity import NodeIdentity, NodeIdentityArgs
+from railhead.components.gcp.node_networks import AttachedNetwork, NodeNetworks, NodeNetworksArgs
+from railhead.components.gcp.primary_network import NetworkRefs, PrimaryNetwork, PrimaryNetworkArgs
+from railhead.components.gcp.researchers import ResearcherAccess, ResearcherAccessArgs
+from railhead.components.gcp.service_access import ServiceAccess, ServiceAccessArgs
+from railhead.components.gcp.storage_names import StorageNames, StorageNamesArgs
+from railhead.components.gcp.system_pool import SystemPool, SystemPoolArgs
+from railhead.components.gcp.volumes import VolumeSource
 from railhead.platform.gcp.model import (
     BucketStorage,
     DnsEndpoint,
     ExistingGpuNetworks,
     FilestoreStorage,
-    GcpCluster,
     GcpExistingNetwork,
     GcpNewNetwork,
+    GcpPlatform,
+    GcpPool,
     LustreStorage,
     NewGpuNetworks,
 )
@@ -37,16 +38,40 @@ from railhead.platform.gcp.model import (
 
 @dataclass(frozen=True, kw_only=True)
 class GcpInfrastructureArgs:
-    """Arguments of :class:`GcpInfrastructure`."""
+    """Arguments of :class:`GcpInfrastructure`.
 
-    cluster: GcpCluster
+    Args:
+        name: the cluster's name, which the names of what is made begin with.
+        platform: GCP's part of a stack's file: project, region, zone, networks, endpoint, storage,
+            labels.
+        pools: the GPU node pools.
+        people: addresses of the groups that may connect to a control plane that is reached by DNS.
+        namespaces: training namespaces, whose pods may read and write the buckets.
+        private_storage: whether buckets are reached at private.googleapis.com, which network
+            policies can name, where the stack makes the network.
+    """
+
+    name: str
+    platform: GcpPlatform
+    pools: Sequence[GcpPool]
+    people: Sequence[str] = ()
+    namespaces: Sequence[str] = ()
+    private_storage: bool = False
 
 
 class GcpInfrastructure(pulumi.ComponentResource):
     """Networks, the GKE cluster, its pools, and file systems, in the order in which they work.
 
-    ``attached`` are the GPU nodes' further networks, ``sources`` the file systems by the name of
-    their storage class; :func:`components.gcp.build` brings both into the cluster.
+    :func:`railhead.components.gcp.build` brings ``attached`` and ``sources`` into the cluster.
+
+    Attributes:
+        cluster: the GKE cluster.
+        system_pool: the nodes of the controllers.
+        gpu_pools: name -> the GPU node pool.
+        network: the VPC, its subnet and its ranges.
+        attached: the GPU nodes' further networks.
+        names: the private names of Cloud Storage; empty without any.
+        sources: name of a storage class -> its file system.
     """
 
     cluster: GkeCluster
@@ -61,32 +86,45 @@ class GcpInfrastructure(pulumi.ComponentResource):
         self, name: str, args: GcpInfrastructureArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("railhead:gcp:Infrastructure", name, None, opts)
-        cluster = args.cluster
-        platform = cluster.platform
+        platform = args.platform
+        location = platform.region if platform.availability == "regional" else platform.zone
         provider = gcp.Provider(
             f"{name}-provider",
             project=platform.project,
             region=platform.region,
             zone=platform.zone,
-            default_labels={"railhead-cluster": cluster.name} | platform.labels,
+            default_labels={"railhead-cluster": args.name} | platform.labels,
             opts=pulumi.ResourceOptions(parent=self),
         )
         self._below = pulumi.ResourceOptions(parent=self, providers=[provider])
-        self._cluster = cluster
+        self._args = args
         self.network = self._network(f"{name}-network")
         self.attached = self._attached(f"{name}-gpu-networks")
         identity = NodeIdentity(
             f"{name}-nodes",
-            NodeIdentityArgs(cluster=cluster.name, project=platform.project),
+            NodeIdentityArgs(cluster=args.name, project=platform.project),
             opts=self._below,
         )
         self.cluster = GkeCluster(
             f"{name}-gke",
             GkeClusterArgs(
-                cluster=cluster.name,
-                platform=platform,
+                cluster=args.name,
+                project=platform.project,
+                location=location,
+                zone=platform.zone,
                 network=self.network,
                 service_account=identity.email,
+                endpoint=platform.endpoint,
+                release_channel=platform.release_channel,
+                kubernetes=platform.kubernetes,
+                maintenance=platform.maintenance,
+                groups=platform.groups,
+                bucket_driver=any(isinstance(s, BucketStorage) for s in platform.storage),
+                lustre_driver=any(isinstance(s, LustreStorage) for s in platform.storage),
+                legacy_lustre_port=any(
+                    isinstance(s, LustreStorage) and s.gke_support for s in platform.storage
+                ),
+                deletion_protection=platform.deletion_protection,
                 # Without its rights a node never registers.
                 after=[*self.network.after, *identity.grants],
             ),
@@ -95,7 +133,11 @@ class GcpInfrastructure(pulumi.ComponentResource):
         self.system_pool = SystemPool(
             f"{name}-system",
             SystemPoolArgs(
-                cluster=self.cluster.cluster.id, platform=platform, service_account=identity.email
+                cluster=self.cluster.cluster.id,
+                location=location,
+                zone=platform.zone,
+                pool=platform.system_pool,
+                service_account=identity.email,
             ),
             opts=self._below,
         )
@@ -104,19 +146,22 @@ class GcpInfrastructure(pulumi.ComponentResource):
                 f"{name}-{pool.name}",
                 GpuPoolArgs(
                     cluster=self.cluster.cluster.id,
-                    cluster_name=cluster.name,
-                    platform=platform,
+                    cluster_name=args.name,
+                    location=location,
+                    region=platform.region,
+                    zone=platform.zone,
                     pool=pool,
                     networks=self.attached if pool.networking == "additional-networks" else (),
                     service_account=identity.email,
+                    labels=platform.labels,
+                    deletion_protection=platform.deletion_protection,
                 ),
                 opts=self._below,
             )
-            for pool in cluster.pools
+            for pool in args.pools
         }
         if isinstance(platform.endpoint, DnsEndpoint):
-            people = dict.fromkeys(group for _, group in cluster.groups)
-            for index, group in enumerate(people):
+            for index, group in enumerate(args.people):
                 access = ResearcherAccessArgs(project=platform.project, researchers=group)
                 # The first was there before there were teams.
                 suffix = f"-{index}" if index else ""
@@ -126,17 +171,17 @@ class GcpInfrastructure(pulumi.ComponentResource):
         self.register_outputs({"cluster": self.cluster.cluster.id})
 
     def _network(self, name: str) -> NetworkRefs:
-        platform = self._cluster.platform
+        platform = self._args.platform
         if isinstance(platform.network, GcpExistingNetwork):
-            return primary_network.existing(platform, platform.network)
+            return primary_network.existing(platform.project, platform.region, platform.network)
         args = PrimaryNetworkArgs(
-            cluster=self._cluster.name, region=platform.region, network=platform.network
+            cluster=self._args.name, region=platform.region, network=platform.network
         )
         return PrimaryNetwork(name, args, opts=self._below).refs
 
     def _attached(self, name: str) -> Sequence[AttachedNetwork]:
-        platform = self._cluster.platform
-        with_nics = [p for p in self._cluster.pools if p.networking == "additional-networks"]
+        platform = self._args.platform
+        with_nics = [p for p in self._args.pools if p.networking == "additional-networks"]
         if not with_nics:
             return ()
         # Pools of one cluster have the same interfaces; the checks of its configuration see to it.
@@ -146,7 +191,7 @@ class GcpInfrastructure(pulumi.ComponentResource):
         if not isinstance(platform.gpu_networks, NewGpuNetworks):
             raise TypeError(f"no networks for {instance_type}")
         args = NodeNetworksArgs(
-            cluster=self._cluster.name,
+            cluster=self._args.name,
             project=platform.project,
             region=platform.region,
             zone=platform.zone,
@@ -156,19 +201,20 @@ class GcpInfrastructure(pulumi.ComponentResource):
         return NodeNetworks(name, args, opts=self._below).attached
 
     def _storage_names(self, name: str) -> Sequence[pulumi.Resource]:
-        cluster = self._cluster
-        made_here = isinstance(cluster.platform.network, GcpNewNetwork)
-        if not (made_here and cluster.network_policy.enabled and cluster.buckets):
+        platform = self._args.platform
+        made_here = isinstance(platform.network, GcpNewNetwork)
+        buckets = any(isinstance(storage, BucketStorage) for storage in platform.storage)
+        if not (made_here and self._args.private_storage and buckets):
             return ()
-        args = StorageNamesArgs(cluster=cluster.name, network=self.network)
+        args = StorageNamesArgs(cluster=self._args.name, network=self.network)
         return StorageNames(name, args, opts=self._below).ready
 
     def _storage(self, name: str) -> Mapping[str, VolumeSource]:
-        cluster, platform = self._cluster, self._cluster.platform
+        platform = self._args.platform
         access: Sequence[pulumi.Resource] = ()
         if isinstance(platform.network, GcpNewNetwork) and platform.network.google_services:
             args = ServiceAccessArgs(
-                cluster=cluster.name,
+                cluster=self._args.name,
                 network=self.network,
                 addresses=platform.network.google_services,
             )
@@ -185,13 +231,15 @@ class GcpInfrastructure(pulumi.ComponentResource):
         return sources
 
     def _filestore(self, name: str, storage: FilestoreStorage) -> VolumeSource:
+        platform = self._args.platform
         made = Filestore(
             name,
             FilestoreArgs(
-                cluster=self._cluster.name,
-                platform=self._cluster.platform,
+                cluster=self._args.name,
+                location=platform.region if storage.tier == "regional" else platform.zone,
                 network=self.network,
                 storage=storage,
+                deletion_protection=platform.deletion_protection,
             ),
             opts=self._below,
         )
@@ -204,13 +252,16 @@ class GcpInfrastructure(pulumi.ComponentResource):
     def _lustre(
         self, name: str, storage: LustreStorage, access: Sequence[pulumi.Resource]
     ) -> VolumeSource:
+        platform = self._args.platform
         made = Lustre(
             name,
             LustreArgs(
-                cluster=self._cluster.name,
-                platform=self._cluster.platform,
+                cluster=self._args.name,
+                project=platform.project,
+                zone=platform.zone,
                 network=self.network,
                 storage=storage,
+                deletion_protection=platform.deletion_protection,
                 after=access,
             ),
             opts=self._below,
@@ -222,12 +273,16 @@ class GcpInfrastructure(pulumi.ComponentResource):
         )
 
     def _bucket(self, name: str, storage: BucketStorage) -> VolumeSource:
+        platform = self._args.platform
         made = TrainingBucket(
             name,
             TrainingBucketArgs(
-                platform=self._cluster.platform,
+                project=platform.project,
+                project_number=platform.project_number,
+                region=platform.region,
                 storage=storage,
-                namespaces=self._cluster.training_namespaces,
+                namespaces=self._args.namespaces,
+                deletion_protection=platform.deletion_protection,
                 # The first cluster with workload identity makes the project's pool of identities.
                 pool=self.cluster.cluster,
             ),

@@ -8,28 +8,42 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_gcp import lustre
 
-from components.gcp.primary_network import NetworkRefs
 from railhead.base.names import physical_name
-from railhead.platform.gcp.model import GcpPlatform, LustreStorage
+from railhead.components.gcp.primary_network import NetworkRefs
+from railhead.platform.gcp.model import LustreStorage
 
 
 @dataclass(frozen=True, kw_only=True)
 class LustreArgs:
     """Arguments of :class:`Lustre`.
 
-    ``cluster`` begins the instance's name. ``after`` holds the network's private services access,
-    unless that was there before.
+    Args:
+        cluster: the cluster's name, which the instance's name begins with.
+        project: id of the GCP project.
+        zone: the zone of the instance.
+        network: the VPC that reaches the instance.
+        storage: name, capacity in GiB, throughput and file system.
+        deletion_protection: whether Pulumi refuses to delete or replace the instance.
+        after: the network's private services access, unless that was there before.
     """
 
     cluster: str
-    platform: GcpPlatform
+    project: str
+    zone: str
     network: NetworkRefs
     storage: LustreStorage
+    deletion_protection: bool = True
     after: Sequence[pulumi.Resource] = ()
 
 
 class Lustre(pulumi.ComponentResource):
-    """One instance. ``handle`` is how its CSI driver names it, ``address`` its server's."""
+    """One instance.
+
+    Attributes:
+        instance: the instance.
+        handle: the instance's name for its CSI driver.
+        address: the address of its server.
+    """
 
     instance: lustre.Instance
     handle: pulumi.Output[str]
@@ -39,11 +53,11 @@ class Lustre(pulumi.ComponentResource):
         self, name: str, args: LustreArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("railhead:gcp:Lustre", name, None, opts)
-        platform, storage = args.platform, args.storage
+        storage = args.storage
         self.instance = lustre.Instance(
             f"{name}-instance",
             instance_id=physical_name(args.cluster, storage.name),
-            location=platform.zone,
+            location=args.zone,
             filesystem=storage.filesystem,
             # The API's numbers of 64 bits are texts.
             capacity_gib=str(storage.capacity_gib),
@@ -53,12 +67,12 @@ class Lustre(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(
                 parent=self,
                 depends_on=list(args.after),
-                protect=platform.deletion_protection,
+                protect=args.deletion_protection,
                 custom_timeouts=pulumi.CustomTimeouts(create="60m", update="60m", delete="60m"),
             ),
         )
         self.handle = pulumi.Output.format(
-            "{0}/{1}/{2}", platform.project, platform.zone, self.instance.instance_id
+            "{0}/{1}/{2}", args.project, args.zone, self.instance.instance_id
         )
         # Such as 10.0.0.2@tcp:/lustrefs.
         self.address = self.instance.mount_point.apply(lambda point: point.partition("@")[0])

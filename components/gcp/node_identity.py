@@ -1,4 +1,4 @@
-"""Who the nodes are: a service account of their own, with what a node needs and no more."""
+"""The nodes' identity: a service account of their own, with the rights a node needs."""
 
 from __future__ import annotations
 
@@ -16,14 +16,24 @@ ROLES = ("roles/container.defaultNodeServiceAccount", "roles/artifactregistry.re
 
 @dataclass(frozen=True, kw_only=True)
 class NodeIdentityArgs:
-    """Arguments of :class:`NodeIdentity`; ``cluster`` begins the account's name."""
+    """Arguments of :class:`NodeIdentity`.
+
+    Args:
+        cluster: the cluster's name, which the account's name begins with.
+        project: id of the GCP project.
+    """
 
     cluster: str
     project: str
 
 
 class NodeIdentity(pulumi.ComponentResource):
-    """A service account for nodes. Pods do not get it: they have workload identity."""
+    """A service account for nodes. Pods do not get it: they have workload identity.
+
+    Attributes:
+        email: the account's address.
+        grants: the account's rights in the project, without which a node never registers.
+    """
 
     email: pulumi.Output[str]
     grants: Sequence[projects.IAMMember]

@@ -10,16 +10,20 @@ import pulumi
 from pulumi_gcp import compute
 
 from railhead.base.names import physical_name
-from railhead.catalog.machines import GKE_MACHINES, MACHINES
+from railhead.machines import GKE_MACHINES, MACHINES
 from railhead.platform.gcp.facts import NodeNetwork, node_networks
 from railhead.platform.gcp.model import ExistingGpuNetworks, NewGpuNetworks
 
 
 @dataclass(frozen=True, kw_only=True)
 class AttachedNetwork:
-    """One further interface of a node: what it is, and the names of its VPC and subnet.
+    """One further interface of a node, and its network.
 
-    ``after`` must exist before a node that has it does.
+    Args:
+        node: the interface's name and kind.
+        network: name of the VPC.
+        subnetwork: name of the subnet.
+        after: resources that must exist before a node with the interface does.
     """
 
     node: NodeNetwork
@@ -50,7 +54,16 @@ def subnets(cidr: str, count: int) -> Sequence[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class NodeNetworksArgs:
-    """Arguments of :class:`NodeNetworks`; ``cluster`` begins the names of all it makes."""
+    """Arguments of :class:`NodeNetworks`.
+
+    Args:
+        cluster: the cluster's name, which the names of what is made begin with.
+        project: id of the GCP project.
+        region: the region of the subnets.
+        zone: the zone of the nodes, whose RoCE profile the RDMA VPC has.
+        instance_type: machine type of the nodes; it says which interfaces they have.
+        networks: the CIDR block that the subnets are cut from, and the MTU.
+    """
 
     cluster: str
     project: str
@@ -65,6 +78,9 @@ class NodeNetworks(pulumi.ComponentResource):
 
     gVNICs each need a VPC of their own. RDMA NICs share a VPC with the zone's RoCE profile, one
     subnet a rail; it takes no firewall rules (all is let in) and its zone is for good.
+
+    Attributes:
+        attached: the interfaces with their networks, in the order in which nodes have them.
     """
 
     attached: Sequence[AttachedNetwork]

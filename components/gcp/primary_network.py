@@ -9,7 +9,7 @@ import pulumi
 from pulumi_gcp import compute
 
 from railhead.base.names import physical_name
-from railhead.platform.gcp.model import GcpExistingNetwork, GcpNewNetwork, GcpPlatform
+from railhead.platform.gcp.model import GcpExistingNetwork, GcpNewNetwork
 
 PODS = "pods"
 SERVICES = "services"
@@ -17,10 +17,15 @@ SERVICES = "services"
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkRefs:
-    """Where a cluster lives, whether Railhead made it or found it.
+    """A cluster's network, made by the stack or found.
 
-    ``network`` is ``projects/<project>/global/networks/<name>``, ``subnetwork`` the like; the
-    ranges are names of the subnet's secondary ranges. ``after`` must exist before any node does.
+    Args:
+        network: the VPC as ``projects/<project>/global/networks/<name>``.
+        network_name: the VPC's name.
+        subnetwork: the subnet as ``projects/<project>/regions/<region>/subnetworks/<name>``.
+        pods_range: name of the subnet's secondary range for pods.
+        services_range: the same for services.
+        after: resources that must exist before any node does.
     """
 
     network: pulumi.Input[str]
@@ -31,13 +36,13 @@ class NetworkRefs:
     after: Sequence[pulumi.Resource] = ()
 
 
-def existing(platform: GcpPlatform, network: GcpExistingNetwork) -> NetworkRefs:
-    """What a stack says of a network that is there; nothing is looked up."""
-    project = network.project or platform.project
+def existing(project: str, region: str, network: GcpExistingNetwork) -> NetworkRefs:
+    """Return a network that is there, as the stack describes it; nothing is looked up."""
+    project = network.project or project
     return NetworkRefs(
         network=f"projects/{project}/global/networks/{network.network}",
         network_name=network.network,
-        subnetwork=f"projects/{project}/regions/{platform.region}/subnetworks/{network.subnetwork}",
+        subnetwork=f"projects/{project}/regions/{region}/subnetworks/{network.subnetwork}",
         pods_range=network.pods_range,
         services_range=network.services_range,
     )
@@ -45,7 +50,13 @@ def existing(platform: GcpPlatform, network: GcpExistingNetwork) -> NetworkRefs:
 
 @dataclass(frozen=True, kw_only=True)
 class PrimaryNetworkArgs:
-    """Arguments of :class:`PrimaryNetwork`; ``cluster`` begins the names of all it makes."""
+    """Arguments of :class:`PrimaryNetwork`.
+
+    Args:
+        cluster: the cluster's name, which the names of what is made begin with.
+        region: the region of the subnet.
+        network: CIDR blocks of nodes, pods and services, and the MTU.
+    """
 
     cluster: str
     region: str
@@ -57,6 +68,9 @@ class PrimaryNetwork(pulumi.ComponentResource):
 
     Nodes have no addresses of the internet: images and packages come through NAT, Google's own
     services through Private Google Access.
+
+    Attributes:
+        refs: the network, as a cluster takes it.
     """
 
     refs: NetworkRefs

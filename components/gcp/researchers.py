@@ -15,7 +15,12 @@ ROLE = "roles/container.clusterViewer"
 
 @dataclass(frozen=True, kw_only=True)
 class ResearcherAccessArgs:
-    """Arguments of :class:`ResearcherAccess`; ``researchers`` is a group's address."""
+    """Arguments of :class:`ResearcherAccess`.
+
+    Args:
+        project: id of the GCP project.
+        researchers: address of a Google Group.
+    """
 
     project: str
     researchers: str

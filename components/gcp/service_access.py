@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_gcp import compute, servicenetworking
 
-from components.gcp.primary_network import NetworkRefs
 from railhead.base.names import physical_name
+from railhead.components.gcp.primary_network import NetworkRefs
 
 # Managed Lustre's own port, and the one that instances with GKE support of the old kind listen on.
 PORTS = ("988", "6988")
@@ -18,10 +18,14 @@ PORTS = ("988", "6988")
 
 @dataclass(frozen=True, kw_only=True)
 class ServiceAccessArgs:
-    """Arguments of :class:`ServiceAccess`; ``cluster`` begins the names of all it makes.
+    """Arguments of :class:`ServiceAccess`.
 
-    ``addresses`` are those that Google may use: known beforehand, so that a reviewer of the plan
-    sees who is let in.
+    Args:
+        cluster: the cluster's name, which the names of what is made begin with.
+        network: the cluster's network.
+        addresses: the CIDR block that Google may use: known beforehand, so that a reviewer of the
+            plan
+            sees who is let in.
     """
 
     cluster: str
@@ -33,6 +37,9 @@ class ServiceAccess(pulumi.ComponentResource):
     """A range of addresses for Google's services, the peering, and Lustre's way back in.
 
     A VPC has one connection to them: in a VPC that was there before it must be there too.
+
+    Attributes:
+        ready: the connection and the firewall rule, which a Lustre instance needs.
     """
 
     ready: Sequence[pulumi.Resource]

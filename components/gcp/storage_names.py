@@ -8,14 +8,19 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_gcp import dns
 
-from components.gcp.primary_network import NetworkRefs
 from railhead.base.names import physical_name
+from railhead.components.gcp.primary_network import NetworkRefs
 from railhead.platform.gcp.model import PRIVATE_GOOGLE_APIS, STORAGE_HOST
 
 
 @dataclass(frozen=True, kw_only=True)
 class StorageNamesArgs:
-    """Arguments of :class:`StorageNames`; ``cluster`` begins the zone's name."""
+    """Arguments of :class:`StorageNames`.
+
+    Args:
+        cluster: the cluster's name, which the zone's name begins with.
+        network: the network in which the names are answered.
+    """
 
     cluster: str
     network: NetworkRefs
@@ -27,6 +32,9 @@ class StorageNames(pulumi.ComponentResource):
     Its addresses on the internet are many and change. These are four, reached from subnets with
     Private Google Access by the network's own way out (VPC documentation, Configure Private Google
     Access: domain options, DNS configuration).
+
+    Attributes:
+        ready: the DNS record, which a pod needs that mounts a bucket.
     """
 
     ready: Sequence[pulumi.Resource]

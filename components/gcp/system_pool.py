@@ -7,22 +7,36 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_gcp import container
 
-from components.gcp.gke_cluster import CLOUD_PLATFORM, location
+from railhead.components.gcp.gke_cluster import CLOUD_PLATFORM
 from railhead.platform.gcp.checks import SYSTEM_POOL
-from railhead.platform.gcp.model import GcpPlatform
+from railhead.platform.gcp.model import SystemPool as SystemPoolConfig
 
 
 @dataclass(frozen=True, kw_only=True)
 class SystemPoolArgs:
-    """Arguments of :class:`SystemPool`; ``cluster`` is the cluster's id."""
+    """Arguments of :class:`SystemPool`.
+
+    Args:
+        cluster: the cluster's id.
+        location: the control plane's location, a region or a zone.
+        zone: the zone of the nodes, unless ``pool`` lists zones.
+        pool: machine type, disk size in GB, and the least and the most nodes.
+        service_account: address of the nodes' service account.
+    """
 
     cluster: pulumi.Input[str]
-    platform: GcpPlatform
+    location: str
+    zone: str
+    pool: SystemPoolConfig
     service_account: pulumi.Input[str]
 
 
 class SystemPool(pulumi.ComponentResource):
-    """A node pool without GPUs that grows with what the controllers ask for."""
+    """A node pool without GPUs that grows with what the controllers ask for.
+
+    Attributes:
+        pool: the node pool.
+    """
 
     pool: container.NodePool
 
@@ -30,13 +44,13 @@ class SystemPool(pulumi.ComponentResource):
         self, name: str, args: SystemPoolArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("railhead:gcp:SystemPool", name, None, opts)
-        system = args.platform.system_pool
+        system = args.pool
         self.pool = container.NodePool(
             f"{name}-pool",
             name=SYSTEM_POOL,
             cluster=args.cluster,
-            location=location(args.platform),
-            node_locations=list(system.zones) or [args.platform.zone],
+            location=args.location,
+            node_locations=list(system.zones) or [args.zone],
             autoscaling={
                 "total_min_node_count": system.min_nodes,
                 "total_max_node_count": system.max_nodes,

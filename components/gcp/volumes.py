@@ -14,14 +14,19 @@ from railhead.model.cluster import CheckpointConfig
 
 @dataclass(frozen=True, kw_only=True)
 class VolumeSource:
-    """A file system as its CSI driver knows it; ``mount_options`` are the driver's.
-
-    ``after`` is what a pod that mounts it needs besides, such as its rights.
+    """A file system as its CSI driver knows it.
 
     Volumes of one file system have one handle: the kubelet then mounts it once a node for all of
     them (kubernetes 1.34, pkg/volume/csi/csi_attacher.go: makeDeviceMountPath hashes the handle),
     and Lustre's driver refuses a second mount of one name (lustre-csi-driver v0.6.9,
     pkg/csi_driver/node.go: hasMountWithSameFSName).
+
+    Args:
+        driver: name of the CSI driver.
+        handle: the file system's name for the driver.
+        attributes: the driver's attributes of a volume, such as the server's address.
+        mount_options: the driver's mount options.
+        after: resources that a pod that mounts it also needs, such as its rights.
     """
 
     driver: str
@@ -33,7 +38,12 @@ class VolumeSource:
 
 @dataclass(frozen=True, kw_only=True)
 class VolumesArgs:
-    """Arguments of :class:`Volumes`: file systems by the name of their storage class."""
+    """Arguments of :class:`Volumes`.
+
+    Args:
+        sources: name of a storage class -> its file system.
+        claims: claims with checkpoints; each on one of the classes gets a volume.
+    """
 
     sources: Mapping[str, VolumeSource]
     claims: Sequence[CheckpointConfig]
@@ -43,6 +53,10 @@ class Volumes(pulumi.ComponentResource):
     """Storage classes that provision nothing, and a volume that waits for each claim by name.
 
     A volume is kept when its claim goes, and what is on the file system in any case.
+
+    Attributes:
+        classes: the storage classes.
+        volumes: the volumes.
     """
 
     classes: Sequence[kubernetes.storage.v1.StorageClass]

@@ -1,1 +1,1 @@
-"""What the API server refuses, and what nodes must prove."""
+"""The objects that the API server refuses, and the proof that nodes must give."""

@@ -1,4 +1,4 @@
-"""What the API server itself refuses: the stack's guards (:mod:`railhead.resolve.guards`)."""
+"""The API server's own refusals: the stack's guards (:mod:`railhead.resolve.guards`)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,22 @@ from railhead.resolve.guards import Guard
 
 @dataclass(frozen=True, kw_only=True)
 class GuardsArgs:
-    """Arguments of :class:`Guards`."""
+    """Arguments of :class:`Guards`.
+
+    Args:
+        guards: name -> policy and bindings (:mod:`railhead.resolve.guards`).
+        after: resources that must exist before the guards; a guard may take one as its parameter.
+    """
 
     guards: Mapping[str, Guard]
     after: Sequence[pulumi.Resource] = ()
 
 
 class Guards(pulumi.ComponentResource):
-    """The policies and their bindings. They must outlive the namespaces that they watch."""
+    """ValidatingAdmissionPolicies and their bindings, which refuse jobs that cannot work.
+
+    They must outlive the namespaces that they watch.
+    """
 
     def __init__(
         self, name: str, args: GuardsArgs, opts: pulumi.ResourceOptions | None = None

@@ -7,19 +7,17 @@ node that has not passed or no longer does. Nothing has to be taken away from a 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from components import program as shipped
-from components.fabric.fleet import tolerations
+from railhead.components import program as shipped
+from railhead.gate.expectation import Expectation
 from railhead.gate.state import ANNOTATION, LABEL
-from railhead.model.cluster import Cluster, Pool
-from railhead.platform.registry import platform_of
-from railhead.resolve.gate import GATE_IMAGE, expectation, gated
+from railhead.resolve.gate import GATE_IMAGE
 
 NAMESPACE = "railhead-gate"
 ACCOUNT = "railhead-gate"
@@ -37,21 +35,52 @@ _STATE = "/run/gate"
 
 
 @dataclass(frozen=True, kw_only=True)
-class NodeGateArgs:
-    """Arguments of :class:`NodeGate`."""
+class GatedPool:
+    """A pool whose nodes must prove themselves.
 
-    cluster: Cluster
+    Args:
+        name: the pool's name, which its DaemonSet is called after.
+        node_selector: labels that each of the pool's nodes has, and no other node.
+        expectation: what each node must prove (:mod:`railhead.resolve.gate` derives it from the
+            machine and the fabric).
+    """
+
+    name: str
+    node_selector: Mapping[str, str]
+    expectation: Expectation
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeGateArgs:
+    """Arguments of :class:`NodeGate`.
+
+    Args:
+        pools: the pools whose nodes are gated; without any, nothing is made.
+        image: an image with Python 3.10 or newer, which runs the gate's program.
+        period_seconds: time between two looks at a node, 1 to 3600.
+        tolerations: Kubernetes tolerations of the keeper, which runs on one node of any kind. The
+            gate itself tolerates everything.
+        wait_for_nodes: whether `pulumi up` waits until the gate has spoken on every node; one dead
+            node then holds it up.
+        after: resources that must exist before the gate, such as device plugins.
+    """
+
+    pools: Sequence[GatedPool]
+    image: str = GATE_IMAGE
+    period_seconds: int = 30
+    tolerations: Sequence[Mapping[str, Any]] = ()
+    wait_for_nodes: bool = False
     after: Sequence[pulumi.Resource] = ()
 
 
 def program() -> dict[str, str]:
-    """The gate's files and the one file that it needs of the rest: path -> text."""
+    """Return the gate's files and the one file that it needs of the rest: path -> text."""
     root = shipped.ROOT
     return shipped.files([root / "base" / "finding.py", *sorted((root / "gate").rglob("*.py"))])
 
 
 def _unchanged(field: str, but: str) -> str:
-    """In CEL: of a node's labels or annotations nothing changes but one key."""
+    """Return the CEL condition that one key alone of a node's labels or annotations changes."""
     new, old = f"object.metadata.{field}", f"oldObject.metadata.{field}"
     return (
         f"(has({new}) ? {new} : {{}}).all(k, k == '{but}'"
@@ -61,7 +90,7 @@ def _unchanged(field: str, but: str) -> str:
 
 
 def _label_and_report() -> str:
-    """In CEL: of a node nothing changes but the gate's label and report."""
+    """Return the CEL condition that only the gate's label and report of a node change."""
     return (
         f"object.spec == oldObject.spec && {_unchanged('labels', LABEL)}"
         f" && {_unchanged('annotations', ANNOTATION)}"
@@ -69,7 +98,7 @@ def _label_and_report() -> str:
 
 
 def _policy_of(account: str, validations: list[dict[str, str]]) -> dict[str, Any]:
-    """What an account of the gate's namespace is held to when it writes to nodes."""
+    """Return the policy that limits what an account of the gate's namespace writes to nodes."""
     return {
         "failurePolicy": "Fail",
         "matchConstraints": {
@@ -89,7 +118,7 @@ def _policy_of(account: str, validations: list[dict[str, str]]) -> dict[str, Any
                 f" 'system:serviceaccount:{NAMESPACE}:{account}'",
             }
         ],
-        "validations": [{**one, "reason": "Forbidden"} for one in validations],
+        "validations": [{**validation, "reason": "Forbidden"} for validation in validations],
     }
 
 
@@ -99,7 +128,7 @@ _UPDATE = (
 
 
 def keeper_policy() -> dict[str, Any]:
-    """The keeper's account takes the label away from nodes, and writes why."""
+    """Return the policy of the keeper's account: it removes nodes' label, and writes why."""
     return _policy_of(
         KEEPER,
         [
@@ -114,7 +143,7 @@ def keeper_policy() -> dict[str, Any]:
 
 
 def own_node_policy() -> dict[str, Any]:
-    """The gate's account may write to the node it runs on, and of that only label and report.
+    """Return the policy of the gate's account: it writes its own node's label and report.
 
     RBAC knows no such thing as one's own node. The token of a pod says which node it is on, and
     nobody can give another: the API server signs it.
@@ -139,16 +168,16 @@ def own_node_policy() -> dict[str, Any]:
     )
 
 
-def daemon_set(cluster: Cluster, pool: Pool, digest: str) -> Any:
-    """The spec of a pool's DaemonSet; ``digest`` of its files makes a changed one roll."""
+def daemon_set(args: NodeGateArgs, pool: GatedPool, digest: str) -> Any:
+    """Return the spec of a pool's DaemonSet; ``digest`` of its files makes a changed one roll."""
     labels = {_NAME: ACCOUNT, "railhead.dev/gate": pool.name}
-    asks_ports = expectation(cluster, pool).qos is not None
-    plugins = expectation(cluster, pool).plugin is not None
+    asks_ports = pool.expectation.qos is not None
+    plugins = pool.expectation.plugin is not None
     module = ["python3", "-m", "railhead.gate", f"--state={_STATE}"]
-    module.append(f"--period={cluster.gate.period_seconds}")
+    module.append(f"--period={args.period_seconds}")
     container = {
         "name": "gate",
-        "image": cluster.mirrored(cluster.gate.image or GATE_IMAGE),
+        "image": args.image,
         "imagePullPolicy": "IfNotPresent",
         "command": [
             *module,
@@ -221,13 +250,13 @@ def daemon_set(cluster: Cluster, pool: Pool, digest: str) -> Any:
     }
 
 
-def keeper_deployment(cluster: Cluster, digest: str) -> Any:
-    """The spec of the keeper's Deployment, anywhere in the cluster."""
+def keeper_deployment(args: NodeGateArgs, digest: str) -> Any:
+    """Return the spec of the keeper's Deployment, anywhere in the cluster."""
     labels = {_NAME: KEEPER}
-    period = 2 * cluster.gate.period_seconds
+    period = 2 * args.period_seconds
     container = {
         "name": "keeper",
-        "image": cluster.mirrored(cluster.gate.image or GATE_IMAGE),
+        "image": args.image,
         "imagePullPolicy": "IfNotPresent",
         "command": [
             *("python3", "-m", "railhead.gate.keeper"),
@@ -250,7 +279,7 @@ def keeper_deployment(cluster: Cluster, digest: str) -> Any:
         "serviceAccountName": KEEPER,
         "priorityClassName": PRIORITY_CLASS,
         # A cluster may have no nodes but the pools'.
-        "tolerations": tolerations(cluster),
+        "tolerations": [dict(item) for item in args.tolerations],
         "enableServiceLinks": False,
         "containers": [container],
         "volumes": [
@@ -267,19 +296,19 @@ def keeper_deployment(cluster: Cluster, digest: str) -> Any:
     }
 
 
-def awaited(cluster: Cluster) -> dict[str, str]:
-    """What `pulumi up` waits for of the gates' DaemonSets.
+def awaited(args: NodeGateArgs) -> dict[str, str]:
+    """Return the annotation that says what `pulumi up` waits for of the gates' DaemonSets.
 
     The provider's own rule is a ready pod on every node (pulumi-kubernetes #2953), which one dead
     node of a thousand never has. Jobs go to nodes that have passed and to no other, so nothing
     waits for the rest; where the platform's nodes are all there, `up` ends with nodes that have.
     """
-    if platform_of(cluster).waits_for_nodes:
+    if args.wait_for_nodes:
         return {}
     return {"pulumi.com/waitFor": "jsonpath={.status.observedGeneration}"}
 
 
-def _sources(pool: Pool) -> list[dict[str, Any]]:
+def _sources(pool: GatedPool) -> list[dict[str, Any]]:
     expected = [{"key": "expectation.json", "path": "expectation.json"}]
     return [
         shipped.source("program", program()),
@@ -287,23 +316,26 @@ def _sources(pool: Pool) -> list[dict[str, Any]]:
     ]
 
 
-def _expectation_name(pool: Pool) -> str:
+def _expectation_name(pool: GatedPool) -> str:
     return f"expectation-{pool.name}"
 
 
 class NodeGate(pulumi.ComponentResource):
-    """Everything of the gate; make what places jobs depend on it."""
+    """A DaemonSet for each pool whose pods label nodes that proved themselves, and a keeper.
+
+    The keeper takes the label from nodes whose gate is gone. Make what places jobs depend on the
+    gate.
+    """
 
     def __init__(
         self, name: str, args: NodeGateArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("railhead:index:NodeGate", name, None, opts)
-        cluster = args.cluster
-        if gated(cluster):
-            self._inside(name, cluster, args.after)
-        self.register_outputs({"pools": [p.name for p in cluster.pools] if gated(cluster) else []})
+        if args.pools:
+            self._inside(name, args)
+        self.register_outputs({"pools": [pool.name for pool in args.pools]})
 
-    def _inside(self, name: str, cluster: Cluster, after: Sequence[pulumi.Resource]) -> None:
+    def _inside(self, name: str, args: NodeGateArgs) -> None:
         namespace = kubernetes.core.v1.Namespace(
             f"{name}-namespace",
             metadata={
@@ -314,7 +346,7 @@ class NodeGate(pulumi.ComponentResource):
                     "pod-security.kubernetes.io/enforce": "privileged",
                 },
             },
-            opts=pulumi.ResourceOptions(parent=self, depends_on=list(after)),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
         )
         inside = pulumi.ResourceOptions(parent=self, depends_on=[namespace], deleted_with=namespace)
         access = self._access(name, ACCOUNT, "own-node", own_node_policy(), ["get"], inside)
@@ -336,8 +368,8 @@ class NodeGate(pulumi.ComponentResource):
                 opts=inside,
             ),
         ]
-        for pool in cluster.pools:
-            text = expectation(cluster, pool).to_json()
+        for pool in args.pools:
+            text = pool.expectation.to_json()
             mine = kubernetes.core.v1.ConfigMap(
                 f"{name}-expectation-{pool.name}",
                 metadata={"name": _expectation_name(pool), "namespace": NAMESPACE},
@@ -349,15 +381,15 @@ class NodeGate(pulumi.ComponentResource):
                 metadata={
                     "name": f"gate-{pool.name}",
                     "namespace": NAMESPACE,
-                    "annotations": awaited(cluster),
+                    "annotations": awaited(args),
                 },
-                spec=daemon_set(cluster, pool, shipped.digest(files | {"expectation.json": text})),
+                spec=daemon_set(args, pool, shipped.digest(files | {"expectation.json": text})),
                 # Not with the namespace: as it ends it takes the label off its node, and must still
                 # be allowed to.
                 opts=pulumi.ResourceOptions(parent=self, depends_on=[*before, mine]),
             )
 
-        self._keeper(name, keeper_deployment(cluster, shipped.digest(files)), before, inside)
+        self._keeper(name, keeper_deployment(args, shipped.digest(files)), before, inside)
 
     def _keeper(
         self,
@@ -366,7 +398,7 @@ class NodeGate(pulumi.ComponentResource):
         before: Sequence[pulumi.Resource],
         inside: pulumi.ResourceOptions,
     ) -> None:
-        """What takes the label from nodes whose gate is gone: an account of its own, held to it."""
+        """Make the keeper, which takes the label from nodes whose gate is gone."""
         access = self._access(
             f"{name}-keeper", KEEPER, "no-label", keeper_policy(), ["list"], inside
         )
@@ -400,7 +432,7 @@ class NodeGate(pulumi.ComponentResource):
         verbs: list[str],
         inside: pulumi.ResourceOptions,
     ) -> list[pulumi.Resource]:
-        """An account, what it may do with nodes, and the policy that holds it to less."""
+        """Return an account, what it may do with nodes, and the policy that holds it to less."""
         policy_name = f"{ACCOUNT}-{short}"
         bind: Any = {"policyName": policy_name, "validationActions": ["Deny"]}
         policy = kubernetes.admissionregistration.v1.ValidatingAdmissionPolicy(

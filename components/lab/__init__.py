@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pulumi
 
-from components.cluster_access import standing
-from components.platform import Infrastructure
+from railhead.components.cluster_access import standing
+from railhead.components.platform import Infrastructure
 from railhead.model.cluster import Cluster
 
 

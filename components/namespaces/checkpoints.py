@@ -14,7 +14,13 @@ from railhead.base.names import CHECKPOINT_LABEL
 
 @dataclass(frozen=True, kw_only=True)
 class CheckpointsArgs:
-    """Arguments of :class:`Checkpoints` and of data sets; ``claims`` is name -> spec."""
+    """Arguments of :class:`Checkpoints` and of :class:`Datasets`.
+
+    Args:
+        namespace: the training namespace.
+        claims: name -> spec of a PersistentVolumeClaim.
+        after: resources that must exist before the claims, such as the namespace.
+    """
 
     namespace: pulumi.Input[str]
     claims: Mapping[str, Any]
@@ -24,7 +30,7 @@ class CheckpointsArgs:
 def kept(
     parent: pulumi.Resource, name: str, args: CheckpointsArgs, labels: Mapping[str, str]
 ) -> list[kubernetes.core.v1.PersistentVolumeClaim]:
-    """The claims, not waited for, and left where they are when the stack goes."""
+    """Return the claims, not waited for, and left where they are when the stack goes."""
     return [
         kubernetes.core.v1.PersistentVolumeClaim(
             f"{name}-{claim}",
@@ -37,7 +43,7 @@ def kept(
                 "annotations": {"pulumi.com/skipAwait": "true"},
             },
             spec=spec,
-            # Whoever takes the stack away leaves the data: see docs/editing.md.
+            # The data stays when the stack is destroyed: see docs/editing.md.
             opts=pulumi.ResourceOptions(
                 parent=parent, depends_on=list(args.after), retain_on_delete=True
             ),
@@ -47,7 +53,11 @@ def kept(
 
 
 class Checkpoints(pulumi.ComponentResource):
-    """ReadWriteMany claims in one namespace."""
+    """ReadWriteMany claims in one namespace, which are kept when the stack goes.
+
+    Attributes:
+        claims: the claims.
+    """
 
     claims: Sequence[kubernetes.core.v1.PersistentVolumeClaim]
 

@@ -12,7 +12,13 @@ import pulumi_kubernetes as kubernetes
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimsArgs:
-    """Arguments of :class:`Claims`; ``templates`` is name -> spec."""
+    """Arguments of :class:`Claims`.
+
+    Args:
+        namespace: the training namespace.
+        templates: name -> spec of a ResourceClaimTemplate.
+        after: resources that must exist before the templates, such as the namespace.
+    """
 
     namespace: pulumi.Input[str]
     templates: Mapping[str, Mapping[str, Any]]
@@ -20,7 +26,7 @@ class ClaimsArgs:
 
 
 class Claims(pulumi.ComponentResource):
-    """The templates in one namespace."""
+    """ResourceClaimTemplates in one namespace, by which pods get their NICs."""
 
     def __init__(
         self, name: str, args: ClaimsArgs, opts: pulumi.ResourceOptions | None = None

@@ -7,11 +7,15 @@ from collections.abc import Sequence
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from components.namespaces.checkpoints import CheckpointsArgs, kept
+from railhead.components.namespaces.checkpoints import CheckpointsArgs, kept
 
 
 class Datasets(pulumi.ComponentResource):
-    """ReadOnlyMany claims in one namespace."""
+    """ReadOnlyMany claims in one namespace, which are kept when the stack goes.
+
+    Attributes:
+        claims: the claims.
+    """
 
     claims: Sequence[kubernetes.core.v1.PersistentVolumeClaim]
 

@@ -19,7 +19,14 @@ _LOGIN = "kubernetes.io/dockerconfigjson"
 
 @dataclass(frozen=True, kw_only=True)
 class JobsAccountArgs:
-    """Arguments of :class:`JobsAccount`."""
+    """Arguments of :class:`JobsAccount`.
+
+    Args:
+        namespace: the training namespace.
+        pull_secrets: logins of registries: the name of each Secret, and the key of the stack's
+            configuration that has the login, or None for a Secret that is there already.
+        after: resources that must exist before the account, such as the namespace.
+    """
 
     namespace: str
     pull_secrets: Sequence[PullSecret]
@@ -27,7 +34,7 @@ class JobsAccountArgs:
 
 
 def login(key: str) -> pulumi.Output[str]:
-    """The secret of the stack's configuration, never in plain text on its way.
+    """Return the secret of the stack's configuration, never in plain text on its way.
 
     Raises:
         InputError: it is missing, or was set without ``--secret``.

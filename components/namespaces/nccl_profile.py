@@ -13,7 +13,13 @@ from railhead.resolve.pods import PROFILE
 
 @dataclass(frozen=True, kw_only=True)
 class NcclProfileArgs:
-    """Arguments of :class:`NcclProfile`; ``files`` is name -> text."""
+    """Arguments of :class:`NcclProfile`.
+
+    Args:
+        namespace: the training namespace.
+        files: name -> text, such as ``nccl.conf``.
+        after: resources that must exist before the ConfigMap, such as the namespace.
+    """
 
     namespace: pulumi.Input[str]
     files: Mapping[str, str]
@@ -21,7 +27,7 @@ class NcclProfileArgs:
 
 
 class NcclProfile(pulumi.ComponentResource):
-    """The profile's ConfigMap in one namespace."""
+    """A ConfigMap with the fabric's NCCL settings as files, in one namespace."""
 
     def __init__(
         self, name: str, args: NcclProfileArgs, opts: pulumi.ResourceOptions | None = None

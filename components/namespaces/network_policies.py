@@ -13,10 +13,7 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from railhead.model.cluster import Cluster
 from railhead.model.network_policy import Destination
-from railhead.platform.registry import platform_of
-from railhead.resolve.schedulers import scheduler_of
 
 NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 _DNS_NAMESPACE = "kube-system"
@@ -26,31 +23,53 @@ _NODE_LOCAL_DNS = "169.254.20.10/32"
 
 
 @dataclass(frozen=True, kw_only=True)
-class NetworkPoliciesArgs:
-    """Arguments of :class:`NetworkPolicies`."""
+class Traffic:
+    """Connections of a training namespace's pods that are allowed.
 
-    cluster: Cluster
+    Args:
+        jobs_label: key of the label that every pod of a job has, and no other pod: the scheduler's.
+        dns: CIDR blocks of name servers, beside the DNS pods of kube-system and NodeLocal DNSCache.
+        egress: what jobs may connect to, beside each other.
+        ingress_namespaces: namespaces whose pods may connect to jobs, such as a scraper's.
+    """
+
+    jobs_label: str
+    dns: Sequence[str] = ()
+    egress: Sequence[Destination] = ()
+    ingress_namespaces: Sequence[str] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkPoliciesArgs:
+    """Arguments of :class:`NetworkPolicies`.
+
+    Args:
+        namespace: the training namespace.
+        traffic: what is allowed; None makes no policy, so that everything is.
+        after: resources that must exist before the policies, such as the namespace.
+    """
+
     namespace: str
+    traffic: Traffic | None
     after: Sequence[pulumi.Resource] = ()
 
 
-def dns_addresses(cluster: Cluster) -> tuple[str, ...]:
-    """Name servers that are no pods of kube-system."""
-    found = (_NODE_LOCAL_DNS, *platform_of(cluster).name_servers, *cluster.network_policy.dns)
-    return tuple(dict.fromkeys(found))
+def dns_addresses(traffic: Traffic) -> tuple[str, ...]:
+    """Return the CIDR blocks of name servers that are not pods of kube-system."""
+    return tuple(dict.fromkeys((_NODE_LOCAL_DNS, *traffic.dns)))
 
 
-def policies(cluster: Cluster, namespace: str) -> dict[str, Any]:
-    """Name -> spec of each policy of a training namespace.
+def policies(traffic: Traffic) -> dict[str, Any]:
+    """Return the policies of a training namespace: name -> spec.
 
     A job's pods reach each other on every port: NCCL's bootstrap and sockets take ephemeral ones,
     and so do rendezvous and gloo. One job is not kept from another of the same namespace.
     """
     # Its scheduler admitted it, so it is a job's; nothing else in the namespace is let in or out.
-    label = {"key": scheduler_of(cluster).pods, "operator": "Exists"}
+    label = {"key": traffic.jobs_label, "operator": "Exists"}
     selected: dict[str, Any] = {"matchExpressions": [label]}
     jobs = [{"podSelector": selected}]
-    found: dict[str, Any] = {
+    results: dict[str, Any] = {
         "railhead-default-deny": {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]},
         "railhead-jobs": {
             "podSelector": selected,
@@ -72,29 +91,28 @@ def policies(cluster: Cluster, namespace: str) -> dict[str, Any]:
                                 ]
                             },
                         },
-                        *({"ipBlock": {"cidr": cidr}} for cidr in dns_addresses(cluster)),
+                        *({"ipBlock": {"cidr": cidr}} for cidr in dns_addresses(traffic)),
                     ],
                     "ports": [{"protocol": p, "port": 53} for p in ("UDP", "TCP")],
                 }
             ],
         },
     }
-    site = cluster.network_policy
-    if egress := (*platform_of(cluster).egress(cluster, namespace), *site.egress):
-        found["railhead-egress"] = {
+    if traffic.egress:
+        results["railhead-egress"] = {
             "podSelector": selected,
             "policyTypes": ["Egress"],
-            "egress": [_egress(destination) for destination in egress],
+            "egress": [_egress(destination) for destination in traffic.egress],
         }
-    if site.ingress_namespaces:
-        found["railhead-ingress"] = {
+    if traffic.ingress_namespaces:
+        results["railhead-ingress"] = {
             "podSelector": selected,
             "policyTypes": ["Ingress"],
             "ingress": [
-                {"from": [{"namespaceSelector": _namespace(n)} for n in site.ingress_namespaces]}
+                {"from": [{"namespaceSelector": _namespace(n)} for n in traffic.ingress_namespaces]}
             ],
         }
-    return found
+    return results
 
 
 def _namespace(name: str) -> dict[str, Any]:
@@ -115,7 +133,11 @@ def _egress(destination: Destination) -> dict[str, Any]:
 
 
 class NetworkPolicies(pulumi.ComponentResource):
-    """The policies of one training namespace."""
+    """The policies of one training namespace: nothing is allowed but what ``traffic`` says.
+
+    Attributes:
+        policies: the NetworkPolicies.
+    """
 
     policies: Sequence[kubernetes.networking.v1.NetworkPolicy]
 
@@ -126,8 +148,7 @@ class NetworkPolicies(pulumi.ComponentResource):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("railhead:index:NetworkPolicies", name, None, opts)
-        enabled = args.cluster.network_policy.enabled
-        specs = policies(args.cluster, args.namespace) if enabled else {}
+        specs = policies(args.traffic) if args.traffic is not None else {}
         self.policies = [
             kubernetes.networking.v1.NetworkPolicy(
                 f"{name}-{policy.removeprefix('railhead-')}",

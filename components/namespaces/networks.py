@@ -1,33 +1,44 @@
 """One network a rail, as Multus attaches it, in one training namespace.
 
 Where an operator makes the networks they are in a namespace of their own instead: see
-:mod:`components.fabric.rails`.
+:mod:`railhead.components.fabric.rails`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from components.fabric.objects import objects_of
-from railhead.model.cluster import Cluster
-
 
 @dataclass(frozen=True, kw_only=True)
 class RailNetworksArgs:
-    """Arguments of :class:`RailNetworks`; the NetworkAttachmentDefinition CRD must be there."""
+    """Arguments of :class:`RailNetworks`.
+
+    Args:
+        namespace: the training namespace.
+        networks: network -> its CNI configuration as ``config``, and ``annotations`` such as the
+            device plugin's resource; :func:`railhead.components.fabric.objects.objects_of` has
+            those of a fabric's mode.
+        after: resources that must exist before the networks; the NetworkAttachmentDefinition CRD
+            must be there.
+    """
 
     namespace: pulumi.Input[str]
-    cluster: Cluster
+    networks: Mapping[str, Mapping[str, Any]]
     after: Sequence[pulumi.Resource] = ()
 
 
 class RailNetworks(pulumi.ComponentResource):
-    """The rails' NetworkAttachmentDefinitions in a namespace."""
+    """The rails' NetworkAttachmentDefinitions in a namespace.
+
+    Attributes:
+        networks: the NetworkAttachmentDefinitions, one for each network.
+    """
 
     networks: Sequence[kubernetes.apiextensions.CustomResource]
 
@@ -35,7 +46,6 @@ class RailNetworks(pulumi.ComponentResource):
         self, name: str, args: RailNetworksArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("railhead:index:RailNetworks", name, None, opts)
-        found = objects_of(args.cluster.fabric).attachments(args.cluster)
         self.networks = [
             kubernetes.apiextensions.CustomResource(
                 f"{name}-{rail}",
@@ -44,11 +54,11 @@ class RailNetworks(pulumi.ComponentResource):
                 metadata={
                     "name": rail,
                     "namespace": args.namespace,
-                    **({"annotations": one["annotations"]} if one["annotations"] else {}),
+                    **({"annotations": item["annotations"]} if item.get("annotations") else {}),
                 },
-                spec={"config": json.dumps(one["config"], sort_keys=True)},
+                spec={"config": json.dumps(item["config"], sort_keys=True)},
                 opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
             )
-            for rail, one in found.items()
+            for rail, item in args.networks.items()
         ]
-        self.register_outputs({"networks": list(found)})
+        self.register_outputs({"networks": list(args.networks)})

@@ -1,4 +1,4 @@
-"""What people may read beside their namespaces: runtimes, queues, priorities and nodes."""
+"""People's rights beside their namespaces: runtimes, queues, priorities and nodes."""
 
 from __future__ import annotations
 
@@ -8,13 +8,18 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from components.namespaces.roles import rules, subjects
+from railhead.components.namespaces.roles import rules, subjects
 from railhead.resolve.access import Access
 
 
 @dataclass(frozen=True, kw_only=True)
 class ResearchersArgs:
-    """Arguments of :class:`Researchers`; ``access`` has one role a persona."""
+    """Arguments of :class:`Researchers`.
+
+    Args:
+        access: a role for each persona: its rules, and the groups that have it.
+        after: resources that must exist before the roles.
+    """
 
     access: Sequence[Access]
     after: Sequence[pulumi.Resource] = ()

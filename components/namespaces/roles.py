@@ -1,4 +1,4 @@
-"""What people may do in one training namespace: a role for each persona, bound to its groups."""
+"""People's rights in one training namespace: a role for each persona, bound to its groups."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from railhead.resolve.access import Access
 
 
 def subjects(access: Access) -> list[Any]:
-    """The groups of a persona as subjects of a binding."""
+    """Return the groups of a persona as subjects of a binding."""
     return [
         {"api_group": "rbac.authorization.k8s.io", "kind": "Group", "name": group}
         for group in access.groups
@@ -20,7 +20,7 @@ def subjects(access: Access) -> list[Any]:
 
 
 def rules(access: Access) -> list[Any]:
-    """What a persona may, as rules of a role."""
+    """Return the rights of a persona as rules of a role."""
     return [dict(rule) for rule in access.rules]
 
 
@@ -29,23 +29,23 @@ def roles(
 ) -> list[pulumi.Resource]:
     """Make the roles and their bindings, with ``opts`` for all of them, and return them."""
     made: list[pulumi.Resource] = []
-    for one in access:
-        metadata: Any = {"name": f"railhead-{one.persona}", "namespace": namespace}
+    for item in access:
+        metadata: Any = {"name": f"railhead-{item.persona}", "namespace": namespace}
         role = kubernetes.rbac.v1.Role(
-            f"{name}-{one.persona}",
+            f"{name}-{item.persona}",
             metadata=metadata,
-            rules=rules(one),
+            rules=rules(item),
             opts=opts,
         )
         bound = kubernetes.rbac.v1.RoleBinding(
-            f"{name}-{one.persona}-binding",
+            f"{name}-{item.persona}-binding",
             metadata=metadata,
             role_ref={
                 "api_group": "rbac.authorization.k8s.io",
                 "kind": "Role",
-                "name": f"railhead-{one.persona}",
+                "name": f"railhead-{item.persona}",
             },
-            subjects=subjects(one),
+            subjects=subjects(item),
             opts=pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=[role])),
         )
         made += [role, bound]

@@ -2,32 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from components.namespaces.checkpoints import Checkpoints, CheckpointsArgs
-from components.namespaces.claims import Claims, ClaimsArgs
-from components.namespaces.datasets import Datasets
-from components.namespaces.jobs_account import JobsAccount, JobsAccountArgs
-from components.namespaces.nccl_profile import NcclProfile, NcclProfileArgs
-from components.namespaces.network_policies import NetworkPolicies, NetworkPoliciesArgs
-from components.namespaces.networks import RailNetworks, RailNetworksArgs
-from components.namespaces.roles import roles
 from railhead.base.names import KUEUE_API, TRAINING_LABEL
-from railhead.model.cluster import Cluster
+from railhead.components.namespaces.checkpoints import Checkpoints, CheckpointsArgs
+from railhead.components.namespaces.claims import Claims, ClaimsArgs
+from railhead.components.namespaces.datasets import Datasets
+from railhead.components.namespaces.jobs_account import JobsAccount, JobsAccountArgs
+from railhead.components.namespaces.nccl_profile import NcclProfile, NcclProfileArgs
+from railhead.components.namespaces.network_policies import (
+    NetworkPolicies,
+    NetworkPoliciesArgs,
+    Traffic,
+)
+from railhead.components.namespaces.networks import RailNetworks, RailNetworksArgs
+from railhead.components.namespaces.roles import roles
 from railhead.resolve.namespaces import Namespace
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingNamespaceArgs:
-    """Arguments of :class:`TrainingNamespace`; ``namespace`` is one of the cluster's."""
+    """Arguments of :class:`TrainingNamespace`.
 
-    cluster: Cluster
+    Args:
+        namespace: the namespace's name and what it has for its jobs: NICs' claims, NCCL settings,
+            storage, queues, roles, quota (:mod:`railhead.resolve.namespaces`).
+        networks: the rails' networks, as :class:`RailNetworksArgs` has them.
+        traffic: what the pods of jobs may reach; None leaves the namespace open.
+        after: resources that must exist before it, and stay until it is gone: controllers, queues,
+            runtimes, guards.
+    """
+
     namespace: Namespace
+    networks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    traffic: Traffic | None = None
     after: Sequence[pulumi.Resource] = ()
 
 
@@ -37,6 +50,9 @@ class TrainingNamespace(pulumi.ComponentResource):
     Make it depend on the controllers, the queues, the runtimes and the guards: it opens last, and
     when destroyed its queues go first, which the API server refuses while they have jobs, so that
     nothing else is gone then. A namespace with checkpoint claims is left, and its claims in it.
+
+    Attributes:
+        namespace: the Namespace.
     """
 
     namespace: kubernetes.core.v1.Namespace
@@ -45,7 +61,7 @@ class TrainingNamespace(pulumi.ComponentResource):
         self, name: str, args: TrainingNamespaceArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("railhead:index:TrainingNamespace", name, None, opts)
-        cluster, resolved, namespace = args.cluster, args.namespace, args.namespace.name
+        resolved, namespace = args.namespace, args.namespace.name
         keeps = bool(resolved.checkpoints or resolved.datasets)
         self.namespace = kubernetes.core.v1.Namespace(
             f"{name}-namespace",
@@ -70,7 +86,7 @@ class TrainingNamespace(pulumi.ComponentResource):
         )
         networks = RailNetworks(
             f"{name}-networks",
-            RailNetworksArgs(namespace=namespace, cluster=cluster, after=[self.namespace]),
+            RailNetworksArgs(namespace=namespace, networks=args.networks, after=[self.namespace]),
             opts=pulumi.ResourceOptions(parent=self, deleted_with=goes_with),
         )
         profile = NcclProfile(
@@ -92,7 +108,7 @@ class TrainingNamespace(pulumi.ComponentResource):
             opened.append(claims)
         policies = NetworkPolicies(
             f"{name}-network-policies",
-            NetworkPoliciesArgs(cluster=cluster, namespace=namespace, after=[self.namespace]),
+            NetworkPoliciesArgs(namespace=namespace, traffic=args.traffic, after=[self.namespace]),
             opts=pulumi.ResourceOptions(parent=self, deleted_with=goes_with),
         )
         checkpoints = Checkpoints(

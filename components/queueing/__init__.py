@@ -8,8 +8,8 @@ from typing import Any
 
 import pulumi
 
-from components.queueing import kueue, volcano
-from components.queueing.installed import Queueing, QueueingArgs
+from railhead.components.queueing import kueue, volcano
+from railhead.components.queueing.installed import Queueing, QueueingArgs
 
 #: Each takes what :mod:`railhead.resolve.schedulers` makes of a stack under the same name.
 INSTALL: Mapping[str, Callable[[str, QueueingArgs, Any, pulumi.ResourceOptions], Queueing]] = (

@@ -6,18 +6,23 @@ from dataclasses import dataclass
 
 import pulumi
 
-from components.controllers.charts import Resources
 from railhead.catalog.versions import Controller
-from railhead.model.cluster import Cluster
+from railhead.components.controllers.charts import Resources
 
 
 @dataclass(frozen=True, kw_only=True)
 class QueueingArgs:
-    """What every scheduler is installed from; ``resources`` None leaves the chart's own."""
+    """The arguments of every scheduler's ``install``.
 
-    cluster: Cluster
+    Args:
+        controller: the scheduler's row in the catalogue.
+        resources: what its containers request; None leaves the chart's own.
+        pod_groups: whether it also admits pods that no job owns; Kueue's alone.
+    """
+
     controller: Controller
-    resources: Resources | None
+    resources: Resources | None = None
+    pod_groups: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

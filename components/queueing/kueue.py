@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pulumi
 
-from components.controllers.kueue import Kueue, KueueArgs
-from components.queueing.installed import Queueing, QueueingArgs
-from components.queueing.queues import Queues, QueuesArgs
+from railhead.components.controllers.charts import Chart
+from railhead.components.controllers.kueue import Kueue, KueueArgs
+from railhead.components.queueing.installed import Queueing, QueueingArgs
+from railhead.components.queueing.queues import Queues, QueuesArgs
 from railhead.resolve.queues import Queues as Resolved
 
 
@@ -17,13 +18,28 @@ def install(
     controller = Kueue(
         f"{name}-kueue",
         KueueArgs(
-            controller=args.controller,
+            chart=Chart.of(args.controller),
+            image=args.controller.image,
+            tag=args.controller.tag,
             resources=args.resources,
             settings=queues.settings,
-            gates=queues.gates,
-            pod_groups=args.cluster.pod_groups,
+            gates={**args.controller.gates, **queues.gates},
+            pod_groups=args.pod_groups,
         ),
         opts=opts,
     )
-    made = Queues(f"{name}-queues", QueuesArgs(queues=queues, after=[controller]), opts=opts)
+    made = Queues(
+        f"{name}-queues",
+        QueuesArgs(
+            topology=queues.topology,
+            levels=queues.levels,
+            flavors=list(queues.flavors.values()),
+            cluster_queues=queues.cluster_queues,
+            cohort=queues.cohort,
+            priorities=queues.priorities,
+            provisioning=queues.provisioning,
+            after=[controller],
+        ),
+        opts=opts,
+    )
     return Queueing(controller=controller, queues=made)

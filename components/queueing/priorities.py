@@ -25,14 +25,19 @@ class WorkloadPriorityClass(pulumi.CustomResource):
 
 @dataclass(frozen=True, kw_only=True)
 class PrioritiesArgs:
-    """Arguments of :class:`Priorities`; ``priorities`` is name -> value and description."""
+    """Arguments of :class:`Priorities`.
+
+    Args:
+        priorities: name -> ``value`` and ``description``; a job of a higher value goes first.
+        after: resources that must exist before the classes; Kueue must be there.
+    """
 
     priorities: Mapping[str, Mapping[str, Any]]
     after: Sequence[pulumi.Resource] = ()
 
 
 class Priorities(pulumi.ComponentResource):
-    """One class each."""
+    """Kueue's WorkloadPriorityClasses, which jobs name."""
 
     def __init__(
         self, name: str, args: PrioritiesArgs, opts: pulumi.ResourceOptions | None = None

@@ -21,16 +21,23 @@ CONTROLLER = "kueue.x-k8s.io/provisioning-request"
 
 @dataclass(frozen=True, kw_only=True)
 class ProvisioningArgs:
-    """Arguments of :class:`Provisioning`; Kueue must be there."""
+    """Arguments of :class:`Provisioning`.
+
+    Args:
+        provisioning: name and spec of the ProvisioningRequestConfig, and the pools that it is for
+            (:mod:`railhead.resolve.queues`).
+        after: resources that must exist before it; Kueue must be there.
+    """
 
     provisioning: Resolved
     after: Sequence[pulumi.Resource] = ()
 
 
 class Provisioning(pulumi.ComponentResource):
-    """The question, and how it is put.
+    """Kueue's AdmissionCheck and ProvisioningRequestConfig, by which it asks for a gang's nodes.
 
-    ``ready``: what cluster queues wait for.
+    Attributes:
+        ready: what cluster queues wait for.
     """
 
     ready: Sequence[pulumi.Resource]

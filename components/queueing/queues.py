@@ -2,47 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from components.queueing.priorities import Priorities, PrioritiesArgs
-from components.queueing.provisioning import Provisioning, ProvisioningArgs
 from railhead.base.names import KUEUE_API
-from railhead.resolve.queues import Queues as Resolved
+from railhead.components.queueing.priorities import Priorities, PrioritiesArgs
+from railhead.components.queueing.provisioning import Provisioning, ProvisioningArgs
+from railhead.resolve.queues import ClusterQueue, Cohort, Flavor
+from railhead.resolve.queues import Provisioning as Resolved
 
 
 @dataclass(frozen=True, kw_only=True)
 class QueuesArgs:
-    """Arguments of :class:`Queues`."""
+    """Arguments of :class:`Queues`.
 
-    queues: Resolved
+    Args:
+        topology: name of the Topology.
+        levels: the Topology's spec: the node labels that place gangs, from the widest to the host.
+        flavors: a ResourceFlavor for each pool: its labels and tolerations.
+        cluster_queues: the ClusterQueues with their quotas.
+        cohort: the Cohort in which the queues borrow from each other; None without.
+        priorities: the WorkloadPriorityClasses: name -> ``value`` and ``description``.
+        provisioning: how Kueue asks for nodes; None where all are there or come by themselves.
+        after: resources that must exist before the queues; Kueue must be there.
+    """
+
+    topology: str
+    levels: Mapping[str, Any]
+    flavors: Sequence[Flavor]
+    cluster_queues: Sequence[ClusterQueue]
+    cohort: Cohort | None = None
+    priorities: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    provisioning: Resolved | None = None
     after: Sequence[pulumi.Resource] = ()
 
 
 class Queues(pulumi.ComponentResource):
-    """ClusterQueues over ResourceFlavors over one Topology."""
+    """Kueue's ClusterQueues over ResourceFlavors over one Topology, and its priorities."""
 
     def __init__(
         self, name: str, args: QueuesArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("railhead:index:Queues", name, None, opts)
-        queues, after = args.queues, list(args.after)
+        after = list(args.after)
         topology = kubernetes.apiextensions.CustomResource(
             f"{name}-topology",
             api_version=KUEUE_API,
             kind="Topology",
-            metadata={"name": queues.topology},
-            spec=queues.levels,
+            metadata={"name": args.topology},
+            spec=args.levels,
             opts=pulumi.ResourceOptions(parent=self, depends_on=after),
         )
         asked: Sequence[pulumi.Resource] = ()
-        if queues.provisioning is not None:
+        if args.provisioning is not None:
             provisioning = Provisioning(
                 f"{name}-provisioning",
-                ProvisioningArgs(provisioning=queues.provisioning, after=after),
+                ProvisioningArgs(provisioning=args.provisioning, after=after),
                 opts=pulumi.ResourceOptions(parent=self),
             )
             asked = provisioning.ready
@@ -55,19 +74,19 @@ class Queues(pulumi.ComponentResource):
                 spec=flavor.spec,
                 opts=pulumi.ResourceOptions(parent=self, depends_on=[*after, topology]),
             )
-            for flavor in queues.flavors.values()
+            for flavor in args.flavors
         ]
-        if queues.cohort is not None:
+        if args.cohort is not None:
             cohort = kubernetes.apiextensions.CustomResource(
                 f"{name}-cohort",
                 api_version=KUEUE_API,
                 kind="Cohort",
-                metadata={"name": queues.cohort.name},
-                spec=queues.cohort.spec,
+                metadata={"name": args.cohort.name},
+                spec=args.cohort.spec,
                 opts=pulumi.ResourceOptions(parent=self, depends_on=[*after, *flavors]),
             )
             asked = [*asked, cohort]
-        for queue in queues.cluster_queues:
+        for queue in args.cluster_queues:
             kubernetes.apiextensions.CustomResource(
                 f"{name}-cluster-queue-{queue.name}",
                 api_version=KUEUE_API,
@@ -83,8 +102,8 @@ class Queues(pulumi.ComponentResource):
             )
         Priorities(
             f"{name}-priority",
-            PrioritiesArgs(priorities=queues.priorities, after=after),
+            PrioritiesArgs(priorities=args.priorities, after=after),
             opts=pulumi.ResourceOptions(parent=self),
         )
-        named = {pool: flavor.name for pool, flavor in queues.flavors.items()}
+        named = {flavor.pool: flavor.name for flavor in args.flavors}
         self.register_outputs({"flavors": named})

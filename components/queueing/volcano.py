@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from components.controllers.volcano import Volcano, VolcanoArgs
-from components.queueing.installed import Queueing, QueueingArgs
 from railhead.base.names import VOLCANO_API
+from railhead.components.controllers.charts import Chart
+from railhead.components.controllers.volcano import Volcano, VolcanoArgs
+from railhead.components.queueing.installed import Queueing, QueueingArgs
 from railhead.resolve.schedulers.volcano import Queues as Resolved
 
 
 @dataclass(frozen=True, kw_only=True)
 class VolcanoQueuesArgs:
-    """Arguments of :class:`VolcanoQueues`; Volcano must be there."""
+    """Arguments of :class:`VolcanoQueues`.
 
-    queues: Resolved
+    Args:
+        queues: name -> spec of each Queue.
+        priorities: name -> ``value`` and ``description`` of each PriorityClass.
+        after: resources that must exist before the queues; Volcano must be there.
+    """
+
+    queues: Mapping[str, Mapping[str, Any]]
+    priorities: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     after: Sequence[pulumi.Resource] = ()
 
 
@@ -33,7 +42,7 @@ class VolcanoQueues(pulumi.ComponentResource):
     ) -> None:
         super().__init__("railhead:index:VolcanoQueues", name, None, opts)
         after = pulumi.ResourceOptions(parent=self, depends_on=list(args.after))
-        for queue, spec in args.queues.queues.items():
+        for queue, spec in args.queues.items():
             kubernetes.apiextensions.CustomResource(
                 f"{name}-queue-{queue}",
                 api_version=VOLCANO_API,
@@ -42,7 +51,7 @@ class VolcanoQueues(pulumi.ComponentResource):
                 spec=spec,
                 opts=after,
             )
-        for priority, fields in args.queues.priorities.items():
+        for priority, fields in args.priorities.items():
             kubernetes.scheduling.v1.PriorityClass(
                 f"{name}-priority-{priority}",
                 metadata={"name": priority},
@@ -50,17 +59,22 @@ class VolcanoQueues(pulumi.ComponentResource):
                 description=fields["description"],
                 opts=after,
             )
-        self.register_outputs({"queues": list(args.queues.queues)})
+        self.register_outputs({"queues": list(args.queues)})
 
 
 def install(
     name: str, args: QueueingArgs, queues: Resolved, opts: pulumi.ResourceOptions
 ) -> Queueing:
     """``<name>-volcano`` and ``<name>-queues``; Trainer looks for PodGroups when it starts."""
+    row = args.controller
     controller = Volcano(
         f"{name}-volcano",
         VolcanoArgs(
-            controller=args.controller,
+            chart=Chart.of(row),
+            image=row.image,
+            tag=row.tag,
+            scheduler_image=row.operands["scheduler"].repository,
+            webhooks_image=row.operands["webhooks"].repository,
             resources=args.resources,
             scheduler=queues.scheduler,
             topology=queues.controller,
@@ -68,6 +82,8 @@ def install(
         opts=opts,
     )
     made = VolcanoQueues(
-        f"{name}-queues", VolcanoQueuesArgs(queues=queues, after=[controller]), opts=opts
+        f"{name}-queues",
+        VolcanoQueuesArgs(queues=queues.queues, priorities=queues.priorities, after=[controller]),
+        opts=opts,
     )
     return Queueing(controller=controller, queues=made, before_trainer=(controller,))

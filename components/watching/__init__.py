@@ -1,1 +1,1 @@
-"""What watches the cluster."""
+"""The alerts, dashboards and exporters of a cluster."""

@@ -1,4 +1,4 @@
-"""What watches the cluster: rules and dashboards, and what gives the metrics that only it has.
+"""Rules, dashboards, and the exporters of metrics that only this cluster has.
 
 A kube-state-metrics that tells custom resources alone, and `railhead.watch.exporter`: once for
 guards and nodes, once for each claim with checkpoints. :mod:`railhead.resolve.watching` decides.
@@ -15,20 +15,17 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 import yaml
 
-from components import program as shipped
-from components.fabric.fleet import tolerations
 from railhead.base.names import physical_name
-from railhead.catalog.versions import KUBE_STATE_METRICS, Combination
-from railhead.model.cluster import Cluster
+from railhead.catalog.versions import KUBE_STATE_METRICS
+from railhead.components import program as shipped
+from railhead.model.watching import WatchingConfig
 from railhead.resolve import acceptance
 from railhead.resolve.acceptance import Acceptance
 from railhead.resolve.gate import GATE_IMAGE
-from railhead.resolve.made import kinds
 from railhead.resolve.watching import (
     PART_OF,
     Claim,
     Watching,
-    controllers,
     scrape_config,
     service_monitor,
 )
@@ -58,21 +55,46 @@ _FILES = (
 
 @dataclass(frozen=True, kw_only=True)
 class WatchedArgs:
-    """Arguments of :class:`Watched`."""
+    """Arguments of :class:`Watched`.
 
-    cluster: Cluster
-    combination: Combination
+    Args:
+        config: how a Prometheus gets the rules, the labels that it selects them by, the namespace
+            of all of it, and whether dashboards are made.
+        watching: the rules, scrapes and checks themselves (:mod:`railhead.resolve.watching`).
+        kinds: kind -> API version and plural of the objects whose drift is measured.
+        controllers: Deployments without which no job runs -> their namespaces.
+        trainer: name of Trainer's release.
+        trainer_namespace: namespace of Trainer's release.
+        network_policies: whether training namespaces refuse what is not allowed, so that scrapes
+            need a policy.
+        exporter_image: an image with Python 3.10 or newer, which runs the exporter's program.
+        objects_image: the image of kube-state-metrics.
+        acceptance_image: the image that runs `railhead accept`, where ``watching`` asks for it.
+        tolerations: Kubernetes tolerations of the pods.
+        after: resources that must exist before any of it.
+    """
+
+    config: WatchingConfig
     watching: Watching
+    kinds: Mapping[str, tuple[str, str]]
+    controllers: Mapping[str, str]
+    trainer: str
+    trainer_namespace: str
+    network_policies: bool = True
+    exporter_image: str = GATE_IMAGE
+    objects_image: str = KUBE_STATE_METRICS.reference
+    acceptance_image: str | None = None
+    tolerations: Sequence[Mapping[str, Any]] = ()
     after: Sequence[pulumi.Resource] = ()
 
 
 def program() -> dict[str, str]:
-    """The exporter's files: path -> text."""
+    """Return the exporter's files: path -> text."""
     return shipped.files(shipped.ROOT / name for name in _FILES)
 
 
 def _deployment(
-    cluster: Cluster,
+    args: WatchedArgs,
     name: str,
     container: Mapping[str, Any],
     volumes: Sequence[Mapping[str, Any]],
@@ -82,7 +104,7 @@ def _deployment(
     labels = {_NAME: name, **PART_OF}
     spec: dict[str, Any] = {
         "enableServiceLinks": False,
-        "tolerations": tolerations(cluster),
+        "tolerations": [dict(item) for item in args.tolerations],
         "containers": [dict(container) | {"securityContext": shipped.unprivileged()}],
         "volumes": list(volumes),
         "automountServiceAccountToken": account is not None,
@@ -99,11 +121,11 @@ def _deployment(
     }
 
 
-def objects_deployment(cluster: Cluster, digest: str) -> dict[str, Any]:
-    """The spec of kube-state-metrics' Deployment."""
+def objects_deployment(args: WatchedArgs, digest: str) -> dict[str, Any]:
+    """Return the spec of kube-state-metrics' Deployment."""
     container = {
         "name": "kube-state-metrics",
-        "image": cluster.mirrored(KUBE_STATE_METRICS.reference),
+        "image": args.objects_image,
         "imagePullPolicy": "IfNotPresent",
         "args": [
             "--custom-resource-state-only=true",
@@ -119,14 +141,14 @@ def objects_deployment(cluster: Cluster, digest: str) -> dict[str, Any]:
         "volumeMounts": [{"name": "objects", "mountPath": "/etc/objects", "readOnly": True}],
     }
     volumes = [{"name": "objects", "configMap": {"name": "objects"}}]
-    return _deployment(cluster, _OBJECTS, container, volumes, _OBJECTS, digest)
+    return _deployment(args, _OBJECTS, container, volumes, _OBJECTS, digest)
 
 
-def exporter(cluster: Cluster, arguments: Sequence[str]) -> dict[str, Any]:
-    """The exporter's container, which mounts its program from the volume ``program``."""
+def exporter(args: WatchedArgs, arguments: Sequence[str]) -> dict[str, Any]:
+    """Return the exporter's container, which mounts its program from the volume ``program``."""
     return {
         "name": "exporter",
-        "image": cluster.mirrored(cluster.gate.image or GATE_IMAGE),
+        "image": args.exporter_image,
         "imagePullPolicy": "IfNotPresent",
         "command": ["python3", "-m", "railhead.watch.exporter", *arguments],
         "env": shipped.environment(_PROGRAM),
@@ -144,27 +166,27 @@ def _program_volume() -> dict[str, Any]:
     return {"name": "program", **shipped.source("railhead-watch-program", program())}
 
 
-def guards_deployment(cluster: Cluster, watching: Watching, digest: str) -> dict[str, Any]:
-    """The spec of the exporter of guards and nodes."""
-    arguments = [f"--guard={name}" for name in watching.guards]
-    arguments += [f"--nodes={selector}" for selector in watching.selectors]
-    arguments += [f"--controller={space}/{name}" for name, space in controllers(cluster).items()]
-    container = exporter(cluster, [*arguments, f"--made={_MADE}/made.json"])
+def guards_deployment(args: WatchedArgs, digest: str) -> dict[str, Any]:
+    """Return the spec of the exporter of guards and nodes."""
+    arguments = [f"--guard={name}" for name in args.watching.guards]
+    arguments += [f"--nodes={selector}" for selector in args.watching.selectors]
+    arguments += [f"--controller={space}/{name}" for name, space in args.controllers.items()]
+    container = exporter(args, [*arguments, f"--made={_MADE}/made.json"])
     container["volumeMounts"].append({"name": "made", "mountPath": _MADE, "readOnly": True})
     volumes = [_program_volume(), {"name": "made", "configMap": {"name": "made"}}]
-    return _deployment(cluster, _GUARDS, container, volumes, _GUARDS, digest)
+    return _deployment(args, _GUARDS, container, volumes, _GUARDS, digest)
 
 
 def made_text(watching: Watching) -> str:
-    """What ``--made`` of the exporter reads."""
+    """Return the file that the exporter's ``--made`` reads."""
     rows = [{"kind": m.kind, "path": m.path, "objects": m.objects} for m in watching.made]
     return json.dumps(rows, sort_keys=True, default=dict)
 
 
-def checkpoints_deployment(cluster: Cluster, claim: Claim, digest: str) -> dict[str, Any]:
-    """The spec of the exporter of one claim's checkpoints; it has no account's token."""
+def checkpoints_deployment(args: WatchedArgs, claim: Claim, digest: str) -> dict[str, Any]:
+    """Return the spec of the exporter of one claim's checkpoints; it has no account's token."""
     container = exporter(
-        cluster,
+        args,
         [
             f"--checkpoints={_CHECKPOINTS}",
             f"--namespace={claim.namespace}",
@@ -180,22 +202,22 @@ def checkpoints_deployment(cluster: Cluster, claim: Claim, digest: str) -> dict[
         "persistentVolumeClaim": {"claimName": claim.name, "readOnly": True},
     }
     name = checkpoints_name(claim)
-    return _deployment(cluster, name, container, [_program_volume(), mounted], None, digest)
+    return _deployment(args, name, container, [_program_volume(), mounted], None, digest)
 
 
 def checkpoints_name(claim: Claim) -> str:
-    """The exporter's Deployment and Service."""
+    """Return the exporter's Deployment and Service."""
     return physical_name("railhead-checkpoints", claim.name)
 
 
 class Watched(pulumi.ComponentResource):
-    """Everything that watches; nothing depends on it, and it changes nothing."""
+    """Alerts, dashboards and exporters; nothing depends on them, and they change nothing."""
 
     def __init__(
         self, name: str, args: WatchedArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("railhead:index:Watched", name, None, opts)
-        config = args.cluster.watching
+        config = args.config
         self._space = config.namespace
         namespace = kubernetes.core.v1.Namespace(
             f"{name}-namespace",
@@ -217,7 +239,7 @@ class Watched(pulumi.ComponentResource):
         if config.dashboards:
             self._dashboards(name, args)
         if args.watching.acceptance is not None:
-            self._acceptance(name, args.cluster, args.watching.acceptance)
+            self._acceptance(name, args, args.watching.acceptance)
         self.register_outputs({"alerts": sum(len(g["rules"]) for g in args.watching.groups)})
 
     def _after(self, *more: pulumi.Resource) -> pulumi.ResourceOptions:
@@ -238,7 +260,7 @@ class Watched(pulumi.ComponentResource):
             for group, plural in objects.READS
         ]
         access = self._account(f"{name}-objects", _OBJECTS, rules)
-        spec: Any = objects_deployment(args.cluster, shipped.digest(text))
+        spec: Any = objects_deployment(args, shipped.digest(text))
         kubernetes.apps.v1.Deployment(
             f"{name}-objects",
             metadata={"name": _OBJECTS, "namespace": self._space},
@@ -258,7 +280,7 @@ class Watched(pulumi.ComponentResource):
         )
         rules: list[dict[str, Any]] = [
             {"api_groups": [api.partition("/")[0]], "resources": [plural], "verbs": ["list"]}
-            for api, plural in kinds(args.cluster).values()
+            for api, plural in args.kinds.values()
         ]
         rules += [
             {"api_groups": [""], "resources": ["nodes"], "verbs": ["list"]},
@@ -266,13 +288,13 @@ class Watched(pulumi.ComponentResource):
                 "api_groups": ["apps"],
                 "resources": ["deployments"],
                 # Listed by name, which is how the server knows that it is of these.
-                "resource_names": list(controllers(args.cluster)),
+                "resource_names": list(args.controllers),
                 "verbs": ["list"],
             },
         ]
         access = self._account(f"{name}-guards", _GUARDS, rules)
         digest = shipped.digest(files | {"made.json": text})
-        spec: Any = guards_deployment(args.cluster, args.watching, digest)
+        spec: Any = guards_deployment(args, digest)
         kubernetes.apps.v1.Deployment(
             f"{name}-guards",
             metadata={"name": _GUARDS, "namespace": self._space},
@@ -285,11 +307,11 @@ class Watched(pulumi.ComponentResource):
         own = f"{name}-checkpoints-{claim.namespace}-{claim.name}"
         opts = pulumi.ResourceOptions(parent=self, depends_on=list(args.after))
         config = None
-        first = next(one for one in args.watching.claims if one.namespace == claim.namespace)
+        first = next(item for item in args.watching.claims if item.namespace == claim.namespace)
         if claim == first:
             config = self._program(f"{name}-program-{claim.namespace}", claim.namespace, opts)
         called = checkpoints_name(claim)
-        spec: Any = checkpoints_deployment(args.cluster, claim, shipped.digest(program()))
+        spec: Any = checkpoints_deployment(args, claim, shipped.digest(program()))
         kubernetes.apps.v1.Deployment(
             own,
             # A claim whose server is away must not hold up an update.
@@ -304,7 +326,7 @@ class Watched(pulumi.ComponentResource):
             ),
         )
         self._service(own, called, claim.namespace, opts)
-        if args.cluster.network_policy.enabled:
+        if args.network_policies:
             kubernetes.networking.v1.NetworkPolicy(
                 own,
                 metadata={"name": called, "namespace": claim.namespace},
@@ -371,19 +393,18 @@ class Watched(pulumi.ComponentResource):
 
     def _trainer_service(self, name: str, args: WatchedArgs) -> None:
         """Trainer's own Service leads to a port that its manager does not listen on (v2.1.0)."""
-        controller = args.combination.trainer
         called = "railhead-trainer-metrics"
         kubernetes.core.v1.Service(
             f"{name}-trainer-metrics",
             metadata={
                 "name": called,
-                "namespace": controller.namespace,
+                "namespace": args.trainer_namespace,
                 "labels": {_NAME: called},
                 "annotations": {"pulumi.com/skipAwait": "true"},
             },
             spec={
                 "selector": {
-                    _NAME: controller.name,
+                    _NAME: args.trainer,
                     "app.kubernetes.io/component": "manager",
                 },
                 "ports": [{"name": "https", "port": 8443, "target_port": 8443}],
@@ -392,7 +413,7 @@ class Watched(pulumi.ComponentResource):
         )
 
     def _operator(self, name: str, args: WatchedArgs) -> None:
-        labels = dict(args.cluster.watching.labels)
+        labels = dict(args.config.labels)
         kubernetes.apiextensions.CustomResource(
             f"{name}-rules",
             api_version="monitoring.coreos.com/v1",
@@ -417,14 +438,14 @@ class Watched(pulumi.ComponentResource):
 
     def _files(self, name: str, args: WatchedArgs) -> None:
         groups = {"groups": [dict(group) for group in args.watching.groups]}
-        scrapes = {"scrape_configs": [scrape_config(one) for one in args.watching.scrapes]}
+        scrapes = {"scrape_configs": [scrape_config(scrape) for scrape in args.watching.scrapes]}
         for short, text in (("rules", groups), ("scrapes", scrapes)):
             kubernetes.core.v1.ConfigMap(
                 f"{name}-{short}",
                 metadata={
                     "name": f"railhead-{short}",
                     "namespace": self._space,
-                    "labels": dict(args.cluster.watching.labels),
+                    "labels": dict(args.config.labels),
                 },
                 data={f"railhead-{short}.yaml": yaml.safe_dump(text, sort_keys=False, width=100)},
                 opts=self._inside,
@@ -437,13 +458,13 @@ class Watched(pulumi.ComponentResource):
                 metadata={
                     "name": f"railhead-dashboard-{dashboard.uid.removeprefix('railhead-')}",
                     "namespace": self._space,
-                    "labels": dict(args.cluster.watching.dashboard_labels),
+                    "labels": dict(args.config.dashboard_labels),
                 },
                 data={f"{dashboard.uid}.json": dashboard.text(args.watching.site)},
                 opts=self._inside,
             )
 
-    def _acceptance(self, name: str, cluster: Cluster, wanted: Acceptance) -> None:
+    def _acceptance(self, name: str, args: WatchedArgs, wanted: Acceptance) -> None:
         own = f"{name}-acceptance"
         access = self._account(own, acceptance.NAME, list(wanted.cluster_rules))
         metadata: Any = {"name": acceptance.NAME, "namespace": wanted.namespace}
@@ -467,7 +488,7 @@ class Watched(pulumi.ComponentResource):
             ],
             opts=self._after(role),
         )
-        image = cluster.mirrored(wanted.config.image)
+        image = args.acceptance_image or wanted.config.image
         spec: Any = acceptance.cron_job(wanted, image, shipped.unprivileged())
         kubernetes.batch.v1.CronJob(
             own,

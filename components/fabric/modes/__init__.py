@@ -1,1 +1,1 @@
-"""What each mode makes in the cluster: one file a mode, found by its name."""
+"""The objects of each mode in the cluster: one file a mode, found by its name."""

@@ -2,54 +2,79 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from components.controllers import charts
-from components.fabric.fleet import patience, tolerations
-from components.fabric.objects import FabricArgs, Objects
-from railhead.catalog.versions import Controller
+from railhead.components.controllers import charts
+from railhead.components.fabric.fleet import patience, tolerations
+from railhead.components.fabric.objects import FabricArgs, Objects
 from railhead.fabric.modes.efa import DEVICE_CLASS, EfaFabric
-from railhead.model.cluster import Cluster
-from railhead.platform.registry import platform_of
 
 
 @dataclass(frozen=True, kw_only=True)
 class EfaArgs:
-    """Arguments of :class:`Efa`."""
+    """Arguments of :class:`Efa`.
 
-    cluster: Cluster
-    fabric: EfaFabric
-    driver: Controller
+    Args:
+        allocation: how pods get the devices: by the device plugin's extended resource, or by
+            claims of the DRA driver.
+        chart: the chart of the device plugin, or of the DRA driver.
+        instance_types: EC2's types of the nodes that the driver runs on; the chart's own list may
+            lag.
+        image: the repository that nodes pull from, without a tag; None leaves the chart's own.
+        tolerations: Kubernetes tolerations of the driver's pods.
+        timeout_seconds: how long the release may take.
+        after: resources that must exist before the driver.
+    """
+
+    allocation: Literal["device-plugin", "dra"]
+    chart: charts.Chart
+    instance_types: Sequence[str]
+    image: str | None = None
+    tolerations: Sequence[Mapping[str, Any]] = ()
+    timeout_seconds: int = charts.RELEASE_SECONDS
     after: Sequence[pulumi.Resource] = ()
 
 
-def values(cluster: Cluster, fabric: EfaFabric, driver: Controller) -> dict[str, Any]:
-    """Values of either chart: the pools' nodes and taints, and the image that is nearest.
-
-    The chart's own list of types may lag.
-    """
-    found: dict[str, Any] = {
-        "tolerations": tolerations(cluster),
+def values(args: EfaArgs) -> dict[str, Any]:
+    """Return the values of either chart: nodes, tolerations, and the image where it is another."""
+    results: dict[str, Any] = {
+        "tolerations": [dict(item) for item in args.tolerations],
         "supportedInstanceLabels": {
             "keys": ["node.kubernetes.io/instance-type"],
-            "values": sorted({pool.instance_type for pool in cluster.pools}),
+            "values": sorted(set(args.instance_types)),
         },
     }
-    nearest = platform_of(cluster).image(cluster, driver.image)
-    if nearest != driver.image:
-        found["image"] = {"repository": cluster.mirrored(nearest)}
-    if fabric.allocation == "dra":
-        found["deviceClass"] = {"create": True, "name": DEVICE_CLASS}
-    return found
+    if args.image is not None:
+        results["image"] = {"repository": args.image}
+    if args.allocation == "dra":
+        results["deviceClass"] = {"create": True, "name": DEVICE_CLASS}
+    return results
+
+
+def efa_args(args: FabricArgs, fabric: EfaFabric, after: Sequence[pulumi.Resource] = ()) -> EfaArgs:
+    """Return the arguments of a fabric's driver."""
+    return EfaArgs(
+        allocation=fabric.allocation,
+        chart=charts.Chart.of(args.addons[fabric.addon]),
+        instance_types=[pool.instance_type for pool in args.pools],
+        image=args.images.get(fabric.addon),
+        tolerations=tolerations(args.pools),
+        timeout_seconds=patience(args.pools),
+        after=after,
+    )
 
 
 class Efa(pulumi.ComponentResource):
-    """The chart that the allocation takes."""
+    """EFA's device plugin or its DRA driver, on the nodes that have EFA.
+
+    Attributes:
+        release: the Helm release.
+    """
 
     release: kubernetes.helm.v3.Release
 
@@ -58,14 +83,14 @@ class Efa(pulumi.ComponentResource):
     ) -> None:
         super().__init__("railhead:index:Efa", name, None, opts)
         self.release = charts.release(
-            f"{name}-{args.fabric.allocation}",
-            args.driver,
-            values(args.cluster, args.fabric, args.driver),
+            f"{name}-{args.allocation}",
+            args.chart,
+            values(args),
             pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
-            timeout=patience(args.cluster),
+            timeout=args.timeout_seconds,
             wait=False,
         )
-        self.register_outputs({"allocation": args.fabric.allocation})
+        self.register_outputs({"allocation": args.allocation})
 
 
 class EfaObjects(Objects):
@@ -78,13 +103,11 @@ class EfaObjects(Objects):
         after: Sequence[pulumi.Resource],
         opts: pulumi.ResourceOptions,
     ) -> list[pulumi.Resource]:
-        """The device plugin or the DRA driver."""
-        fabric = args.cluster.fabric
+        """Return the device plugin or the DRA driver."""
+        fabric = args.fabric
         if not isinstance(fabric, EfaFabric) or not fabric.install:
             return []
-        driver = args.combination.addon(fabric.addon)
-        wanted = EfaArgs(cluster=args.cluster, fabric=fabric, driver=driver, after=after)
-        return [Efa(f"{name}-efa", wanted, opts=opts)]
+        return [Efa(f"{name}-efa", efa_args(args, fabric, after), opts=opts)]
 
 
 OBJECTS = EfaObjects()

@@ -6,16 +6,16 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from components.fabric import cni
-from components.fabric.network_operator import image
-from components.fabric.railed import RailedObjects
 from railhead.catalog.versions import Controller
+from railhead.components.fabric import cni
+from railhead.components.fabric.network_operator import image
+from railhead.components.fabric.railed import RailedObjects
 from railhead.fabric.modes.host_device import HostDeviceFabric
 from railhead.fabric.railed import DEVICE_PREFIX, NicRail
 
 
 def host_devices(fabric: HostDeviceFabric) -> dict[str, Any]:
-    """The SR-IOV device plugin's own configuration: one resource a rail, the NIC itself."""
+    """Return the SR-IOV device plugin's own configuration: one resource a rail, the NIC itself."""
     return {
         "resourceList": [
             {
@@ -32,10 +32,10 @@ class HostDeviceObjects(RailedObjects):
     """NICs that move into pods."""
 
     def policy(self, fabric: HostDeviceFabric, operator: Controller) -> Mapping[str, Any]:
-        """The device plugin, where one hands NICs out."""
+        """Return the device plugin, where one hands NICs out."""
         if not fabric.resources:
             return {}
-        plugin = image(operator, "sriov-network-device-plugin")
+        plugin = image(operator.operands, "sriov-network-device-plugin")
         config = {"config": json.dumps(host_devices(fabric), sort_keys=True)}
         return {"sriovDevicePlugin": plugin | config}
 
@@ -44,7 +44,7 @@ class HostDeviceObjects(RailedObjects):
         return {"type": "host-device"} | ({} if fabric.resources else {"device": rail.pf_names[0]})
 
     def annotations(self, rail: NicRail, fabric: HostDeviceFabric) -> dict[str, str]:
-        """Which device of a pod belongs to the network."""
+        """Return the annotation that ties a pod's device to the network."""
         if not fabric.resources:
             return {}
         return {cni.RESOURCE_ANNOTATION: f"{DEVICE_PREFIX}/{rail.short_resource}"}

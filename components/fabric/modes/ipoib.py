@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from components.fabric import cni
-from components.fabric.network_operator import image
-from components.fabric.railed import RailedObjects
-from components.fabric.shared_devices import plugin_policy
 from railhead.catalog.versions import Controller
+from railhead.components.fabric import cni
+from railhead.components.fabric.network_operator import image
+from railhead.components.fabric.railed import RailedObjects
+from railhead.components.fabric.shared_devices import plugin_policy
 from railhead.fabric.modes.ipoib import IpoibFabric
 from railhead.fabric.railed import Rail
 
@@ -18,12 +18,12 @@ class IpoibObjects(RailedObjects):
     """Shares of the node's HCAs, and IPoIB interfaces."""
 
     def policy(self, fabric: IpoibFabric, operator: Controller) -> Mapping[str, Any]:
-        """The plugin that hands shares out, and the CNI plugin for IPoIB."""
-        networks = {"secondaryNetwork": {"ipoib": image(operator, "ipoib-cni")}}
+        """Return the plugin that hands shares out, and the CNI plugin for IPoIB."""
+        networks = {"secondaryNetwork": {"ipoib": image(operator.operands, "ipoib-cni")}}
         return networks | plugin_policy(fabric, operator)
 
     def plugin(self, rail: Rail, fabric: IpoibFabric) -> dict[str, Any]:  # noqa: ARG002
-        """A child of the nodes' IPoIB interface."""
+        """Return a child of the nodes' IPoIB interface."""
         return {"type": "ipoib", "master": rail.master}
 
     def chained(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from components.fabric.railed import RailedObjects
-from components.fabric.shared_devices import plugin_policy
 from railhead.catalog.versions import Controller
+from railhead.components.fabric.railed import RailedObjects
+from railhead.components.fabric.shared_devices import plugin_policy
 from railhead.fabric.modes.rdma_shared import RdmaSharedFabric
 from railhead.fabric.railed import Rail
 
@@ -16,7 +16,7 @@ class RdmaSharedObjects(RailedObjects):
     """Shares of the node's HCAs, and macvlan interfaces."""
 
     def policy(self, fabric: RdmaSharedFabric, operator: Controller) -> Mapping[str, Any]:
-        """The plugin that hands shares out."""
+        """Return the plugin that hands shares out."""
         return plugin_policy(fabric, operator)
 
     def plugin(self, rail: Rail, fabric: RdmaSharedFabric) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from components.fabric import cni
-from components.fabric.sriov import SriovObjects
+from railhead.components.fabric import cni
+from railhead.components.fabric.sriov import SriovObjects
 from railhead.fabric.modes.sriov_ib import SriovIbFabric
 from railhead.fabric.railed import DEVICE_PREFIX, NicRail
 
@@ -36,7 +36,7 @@ class SriovIbObjects(SriovObjects):
         return cni.source_routing(rail)
 
     def annotations(self, rail: NicRail, fabric: SriovIbFabric) -> dict[str, str]:  # noqa: ARG002
-        """Which device of a pod belongs to the network."""
+        """Return the annotation that ties a pod's device to the network."""
         return {cni.RESOURCE_ANNOTATION: f"{DEVICE_PREFIX}/{rail.short_resource}"}
 
 

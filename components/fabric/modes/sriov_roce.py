@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from components.fabric import cni
-from components.fabric.sriov import API_VERSION, SriovObjects
+from railhead.components.fabric import cni
+from railhead.components.fabric.sriov import API_VERSION, SriovObjects
 from railhead.fabric.modes.sriov_roce import SriovRoceFabric
 from railhead.fabric.railed import FunctionRail
 
@@ -17,7 +17,7 @@ class SriovRoceObjects(SriovObjects):
     def chained(
         self, rail: FunctionRail, fabric: SriovRoceFabric, *, shared_wire: bool
     ) -> list[dict[str, Any]]:
-        """The RDMA device follows its interface into the pod, and leaves the node's sight."""
+        """Add the plugin that moves the RDMA device into the pod with its interface."""
         rdma = [{"type": "rdma"}] if fabric.sriov.rdma_mode == "exclusive" else []
         return [*super().chained(rail, fabric, shared_wire=shared_wire), *rdma]
 

@@ -1,5 +1,5 @@
 """GPUDirect-TCPX: Google's plugin on the nodes."""
 
-from components.fabric.gke import GkeObjects
+from railhead.components.fabric.gke import GkeObjects
 
 OBJECTS = GkeObjects()
