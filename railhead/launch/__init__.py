@@ -1,4 +1,4 @@
-"""From a ten-line job file to a running gang: read, plan, check, submit, watch, cancel.
+"""Launches gangs from ten-line job files: read, plan, check, submit, watch, cancel.
 
 ``Job``, ``Run`` and ``connect`` are the same in Python; they are imported when they are used.
 """

@@ -70,7 +70,7 @@ def wait(
     deadline = None if timeout is None else time.monotonic() + timeout
     with connected(kubeconfig, context, lab) as cluster:
         where = namespaces_of(cluster, namespace)
-        # A name that is wrong is told before anything is waited for.
+        # A wrong name is reported before anything is waited for.
         for job in [jobs.find_job(cluster, where, name) for name in dict.fromkeys(names)]:
             name = job["metadata"]["name"]
             left = None if deadline is None else max(0.1, deadline - time.monotonic())
@@ -102,13 +102,13 @@ def listed(
 
     Example: [bold]railhead list --phase running --phase queued[/bold]
 
-    Exits 0, also when there are none.
+    Exits 0, even when there are no jobs.
     """
     from railhead.kube import jobs
     from railhead.kube.jobs import Phase
 
-    known = [one.value for one in Phase]
-    if wrong := [one for one in phase or () if one not in known]:
+    known = [item.value for item in Phase]
+    if wrong := [item for item in phase or () if item not in known]:
         raise InputError(
             f"--phase {wrong[0]}: not a phase; allowed: {', '.join(known)}",
             remedy="name one of them",
@@ -135,12 +135,12 @@ def describe(
     context: Context = None,
     lab: Lab = None,
 ) -> None:
-    """Show all that is known of one job: what it is, what it got, and what happened to it.
+    """Show all that is known of one job: its spec, its pods and claims, and its history.
 
     Example: [bold]railhead describe torch-ddp[/bold]
 
-    Of a job that is gone it shows what was kept on this machine by whoever waited for its end or
-    cancelled it from here.
+    Of a job that is gone it shows what this machine kept: `railhead wait` keeps it at the end,
+    `railhead cancel` before it deletes the job.
 
     Exits 0 whatever the job's phase, 5 when there is no such job.
     """
@@ -153,54 +153,54 @@ def describe(
             job, state = found(cluster, where, name)
         except NotFoundError:
             folder = kept.newest(name, where)
-            told = folder.described() if folder else None
-            if told is None:
+            reported = folder.described() if folder else None
+            if reported is None:
                 raise
             say(f"{name} is gone; this is what was known of it here at the last")
         else:
-            told = history.described(cluster, job, state)
+            reported = history.described(cluster, job, state)
     if as_json:
-        dump(told)
+        dump(reported)
         return
-    _described(told)
+    _described(reported)
     columns = ("WHEN", "OBJECT", "WHAT", "IN WORDS")
     table(
         columns,
         [
             (
-                one["at"].partition(".")[0].removesuffix("Z"),
-                one["object"],
-                one["reason"],
-                one["text"],
+                item["at"].partition(".")[0].removesuffix("Z"),
+                item["object"],
+                item["reason"],
+                item["text"],
             )
-            for one in told["history"]
+            for item in reported["history"]
         ],
         folded=columns[1:],
-        styles=["yellow" if one["warning"] else None for one in told["history"]],
+        styles=["yellow" if item["warning"] else None for item in reported["history"]],
     )
 
 
-def _described(told: dict[str, Any]) -> None:
+def _described(about: dict[str, Any]) -> None:
     from railhead.launch.explain import shown
 
-    detail = f": {told['detail']}" if told["detail"] else ""
+    detail = f": {about['detail']}" if about["detail"] else ""
     rows = [
-        ("job", f"{told['namespace']}/{told['name']}"),
-        ("phase", told["phase"] + detail),
-        ("age", since(told["age_seconds"])),
+        ("job", f"{about['namespace']}/{about['name']}"),
+        ("phase", about["phase"] + detail),
+        ("age", since(about["age_seconds"])),
         (
             "size",
-            f"{told['nodes']} nodes x {told['gpus_per_node']} GPUs, {told['processes_per_node']} "
-            f"processes each, {told['ranks']} ranks",
+            f"{about['nodes']} nodes x {about['gpus_per_node']} GPUs, "
+            f"{about['processes_per_node']} processes each, {about['ranks']} ranks",
         ),
-        ("runtime", told["runtime"]),
-        ("queue", told["queue"] or "none"),
-        ("image", told["image"] or "the runtime's"),
-        ("command", shown(told["command"])),
-        ("environment", ", ".join(told["environment"]) or "nothing of its own"),
-        ("restarts", str(told["restarts"])),
-        *((f"node {pod['index']}", _place(pod)) for pod in told["pods"]),
-        *(("claim", said) for said in told.get("claims", ())),
+        ("runtime", about["runtime"]),
+        ("queue", about["queue"] or "none"),
+        ("image", about["image"] or "the runtime's"),
+        ("command", shown(about["command"])),
+        ("environment", ", ".join(about["environment"]) or "nothing of its own"),
+        ("restarts", str(about["restarts"])),
+        *((f"node {pod['index']}", _place(pod)) for pod in about["pods"]),
+        *(("claim", claim) for claim in about.get("claims", ())),
     ]
     for key, value in rows:
         out(f"{key + ':':<13}{value}")
@@ -271,13 +271,13 @@ def _row(cluster: Cluster, state: JobState) -> dict[str, Any]:
             lines = stream.stamped(cluster, state, node, tail=LOOKED_AT)
             seen[node.index] = progress.read(lines)
     # Rank 0's node is the one that prints, nearly always.
-    told = [one for one in seen.values() if one.step or one.loss or one.rate]
-    best = told[0] if told else progress.Progress()
+    reported = [item for item in seen.values() if item.step or item.loss or item.rate]
+    best = reported[0] if reported else progress.Progress()
     running = state.phase.value == "running"
     silent = {
-        index: one.silent(now)
-        for index, one in seen.items()
-        if running and one.silent(now) >= SILENT_SECONDS
+        index: item.silent(now)
+        for index, item in seen.items()
+        if running and item.silent(now) >= SILENT_SECONDS
     }
     missing = [n for n in range(state.wanted) if n not in seen] if running else []
     return {
@@ -371,12 +371,12 @@ def _kubectl(cluster: Cluster, *words: str) -> None:
 
 
 def _running(state: JobState, node: int) -> Node:
-    for one in state.nodes:
-        if one.index == node:
-            if one.started and not one.ended:
-                return one
+    for item in state.nodes:
+        if item.index == node:
+            if item.started and not item.ended:
+                return item
             raise PrerequisiteError(
-                f"{state.name}: node {node} does not run: {one.phase} {one.reason}".rstrip(),
+                f"{state.name}: node {node} does not run: {item.phase} {item.reason}".rstrip(),
                 remedy=f"`railhead status {state.name}` shows its nodes",
             )
     raise NotFoundError(

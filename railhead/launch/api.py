@@ -29,7 +29,7 @@ from railhead.launch.preflight import preflight
 def connect(
     *, kubeconfig: Path | None = None, context: str | None = None, lab: str | None = None
 ) -> Cluster:
-    """The cluster that the commands would take by the same options; close it in the end.
+    """Return the cluster that the commands would take by the same options; close it in the end.
 
     Raises:
         InputError: the options contradict each other, or name what is not there.
@@ -67,7 +67,7 @@ class Fields(TypedDict, total=False):
 
 
 class Job:
-    """What a job file says.
+    """The contents of a job file.
 
     Args:
         name: the job's name; pods, logs and the checkpoint directory carry it.
@@ -78,7 +78,7 @@ class Job:
         fields: every other field of a job file, such as ``gpus_per_node`` or ``image``.
 
     Raises:
-        InputError: with every mistake, as the command tells them.
+        InputError: with every mistake, as the command prints them.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class Job:
         self.file, self.files = job_of(values, folder=folder or Path.cwd(), where=name)
 
     def plan(self, cluster: Cluster) -> Plan:
-        """Every choice made, nothing created.
+        """Return every choice made, nothing created.
 
         Raises:
             InputError: the job asks for what this cluster does not have.
@@ -110,7 +110,7 @@ class Job:
         return make_plan(self.file, self.files, read_contract(cluster))
 
     def objects(self, cluster: Cluster) -> list[dict[str, Any]]:
-        """What :meth:`submit` would create. Raises as :meth:`plan`."""
+        """Return the objects that :meth:`submit` would create. Raises as :meth:`plan`."""
         return render.objects(self.plan(cluster))
 
     def submit(self, cluster: Cluster | None = None) -> Run:
@@ -138,7 +138,7 @@ class Run:
         namespace: where to look; every training namespace of the cluster when absent.
 
     Raises:
-        NotFoundError: there is none of that name.
+        NotFoundError: there is no job of that name.
     """
 
     def __init__(self, cluster: Cluster, name: str, *, namespace: str | None = None) -> None:
@@ -148,26 +148,26 @@ class Run:
         self._job = jobs.find_job(cluster, self._where, name)
 
     def state(self) -> JobState:
-        """What it is doing now. Raises NotFoundError once it is gone."""
+        """Return the present state of the job. Raises NotFoundError once it is gone."""
         self._job = jobs.find_job(self.cluster, self._where, self.name)
         return jobs.read_state(self.cluster, self._job)
 
     def insight(self, *, silent: float = 300) -> Insight:
-        """What ``railhead status`` says beside its state.
+        """Return what ``railhead status`` prints beside the state.
 
-        Why it waits; which rank failed first, or fell silent, and what the diagnosis makes of it.
+        That is why the job waits; which rank failed first, or fell silent; and the diagnosis.
 
         Args:
-            silent: seconds without a line that are too long.
+            silent: seconds without a line after which a rank counts as silent.
 
         Raises:
-            NotFoundError: it is gone.
+            NotFoundError: the job is gone.
         """
         state = self.state()
         return insight.read(self.cluster, self._job, state, silent=round(silent))
 
     def wait(self, *, timeout: float | None = None) -> JobState:
-        """Its last state, once it has ended or was deleted.
+        """Return the last state, once the job has ended or was deleted.
 
         Args:
             timeout: seconds; for ever when absent.
@@ -180,7 +180,7 @@ class Run:
         return states[-1] if states else self.state()
 
     def watch(self, *, timeout: float | None = None) -> Iterator[JobState]:
-        """Its state, once a second, until it has ended or was deleted.
+        """Yield the state once a second, until the job has ended or was deleted.
 
         Args:
             timeout: seconds; for ever when absent.
@@ -198,17 +198,17 @@ class Run:
         tail: int | None = None,
         previous: bool = False,
     ) -> Iterator[stream.Line]:
-        """What it has written so far, one node after the other; all attempts once it is gone.
+        """Return the lines written so far, node after node; all attempts once the job is gone.
 
         Args:
-            rank: of this process alone.
-            node: of this node alone.
-            tail: so many lines of each node alone, the last.
-            previous: of the attempts before the present one, by time.
+            rank: the lines of this process alone.
+            node: the lines of this node alone.
+            tail: the last lines of each node, this many.
+            previous: the lines of the attempts before the present one, by time.
 
         Raises:
-            InputError: it has no such rank or node, or both are given.
-            NotFoundError: it is gone, and nothing is kept of it.
+            InputError: the job has no such rank or node, or both are given.
+            NotFoundError: the job is gone, and nothing is kept of it.
             ApiError: a log could not be read.
         """
         if previous:

@@ -1,4 +1,4 @@
-"""What the checks before a launch are asked about, and what several of them do."""
+"""The input of the checks before a launch, and the lookups that several of them share."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Asked:
 def existing(
     asked: Asked, name: str, path: str, what: str, *, without: str = "", remedy: str = UP_AGAIN
 ) -> tuple[Finding, Object | None]:
-    """Whether something is there, and the object; it may be what one may not read.
+    """Return whether something is there, and the object; it may be what one may not read.
 
     Args:
         asked: what the check was asked.
@@ -52,12 +52,12 @@ def existing(
         remedy: what to do then; what the stack should have made, by default.
     """
     try:
-        found = asked.cluster.find(path)
+        result = asked.cluster.find(path)
     except kube.ApiError as error:
         if error.status != 403:
             raise
         return Finding(name=name, passed=None, text=f"{what} may not be read"), None
-    if found is None:
+    if result is None:
         text = f"{what} is not there" + (f"; {without}" if without else "")
         return Finding(name=name, passed=False, text=text, remedy=remedy), None
-    return Finding(name=name, passed=True, text=f"{what} is there"), found
+    return Finding(name=name, passed=True, text=f"{what} is there"), result

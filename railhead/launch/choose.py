@@ -1,4 +1,4 @@
-"""What of a cluster a job uses, by what its file says and what it leaves to the cluster."""
+"""Chooses what a job uses of a cluster, by its job file and the cluster's defaults."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from railhead.launch.job import JobFile
 
 
 def framework_of(runtime: Runtime) -> Framework | None:
-    """The row of a runtime's framework; None for one that Railhead does not know."""
+    """Return the row of a runtime's framework; None for one that Railhead does not know."""
     return FRAMEWORKS.get(runtime.framework)
 
 
 def _is(runtime: Runtime, framework: str | None) -> bool:
-    """Whether a runtime is of a framework, which may be named by its launcher, too."""
+    """Return whether a runtime is of a framework, which may be named by its launcher, too."""
     row = framework_of(runtime)
     # Its launcher's name is one of the framework that has no other: its own is the launcher's.
     plain = row is not None and row.launcher == framework and row.label in (row.name, None)
@@ -30,9 +30,9 @@ def _is(runtime: Runtime, framework: str | None) -> bool:
 
 
 def _carried(framework: str | None, contract: ClusterContract) -> Iterator[Runtime]:
-    """Runtimes that carry others' jobs, as those of a framework that a job alone can wire."""
+    """Yield runtimes that carry jobs of a framework without one, if a job can set its wiring."""
     row = FRAMEWORKS.get(framework or "")
-    if row is None or not row.told_all:
+    if row is None or not row.job_sets_all:
         return
     for runtime in contract.runtimes:
         own = framework_of(runtime)
@@ -44,25 +44,26 @@ def _carried(framework: str | None, contract: ClusterContract) -> Iterator[Runti
                 "framework": row.name,
                 "processes_per_node": 1 if row.one_process else runtime.gpus_per_node,
                 "reserved": pinned | row.reserved,
-                "told": row.told,
+                "told": row.set_by_job,
             }
         )
 
 
 def choose_runtime(job: JobFile, contract: ClusterContract) -> Runtime:
-    """The job's runtime. Raises as :func:`named_runtime`."""
+    """Return the job's runtime. Raises as :func:`named_runtime`."""
     return named_runtime(job.runtime, contract, job.framework)
 
 
 def named_runtime(
     name: str | None, contract: ClusterContract, framework: str | None = None
 ) -> Runtime:
-    """The runtime of that name, the only one of a framework, or else the first of the cluster's.
+    """Return the runtime of that name, the only one of a framework, or the cluster's first.
 
-    A framework without one, all of whose wiring a job can say, gets one that carries others' jobs.
+    A framework without a runtime gets one that carries the jobs of others, if a job can set all of
+    its wiring.
 
     Raises:
-        InputError: the cluster has none, several of the framework, or not the one that is named.
+        InputError: the cluster has no runtime, several of the framework, or not the named one.
     """
     fitting = [runtime for runtime in contract.runtimes if _is(runtime, framework)]
     fitting = fitting or list(_carried(framework, contract))
@@ -103,10 +104,10 @@ def named_runtime(
 
 
 def choose_queue(job: JobFile, contract: ClusterContract, runtime: Runtime | None) -> Queue:
-    """The job's queue, or the first one over its runtime's pool; over any where that is unknown.
+    """Return the job's queue, or the first one over its runtime's pool; any where that is unknown.
 
     Raises:
-        InputError: the cluster has none, or the one that is named is not there or over other pools.
+        InputError: the cluster has no queue, or the named one is missing or over other pools.
     """
     covering = [q for q in contract.queues if runtime is None or runtime.pool in q.pools]
     wanted = [
@@ -149,10 +150,10 @@ def choose_queue(job: JobFile, contract: ClusterContract, runtime: Runtime | Non
 
 
 def choose_share(job: JobFile, runtime: Runtime) -> Share:
-    """What a pod requests with the job's GPUs, or with the runtime's own number of them.
+    """Return what a pod requests with the job's GPUs, or with the runtime's own number of them.
 
     Raises:
-        InputError: the runtime serves no pods of that many.
+        InputError: the runtime serves no pods with that many GPUs.
     """
     wanted = runtime.gpus_per_node if job.gpus_per_node is None else job.gpus_per_node
     for share in runtime.shares:
@@ -167,7 +168,7 @@ def choose_share(job: JobFile, runtime: Runtime) -> Share:
 
 
 def choose_priority(job: JobFile, contract: ClusterContract, queue: Queue | None) -> str | None:
-    """The job's priority, or what the queue gives to jobs that name none.
+    """Return the job's priority, or what the queue gives to jobs that name none.
 
     Raises:
         InputError: the cluster has none, or not the one that is named.
@@ -190,7 +191,7 @@ _PLACEMENTS = (REQUIRED_TOPOLOGY, PREFERRED_TOPOLOGY, UNCONSTRAINED_TOPOLOGY)
 def choose_placement(
     job: JobFile, contract: ClusterContract, runtime: Runtime
 ) -> dict[str, str] | None:
-    """The pods' annotations with the job's placement in place of the runtime's; None for that.
+    """Return the annotations with the job's placement for the runtime's; None without one.
 
     Raises:
         InputError: the topology has no such level, or several of that name.
@@ -203,13 +204,13 @@ def choose_placement(
     if first == "any":
         return kept | {UNCONSTRAINED_TOPOLOGY: "true"}
     wanted, levels = second or first, contract.topology_levels
-    found = [level for level in levels if wanted in (level, level.rpartition("/")[2])]
-    if len(found) == 1:
-        return kept | {PREFERRED_TOPOLOGY if second else REQUIRED_TOPOLOGY: found[0]}
+    results = [level for level in levels if wanted in (level, level.rpartition("/")[2])]
+    if len(results) == 1:
+        return kept | {PREFERRED_TOPOLOGY if second else REQUIRED_TOPOLOGY: results[0]}
     short = [level.rpartition("/")[2] for level in levels]
     names = [s if short.count(s) == 1 else level for s, level in zip(short, levels, strict=True)]
     raise InputError(
-        f"topology: {wanted!r} is {'no level' if not found else 'several levels'} of cluster "
+        f"topology: {wanted!r} is {'no level' if not results else 'several levels'} of cluster "
         f"{contract.cluster!r}; from the widest: {', '.join(names)}" + did_you_mean(wanted, names),
         remedy="name one of them, `prefer` and one of them, or `any`",
     )

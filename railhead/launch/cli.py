@@ -131,20 +131,22 @@ def launch(
 ) -> None:
     """Launch a multi-node job from a job file (the help text is LAUNCH_HELP)."""
     overrides = list(sets or [])
-    said = dict.fromkeys((one.partition("=")[0].partition(".")[0] for one in overrides), "--set")
+    texts = dict.fromkeys(
+        (override.partition("=")[0].partition(".")[0] for override in overrides), "--set"
+    )
     given = (("name", name), ("nodes", nodes), ("queue", queue), ("verify", verify or None))
     for field, value in given:
         if value is not None:
             overrides.append(f"{field}={value}")
-            said[field] = f"--{field}"
+            texts[field] = f"--{field}"
     from railhead.launch.job import read_job
 
-    # A mistake in the file needs no cluster to be told.
+    # A mistake in the file is reported without a cluster.
     job, files = read_job(job_file, sets=overrides)
     with connected(kubeconfig, context, lab) as cluster:
         plan, contract = _plan(cluster, job, files)
         if explain:
-            print_explanation(job, plan, contract, said=said, as_json=as_json)
+            print_explanation(job, plan, contract, options=texts, as_json=as_json)
             return
         launch_plan(
             cluster,
@@ -164,13 +166,13 @@ def print_explanation(
     plan: Plan,
     contract: ClusterContract,
     *,
-    said: Mapping[str, str],
+    options: Mapping[str, str],
     as_json: bool,
 ) -> None:
-    """Every value of a plan with where it comes from, and the figures of its sizing."""
+    """Print every value of a plan with its origin, and the figures of its sizing."""
     from railhead.launch import explain
 
-    rows = explain.derived(job, plan, contract, said)
+    rows = explain.derived(job, plan, contract, options)
     numbers = explain.estimated(job, plan, contract)
     if as_json:
         dump(explain.to_json(rows, numbers))
@@ -215,7 +217,7 @@ def launch_plan(
 
 
 def _as_another_kind(cluster: Cluster, plan: Plan, api: str) -> list[dict[str, Any]]:
-    """The plan's objects with a job of another kind in place of its TrainJob."""
+    """Return the plan's objects with a job of another kind in place of its TrainJob."""
     from railhead.base.errors import did_you_mean
     from railhead.launch import render
     from railhead.launch.apis import apis
@@ -423,7 +425,7 @@ def status(
 
 
 def _show(states: list[JobState], seen: Insight | None, *, as_json: bool) -> None:
-    """One job in detail, with what was seen of it besides; or all of them."""
+    """Print one job in detail, with its insight if there is one; or a table of all of them."""
     if as_json:
         dump(states[0].to_json() | seen.to_json() if seen else [s.to_json() for s in states])
         return
@@ -611,7 +613,7 @@ def _previous(
 
 
 def keep(cluster: Cluster, job: dict[str, Any]) -> None:
-    """What a job's pods have printed and what happened to it, before they are taken away."""
+    """Keep the output of a job's pods and the job's history, before they are deleted."""
     from railhead.kube import jobs
     from railhead.launch.logs import stream
 
@@ -622,7 +624,7 @@ def keep(cluster: Cluster, job: dict[str, Any]) -> None:
 
 
 def _keep_history(cluster: Cluster, job: dict[str, Any], state: JobState) -> None:
-    """What is known of a job now; nothing fails where it cannot be read."""
+    """Keep what is known of a job now; nothing fails where it cannot be read."""
     from railhead.kube import client as kube
     from railhead.launch import history
     from railhead.launch.logs import kept
@@ -630,10 +632,10 @@ def _keep_history(cluster: Cluster, job: dict[str, Any], state: JobState) -> Non
     try:
         # Its own conditions are as old as the object.
         now = cluster.find(kube.trainjobs(state.namespace, state.name)) or job
-        told = history.described(cluster, now, state)
+        reported = history.described(cluster, now, state)
     except RailheadError:
         return
-    kept.folder(state.namespace, state.name, state.uid).describe(told)
+    kept.folder(state.namespace, state.name, state.uid).describe(reported)
 
 
 def cancel(

@@ -1,4 +1,4 @@
-"""What the commands on jobs share: how they speak, and which cluster and namespaces they mean."""
+"""Helpers of the commands on jobs: printing, and finding the cluster and the namespaces."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ Explain = Annotated[
 
 
 def say(text: str) -> None:
-    """A line for people, on standard error; standard output is for results."""
+    """Print a line for people on standard error; standard output is for results."""
     typer.echo(text, err=True)
 
 
 def out(text: str) -> None:
-    """A result, on standard output."""
+    """Print a result on standard output."""
     typer.echo(text)
 
 
 def dump(value: Any) -> None:
-    """A result as JSON, on standard output."""
+    """Print a result as JSON on standard output."""
     out(json.dumps(value, indent=1, sort_keys=True))
 
 
@@ -50,13 +50,13 @@ def table(
     folded: Sequence[str] = (),
     styles: Sequence[str | None] = (),
 ) -> None:
-    """A result as a table on standard output: text alone, nothing in it is taken for markup.
+    """Print a table on standard output: plain text, nothing in it is taken for markup.
 
     Args:
-        columns: their headings.
-        rows: as many texts each.
-        folded: columns whose text may go on in a next line.
-        styles: of each row.
+        columns: the headings.
+        rows: one text for each column.
+        folded: columns whose text may wrap.
+        styles: the style of each row.
     """
     from rich.console import Console
     from rich.markup import escape
@@ -74,14 +74,14 @@ def table(
 def connected(
     kubeconfig: Path | None, context: str | None, lab: str | None
 ) -> AbstractContextManager[Cluster]:
-    """The cluster that the options mean; closed at the end."""
+    """Return the cluster that the options mean; closed at the end."""
     from railhead.kube.client import opened
 
     return opened(kubeconfig, context, lab)
 
 
 def namespaces_of(cluster: Cluster, namespace: str | None) -> tuple[str, ...]:
-    """The namespace that is named, or all of the cluster's."""
+    """Return the namespace that is named, or all of the cluster's."""
     from railhead.kube.published import namespaces
 
     return namespaces(cluster, namespace)
@@ -90,7 +90,7 @@ def namespaces_of(cluster: Cluster, namespace: str | None) -> tuple[str, ...]:
 def found(
     cluster: Cluster, namespaces: tuple[str, ...], name: str
 ) -> tuple[dict[str, Any], JobState]:
-    """The job of that name and its state; raises NotFoundError where there is none."""
+    """Return the job of that name and its state; raises NotFoundError if it does not exist."""
     from railhead.kube import jobs
 
     job = jobs.find_job(cluster, namespaces, name)
@@ -98,7 +98,7 @@ def found(
 
 
 def since(seconds: int) -> str:
-    """A duration in its largest sensible unit, such as ``12m``."""
+    """Return a duration in its largest sensible unit, such as ``12m``."""
     if seconds < 120:
         return f"{seconds}s"
     if seconds < 7200:

@@ -1,6 +1,6 @@
-"""What a researcher works out by hand: each figure with its formula, its numbers and its source.
+"""Figures that a researcher works out by hand, each with its formula, numbers and source.
 
-Nothing here is measured. Bytes of memory are of weights, gradients and optimizer alone, without
+Nothing here is measured. Memory counts weights, gradients and optimizer states, without
 activations; times over the fabric are the least that its line rate allows.
 """
 
@@ -57,7 +57,7 @@ class Shape:
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """One figure, or why there is none.
+    """One figure, or the reason why it could not be calculated.
 
     Attributes:
         group: what it is about.
@@ -78,7 +78,7 @@ class Figure:
     wrong: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """For ``--json``."""
+        """Return the figure as ``--json`` prints it."""
         return {
             "group": self.group,
             "name": self.name,
@@ -174,20 +174,20 @@ SHARDINGS = (
 
 
 def state_bytes(sizing: SizingFile) -> tuple[int, int, int]:
-    """Bytes a parameter of weights, gradients and optimizer: the paper's 2, 2 and K."""
+    """Return the bytes of weights, gradients and optimizer a parameter: the paper's 2, 2 and K."""
     own = BYTES[sizing.dtype]
     copy = 4 if own < 4 else 0
     return own, own, copy + 4 * MOMENTS[sizing.optimizer]
 
 
 def replicas_of(sizing: SizingFile, shape: Shape) -> int | None:
-    """How many copies of the model there are; None where its cuts do not divide the GPUs."""
+    """Return the number of copies of the model; None where its cuts do not divide the GPUs."""
     cut = sizing.tensor * sizing.pipeline
     return None if shape.world % cut else shape.world // cut
 
 
 def memory(sizing: SizingFile, shape: Shape, replicas: int, way: Sharding) -> float:
-    """Bytes on one GPU of weights, gradients and optimizer."""
+    """Return the bytes of weights, gradients and optimizer on one GPU."""
     params = (sizing.params or 0.0) / (sizing.tensor * sizing.pipeline)
     # Copies of one part of the model that lie on one node.
     near = max(1, shape.gpus // (sizing.tensor * sizing.pipeline))
@@ -197,7 +197,7 @@ def memory(sizing: SizingFile, shape: Shape, replicas: int, way: Sharding) -> fl
 
 
 def crossing(sizing: SizingFile, shape: Shape, way: Sharding, micro: int) -> float | None:
-    """Bytes that each node must send over the fabric a step; None for cuts that fit no node.
+    """Return the bytes that a node sends over the fabric a step; None for cuts that fit no node.
 
     A part of the model that has copies on n nodes: each of these sends (n-1)/n of the part's bytes
     for a scatter and as much for a gather, whatever the algorithm.
@@ -212,12 +212,12 @@ def crossing(sizing: SizingFile, shape: Shape, way: Sharding, micro: int) -> flo
 
 
 def young(write: float, mtbf: float) -> float:
-    """The interval between checkpoints, in the unit of both, to the first order."""
+    """Return the interval between checkpoints, in the unit of both, to the first order."""
     return math.sqrt(2 * write * mtbf)
 
 
 def daly(write: float, mtbf: float) -> float:
-    """The same to a higher order; what is written takes longer than it is worth from 2 M on.
+    """Return the same to a higher order; what is written takes longer than it is worth from 2 M on.
 
     >>> round(daly(5, 24 * 60)), round(daly(5, 6 * 60)), round(daly(5, 15), 1)
     (117, 57, 9.1)
@@ -229,7 +229,7 @@ def daly(write: float, mtbf: float) -> float:
 
 
 def figures(sizing: SizingFile, shape: Shape) -> list[Figure]:
-    """All that the given numbers allow, and what of the others is missing."""
+    """Return all that the given numbers allow, and what of the others is missing."""
     replicas = replicas_of(sizing, shape)
     if replicas is None:
         cut = sizing.tensor * sizing.pipeline
@@ -243,7 +243,7 @@ def figures(sizing: SizingFile, shape: Shape) -> list[Figure]:
                 wrong=True,
             )
         ]
-    found = [
+    results = [
         Figure(
             group="replicas",
             name="replicas of the model",
@@ -253,14 +253,14 @@ def figures(sizing: SizingFile, shape: Shape) -> list[Figure]:
         )
     ]
     batch = list(_batch(sizing, shape, replicas))
-    found += batch
+    results += batch
     numbers = {figure.name: figure.value for figure in batch if not figure.wrong}
     micro = int(numbers.get("micro batches a step") or 1)
-    found += _rate(sizing, numbers.get("global batch"))
-    found += _memory(sizing, shape, replicas)
-    found += _fabric(sizing, shape, micro, numbers.get("global batch"))
-    found += _checkpoints(sizing, shape)
-    return found
+    results += _rate(sizing, numbers.get("global batch"))
+    results += _memory(sizing, shape, replicas)
+    results += _fabric(sizing, shape, micro, numbers.get("global batch"))
+    results += _checkpoints(sizing, shape)
+    return results
 
 
 def _missing(group: str, *fields: str) -> Figure:
@@ -272,15 +272,15 @@ def _batch(sizing: SizingFile, shape: Shape, replicas: int) -> Iterator[Figure]:
     wanted, micro, steps = sizing.global_batch, sizing.micro_batch, sizing.accumulation
     group = "batch"
     if micro is not None and (wanted is None or steps is not None):
-        one, many = micro, steps or 1
-        made = one * many * replicas
+        item, many = micro, steps or 1
+        made = item * many * replicas
         if wanted not in (None, made):
             yield Figure(
                 group=group,
                 name="global batch",
                 value=made,
                 unit="samples",
-                formula=f"{one} micro x {many} accumulation x {replicas} replicas, and not the "
+                formula=f"{item} micro x {many} accumulation x {replicas} replicas, and not the "
                 f"{wanted} that were asked for",
                 wrong=True,
             )
@@ -293,25 +293,25 @@ def _batch(sizing: SizingFile, shape: Shape, replicas: int) -> Iterator[Figure]:
         if wanted % (many * replicas):
             yield _uneven(sizing, shape, wanted, many, "accumulation")
             return
-        one = wanted // (many * replicas)
+        item = wanted // (many * replicas)
     else:
-        one = micro
-        if wanted % (one * replicas):
-            yield _uneven(sizing, shape, wanted, one, "micro")
+        item = micro
+        if wanted % (item * replicas):
+            yield _uneven(sizing, shape, wanted, item, "micro")
             return
-        many = wanted // (one * replicas)
-    made = one * many * replicas
+        many = wanted // (item * replicas)
+    made = item * many * replicas
     yield Figure(
         group=group,
         name="global batch",
         value=made,
         unit="samples",
-        formula=f"{one} micro x {many} accumulation x {replicas} replicas",
+        formula=f"{item} micro x {many} accumulation x {replicas} replicas",
     )
     yield Figure(
         group=group,
         name="micro batch",
-        value=one,
+        value=item,
         unit="samples",
         formula=f"{made} / {many} accumulation / {replicas} replicas",
     )
@@ -319,7 +319,7 @@ def _batch(sizing: SizingFile, shape: Shape, replicas: int) -> Iterator[Figure]:
         group=group,
         name="micro batches a step",
         value=many,
-        formula=f"{made} / {one} micro / {replicas} replicas (gradient accumulation)",
+        formula=f"{made} / {item} micro / {replicas} replicas (gradient accumulation)",
     )
     if sizing.seq_len is not None:
         yield Figure(
@@ -332,7 +332,7 @@ def _batch(sizing: SizingFile, shape: Shape, replicas: int) -> Iterator[Figure]:
 
 
 def _uneven(sizing: SizingFile, shape: Shape, wanted: int, count: int, what: str) -> Figure:
-    """A global batch that no whole number makes, with what would."""
+    """Return a global batch that no whole number makes, with what would."""
     cut = sizing.tensor * sizing.pipeline
     replicas = shape.world // cut
     each = count * replicas
@@ -481,7 +481,7 @@ def _way(
 
 
 def _work(sizing: SizingFile, shape: Shape, batch: float | None) -> Figure | None:
-    """Seconds a step calculates; None where it is not known."""
+    """Return the seconds that a step computes; None where it is not known."""
     if sizing.step_seconds is not None:
         text = "as measured (sizing.step_seconds)"
         return Figure(
@@ -505,9 +505,9 @@ def _work(sizing: SizingFile, shape: Shape, batch: float | None) -> Figure | Non
 
 def _checkpoints(sizing: SizingFile, shape: Shape) -> Iterator[Figure]:
     group = "checkpoints"
-    each, told = sizing.gpu_mtbf_hours or GPU_MTBF_HOURS, "sizing.gpu_mtbf_hours"
+    each, reported = sizing.gpu_mtbf_hours or GPU_MTBF_HOURS, "sizing.gpu_mtbf_hours"
     if sizing.gpu_mtbf_hours is None:
-        told = (
+        reported = (
             f"{LLAMA_INTERRUPTIONS} interruptions in {LLAMA_DAYS} days on {LLAMA_GPUS} GPUs of "
             f"{LLAMA}; other machines fail at other rates"
         )
@@ -518,7 +518,7 @@ def _checkpoints(sizing: SizingFile, shape: Shape) -> Iterator[Figure]:
         value=mtbf,
         unit="h",
         formula=f"{each:.5g} h a GPU / {shape.world} GPUs",
-        source=told,
+        source=reported,
     )
     writes: tuple[float, ...] = WRITES
     if sizing.params is not None:

@@ -21,7 +21,7 @@ _NETWORKS = "k8s.v1.cni.cncf.io/networks"
 _PLACED = {
     REQUIRED_TOPOLOGY: "all within one {}, or it waits",
     PREFERRED_TOPOLOGY: "within one {} where that is possible",
-    UNCONSTRAINED_TOPOLOGY: "wherever there is room",
+    UNCONSTRAINED_TOPOLOGY: "anywhere with room",
 }
 
 
@@ -35,18 +35,18 @@ class Derived:
     why: str = ""
 
     def to_json(self) -> dict[str, str]:
-        """For ``--json``."""
+        """Return the value as ``--json`` prints it."""
         return {"name": self.name, "value": self.value, "from": self.origin, "why": self.why}
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Asked:
-    """What was said, by whom, and what the cluster has."""
+    """The job, what it was planned to be, and what was set by options."""
 
     job: JobFile
     plan: Plan
     contract: ClusterContract
-    said: Mapping[str, str]
+    options: Mapping[str, str]
 
     @property
     def runtime(self) -> Runtime:
@@ -58,11 +58,11 @@ class _Asked:
         return f"contract: runtimes.{self.plan.runtime}"
 
     def by(self, field: str) -> str:
-        """Who said a field: the job file, unless something overrode it."""
-        return self.said.get(field, "job file")
+        """Return the origin of a field: the job file, unless an option overrode it."""
+        return self.options.get(field, "job file")
 
     def row(self, field: str, value: object, otherwise: str, why: str) -> Derived:
-        """A field of the job file, or what is taken where it is left out."""
+        """Return a field of the job file, or what is taken where it is left out."""
         name = field.replace("_", " ")
         if getattr(self.job, field) is not None:
             return Derived(name=name, value=str(value), origin=self.by(field))
@@ -70,17 +70,17 @@ class _Asked:
 
 
 def derived(
-    job: JobFile, plan: Plan, contract: ClusterContract, said: Mapping[str, str] | None = None
+    job: JobFile, plan: Plan, contract: ClusterContract, options: Mapping[str, str] | None = None
 ) -> tuple[Derived, ...]:
-    """Every choice of a plan.
+    """Return every choice of a plan.
 
     Args:
         job: what was asked for.
         plan: what was made of it.
         contract: the cluster's.
-        said: fields that something else than the job file said -> what.
+        options: fields that an option set -> the option.
     """
-    asked = _Asked(job=job, plan=plan, contract=contract, said=said or {})
+    asked = _Asked(job=job, plan=plan, contract=contract, options=options or {})
     return (
         *_place(asked),
         *_size(asked),
@@ -101,7 +101,7 @@ def _place(asked: _Asked) -> Iterator[Derived]:
         why = (
             f"the only one of framework {job.framework}"
             if own
-            else f"there is none of framework {job.framework}, and it carries such jobs"
+            else f"no runtime is of framework {job.framework}, and this one carries such jobs"
         )
         yield Derived(name="runtime", value=plan.runtime, origin="contract: runtimes", why=why)
     else:
@@ -157,13 +157,13 @@ def _size(asked: _Asked) -> Iterator[Derived]:
     yield asked.row(
         "gpus_per_node", plan.gpus_per_node, f"{asked.at}.gpus_per_node", "the runtime's own number"
     )
-    one = plan.framework is not None and plan.framework.one_process
-    if plan.resized and not one:
+    item = plan.framework is not None and plan.framework.one_process
+    if plan.resized and not item:
         yield asked.row(
             "processes_per_node", plan.processes_per_node, "default", "one a GPU that is asked for"
         )
     else:
-        why = "one process has all GPUs" if one else "the runtime's own number"
+        why = "one process has all GPUs" if item else "the runtime's own number"
         yield asked.row(
             "processes_per_node",
             plan.processes_per_node,
@@ -194,12 +194,12 @@ def _size(asked: _Asked) -> Iterator[Derived]:
         "restarts",
         "as its stack has it" if restarts is None else restarts,
         f"{asked.at}.restarts",
-        "how often the gang is made anew when it fails: the runtime's own number",
+        "how often the gang is recreated when it fails: the runtime's own number",
     )
 
 
 def shown(words: Sequence[str]) -> str:
-    """A command as a shell would take it, but for words of several lines: of these the first."""
+    """Return a command as a shell takes it; of words with several lines, the first line alone."""
     import shlex
 
     texts = [word.strip('"\n').splitlines() if "\n" in word else [] for word in words]
@@ -237,7 +237,7 @@ def _program(asked: _Asked) -> Iterator[Derived]:
         else "they go with the pods",
     )
     if plan.files:
-        size = sum(len(one.data) for one in plan.files)
+        size = sum(len(file.data) for file in plan.files)
         yield Derived(
             name="files",
             value=f"{len(plan.files)} files, {size} bytes",
@@ -282,9 +282,9 @@ def _environment(asked: _Asked) -> Iterator[Derived]:
 
 _WHY = {
     "RAILHEAD_JOB": "the job's name",
-    "RAILHEAD_NODES": "so that a world of the wrong size can be told at once",
-    "RAILHEAD_PROCESSES_PER_NODE": "so that a world of the wrong size can be told at once",
-    "RAILHEAD_WORLD_SIZE": "so that a world of the wrong size can be told at once",
+    "RAILHEAD_NODES": "so that a world of the wrong size is noticed at once",
+    "RAILHEAD_PROCESSES_PER_NODE": "so that a world of the wrong size is noticed at once",
+    "RAILHEAD_WORLD_SIZE": "so that a world of the wrong size is noticed at once",
     "CHECKPOINT_DIR": "the job's own directory in the claim that its runtime mounts",
     "RAILHEAD_LAUNCHER": "launcher: none, so no process has to join one world",
     "NCCL_NET": "fabric: none, so NCCL takes TCP unless env says otherwise",
@@ -326,24 +326,24 @@ def _pods(asked: _Asked) -> Iterator[Derived]:
 
 
 def shape(plan: Plan, contract: ClusterContract, *, fabric: str | None) -> Shape:
-    """The machines of a plan, with the part of their NICs that goes with its part of their GPUs."""
+    """Return the machines of a plan, with the NICs that go with the GPUs it uses."""
     pool = plan.pool
     rate = float(pool.line_rate_gbps or contract.fabric.line_rate_gbps * pool.nics)
     part = plan.gpus_per_node / pool.gpus_per_node if pool.gpus_per_node else 1.0
     gpus = plan.processes_per_node
     if plan.framework is not None and plan.framework.one_process:
-        # Else a process has one GPU; the others of its pod, if there are more, do nothing.
+        # Otherwise a process has one GPU; any further GPUs of its pod stay idle.
         gpus = plan.gpus_per_node or gpus
     return Shape(nodes=plan.nodes, gpus=gpus, gbps=0.0 if fabric == "none" else rate * part)
 
 
 def estimated(job: JobFile, plan: Plan, contract: ClusterContract) -> list[Figure]:
-    """What is worked out by hand elsewhere, for the job's `sizing`."""
+    """Return the figures for the job's `sizing` that are otherwise worked out by hand."""
     return figures(job.sizing or SizingFile(), shape(plan, contract, fabric=job.fabric))
 
 
 def number(value: float | None) -> str:
-    """A figure as people read it, with four digits.
+    """Return a figure as people read it, with four digits.
 
     >>> number(1024), number(0.065625), number(None), number(4194304)
     ('1024', '0.06562', '-', '4194304')
@@ -354,7 +354,7 @@ def number(value: float | None) -> str:
 
 
 def show(rows: Iterable[Derived], numbers: Sequence[Figure]) -> None:
-    """Both as tables, on standard output."""
+    """Print the values and the figures as tables on standard output."""
     from railhead.launch.console import out, table
 
     table(
@@ -375,7 +375,7 @@ def show(rows: Iterable[Derived], numbers: Sequence[Figure]) -> None:
 
 
 def to_json(rows: Iterable[Derived], numbers: Iterable[Figure]) -> dict[str, Any]:
-    """Both for ``--json``."""
+    """Return the values and the figures as ``--json`` prints them."""
     return {
         "values": [row.to_json() for row in rows],
         "figures": [figure.to_json() for figure in numbers],

@@ -1,7 +1,7 @@
-"""Which rank failed first and what it said; which one is silent while a job hangs.
+"""Finds the rank that failed first and its error, or the rank that is silent while a job hangs.
 
-Read off the pods' states and the last lines of their logs, so that nothing has to be changed in a
-script. It is a reading, not a proof: `railhead diagnose` looks for the cause.
+It reads the pods' states and the last lines of their logs, so no script has to be changed. This is
+a first guess, not a proof: `railhead diagnose` looks for the cause.
 """
 
 from __future__ import annotations
@@ -67,15 +67,15 @@ class Failure:
     at: str
 
     def text(self) -> str:
-        """In one line."""
+        """Return the failure in one line."""
         who = f"rank {self.rank} on node-{self.node}" if self.rank is not None else ""
         who = who or f"a process of node-{self.node}"
         where = f" ({self.machine})" if self.machine else ""
-        said = f": {self.line}" if self.line else f": {self.exit}" if self.exit else ""
-        return f"first to fail: {who}{where}{said}"
+        message = f": {self.line}" if self.line else f": {self.exit}" if self.exit else ""
+        return f"first to fail: {who}{where}{message}"
 
     def to_json(self) -> dict[str, Any]:
-        """For ``--json``."""
+        """Return the failure as ``--json`` prints it."""
         return {
             "node": self.node,
             "rank": self.rank,
@@ -105,7 +105,7 @@ class Silence:
     step: str = ""
 
     def text(self) -> str:
-        """In one line."""
+        """Return the silence in one line."""
         from railhead.launch.console import since
 
         if self.step:
@@ -123,7 +123,7 @@ class Silence:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """For ``--json``."""
+        """Return the silence as ``--json`` prints it."""
         return {
             "node": self.node,
             "ranks": list(self.ranks),
@@ -134,7 +134,7 @@ class Silence:
 
 
 def tails_of(cluster: kube.Cluster, state: JobState, nodes: Sequence[Node]) -> dict[int, list[str]]:
-    """The last lines of each node, timestamps first; nodes at the same time."""
+    """Return the last lines of each node, timestamps first; nodes at the same time."""
     with ThreadPoolExecutor(max_workers=stream.READERS) as pool:
         read = pool.map(lambda n: stream.stamped(cluster, state, n, tail=LOOKED_AT), nodes)
         return {node.index: lines for node, lines in zip(nodes, read, strict=True)}
@@ -143,7 +143,7 @@ def tails_of(cluster: kube.Cluster, state: JobState, nodes: Sequence[Node]) -> d
 def first_failure(
     cluster: kube.Cluster, state: JobState, *, prefix: str | None = None
 ) -> Failure | None:
-    """The first rank that failed, and its line; None where no pod of it is left.
+    """Return the first rank that failed, and its line; None where no pod of it is left.
 
     Args:
         cluster: where it is.
@@ -157,18 +157,18 @@ def first_failure(
     # Who ended first is who failed, as far as the kubelets' clocks (whole seconds) can tell.
     bad.sort(key=lambda node: (node.finished or "~", node.index))
     tails = tails_of(cluster, state, [node for node in bad[:MOST_NODES] if node.started])
-    found: dict[tuple[bool, str, int], Failure] = {}
+    results: dict[tuple[bool, str, int], Failure] = {}
     for node in bad[:MOST_NODES]:
-        one = _blamed(node, tails.get(node.index, []), state, prefix)
-        echo = not one.line or bool(_ECHOES.search(one.line))
-        found[echo, one.at or "~", node.index] = one
+        item = _blamed(node, tails.get(node.index, []), state, prefix)
+        echo = not item.line or bool(_ECHOES.search(item.line))
+        results[echo, item.at or "~", node.index] = item
     # A line that is no echo of another's death beats one that is; then the earliest.
-    return found[min(found)]
+    return results[min(results)]
 
 
 def _blamed(node: Node, lines: Sequence[str], state: JobState, prefix: str | None) -> Failure:
-    """What a node says of its own end: the first plain cause of its last lines."""
-    found: dict[tuple[bool, int, int], tuple[str, str, int | None]] = {}
+    """Return a node's failure by its own log: the first clear cause in its last lines."""
+    results: dict[tuple[bool, int, int], tuple[str, str, int | None]] = {}
     root: int | None = None
     for number, raw in enumerate(lines):
         stamp, _, text = raw.partition(" ")
@@ -180,9 +180,9 @@ def _blamed(node: Node, lines: Sequence[str], state: JobState, prefix: str | Non
         for weight, cause in enumerate(_CAUSES):
             if cause.search(text):
                 echo = bool(_ECHOES.search(text))
-                found[echo, weight, number] = (stamp, text.strip(), local)
+                results[echo, weight, number] = (stamp, text.strip(), local)
                 break
-    stamp, text, local = found[min(found)] if found else ("", "", None)
+    stamp, text, local = results[min(results)] if results else ("", "", None)
     rank = root
     if local is not None and local < state.processes_per_node:
         rank = node.index * state.processes_per_node + local
@@ -206,26 +206,26 @@ def silence(
     limit: int,
     prefix: str | None = None,
 ) -> Silence | None:
-    """Who fell silent in a running job, or that its steps stand still; None while all is well.
+    """Return who fell silent in a running job, or that its steps stand still; None if all is well.
 
     Args:
-        state: the job's.
-        tails: of each node that started, as :func:`tails_of` has them.
-        now: as the cluster's clocks have it.
-        limit: seconds that are too long.
-        prefix: as :func:`first_failure` has it.
+        state: the state of the job.
+        tails: the last lines of each node that started, from :func:`tails_of`.
+        now: the time by the cluster's clocks.
+        limit: seconds of silence that are too long.
+        prefix: as for :func:`first_failure`.
     """
     if state.age(now) < limit:
         return None
     seen = {index: progress.read(lines) for index, lines in tails.items()}
-    wrote = {index: one.silent(now) for index, one in seen.items() if one.last is not None}
+    wrote = {index: entry.silent(now) for index, entry in seen.items() if entry.last is not None}
     newest = min(wrote.values(), default=state.age(now))
     mute = [node.index for node in state.nodes if node.started and node.index not in wrote]
     each = state.processes_per_node
     # Many scripts print on one node alone: nothing is wrong while that one prints.
     if newest < limit:
         return _standing(seen, now, limit, newest)
-    index = mute[0] if mute else max(wrote, key=lambda one: (wrote[one], -one), default=0)
+    index = mute[0] if mute else max(wrote, key=lambda item: (wrote[item], -item), default=0)
     ranks = tuple(range(index * each, (index + 1) * each))
     if not mute and (local := _quietest(tails.get(index, []), prefix, each)) is not None:
         ranks = (index * each + local,)
@@ -235,27 +235,29 @@ def silence(
 def _standing(
     seen: dict[int, progress.Progress], now: datetime, limit: int, newest: int
 ) -> Silence | None:
-    """Lines come and the step is the same for too long."""
-    told = {index: one for index, one in seen.items() if one.unit == "step" and one.moved}
-    if not told:
+    """Return the silence of a job whose lines come while its step is the same for too long."""
+    reported = {
+        index: entry for index, entry in seen.items() if entry.unit == "step" and entry.moved
+    }
+    if not reported:
         return None
-    index = min(told, key=lambda one: told[one].still(now))
-    seconds = told[index].still(now)
-    if seconds < limit or _done(told[index].step):
+    index = min(reported, key=lambda item: reported[item].still(now))
+    seconds = reported[index].still(now)
+    if seconds < limit or _done(reported[index].step):
         return None
     return Silence(
-        node=index, ranks=(index,), seconds=seconds, others=newest, step=told[index].step
+        node=index, ranks=(index,), seconds=seconds, others=newest, step=reported[index].step
     )
 
 
 def _done(step: str) -> bool:
-    """The last step: what comes after it prints no other."""
+    """Return the last step: what comes after it prints no other."""
     at, _, of = step.partition("/")
     return bool(of) and at == of
 
 
 def _quietest(lines: Iterable[str], prefix: str | None, each: int) -> int | None:
-    """The process of a node whose last line is the oldest; None unless each of them printed."""
+    """Return the process of a node whose last line is the oldest; None unless each printed."""
     last: dict[int, str] = {}
     for raw in lines:
         stamp, _, text = raw.partition(" ")

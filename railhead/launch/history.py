@@ -1,4 +1,4 @@
-"""What happened to a job, in the order of time, from the conditions and events of its objects."""
+"""The history of a job in the order of time, from the conditions and events of its objects."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Happening:
     warning: bool = False
 
     def to_json(self) -> Object:
-        """For ``--json``."""
+        """Return the event as ``--json`` prints it."""
         return {
             "at": self.at,
             "object": self.what,
@@ -44,14 +44,15 @@ class Happening:
 
 
 def _conditions(kind: str, body: Object) -> Iterable[Happening]:
-    for one in (body.get("status") or {}).get("conditions") or []:
-        negated = "" if one.get("status") == "True" else "not "
+    for condition in (body.get("status") or {}).get("conditions") or []:
+        negated = "" if condition.get("status") == "True" else "not "
         yield Happening(
-            at=str(one.get("lastTransitionTime") or ""),
+            at=str(condition.get("lastTransitionTime") or ""),
             what=kind,
-            reason=f"{negated}{one.get('type')}",
-            text=str(one.get("message") or one.get("reason") or ""),
-            warning=one.get("type") in ("Failed", "Evicted") and one.get("status") == "True",
+            reason=f"{negated}{condition.get('type')}",
+            text=str(condition.get("message") or condition.get("reason") or ""),
+            warning=condition.get("type") in ("Failed", "Evicted")
+            and condition.get("status") == "True",
         )
 
 
@@ -69,14 +70,14 @@ def _events(kind: str, events: Iterable[Object]) -> Iterable[Happening]:
 
 
 def read(cluster: kube.Cluster, job: Object, state: jobs.JobState) -> list[Happening]:
-    """Everything that is still known of a job, oldest first. Events are kept for an hour or so."""
+    """Return everything that is still known of a job, oldest first; events last about an hour."""
     namespace, name = state.namespace, state.name
     selector = f"{jobs.UID_LABEL}={state.uid}"
     workloads = jobs.allowed(cluster, kube.kueue(namespace, "workloads"), selector=selector)
     child = cluster.find(kube.jobset(namespace, name))
-    objects = [("TrainJob", job), *(("Workload", one) for one in workloads)]
+    objects = [("TrainJob", job), *(("Workload", workload) for workload in workloads)]
     objects += [("JobSet", child)] if child else []
-    found = [
+    results = [
         Happening(
             at=str(body["metadata"].get("creationTimestamp") or ""),
             what=kind,
@@ -86,25 +87,25 @@ def read(cluster: kube.Cluster, job: Object, state: jobs.JobState) -> list[Happe
         for kind, body in objects
     ]
     for kind, body in objects:
-        found += _conditions(kind, body)
+        results += _conditions(kind, body)
     uids = [(kind, body["metadata"]["uid"]) for kind, body in objects]
     uids += [("Pod", node.uid) for node in state.nodes]
     for kind, uid in uids:
         path = kube.core(namespace, "events")
         events = jobs.allowed(cluster, path, fields=f"involvedObject.uid={uid}")
-        found += _events(kind, events)
+        results += _events(kind, events)
     # Some have parts of a second, which begin with a character before the Z of those without.
-    return sorted(found, key=lambda one: one.at.removesuffix("Z"))
+    return sorted(results, key=lambda item: item.at.removesuffix("Z"))
 
 
 def described(cluster: kube.Cluster, job: Object, state: jobs.JobState) -> Object:
-    """All that is known of a job, as ``railhead describe --json`` prints it."""
+    """Return all that is known of a job, as ``railhead describe --json`` prints it."""
     trainer = (job.get("spec") or {}).get("trainer") or {}
     return state.to_json() | {
         "image": trainer.get("image"),
         "command": claimed.without([*(trainer.get("command") or ()), *(trainer.get("args") or ())]),
-        # Names alone: a value may be somebody's token.
-        "environment": [str(one["name"]) for one in trainer.get("env") or ()],
+        # Names alone: a value may be a token.
+        "environment": [str(item["name"]) for item in trainer.get("env") or ()],
         "claims": insight.claims(cluster, state),
-        "history": [one.to_json() for one in read(cluster, job, state)],
+        "history": [item.to_json() for item in read(cluster, job, state)],
     }

@@ -1,7 +1,7 @@
-"""What `status` says of one job beside its phase: why it waits, who failed first, who is silent.
+"""Details that `status` shows of one job: why it waits, who failed first, who is silent.
 
-Which of its claims is in trouble, too; and of a run that failed or may hang the diagnosis, the one
-that `railhead diagnose --job` makes.
+Also which of its claims is in trouble; and for a run that failed or may hang, the diagnosis that
+`railhead diagnose --job` makes.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ DIAGNOSIS_SECONDS = 20.0
 
 @dataclass(frozen=True, kw_only=True)
 class Diagnosis:
-    """What the diagnosis makes of a run.
+    """The diagnosis of a run, or the reason why it was not made.
 
     Attributes:
-        report: what ``railhead diagnose --job NAME --json`` prints; None where it was not made.
-        unread: why it was not.
+        report: what ``railhead diagnose --job NAME --json`` prints; None if there is no diagnosis.
+        unread: why there is no diagnosis.
         job: the job's name.
     """
 
@@ -42,11 +42,11 @@ class Diagnosis:
     job: str
 
     def lines(self) -> list[str]:
-        """The likeliest cause with its fix, in words."""
+        """Return the likeliest cause with its fix, in words."""
         command = f"railhead diagnose --job {self.job}"
         if self.report is None:
             return [f"diagnosis: {self.unread}; `{command}` looks for the cause"]
-        named = [one for one in self.report["findings"] if one["named"]]
+        named = [finding for finding in self.report["findings"] if finding["named"]]
         if not named:
             return [f"diagnosis: no line names a cause; `{command}` says what to collect"]
         cause = named[0]
@@ -63,9 +63,10 @@ class Diagnosis:
 
 @dataclass(frozen=True, kw_only=True)
 class Insight:
-    """Of a job that waits, has failed or may hang, or whose claims do; None for what it does not.
+    """Details of a job that waits, failed or may hang, or whose claims are in trouble.
 
-    ``claims`` are those that do not answer, are slow, full or lost.
+    Details that do not apply are None. ``claims`` are those that do not answer, are slow, full or
+    lost.
     """
 
     waiting: Waiting | None = None
@@ -76,19 +77,19 @@ class Insight:
     unread: str = ""
 
     def lines(self) -> list[str]:
-        """In words."""
-        said = self.waiting.lines() if self.waiting else []
-        said += [one.text() for one in (self.failure, self.silence, *self.claims) if one]
-        said += self.diagnosis.lines() if self.diagnosis else []
-        return [*said, *([f"not looked at further: {self.unread}"] if self.unread else [])]
+        """Return the details in words."""
+        message = self.waiting.lines() if self.waiting else []
+        message += [claim.text() for claim in (self.failure, self.silence, *self.claims) if claim]
+        message += self.diagnosis.lines() if self.diagnosis else []
+        return [*message, *([f"not looked at further: {self.unread}"] if self.unread else [])]
 
     def to_json(self) -> Object:
-        """For ``--json``, beside the state's own."""
+        """Return the details as ``--json`` prints them beside the state."""
         return {
             "waiting": self.waiting.to_json() if self.waiting else None,
             "first_failure": self.failure.to_json() if self.failure else None,
             "silent": self.silence.to_json() if self.silence else None,
-            "claims": [one.to_json() for one in self.claims],
+            "claims": [claim.to_json() for claim in self.claims],
             "diagnosis": self.diagnosis.report if self.diagnosis else None,
         }
 
@@ -101,14 +102,14 @@ def read(
     silent: int,
     before: Insight | None = None,
 ) -> Insight:
-    """What can be seen of a job; what may not be read is said, and fails nothing.
+    """Return what can be seen of a job; what may not be read is noted, and no failure.
 
     Args:
-        cluster: where it is.
-        job: its TrainJob.
-        state: what it is doing.
-        silent: seconds without a line that are too long.
-        before: what was seen of it the last time; the same trouble is not diagnosed again.
+        cluster: the cluster of the job.
+        job: the TrainJob.
+        state: the state of the job.
+        silent: seconds without a line after which a rank counts as silent.
+        before: the last result; the same trouble is not diagnosed again.
     """
     try:
         seen = _seen(cluster, job, state, silent)
@@ -132,20 +133,20 @@ def _seen(cluster: kube.Cluster, job: Object, state: JobState, silent: int) -> I
     if state.phase is Phase.RUNNING:
         prefix = process_prefix(cluster, state.runtime)
         tails = failing.tails_of(cluster, state, [n for n in state.nodes if n.started])
-        found = failing.silence(state, tails, datetime.now(UTC), limit=silent, prefix=prefix)
-        return Insight(silence=found, claims=mounts.troubles(tails))
+        result = failing.silence(state, tails, datetime.now(UTC), limit=silent, prefix=prefix)
+        return Insight(silence=result, claims=mounts.troubles(tails))
     return Insight()
 
 
 def _same(before: Insight, now: Insight) -> bool:
-    """Whether it is the same trouble: a hang only lasts longer."""
+    """Return whether it is the same trouble: a hang only lasts longer."""
     if before.silence is not None and now.silence is not None:
         return before.silence.node == now.silence.node
     return before.failure == now.failure and before.silence == now.silence
 
 
 def _diagnosed(cluster: kube.Cluster, state: JobState) -> Diagnosis:
-    """The diagnosis, as far as there is time: a status that never comes helps nobody."""
+    """Return the diagnosis, as far as there is time: a status that never comes helps nobody."""
     answer: Future[Object] = Future()
 
     def work() -> None:
@@ -153,7 +154,7 @@ def _diagnosed(cluster: kube.Cluster, state: JobState) -> Diagnosis:
             from railhead.diagnose import live
 
             answer.set_result(live.report_of(cluster, state.namespace, state.name))
-        except BaseException as error:  # noqa: BLE001 - whoever waits for it gets it
+        except BaseException as error:  # noqa: BLE001 - the waiting thread raises it
             answer.set_exception(error)
 
     # A daemon, so that the command ends where a log does not.
@@ -164,27 +165,27 @@ def _diagnosed(cluster: kube.Cluster, state: JobState) -> Diagnosis:
         unread = f"not made in {DIAGNOSIS_SECONDS:g} s"
     except RailheadError as error:
         unread = error.problem
-    except Exception as error:  # noqa: BLE001 - what is asked besides takes no status away
+    except Exception as error:  # noqa: BLE001 - a failed diagnosis must not fail `status`
         unread = f"{type(error).__name__}: {error}"
     return Diagnosis(report=None, unread=unread, job=state.name)
 
 
 def failure(cluster: kube.Cluster, state: JobState) -> list[str]:
-    """The first rank that failed and its line, as lines; none where it cannot be read."""
+    """Return the first rank that failed and its line, as lines; none where it cannot be read."""
     try:
         prefix = process_prefix(cluster, state.runtime)
-        found = failing.first_failure(cluster, state, prefix=prefix)
+        result = failing.first_failure(cluster, state, prefix=prefix)
     except RailheadError:
         return []
-    return [found.text()] if found else []
+    return [result.text()] if result else []
 
 
 def claims(cluster: kube.Cluster, state: JobState) -> list[str]:
-    """What the pods of a job that runs say of its claims, as lines; none where it is not read."""
+    """Return the troubles of a running job's claims, as its pods report them."""
     if state.phase is not Phase.RUNNING:
         return []
     try:
         tails = failing.tails_of(cluster, state, [n for n in state.nodes if n.started])
     except RailheadError:
         return []
-    return [one.text() for one in mounts.troubles(tails)]
+    return [trouble.text() for trouble in mounts.troubles(tails)]

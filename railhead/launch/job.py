@@ -36,9 +36,9 @@ MAX_RESTARTS = 1000
 MAX_JOB_FILE_BYTES = 1 << 20
 # What the API server takes in one ConfigMap, all values together (validation, MaxSecretSize).
 MAX_FILES_BYTES = 1 << 20
-# Eight of them: kubelets fetch these again for every pod, so code travels so and data does not.
+# Eight ConfigMaps: kubelets fetch them again for every pod, so they carry code, not data.
 MAX_WORKSPACE_BYTES = 8 << 20
-# Folders that are made anew wherever the code runs.
+# Folders that are recreated on every machine where the code runs.
 SKIPPED = frozenset({"__pycache__", "node_modules", "venv"})
 MAX_DEPTH = 20
 WORKSPACE = "/workspace"
@@ -153,13 +153,13 @@ def _duration(value: str) -> str:
 
 
 def seconds(text: str) -> int:
-    """What ``90s``, ``30m``, ``12h`` and ``2d`` are in seconds; a bare number is seconds.
+    """Return the seconds in ``90s``, ``30m``, ``12h`` or ``2d``; a bare number is seconds.
 
     Raises:
-        ValueError: it is none of them, less than a second or more than a label's integer holds.
+        ValueError: it is not a duration, less than a second, or more than a label's integer holds.
     """
-    found = DURATION.fullmatch(text)
-    total = int(found[1]) * UNITS[found[2]] if found else 0
+    match = DURATION.fullmatch(text)
+    total = int(match[1]) * UNITS[match[2]] if match else 0
     # int32 in Kueue's Workload (spec.maximumExecutionTimeSeconds).
     if not 1 <= total < 2**31:
         raise _AllowedError("a duration from 1s on, such as 90s, 30m, 12h or 2d")
@@ -173,15 +173,15 @@ def _size(value: str) -> str:
 
 
 def _amount(value: Any) -> Any:
-    """A number of one of these forms: ``8e9``, ``70B``, ``0.5``."""
+    """Return a number of one of these forms: ``8e9``, ``70B``, ``0.5``."""
     rule = "a number above 0, such as 8e9, 70B or 0.5"
     if value is None:
         return value
     if isinstance(value, int | float) and not isinstance(value, bool):
         number = float(value)
     else:
-        found = AMOUNT.fullmatch(value) if isinstance(value, str) else None
-        number = float(found[1].replace("_", "")) * PREFIXES[found[2]] if found else 0.0
+        match = AMOUNT.fullmatch(value) if isinstance(value, str) else None
+        number = float(match[1].replace("_", "")) * PREFIXES[match[2]] if match else 0.0
     if not 0 < number <= MOST:
         raise _AllowedError(rule)
     return number
@@ -198,10 +198,10 @@ def _count(value: Any) -> Any:
 
 
 def _yes(value: Any) -> Any:
-    """``true`` or ``false``, as YAML has them, or a boolean."""
-    said = {"true": True, "false": False}
+    """Parse ``true`` or ``false``, as YAML has them, or a boolean."""
+    texts = {"true": True, "false": False}
     if isinstance(value, str):
-        value = said.get(value.lower())
+        value = texts.get(value.lower())
     if not isinstance(value, bool):
         raise _AllowedError("true or false")
     return value
@@ -264,10 +264,10 @@ def _distinct(value: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _text(pattern: re.Pattern[str] | str, longest: int | None = None) -> WithJsonSchema:
-    """What an editor takes for a text: numbers and booleans too, for they are text as written."""
+    """Return the schema of a text; numbers and booleans match too, for they are text as written."""
     source = pattern if isinstance(pattern, str) else pattern.pattern
-    said: dict[str, Any] = {"type": ["string", "number", "boolean"], "pattern": f"^(?:{source})$"}
-    return WithJsonSchema(said | ({"maxLength": longest} if longest else {}))
+    texts: dict[str, Any] = {"type": ["string", "number", "boolean"], "pattern": f"^(?:{source})$"}
+    return WithJsonSchema(texts | ({"maxLength": longest} if longest else {}))
 
 
 _FILE_WORDS = FILE_NAME.pattern
@@ -296,12 +296,12 @@ Directory = Annotated[
 
 
 class CheckpointFile(BaseModel):
-    """Where a job's checkpoints lie, and whether it goes on from what lies there.
+    """The place of a job's checkpoints, and whether the job resumes from what it finds there.
 
     Attributes:
         path: the directory inside the runtime's claim; the job's name when absent.
-        resume: ``auto`` starts from what is there; ``never`` gives each launch a directory of its
-            own, so that nothing is found. Restarts of one launch resume either way.
+        resume: ``auto`` resumes from what is there; ``never`` gives each launch a new directory, so
+            that there is nothing to resume from. Restarts of one launch resume either way.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -329,23 +329,23 @@ Yes = Annotated[bool, BeforeValidator(_yes), _YES]
 
 
 class SizingFile(BaseModel):
-    """What `--explain` calculates with: the model, the batch, the machines. No job gets any of it.
+    """The input of `--explain`: the model, the batch, the machines. The job itself gets none of it.
 
     Attributes:
         params: parameters of the whole model, such as ``8e9`` or ``70B``.
-        dtype: what the model computes in; ``bf16`` and ``fp16`` keep a copy of it in fp32.
+        dtype: the type that the model computes in; ``bf16`` and ``fp16`` keep a copy of it in fp32.
         optimizer: ``adamw`` has two moments a parameter, ``sgd`` the momentum alone.
-        global_batch: samples an optimizer's step over the whole job.
-        micro_batch: samples a replica takes at once.
-        accumulation: micro batches a replica adds up before the optimizer's step.
+        global_batch: samples in one optimizer step over the whole job.
+        micro_batch: samples that a replica takes at once.
+        accumulation: micro batches that a replica adds up before the optimizer step.
         seq_len: tokens of a sample.
         tensor: GPUs over which each layer is cut.
         pipeline: stages of layers, each on GPUs of its own.
         base_batch: the global batch for which `base_lr` was found.
         base_lr: the learning rate at `base_batch`.
-        tflops: what one GPU achieves in this model, in 10^12 operations a second.
-        step_seconds: what one step calculates, without communication, where it was measured.
-        gpu_memory_gb: memory of one GPU in GB, to say what fits.
+        tflops: the speed of one GPU in this model, in 10^12 operations a second.
+        step_seconds: seconds that one step computes, without communication, if measured.
+        gpu_memory_gb: memory of one GPU in GB, to check what fits.
         checkpoint_gbs: GB/s at which the whole job writes to its claim.
         gpu_mtbf_hours: hours that one GPU runs between interruptions of its job; published ones
             when absent.
@@ -372,16 +372,16 @@ class SizingFile(BaseModel):
 
 
 class JobFile(BaseModel):
-    """What a researcher asks for.
+    """The contents of a job file.
 
     Attributes:
         name: the job's name; pods, logs and the checkpoint directory carry it.
         nodes: machines, one pod each.
-        min_nodes: with how few of its nodes the run goes on where it loses some, and takes others
-            in once they are there (torchrun's elastic agent); all of them when absent, and then the
-            whole gang is made anew. Only a PyTorchJob can say it: ``--api pytorchjob``.
+        min_nodes: the fewest nodes with which the run goes on after losing some, until others join
+            (torchrun's elastic agent). When absent, the run needs all of them, and the whole gang
+            is recreated. Only a PyTorchJob has this field: ``--api pytorchjob``.
         gpus_per_node: GPUs that each pod requests; the runtime's own number when absent.
-        processes_per_node: processes that are started in each pod; one a GPU when absent.
+        processes_per_node: processes that are started in each pod; one for each GPU when absent.
         command: the program and its arguments, exactly as they reach the process; no shell.
         env: environment variables, exactly as they reach the process.
         files: small local files and folders, relative to the job file, that appear in /workspace.
@@ -390,14 +390,14 @@ class JobFile(BaseModel):
         runtime: the ClusterTrainingRuntime; the first of the cluster's when absent.
         queue: the LocalQueue; the cluster's first one when absent.
         fabric: ``none`` for a job that may leave the training fabric: `env` may then set the
-            variables that choose a network, and NCCL takes TCP unless they say otherwise;
-            ``required`` says what holds without it.
+            variables that choose a network, and NCCL uses TCP unless they say otherwise;
+            ``required`` is the default.
         launcher: ``own`` for a command that starts its processes itself, in a way that cannot be
             seen from outside; ``none`` where each node is to work alone.
         timeout: how long it may run once it is admitted, such as ``12h``; for ever when absent.
-        restarts: how often the whole gang is made anew when it fails; the runtime's own number when
-            absent. A TrainJob has no field for another one, and is refused with it; ``--api`` says
-            it to the kinds of job that have one.
+        restarts: how often the whole gang is recreated when it fails; the runtime's own number when
+            absent. A TrainJob has no field for it, so another number is refused, except with
+            ``--api`` and a kind of job that has one.
         shm: size of `/dev/shm`, such as ``16Gi``, a limit that counts as memory of the pod; the
             runtime's when absent: half of the memory that goes with its GPUs, as on Linux itself,
             unless the stack says another.
@@ -405,16 +405,17 @@ class JobFile(BaseModel):
         mounts: claims of the namespace, ``/path: claim``, or ``/path: claim:ro``.
         datasets: data sets of the cluster, each mounted read-only where the cluster says.
         checkpoint: where checkpoints lie; the job's name in the runtime's claim when absent.
-        namespace: of several that have such a queue; the first when absent.
+        namespace: the namespace of the queue, if several have that name; the first when absent.
         priority: one of the cluster's priorities; the queue's own when absent.
         topology: how near to each other the nodes must be: a level such as ``rack``, all within one
-            or the job waits; ``prefer rack``, within one where that is possible; ``any``, wherever
-            there is room. Absent, the runtime's own preference.
+            or the job waits; ``prefer rack``, within one where that is possible; ``any``, anywhere
+            with room. When absent, the runtime's own preference.
         verify: ``true`` to run a short all-reduce in the job's own gang and environment first, and
-            the command only where that proves the fabric; else the job stops.
-        logs: ``kept`` on the runtime's claim too, where the logs of pods that are gone can be read;
-            ``pods`` for nowhere but with the pods; ``bare`` likewise, and nothing at all before the
-            command, for an image without ``sh``. Kept when absent, where there is a claim.
+            the command only if that proves the fabric; otherwise the job stops.
+        logs: ``kept`` copies the output to the runtime's claim, so that the logs of pods that are
+            gone can be read; ``pods`` leaves it with the pods; ``bare`` does too, and puts nothing
+            before the command, for an image without ``sh``. When absent: ``kept``, if there is a
+            claim.
         sizing: the model, its batch and its machines, for the figures of `--explain` alone.
     """
 
@@ -507,7 +508,7 @@ EXPECTED = {
 
 
 class _Reader:
-    """From YAML nodes to plain values, noting lines and mistakes on the way."""
+    """Turns YAML nodes into plain values, and notes lines and mistakes on the way."""
 
     def __init__(self) -> None:
         self.lines: dict[str, int] = {}
@@ -517,7 +518,7 @@ class _Reader:
         self.mistakes.append(Mistake(line=node.start_mark.line + 1, text=text))
 
     def scalar(self, node: yaml.ScalarNode, path: str) -> str | int | None:
-        """The text as written, except for numbers where numbers belong."""
+        """Return the text as written, except for numbers where numbers belong."""
         if node.tag == "tag:yaml.org,2002:null":
             return None
         field = path.partition(".")[0].partition("[")[0]
@@ -530,7 +531,7 @@ class _Reader:
         return text
 
     def value(self, node: yaml.Node, path: str) -> Any:
-        """A node as text, number, list or mapping."""
+        """Return a node as text, number, list or mapping."""
         self.lines[path] = node.start_mark.line + 1
         if isinstance(node, yaml.ScalarNode):
             return self.scalar(node, path)
@@ -637,7 +638,7 @@ def _override(values: dict[str, Any], sets: Iterable[str], lines: dict[str, int]
 
 
 def override_values(values: dict[str, Any], sets: Iterable[str]) -> list[str]:
-    """The same for values that come from no file, in place; what is wrong, in words."""
+    """Return the same for values that come from no file, in place; what is wrong, in words."""
     return [mistake.text for mistake in _override(values, sets, {})]
 
 
@@ -667,8 +668,8 @@ def _judge(values: Mapping[str, Any], *, lines: dict[str, int], mistakes: list[M
     try:
         job = JobFile.model_validate(given)
     except ValidationError as error:
-        for one in error.errors(include_url=False):
-            path, wrong = told_by_rule(JobFile, one, EXPECTED)
+        for item in error.errors(include_url=False):
+            path, wrong = told_by_rule(JobFile, item, EXPECTED)
             bad_files = bad_files or path.startswith("files")
             mistakes.append(Mistake(line=lines.get(path, 0), text=f"{path}: {wrong}"))
     files = () if bad_files else given.get("files", ())
@@ -678,7 +679,7 @@ def _judge(values: Mapping[str, Any], *, lines: dict[str, int], mistakes: list[M
 def job_of(
     values: Mapping[str, Any], *, folder: Path, where: str
 ) -> tuple[JobFile, tuple[Payload, ...]]:
-    """A job from values instead of a file's text, by the same rules.
+    """Return a job from values instead of a file's text, by the same rules.
 
     Args:
         values: the fields of a job file; sequences may be lists.
@@ -763,7 +764,7 @@ def _siblings(directory: Path) -> list[str]:
 
 
 def _folder(folder: Path, under: Path) -> Iterator[tuple[Path, Path]]:
-    """A folder's files, each with its place in the workspace; no caches, no hidden ones."""
+    """Yield a folder's files, each with its place in the workspace; no caches, no hidden ones."""
     for entry in sorted(folder.iterdir()):
         if entry.name.startswith(".") or entry.name in SKIPPED or entry.suffix == ".pyc":
             continue
@@ -784,8 +785,8 @@ def _sources(source: Path, entry: str) -> Iterator[tuple[Path, Path]]:
 
 
 def _payloads(read: _Read, path: Path) -> tuple[Payload, ...]:
-    """The files' bytes; what is wrong with them joins the other mistakes."""
-    found: dict[str, Payload] = {}
+    """Return the files' bytes; what is wrong with them joins the other mistakes."""
+    payloads: dict[str, Payload] = {}
     total = 0
 
     def wrong(field: str, text: str) -> None:
@@ -809,7 +810,7 @@ def _payloads(read: _Read, path: Path) -> tuple[Payload, ...]:
                         " a file (one ConfigMap); put larger ones into the image or on a claim",
                     )
                 elif total <= MAX_WORKSPACE_BYTES:
-                    found[str(place)] = Payload(name=str(place), data=file.read_bytes())
+                    payloads[str(place)] = Payload(name=str(place), data=file.read_bytes())
             if not sources:
                 wrong(field, f"{shown(entry)}: a folder without a file that would be taken along")
         except (OSError, RecursionError) as error:
@@ -820,4 +821,4 @@ def _payloads(read: _Read, path: Path) -> tuple[Payload, ...]:
             f"{total} bytes together; allowed: {MAX_WORKSPACE_BYTES};"
             " put larger ones into the image or on a claim",
         )
-    return tuple(found.values())
+    return tuple(payloads.values())

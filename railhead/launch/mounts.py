@@ -1,6 +1,6 @@
-"""What a job's pods say of the claims that they mount: which does not answer, is full or lost.
+"""The troubles of claims that a job's pods report: which does not answer, is full or lost.
 
-The lines are :mod:`railhead.launch.programs.keep`'s, in the pods' own logs.
+:mod:`railhead.launch.programs.keep` prints those lines into the pods' own logs.
 """
 
 from __future__ import annotations
@@ -19,36 +19,36 @@ _NAMED = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Trouble:
-    """What one or more nodes say of a claim, in the words of the first that met it."""
+    """A trouble of a claim that one or more nodes report, in the words of the first."""
 
     nodes: tuple[int, ...]
-    said: str
+    line: str
 
     def text(self) -> str:
-        """In one line."""
+        """Return the trouble in one line."""
         named = [f"node-{index}" for index in self.nodes[:_NAMED]]
         more = len(self.nodes) - _NAMED
-        return f"{', '.join(named)}{f' and {more} more' if more > 0 else ''}: {self.said}"
+        return f"{', '.join(named)}{f' and {more} more' if more > 0 else ''}: {self.line}"
 
     def to_json(self) -> dict[str, Any]:
-        """For ``--json``."""
-        return {"nodes": list(self.nodes), "said": self.said}
+        """Return the trouble as ``--json`` prints it."""
+        return {"nodes": list(self.nodes), "said": self.line}
 
 
 def troubles(tails: Mapping[int, Iterable[str]]) -> tuple[Trouble, ...]:
-    """What is not over yet.
+    """Return the troubles that are not over yet.
 
     Args:
-        tails: of each node the newest lines, with the kubelet's timestamp in front.
+        tails: the newest lines of each node, with the kubelet's timestamp in front.
     """
     same: dict[str, list[tuple[str, int, str]]] = {}
     for index, lines in tails.items():
-        last = {found[2]: found[1] for line in lines if (found := _LINE.fullmatch(line))}
-        for said in last.values():
-            since = _SINCE.search(said)
-            if _WELL not in said and since:
-                same.setdefault(_SINCE.sub("", said), []).append((since[1], index, said))
+        last = {match[2]: match[1] for line in lines if (match := _LINE.fullmatch(line))}
+        for item in last.values():
+            since = _SINCE.search(item)
+            if _WELL not in item and since:
+                same.setdefault(_SINCE.sub("", item), []).append((since[1], index, item))
     return tuple(
-        Trouble(nodes=tuple(sorted(index for _, index, _ in alike)), said=min(alike)[2])
+        Trouble(nodes=tuple(sorted(index for _, index, _ in alike)), line=min(alike)[2])
         for alike in same.values()
     )

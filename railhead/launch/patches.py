@@ -15,7 +15,7 @@ PATCH_MANAGER = "railhead.dev/launch"
 
 
 def patched(spec: Object, template: Object) -> Object:
-    """A TrainJob's ``runtimePatches`` with ``template`` beside what launch's own has already."""
+    """Return a TrainJob's ``runtimePatches`` with ``template`` added to launch's own."""
     for patch in spec.get("runtimePatches", ()):
         template = patch["trainingRuntimeSpec"]["template"] | template
     return {
@@ -26,7 +26,7 @@ def patched(spec: Object, template: Object) -> Object:
 
 
 def placed(jobs: Sequence[str], pod: Object, field: PlacementField) -> Object:
-    """The field with a patch of the pods of these jobs of the runtime."""
+    """Return the field with a patch of the pods of these jobs of the runtime."""
     if field == "podTemplateOverrides":
         return {field: [{"targetJobs": [{"name": name} for name in jobs], **pod}]}
     replicated = [{"name": name, "template": {"spec": {"template": pod}}} for name in jobs]
@@ -34,7 +34,7 @@ def placed(jobs: Sequence[str], pod: Object, field: PlacementField) -> Object:
 
 
 def in_field(spec: Object, field: PlacementField) -> Object:
-    """A TrainJob's spec as launch made it, with what it patches in this field, whichever it was."""
+    """Return a TrainJob's spec as launch wrote it, with its patches moved to this field."""
     newer = field == "runtimePatches"
     gone = ("podTemplateOverrides", "annotations") if newer else ("runtimePatches",)
     if not any(key in spec for key in gone):
@@ -44,19 +44,19 @@ def in_field(spec: Object, field: PlacementField) -> Object:
 
 
 def _to_patches(spec: Object) -> Object:
-    found: Object = {}
+    to_patches: Object = {}
     for override in spec.get("podTemplateOverrides", ()):
         pod = {key: value for key, value in override.items() if key != "targetJobs"}
-        found = placed([job["name"] for job in override["targetJobs"]], pod, "runtimePatches")
+        to_patches = placed([job["name"] for job in override["targetJobs"]], pod, "runtimePatches")
     if annotations := spec.get("annotations"):
-        return patched(found, {"metadata": {"annotations": annotations}})
-    return found
+        return patched(to_patches, {"metadata": {"annotations": annotations}})
+    return to_patches
 
 
 def _to_overrides(spec: Object) -> Object:
     template = spec["runtimePatches"][0]["trainingRuntimeSpec"]["template"]
-    found: Object = dict(template.get("metadata", {}))
+    to_overrides: Object = dict(template.get("metadata", {}))
     if jobs := template.get("spec", {}).get("replicatedJobs"):
         pod = jobs[0]["template"]["spec"]["template"]
-        found |= placed([job["name"] for job in jobs], pod, "podTemplateOverrides")
-    return found
+        to_overrides |= placed([job["name"] for job in jobs], pod, "podTemplateOverrides")
+    return to_overrides

@@ -1,4 +1,4 @@
-"""From a job file and a cluster's contract to a plan: every choice made, nothing created."""
+"""Turns a job file and a cluster's contract into a plan: every choice made, nothing created."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ class Plan:
         resized: whether they are others than the runtime's own.
         env: what launch adds first, then the user's.
         labels: of the TrainJob, beside launch's own.
-        pod_labels: of its pods.
+        pod_labels: labels of its pods.
         secrets: environment variables from Secrets, ``secret/key`` by name.
         mounts: claims by path, ``claim`` or ``claim:ro``.
         max_seconds: how long it may run once admitted; 0 for ever.
-        min_nodes: with how few nodes the run goes on; None where it needs all of them.
-        restarts: how often the gang is made anew; None for as often as the runtime says.
+        min_nodes: the fewest nodes with which the run goes on; None if it needs all of them.
+        restarts: how often the gang is recreated; None for the runtime's own number.
         shm: size of ``/dev/shm``; None for the runtime's.
-        priority: the WorkloadPriorityClass, None where the cluster has none.
-        scheduler: who admits it.
-        annotations: all of the pods' own, where the job's placement is another than the runtime's.
-        framework: how the processes find each other; None where this Railhead knows it not.
+        priority: the WorkloadPriorityClass, None if the cluster has no priorities.
+        scheduler: the scheduler that admits it.
+        annotations: all annotations of the pods, if the job's placement differs from the runtime's.
+        framework: how the processes find each other; None if this Railhead does not know it.
         wiring: variables by which they do and that launch sets; the kubelet completes them.
         template: the runtime's pods, as the contract has them.
         notes: what the user should know and nothing refuses.
@@ -94,7 +94,7 @@ class Plan:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """What each pod starts: the command, behind what proves the fabric."""
+        """Words that each pod starts: the command, behind the proof of the fabric."""
         return (*(self.proof.words if self.proof else ()), *self.command)
 
     @property
@@ -104,7 +104,7 @@ class Plan:
         return (self.replicated_job, *servers)
 
     def gang(self, hosts: tuple[str, ...]) -> Gang:
-        """The job's pods under these names."""
+        """Return the job's pods under these names."""
         return Gang(job=self.name, hosts=hosts, processes=self.processes_per_node)
 
     @property
@@ -119,7 +119,7 @@ class Plan:
 
 
 def complete_resources(runtime: Runtime, share: Share) -> dict[str, dict[str, str]]:
-    """The runtime's own resources with these devices in place of its own."""
+    """Return the runtime's own resources with these devices in place of its own."""
     result: dict[str, dict[str, str]] = {}
     for side in ("requests", "limits"):
         own = (runtime.trainer.get("resources") or {}).get(side) or {}
@@ -130,7 +130,7 @@ def complete_resources(runtime: Runtime, share: Share) -> dict[str, dict[str, st
 
 
 def _checkpoint_directory(job: JobFile, runtime: Runtime) -> str | None:
-    """Where the job's checkpoints lie in its containers; None without a claim."""
+    """Return the directory of the job's checkpoints in its containers; None without a claim."""
     mount, asked = runtime.checkpoint, job.checkpoint or CheckpointFile()
     if mount is None:
         return None
@@ -142,13 +142,13 @@ def _checkpoint_directory(job: JobFile, runtime: Runtime) -> str | None:
 
 
 def _environment(job: JobFile, runtime: Runtime, processes: int) -> dict[str, str]:
-    """What launch adds of its own, then the job's."""
+    """Return the variables that launch adds, then the job's."""
     added = {
         "RAILHEAD_JOB": job.name,
         "RAILHEAD_NODES": str(job.nodes),
         "RAILHEAD_PROCESSES_PER_NODE": str(processes),
     }
-    # Of a run that goes on with fewer nodes it would be a lie as soon as it does.
+    # In a run that can go on with fewer nodes it would soon be wrong.
     if job.min_nodes is None:
         added["RAILHEAD_WORLD_SIZE"] = str(job.nodes * processes)
     directory = _checkpoint_directory(job, runtime)
@@ -165,36 +165,36 @@ def _environment(job: JobFile, runtime: Runtime, processes: int) -> dict[str, st
 
 
 def _command(job: JobFile, files: tuple[Payload, ...]) -> tuple[str, ...]:
-    """The job's words; a program that travels with it is where its files are."""
+    """Return the job's words; a program that travels with it is where its files are."""
     first, *rest = job.command
     sent = {payload.name for payload in files}
     return (f"{WORKSPACE}/{first}" if first in sent else first, *rest)
 
 
 def _check_framework(framework: Framework, command: tuple[str, ...], gang: Gang, gpus: int) -> None:
-    """What the framework itself says of such a job.
+    """Check what the framework itself requires of such a job.
 
     Raises:
         InputError: fewer nodes or other processes than it runs on, or its own sizes do not fit.
     """
-    found = framework.problems(command, gang, gpus)
+    result = framework.problems(command, gang, gpus)
     if gang.nodes < framework.fewest_nodes:
         text = f"{framework.name} jobs have at least {framework.fewest_nodes} nodes here"
-        found.append((f"nodes: {gang.nodes} is too few: {text}", "ask for more nodes"))
+        result.append((f"nodes: {gang.nodes} is too few: {text}", "ask for more nodes"))
     if framework.one_process and gang.processes != 1:
         text = f"processes_per_node: {gang.processes} is not allowed with {framework.name}"
         fix = "leave it out: one process a pod has all of its GPUs, or starts the others itself"
-        found.append((text, fix))
-    if found:
+        result.append((text, fix))
+    if result:
         raise InputError(
-            "\n  ".join(text for text, _ in found), remedy="; ".join(fix for _, fix in found)
+            "\n  ".join(text for text, _ in result), remedy="; ".join(fix for _, fix in result)
         )
 
 
 def _keeping(
     job: JobFile, runtime: Runtime, mounts: Mapping[str, str], namespace: str, processes: int
 ) -> tuple[str, ...]:
-    """What keeps the job's output on the claim and says how the job's claims are."""
+    """Return the words that keep the job's output on the claim and watch the job's claims."""
     own = runtime.checkpoint.path if runtime.checkpoint else None
     others = {path: claim for path, claim in _claims(runtime, mounts).items() if path != own}
     if job.logs == "bare" or not (own or others):
@@ -219,18 +219,18 @@ def _keeping(
 
 
 def _claims(runtime: Runtime, mounts: Mapping[str, str]) -> dict[str, str]:
-    """Path -> claim, of all that the container that trains mounts; ``mounts`` are the job's."""
+    """Return path -> claim for all that the container mounts; ``mounts`` are the job's."""
     volumes = (runtime.pod.get("spec") or {}).get("volumes") or ()
     claims = {v["name"]: (v.get("persistentVolumeClaim") or {}).get("claimName") for v in volumes}
     named = (
         (m["mountPath"], claims.get(m["name"])) for m in runtime.trainer.get("volumeMounts", ())
     )
-    found = {path: claim for path, claim in named if claim}
-    return found | {path: given.partition(":")[0] for path, given in mounts.items()}
+    results = {path: claim for path, claim in named if claim}
+    return results | {path: given.partition(":")[0] for path, given in mounts.items()}
 
 
 def _notes(job: JobFile, choice: Choice, contract: ClusterContract) -> Iterator[str]:
-    """What somebody who launches it should know of the choice."""
+    """Yield the notes on the choice that a user should read before launching."""
     runtime, gpus = choice.runtime, choice.share.gpus
     whole = contract.pool(runtime).gpus_per_node
     if runtime.framework != contract.runtime(runtime.name).framework:
@@ -254,7 +254,7 @@ def _started(
     processes: int,
     env: Mapping[str, str],
 ) -> tuple[tuple[str, ...], dict[str, str], Proof | None]:
-    """The words that start the job, what launch itself tells its processes, and its proof.
+    """Return the words that start the job, what launch itself tells its processes, and its proof.
 
     Raises:
         InputError: as :func:`_check_framework`.
@@ -289,8 +289,8 @@ def make_plan(job: JobFile, files: tuple[Payload, ...], contract: ClusterContrac
     runtime, queue, share = choice.runtime, choice.queue, choice.share
     gpus, resized = share.gpus, share.gpus != runtime.gpus_per_node
     framework = framework_of(runtime)
-    one = framework is not None and framework.one_process
-    own = gpus if resized and not one else runtime.processes_per_node
+    item = framework is not None and framework.one_process
+    own = gpus if resized and not item else runtime.processes_per_node
     processes = job.processes_per_node or own
     checkpoint, pool = runtime.checkpoint, contract.pool(runtime)
     mounts = job.mounts | choice.datasets

@@ -31,15 +31,16 @@ def preflight(
     modules = checks_in(checks)
     with ThreadPoolExecutor(max_workers=len(modules)) as pool:
         answers = [pool.submit(module.check, asked) for module in modules]
-    found: list[Finding] = []
+    results: list[Finding] = []
     for module, answer in zip(modules, answers, strict=True):
         findings = answer.result()
         # The least readable answer is heard only where the others have nothing to say.
         if not (
-            getattr(module, "UNLESS_OTHERS", False) and any(one.passed is False for one in found)
+            getattr(module, "UNLESS_OTHERS", False)
+            and any(item.passed is False for item in results)
         ):
-            found += findings
-    failed = [finding for finding in found if finding.passed is False]
+            results += findings
+    failed = [finding for finding in results if finding.passed is False]
     if failed:
         lines = [finding.text for finding in failed]
         head = lines[0] if len(lines) == 1 else f"{len(lines)} reasons not to launch"
@@ -49,4 +50,4 @@ def preflight(
             "\n".join([f"{plan.name}: {head}", *rest]),
             remedy="; ".join([*remedies, "nothing was created"]),
         )
-    return tuple(found)
+    return tuple(results)

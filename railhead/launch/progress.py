@@ -1,4 +1,4 @@
-"""How far a run is, from what it prints: steps, loss and throughput, in any framework's words.
+"""The progress of a run by its output: steps, loss and throughput, in any framework's words.
 
 Nothing has to be changed in a script: the forms are those that PyTorch's examples, Hugging Face's
 Trainer, DeepSpeed, Megatron-LM, Lightning, Keras and tqdm print.
@@ -59,32 +59,32 @@ class Progress:
     moved: datetime | None = None
 
     def silent(self, now: datetime) -> int:
-        """Seconds since the newest line; 0 before the first."""
+        """Return the seconds since the newest line; 0 before the first."""
         return 0 if self.last is None else max(0, int((now - self.last).total_seconds()))
 
     def still(self, now: datetime) -> int:
-        """Seconds since the step moved; 0 before the first."""
+        """Return the seconds since the step moved; 0 before the first."""
         return 0 if self.moved is None else max(0, int((now - self.moved).total_seconds()))
 
 
 def _step(text: str) -> tuple[str, str] | None:
     for unit, pattern in (("step", _STEP), ("step", _BAR), ("epoch", _EPOCH)):
-        if found := pattern.search(text):
-            of = f"/{found[2]}" if found[2] else ""
-            return unit, f"{found[1]}{of}"
+        if match := pattern.search(text):
+            of = f"/{match[2]}" if match[2] else ""
+            return unit, f"{match[1]}{of}"
     return None
 
 
 def _rate(text: str) -> str:
-    if found := _NAMED_RATE.search(text) or _TOLD_RATE.search(text):
-        return f"{found[2]} {found[1].lower()}/s"
-    if found := _RATE.search(text):
-        return f"{found[1]} {found[2].lower()}/s"
+    if match := _NAMED_RATE.search(text) or _TOLD_RATE.search(text):
+        return f"{match[2]} {match[1].lower()}/s"
+    if match := _RATE.search(text):
+        return f"{match[1]} {match[2].lower()}/s"
     return ""
 
 
 def read(lines: Iterable[str]) -> Progress:
-    """What lines say, each with the kubelet's timestamp in front, in any order of nodes."""
+    """Read the progress from lines with the kubelet's timestamp in front, of nodes in any order."""
     seen = Progress()
     for line in lines:
         stamp, _, text = line.partition(" ")
@@ -107,7 +107,7 @@ def _time(stamp: str) -> datetime | None:
     try:
         # Nanoseconds are more than Python reads.
         cut = re.sub(r"(\.\d{6})\d+", r"\1", stamp)
-        found = datetime.fromisoformat(cut)
+        result = datetime.fromisoformat(cut)
     except ValueError:
         return None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    return result if result.tzinfo else result.replace(tzinfo=UTC)

@@ -1,7 +1,7 @@
-"""What proves a job's fabric in its own pods before its command: our program, and the reader.
+"""Packs the program that proves a job's fabric in its own pods, before the job's command.
 
-Pods have the job's image, which has no Railhead. So what judges NCCL's log travels with the job:
-the same modules of :mod:`railhead.nccl` by which `railhead nccl read` and `railhead accept` do.
+Pods have the job's image, which has no Railhead. So the modules of :mod:`railhead.nccl` that
+judge NCCL's log travel with the job, the same that `railhead nccl read` and `railhead accept` use.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from railhead.launch.job import Payload
 PLACE = "/run/railhead"
 PROGRAM = f"{PLACE}/verify.py"
 _ROOT = Path(railhead.__file__).parent
-# Without what prints a reading, and the catalogue, which only tables of bandwidth are held against.
+# Without what prints a reading, and without the catalogue, which only tables of bandwidth need.
 _READER = (
     "__init__.py",
     "base/__init__.py",
@@ -39,7 +39,7 @@ class Proof:
 
 
 def prove(framework: Framework, gang: Gang, fabric: Fabric) -> Proof | None:
-    """What proves ``fabric`` on every process of ``gang``; None where the framework cannot."""
+    """Return what proves ``fabric`` on every process of ``gang``; None if the framework cannot."""
     from railhead.nccl.ranks import DEBUG
 
     start = framework.proving(PROGRAM)

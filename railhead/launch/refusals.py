@@ -1,4 +1,4 @@
-"""What of a job's file a cluster cannot do, all of it at once, before anything is created."""
+"""Refusals: everything in a job file that a cluster cannot do, before anything is created."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """What of a cluster a job uses."""
+    """The parts of a cluster that a job uses."""
 
     runtime: Runtime
     queue: Queue
@@ -114,16 +114,16 @@ def _check_nodes(job: JobFile, runtime: Runtime) -> None:
 
 
 def _check_elastic(job: JobFile, runtime: Runtime) -> None:
-    """Whether the run can go on with fewer nodes, and has fewer to go on with."""
+    """Check that the run can go on with fewer nodes, and may have fewer."""
     if job.min_nodes is None:
         return
     framework = framework_of(runtime)
     if framework is None or not framework.elastic:
-        can = [name for name, one in FRAMEWORKS.items() if one.elastic]
+        can = [name for name, item in FRAMEWORKS.items() if item.elastic]
         raise InputError(
             f"min_nodes: runtime {runtime.name!r} is of framework {runtime.framework!r}, whose "
-            f"gangs have one size; it can be asked of: {', '.join(can)}",
-            remedy="leave it out: a gang that loses a node is made anew from its last checkpoint",
+            f"gangs have one size; it is possible with: {', '.join(can)}",
+            remedy="leave it out: a gang that loses a node is recreated from its last checkpoint",
         )
     if job.min_nodes >= job.nodes:
         raise InputError(
@@ -139,15 +139,15 @@ def _check_elastic(job: JobFile, runtime: Runtime) -> None:
 
 
 def _check_environment(job: JobFile, runtime: Runtime, switches: Mapping[str, Switch]) -> None:
-    """A value of the job's would be a lie, or take it off its network."""
+    """Refuse variables that the runtime sets, or that would take the job off its network."""
     leaves = job.fabric == "none"
-    said = {
+    texts = {
         name: f" ({name}={runtime.environment[name]})" if name in runtime.environment else ""
         for name in (*job.env, *job.secrets)
         if name in runtime.reserved and not (leaves and name in switches)
     }
-    if said:
-        text = "; ".join(f"{n}: set by {runtime.reserved[n]}{value}" for n, value in said.items())
+    if texts:
+        text = "; ".join(f"{n}: set by {runtime.reserved[n]}{value}" for n, value in texts.items())
         raise InputError(
             f"env: {text}, not by a job", remedy="leave it out; the runtime carries it"
         )
@@ -164,7 +164,7 @@ def _check_environment(job: JobFile, runtime: Runtime, switches: Mapping[str, Sw
 
 
 def _check_verify(job: JobFile, runtime: Runtime) -> None:
-    """Whether there is something to prove, and something to prove it with."""
+    """Check that there is something to prove, and that it can be proven."""
     if not job.verify:
         return
     if job.fabric == "none":
@@ -180,26 +180,26 @@ def _check_verify(job: JobFile, runtime: Runtime) -> None:
         )
     framework = framework_of(runtime)
     if framework is None or framework.proving(PROGRAM) is None:
-        can = [name for name, one in FRAMEWORKS.items() if one.proving(PROGRAM) is not None]
+        can = [name for name, item in FRAMEWORKS.items() if item.proving(PROGRAM) is not None]
         starter = (
             f"{framework.launcher} starts none" if framework else "no known launcher starts one"
         )
         raise InputError(
             f"verify: runtime {runtime.name!r} is of framework {runtime.framework!r}: what proves "
             f"the fabric is a program of PyTorch, and {starter} in the job's world "
-            f"before its command; it can be asked of: {', '.join(can)}",
+            f"before its command; it is possible with: {', '.join(can)}",
             remedy="leave it out; `railhead accept --only rdma` proves the fabric by a job of its "
             "own",
         )
 
 
 def _check_words(job: JobFile, switches: Mapping[str, Switch]) -> None:
-    """What `env:` may not say, the command may not either."""
+    """Refuse a command that sets what `env:` may not set."""
     pinned = [name for name, switch in switches.items() if switch.allowed]
-    found = re.search(changed(switches, pinned), " ".join(job.command)) if switches else None
-    if found and job.fabric != "none":
-        name = found[1] or found[2]
-        how = f"sets {name}" if found[1] else f"takes {name or 'every variable'} away"
+    match = re.search(changed(switches, pinned), " ".join(job.command)) if switches else None
+    if match and job.fabric != "none":
+        name = match[1] or match[2]
+        how = f"sets {name}" if match[1] else f"takes {name or 'every variable'} away"
         reason = switches[name].reason if name else "the fabric's are among them"
         raise InputError(
             f"command: {how}: {reason}; the job would leave its fabric and still complete",
@@ -208,11 +208,11 @@ def _check_words(job: JobFile, switches: Mapping[str, Switch]) -> None:
 
 
 def _check_launcher(job: JobFile, runtime: Runtime) -> None:
-    """Without a launcher every node would be a world of its own, and the job complete."""
+    """Refuse a command without a launcher, by which every node would train alone and complete."""
     if job.nodes == 1 or job.launcher or runtime.launches is None:
         return
-    framework, one = framework_of(runtime), Gang(job=job.name, hosts=(job.name,), processes=1)
-    started = framework.start(job.command, one) if framework else job.command
+    framework, item = framework_of(runtime), Gang(job=job.name, hosts=(job.name,), processes=1)
+    started = framework.start(job.command, item) if framework else job.command
     words, shown = " ".join(started), repr(job.command[0])
     alone = re.search(runtime.alone, words) if runtime.alone else None
     if re.search(runtime.launches, words) and alone is None:
@@ -232,22 +232,22 @@ def _check_launcher(job: JobFile, runtime: Runtime) -> None:
 
 
 def mounted(runtime: Runtime) -> list[str]:
-    """Where the container that trains has something of its runtime's."""
+    """Return the paths at which the container that trains has mounts of its runtime."""
     return [str(mount["mountPath"]) for mount in runtime.trainer.get("volumeMounts", ())]
 
 
 def _check_unsaid(job: JobFile, contract: ClusterContract) -> None:
-    """What the cluster's scheduler has no word for would be lost without one."""
-    said = {name: why for name, why in contract.unsaid.items() if getattr(job, name) is not None}
-    if said:
+    """Refuse fields that the cluster's scheduler has no word for, and that would be lost."""
+    texts = {name: why for name, why in contract.unsaid.items() if getattr(job, name) is not None}
+    if texts:
         raise InputError(
-            "\n  ".join(f"{name}: {why}" for name, why in said.items()),
-            remedy=f"leave {', '.join(said)} out",
+            "\n  ".join(f"{name}: {why}" for name, why in texts.items()),
+            remedy=f"leave {', '.join(texts)} out",
         )
 
 
 def _check_extras(job: JobFile, runtime: Runtime) -> None:
-    """Secrets, mounts and checkpoints beside what else the job and its runtime have."""
+    """Refuse secrets, mounts and checkpoints that clash with the job's or the runtime's own."""
     if twice := sorted(set(job.env) & set(job.secrets)):
         raise InputError(f"secrets: {', '.join(twice)}: given in env too", remedy="give each once")
     taken = mounted(runtime)
@@ -277,7 +277,7 @@ def _check_extras(job: JobFile, runtime: Runtime) -> None:
 
 
 def _check_shm(job: JobFile, runtime: Runtime) -> None:
-    """Less than a container has by itself is a mistake, and so is more than the pod's memory."""
+    """Refuse a size below what a container has anyway, or above the pod's memory."""
     memory = (runtime.trainer.get("resources") or {}).get("requests", {}).get("memory")
     if job.shm is None or memory is None:
         return
@@ -291,13 +291,17 @@ def _check_shm(job: JobFile, runtime: Runtime) -> None:
 
 
 def _datasets(job: JobFile, contract: ClusterContract, queue: Queue) -> dict[str, str]:
-    """Claims of the job's data sets by path, as in ``mounts``; of its queue's namespace.
+    """Return the claims of the job's data sets, in its queue's namespace, by path.
 
     Raises:
         InputError: the namespace has no such data set, or something else is mounted there.
     """
-    known = {one.name: one for one in contract.datasets if one.namespace == queue.namespace}
-    found = {}
+    known = {
+        dataset.name: dataset
+        for dataset in contract.datasets
+        if dataset.namespace == queue.namespace
+    }
+    results = {}
     for name in job.datasets:
         if name not in known:
             raise InputError(
@@ -310,5 +314,5 @@ def _datasets(job: JobFile, contract: ClusterContract, queue: Queue) -> dict[str
                 f"datasets: {name!r} is mounted at {path}, which mounts names too",
                 remedy="leave one of the two out",
             )
-        found[path] = f"{known[name].claim}:ro"
-    return found
+        results[path] = f"{known[name].claim}:ro"
+    return results

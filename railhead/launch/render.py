@@ -1,4 +1,4 @@
-"""From a plan to the objects that the API server gets. Plain data, no templates."""
+"""Turns a plan into the objects that the API server gets. Plain data, no templates."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def literal(text: str) -> str:
 
 
 def files_name(job: str, part: int = 0) -> str:
-    """The name of a ConfigMap that carries a job's files; most need one, ``part`` 0."""
+    """Return the name of a ConfigMap that carries a job's files; most need one, ``part`` 0."""
     return f"{job}-files-{part}" if part else f"{job}-files"
 
 
@@ -44,7 +44,7 @@ def _labels(plan: Plan) -> dict[str, str]:
 
 
 def _parts(files: Sequence[Payload]) -> list[list[Payload]]:
-    """The files in ConfigMaps' worth of bytes, in their order."""
+    """Return the files in ConfigMaps' worth of bytes, in their order."""
     parts: list[list[Payload]] = []
     room = 0
     for payload in files:
@@ -73,7 +73,7 @@ class _Sent:
         return len(self.parts) == 1 and not any("/" in payload.name for payload in self.parts[0])
 
     def maps(self) -> list[tuple[int, dict[str, Payload]]]:
-        """Each ConfigMap's number and what it holds, by key."""
+        """Return each ConfigMap's number and what it holds, by key."""
         return [
             (number, {p.name if self.flat else f"file-{i}": p for i, p in enumerate(part)})
             for number, part in enumerate(self.parts, self.first)
@@ -81,19 +81,19 @@ class _Sent:
 
 
 def _sent(plan: Plan) -> list[_Sent]:
-    """The job's own files, and what proves the fabric before its command."""
-    found: list[_Sent] = []
+    """Return the job's own files, and what proves the fabric before its command."""
+    results: list[_Sent] = []
     proof = plan.proof.files if plan.proof else ()
     first = 0
     for volume, path, files in ((VOLUME, WORKSPACE, plan.files), (PROOF_VOLUME, PLACE, proof)):
         if parts := _parts(files):
-            found.append(_Sent(volume=volume, path=path, first=first, parts=parts))
+            results.append(_Sent(volume=volume, path=path, first=first, parts=parts))
             first += len(parts)
-    return found
+    return results
 
 
 def owner_reference(owner: Object) -> Object:
-    """What makes an object go when ``owner``, which was created, goes."""
+    """Return the reference by which an object is deleted together with ``owner``, which exists."""
     return {
         "apiVersion": owner["apiVersion"],
         "kind": owner["kind"],
@@ -103,7 +103,7 @@ def owner_reference(owner: Object) -> Object:
 
 
 def config_maps(plan: Plan) -> list[Object]:
-    """The ConfigMaps with the job's files; none when it has none."""
+    """Return the ConfigMaps with the job's files; none when it has none."""
     return [_config_map(plan, number, held) for sent in _sent(plan) for number, held in sent.maps()]
 
 
@@ -129,7 +129,7 @@ def _config_map(plan: Plan, number: int, part: Mapping[str, Payload]) -> Object:
 
 
 def _volume(plan: Plan, sent: _Sent) -> Object:
-    """All files in one directory, with their folders."""
+    """Return all files in one directory, with their folders."""
     if sent.flat:
         name = files_name(plan.name, sent.first)
         return {"name": sent.volume, "configMap": {"name": name, "defaultMode": 0o555}}
@@ -146,7 +146,7 @@ def _volume(plan: Plan, sent: _Sent) -> Object:
 
 
 def _shared_memory(plan: Plan) -> tuple[list[Object], list[Object]]:
-    """The volume at ``/dev/shm`` in the size of the job's, by its name in the runtime's pods."""
+    """Return the volume at ``/dev/shm`` in the job's size, by its name in the runtime's pods."""
     if plan.shm is None:
         return [], []
     containers = plan.template["spec"]["containers"]
@@ -163,7 +163,7 @@ def _shared_memory(plan: Plan) -> tuple[list[Object], list[Object]]:
 
 
 def volumes_of(plan: Plan) -> tuple[list[Object], list[Object]]:
-    """What a job has other than its runtime: volumes, some in place of one of that name; mounts."""
+    """Return the volumes and mounts that the job adds to its runtime's, or has in their place."""
     volumes, mounts = _shared_memory(plan)
     for sent in _sent(plan):
         volumes.append(_volume(plan, sent))
@@ -177,7 +177,7 @@ def volumes_of(plan: Plan) -> tuple[list[Object], list[Object]]:
 
 
 def _placement(plan: Plan) -> Object:
-    """The pod patch with what the job mounts and its labels, as the cluster's Trainer reads it."""
+    """Return the pod patch with the job's mounts and labels, as the cluster's Trainer reads it."""
     pod: Object = {}
     metadata: Object = {}
     if plan.pod_labels:
@@ -201,13 +201,13 @@ def _placement(plan: Plan) -> Object:
 
 
 def from_secret(name: str, source: str) -> Object:
-    """A variable whose value is a key of a Secret, ``secret/key``."""
+    """Return a variable whose value is a key of a Secret, ``secret/key``."""
     secret, _, key = source.partition("/")
     return {"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}
 
 
 def job_labels(plan: Plan) -> Object:
-    """The labels of the job's object, whose it is, and what its scheduler reads."""
+    """Return the labels of the job's object, whose it is, and what its scheduler reads."""
     return _labels(plan) | plan.labels | SCHEDULERS[plan.scheduler].labels(plan)
 
 
@@ -223,7 +223,7 @@ _WHICH = tuple(
 
 
 def train_job(plan: Plan) -> Object:
-    """The TrainJob (trainer.kubeflow.org/v1alpha1) of a plan."""
+    """Return the TrainJob (trainer.kubeflow.org/v1alpha1) of a plan."""
     words = (*plan.keeping, *plan.words)
     trainer: Object = {
         "command": [literal(words[0])],
@@ -239,7 +239,7 @@ def train_job(plan: Plan) -> Object:
     if len(words) > 1:
         trainer["args"] = [literal(word) for word in words[1:]]
     if plan.resized:
-        # Complete, and only where the job differs: Trainer builds the container's resources anew
+        # Complete, and only where the job differs: Trainer rebuilds the container's resources
         # from them, without the runtime's claims (pkg/runtime/framework/plugins/jobset of 2.1,
         # pkg/runtime/core of 2.3).
         trainer["resourcesPerNode"] = plan.resources
@@ -267,5 +267,5 @@ def train_job(plan: Plan) -> Object:
 
 
 def objects(plan: Plan) -> list[Object]:
-    """Everything that a launch creates, in the order of creation."""
+    """Return everything that a launch creates, in the order of creation."""
     return [*config_maps(plan), train_job(plan)]

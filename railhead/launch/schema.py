@@ -26,12 +26,12 @@ MODELINE = f"# yaml-language-server: $schema={NAME}"
 
 
 def text() -> str:
-    """The schema as its file has it."""
+    """Return the schema as its file has it."""
     return json.dumps(job_schema(), indent=1) + "\n"
 
 
 def job_schema() -> dict[str, Any]:
-    """The schema of a job file as a JSON object."""
+    """Return the schema of a job file as a JSON object."""
     made = JobFile.model_json_schema()
     defined = made.pop("$defs")
     optional = tuple(n for n, field in JobFile.model_fields.items() if not field.is_required())
@@ -48,7 +48,7 @@ def job_schema() -> dict[str, Any]:
 
 
 def _of(model: type[BaseModel], made: dict[str, Any], nullable: tuple[str, ...]) -> dict[str, Any]:
-    """A model's schema with what its docstring says of each field."""
+    """Return a model's schema with what its docstring says of each field."""
     properties = {}
     for name, held in made["properties"].items():
         plain = _plain(held, null=name in nullable)
@@ -57,19 +57,21 @@ def _of(model: type[BaseModel], made: dict[str, Any], nullable: tuple[str, ...])
 
 
 def _plain(held: dict[str, Any], *, null: bool) -> dict[str, Any]:
-    """One branch instead of one or null, so that an editor names the one rule that is broken."""
-    found = {key: value for key, value in held.items() if key not in ("title", "default", "anyOf")}
+    """Return one branch in place of one or null, so that an editor names the one broken rule."""
+    results = {
+        key: value for key, value in held.items() if key not in ("title", "default", "anyOf")
+    }
     for branch in held.get("anyOf", ()):
         if branch.get("type") != "null":
-            found |= branch
-    kinds = found.get("type", [])
+            results |= branch
+    kinds = results.get("type", [])
     kinds = [kinds] if isinstance(kinds, str) else kinds
     # A field without a value was left out.
     if null and kinds:
-        found["type"] = [*kinds, "null"]
-        if "enum" in found:
-            found["enum"] = [*(one for one in found["enum"] if one is not None), None]
-    if "patternProperties" in found:
+        results["type"] = [*kinds, "null"]
+        if "enum" in results:
+            results["enum"] = [*(item for item in results["enum"] if item is not None), None]
+    if "patternProperties" in results:
         # Names that fit no pattern are not names of variables or paths.
-        found["additionalProperties"] = False
-    return found
+        results["additionalProperties"] = False
+    return results

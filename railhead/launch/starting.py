@@ -94,8 +94,8 @@ def run(
     from railhead.launch.job import MAX_NAME, JobFile, job_of, override_values
     from railhead.launch.plan import make_plan
 
-    found = SIZE.fullmatch(size)
-    if found is None:
+    match = SIZE.fullmatch(size)
+    if match is None:
         raise InputError(
             f"-j {size}: not a size; allowed: NODES or NODESxGPUS, such as 2x8", remedy="-j 2x8"
         )
@@ -104,7 +104,7 @@ def run(
     stem = stem if stem[0].isalpha() else f"run-{stem}"
     values: dict[str, Any] = {
         "name": name or f"{stem[: MAX_NAME - 7]}-{secrets.token_hex(3)}",
-        "nodes": int(found[1]),
+        "nodes": int(match[1]),
         "command": words,
         "env": _named(env, "--env"),
         "files": list(files or ()),
@@ -112,8 +112,8 @@ def run(
         "runtime": runtime,
         "queue": queue,
     }
-    if found[2]:
-        values["gpus_per_node"] = int(found[2])
+    if match[2]:
+        values["gpus_per_node"] = int(match[2])
     values = {key: value for key, value in values.items() if value is not None}
     mistakes = override_values(values, set_ or ())
     if mistakes:
@@ -126,15 +126,15 @@ def run(
         job, payloads = job_of(values, folder=Path.cwd(), where="the command line")
         plan = make_plan(job, payloads, contract)
         if explain:
-            said = dict.fromkeys(JobFile.model_fields, "command line")
-            said |= {} if name else {"name": "made up: the program's name and six random digits"}
-            cli.print_explanation(job, plan, contract, said=said, as_json=as_json)
+            texts = dict.fromkeys(JobFile.model_fields, "command line")
+            texts |= {} if name else {"name": "made up: the program's name and six random digits"}
+            cli.print_explanation(job, plan, contract, options=texts, as_json=as_json)
             return
         cli.launch_plan(cluster, plan, contract, follow=follow, dry_run=dry_run, as_json=as_json)
 
 
 def _started(script: Path, words: list[str], files: list[str], runtime: Runtime) -> list[str]:
-    """A script as a command: taken along where it is here."""
+    """Return a script as a command: taken along where it is here."""
     place = str(script)
     if script.is_file():
         # Where the folder goes along anyway, the script lies in it.
@@ -150,7 +150,7 @@ def _started(script: Path, words: list[str], files: list[str], runtime: Runtime)
 
 
 def _starter(runtime: Runtime) -> list[str]:
-    """What to write before a Python file; frameworks that are known begin it themselves."""
+    """Return the words before a Python file; known frameworks add theirs themselves."""
     from railhead.launch.choose import framework_of
 
     return [] if framework_of(runtime) else ["python3"]
@@ -216,7 +216,7 @@ def init(
 
 
 def _write_schema(path: Path) -> None:
-    """The schema beside a job file; what is not ours there stays, and nothing fails for it."""
+    """Write the schema beside a job file; a file of the user's stays, and errors are ignored."""
     from railhead.launch import schema
 
     made = schema.text()
@@ -224,7 +224,7 @@ def _write_schema(path: Path) -> None:
         there = path.read_text(encoding="utf-8") if path.exists() else None
         if there == made:
             return
-        # One of another version of Railhead is written anew; somebody's own is not.
+        # A schema of another version of Railhead is rewritten; any other file is not.
         if there is not None and f'"title": "{schema.TITLE}"' not in there:
             say(f"note: {path} is not of Railhead's making and stays as it is")
             return
@@ -236,7 +236,7 @@ def _write_schema(path: Path) -> None:
 
 
 def first_job(contract: ClusterContract, runtime: Runtime, name: str) -> str:
-    """A job file for a runtime: what must be said, and as comments what may be."""
+    """Return a job file for a runtime: what must be said, and as comments what may be."""
     import yaml
 
     from railhead.launch.schema import MODELINE
@@ -267,7 +267,7 @@ def first_job(contract: ClusterContract, runtime: Runtime, name: str) -> str:
     rest = {key: value for key, value in may.items() if value is not None}
     lines = [MODELINE, *(f"# {line}" for line in head)]
     lines += yaml.safe_dump(must, sort_keys=False, default_flow_style=None).splitlines()
-    lines.append("# What may be said besides:")
+    lines.append("# Optional fields:")
     dumped = yaml.safe_dump(rest, sort_keys=False, default_flow_style=None)
     lines += [f"# {line}" for line in dumped.splitlines()]
     return "\n".join(lines) + "\n"

@@ -45,7 +45,7 @@ def submit(cluster: kube.Cluster, plan: Plan) -> kube.Object:
 
 
 def _with_itself(body: kube.Object) -> kube.Object:
-    """The object with what was asked for as an annotation: the cluster changes the rest of it."""
+    """Return the object annotated with itself: the cluster changes the rest of it."""
     text = json.dumps({"labels": body["metadata"]["labels"], "spec": body["spec"]})
     if len(text) > MAX_SUBMITTED:
         return body
@@ -57,9 +57,9 @@ def _create(cluster: kube.Cluster, body: kube.Object, files: Sequence[kube.Objec
     folder = kube.core(namespace, "configmaps")
     paths: list[str] = []
     try:
-        for one in files:
-            _place(cluster, folder, one)
-            paths.append(f"{folder}/{one['metadata']['name']}")
+        for file in files:
+            _place(cluster, folder, file)
+            paths.append(f"{folder}/{file['metadata']['name']}")
         created = cluster.create(kube.trainjobs(namespace), body)
     except BaseException:
         for path in paths:
@@ -79,23 +79,25 @@ def _place(cluster: kube.Cluster, folder: str, one: kube.Object) -> None:
         if error.status != 409:
             raise
         path = f"{folder}/{one['metadata']['name']}"
-        found = cluster.find(path)
-        if found is not None and not _labelled(found, one["metadata"]["labels"][render.JOB_LABEL]):
+        result = cluster.find(path)
+        if result is not None and not _labelled(
+            result, one["metadata"]["labels"][render.JOB_LABEL]
+        ):
             raise
     cluster.delete(path)
     cluster.create(folder, one)
 
 
 def _files(cluster: kube.Cluster, namespace: str, name: str) -> list[kube.Object]:
-    """The ConfigMaps with a job's files, in their order; nobody else's of such a name.
+    """Return the ConfigMaps with a job's files, in their order; nobody else's of such a name.
 
     Asked one by one, for researchers may not list ConfigMaps (railhead.resolve.access).
     """
     names = [render.files_name(name, part) for part in range(MAX_PARTS)]
-    paths = [kube.core(namespace, "configmaps", one) for one in names]
+    paths = [kube.core(namespace, "configmaps", item) for item in names]
     with ThreadPoolExecutor(max_workers=MAX_PARTS) as pool:
-        found = [one for one in pool.map(cluster.find, paths) if one is not None]
-    return [one for one in found if _labelled(one, name)]
+        files = [item for item in pool.map(cluster.find, paths) if item is not None]
+    return [item for item in files if _labelled(item, name)]
 
 
 def _labelled(files: kube.Object, name: str) -> bool:
@@ -106,9 +108,9 @@ def sweep(cluster: kube.Cluster, namespaces: Sequence[str], name: str) -> list[s
     """Remove the files of a launch that was killed before its job was there; their names."""
     gone: list[str] = []
     for namespace in namespaces:
-        for one in _files(cluster, namespace, name):
-            cluster.delete(kube.core(namespace, "configmaps", one["metadata"]["name"]))
-            gone.append(f"{namespace}/{one['metadata']['name']}")
+        for file in _files(cluster, namespace, name):
+            cluster.delete(kube.core(namespace, "configmaps", file["metadata"]["name"]))
+            gone.append(f"{namespace}/{file['metadata']['name']}")
     return gone
 
 
@@ -119,12 +121,12 @@ def restart(
     timeout_seconds: float,
     progress: Callable[[str], None],
 ) -> kube.Object:
-    """End a job and submit it anew as it was asked for; it goes on from its checkpoints.
+    """End a job and submit it again as it was requested; it resumes from its checkpoints.
 
     Trainer may have been upgraded meanwhile, and take what the job patches in another field.
 
     Raises:
-        PrerequisiteError: it was not launched by `railhead launch`, so nobody knows what was asked.
+        PrerequisiteError: it was not launched by `railhead launch`, so nobody knows its request.
         TimedOutError: as :func:`cancel`.
         ApiError: the cluster refused it; what it refused is gone then.
     """
@@ -141,13 +143,13 @@ def restart(
     if contract is not None and contract.placement_field is not None:
         asked["spec"] = in_field(asked["spec"], contract.placement_field)
     files = [
-        {key: one[key] for key in ("data", "binaryData") if key in one}
+        {key: file[key] for key in ("data", "binaryData") if key in file}
         | {
             "apiVersion": "v1",
             "kind": "ConfigMap",
-            "metadata": {key: one["metadata"][key] for key in ("name", "namespace", "labels")},
+            "metadata": {key: file["metadata"][key] for key in ("name", "namespace", "labels")},
         }
-        for one in _files(cluster, namespace, name)
+        for file in _files(cluster, namespace, name)
     ]
     cancel(cluster, job, timeout_seconds=timeout_seconds, progress=progress)
     body = {
@@ -166,7 +168,7 @@ def restart(
 def watch(
     cluster: kube.Cluster, job: kube.Object, *, timeout_seconds: float | None = None
 ) -> Iterator[JobState]:
-    """The job's state, once a second, until it is finished or gone.
+    """Yield the job's state, once a second, until it is finished or gone.
 
     Raises:
         TimedOutError: it was not finished in time; the job goes on.
@@ -198,7 +200,7 @@ def watch(
 
 @dataclass(frozen=True, kw_only=True)
 class Cancelled:
-    """What a cancel did."""
+    """The result of a cancel."""
 
     name: str
     namespace: str
@@ -210,21 +212,21 @@ class Cancelled:
 def leftovers(
     cluster: kube.Cluster, namespace: str, name: str, uid: str, files: Sequence[str] = ()
 ) -> list[str]:
-    """What is still there of a job and of its ``files``' ConfigMaps, in words."""
-    found: list[str] = []
+    """Return what still exists of a job and of its ``files``' ConfigMaps, in words."""
+    results: list[str] = []
     job = cluster.find(kube.trainjobs(namespace, name))
     if job is not None and job["metadata"]["uid"] == uid:
-        found.append(f"TrainJob {name}")
+        results.append(f"TrainJob {name}")
     pods = cluster.list(kube.core(namespace, "pods"), selector=f"{jobs.JOBSET_LABEL}={name}")
-    found += [f"pod {pod['metadata']['name']}" for pod in pods]
+    results += [f"pod {pod['metadata']['name']}" for pod in pods]
     if cluster.find(kube.jobset(namespace, name)) is not None:
-        found.append(f"JobSet {name}")
-    found += [
-        f"ConfigMap {one}"
-        for one in files
-        if cluster.find(kube.core(namespace, "configmaps", one)) is not None
+        results.append(f"JobSet {name}")
+    results += [
+        f"ConfigMap {file}"
+        for file in files
+        if cluster.find(kube.core(namespace, "configmaps", file)) is not None
     ]
-    return found
+    return results
 
 
 def cancel(
@@ -251,9 +253,9 @@ def cancel(
     begin = time.monotonic()
     cluster.delete(kube.trainjobs(namespace, name), propagation="Foreground")
     # Their owner takes them along, except where launch was killed before it could say who that is.
-    files = [one["metadata"]["name"] for one in _files(cluster, namespace, name)]
-    for one in files:
-        cluster.delete(kube.core(namespace, "configmaps", one))
+    files = [item["metadata"]["name"] for item in _files(cluster, namespace, name)]
+    for file in files:
+        cluster.delete(kube.core(namespace, "configmaps", file))
     shown = ""
     while left := leftovers(cluster, namespace, name, uid, files):
         if time.monotonic() - begin > timeout_seconds:

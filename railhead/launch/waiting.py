@@ -1,8 +1,8 @@
-"""Why a job waits: its place in the queue, whose jobs hold the quota, and when it may start.
+"""Finds why a job waits: its place in the queue, whose jobs hold the quota, when it may start.
 
 The place is Kueue's own (its visibility API, apis/visibility/v1beta2/types.go of v0.16.6), or read
-off the Workloads where that may not be asked. Holders are Workloads that have quota reserved in the
-same ClusterQueue, of the namespaces that the user may read.
+off the Workloads where the user may not use that API. Holders are Workloads that have quota
+reserved in the same ClusterQueue, in namespaces that the user may read.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ class Holder:
 
 @dataclass(frozen=True, kw_only=True)
 class Waiting:
-    """Why a job waits.
+    """The reason why a job waits.
 
     Attributes:
         ahead: jobs before it in its ClusterQueue; None where that is not known.
         ahead_here: those of them in its own queue.
-        kueue: whether Kueue itself said so.
-        resource: of which there is not enough.
-        holders: who holds it, the largest first.
+        kueue: whether Kueue itself reported the place.
+        resource: the resource of which there is not enough.
+        holders: the jobs that hold it, the largest first.
         unseen: namespaces whose Workloads may not be read.
         starts: when enough is free at the latest, by the holders' limits of time; None if unknown.
     """
@@ -65,35 +65,35 @@ class Waiting:
     starts: datetime | None
 
     def lines(self) -> list[str]:
-        """In words."""
-        said: list[str] = []
+        """Return the reason in words."""
+        texts: list[str] = []
         if self.ahead is not None:
             by = "" if self.kueue else ", by priority and age as far as they may be read"
             here = f", {self.ahead_here} of them of its own queue" if self.ahead else ""
-            said.append(f"place: {_count(self.ahead, 'job')} ahead of it{here}{by}")
+            texts.append(f"place: {_count(self.ahead, 'job')} ahead of it{here}{by}")
         if self.holders:
-            named = [_holder(one, self.resource) for one in self.holders[:NAMED]]
+            named = [_holder(holder, self.resource) for holder in self.holders[:NAMED]]
             more = len(self.holders) - NAMED
             named += [f"and {more} more"] if more > 0 else []
-            said.append(f"held by: {', '.join(named)}")
+            texts.append(f"held by: {', '.join(named)}")
         if self.unseen:
-            said.append(f"not seen: jobs of {', '.join(self.unseen)}, which you may not read")
+            texts.append(f"not seen: jobs of {', '.join(self.unseen)}, which you may not read")
         if self.starts is not None:
             also = "; those ahead of it come first" if self.ahead else ""
-            said.append(
+            texts.append(
                 f"may start: by {_clock(self.starts)} at the latest, when limits of time have "
                 f"ended enough of them{also}"
             )
         elif self.holders:
-            endless = sum(1 for one in self.holders if one.until is None)
-            said.append(
+            endless = sum(1 for holder in self.holders if holder.until is None)
+            texts.append(
                 f"may start: nobody can say; {endless} of {_count(len(self.holders), 'holder')} "
                 "have no limit of time (`timeout`)"
             )
-        return said
+        return texts
 
     def to_json(self) -> Object:
-        """For ``--json``."""
+        """Return the reason as ``--json`` prints it."""
         return {
             "ahead": self.ahead,
             "ahead_in_own_queue": self.ahead_here,
@@ -101,12 +101,12 @@ class Waiting:
             "resource": self.resource,
             "holders": [
                 {
-                    "job": one.job,
-                    "queue": one.queue,
-                    "amount": show(one.amount),
-                    "until": one.until.isoformat() if one.until else None,
+                    "job": holder.job,
+                    "queue": holder.queue,
+                    "amount": show(holder.amount),
+                    "until": holder.until.isoformat() if holder.until else None,
                 }
-                for one in self.holders
+                for holder in self.holders
             ],
             "not_seen": list(self.unseen),
             "may_start": self.starts.isoformat() if self.starts else None,
@@ -130,13 +130,13 @@ def _holder(one: Holder, resource: str) -> str:
 def read(
     cluster: kube.Cluster, job: Object, state: JobState, namespaces: Sequence[str]
 ) -> Waiting | None:
-    """Why a queued job waits; None where nothing of it can be read.
+    """Return why a queued job waits; None where nothing of it can be read.
 
     Args:
-        cluster: where it is.
-        job: its TrainJob.
-        state: what it is doing.
-        namespaces: those whose Workloads are looked at, beside its own.
+        cluster: the cluster of the job.
+        job: the TrainJob.
+        state: the state of the job.
+        namespaces: the namespaces whose Workloads are read, beside its own.
     """
     everywhere = list(dict.fromkeys((state.namespace, *namespaces)))
     seen: list[Object] = []
@@ -149,14 +149,14 @@ def read(
                 raise
             unseen.append(namespace)
     uid = job["metadata"]["uid"]
-    own = next((one for one in seen if _uid(one) == uid), None)
+    own = next((entry for entry in seen if _uid(entry) == uid), None)
     if own is None:
         return None
     behind = _cluster_queue(cluster, state)
     resource, needed = _need(own)
     holders = sorted(
-        (made for one in seen if (made := _held(one, behind, resource)) is not None),
-        key=lambda one: (-one.amount, one.job),
+        (made for entry in seen if (made := _held(entry, behind, resource)) is not None),
+        key=lambda item: (-item.amount, item.job),
     )
     ahead, here, kueue = _place(cluster, state, own, seen)
     free = _free(cluster, behind, resource)
@@ -182,7 +182,7 @@ def _cluster_queue(cluster: kube.Cluster, state: JobState) -> str:
 
 
 def _need(workload: Object) -> tuple[str, Decimal]:
-    """The GPUs that a Workload asks for, and how many; "" and 0 where it asks for none."""
+    """Return the GPUs that a Workload asks for, and how many; "" and 0 where it asks for none."""
     total: dict[str, Decimal] = {}
     for pods in (workload.get("spec") or {}).get("podSets") or []:
         count = int(pods.get("count") or 0)
@@ -194,15 +194,15 @@ def _need(workload: Object) -> tuple[str, Decimal]:
 
 
 def _held(workload: Object, queue: str, resource: str) -> Holder | None:
-    """What a Workload holds of a ClusterQueue; None for nothing, or once it is finished."""
+    """Return what a Workload holds of a ClusterQueue; None if nothing, or once it is finished."""
     reserved, finished = holds(workload, "QuotaReserved"), holds(workload, "Finished")
     admission = (workload.get("status") or {}).get("admission") or {}
     if not reserved or finished or admission.get("clusterQueue") != queue:
         return None
     amount = sum(
         (
-            parse((one.get("resourceUsage") or {}).get(resource, 0))
-            for one in admission.get("podSetAssignments") or []
+            parse((podsetassignment.get("resourceUsage") or {}).get(resource, 0))
+            for podsetassignment in admission.get("podSetAssignments") or []
         ),
         Decimal(0),
     )
@@ -219,7 +219,7 @@ def _held(workload: Object, queue: str, resource: str) -> Holder | None:
 
 
 def _until(workload: Object) -> datetime | None:
-    """When Kueue ends it (workload_controller.go, reconcileMaxExecutionTime); None for never."""
+    """Return when Kueue ends it (workload_controller.go, reconcileMaxExecutionTime), or None."""
     most = (workload.get("spec") or {}).get("maximumExecutionTimeSeconds")
     admitted = condition(workload, "Admitted")
     if most is None or admitted.get("status") != "True" or not admitted.get("lastTransitionTime"):
@@ -230,27 +230,29 @@ def _until(workload: Object) -> datetime | None:
 
 
 def _free(cluster: kube.Cluster, queue: str, resource: str) -> Decimal | None:
-    """What a ClusterQueue has left of its own; None where it may not be read."""
+    """Return how much of its own quota a ClusterQueue has free; None if it may not be read."""
     from railhead.kube.queues import quota
 
     try:
-        found = cluster.find(kube.kueue("", "clusterqueues", queue)) if queue else None
+        result = cluster.find(kube.kueue("", "clusterqueues", queue)) if queue else None
     except kube.ApiError as error:
         if error.status != 403:
             raise
         return None
-    if found is None or resource not in (amounts := quota(found)):
+    if result is None or resource not in (amounts := quota(result)):
         return None
     nominal, reserved = amounts[resource]
     return max(nominal - reserved, Decimal(0))
 
 
 def _starts(holders: Iterable[Holder], needed: Decimal, free: Decimal | None) -> datetime | None:
-    """When limits of time alone have freed enough; None where they never do."""
+    """Return when time limits alone will have freed enough; None if they never will."""
     if free is None or not needed:
         return None
     have = free
-    for until, amount in sorted((one.until, one.amount) for one in holders if one.until):
+    for until, amount in sorted(
+        (holder.until, holder.amount) for holder in holders if holder.until
+    ):
         have += amount
         if have >= needed:
             return until
@@ -260,7 +262,7 @@ def _starts(holders: Iterable[Holder], needed: Decimal, free: Decimal | None) ->
 def _place(
     cluster: kube.Cluster, state: JobState, own: Object, seen: Iterable[Object]
 ) -> tuple[int, int, bool]:
-    """Jobs ahead in the ClusterQueue and in the own queue, and whether Kueue said so."""
+    """Return the jobs ahead in the ClusterQueue and in the own queue, and whether Kueue said so."""
     name = own["metadata"]["name"]
     base = f"{VISIBILITY}/namespaces/{state.namespace}/localqueues"
     try:
@@ -274,20 +276,20 @@ def _place(
         if item["metadata"]["name"] == name:
             return item["positionInClusterQueue"], item["positionInLocalQueue"], True
     waiting = [
-        one
-        for one in seen
-        if not holds(one, "QuotaReserved")
-        and not holds(one, "Finished")
-        and (one.get("spec") or {}).get("active", True)
-        and one["metadata"].get("namespace") == state.namespace
-        and (one.get("spec") or {}).get("queueName") == state.queue
+        entry
+        for entry in seen
+        if not holds(entry, "QuotaReserved")
+        and not holds(entry, "Finished")
+        and (entry.get("spec") or {}).get("active", True)
+        and entry["metadata"].get("namespace") == state.namespace
+        and (entry.get("spec") or {}).get("queueName") == state.queue
     ]
-    before = [one for one in waiting if _order(one) < _order(own)]
+    before = [entry for entry in waiting if _order(entry) < _order(own)]
     return len(before), len(before), False
 
 
 def _order(workload: Object) -> tuple[int, str, str]:
-    """Kueue's order as far as it is in the object: priority first, then age."""
+    """Return Kueue's order as far as an object shows it: priority first, then age."""
     priority = int((workload.get("spec") or {}).get("priority") or 0)
     metadata = workload["metadata"]
     return -priority, str(metadata.get("creationTimestamp") or ""), metadata["name"]

@@ -16,7 +16,7 @@ from railhead.launch.apis.base import Api
 
 @cache
 def apis() -> Mapping[str, Api]:
-    """What ``--api`` may say -> the kind of job."""
+    """Return the kinds of job by name, as ``--api`` takes it."""
     modules = (
         importlib.import_module(f"{__name__}.{m.name}") for m in pkgutil.iter_modules(__path__)
     )

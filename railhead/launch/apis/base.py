@@ -1,4 +1,4 @@
-"""What a kind of job is to launch, and the pods that all kinds share."""
+"""The interface of a kind of job, and the pods that all kinds share."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ class Api(ABC):
         index: the label of a pod that holds its number, from 0; None where its controller says it
             in variables instead.
         container: what its controller calls the container that trains; None leaves the runtime's.
-        own: whether it runs only the frameworks that name it, and not any.
-        restarts: whether its controller makes a whole gang anew, as often as it is told.
-        elastic: whether a run of its can go on with fewer pods than it began with.
-        since: what installs it, for whoever has not.
+        own: whether it runs only the frameworks that name it.
+        restarts: whether its controller recreates a whole gang, as often as the job says.
+        elastic: whether a run can go on with fewer pods than it began with.
+        since: what installs it, for clusters that lack it.
         source: where its controller was read.
     """
 
@@ -59,19 +59,22 @@ class Api(ABC):
 
     @abstractmethod
     def hosts(self, plan: Plan) -> tuple[str, ...]:
-        """The DNS name of each of the job's pods, by its number."""
+        """Return the DNS name of each of the job's pods, by its number."""
 
     @abstractmethod
     def spec(self, plan: Plan, template: Object) -> Object:
-        """Of the job, whose pods are as ``template``."""
+        """Return the spec of the job, whose pods are as ``template``."""
 
     def others(self, plan: Plan) -> list[Object]:
-        """What its controller does not make and the pods need, such as their names' service."""
+        """Return the objects that the pods need and the controller does not create.
+
+        Such as the service that gives the pods their names.
+        """
         del plan
         return []
 
     def framework(self, plan: Plan) -> Framework:
-        """The plan's framework.
+        """Return the plan's framework.
 
         Raises:
             InputError: this kind of job does not run it.
@@ -88,7 +91,7 @@ class Api(ABC):
         )
 
     def template(self, plan: Plan) -> Object:
-        """The pods: the runtime's, with what the job asks for."""
+        """Return the pods: the runtime's, with what the job asks for."""
         framework = self.framework(plan)
         pod = copy.deepcopy(plan.template)
         metadata = pod.setdefault("metadata", {})
@@ -114,7 +117,7 @@ class Api(ABC):
     def environment(
         self, plan: Plan, framework: Framework, own: list[dict[str, Any]]
     ) -> list[dict[str, Any]]:
-        """The container's: the runtime's, the job's, and what its controller does not set."""
+        """Return the container's variables: the runtime's, the job's, and what both lack."""
         wiring = framework.wiring(plan.gang(self.hosts(plan)))
         if NODES in framework.rendezvous:
             wiring |= {NODES: str(plan.nodes)}
@@ -139,11 +142,11 @@ class Api(ABC):
         ]
 
     def metadata(self, plan: Plan) -> Object:
-        """Of the job, and of what comes with it."""
+        """Return the metadata of the job and of the objects that come with it."""
         return {"name": plan.name, "namespace": plan.namespace, "labels": job_labels(plan)}
 
     def objects(self, plan: Plan) -> list[Object]:
-        """The job and what comes with it, in the order of creation.
+        """Return the job and what comes with it, in the order of creation.
 
         Raises:
             InputError: this kind of job does not run the plan's framework, or not again.
@@ -158,9 +161,9 @@ class Api(ABC):
         if plan.restarts and not self.restarts and plan.min_nodes is None:
             raise InputError(
                 f"restarts: {plan.restarts} is not allowed with --api {self.name}: its controller "
-                "makes single pods anew, and no gang, whose processes could not find each other "
+                "recreates single pods, not the gang, whose processes could not find each other "
                 "again; allowed: 0",
-                remedy="leave it out, or name a kind of job that makes gangs anew "
+                remedy="leave it out, or name a kind of job that recreates gangs "
                 "(docs/launching.md)",
             )
         spec = self.spec(plan, self.template(plan))
@@ -198,17 +201,17 @@ class Api(ABC):
 
 
 def _ssh(framework: Framework) -> bool:
-    """Whether its processes of other pods are started from the first."""
+    """Return whether its processes of other pods are started from the first."""
     return framework.fewest_nodes > 1
 
 
 def _serves(cluster: Cluster, api_version: str, plural: str) -> bool:
-    found = cluster.find(f"/apis/{api_version}") or {}
-    return any(row.get("name") == plural for row in found.get("resources") or ())
+    result = cluster.find(f"/apis/{api_version}") or {}
+    return any(row.get("name") == plural for row in result.get("resources") or ())
 
 
 def headless(plan: Plan, selector: Mapping[str, str]) -> Object:
-    """The service by which pods of one job find each other before they are ready."""
+    """Return the service by which pods of one job find each other before they are ready."""
     return {
         "apiVersion": "v1",
         "kind": "Service",

@@ -10,11 +10,11 @@ class IndexedJob(Api):
     """One Job of all of the pods."""
 
     def hosts(self, plan: Plan) -> tuple[str, ...]:
-        """The hostname of a pod is the Job's name and its index (batch/v1, completionMode)."""
+        """Return the pods' hostnames: the Job's name and an index (batch/v1, completionMode)."""
         return tuple(f"{plan.name}-{i}.{plan.name}" for i in range(plan.nodes))
 
     def spec(self, plan: Plan, template: Object) -> Object:
-        """The first pod that fails ends the others."""
+        """Return the first pod that fails ends the others."""
         template["spec"]["subdomain"] = plan.name
         return {
             "backoffLimit": 0,
@@ -25,7 +25,7 @@ class IndexedJob(Api):
         }
 
     def others(self, plan: Plan) -> list[Object]:
-        """The pods' names."""
+        """Return the pods' names."""
         return [headless(plan, {"batch.kubernetes.io/job-name": plan.name})]
 
 

@@ -10,11 +10,11 @@ class JobSet(Api):
     """One indexed Job of all of the pods."""
 
     def hosts(self, plan: Plan) -> tuple[str, ...]:
-        """pkg/controllers/jobset_controller.go: a headless service of the JobSet's name."""
+        """Return names below the JobSet's service (pkg/controllers/jobset_controller.go)."""
         return tuple(f"{plan.name}-node-0-{i}.{plan.name}" for i in range(plan.nodes))
 
     def spec(self, plan: Plan, template: Object) -> Object:
-        """The gang fails whole, and is made anew as often as the job says."""
+        """Return a spec whose gang fails as a whole, and is recreated as often as the job says."""
         job = {
             "backoffLimit": 0,
             "completionMode": "Indexed",

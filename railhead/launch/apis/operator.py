@@ -1,4 +1,4 @@
-"""What the kinds of job of Kubeflow's training operator v1 share."""
+"""The parts that the kinds of job of Kubeflow's training operator v1 share."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ class OperatorJob(Api):
     port: tuple[str, int]
 
     def hosts(self, plan: Plan) -> tuple[str, ...]:
-        """A service for each pod, of its name (pkg/core/service.go, GenGeneralName)."""
+        """Return a service for each pod, of its name (pkg/core/service.go, GenGeneralName)."""
         roles = self.roles(plan)
         names = (f"{role.lower()}-{i}" for role, count in roles.items() for i in range(count))
         return tuple(f"{plan.name}-{name}" for name in names)
 
     def roles(self, plan: Plan) -> Mapping[str, int]:
-        """How many pods have which role."""
+        """Return the number of pods by role."""
         if self.leader is None:
             return {"Worker": plan.nodes}
         return {self.leader: 1} | ({"Worker": plan.nodes - 1} if plan.nodes > 1 else {})
 
     def spec(self, plan: Plan, template: Object) -> Object:
-        """Any pod that fails ends the job, and what ran stays to be looked at."""
+        """Return a spec that ends the job when any pod fails; what ran stays to be looked at."""
         (container,) = (c for c in template["spec"]["containers"] if c["name"] == self.container)
         name, number = self.port
         container["ports"] = [{"name": name, "containerPort": number}]

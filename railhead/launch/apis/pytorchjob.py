@@ -17,18 +17,18 @@ class PyTorchJob(OperatorJob):
     """A master and workers; of a run that may go on with fewer nodes, workers alone."""
 
     def roles(self, plan: Plan) -> Mapping[str, int]:
-        """A master would say addresses and ranks that an elastic world finds by itself."""
+        """Return the roles; an elastic world needs no master to find addresses and ranks."""
         return super().roles(plan) if plan.min_nodes is None else {"Worker": plan.nodes}
 
     def spec(self, plan: Plan, template: Object) -> Object:
-        """``nprocPerNode`` is text: it may be a word too."""
+        """Return the spec; ``nprocPerNode`` is text, for it may be a word too."""
         spec: Object = {"nprocPerNode": str(plan.processes_per_node)}
         spec |= super().spec(plan, template)
         if plan.min_nodes is None:
             return spec
-        # A pod that fails or is evicted is made again (common/pod.go, ReconcilePods), and joins.
+        # A pod that fails or is evicted is recreated (common/pod.go, ReconcilePods), and joins.
         spec[self.replicas]["Worker"]["restartPolicy"] = "OnFailure"
-        # It counts the containers of all pods that were started again.
+        # The operator counts the restarts of all containers.
         spec["runPolicy"]["backoffLimit"] = (plan.restarts or 0) * plan.nodes
         spec["elasticPolicy"] = {
             "minReplicas": plan.min_nodes,

@@ -10,14 +10,14 @@ class VolcanoJob(Api):
     """One task of all of the pods, none of which starts before all can."""
 
     def hosts(self, plan: Plan) -> tuple[str, ...]:
-        """pkg/controllers/job/plugins/svc: the pod's name, below a service of the job's."""
+        """Return the pods' names below a service of the job's (pkg/controllers/job/plugins/svc)."""
         return tuple(f"{plan.name}-node-{i}.{plan.name}" for i in range(plan.nodes))
 
     def spec(self, plan: Plan, template: Object) -> Object:
-        """A pod that fails or is evicted ends the job, or makes all of it anew.
+        """Return a spec by which a failed or evicted pod ends the job, or recreates all of it.
 
         Its controller counts before it compares (pkg/controllers/job/state/running.go and
-        restarting.go): a job is made anew once less than ``maxRetry``.
+        restarting.go): a job is recreated once less than ``maxRetry``.
         """
         return {
             "schedulerName": "volcano",

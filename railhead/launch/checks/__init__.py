@@ -1,4 +1,4 @@
-"""What is looked at before a job is created: one file a check, found by being here.
+"""Checks before a job is created: one file each, found by being here.
 
-Each has ``ORDER`` and ``check(asked)``, which gives its findings.
+Each has ``ORDER`` and ``check(asked)``, which returns its findings.
 """

@@ -12,7 +12,7 @@ UNLESS_OTHERS = True
 
 
 def check(asked: Asked) -> list[Finding]:
-    """Told only of a job that makes sense: its answer is the least readable."""
+    """Ask the cluster's admission; last of all, as its messages are the least readable."""
     plan = asked.plan
     try:
         asked.cluster.create(kube.trainjobs(plan.namespace), render.train_job(plan), dry_run=True)

@@ -9,7 +9,7 @@ ORDER = 10
 
 
 def check(asked: Asked) -> list[Finding]:
-    """By the contract alone; no live node is asked."""
+    """Compare the nodes with the pool's, by the contract alone; no live node is looked at."""
     plan, pool = asked.plan, asked.plan.pool
     described = f"pool {pool.name} has {pool.nodes} nodes of {pool.gpus_per_node} GPUs"
     if plan.nodes <= pool.nodes:

@@ -13,7 +13,7 @@ ORDER = 50
 
 
 def check(asked: Asked) -> list[Finding]:
-    """Nothing where the job has no claim."""
+    """Check the job's checkpoint claim, if it has one."""
     plan = asked.plan
     if plan.checkpoint_claim is None:
         return []
@@ -31,6 +31,6 @@ def check(asked: Asked) -> list[Finding]:
     annotations = ((claim or {}).get("metadata") or {}).get("annotations") or {}
     tried = SHARED_ANNOTATION in annotations
     every = findings(name, claim, nodes=plan.nodes, events=events)
-    found = [one for one in every if tried or one.remedy != PROVE]
+    results = [item for item in every if tried or item.remedy != PROVE]
     text = f"checkpoint claim {name} is there"
-    return found or [Finding(name="checkpoints", passed=True, text=text)]
+    return results or [Finding(name="checkpoints", passed=True, text=text)]

@@ -9,7 +9,7 @@ ORDER = 16
 
 
 def check(asked: Asked) -> list[Finding]:
-    """Of a TrainJob it cannot (docs/decisions/0013-one-size.md). Other kinds judge theirs."""
+    """Refuse ``min_nodes`` of a TrainJob (docs/decisions/0013-one-size.md)."""
     fewest = asked.plan.min_nodes
     if fewest is None or asked.api is not None:
         return []
@@ -17,8 +17,8 @@ def check(asked: Asked) -> list[Finding]:
         Finding(
             name="min_nodes",
             passed=False,
-            text=f"min_nodes: {fewest} cannot be said of a TrainJob, whose gang has one size",
-            remedy="leave it out: a gang that loses a node is made anew from its last checkpoint; "
+            text=f"min_nodes: {fewest} is not possible with a TrainJob, whose gang has one size",
+            remedy="leave it out: a gang that loses a node is recreated from its last checkpoint; "
             "or have the job written as one that can, --api pytorchjob",
         )
     ]

@@ -12,7 +12,7 @@ _ANOTHER = "launch under another name with --name"
 
 
 def check(asked: Asked) -> list[Finding]:
-    """A TrainJob, a JobSet and a ConfigMap of that name."""
+    """Return a TrainJob, a JobSet and a ConfigMap of that name."""
     cluster, plan = asked.cluster, asked.plan
     name, namespace = plan.name, plan.namespace
     taken = cluster.find(kube.trainjobs(namespace, name))

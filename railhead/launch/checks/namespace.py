@@ -12,13 +12,13 @@ ORDER = 30
 
 
 def check(asked: Asked) -> list[Finding]:
-    """Who may not read the namespace and sees the queue in it has seen it."""
+    """Check that the namespace exists; seeing its queue is enough for users who may not read it."""
     name, queue = asked.plan.namespace, asked.plan.queue
-    found, _ = existing(asked, "namespace", f"/api/v1/namespaces/{name}", f"namespace {name}")
+    result, _ = existing(asked, "namespace", f"/api/v1/namespaces/{name}", f"namespace {name}")
     scheduler = SCHEDULERS[asked.plan.scheduler]
-    if found.passed is None and scheduler.local:
+    if result.passed is None and scheduler.local:
         path = scheduler.path(asked.plan)
         inside, _ = existing(asked, "namespace", path, f"queue {name}/{queue}")
         if inside.passed:
-            found = replace(found, passed=True, text=f"namespace {name} is there: {inside.text}")
-    return [found]
+            result = replace(result, passed=True, text=f"namespace {name} is there: {inside.text}")
+    return [result]

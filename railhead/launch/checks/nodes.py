@@ -10,7 +10,7 @@ ORDER = 20
 
 
 def check(asked: Asked) -> list[Finding]:
-    """Only where nodes are there all the time, and where the pool is large enough."""
+    """Check the live nodes, if nodes are there all the time and the pool is large enough."""
     plan, contract = asked.plan, asked.contract
     if not contract.standing:
         return []
@@ -19,12 +19,12 @@ def check(asked: Asked) -> list[Finding]:
         text = f"nodes may not be listed here: {live}"
         return [Finding(name="nodes", passed=None, text=text)]
     pool = plan.pool
-    # A pool that is too small by the contract itself is `capacity`'s to name.
+    # A pool that is too small by the contract itself is reported by `capacity`.
     if plan.nodes > pool.nodes:
         return []
     promises = [promise for promise in nodes.promised(contract) if promise.pool == pool.name]
-    (found,) = nodes.verify(promises, live)
-    good = len(found.good)
+    (result,) = nodes.verify(promises, live)
+    good = len(result.good)
     if good >= plan.nodes:
         text = f"pool {pool.name}: {good} nodes have what the contract promises"
         return [Finding(name="nodes", passed=True, text=text)]
@@ -33,7 +33,7 @@ def check(asked: Asked) -> list[Finding]:
             name="nodes",
             passed=False,
             text=f"{plan.nodes} nodes are needed and {good} of pool {pool.name} are as the "
-            f"contract promises: {'; '.join(found.lines())}",
+            f"contract promises: {'; '.join(result.lines())}",
             remedy="ask the platform team to mend those nodes (`railhead config verify` lists "
             "them), or take fewer nodes",
         )

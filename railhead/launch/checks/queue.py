@@ -10,5 +10,5 @@ ORDER = 40
 
 
 def check(asked: Asked) -> list[Finding]:
-    """What the cluster's scheduler has of it."""
+    """Check the queue with the cluster's scheduler."""
     return SCHEDULERS[asked.plan.scheduler].check(asked)

@@ -12,13 +12,13 @@ _WITHOUT = "its pods would wait for it for ever"
 
 
 def check(asked: Asked) -> list[Finding]:
-    """One finding a Secret and one a claim."""
+    """Return one finding a Secret and one a claim."""
     plan = asked.plan
     wanted: dict[str, dict[str, str]] = {}
     for variable, source in plan.secrets.items():
         secret, _, key = source.partition("/")
         wanted.setdefault(secret, {})[key] = variable
-    found = [_secret(asked, name, keys) for name, keys in wanted.items()]
+    results = [_secret(asked, name, keys) for name, keys in wanted.items()]
     named = [given.partition(":")[0] for given in plan.mounts.values()]
     volumes = (plan.template.get("spec") or {}).get("volumes") or []
     of_runtime = [(v.get("persistentVolumeClaim") or {}).get("claimName") for v in volumes]
@@ -26,7 +26,7 @@ def check(asked: Asked) -> list[Finding]:
     claims = dict.fromkeys(
         name for name in (*named, *of_runtime) if name and name != plan.checkpoint_claim
     )
-    return [*found, *(_claim(asked, name) for name in claims)]
+    return [*results, *(_claim(asked, name) for name in claims)]
 
 
 def _secret(asked: Asked, name: str, keys: dict[str, str]) -> Finding:
@@ -35,10 +35,10 @@ def _secret(asked: Asked, name: str, keys: dict[str, str]) -> Finding:
     what = f"secrets: Secret {namespace}/{name}"
     path = kube.core(namespace, "secrets", name)
     fix = "have it made, or name another"
-    there, found = existing(asked, "secrets", path, what, without=_WITHOUT, remedy=fix)
-    if found is None:
+    there, result = existing(asked, "secrets", path, what, without=_WITHOUT, remedy=fix)
+    if result is None:
         return there
-    known = [*(found.get("data") or {})]
+    known = [*(result.get("data") or {})]
     if missing := sorted(set(keys) - set(known)):
         near = did_you_mean(missing[0], known)
         return Finding(
@@ -55,8 +55,8 @@ def _claim(asked: Asked, name: str) -> Finding:
     what = f"mounts: claim {plan.namespace}/{name}"
     path = kube.core(plan.namespace, "persistentvolumeclaims", name)
     fix = "name a claim of the namespace: `kubectl get pvc`"
-    there, found = existing(asked, "mounts", path, what, without=_WITHOUT, remedy=fix)
-    modes = ((found or {}).get("spec") or {}).get("accessModes") or []
+    there, result = existing(asked, "mounts", path, what, without=_WITHOUT, remedy=fix)
+    modes = ((result or {}).get("spec") or {}).get("accessModes") or []
     if plan.nodes > 1 and modes and not set(modes) & {"ReadWriteMany", "ReadOnlyMany"}:
         return Finding(
             name="mounts",

@@ -1,4 +1,4 @@
-"""Can the job's gang be made anew as often as it says?"""
+"""Checks that the job's gang can be recreated as often as the job says."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ ORDER = 15
 
 
 def check(asked: Asked) -> list[Finding]:
-    """A TrainJob has no word for it: its patches end at its pods, the number is the runtime's.
+    """Refuse another number than the runtime's: no patch of a TrainJob reaches it.
 
     Trainer 2.1 and 2.3, pkg/apis/trainer/v1alpha1/trainjob_types.go: PodTemplateOverride and
-    TrainingRuntimeSpecPatch have no failurePolicy of the JobSet. Other kinds of job judge theirs.
+    TrainingRuntimeSpecPatch have no failurePolicy of the JobSet. Other kinds of job check theirs.
     """
-    wanted, own = asked.plan.restarts, asked.contract.runtime(asked.plan.runtime).restarts
+    wanted, default = asked.plan.restarts, asked.contract.runtime(asked.plan.runtime).restarts
     if wanted is None or asked.api is not None:
         return []
-    said = f"runtime {asked.plan.runtime} makes a gang anew "
-    said += "as often as its stack says" if own is None else f"{own} times"
-    if wanted == own:
-        return [Finding(name="restarts", passed=True, text=said)]
+    message = f"runtime {asked.plan.runtime} recreates a gang "
+    message += "as often as its stack says" if default is None else f"{default} times"
+    if wanted == default:
+        return [Finding(name="restarts", passed=True, text=message)]
     text = (
-        f"restarts: {wanted} cannot be said of one TrainJob, whose patches end at its pods; {said}"
+        f"restarts: {wanted} cannot be set for one TrainJob, whose patches end at its pods; "
+        f"{message}"
     )
     remedy = (
         f"leave it out, name a runtime whose stack says `restarts: {{gang: {wanted}}}`, or have "

@@ -10,7 +10,7 @@ ORDER = 5
 
 
 def check(asked: Asked) -> list[Finding]:
-    """By its name alone: what it says is the stack's."""
+    """Check that the runtime exists, by name alone; its contents are the stack's business."""
     name = asked.plan.runtime
     what = f"ClusterTrainingRuntime {name}"
     return [existing(asked, "runtime", kube.training_runtime(name), what)[0]]

@@ -14,50 +14,50 @@ ORDER = 25
 
 
 def check(asked: Asked) -> list[Finding]:
-    """Only where a level is required, and nodes are there all the time."""
+    """Check the room in one domain, where a level is required and nodes are there all the time."""
     plan, contract = asked.plan, asked.contract
     level = _required(plan)
     if level is None or not contract.standing or level not in contract.topology_levels:
         return []
     live = asked.live
     if isinstance(live, str):
-        text = f"nodes may not be listed, so nor whether a {level} has room for {plan.nodes}"
+        text = f"nodes may not be listed: room in a {level} for {plan.nodes} is not known"
         return [Finding(name="topology", passed=None, text=text)]
-    # A domain is told by all levels from the widest (Kueue's topology_types.go).
+    # A domain is named by all levels from the widest (Kueue's topology_types.go).
     levels = contract.topology_levels[: contract.topology_levels.index(level) + 1]
     room: Counter[tuple[str, ...]] = Counter()
     for node in live:
         labels = node["metadata"].get("labels") or {}
         if plan.pool.node_selector.items() <= labels.items() and set(levels) <= labels.keys():
-            room[tuple(labels[one] for one in levels)] += _each(plan)
+            room[tuple(labels[item] for item in levels)] += _each(plan)
     # With no node at all `nodes` says more.
     if not room:
         return []
     (largest, most), *_ = room.most_common(1)
-    found = f"{level} {'/'.join(largest)} has room for {most} of pool {plan.pool.name}"
+    result = f"{level} {'/'.join(largest)} has room for {most} of pool {plan.pool.name}"
     if plan.nodes <= most:
-        return [Finding(name="topology", passed=True, text=found)]
+        return [Finding(name="topology", passed=True, text=result)]
     short = level.rpartition("/")[2]
     return [
         Finding(
             name="topology",
             passed=False,
             text=f"topology: {plan.nodes} nodes must be within one {short}, and the largest, "
-            f"{found}; the job would wait for ever",
+            f"{result}; the job would wait for ever",
             remedy=f"take at most {most} nodes, a wider level, or `topology: prefer {short}`",
         )
     ]
 
 
 def _required(plan: Plan) -> str | None:
-    """The level within one domain of which all of the job's pods must be."""
+    """Return the level within one domain of which all of the job's pods must be."""
     own = (plan.template.get("metadata") or {}).get("annotations") or {}
     annotations = own if plan.annotations is None else plan.annotations
     return annotations.get(REQUIRED_TOPOLOGY)
 
 
 def _each(plan: Plan) -> int:
-    """Of the job's pods, how many an empty machine of the pool holds."""
+    """Return how many of the job's pods an empty machine of the pool holds."""
     capacity, wanted = plan.pool.capacity, plan.resources.get("requests") or {}
     fits = [
         int(parse(capacity[name]) // parse(amount))

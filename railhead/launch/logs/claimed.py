@@ -1,8 +1,8 @@
 """Logs on the claim of a job's namespace: written by the job's pods, read by a pod of the team's.
 
 Each pod of a job that mounts a claim starts :mod:`railhead.launch.programs.keep`, which starts the
-job's command, and says when a claim does not answer. What is on a claim is for whoever may mount
-it: the namespace's own.
+job's command, and says when a claim does not answer. Anyone who may mount a claim
+can read it: the pods of its namespace.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ def words(
     first: int,
     logs: bool,
 ) -> tuple[str, ...]:
-    """What stands before a job's command, in pods that mount claims.
+    """Return the words before a job's command, in pods that mount claims.
 
     Args:
         checkpoint: the claim for checkpoints, if there is one.
-        others: path -> claim of what else is mounted, where nothing is to be written.
-        namespace: of the job.
-        about: what a reader is told of the job: ``name``, ``nodes``, ``processes``, ``runtime``.
-        first: which node the first of these pods is.
-        logs: whether what is printed is kept on the claim for checkpoints.
+        others: path -> claim of the other mounts, to which nothing is written.
+        namespace: the namespace of the job.
+        about: kept for readers of the job's logs: ``name``, ``nodes``, ``processes``, ``runtime``.
+        first: the node number of the first of these pods.
+        logs: whether the output is kept on the claim for checkpoints.
     """
     mounts = [{"claim": claim, "path": path, "file": ""} for path, claim in others.items()]
     settings: Object = {"folder": "", "mounts": mounts}
@@ -79,6 +79,6 @@ def words(
 
 
 def without(words: Sequence[str]) -> list[str]:
-    """A pod's words without what :func:`words` put before them."""
+    """Return a pod's words without what :func:`words` put before them."""
     kept_one = tuple(words[: len(_STARTED)]) == _STARTED
     return list(words[len(_STARTED) + 3 :] if kept_one else words)

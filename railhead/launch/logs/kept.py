@@ -33,12 +33,12 @@ _FILE = re.compile(r"(\d+)-([-A-Za-z0-9]+)-(\d+)\.log")
 
 
 def most_bytes(of: int) -> int:
-    """Of a file of one container, in a gang of so many."""
+    """Return the most bytes of one container's file, in a gang of so many."""
     return min(MOST_BYTES, max(LEAST_BYTES, MOST_BYTES_OF_A_JOB // (2 * of)))
 
 
 def home() -> Path:
-    """``$XDG_STATE_HOME/railhead/logs``, or below ``~/.local/state``."""
+    """Return ``$XDG_STATE_HOME/railhead/logs``, or a folder below ``~/.local/state``."""
     state = os.environ.get("XDG_STATE_HOME") or ""
     base = Path(state) if Path(state).is_absolute() else Path.home() / ".local" / "state"
     return base / "railhead" / "logs"
@@ -64,7 +64,7 @@ class Writer:
         return os.fdopen(descriptor, "ab")
 
     def write(self, raw: str) -> None:
-        """A line as the kubelet has it, timestamp first."""
+        """Write a line as the kubelet has it, timestamp first."""
         if self._file is None:
             return
         data = raw.encode() + b"\n"
@@ -80,9 +80,9 @@ class Writer:
             self.close()
 
     def close(self) -> None:
-        """No more lines come."""
+        """Close the file; no more lines come."""
         file, self._file = self._file, None
-        # What a full disk did not take is tried once more by it.
+        # Closing tries once more to write what a full disk did not take.
         with suppress(OSError):
             if file is not None:
                 file.close()
@@ -90,7 +90,7 @@ class Writer:
 
 @dataclass(frozen=True, kw_only=True)
 class About:
-    """What is known of the size of a job that is gone."""
+    """The size of a job that is gone, as far as it is known."""
 
     name: str
     wanted: int
@@ -105,38 +105,38 @@ class About:
 
 @dataclass(frozen=True, kw_only=True)
 class Folder:
-    """Where one job's logs are kept."""
+    """The folder of one job's logs on this machine."""
 
     path: Path
 
     def writer(self, *, index: int, uid: str, restarts: int, of: int, more: bool = False) -> Writer:
-        """For one container of a gang ``of`` so many; ``more`` goes on after what is there."""
+        """Return a writer for one container of a gang of ``of``; with ``more`` it appends."""
         return Writer(self.path, index=index, uid=uid, restarts=restarts, of=of, more=more)
 
     def last(self, *, index: int, uid: str, restarts: int) -> str:
-        """The timestamp of the last line that is kept of a container; empty without one."""
+        """Return the timestamp of the last line that is kept of a container; empty without one."""
         return max((stamp for stamp, _, _ in self._of(index, uid, restarts)), default="")
 
-    def describe(self, told: Mapping[str, Any]) -> None:
+    def describe(self, facts: Mapping[str, Any]) -> None:
         """Keep what is known of the job; what cannot be written is not kept, and nothing fails."""
         try:
             self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
             path = self.path / _HISTORY
             path.touch(mode=0o600)
-            path.write_text(json.dumps(told), encoding="utf-8")
+            path.write_text(json.dumps(facts), encoding="utf-8")
         except OSError:
             return
 
     def described(self) -> dict[str, Any] | None:
-        """What was kept of it; None where nothing was."""
+        """Return what was kept of the job's description; None if nothing was."""
         try:
-            told = json.loads((self.path / _HISTORY).read_text(encoding="utf-8"))
+            reported = json.loads((self.path / _HISTORY).read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return None
-        return told if isinstance(told, dict) else None
+        return reported if isinstance(reported, dict) else None
 
     def put(self, name: str, data: bytes) -> None:
-        """A container's log that was kept elsewhere, in place of one that has less of it."""
+        """Store a container's log from elsewhere, unless the one here has at least as much."""
         if not _FILE.fullmatch(name):
             return
         self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -156,29 +156,29 @@ class Folder:
         os.utime(self.path, (at, at))
 
     def about(self) -> About | None:
-        """What was said of the job; None where nothing was."""
+        """Return the size of the job as it was kept; None if it was not."""
         try:
-            told = json.loads((self.path / _ABOUT).read_text(encoding="utf-8"))
+            reported = json.loads((self.path / _ABOUT).read_text(encoding="utf-8"))
             return About(
-                name=str(told["name"]),
-                wanted=int(told["nodes"]),
-                processes_per_node=int(told["processes"]),
-                runtime=str(told["runtime"]),
+                name=str(reported["name"]),
+                wanted=int(reported["nodes"]),
+                processes_per_node=int(reported["processes"]),
+                runtime=str(reported["runtime"]),
             )
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
     def containers(self) -> dict[tuple[str, int], int]:
-        """Pods' uids and restarts -> their node's index."""
+        """Return pods' uids and restarts -> their node's index."""
         try:
             names = [entry.name for entry in self.path.iterdir()]
         except OSError:
             return {}
-        found = (_FILE.fullmatch(name) for name in names)
-        return {(one[2], int(one[3])): int(one[1]) for one in found if one}
+        match = (_FILE.fullmatch(name) for name in names)
+        return {(item[2], int(item[3])): int(item[1]) for item in match if item}
 
     def lines(self, but: Collection[tuple[str, int]] = ()) -> Iterator[tuple[str, int, str]]:
-        """(timestamp, node, text) of every container but those named, in the order of time."""
+        """Yield (timestamp, node, text) of every container but those named, ordered by time."""
         return heapq.merge(
             *(
                 self._of(index, uid, restarts)
@@ -201,42 +201,42 @@ class Folder:
 
 
 def folder(namespace: str, name: str, uid: str) -> Folder:
-    """A job's own; makes room for it among the others."""
+    """Return a job's own; makes room for it among the others."""
     base = home()
     _make_room(base)
     return Folder(path=base / namespace / name / uid)
 
 
 def of_run(namespace: str, name: str, uid: str, files: Collection[str]) -> Folder:
-    """Where a job's logs from elsewhere belong: to those of its containers that are here already.
+    """Return the folder for logs from elsewhere: the one that has files of these containers.
 
     Args:
-        namespace: the job's.
-        name: the job's.
-        uid: what the run is called where nothing of it is here.
+        namespace: the namespace of the job.
+        name: the name of the job.
+        uid: the name of the run, if nothing of it is here.
         files: the names of its containers' files.
     """
     for path in (home() / namespace / name).glob("*"):
-        if any((path / one).exists() for one in files):
+        if any((path / file).exists() for file in files):
             return Folder(path=path)
     return folder(namespace, name, uid)
 
 
 def newest(name: str, namespaces: Collection[str] | None = None) -> Folder | None:
-    """The newest that is kept of a job's name, whose object may be long gone."""
+    """Return the newest that is kept of a job's name, whose object may be long gone."""
     if not NAME.fullmatch(name):
         return None
     base = home()
-    found = [
+    results = [
         path
         for path in base.glob(f"*/{name}/*")
         if path.is_dir() and (namespaces is None or path.parent.parent.name in namespaces)
     ]
-    return Folder(path=max(found, key=_age)) if found else None
+    return Folder(path=max(results, key=_age)) if results else None
 
 
 def before(namespace: str, name: str, uid: str) -> Folder | None:
-    """The newest that is kept of a job's name but of that one, such as before it was restarted."""
+    """Return the newest folder of a job's name, except this one, such as from before a restart."""
     others = (path for path in (home() / namespace / name).glob("*") if path.name != uid)
     newest = max(others, key=_age, default=None)
     return Folder(path=newest) if newest else None

@@ -32,22 +32,22 @@ def gone(
     merged: bool = False,
     say: Say = lambda _: None,
 ) -> Iterator[Line]:
-    """What all attempts of a job printed whose object is gone: a node after the other, or by time.
+    """Return what all attempts of a deleted job printed: one node after the other, or by time.
 
     Args:
-        cluster: where it was.
+        cluster: the cluster of the job.
         where: the namespaces to look in.
-        name: the job's.
-        missing: how it was said that it is gone; raised where nothing is kept of it either.
-        rank: of this process alone.
-        node: of this node alone.
-        tail: so many lines of each node alone, the last.
-        merged: all nodes by time.
-        say: told what is done meanwhile.
+        name: the name of the job.
+        missing: the error that it is gone; raised if nothing is kept of it either.
+        rank: the lines of this process alone.
+        node: the lines of this node alone.
+        tail: the last lines of each node, this many.
+        merged: whether the lines of all nodes are sorted by time.
+        say: called with what is done meanwhile.
 
     Raises:
         NotFoundError: nothing is kept of a job of that name.
-        InputError: it had no such rank or node, or how many it had is not known.
+        InputError: it had no such rank or node, or their number is not known.
     """
     _bring(cluster, where, name, node=node, say=say)
     folder = kept.newest(name, where)
@@ -62,8 +62,8 @@ def gone(
     each = (
         deque(of_one, maxlen=tail) for _, of_one in groupby(by_node, key=lambda line: line.node)
     )
-    found = [line for of_one in each for line in of_one]
-    return iter(sorted(found, key=lambda line: line.at) if merged else found)
+    results = [line for of_one in each for line in of_one]
+    return iter(sorted(results, key=lambda line: line.at) if merged else results)
 
 
 def before(
@@ -75,7 +75,7 @@ def before(
     node: int | None,
     say: Say = lambda _: None,
 ) -> Iterator[Line]:
-    """What attempts before the present one printed, by time; else the job of that name before it.
+    """Yield the lines of earlier attempts by time; without any, those of the last job of that name.
 
     Raises as :func:`gone`.
     """
@@ -109,7 +109,7 @@ def _bring(
     say: Say,
     known: dict[str, str] | None = None,
 ) -> None:
-    """What claims have, onto this machine; where that is not possible it is said, and no more."""
+    """Copy the logs on the claims to this machine; where that fails, say so and go on."""
     contract = find_contract(cluster)
     if contract is None or not reader.readers(contract, where):
         return

@@ -43,7 +43,7 @@ MOST_CLAIMS = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Reader:
-    """Where a job's logs may be, and what a pod that reads them there needs."""
+    """A claim that may hold a job's logs, and what a pod that reads it needs."""
 
     namespace: str
     claim: str
@@ -52,7 +52,7 @@ class Reader:
     tolerations: tuple[Object, ...]
 
     def job_set(self, name: str, asked: Object) -> Object:
-        """The JobSet called ``name`` whose pod tells what is ``asked`` for."""
+        """Return the JobSet called ``name`` whose pod tells what is ``asked`` for."""
         return {
             "apiVersion": "jobset.x-k8s.io/v1alpha2",
             "kind": "JobSet",
@@ -129,9 +129,11 @@ class Reader:
 
 
 def readers(contract: ClusterContract, namespaces: Sequence[str]) -> list[Reader]:
-    """One for each claim of these namespaces that jobs keep their logs on."""
-    found = [_reader(contract, row) for row in contract.checkpoints if row.namespace in namespaces]
-    return [reader for reader in found if reader is not None]
+    """Return one for each claim of these namespaces that jobs keep their logs on."""
+    results = [
+        _reader(contract, row) for row in contract.checkpoints if row.namespace in namespaces
+    ]
+    return [reader for reader in results if reader is not None]
 
 
 def _reader(contract: ClusterContract, row: Checkpoint) -> Reader | None:
@@ -182,22 +184,22 @@ def fetch(
     """
     if not kept.NAME.fullmatch(name):
         return 0
-    allowed = [one for one in readers(contract, namespaces) if _may(cluster, one)]
+    allowed = [reader for reader in readers(contract, namespaces) if _may(cluster, reader)]
     if not allowed:
         raise PrerequisiteError(
-            f"claims with logs may not be read in {', '.join(namespaces)}, or there are none",
-            remedy="ask somebody who may submit jobs there: a pod of the namespace reads them",
+            f"no claim with logs can be read in {', '.join(namespaces)}",
+            remedy="ask someone who may submit jobs there: a pod of the namespace reads them",
         )
     if len(allowed) > MOST_CLAIMS:
         raise InputError(
             f"{name} is gone, and its logs may be on any of {len(allowed)} claims",
             remedy="say in which namespace it was, with --namespace",
         )
-    return sum(_fetch(cluster, one, name, node, known or {}, say) for one in allowed)
+    return sum(_fetch(cluster, item, name, node, known or {}, say) for item in allowed)
 
 
 def _may(cluster: kube.Cluster, reader: Reader) -> bool:
-    """Whether the user may make the pod that reads: a JobSet that is not stored tells."""
+    """Return whether the user may make the pod that reads: a JobSet that is not stored tells."""
     body = reader.job_set("railhead-logs", {})
     try:
         cluster.create(kube.jobset(reader.namespace, ""), body, dry_run=True)
@@ -230,7 +232,7 @@ def _fetch(
 
 
 def _started(cluster: kube.Cluster, reader: Reader, job: str) -> str:
-    """The pod's name, once it runs or has run."""
+    """Return the pod's name, once it runs or has run."""
     until = time.monotonic() + START_SECONDS
     reason = f"queue {reader.queue} has not admitted it"
     while True:
@@ -251,19 +253,19 @@ def _started(cluster: kube.Cluster, reader: Reader, job: str) -> str:
 
 def _waits_for(status: Object) -> str:
     waiting = [
-        (one.get("state") or {}).get("waiting") or {}
-        for one in status.get("containerStatuses") or ()
+        (containerstatuse.get("state") or {}).get("waiting") or {}
+        for containerstatuse in status.get("containerStatuses") or ()
     ]
-    return next((str(one["reason"]) for one in waiting if one.get("reason")), "no node yet")
+    return next((str(item["reason"]) for item in waiting if item.get("reason")), "no node yet")
 
 
 def _frames(cluster: kube.Cluster, namespace: str, pod: str) -> Iterator[Object]:
-    """What the pod tells, to its end.
+    """Yield what the pod prints, until it ends.
 
     Raises:
-        RailheadError: it told something else, or not all.
+        RailheadError: the pod printed something else, or not everything.
     """
-    told, last = 0, "nothing"
+    reported, last = 0, "nothing"
     with (
         suppress(TimeoutError),
         cluster.log_lines(
@@ -273,8 +275,8 @@ def _frames(cluster: kube.Cluster, namespace: str, pod: str) -> Iterator[Object]
         for raw in lines:
             _, _, last = raw.partition(" ")
             frame = _frame(last)
-            told += "data" in frame
-            if frame.get("end") == told:
+            reported += "data" in frame
+            if frame.get("end") == reported:
                 return
             yield frame
     raise RailheadError(
@@ -301,7 +303,7 @@ def _store(namespace: str, name: str, known: Mapping[str, str], frames: Iterator
         elif "data" in frame:
             files[-1][1].append(frame["data"])
     # A name becomes one of a file here.
-    files = [one for one in files if kept.NAME.fullmatch(str(one[0].get("run")))]
+    files = [file for file in files if kept.NAME.fullmatch(str(file[0].get("run")))]
     runs: dict[str, list[tuple[Object, bytes]]] = {}
     for head, parts in files:
         data = zlib.decompress(base64.b64decode("".join(parts)))

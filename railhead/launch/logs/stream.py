@@ -45,19 +45,19 @@ class Line:
         return f"[node-{self.node}] {self.text}"
 
     def dated(self) -> str:
-        """With its time in front."""
+        """Return the line with its time in front."""
         return f"{self.at} {self}"
 
     def as_json(self) -> str:
-        """As an object on one line; ``at`` is empty where nobody knows it."""
+        """Return the line as an object in JSON; ``at`` is empty where the time is not known."""
         return json.dumps({"node": self.node, "at": self.at, "text": self.text})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """Which lines are wanted. ``local_rank`` picks one process of a node, None all of them.
+    """The lines that are wanted. ``local_rank`` picks one process of a node, None all of them.
 
-    ``prefix`` is what the framework's launcher puts before each of a process' lines: a regular
+    ``prefix`` is what the framework's launcher puts before each line of a process: a regular
     expression whose group is the local rank, None where it puts nothing.
     """
 
@@ -66,7 +66,7 @@ class Selection:
     prefix: str | None = None
 
     def takes(self, line: Line) -> bool:
-        """True for a line of that node and that process, or of no process in particular."""
+        """Return whether a line is of that node and that process, or of no process at all."""
         if self.node is not None and line.node != self.node:
             return False
         if self.local_rank is None or self.prefix is None:
@@ -159,7 +159,7 @@ class _Tail:
         return self.stop.is_set() or self._over()
 
     def _over(self) -> bool:
-        """Is this container instance finished? Its log is complete then."""
+        """Return whether this container instance is finished, so that its log is complete."""
         pod = self._cluster.find(kube.core(self._namespace, "pods", self._node.pod))
         if pod is None or pod["metadata"]["uid"] != self._node.uid:
             return True
@@ -170,7 +170,7 @@ class _Tail:
         try:
             self._read()
         except RuntimeError:
-            # What httpx says of a client that was closed; whoever closed it has stopped this first.
+            # httpx raises this when the client was closed; `stop` is set before that.
             if not self.stop.is_set():
                 raise
         finally:
@@ -212,7 +212,7 @@ class _Tail:
 
 
 def _second(stamp: str) -> str:
-    """A timestamp cut to the second, which is what ``sinceTime`` takes."""
+    """Return a timestamp cut to the second, which is what ``sinceTime`` takes."""
     return re.sub(r"\.\d+", "", stamp)
 
 
@@ -258,7 +258,7 @@ class Gang:
         return self._keep.writer(index=node.index, uid=node.uid, restarts=node.restarts, of=of)
 
     def lines(self) -> Iterator[Line]:
-        """The lines that have arrived, without waiting."""
+        """Yield the lines that have arrived, without waiting."""
         while True:
             try:
                 line = self._lines.get_nowait()
@@ -268,7 +268,7 @@ class Gang:
                 yield line
 
     def drain(self, seconds: float = DRAIN_SECONDS) -> Iterator[Line]:
-        """The rest, until every container's log has ended or ``seconds`` have passed."""
+        """Yield the rest, until every container's log has ended or ``seconds`` have passed."""
         end = time.monotonic() + seconds
         while time.monotonic() < end and not all(t.ended.is_set() for t in self._tails.values()):
             yield from self.lines()
@@ -281,7 +281,7 @@ class Gang:
             tail.stop.set()
 
     def errors(self) -> list[RailheadError]:
-        """What went wrong with reading, if anything."""
+        """Return the errors of reading, if any."""
         return [tail.error for tail in self._tails.values() if tail.error is not None]
 
 
@@ -303,10 +303,10 @@ def print_states(
             last = now
             changed(now)
             gang.look(now.nodes)
-            for one in gang.lines():
-                line(one)
-        for one in gang.drain():
-            line(one)
+            for item in gang.lines():
+                line(item)
+        for item in gang.drain():
+            line(item)
     finally:
         gang.close()
     return last
@@ -320,7 +320,7 @@ def read(
     tail: int | None,
     merged: bool = False,
 ) -> Iterator[Line]:
-    """What a job has written so far, one node after the other or all by time.
+    """Return what a job has written so far, one node after the other or all by time.
 
     Raises:
         ApiError: a log could not be read.
@@ -364,10 +364,10 @@ def _of(
 def earlier(
     cluster: kube.Cluster, job: JobState | None, selection: Selection, folder: kept.Folder
 ) -> Iterator[Line]:
-    """What attempts before the present one wrote, by time.
+    """Return what earlier attempts wrote, by time.
 
-    The kubelet has the log of a container that was restarted in its pod; of pods that are gone,
-    there is what was read from here and kept. ``job`` is None once it is gone.
+    The kubelet has the log of a container that was restarted in its pod; of pods that are gone
+    only what this machine read before is left. ``job`` is None once it is gone.
 
     Raises:
         ApiError, TimedOutError: as :func:`read`.
@@ -431,20 +431,20 @@ def keep(cluster: kube.Cluster, job: JobState) -> int:
 
 
 def stamped(cluster: kube.Cluster, job: JobState, node: Node, *, tail: int) -> list[str]:
-    """A node's last lines as the kubelet has them, timestamps first; none where it has no log."""
-    found: list[str] = []
+    """Return a node's last lines as the kubelet has them, timestamps first; none without a log."""
+    results: list[str] = []
     try:
         with cluster.log_lines(
             job.namespace, node.pod, container=TRAINER_CONTAINER, follow=False, tail=tail
         ) as lines:
-            found.extend(lines)
+            results.extend(lines)
     except (TimeoutError, kube.ApiError):
-        return found
-    return found
+        return results
+    return results
 
 
 def last_lines(cluster: kube.Cluster, job: JobState, count: int) -> list[Line]:
-    """The last lines of the node that failed first, or of node 0."""
+    """Return the last lines of the node that failed first, or of node 0."""
     failed = [n for n in job.nodes if n.reason and n.started] or list(job.nodes[:1])
     if not failed:
         return []

@@ -1,10 +1,10 @@
 """A job's command, whose output goes to where it went and onto the namespace's claim as well.
 
 Sent with a job as text, as images of jobs have no Railhead: Python's library alone, from 3.7 on.
-The command is what it would be without: its words, variables, working directory and exit code, the
-signals that reach it, a session of its own. A thread writes to the claim; what that cannot take is
-left out, and the command never waits for it. How the job's mounts are is asked by processes of
-their own, and what is wrong with one is said among what the command prints.
+The command runs as it would without this program: its words, variables, working directory and exit
+code, the signals that reach it, a session of its own. A thread writes to the claim; what the claim
+cannot take is left out, and the command never waits for it. Separate processes check the job's
+mounts; their troubles are printed among the command's output.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ MOST_LEFT = 1 << 20
 ASK_SECONDS = 30.0
 ANSWER_SECONDS = 20.0
 SLOW_SECONDS = 10.0
-# Between two troubles of a mount that are told.
+# Between two reports of trouble with a mount.
 TELL_SECONDS = 300.0
 #: How a mount may be -> since when and why, what that means, and what to do.
 TROUBLES = {
@@ -56,22 +56,22 @@ TROUBLES = {
     "slow": "is slow since {since} ({why}): whatever uses it waits. Look at what else its file"
     " server has to do",
     "full": "has no space left since {since} ({why}){none}. Take old files away or have it made"
-    " larger; `railhead storage --prove` says what room it has",
+    " larger; `railhead storage --prove` says how much room it has",
     "lost": "cannot be used since {since} ({why}){none}. Once its file server has it again,"
-    " `railhead restart` mounts it anew; `railhead storage --prove` tells",
+    " `railhead restart` mounts it again; `railhead storage --prove` tests it",
 }
 # The kernel's own, those of what a process itself did, and the real-time ones that have names.
 _OURS = {"KILL", "STOP", "PIPE", "XFSZ", "SEGV", "BUS", "FPE", "ILL", "TRAP", "RTMIN", "RTMAX"}
 
 
 def say(text: str) -> None:
-    """A line among what the command prints."""
+    """Print a line among the command's output."""
     with contextlib.suppress(OSError):
         os.write(2, f"railhead: {text}\n".encode())
 
 
 def stamp() -> bytes:
-    """Now, as the kubelet writes it before a line."""
+    """Return the time now, as the kubelet writes it before a line."""
     seconds, rest = divmod(time.time_ns(), 10**9)
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)).encode() + b".%09dZ " % rest
 
@@ -83,14 +83,14 @@ class Stamped:
         self._begun = b""
 
     def add(self, at: bytes, data: bytes) -> bytes:
-        """The lines that are complete now."""
+        """Add data; return the lines that are now complete."""
         lines, newline, self._begun = (self._begun + data).rpartition(b"\n")
         if len(self._begun) > BLOCK:
             lines, newline, self._begun = lines + newline + self._begun, b"\n", b""
         return at + lines.replace(b"\n", b"\n" + at) + b"\n" if newline else b""
 
     def rest(self, at: bytes) -> bytes:
-        """What was begun and has no end."""
+        """Return the line that was begun and has no end."""
         return self.add(at, b"\n") if self._begun else b""
 
 
@@ -129,7 +129,7 @@ class File:
             data = data[written:]
 
     def close(self) -> None:
-        """No more is added; what was lies where other nodes read it."""
+        """Sync and close the file, so that other nodes can read it."""
         try:
             os.fsync(self._file)
         finally:
@@ -144,8 +144,8 @@ class Keeper(threading.Thread):
             of a file; ``first``, the node that pod 0 of its kind is; ``starts`` of a node, and
             ``runs`` and ``bytes`` of all jobs, that stay; ``about`` the job, for readers.
         pod: this pod's uid.
-        run: of the job's object.
-        number: the pod's, among those of its kind.
+        run: uid of the job's object.
+        number: the pod's number, among those of its kind.
     """
 
     def __init__(self, settings: dict[str, Any], pod: str, run: str, number: int) -> None:
@@ -161,7 +161,7 @@ class Keeper(threading.Thread):
         self._room = threading.Thread(target=self._make_room, daemon=True)
 
     def add(self, data: bytes) -> None:
-        """Keep these lines; of those that find no room the number of bytes."""
+        """Keep these lines; count the bytes of those that find no room."""
         if not data:
             return
         with self._wait:
@@ -184,7 +184,7 @@ class Keeper(threading.Thread):
             self._room.join(LAST_SECONDS)
 
     def run(self) -> None:
-        """Until the end; a claim that fails is tried again later."""
+        """Write until the end; a claim that fails is tried again later."""
         file = None
         again = 0.0
         while True:
@@ -202,7 +202,7 @@ class Keeper(threading.Thread):
                 return
 
     def _next(self) -> tuple[bytes, bool]:
-        """What is to be written, after a while nothing, and whether no more comes."""
+        """Return the data to write, nothing after a while, and whether no more comes."""
         with self._wait:
             if not (self._held or self._lost or self._over):
                 self._wait.wait(SYNC_SECONDS)
@@ -236,7 +236,7 @@ class Keeper(threading.Thread):
 
 
 def make(folder: Path, mount: Path) -> None:
-    """A folder below the claim that the namespace's jobs may add to, whatever user they have."""
+    """Create a folder below the claim that the namespace's jobs may add to, whatever their user."""
     if folder == mount or folder.is_dir():
         return
     make(folder.parent, mount)
@@ -245,26 +245,26 @@ def make(folder: Path, mount: Path) -> None:
         folder.chmod(0o777)
 
 
-def about(folder: Path, told: dict[str, Any]) -> None:
-    """What a reader must know of the job once its object is gone."""
+def about(folder: Path, facts: dict[str, Any]) -> None:
+    """Write what a reader must know of the job once its object is gone."""
     with contextlib.suppress(FileExistsError), (folder / ABOUT).open("x") as file:
-        json.dump(told, file)
+        json.dump(facts, file)
 
 
 def name(folder: Path, index: int, pod: str) -> str:
-    """Of a file that is not there yet: a pod's containers are counted, as the kubelet does."""
-    found = [FILE.fullmatch(entry.name) for entry in folder.iterdir()]
-    before = [int(one[3]) for one in found if one and one[2] == pod]
+    """Return a new file's name: a pod's containers are counted, as the kubelet does."""
+    matches = [FILE.fullmatch(entry.name) for entry in folder.iterdir()]
+    before = [int(match[3]) for match in matches if match and match[2] == pod]
     return f"{index}-{pod}-{max(before, default=-1) + 1}.log"
 
 
 def forget_starts(folder: Path, index: int, most: int) -> None:
-    """Of one node the oldest files but those of ``most`` starts."""
+    """Delete the oldest files of one node, except those of ``most`` starts."""
     starts: dict[tuple[str, ...], list[tuple[float, Path]]] = {}
     for path in folder.iterdir():
-        found = FILE.fullmatch(path.name)
-        if found and int(found[1]) == index:
-            start = starts.setdefault(found.group(2, 3), [])
+        match = FILE.fullmatch(path.name)
+        if match and int(match[1]) == index:
+            start = starts.setdefault(match.group(2, 3), [])
             start.append((path.stat().st_mtime, path))
     for parts in sorted(starts.values(), key=max)[:-most]:
         for _, path in parts:
@@ -272,7 +272,7 @@ def forget_starts(folder: Path, index: int, most: int) -> None:
 
 
 def forget_runs(settings: dict[str, Any], but: Path) -> None:
-    """Of the claim's runs the oldest, until those that stay are few and small enough."""
+    """Delete the oldest runs on the claim, until the rest are few and small enough."""
     base = but.parent.parent
     whole = os.statvfs(base)
     room = min(settings["bytes"], whole.f_blocks * whole.f_frsize // 20)
@@ -309,7 +309,7 @@ class Mount(threading.Thread):
         self._next = 0.0
 
     def run(self) -> None:
-        """Until the process ends, which it does by itself where this one does."""
+        """Ask until the process ends, which it does by itself when this one ends."""
         file = self._about["file"] and f"{self._about['file']}-{socket.gethostname()}"
         words = [sys.executable, "-ISc", self._program, self._about["path"], file]
         pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
@@ -320,18 +320,18 @@ class Mount(threading.Thread):
             stdin, stdout = cast(
                 "tuple[IO[bytes], IO[bytes]]", (self._process.stdin, self._process.stdout)
             )
-            # It says that it may be asked: its own start, on a busy machine, is not the mount's.
+            # Its first line says that it is ready: a slow start is not the mount's fault.
             begun = stdout.readline()
             while begun and self._ask(stdin, stdout):
                 time.sleep(ASK_SECONDS)
 
     def end(self) -> None:
-        """The process goes as soon as the mount lets it."""
+        """Kill the process; it ends as soon as the mount lets it."""
         if self._process is not None:
             self._process.kill()
 
     def _ask(self, stdin: IO[bytes], stdout: IO[bytes]) -> bool:
-        """Ask once; false once nobody answers any more. Raises OSError likewise."""
+        """Ask once; return False, or raise OSError, once nobody answers any more."""
         asked, since = time.monotonic(), time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         limit = ANSWER_SECONDS
         stdin.write(b"\n")
@@ -348,7 +348,7 @@ class Mount(threading.Thread):
         return bool(line)
 
     def _is(self, how: str, why: str, since: str) -> None:
-        """Tell what is new: trouble now and then, and its end."""
+        """Report what is new: trouble now and then, and its end."""
         now = time.monotonic()
         if how == self._told or (how != "well" and now < self._next):
             return
@@ -358,8 +358,8 @@ class Mount(threading.Thread):
             what = TROUBLES[how]
         self._told = how
         none = ", and no checkpoint arrives" if self._about["file"] else ""
-        told = what.format(since=self._since, why=why, none=none)
-        self._tell(f"claim {self._about['claim']} at {self._about['path']} {told}")
+        message = what.format(since=self._since, why=why, none=none)
+        self._tell(f"claim {self._about['claim']} at {self._about['path']} {message}")
 
 
 class Child:
@@ -401,7 +401,7 @@ class Child:
                 os.kill(self._pid, number)
 
     def code(self) -> int:
-        """Hand on all that it prints; what it ended with, as a shell has it."""
+        """Hand on all that it prints; return its exit code, as a shell has it."""
         ended = None
         while ended is None:
             for key, _ in self._select.select():
@@ -414,7 +414,7 @@ class Child:
         return 128 + os.WTERMSIG(ended) if os.WIFSIGNALED(ended) else os.WEXITSTATUS(ended)
 
     def _read(self, key: selectors.SelectorKey) -> int:
-        """Hand on what is there; how many bytes that was."""
+        """Hand on what is there; return how many bytes that was."""
         try:
             data = os.read(key.fd, BLOCK)
         except BlockingIOError:
@@ -445,7 +445,7 @@ class Child:
         keeper.add(stamped.rest(stamp()))
 
     def _reap(self) -> int | None:
-        """The command's status, once it has ended; whoever else ended leaves no trace."""
+        """Return the command's status once it has ended; discard other processes that ended."""
         while True:
             pid, status = os.waitpid(-1, os.WNOHANG)
             if pid == self._pid:
@@ -456,7 +456,7 @@ class Child:
 
 
 def catches(pid: int, number: int) -> bool:
-    """Whether a process has a handler for a signal: process 1 of a container gets no other."""
+    """Return whether a process handles a signal: process 1 of a container gets no other."""
     lines = Path(f"/proc/{pid}/status").read_bytes().splitlines()
     mask = next((line.split()[1] for line in lines if line.startswith(b"SigCgt:")), b"0")
     return bool(int(mask, 16) >> (number - 1) & 1)

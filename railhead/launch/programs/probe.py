@@ -1,6 +1,6 @@
-"""Asks one mount how it is, each time that a line is read, and prints what came of it as JSON.
+"""Tests one mount each time that a line is read, and prints the result as JSON.
 
-A process of its own, sent with a job as text: whoever asks a server that is away may wait for ever.
+A process of its own, sent with a job as text: a test of a lost file server may wait for ever.
 It ends with its standard input.
 """
 
@@ -18,7 +18,7 @@ SIZE = 4096
 
 
 def ask(path: str, file: str) -> dict[str, str]:
-    """``how`` a mount is (``well``, ``full`` or ``lost``) and ``why``; may never return.
+    """Return ``how`` a mount is (``well``, ``full`` or ``lost``) and ``why``; may never return.
 
     Args:
         path: where it is mounted.
@@ -59,14 +59,14 @@ def wrote(file: Path) -> bool:
 
 
 def main(path: str, file: str) -> None:
-    """Say that it may be asked, then answer until nobody asks any more."""
+    """Print that it is ready, then answer until nobody asks any more."""
     tell({})
     for _ in sys.stdin:
         tell(ask(path, file))
 
 
 def tell(answer: dict[str, str]) -> None:
-    """A line for whoever asked."""
+    """Print an answer."""
     sys.stdout.write(json.dumps(answer) + "\n")
     sys.stdout.flush()
 

@@ -1,14 +1,14 @@
-"""Before a job's command: an all-reduce of its gang, and the command only where that is proof.
+"""Runs an all-reduce of the gang before a job's command, and the command only if that proves it.
 
-``python3 verify.py COMMAND...`` is what each pod starts. It has the job's own launcher start this
-same file in every process of the job's world, with the job's environment but for NCCL's log, which
-goes to a file of each process. There the processes send each other what they would in training,
-the first of each pod has `railhead.nccl` judge the log of all of its pod's, and all learn
-the verdict of every pod. With proof the command takes this process' place, its environment
-untouched. Without, it ends with :data:`STOPPED`.
+``python3 verify.py COMMAND...`` is what each pod starts. The job's own launcher starts this same
+file in every process of the job's world, with the job's environment, except that NCCL's log goes to
+a file of each process. The processes send each other what they would in training; the first of each
+pod has `railhead.nccl` judge the logs of its pod, and all learn the verdict of every pod. With
+proof the command replaces this process, its environment untouched. Without, it ends with
+:data:`STOPPED`.
 
-A step that fails (a lost peer, a pod that is taken away) is no verdict: it ends with what the
-launcher ended with, and is tried again as the job's own failures are.
+A step that fails (a lost peer, a deleted pod) is no verdict: it ends with the launcher's exit code,
+and is retried as the job's own failures are.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-#: sysexits' EX_CONFIG: among what runtimes never start again unless their stack says otherwise.
+#: sysexits' EX_CONFIG: a code after which runtimes do not restart unless their stack says so.
 STOPPED = 78
-#: Of a program that is not there, or that cannot be started, as shells have it.
+#: Exit codes of a program that does not exist, or cannot be started, as in shells.
 NO_PROGRAM, NO_START = 127, 126
-#: Where a process of the step finds its files.
+#: The variable with the folder of the step's files.
 FOLDER = "RAILHEAD_VERIFY"
 PYTHON = (3, 11)
 DEADLINE = timedelta(minutes=10)
@@ -38,22 +38,22 @@ HERE = Path(__file__).resolve().parent
 
 
 def say(text: str) -> None:
-    """One whole line at once: lines of several processes must not mix."""
+    """Write one whole line at once: lines of several processes must not mix."""
     sys.stdout.write(f"railhead verify: {text}\n")
     sys.stdout.flush()
 
 
 def asked() -> dict[str, Any]:
-    """What is to be proven."""
-    found: dict[str, Any] = json.loads((HERE / "asked.json").read_text())
-    return found
+    """Return what is to be proven."""
+    settings: dict[str, Any] = json.loads((HERE / "asked.json").read_text())
+    return settings
 
 
 # -- in every process of the job's world ----------------------------------------------------------
 
 
 def exchange(torch: Any, dist: Any, device: Any, each: int) -> int:
-    """All-reduce, then send to the same process of the next pod; how many values are wrong."""
+    """All-reduce, send to the same process of the next pod; return the number of wrong values."""
     rank, world = dist.get_rank(), dist.get_world_size()
     ones = torch.ones(16 * MIB // 4, dtype=torch.float32, device=device)
     dist.all_reduce(ones)
@@ -63,13 +63,13 @@ def exchange(torch: Any, dist: Any, device: Any, each: int) -> int:
     out = torch.full((MIB // 4,), float(rank), dtype=torch.float32, device=device)
     got = torch.full((MIB // 4,), -1.0, dtype=torch.float32, device=device)
     both = [dist.P2POp(dist.isend, out, to), dist.P2POp(dist.irecv, got, of)]
-    for one in dist.batch_isend_irecv(both):
-        one.wait()
+    for transfer in dist.batch_isend_irecv(both):
+        transfer.wait()
     return wrong + int((got != float(of)).sum())
 
 
 def judged(folder: Path, backend: str, pod: int, each: int) -> tuple[str, str]:
-    """What the log of all processes of this pod proves: a verdict and a line."""
+    """Return what the logs of this pod's processes prove: a verdict and a line."""
     if backend != "nccl":
         return FAILED, f"the transport is TCP: no process sees a GPU, and {backend} goes by sockets"
     if sys.version_info < PYTHON:
@@ -81,27 +81,27 @@ def judged(folder: Path, backend: str, pod: int, each: int) -> tuple[str, str]:
     lines: list[str] = []
     for path in sorted(folder.glob("*.log")):
         lines += path.read_text(errors="replace").splitlines()
-    found = judge(
+    judgement = judge(
         {pod: lines}, processes=each, proofs=wanted["proofs"], gpudirect=wanted["gpudirect"]
     )
-    return found.verdict.value, found.text
+    return judgement.verdict.value, judgement.text
 
 
-def together(told: list[tuple[str, str]]) -> tuple[str, str]:
-    """The verdict of all pods: the worst of them, and whose it is."""
+def together(verdicts: list[tuple[str, str]]) -> tuple[str, str]:
+    """Return the worst verdict of all pods, with its pod."""
     for verdict in (FAILED, NOT_PROVEN):
-        bad = [(pod, text) for pod, (one, text) in enumerate(told) if one == verdict]
+        bad = [(pod, text) for pod, (each, text) in enumerate(verdicts) if each == verdict]
         if bad:
             pod, text = bad[0]
-            more = f", and so on {len(bad) - 1} of the other {len(told) - 1} nodes"
+            more = f", and so on {len(bad) - 1} of the other {len(verdicts) - 1} nodes"
             return verdict, f"{text} (node {pod}{more if len(bad) > 1 else ''})"
-    return PASSED, told[0][1] + f" of node 0, and so on all {len(told)} nodes"
+    return PASSED, verdicts[0][1] + f" of node 0, and so on all {len(verdicts)} nodes"
 
 
 def prove(folder: Path) -> None:
-    """One process: take part, and in the first of each pod judge and write what all have found."""
+    """Take part as one process; the first of each pod also judges and writes the verdict."""
     local, each = int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"])
-    # Before the library is loaded, which reads it once.
+    # Set before the library is loaded, which reads it once.
     os.environ["NCCL_DEBUG_FILE"] = str(folder / f"{local}.log")
     import torch
     import torch.distributed as dist
@@ -121,12 +121,12 @@ def prove(folder: Path) -> None:
         mine = judged(folder, dist.get_backend(), rank // each, each)
     if wrong:
         mine = FAILED, f"{wrong} values that rank {rank} got were wrong"
-    told: list[tuple[str, str] | None] = [None] * world
-    dist.all_gather_object(told, mine)
+    verdicts: list[tuple[str, str] | None] = [None] * world
+    dist.all_gather_object(verdicts, mine)
     if local == 0:
-        pods = [[one for one in told[i : i + each] if one] for i in range(0, world, each)]
-        # The worst of a pod's is the first by its word.
-        verdict, text = together([min(one) for one in pods])
+        pods = [list(filter(None, verdicts[i : i + each])) for i in range(0, world, each)]
+        # The worst verdict of a pod is the first by the alphabet.
+        verdict, text = together([min(of_pod) for of_pod in pods])
         (folder / "verdict.json").write_text(json.dumps([verdict, text]))
     dist.barrier()
     dist.destroy_process_group()
@@ -136,13 +136,13 @@ def prove(folder: Path) -> None:
 
 
 def step(folder: Path) -> int:
-    """Start the job's launcher with this file, and wait; what it ended with."""
+    """Start the job's launcher with this file, wait, and return its exit code."""
     wanted = asked()
     environment = {**os.environ, **wanted["environment"], FOLDER: str(folder)}
     started = subprocess.Popen(wanted["start"], env=environment)
-    # The first process of a container is told of the pod's end, and nobody else.
+    # Only the first process of a container gets the signal of the pod's end.
     before = {
-        number: signal.signal(number, lambda told, _: started.send_signal(told))
+        number: signal.signal(number, lambda received, _: started.send_signal(received))
         for number in (signal.SIGTERM, signal.SIGINT)
     }
     code = started.wait()
@@ -152,7 +152,7 @@ def step(folder: Path) -> int:
 
 
 def verdict_of(folder: Path) -> tuple[str, str]:
-    """What the pod's first process wrote."""
+    """Return the verdict that the pod's first process wrote."""
     try:
         verdict, text = json.loads((folder / "verdict.json").read_text())
     except (OSError, ValueError):
@@ -161,13 +161,13 @@ def verdict_of(folder: Path) -> tuple[str, str]:
 
 
 def given() -> dict[bytes, bytes]:
-    """The environment that the pod has; Python itself may have added to its own (PEP 538)."""
+    """Return the pod's environment; Python may have added to this process's (PEP 538)."""
     words = Path("/proc/self/environ").read_bytes().split(b"\0")
     return dict(word.split(b"=", 1) for word in words if b"=" in word)
 
 
 def main(command: list[str]) -> int:
-    """Prove, then become the command; the exit code where that is not to be."""
+    """Prove, then become the command; return an exit code where that is not possible."""
     folder = Path(tempfile.mkdtemp(prefix="railhead-verify-"))
     try:
         code = step(folder)

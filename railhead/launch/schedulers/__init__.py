@@ -1,4 +1,4 @@
-"""Who admits the jobs of a cluster: one file each, by the name that its contract gives."""
+"""Schedulers that admit the jobs of a cluster: one file each, by the name in the contract."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from railhead.launch.schedulers import kueue, volcano
 from railhead.launch.schedulers.base import Scheduler
 
 SCHEDULERS: Mapping[str, Scheduler] = MappingProxyType(
-    {one.name: one for one in (kueue.SCHEDULER, volcano.SCHEDULER)}
+    {item.name: item for item in (kueue.SCHEDULER, volcano.SCHEDULER)}
 )

@@ -1,4 +1,4 @@
-"""What differs between the schedulers that admit jobs, for whoever launches one."""
+"""The interface of the schedulers that admit jobs: all that differs between them at launch."""
 
 from __future__ import annotations
 
@@ -13,30 +13,33 @@ Object = dict[str, Any]
 
 
 class Scheduler(ABC):
-    """Who admits jobs; ``name`` as a contract has it, ``local`` whether queues have a namespace."""
+    """A scheduler that admits jobs.
+
+    ``name`` is as in a contract, ``local`` tells whether its queues have a namespace.
+    """
 
     name: str
     local: bool
 
     @abstractmethod
     def labels(self, plan: Plan) -> Object:
-        """All that it reads of a job's labels, of whatever kind it is."""
+        """Return all that it reads of a job's labels, of whatever kind it is."""
 
     @abstractmethod
     def queued(self, plan: Plan, spec: Object) -> Object:
-        """A TrainJob's spec with the queue in it, where that is the place for it."""
+        """Return a TrainJob's spec with the queue in it, where that is the place for it."""
 
     @abstractmethod
     def path(self, plan: Plan) -> str:
-        """Of the queue that the job names."""
+        """Return the path of the queue that the job names."""
 
     @abstractmethod
     def check(self, asked: Asked) -> list[Finding]:
-        """Whether the queue is there, is open, and could ever hold the job."""
+        """Return whether the queue is there, is open, and could ever hold the job."""
 
 
 def room(plan: Plan, queue: str, short: list[str], most: str) -> Finding:
-    """Whether a queue can ever hold the job; ``short`` is what of it the queue cannot."""
+    """Return whether a queue can ever hold the job; ``short`` is what of it the queue cannot."""
     if not short:
         return Finding(name="quota", passed=True, text=f"{queue} can hold the job")
     return Finding(

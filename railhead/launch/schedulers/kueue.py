@@ -18,13 +18,13 @@ MAX_SECONDS_LABEL = "kueue.x-k8s.io/max-exec-time-seconds"
 
 
 class Kueue(Scheduler):
-    """It takes labels, whatever the kind of job."""
+    """Kueue, which takes labels, for any kind of job."""
 
     name = "kueue"
     local = True
 
     def labels(self, plan: Plan) -> dict[str, Any]:
-        """The queue, the priority and the limit of time."""
+        """Return the queue, the priority and the limit of time."""
         # Kueue puts the limit into the Workload of any kind of job, and deactivates it after that
         # (v0.16.2 pkg/controller/jobframework/interface.go, MaximumExecutionTimeSecondsForObject).
         limit = {MAX_SECONDS_LABEL: str(plan.max_seconds)} if plan.max_seconds else {}
@@ -32,32 +32,32 @@ class Kueue(Scheduler):
         return {QUEUE_LABEL: plan.queue} | first | limit
 
     def queued(self, plan: Plan, spec: dict[str, Any]) -> dict[str, Any]:
-        """The label says it."""
+        """Return the spec unchanged: the label names the queue."""
         del plan
         return spec
 
     def path(self, plan: Plan) -> str:
-        """A LocalQueue."""
+        """Return a LocalQueue."""
         return kube.kueue(plan.namespace, "localqueues", plan.queue)
 
     def check(self, asked: Asked) -> list[Finding]:
-        """The LocalQueue, then the ClusterQueue behind it with its quota."""
+        """Return the LocalQueue, then the ClusterQueue behind it with its quota."""
         plan = asked.plan
         what = f"queue {plan.namespace}/{plan.queue}"
-        found, local = existing(asked, "queue", self.path(plan), what)
+        result, local = existing(asked, "queue", self.path(plan), what)
         if local is None:
-            return [found]
+            return [result]
         name = str((local.get("spec") or {}).get("clusterQueue") or plan.cluster_queue)
         path = kube.kueue("", "clusterqueues", name)
         second, behind = existing(asked, "quota", path, f"ClusterQueue {name}")
         if behind is None:
-            return [found, second]
+            return [result, second]
         most = f"has in all of pool {plan.pool.name}"
-        return [found, room(plan, f"ClusterQueue {name}", _short(asked, behind), most)]
+        return [result, room(plan, f"ClusterQueue {name}", _short(asked, behind), most)]
 
 
 def _short(asked: Asked, queue: Object) -> list[str]:
-    """What the job needs and the queue can never give."""
+    """Return what the job needs and the queue can never give."""
     plan, amounts = asked.plan, quota(queue, asked.plan.flavor)
     # A queue in a cohort may borrow, up to its limit; of what others leave only Kueue can say.
     borrows = bool((queue.get("spec") or {}).get("cohortName"))

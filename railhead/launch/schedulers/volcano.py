@@ -17,42 +17,42 @@ from railhead.launch.schedulers.base import Scheduler, room
 
 
 class Volcano(Scheduler):
-    """It reads no labels: pods carry their scheduler's name, and their PodGroup the queue."""
+    """Volcano, which reads no labels: pods name their scheduler, and their PodGroup the queue."""
 
     name = "volcano"
     local = False
 
     def labels(self, plan: Plan) -> Object:
-        """None; what a label of Kueue's would say is refused (``unsaid`` of the contract)."""
+        """Return no labels; the contract refuses what a label of Kueue's would set (``unsaid``)."""
         del plan
         return {}
 
     def queued(self, plan: Plan, spec: Object) -> Object:
-        """The annotation, where the cluster's Trainer looks for it."""
-        said = {VOLCANO_QUEUE: plan.queue}
+        """Return the annotation, where the cluster's Trainer looks for it."""
+        texts = {VOLCANO_QUEUE: plan.queue}
         if plan.placement_field == "podTemplateOverrides":
-            return spec | {"annotations": said}
-        return spec | patched(spec, {"metadata": {"annotations": said}})
+            return spec | {"annotations": texts}
+        return spec | patched(spec, {"metadata": {"annotations": texts}})
 
     def path(self, plan: Plan) -> str:
-        """A Queue, which is of no namespace."""
+        """Return a Queue, which is of no namespace."""
         return volcano.queue_path(plan.queue)
 
     def check(self, asked: Asked) -> list[Finding]:
-        """The Queue, its state and what it may have at the most."""
+        """Return the Queue, its state and what it may have at the most."""
         plan = asked.plan
-        found, queue = existing(asked, "queue", self.path(plan), f"Queue {plan.queue}")
+        result, queue = existing(asked, "queue", self.path(plan), f"Queue {plan.queue}")
         if queue is None:
-            return [found]
+            return [result]
         if shut := volcano.shut(queue):
             remedy = "wait until it is open again, or name another queue"
             return [Finding(name="queue", passed=False, text=shut, remedy=remedy)]
         short = _short(asked, queue)
-        return [found, room(plan, f"Queue {plan.queue}", short, "may have at the most")]
+        return [result, room(plan, f"Queue {plan.queue}", short, "may have at the most")]
 
 
 def _short(asked: Asked, queue: Object) -> list[str]:
-    """What the job needs and the queue may never have: beyond its capability, or its pool."""
+    """Return what the job needs and the queue may never have: beyond its capability or its pool."""
     plan = asked.plan
     most = (queue.get("spec") or {}).get("capability") or {}
     whole = {name: parse(each) * plan.pool.nodes for name, each in plan.pool.capacity.items()}

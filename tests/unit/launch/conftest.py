@@ -29,6 +29,8 @@ from railhead.launch.logs import reader, stream
 from tests.unit.launch.fake_api import Api, serve
 
 _DEVICES = {"nvidia.com/gpu": "8", "rdma/rdma_shared_device_a": "1"}
+#: What launch makes and prints, as a reviewer read it last.
+GOLDEN = Path(__file__).parent / "golden"
 CONTRACT = ClusterContract(
     cluster="lab",
     platform="lab",
@@ -158,7 +160,7 @@ class Clock:
     def sleep(self, seconds: float) -> None:
         self.now += seconds
         self.slept.append(seconds)
-        for moment in [one for one in self.then if one <= self.now]:
+        for moment in [item for item in self.then if item <= self.now]:
             self.then.pop(moment)()
 
 
@@ -193,7 +195,7 @@ def api() -> Iterator[Api]:
 
 
 def node(contract: ClusterContract, pool: NodePool, name: str) -> dict[str, Any]:
-    """A node that has all that the contract promises of its pool."""
+    """Return a node that has all that the contract promises of its pool."""
     labels = dict.fromkeys(contract.topology_levels, "a") | pool.node_selector
     return {
         "metadata": {"name": name, "labels": labels},

@@ -108,8 +108,8 @@ class Stored:
 
     def list(self, path: str, *, selector: str = "", fields: str = "") -> list[Object]:
         self._ask(path)
-        found = (v for k, v in self.api.objects.items() if k.rpartition("/")[0] == path)
-        return [one for one in found if _matches(one, selector)]
+        result = (v for k, v in self.api.objects.items() if k.rpartition("/")[0] == path)
+        return [item for item in result if _matches(item, selector)]
 
     def create(self, path: str, body: Object, *, dry_run: bool = False) -> None:
         self._ask(path)
@@ -241,7 +241,7 @@ class _Server(ThreadingHTTPServer):
 
 @contextmanager
 def serve() -> Iterator[Api]:
-    """A server on a free port of the loopback interface."""
+    """Yield a server on a free port of the loopback interface."""
     api = Api()
     handler = type("Handler", (_Handler,), {"api": api})
     server = _Server(("127.0.0.1", 0), handler)

@@ -148,12 +148,12 @@ def test_describe_tells_what_happened_in_order_and_no_value(
     assert "torchrun 'a b.py'" in out
     assert "node 1:      demo-node-0-1-abcde on lab-node-1, Running" in out
     assert out.index("it was let go") < out.index("something is odd (3 times)")
-    found = json.loads(run("describe", "demo", "--json")[1])
-    assert found["environment"] == ["TOKEN"]
-    assert [one["reason"] for one in found["history"] if one["warning"]] == ["Odd"]
-    told = {one["reason"]: one["text"] for one in found["history"]}
-    assert told["not Suspended"] == "it was let go"
-    assert "WithoutWords" in [one["text"] for one in found["history"]]
+    result = json.loads(run("describe", "demo", "--json")[1])
+    assert result["environment"] == ["TOKEN"]
+    assert [item["reason"] for item in result["history"] if item["warning"]] == ["Odd"]
+    reported = {item["reason"]: item["text"] for item in result["history"]}
+    assert reported["not Suspended"] == "it was let go"
+    assert "WithoutWords" in [item["text"] for item in result["history"]]
 
 
 # -- top ----------------------------------------------------------------------------------------

@@ -1,12 +1,14 @@
-"""Each kind of job with all that a job file can say, and what it refuses: every word of it.
+"""Each kind of job with all that a job file can say, and what it refuses.
 
-As of `test_transcripts.py`, `RAILHEAD_TRANSCRIPTS=write` writes it anew; read the difference.
+A JobSet's pod is whole; the pods of other kinds are shown where they differ from it.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+import json
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
@@ -16,7 +18,8 @@ from railhead.base.errors import RailheadError
 from railhead.framework import FRAMEWORKS
 from railhead.launch.apis import apis
 from railhead.launch.plan import Plan
-from tests.unit.launch.test_transcripts import held, shortened
+from tests.snapshots import compare, differs, lines
+from tests.unit.launch.conftest import GOLDEN
 from tests.wiring import plan
 
 ALL: dict[str, Any] = {
@@ -57,17 +60,17 @@ def labelled(made: Plan) -> Plan:
 
 
 def sent() -> dict[str, Any]:
-    found = {}
+    results = {}
     for name, framework in RUNS.items():
         more = ALL | ({"restarts": 3} if apis()[name].restarts else {})
         made = labelled(plan(framework, 3, more=more))
-        found[name] = apis()[name].objects(made)
-        assert apis()[name].objects(made) == found[name], "what is made changes no plan"
+        results[name] = apis()[name].objects(made)
+        assert apis()[name].objects(made) == results[name], "what is made changes no plan"
     for count, words in enumerate((("train",), ("train", "$(X)")), 1):
         made = replace(plan("raw", 2), command=words)
-        found[f"a command of {count}"] = apis()["jobset"].objects(made)
-    found["one node"] = apis()["pytorchjob"].objects(plan("torch", 1))
-    return found
+        results[f"a command of {count}"] = apis()["jobset"].objects(made)
+    results["one node"] = apis()["pytorchjob"].objects(plan("torch", 1))
+    return results
 
 
 def refused() -> dict[str, dict[str, str]]:
@@ -75,14 +78,14 @@ def refused() -> dict[str, dict[str, str]]:
 
     def of(name: str) -> dict[str, Plan]:
         torch = {"min_nodes": {"min_nodes": 1}, "restarts": {"restarts": 2}}
-        plans = {said: plan("torch", 2, more=more) for said, more in torch.items()}
+        plans = {item: plan("torch", 2, more=more) for item, more in torch.items()}
         return plans | {f: plan(f, 2) for f in ("torch", "mpi", "jax") if f != RUNS[name]}
 
     return {
         name: {
-            asked: said
+            asked: text
             for asked, made in of(name).items()
-            if (said := told(partial(api.objects, made)))
+            if (text := told(partial(api.objects, made)))
         }
         for name, api in apis().items()
     }
@@ -92,10 +95,10 @@ NAMES = ("mpijob", "tfjob", "indexed-job", "volcano")
 
 
 def served(*versions: str) -> Any:
-    """A cluster that serves MPIJobs, TFJobs and Jobs in these versions of a group."""
+    """Return a cluster that serves MPIJobs, TFJobs and Jobs in these versions of a group."""
     rows = [{"name": name} for name in ("mpijobs", "tfjobs", "jobs")]
-    found = {f"/apis/{version}": {"resources": rows} for version in versions}
-    return SimpleNamespace(find=found.get)
+    results = {f"/apis/{version}": {"resources": rows} for version in versions}
+    return SimpleNamespace(find=results.get)
 
 
 def required() -> dict[str, dict[str, str]]:
@@ -112,7 +115,31 @@ def required() -> dict[str, dict[str, str]]:
     }
 
 
-def test_kinds_of_job_are_as_they_were() -> None:
-    found = {"sent": shortened(sent()), "refused": refused(), "required": required()}
-    found["hosts"] = {name: [*apis()[name].hosts(plan(of, 3))] for name, of in RUNS.items()}
-    assert found == held("kinds", found)
+def pods_of(value: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield each pod's template, taken out of its object, by its place."""
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, inner in list(items):
+        if isinstance(inner, dict) and "containers" in inner.get("spec", {}):
+            value[key] = "below"
+            # Its name is the operator's; all else compares by it.
+            inner["spec"]["containers"][0]["name"] = "node"
+            yield path or "pod", inner
+        elif isinstance(inner, dict | list):
+            yield from pods_of(inner, key if isinstance(key, str) else path)
+
+
+def test_kinds_of_job() -> None:
+    made = json.loads(json.dumps(sent()))
+    names = {
+        name: re.findall(r'"containers": \[\{"name": "([^"]+)"', json.dumps(items))
+        for name, items in made.items()
+    }
+    (pod,) = dict(pods_of(copy.deepcopy(made["jobset"]))).values()
+    results: dict[str, Any] = {"a pod": lines(pod)}
+    for name, items in made.items():
+        pods = {f"{path} (pod)": differs(of, pod) for path, of in pods_of(items)}
+        results[f"{name} sent"] = lines(items) | pods | {"containers": names[name]}
+    results |= {f"{name} refused": texts for name, texts in refused().items()}
+    results |= {f"required of {where}": texts for where, texts in required().items()}
+    results["hosts"] = {name: [*apis()[name].hosts(plan(of, 3))] for name, of in RUNS.items()}
+    compare(GOLDEN / "kinds.yaml", results)

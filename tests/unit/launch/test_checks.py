@@ -1,7 +1,4 @@
-"""What each check before a launch finds, in worlds that differ in one thing: every word of it.
-
-As of `test_transcripts.py`, `RAILHEAD_TRANSCRIPTS=write` writes it anew; read the difference.
-"""
+"""Each check before a launch, in worlds that differ in one thing: every word of its findings."""
 
 from __future__ import annotations
 
@@ -17,10 +14,10 @@ from railhead.launch.asked import Asked
 from railhead.launch.job import Payload, parse_job
 from railhead.launch.plan import make_plan
 from railhead.storage.claims import SHARED_ANNOTATION
+from tests.snapshots import compare
 from tests.unit.launch import world
-from tests.unit.launch.conftest import CONTRACT, JOB, publish
+from tests.unit.launch.conftest import CONTRACT, GOLDEN, JOB, publish
 from tests.unit.launch.fake_api import Api, Stored
-from tests.unit.launch.test_transcripts import held
 
 NAMESPACE = "/api/v1/namespaces/training"
 LOCAL = "/apis/kueue.x-k8s.io/v1beta2/namespaces/training/localqueues/training"
@@ -92,7 +89,7 @@ def quota(gpus: str, **spec: Any) -> Change:
 
 
 def racks(*names: str) -> Change:
-    """The rack of each node of the pool."""
+    """Return the rack of each node of the pool."""
 
     def change(api: Api) -> None:
         for index, name in enumerate(names):
@@ -103,13 +100,13 @@ def racks(*names: str) -> Change:
 
 
 def placed(how: str) -> dict[str, Any]:
-    """The runtime's pods with this topology asked of Kueue."""
+    """Return the runtime's pods with this topology asked of Kueue."""
     (runtime,) = CONTRACT.runtimes
     return {"pod": runtime.pod | {"metadata": {"annotations": {how: RACK}}}}
 
 
 def claiming(*claims: str) -> dict[str, Any]:
-    """The runtime's pods with these claims mounted."""
+    """Return the runtime's pods with these claims mounted."""
     (runtime,) = CONTRACT.runtimes
     volumes = [{"name": n, "persistentVolumeClaim": {"claimName": n}} for n in claims]
     more = {"volumes": [{"name": "shm", "emptyDir": {}}, *volumes]}
@@ -372,14 +369,22 @@ def asked(of: World) -> Asked:
 def found_in(of: World) -> list[dict[str, Any]]:
     check = import_module(f"railhead.launch.checks.{of.check}").check
     return [
-        {"name": one.name, "passed": one.passed, "text": one.text, "remedy": one.remedy}
-        for one in check(asked(of))
+        {"name": item.name, "passed": item.passed, "text": item.text, "remedy": item.remedy}
+        for item in check(asked(of))
     ]
 
 
-def test_every_finding_is_as_it_was() -> None:
-    found = {f"{of.check}: {name}": found_in(of) for name, of in WORLDS.items()}
-    assert found == held("checks", found)
+#: As a check's finding is shown here.
+PASSED = {True: "ok", False: "no", None: "not known"}
+
+
+def test_findings() -> None:
+    def text(item: dict[str, Any]) -> str:
+        remedy = f" -> {item['remedy']}" if item["remedy"] else ""
+        return f"{item['name']}, {PASSED[item['passed']]}: {item['text']}{remedy}"
+
+    results = {f"{of.check}: {name}": [*map(text, found_in(of))] for name, of in WORLDS.items()}
+    compare(GOLDEN / "checks.yaml", results)
 
 
 @pytest.mark.parametrize(

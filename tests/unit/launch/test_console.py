@@ -48,7 +48,7 @@ def state(phase: Phase, detail: str = "") -> Any:
 
 def test_a_phase_is_said_once_and_again_after_a_while(clock: Clock, capsys: Captured) -> None:
     progress = console.Progress(name="demo")
-    said = []
+    texts = []
     for after, phase, detail in (
         (0.0, Phase.QUEUED, "waits"),
         (1.0, Phase.QUEUED, "waits"),
@@ -60,9 +60,9 @@ def test_a_phase_is_said_once_and_again_after_a_while(clock: Clock, capsys: Capt
     ):
         clock.now = after
         progress.changed(state(phase, detail))
-        said.append(capsys.readouterr().err)
+        texts.append(capsys.readouterr().err)
     progress.close()
-    assert said == [
+    assert texts == [
         "   0.0s  queued: waits\n",
         "",
         "",
@@ -76,17 +76,17 @@ def test_a_phase_is_said_once_and_again_after_a_while(clock: Clock, capsys: Capt
 def test_a_terminal_has_one_live_line_while_nothing_runs(
     clock: Clock, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
-    told: list[str] = []
+    reported: list[str] = []
 
     class Status:
         def start(self) -> None:
-            told.append("start")
+            reported.append("start")
 
         def stop(self) -> None:
-            told.append("stop")
+            reported.append("stop")
 
         def update(self, text: str) -> None:
-            told.append(text)
+            reported.append(text)
 
     monkeypatch.setattr(rich.console.Console, "status", lambda _self, _text: Status())
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
@@ -94,29 +94,29 @@ def test_a_terminal_has_one_live_line_while_nothing_runs(
     progress.changed(state(Phase.QUEUED, "waits"))
     clock.now += 20
     progress.changed(state(Phase.QUEUED, "waits"))
-    assert told == ["start", "demo: queued, 0 s", "demo: queued, 20 s"]
+    assert reported == ["start", "demo: queued, 0 s", "demo: queued, 20 s"]
     # Nothing was new: on a terminal the live line says that it goes on.
     assert capsys.readouterr().err == "   0.0s  queued: waits\n"
     progress.line(Line(node=1, text="hello", at="2026-01-01T00:00:00Z"))
-    assert told[3:] == ["stop"]
+    assert reported[3:] == ["stop"]
     dated = capsys.readouterr().out
     assert "hello" in dated
     assert "2026-01-01" in dated
     progress.changed(state(Phase.RUNNING))
     progress.changed(state(Phase.FAILED))
-    assert told[4:] == []
+    assert reported[4:] == []
     progress.changed(state(Phase.ADMITTED))
-    assert told[4:] == ["start", "demo: admitted, 20 s"]
+    assert reported[4:] == ["start", "demo: admitted, 20 s"]
     progress.changed(state(Phase.RUNNING))
-    assert told[6:] == ["stop"]
+    assert reported[6:] == ["stop"]
     progress.close()
-    assert told[6:] == ["stop"]
+    assert reported[6:] == ["stop"]
     progress.changed(state(Phase.QUEUED))
     # What is said stands where the live line was, and not behind it.
-    monkeypatch.setattr(console, "say", lambda text: told.append(text.split()[-1]))
+    monkeypatch.setattr(console, "say", lambda text: reported.append(text.split()[-1]))
     progress.changed(state(Phase.ADMITTED))
-    assert told[7:] == ["start", "demo: queued, 20 s", "stop", "admitted", *told[-2:]]
-    assert told[-2:] == ["start", "demo: admitted, 20 s"]
+    assert reported[7:] == ["start", "demo: queued, 20 s", "stop", "admitted", *reported[-2:]]
+    assert reported[-2:] == ["start", "demo: admitted, 20 s"]
 
 
 def test_the_server_is_asked_no_more_often_than_a_watch_needs(
@@ -232,19 +232,19 @@ def test_a_job_of_the_same_name_is_another(api: Api, cluster: Cluster) -> None:
 
 def test_patience_is_from_the_last_answer_on(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     """However long the job has run before."""
-    said: list[Phase | None] = [Phase.RUNNING, Phase.RUNNING, None, Phase.COMPLETED]
+    texts: list[Phase | None] = [Phase.RUNNING, Phase.RUNNING, None, Phase.COMPLETED]
 
     def read(*_: object) -> Any:
-        if (one := said.pop(0)) is None:
+        if (item := texts.pop(0)) is None:
             raise BROKEN
-        return state(one)
+        return state(item)
 
     monkeypatch.setattr("railhead.kube.jobs.read_state", read)
     job = {"metadata": {"namespace": "training", "name": "demo", "uid": "u"}}
     lasting: Any = SimpleNamespace(find=lambda _: job)
     phases = []
-    for one in submit.watch(lasting, job):
-        phases.append(one.phase)
+    for entry in submit.watch(lasting, job):
+        phases.append(entry.phase)
         clock.now += submit.PATIENCE_SECONDS - 1
     assert phases == [Phase.RUNNING, Phase.RUNNING, Phase.COMPLETED]
 

@@ -37,9 +37,9 @@ def test_a_pytorchjob_of_workers_alone() -> None:
     assert (role, workers["replicas"], workers["restartPolicy"]) == ("Worker", 4, "OnFailure")
     (container,) = workers["template"]["spec"]["containers"]
     # Neither the runtime's word that nobody wired the pod, nor an address of a fixed world.
-    told = {one["name"] for one in container["env"]}
-    assert not told & {*FRAMEWORKS["torch"].rendezvous, "RAILHEAD_WORLD_SIZE"}
-    assert "RAILHEAD_NODES" in told
+    reported = {item["name"] for item in container["env"]}
+    assert not reported & {*FRAMEWORKS["torch"].rendezvous, "RAILHEAD_WORLD_SIZE"}
+    assert "RAILHEAD_NODES" in reported
 
 
 def test_it_starts_again_as_often_as_its_runtime() -> None:
@@ -60,7 +60,7 @@ def test_every_other_kind_refuses_it(api: str) -> None:
 
 def test_a_trainjob_refuses_it(cluster: Cluster) -> None:
     made = make_plan(parse_job(TEXT, where="job"), (), CONTRACT)
-    with pytest.raises(RefusedError, match="min_nodes: 2 cannot be said of a TrainJob"):
+    with pytest.raises(RefusedError, match="min_nodes: 2 is not possible with a TrainJob"):
         preflight(cluster, made, CONTRACT)
 
 

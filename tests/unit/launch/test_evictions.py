@@ -29,8 +29,8 @@ def test_how_often_and_why() -> None:
     assert put_back(workload(("PodsReadyTimeout", "WaitForStart", 2))) == (
         "put back twice (not all of its pods ran in time: they never all ran)"
     )
-    said = put_back(workload(("Preempted", "", 1), ("PodsReadyTimeout", "WaitForRecovery", 3)))
-    assert said == (
+    text = put_back(workload(("Preempted", "", 1), ("PodsReadyTimeout", "WaitForRecovery", 3)))
+    assert text == (
         "put back 4 times (3 times not all of its pods ran in time: one was lost and not replaced, "
         "once its place went to another job)"
     )
@@ -55,11 +55,11 @@ def test_a_job_that_is_given_up_says_why_how_often_and_what_to_do() -> None:
     ]
     assert deactivated(given) == (
         "Kueue has deactivated it: its pods never all ran, as often as the stack lets it try; put "
-        "back 5 times (not all of its pods ran in time: they never all ran); when its cause is "
-        "mended, set spec.active of Workload trainjob-demo-1a2b3 to true, or launch it anew"
+        "back 5 times (not all of its pods ran in time: they never all ran); when the cause is "
+        "fixed, set spec.active of Workload trainjob-demo-1a2b3 to true, or launch it again"
     )
     by_hand = workload(active=False)
-    assert deactivated(by_hand).startswith("Kueue has deactivated it: somebody set it inactive; ")
+    assert deactivated(by_hand).startswith("Kueue has deactivated it: someone set it inactive; ")
     assert deactivated(workload(active=True)) == ""
 
 

@@ -27,8 +27,8 @@ def sizing(**fields: Any) -> SizingFile:
 
 
 def named(found: list[Figure], name: str) -> Figure:
-    [one] = [figure for figure in found if figure.name == name]
-    return one
+    [item] = [figure for figure in found if figure.name == name]
+    return item
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_every_variable_and_resource_of_the_object_is_explained() -> None:
     plan = make_plan(job, (), CONTRACT)
     rows = {row.name for row in explain.derived(job, plan, CONTRACT)}
     trainer = render.train_job(plan)["spec"]["trainer"]
-    assert {f"env {one['name']}" for one in trainer["env"]} <= rows
+    assert {f"env {item['name']}" for item in trainer["env"]} <= rows
     assert {f"a node's {name}" for name in plan.resources["requests"]} <= rows
 
 
@@ -124,7 +124,7 @@ def test_the_command_prints_them_and_creates_nothing(api: Api, run: Any, job_fil
     origins = {row["name"]: row["from"] for row in read["values"]}
     assert (origins["nodes"], origins["env EPOCHS"]) == ("--nodes", "--set")
     assert origins["runtime"] == "--set"
-    ddp = next(one for one in read["figures"] if one["name"] == "DDP")
+    ddp = next(figure for figure in read["figures"] if figure["name"] == "DDP")
     assert (ddp["value"], ddp["unit"]) == (120.0, "GB")
     assert not [path for method, path, _ in api.asked if method == "POST"]
 
@@ -195,13 +195,13 @@ def test_a_part_of_the_gpus_has_that_part_of_the_nics(
 )
 def test_memory_is_that_of_the_paper(name: str, gigabytes: float) -> None:
     """ZeRO, figure 1: 7.5 billion parameters, 64 GPUs, K = 12."""
-    found = figures(sizing(params="7.5e9"), SHAPE)
-    assert named(found, name).value == pytest.approx(gigabytes, abs=0.05)
+    result = figures(sizing(params="7.5e9"), SHAPE)
+    assert named(result, name).value == pytest.approx(gigabytes, abs=0.05)
 
 
 def test_what_does_not_fit_is_marked() -> None:
-    found = figures(sizing(params="7.5e9", gpu_memory_gb=80), SHAPE)
-    assert [f.name for f in found if f.wrong] == ["DDP"]
+    result = figures(sizing(params="7.5e9", gpu_memory_gb=80), SHAPE)
+    assert [f.name for f in result if f.wrong] == ["DDP"]
 
 
 def test_zero_3_sends_half_as_much_again() -> None:
@@ -228,35 +228,35 @@ def test_the_interval_is_that_of_daly_s_paper(write: float, mtbf: float, best: f
 
 
 def test_llama_s_machines_were_interrupted_every_three_hours() -> None:
-    found = figures(sizing(), Shape(nodes=2048, gpus=8, gbps=0))
-    assert named(found, "between interruptions").value == pytest.approx(54 * 24 / 419)
+    result = figures(sizing(), Shape(nodes=2048, gpus=8, gbps=0))
+    assert named(result, "between interruptions").value == pytest.approx(54 * 24 / 419)
 
 
 def test_the_linear_rule() -> None:
     given = sizing(base_lr=0.1, base_batch=256, micro_batch=32, accumulation=4, optimizer="sgd")
-    found = figures(given, SHAPE)
-    assert named(found, "global batch").value == 8192
+    result = figures(given, SHAPE)
+    assert named(result, "global batch").value == 8192
     # Goyal et al.: 0.1 for 256 images is 3.2 for 8192.
-    assert named(found, "linear rule").value == pytest.approx(3.2)
-    assert "square root rule" not in [figure.name for figure in found]
+    assert named(result, "linear rule").value == pytest.approx(3.2)
+    assert "square root rule" not in [figure.name for figure in result]
 
 
 def test_a_batch_that_does_not_divide_says_what_does() -> None:
-    found = figures(sizing(global_batch=1000, micro_batch=2), SHAPE)
-    wrong = named(found, "global batch")
+    result = figures(sizing(global_batch=1000, micro_batch=2), SHAPE)
+    wrong = named(result, "global batch")
     assert (wrong.wrong, wrong.value) == (True, None)
     assert "1000 is no multiple of 128 = 2 micro x 64 replicas" in wrong.formula
     assert "896 or 1024 is" in wrong.formula
     # 1000 / (2 x 8) is not whole on any number of nodes.
     assert "goes on" not in wrong.formula
-    found = figures(sizing(global_batch=240, micro_batch=2), SHAPE)
-    assert "240 goes on 1, 3, 5 nodes" in named(found, "global batch").formula
+    result = figures(sizing(global_batch=240, micro_batch=2), SHAPE)
+    assert "240 goes on 1, 3, 5 nodes" in named(result, "global batch").formula
 
 
 def test_a_batch_that_contradicts_itself_is_told() -> None:
-    found = figures(sizing(global_batch=100, micro_batch=1, accumulation=2), SHAPE)
-    assert named(found, "global batch").wrong
-    assert "not the 100" in named(found, "global batch").formula
+    result = figures(sizing(global_batch=100, micro_batch=1, accumulation=2), SHAPE)
+    assert named(result, "global batch").wrong
+    assert "not the 100" in named(result, "global batch").formula
 
 
 def test_cuts_that_do_not_divide_the_gpus_are_told() -> None:
@@ -266,9 +266,9 @@ def test_cuts_that_do_not_divide_the_gpus_are_told() -> None:
 
 
 def test_without_a_rate_there_is_no_time() -> None:
-    found = figures(sizing(params="1e9", step_seconds=1), replace(SHAPE, gbps=0.0))
-    assert not [f for f in found if f.name.endswith("at least") or f.group == "scaling"]
-    assert named(found, "time on the fabric").value is None
+    result = figures(sizing(params="1e9", step_seconds=1), replace(SHAPE, gbps=0.0))
+    assert not [f for f in result if f.name.endswith("at least") or f.group == "scaling"]
+    assert named(result, "time on the fabric").value is None
 
 
 def test_what_is_missing_is_named() -> None:
@@ -306,13 +306,13 @@ SHAPES = st.builds(
 @settings(max_examples=200, deadline=None)
 @given(given_=SIZINGS, shape=SHAPES)
 def test_figures_are_consistent(given_: SizingFile, shape: Shape) -> None:
-    found = figures(given_, shape)
-    numbers = {figure.name: figure.value for figure in found if not figure.wrong}
-    assert all(figure.formula for figure in found)
+    result = figures(given_, shape)
+    numbers = {figure.name: figure.value for figure in result if not figure.wrong}
+    assert all(figure.formula for figure in result)
     assert all(value is None or value >= 0 for value in numbers.values())
     replicas = estimates.replicas_of(given_, shape)
     if replicas is None:
-        assert [figure.wrong for figure in found] == [True]
+        assert [figure.wrong for figure in result] == [True]
         return
     assert replicas * given_.tensor * given_.pipeline == shape.world
     if numbers.get("global batch"):
@@ -322,14 +322,14 @@ def test_figures_are_consistent(given_: SizingFile, shape: Shape) -> None:
         assert micro * steps * replicas == numbers["global batch"]
         assert given_.global_batch in (None, numbers["global batch"])
     held = [estimates.memory(given_, shape, replicas, way) for way in SHARDINGS]
-    plain, one, two, three, near = held
-    assert plain >= one >= two >= three > 0
+    plain, item, two, three, near = held
+    assert plain >= item >= two >= three > 0
     assert plain >= near >= three * 0.999999
     # All of it is somewhere: what is cut is on the replicas together.
     cut = given_.tensor * given_.pipeline
     whole = (given_.params or 0) * sum(estimates.state_bytes(given_)) / cut
     assert three * replicas == pytest.approx(whole)
-    for figure in found:
+    for figure in result:
         if figure.group == "scaling" and figure.value is not None:
             assert 0 < figure.value <= 100
     sent = [estimates.crossing(given_, shape, way, 1) for way in SHARDINGS]
@@ -359,4 +359,4 @@ def test_a_program_among_a_commands_words_is_shown_by_its_first_line() -> None:
     words = ("python3", "-c", '"""torchrun, and more.\n\nimport os\n', "a b.py", "x")
     assert explain.shown(words) == "python3 -c <torchrun, and more.> 'a b.py' x"
     made = make_plan(parse_job(JOB, where="job"), (), CONTRACT)
-    assert explain.shown(made.command).startswith("python3 -c <torchrun, ending with ")
+    assert explain.shown(made.command).startswith("python3 -c <torchrun, with the exit code ")

@@ -62,13 +62,13 @@ def tree(job_file: Path) -> Path:
 
 
 def mounted(made: Plan) -> dict[str, bytes]:
-    """The workspace as a kubelet would lay it out."""
+    """Return the workspace as a kubelet would lay it out."""
     import base64
 
     maps = {m["metadata"]["name"]: m for m in render.config_maps(made)}
     patch = render.train_job(made)["spec"]["podTemplateOverrides"][0]["spec"]
     (volume,) = patch["volumes"]
-    found: dict[str, bytes] = {}
+    results: dict[str, bytes] = {}
     sources: list[dict[str, Any]] = (
         [{"configMap": volume["configMap"]}]
         if "configMap" in volume
@@ -80,9 +80,9 @@ def mounted(made: Plan) -> dict[str, bytes]:
         held |= {k: base64.b64decode(v) for k, v in body.get("binaryData", {}).items()}
         items = source.get("items") or [{"key": k, "path": k} for k in held]
         for item in items:
-            assert item["path"] not in found
-            found[item["path"]] = held[item["key"]]
-    return found
+            assert item["path"] not in results
+            results[item["path"]] = held[item["key"]]
+    return results
 
 
 def test_a_folder_lies_in_the_workspace_as_it_lies_here(tree: Path) -> None:
@@ -154,7 +154,7 @@ def test_none_is_left_when_the_job_is_refused(api: Api, run: Any, tree: Path) ->
 
 
 def part(number: int, job: str = "demo") -> dict[str, Any]:
-    """A ConfigMap that a launch left which was killed half-way: nobody owns it."""
+    """Return a ConfigMap that a launch left which was killed half-way: nobody owns it."""
     name = render.files_name("demo", number)
     return {"metadata": {"name": name, "labels": {render.JOB_LABEL: job}}, "data": {"old": "x"}}
 
@@ -203,8 +203,8 @@ def test_a_launch_replaces_what_was_left_and_leaves_what_is_another_s(
 
 
 def trainer(made: Plan) -> dict[str, Any]:
-    found: dict[str, Any] = render.train_job(made)["spec"]["trainer"]
-    return found
+    result: dict[str, Any] = render.train_job(made)["spec"]["trainer"]
+    return result
 
 
 def test_a_secret_reaches_the_process_by_reference() -> None:
@@ -265,8 +265,12 @@ def test_shared_memory_of_a_container_beside_it_is_left_alone() -> None:
     [
         (3, 3, None),
         (3, None, None),
-        (3, 0, "restarts: 0 cannot be said of one TrainJob, .* runtime torch .* anew 3 times"),
-        (None, 3, "restarts: 3 cannot be said of one TrainJob, .* as often as its stack says"),
+        (
+            3,
+            0,
+            "restarts: 0 cannot be set for one TrainJob, .* runtime torch recreates a gang 3 times",
+        ),
+        (None, 3, "restarts: 3 cannot be set for one TrainJob, .* as often as its stack says"),
     ],
 )
 def test_a_trainjob_starts_again_as_often_as_its_runtime(
@@ -344,7 +348,7 @@ def referring(cluster: Cluster, api: Api) -> Callable[[], str]:
 
 
 def known(*names: str, **of: Any) -> ClusterContract:
-    """The contract with data sets of the queue's namespace, at /data/NAME."""
+    """Return the contract with data sets of the queue's namespace, at /data/NAME."""
     fields = {"namespace": "training"} | of
     sets = [Dataset(name=n, claim=f"{n}-1", mount_path=f"/data/{n}", **fields) for n in names]
     return CONTRACT.model_copy(update={"datasets": tuple(sets)})
@@ -387,7 +391,7 @@ def test_every_claim_that_a_pod_mounts_is_asked_how_it_is() -> None:
     ]
     made = reading("mounts: {/out: mine:ro}\n", of(runtime.model_copy(update={"pod": pod})))
     (settings,) = (json.loads(word) for word in made.keeping if word.startswith("{"))
-    assert {one["path"]: one["claim"] for one in settings["mounts"]} == {
+    assert {mount["path"]: mount["claim"] for mount in settings["mounts"]} == {
         "/checkpoints": "checkpoints", "/data/words": "words-1", "/out": "mine",
     }  # fmt: skip
 

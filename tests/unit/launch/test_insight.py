@@ -34,7 +34,7 @@ VISIBLE = (
 
 
 def at(seconds: float) -> str:
-    """A kubelet's timestamp, so many seconds before NOW."""
+    """Return a kubelet's timestamp, so many seconds before NOW."""
     return (NOW - timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S.%f000Z")
 
 
@@ -44,7 +44,7 @@ def at(seconds: float) -> str:
 def holder(
     api: Api, name: str, *, gpus: int, limit: int | None = None, queue: str = "training"
 ) -> Any:
-    """A Workload that has quota reserved."""
+    """Return a Workload that has quota reserved."""
     owner = world.job(api, name)
     made = world.workload(api, owner, admitted=True)
     made["metadata"]["ownerReferences"][0]["name"] = name
@@ -53,8 +53,8 @@ def holder(
         "clusterQueue": "training",
         "podSetAssignments": [{"name": "node", "resourceUsage": {"nvidia.com/gpu": str(gpus)}}],
     }
-    for one in made["status"]["conditions"]:
-        one["lastTransitionTime"] = STAMP
+    for condition in made["status"]["conditions"]:
+        condition["lastTransitionTime"] = STAMP
     if limit is not None:
         made["spec"]["maximumExecutionTimeSeconds"] = limit
     return made
@@ -73,9 +73,9 @@ def asked(api: Api, cluster: Cluster) -> Any:
 
     def ask(*namespaces: str) -> waiting.Waiting:
         job = jobs.find_job(cluster, ("training",), "demo")
-        found = waiting.read(cluster, job, jobs.read_state(cluster, job), namespaces)
-        assert found is not None
-        return found
+        result = waiting.read(cluster, job, jobs.read_state(cluster, job), namespaces)
+        assert result is not None
+        return result
 
     return ask
 
@@ -88,10 +88,10 @@ def test_holders_are_named_with_what_they_hold(api: Api, asked: Any) -> None:
     over = holder(api, "over", gpus=8)
     over["status"]["conditions"].append({"type": "Finished", "status": "True"})
     waiter(api)
-    found = asked()
-    assert [(one.job, int(one.amount)) for one in found.holders] == [("large", 8), ("small", 4)]
-    assert "held by: large (training/training, 8 nvidia.com/gpu), small" in found.lines()[1]
-    assert "nobody can say; 2 of 2 holders have no limit" in found.lines()[2]
+    result = asked()
+    assert [(item.job, int(item.amount)) for item in result.holders] == [("large", 8), ("small", 4)]
+    assert "held by: large (training/training, 8 nvidia.com/gpu), small" in result.lines()[1]
+    assert "nobody can say; 2 of 2 holders have no limit" in result.lines()[2]
 
 
 def test_who_holds_it_is_looked_for_in_all_of_the_cluster_s_namespaces(api: Api, run: Any) -> None:
@@ -108,7 +108,7 @@ def test_a_holder_that_nothing_owns_has_its_own_name(api: Api, asked: Any) -> No
     alone = holder(api, "alone", gpus=4)
     alone["metadata"] |= {"ownerReferences": [], "name": "by-hand"}
     waiter(api)
-    assert [one.job for one in asked().holders] == ["by-hand"]
+    assert [item.job for item in asked().holders] == ["by-hand"]
 
 
 def test_when_it_starts_is_told_where_limits_free_enough(api: Api, asked: Any) -> None:
@@ -117,10 +117,10 @@ def test_when_it_starts_is_told_where_limits_free_enough(api: Api, asked: Any) -
     later = holder(api, "later", gpus=4, limit=7200)
     later["status"]["accumulatedPastExecutionTimeSeconds"] = 600
     waiter(api)
-    found = asked()
+    result = asked()
     begin = datetime.fromisoformat(STAMP)
-    assert found.starts == begin + timedelta(seconds=6600)
-    assert any(line.startswith("may start: by 2026-01-02 04:54 UTC") for line in found.lines())
+    assert result.starts == begin + timedelta(seconds=6600)
+    assert any(line.startswith("may start: by 2026-01-02 04:54 UTC") for line in result.lines())
     # With a third that has no limit and too little left, nobody can say.
     del later["spec"]["maximumExecutionTimeSeconds"]
     assert asked().starts is None
@@ -134,8 +134,8 @@ def pod_sets(*sets: tuple[int, ...]) -> list[dict[str, Any]]:
             "template": {
                 "spec": {
                     "containers": [
-                        {"resources": {"requests": {"nvidia.com/gpu": str(one), "cpu": "1"}}}
-                        for one in gpus
+                        {"resources": {"requests": {"nvidia.com/gpu": str(item), "cpu": "1"}}}
+                        for item in gpus
                     ]
                 }
             },
@@ -147,9 +147,9 @@ def pod_sets(*sets: tuple[int, ...]) -> list[dict[str, Any]]:
 def test_whoever_holds_the_queue_is_named_to_a_job_without_gpus(api: Api, asked: Any) -> None:
     holder(api, "one", gpus=8)
     waiter(api, podSets=pod_sets((2,), (1,)))
-    found = asked()
-    assert [(one.job, one.amount) for one in found.holders] == [("one", 0)]
-    assert "held by: one (training/training)" in found.lines()
+    result = asked()
+    assert [(item.job, item.amount) for item in result.holders] == [("one", 0)]
+    assert "held by: one (training/training)" in result.lines()
 
 
 @pytest.mark.parametrize(
@@ -182,12 +182,12 @@ def test_it_starts_once_as_much_is_free_as_it_needs(
 
 
 def test_a_limit_of_time_counts_from_the_admission(api: Api, asked: Any) -> None:
-    one = holder(api, "one", gpus=12, limit=60)
+    item = holder(api, "one", gpus=12, limit=60)
     waiter(api)
-    (admitted,) = [c for c in one["status"]["conditions"] if c["type"] == "Admitted"]
+    (admitted,) = [c for c in item["status"]["conditions"] if c["type"] == "Admitted"]
     for change in ({"status": "False"}, {"status": "True", "lastTransitionTime": None}):
         admitted |= change
-        assert [one.until for one in asked().holders] == [None]
+        assert [entry.until for entry in asked().holders] == [None]
 
 
 def test_what_may_not_be_read_is_said_and_no_time_is(api: Api, asked: Any) -> None:
@@ -195,10 +195,10 @@ def test_what_may_not_be_read_is_said_and_no_time_is(api: Api, asked: Any) -> No
     waiter(api)
     path = "/apis/kueue.x-k8s.io/v1beta2/namespaces/closed/workloads"
     api.refusals[("GET", path)] = (403, "workloads is forbidden: User")
-    found = asked("closed")
-    assert found.unseen == ("closed",)
-    assert found.starts is None
-    assert "not seen: jobs of closed, which you may not read" in found.lines()
+    result = asked("closed")
+    assert result.unseen == ("closed",)
+    assert result.starts is None
+    assert "not seen: jobs of closed, which you may not read" in result.lines()
 
 
 def test_the_place_is_kueue_s_own(api: Api, asked: Any) -> None:
@@ -212,9 +212,9 @@ def test_the_place_is_kueue_s_own(api: Api, asked: Any) -> None:
         },
     ]
     api.put(VISIBLE, {"metadata": {"name": "pendingworkloads"}, "items": items})
-    found = asked()
-    assert (found.ahead, found.ahead_here, found.kueue) == (3, 1, True)
-    assert found.lines()[0] == "place: 3 jobs ahead of it, 1 of them of its own queue"
+    result = asked()
+    assert (result.ahead, result.ahead_here, result.kueue) == (3, 1, True)
+    assert result.lines()[0] == "place: 3 jobs ahead of it, 1 of them of its own queue"
 
 
 @pytest.mark.parametrize("status", [403, 404, 503])
@@ -228,9 +228,9 @@ def test_without_kueue_the_place_is_read_off_the_workloads(
     waiter(api, "urgent", priority=1000)
     waiter(api, "idle", priority=1000)["spec"]["active"] = False
     waiter(api, "low", priority=1)
-    found = asked()
-    assert (found.ahead, found.kueue) == (1, False)
-    assert "by priority and age as far as they may be read" in found.lines()[0]
+    result = asked()
+    assert (result.ahead, result.kueue) == (1, False)
+    assert "by priority and age as far as they may be read" in result.lines()[0]
 
 
 KUEUE = "/apis/kueue.x-k8s.io/v1beta2"
@@ -274,8 +274,8 @@ def test_who_waits_before_it_is_read_off_the_workloads(
     other = waiter(api, "other", priority=8)
     for part, fields in change.items():
         other[part] |= fields
-    found = asked()
-    assert (found.ahead, found.ahead_here, found.kueue) == (ahead, ahead, False)
+    result = asked()
+    assert (result.ahead, result.ahead_here, result.kueue) == (ahead, ahead, False)
 
 
 def test_status_says_all_of_it(api: Api, run: Any) -> None:
@@ -317,9 +317,9 @@ def ended(api: Api, index: int, *, finished: str, code: int = 1) -> None:
 
 def first(cluster: Cluster) -> failing.Failure:
     job = jobs.find_job(cluster, ("training",), "demo")
-    found = failing.first_failure(cluster, jobs.read_state(cluster, job), prefix=PREFIX)
-    assert found is not None
-    return found
+    result = failing.first_failure(cluster, jobs.read_state(cluster, job), prefix=PREFIX)
+    assert result is not None
+    return result
 
 
 def test_the_first_rank_is_named_not_the_one_that_lost_its_peer(
@@ -338,11 +338,11 @@ def test_the_first_rank_is_named_not_the_one_that_lost_its_peer(
         f"{at(13)} [default1]:ValueError: loss is nan at step 8",
         f"{at(12)} [default0]:torch.distributed.elastic.multiprocessing.errors.ChildFailedError:",
     ]
-    found = first(cluster)
-    assert (found.rank, found.node, found.machine) == (3, 1, "lab-node-1")
-    assert found.line == "ValueError: loss is nan at step 8"
-    assert found.at == at(13)
-    assert found.text() == (
+    result = first(cluster)
+    assert (result.rank, result.node, result.machine) == (3, 1, "lab-node-1")
+    assert result.line == "ValueError: loss is nan at step 8"
+    assert result.at == at(13)
+    assert result.text() == (
         "first to fail: rank 3 on node-1 (lab-node-1): ValueError: loss is nan at step 8"
     )
 
@@ -364,9 +364,9 @@ def test_a_process_that_says_nothing_is_told_by_its_exit(
 ) -> None:
     ended(api, 0, finished="2026-01-02T03:59:50Z", code=137)
     api.logs[pod(0)] = [f"{at(9)} step 7"]
-    found = first(cluster)
-    assert (found.rank, found.line) == (None, "")
-    assert "exited 137" in found.text()
+    result = first(cluster)
+    assert (result.rank, result.line) == (None, "")
+    assert "exited 137" in result.text()
 
 
 NODE = jobs.Node(
@@ -376,7 +376,7 @@ NODE = jobs.Node(
 
 
 def state_of(*nodes: jobs.Node, processes: int = 2, age: int = 1000) -> jobs.JobState:
-    """A job that runs."""
+    """Return a job that runs."""
     return jobs.JobState(
         name="demo", namespace="training", uid="u", phase=jobs.Phase.RUNNING, detail="",
         queue="training", runtime="torch", wanted=len(nodes), processes_per_node=processes,
@@ -460,9 +460,9 @@ def test_the_plainest_line_that_says_why_is_told(monkeypatch: pytest.MonkeyPatch
     def said(*lines: str) -> str:
         stamped = [f"{at(9)} [default0]:{line}" for line in lines]
         monkeypatch.setattr(stream, "stamped", lambda *_, **__: stamped)
-        found = failing.first_failure(cluster, state, prefix=PREFIX)
-        assert found is not None
-        return found.line
+        result = failing.first_failure(cluster, state, prefix=PREFIX)
+        assert result is not None
+        return result.line
 
     assert said(*NO_CAUSES) == ""
     for plainer, other in itertools.pairwise(CAUSES):
@@ -549,21 +549,21 @@ def test_status_makes_the_diagnosis_by_itself(api: Api, run: Any, gang: Any) -> 
     """One reading, in `status` and in `diagnose`: the object is the very same."""
     failed_with(api, gang, f"node-1:17:42 [0] {LOCKED}")
     out = run("status", "demo")[1]
-    told = json.loads(run("diagnose", "--job", "demo", "--json")[1])
-    assert told["cause"]
-    assert f"diagnosis: {told['cause']}: {told['findings'][0]['title']}" in out
-    assert told["findings"][0]["fix"]["text"] in out
+    reported = json.loads(run("diagnose", "--job", "demo", "--json")[1])
+    assert reported["cause"]
+    assert f"diagnosis: {reported['cause']}: {reported['findings'][0]['title']}" in out
+    assert reported["findings"][0]["fix"]["text"] in out
     assert out.index("first to fail") < out.index("diagnosis:") < out.index("RANKS")
     read = json.loads(run("status", "demo", "--json")[1])
-    assert read["diagnosis"] == told
+    assert read["diagnosis"] == reported
 
 
 def test_python_hears_the_same(api: Api, run: Any, cluster: Cluster, gang: Any) -> None:
     failed_with(api, gang, f"node-1:17:42 [0] {LOCKED}")
-    told = json.loads(run("status", "demo", "--json")[1])
+    reported = json.loads(run("status", "demo", "--json")[1])
     seen = Run(cluster, "demo").insight().to_json()
     assert seen["diagnosis"]["cause"]
-    assert seen.items() <= told.items()
+    assert seen.items() <= reported.items()
 
 
 def test_no_cause_is_named_where_no_line_names_one(api: Api, run: Any, gang: Any) -> None:
@@ -687,7 +687,7 @@ def test_where_there_is_no_cause_it_is_said_how_to_find_one() -> None:
 
 FAILED = failing.Failure(node=1, rank=2, machine="a", exit="1", line="x", at=STAMP)
 SILENT = failing.Silence(node=1, ranks=(2,), seconds=400, others=390)
-CLAIM = mounts.Trouble(nodes=(0,), said="claim a at /b is slow")
+CLAIM = mounts.Trouble(nodes=(0,), line="claim a at /b is slow")
 Seen = insight.Insight
 
 
@@ -734,10 +734,10 @@ def test_other_trouble_is_diagnosed_anew(
     state = jobs.read_state(cluster, job)
     old = insight.Diagnosis(report={"new": False}, job="demo")
     before = before and replace(before, diagnosis=old)
-    found = insight.read(cluster, job, state, silent=300, before=before)
+    result = insight.read(cluster, job, state, silent=300, before=before)
     trouble = bool(now.failure or now.silence)
-    assert found == replace(now, diagnosis=found.diagnosis)
-    assert found.diagnosis == (
+    assert result == replace(now, diagnosis=result.diagnosis)
+    assert result.diagnosis == (
         insight.Diagnosis(report={"new": made}, job="demo") if trouble else None
     )
 
@@ -749,8 +749,8 @@ def test_a_node_that_is_done_hides_no_trouble_of_another(
     api.objects[f"{world.PODS}/{pod(0)}"]["status"]["phase"] = "Succeeded"
     api.logs[pod(1)] = [says(9, "has no space left since 2026-01-02T02:00:00Z")]
     job = jobs.find_job(cluster, ("training",), "demo")
-    found = insight.read(cluster, job, jobs.read_state(cluster, job), silent=10**10)
-    assert [one.nodes for one in found.claims] == [(1,)]
+    result = insight.read(cluster, job, jobs.read_state(cluster, job), silent=10**10)
+    assert [claim.nodes for claim in result.claims] == [(1,)]
 
 
 def test_a_node_that_failed_is_told_while_the_job_goes_on(
@@ -774,9 +774,9 @@ def test_what_a_container_before_said_is_no_trouble_of_now(api: Api, cluster: Cl
         api.logs[pod(index)] = [says(9, "has no space left since 2026-01-02T02:00:00Z")]
     job = jobs.find_job(cluster, ("training",), "demo")
     state = jobs.read_state(cluster, job)
-    found = insight.read(cluster, job, state, silent=10**10)
-    assert (found.unread, [one.nodes for one in found.claims]) == ("", [(0,)])
-    assert insight.claims(cluster, state) == [one.text() for one in found.claims]
+    result = insight.read(cluster, job, state, silent=10**10)
+    assert (result.unread, [claim.nodes for claim in result.claims]) == ("", [(0,)])
+    assert insight.claims(cluster, state) == [claim.text() for claim in result.claims]
 
 
 def test_a_log_that_may_not_be_read_says_nothing_of_claims(
@@ -784,8 +784,8 @@ def test_a_log_that_may_not_be_read_says_nothing_of_claims(
 ) -> None:
     state = jobs.read_state(cluster, jobs.find_job(cluster, ("training",), "demo"))
     api.logs[pod(0)] = [says(9, "has no space left since 2026-01-02T02:00:00Z")]
-    (said,) = insight.claims(cluster, state)
-    assert said.endswith("has no space left since 2026-01-02T02:00:00Z")
+    (text,) = insight.claims(cluster, state)
+    assert text.endswith("has no space left since 2026-01-02T02:00:00Z")
     assert insight.claims(cluster, replace(state, phase=jobs.Phase.FAILED)) == []
     for index in (0, 1):
         api.refusals[("GET", f"{world.PODS}/{pod(index)}/log")] = (403, "not yours")
@@ -812,20 +812,20 @@ def test_a_job_that_prints_does_not_hang(api: Api, cluster: Cluster, gang: Any) 
 def test_the_node_that_fell_silent_first_is_named(api: Api, cluster: Cluster, gang: Any) -> None:
     api.logs[pod(0)] = [f"{at(400)} [default0]:step 7", f"{at(400)} [default1]:step 7"]
     api.logs[pod(1)] = [f"{at(420)} [default0]:step 7", f"{at(480)} [default1]:step 6"]
-    found = quiet(cluster)
-    assert found is not None
-    assert (found.node, found.ranks, found.seconds, found.others) == (1, (3,), 420, 400)
-    assert "it may hang: node-1 (rank 3) has been silent for 7m" in found.text()
+    result = quiet(cluster)
+    assert result is not None
+    assert (result.node, result.ranks, result.seconds, result.others) == (1, (3,), 420, 400)
+    assert "it may hang: node-1 (rank 3) has been silent for 7m" in result.text()
     assert quiet(cluster, limit=401) is None
 
 
 def test_a_node_that_never_wrote_is_the_one(api: Api, cluster: Cluster, gang: Any) -> None:
     api.logs[pod(0)] = [f"{at(400)} waiting for peers"]
     api.logs[pod(1)] = []
-    found = quiet(cluster)
-    assert found is not None
-    assert (found.node, found.ranks, found.seconds) == (1, (2, 3), None)
-    assert "has printed nothing at all" in found.text()
+    result = quiet(cluster)
+    assert result is not None
+    assert (result.node, result.ranks, result.seconds) == (1, (2, 3), None)
+    assert "has printed nothing at all" in result.text()
 
 
 def test_steps_that_stand_still_are_told_though_lines_come(
@@ -834,12 +834,12 @@ def test_steps_that_stand_still_are_told_though_lines_come(
     api.logs[pod(0)] = [f"{at(900)} step 7/100", f"{at(600)} step 8/100"]
     api.logs[pod(0)] += [f"{at(seconds)} retrying a read, step 8/100" for seconds in (500, 10)]
     api.logs[pod(1)] = []
-    found = quiet(cluster)
-    assert found is not None
-    assert (found.step, found.seconds, found.ranks) == ("8/100", 600, (0,))
+    result = quiet(cluster)
+    assert result is not None
+    assert (result.step, result.seconds, result.ranks) == ("8/100", 600, (0,))
     assert quiet(cluster, limit=600) is not None
     assert quiet(cluster, limit=601) is None
-    assert "no progress: at step 8/100 for 10m" in found.text()
+    assert "no progress: at step 8/100 for 10m" in result.text()
     # The last step is followed by evaluation and saving, which print no other.
     api.logs[pod(0)] = [line.replace("8/100", "100/100") for line in api.logs[pod(0)]]
     assert quiet(cluster) is None
@@ -870,23 +870,23 @@ def test_who_is_silent(
     age: int, first: list[str], second: list[str], expected: tuple[Any, ...] | None
 ) -> None:
     state = state_of(NODE, replace(NODE, index=1), age=age)
-    found = failing.silence(state, {0: first, 1: second}, NOW, limit=300, prefix=PREFIX)
-    seen = None if found is None else (found.node, found.ranks, found.seconds, found.others)
+    result = failing.silence(state, {0: first, 1: second}, NOW, limit=300, prefix=PREFIX)
+    seen = None if result is None else (result.node, result.ranks, result.seconds, result.others)
     assert seen == expected
 
 
 def test_of_several_processes_with_one_time_the_first_is_named() -> None:
     lines = lines_of((400, 1), (400, 0), (350, 2))
-    found = failing.silence(state_of(NODE, processes=3), {0: lines}, NOW, limit=300, prefix=PREFIX)
-    assert found is not None
-    assert found.ranks == (0,)
+    result = failing.silence(state_of(NODE, processes=3), {0: lines}, NOW, limit=300, prefix=PREFIX)
+    assert result is not None
+    assert result.ranks == (0,)
 
 
 def test_a_node_that_has_not_started_is_not_silent() -> None:
     state = state_of(NODE, replace(NODE, index=1, started=False))
-    found = failing.silence(state, {0: lines_of((400, 0))}, NOW, limit=300, prefix=PREFIX)
-    assert found is not None
-    assert (found.node, found.seconds) == (0, 400)
+    result = failing.silence(state, {0: lines_of((400, 0))}, NOW, limit=300, prefix=PREFIX)
+    assert result is not None
+    assert (result.node, result.seconds) == (0, 400)
 
 
 @pytest.mark.parametrize(
@@ -901,12 +901,12 @@ def test_a_node_that_has_not_started_is_not_silent() -> None:
     ],
 )
 def test_which_steps_stand_still(lines: tuple[str, ...], step: str | None) -> None:
-    said = [f"{at(ago)} {line}" for ago, line in zip((900, 600, 10), lines, strict=True)]
+    texts = [f"{at(ago)} {line}" for ago, line in zip((900, 600, 10), lines, strict=True)]
     # Another node that stands for longer, and moved before.
     other = [f"{at(ago)} {line}" for ago, line in ((950, "step 1/9"), (9, "step 1/9"))]
     state = state_of(NODE, replace(NODE, index=1))
-    found = failing.silence(state, {0: other, 1: said} if step else {1: said}, NOW, limit=300)
-    seen = None if found is None else (found.node, found.ranks, found.seconds, found.step)
+    result = failing.silence(state, {0: other, 1: texts} if step else {1: texts}, NOW, limit=300)
+    seen = None if result is None else (result.node, result.ranks, result.seconds, result.step)
     assert seen == (None if step is None else (1, (1,), 600, step))
 
 
@@ -1116,8 +1116,11 @@ def test_a_disk_that_takes_nothing_stops_no_follower(api: Api, run: Any, gang: A
 
 
 def test_what_is_kept_is_nobody_else_s_to_read(tmp_path: Path) -> None:
-    told, followed = kept.Folder(path=tmp_path / "told"), kept.Folder(path=tmp_path / "followed")
-    told.describe({"name": "demo"})
+    reported, followed = (
+        kept.Folder(path=tmp_path / "told"),
+        kept.Folder(path=tmp_path / "followed"),
+    )
+    reported.describe({"name": "demo"})
     followed.writer(index=0, uid="u", restarts=0, of=1).close()
     modes = {path.name: oct(path.stat().st_mode & 0o777) for path in tmp_path.rglob("*")}
     assert modes == {
@@ -1160,17 +1163,17 @@ def test_a_claim_in_trouble_is_told(api: Api, run: Any, gang: Any) -> None:
     both = f"node-0, node-1: claim checkpoints at /checkpoints {hangs.format('05')}"
     for command in ("status", "describe"):
         out = run(command, "demo")[1]
-        found = re.findall(r"^(?:claim: +)?(node-.*claim checkpoints at .*)$", out, re.M)
-        assert found == [both, slow]
-    told = json.loads(run("status", "demo", "--json")[1])["claims"]
-    assert [one["nodes"] for one in told] == [[0, 1], [1]]
+        result = re.findall(r"^(?:claim: +)?(node-.*claim checkpoints at .*)$", out, re.M)
+        assert result == [both, slow]
+    reported = json.loads(run("status", "demo", "--json")[1])["claims"]
+    assert [item["nodes"] for item in reported] == [[0, 1], [1]]
     assert json.loads(run("describe", "demo", "--json")[1])["claims"] == [both, slow]
 
 
 def test_of_many_nodes_with_a_claim_in_trouble_the_first_are_named() -> None:
     lines = {index: [says(9, "does not answer since 2026-01-02T03:00:00Z")] for index in range(9)}
-    (one,) = mounts.troubles(lines)
-    assert one.text().startswith("node-0, node-1, node-2 and 6 more: claim checkpoints at ")
+    (item,) = mounts.troubles(lines)
+    assert item.text().startswith("node-0, node-1, node-2 and 6 more: claim checkpoints at ")
 
 
 @pytest.mark.parametrize(
@@ -1182,13 +1185,13 @@ def test_of_many_nodes_with_a_claim_in_trouble_the_first_are_named() -> None:
     ],
 )
 def test_three_nodes_are_named_at_the_most(count: int, named: str) -> None:
-    assert mounts.Trouble(nodes=tuple(range(count)), said="x").text() == f"{named}: x"
+    assert mounts.Trouble(nodes=tuple(range(count)), line="x").text() == f"{named}: x"
 
 
 def test_what_a_job_says_of_a_claim_is_what_is_read() -> None:
     """The words of the program are those that are looked for here."""
     for what in keep.TROUBLES.values():
-        said = what.format(since="2026-01-02T03:00:00Z", why="why", none="")
-        assert [one.said for one in mounts.troubles({0: [says(1, said)]})] == [
-            f"claim checkpoints at /checkpoints {said}"
+        text = what.format(since="2026-01-02T03:00:00Z", why="why", none="")
+        assert [trouble.line for trouble in mounts.troubles({0: [says(1, text)]})] == [
+            f"claim checkpoints at /checkpoints {text}"
         ]

@@ -95,7 +95,7 @@ def test_what_is_printed_goes_to_both_places(pod: Pod) -> None:
     assert sorted(pod.texts()) == ["four", "last", "one", "two", "\ufffd\x00 three, and more"]
     assert {node for _, node, _ in pod.kept()} == {1}
     stamps = [stamp for stamp, _, _ in pod.kept()]
-    assert all(re.fullmatch(r"\d{4}(-\d\d){2}T\d\d(:\d\d){2}\.\d{9}Z", one) for one in stamps)
+    assert all(re.fullmatch(r"\d{4}(-\d\d){2}T\d\d(:\d\d){2}\.\d{9}Z", item) for item in stamps)
     assert json.loads((pod.run / keep.ABOUT).read_text()) == ABOUT
 
 
@@ -135,9 +135,9 @@ def test_it_ends_with_what_the_command_ended_with(
     ended, _, err = pod.done(*command)
     assert ended == code
     if code in (126, 127):
-        said = f"railhead: cannot start {command[0]}: "
-        assert said.encode() in err
-        assert pod.texts()[0].startswith(said)
+        text = f"railhead: cannot start {command[0]}: "
+        assert text.encode() in err
+        assert pod.texts()[0].startswith(text)
 
 
 def test_a_signal_reaches_the_command(pod: Pod) -> None:
@@ -331,7 +331,7 @@ def test_a_file_that_is_full_gives_way(tmp_path: Path) -> None:
     path = tmp_path / "0-a-0.log"
 
     def found() -> list[bytes]:
-        return [one.read_bytes() for one in sorted(tmp_path.iterdir())]
+        return [path.read_bytes() for path in sorted(tmp_path.iterdir())]
 
     file = keep.File(path, 10)
     file.write(b"1234\n")
@@ -563,11 +563,11 @@ class Mounted:
 
         def selecting(*given: Any) -> Any:
             limit = given[-1]
-            found = real(*given[:3], 0)
-            self.clock.now += self.slow if found[0] else limit
-            if not found[0]:
+            result = real(*given[:3], 0)
+            self.clock.now += self.slow if result[0] else limit
+            if not result[0]:
                 self.hangs(limit)
-            return found
+            return result
 
         self.limits: list[float] = []
         monkeypatch.setattr(select, "select", selecting)
@@ -602,7 +602,7 @@ def test_a_mount_is_told_when_it_changes(monkeypatch: pytest.MonkeyPatch) -> Non
     assert of.ask("well") == []
     full = (
         "claim c at /p has no space left since at 1000 (why), and no checkpoint arrives. Take old "
-        "files away or have it made larger; `railhead storage --prove` says what room it has"
+        "files away or have it made larger; `railhead storage --prove` says how much room it has"
     )
     assert of.ask("full", "why") == [full]
     assert of.ask("full", "why") == []
@@ -633,8 +633,10 @@ def test_a_mount_is_slow_between_two_bounds(
     monkeypatch: pytest.MonkeyPatch, slow: float, file: str, said: list[str]
 ) -> None:
     of = Mounted(monkeypatch, file)
-    found = of.ask("well", slow=slow)
-    assert [line.partition("Look")[0] for line in found] == [f"claim c at /p {one}" for one in said]
+    result = of.ask("well", slow=slow)
+    assert [line.partition("Look")[0] for line in result] == [
+        f"claim c at /p {item}" for item in said
+    ]
 
 
 @pytest.mark.parametrize(("file", "none"), [("f", ", and no checkpoint arrives"), ("", "")])
@@ -669,7 +671,7 @@ class Run:
             def __init__(self, *given: Any) -> None:
                 self.given = given
                 name = type(self).__name__
-                done.append((name, *(one for one in given if not callable(one))))
+                done.append((name, *(item for item in given if not callable(item))))
 
             def start(self) -> None:
                 done.append(f"{type(self).__name__} starts")
@@ -732,9 +734,9 @@ def test_a_command_that_cannot_start_is_told_in_both_places(
 ) -> None:
     run = Run(monkeypatch, error)
     assert keep.main(["probe", json.dumps({"folder": "f", "mounts": []}), "train", "x"]) == code
-    said = f"cannot start train: {error.strerror}"
-    assert told.lines == [said]
-    assert run.done[2:] == [f"railhead: {said}\n".encode(), "Keeper ends"]
+    text = f"cannot start train: {error.strerror}"
+    assert told.lines == [text]
+    assert run.done[2:] == [f"railhead: {text}\n".encode(), "Keeper ends"]
     assert keep.main(["probe", json.dumps({"folder": "", "mounts": []}), "train"]) == code
     assert len(run.done) == 4
 
@@ -742,12 +744,12 @@ def test_a_command_that_cannot_start_is_told_in_both_places(
 def test_what_is_said_is_a_line_of_its_own_on_the_second_stream(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    said, write = os.pipe()
-    os.set_blocking(said, False)
+    text, write = os.pipe()
+    os.set_blocking(text, False)
     whole = os.write
     monkeypatch.setattr(os, "write", lambda to, data: whole(write if to == 2 else to, data))
     keep.say("x")
-    assert os.read(said, 99) == b"railhead: x\n"
+    assert os.read(text, 99) == b"railhead: x\n"
 
     def closed(_: int, __: bytes) -> int:
         raise BrokenPipeError
@@ -776,7 +778,7 @@ class Played:
         self.ends: list[tuple[int, int]] = []
         self.how: dict[str, Any] = {}
         (out, self.out), (err, self.err) = os.pipe(), os.pipe()
-        self.pipes = [os.fdopen(one, "rb", 0) for one in (out, err)]
+        self.pipes = [os.fdopen(item, "rb", 0) for item in (out, err)]
         whole = os.write
         monkeypatch.setattr(signal, "signal", self.handlers.__setitem__)
         monkeypatch.setattr(signal, "set_wakeup_fd", self._woken)
@@ -826,7 +828,7 @@ def test_whatever_signal_may_be_for_the_command_is_handed_on(
     plain = {"bufsize": 0, "start_new_session": True, "stdout": None, "stderr": None}
     assert played.how == plain
     own = ("KILL", "STOP", "PIPE", "XFSZ", "SEGV", "BUS", "FPE", "ILL", "TRAP", "RTMIN", "RTMAX")
-    every = {one.name for one in signal.Signals} - {f"SIG{name}" for name in own}
+    every = {item.name for item in signal.Signals} - {f"SIG{name}" for name in own}
     assert {signal.Signals(number).name for number in played.handlers} == every
     played.sent.clear()
     played.handlers[signal.SIGCHLD](signal.SIGCHLD, None)
@@ -960,20 +962,20 @@ def test_what_a_claim_has_is_told_in_lines_of_json(
     (tmp_path / "b" / "about.json").write_text(json.dumps(ABOUT))
     os.utime(tmp_path / "b" / "about.json", (1, 1))
     (tmp_path / "empty").mkdir()
-    found = told(node=1)
-    heads = [one for one in found if "file" in one]
+    result = told(node=1)
+    heads = [item for item in result if "file" in item]
     assert heads == [
         {"run": "a", "at": 2.0, "file": "1-p-0.log", "about": {}},
         {"run": "b", "at": 1.0, "file": "1-p-0.log", "about": ABOUT},
     ]
-    parts = [one["data"] for one in found if "data" in one]
-    assert found[-1] == {"end": len(parts)}
+    parts = [item["data"] for item in result if "data" in item]
+    assert result[-1] == {"end": len(parts)}
     assert all(len(part) <= 8 for part in parts)
     # 12 bytes for two files: one line of each fits.
     data = base64.b64encode(zlib.compress(b"2 y\n")).decode()
     assert "".join(parts) == data * 2
-    assert [one["run"] for one in told(runs=1) if "file" in one] == ["a", "a"]
-    assert [one.get("file") for one in told(runs=9)][::-1].count("0-p-0.log") == 3
+    assert [item["run"] for item in told(runs=1) if "file" in item] == ["a", "a"]
+    assert [item.get("file") for item in told(runs=9)][::-1].count("0-p-0.log") == 3
 
 
 @pytest.mark.parametrize(

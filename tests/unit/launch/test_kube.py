@@ -59,7 +59,7 @@ def test_two_labs_need_a_name_and_a_wrong_name_its_near_miss(home: Path) -> None
         choose_target(lab="secnod")
     with pytest.raises(InputError, match="both name a cluster"):
         choose_target(lab="lab", kubeconfig=home / "x")
-    with pytest.raises(InputError, match="is no file"):
+    with pytest.raises(InputError, match="is not a file"):
         choose_target(kubeconfig=home / "x")
 
 
@@ -126,7 +126,7 @@ def test_an_exec_plugin_gives_the_token(api: Api, tmp_path: Path) -> None:
 
 
 def _plugin(api: Api, tmp_path: Path, *, until: str | None = None) -> Cluster:
-    """A cluster whose credential plugin gives token-1, token-2 and so on."""
+    """Return a cluster whose credential plugin gives token-1, token-2 and so on."""
     code = (
         "import json, pathlib; n = pathlib.Path({!r}); i = int(n.read_text() or 0) + 1;"
         "n.write_text(str(i)); print(json.dumps({{'status': {{'token': f'token-{{i}}',"

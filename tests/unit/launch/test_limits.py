@@ -78,8 +78,8 @@ LIMITS: dict[str, tuple[list[Any], list[Any]]] = {
             {"params": value}
             for value in ("8e9", "70B", "0.5", 1, "1_000", "3k", "3K", "3M", "3T", "1e18")
         ]
-        + [{"dtype": one} for one in ("bf16", "fp16", "fp32")]
-        + [{"optimizer": one} for one in ("adamw", "sgd")],
+        + [{"dtype": item} for item in ("bf16", "fp16", "fp32")]
+        + [{"optimizer": item} for item in ("adamw", "sgd")],
         [
             {"params": "-1"},
             {"params": "1G"},

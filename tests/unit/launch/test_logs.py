@@ -164,25 +164,27 @@ def test_a_line_is_told_in_three_ways() -> None:
 def test_nodes_are_read_one_after_the_other_or_by_time(merged: bool, texts: list[str]) -> None:
     cluster: Any = Kubelet(TWO)
     waiting = replace(NODE, index=2, started=False)
-    found = [*stream.read(cluster, state(NODE, NEXT, waiting), Selection(), tail=7, merged=merged)]
-    assert [line.text for line in found] == texts
+    results = [
+        *stream.read(cluster, state(NODE, NEXT, waiting), Selection(), tail=7, merged=merged)
+    ]
+    assert [line.text for line in results] == texts
     assert cluster.asked == [asked("demo-0", tail=7), asked("demo-1", tail=7)]
-    assert (found[0].node, found[0].at) == (0, "2026-01-02T03:04:01.000000001Z")
+    assert (results[0].node, results[0].at) == (0, "2026-01-02T03:04:01.000000001Z")
 
 
 def test_of_one_node_no_other_is_asked() -> None:
     cluster: Any = Kubelet(TWO)
     chosen = Selection(node=0, local_rank=1, prefix=PREFIX)
-    found = [*stream.read(cluster, state(NODE, NEXT), chosen, tail=None)]
-    assert [line.text for line in found] == ["[default1]:b"]
+    results = [*stream.read(cluster, state(NODE, NEXT), chosen, tail=None)]
+    assert [line.text for line in results] == ["[default1]:b"]
     assert cluster.asked == [asked("demo-0")]
 
 
 def test_a_log_that_stops_in_the_middle_is_told() -> None:
     cluster = kubelet(demo_0=[at(1, "a"), TimeoutError()])
-    with pytest.raises(TimedOutError) as told:
+    with pytest.raises(TimedOutError) as reported:
         list(stream.read(cluster, state(NODE), Selection(), tail=None))
-    assert str(told.value) == "the log of demo-0 stopped in the middle\n  fix: try again"
+    assert str(reported.value) == "the log of demo-0 stopped in the middle\n  fix: try again"
 
 
 def test_a_look_at_the_last_lines_is_content_with_less() -> None:
@@ -213,8 +215,8 @@ def test_the_last_lines_are_of_the_node_that_failed_first(
     nodes: tuple[Node, ...], texts: list[str]
 ) -> None:
     cluster: Any = Kubelet(TWO)
-    assert [one.text for one in stream.last_lines(cluster, state(*nodes), 20)] == texts
-    assert [one["tail"] for one in cluster.asked] == [20] * bool(nodes)
+    assert [line.text for line in stream.last_lines(cluster, state(*nodes), 20)] == texts
+    assert [item["tail"] for item in cluster.asked] == [20] * bool(nodes)
 
 
 # -- what was before ------------------------------------------------------------------------------
@@ -237,16 +239,16 @@ def test_what_was_before_is_of_this_machine_and_of_the_kubelet(tmp_path: Path) -
     wrote(folder, AGAIN, at(4, "present"))
     cluster = Kubelet({"demo-0 before": [at(2, "b"), at(9, "d")]})
     now = state(AGAIN, NEXT)
-    found = [*stream.earlier(cluster, now, Selection(), folder)]  # type: ignore[arg-type]
-    assert [(line.node, line.text) for line in found] == [(0, "b"), (1, "c"), (1, "a"), (0, "d")]
+    results = [*stream.earlier(cluster, now, Selection(), folder)]  # type: ignore[arg-type]
+    assert [(line.node, line.text) for line in results] == [(0, "b"), (1, "c"), (1, "a"), (0, "d")]
     assert cluster.asked == [asked("demo-0", previous=True)]
     wrote(folder, NODE, at(3, "e"))
-    found = [*stream.earlier(cluster, now, Selection(node=0), folder)]  # type: ignore[arg-type]
-    assert [line.text for line in found] == ["e"]
+    results = [*stream.earlier(cluster, now, Selection(node=0), folder)]  # type: ignore[arg-type]
+    assert [line.text for line in results] == ["e"]
     assert len(cluster.asked) == 1
     # Of a job that is gone no container is the present one.
-    found = [*stream.earlier(cluster, None, Selection(node=0), folder)]  # type: ignore[arg-type]
-    assert [line.text for line in found] == ["e", "present"]
+    results = [*stream.earlier(cluster, None, Selection(node=0), folder)]  # type: ignore[arg-type]
+    assert [line.text for line in results] == ["e", "present"]
 
 
 @pytest.mark.parametrize("status", [400, 404, 403])
@@ -262,7 +264,7 @@ def test_a_container_before_that_the_kubelet_has_no_more(tmp_path: Path, status:
 
 
 def job_of(api: Api) -> Any:
-    """A job that runs, of which nothing is on a claim."""
+    """Return a job that runs, of which nothing is on a claim."""
     publish(api, CONTRACT.model_copy(update={"checkpoints": ()}))
     owner = world.job(api, "demo")
     world.admit(api, owner)
@@ -313,8 +315,8 @@ def test_what_a_job_that_is_gone_printed(how: dict[str, Any], lines: list[str] |
         folder.tell({"name": "demo", "nodes": 2, "processes": 2, "runtime": "torch"}, at=1.0)
     asked = {"rank": None, "node": None} | how
     where = asked.pop("where", ("training",))
-    found = told_of(past.gone, Stored(api, {}), where, "demo", MISSING, **asked)
-    assert found == lines
+    result = told_of(past.gone, Stored(api, {}), where, "demo", MISSING, **asked)
+    assert result == lines
 
 
 def test_before_any_stack_nothing_is_looked_for() -> None:
@@ -346,20 +348,20 @@ def test_what_was_printed_before_now(run: str, how: dict[str, Any], lines: list[
 def test_a_claim_that_is_not_read_is_said() -> None:
     api = Api()
     publish(api, CONTRACT)
-    said: list[str] = []
+    texts: list[str] = []
     cluster = Stored(api, {world.JOBSETS: 403})
     note = (
-        "note: claims with logs may not be read in training, or there are none; ask somebody who "
+        "note: no claim with logs can be read in training; ask someone who "
         "may submit jobs there: a pod of the namespace reads them"
     )
-    how = {"rank": None, "node": None, "say": said.append}
+    how = {"rank": None, "node": None, "say": texts.append}
     assert "no job is called 'demo'" in told_of(past.before, cluster, ("training",), "demo", **how)
-    assert said == [note]
+    assert texts == [note]
     world.admit(api, world.job(api, "demo"))
     assert told_of(past.before, cluster, ("training",), "demo", **how) == []
-    assert said == [note] * 2
+    assert texts == [note] * 2
     assert told_of(past.gone, cluster, ("training",), "demo", MISSING, **how) == "no such job"
-    assert said == [note] * 3
+    assert texts == [note] * 3
 
 
 # -- what is about to go --------------------------------------------------------------------------
@@ -379,9 +381,9 @@ def test_what_is_about_to_go_is_kept_after_what_is_there() -> None:
     assert on_disk() == [
         *((0, "older"), (0, "[default0]:a"), (1, "c"), (0, "[default1]:b"), (1, "no time"))
     ]
-    for one in sorted(cluster.asked, key=lambda one: str(one["of"])):
-        assert 0 < one.pop("quiet_seconds") <= stream.KEEP_SECONDS
-    assert {one["of"]: one["tail"] for one in cluster.asked} == {
+    for entry in sorted(cluster.asked, key=lambda item: str(item["of"])):
+        assert 0 < entry.pop("quiet_seconds") <= stream.KEEP_SECONDS
+    assert {each["of"]: each["tail"] for each in cluster.asked} == {
         "training/demo-0": None,
         "training/demo-1": None,
     }
@@ -408,14 +410,14 @@ def test_what_cannot_be_read_in_time_is_not_kept(
     monkeypatch.setattr(stream, "READERS", 1)
     cluster.logs["demo-1"] = [at(1, "c")]
     assert stream.keep(cluster, state(NODE, NEXT)) == 2
-    assert [one["of"] for one in cluster.asked] == ["training/demo-0"] * 2
+    assert [item["of"] for item in cluster.asked] == ["training/demo-0"] * 2
     assert len(closed) == 3
     # Also where the first took just that, and was kept whole.
     monkeypatch.setattr(stream, "KEEP_SECONDS", 22.0)
     cluster.logs["demo-0"] = [at(9, "9"), at(10, "10")]
     cluster.asked.clear()
     assert stream.keep(cluster, state(NODE, NEXT)) == 2
-    assert [one["of"] for one in cluster.asked] == ["training/demo-0"]
+    assert [item["of"] for item in cluster.asked] == ["training/demo-0"]
     assert on_disk()[-1] == (0, "10")
 
 
@@ -440,7 +442,7 @@ def test_no_more_kubelets_are_asked_at_once_than_that(monkeypatch: pytest.Monkey
 
 
 def followed(cluster: Any, *, keep: kept.Folder | None = None, **how: Any) -> list[str]:
-    """All lines of a gang of two whose logs end at once."""
+    """Return all lines of a gang of two whose logs end at once."""
     gang = stream.Gang(cluster, namespace="training", keep=keep, **how)
     gang.look((NODE, NEXT, replace(NODE, index=2, uid="u2", started=False)))
     gang.look((NODE, NEXT))
@@ -450,13 +452,13 @@ def followed(cluster: Any, *, keep: kept.Folder | None = None, **how: Any) -> li
 @pytest.fixture
 def closed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Files of logs to which nothing is written any more."""
-    found: list[Any] = []
+    results: list[Any] = []
 
     def close(writer: kept.Writer) -> None:
-        found.append(writer)
+        results.append(writer)
 
     monkeypatch.setattr(kept.Writer, "close", close)
-    return found
+    return results
 
 
 def test_each_container_that_has_started_is_followed_once(
@@ -481,9 +483,9 @@ def test_each_container_that_has_started_is_followed_once(
 
 def test_a_part_of_a_log_does_not_take_the_place_of_all_of_it(tmp_path: Path) -> None:
     cluster: Any = Kubelet(TWO)
-    found = followed(cluster, selection=Selection(node=1), tail=3, keep=kept.Folder(path=tmp_path))
-    assert [line.partition(" ")[2] for line in found] == ["[node-1] c", "[node-1] no time"]
-    assert [(one["of"], one["tail"]) for one in cluster.asked] == [("training/demo-1", 3)]
+    result = followed(cluster, selection=Selection(node=1), tail=3, keep=kept.Folder(path=tmp_path))
+    assert [line.partition(" ")[2] for line in result] == ["[node-1] c", "[node-1] no time"]
+    assert [(item["of"], item["tail"]) for item in cluster.asked] == [("training/demo-1", 3)]
     assert list(tmp_path.iterdir()) == []
 
 
@@ -515,7 +517,7 @@ def test_a_stream_that_breaks_goes_on_where_it_was(monkeypatch: pytest.MonkeyPat
     tail = stream._Tail(cluster, "training", NODE, tail=9, sink=lines)
     assert tail.ended.wait(10)
     assert "".join(lines.get().text for _ in range(lines.qsize())) == "abcdb"
-    assert [(one["since_time"], one["tail"]) for one in cluster.asked] == [
+    assert [(item["since_time"], item["tail"]) for item in cluster.asked] == [
         (None, 9),
         ("2026-01-02T03:04:02Z", None),
     ]
@@ -679,9 +681,9 @@ def test_a_log_from_elsewhere_takes_the_place_of_one_with_less(tmp_path: Path) -
     assert not folder.path.exists()
     folder.put("0-u-0.log", b"1 x\n")
     (folder.path / "0-u-0.log.before").write_bytes(b"0 z\n")
-    for data, found in ((b"1 b\n1 b\n", "zx"), (b"1 c\n1 \xff\n1\n", "c\ufffd")):
+    for data, item in ((b"1 b\n1 b\n", "zx"), (b"1 c\n1 \xff\n1\n", "c\ufffd")):
         folder.put("0-u-0.log", data)
-        assert "".join(text for _, _, text in folder.lines()) == found
+        assert "".join(text for _, _, text in folder.lines()) == item
     assert {oct(p.stat().st_mode & 0o777) for p in tmp_path.rglob("*")} == {
         "0o700",
         "0o600",
@@ -694,13 +696,13 @@ def test_what_is_told_of_a_job_is_read_again(tmp_path: Path) -> None:
     folder = kept.Folder(path=tmp_path)
     assert folder.about() is None
     assert folder.described() is None
-    told = {"name": "demo", "nodes": 2, "processes": "4", "runtime": "torch"}
-    folder.tell(told, at=77.0)
+    reported = {"name": "demo", "nodes": 2, "processes": "4", "runtime": "torch"}
+    folder.tell(reported, at=77.0)
     about = kept.About(name="demo", wanted=2, processes_per_node=4, runtime="torch")
     assert (folder.about(), about.ranks) == (about, 8)
     assert tmp_path.stat().st_mtime == 77.0
     assert (tmp_path / "about.json").stat().st_mode & 0o777 == 0o600
-    for broken in ({}, told | {"nodes": "x"}, told | {"nodes": None}):
+    for broken in ({}, reported | {"nodes": "x"}, reported | {"nodes": None}):
         folder.tell(broken, at=1.0)
         assert folder.about() is None
     (tmp_path / "history.json").write_text("[1]")
@@ -783,7 +785,7 @@ def test_what_stands_before_a_command(logs: bool, path: str) -> None:
     )  # fmt: skip
     assert claimed.without([*words, "train", "x"]) == ["train", "x"]
     assert claimed.without(["sh", "-c", "x", "y", "z"]) == ["sh", "-c", "x", "y", "z"]
-    programs = [Path(str(one.__file__)).read_text() for one in (keep, probe)]
+    programs = [Path(str(item.__file__)).read_text() for item in (keep, probe)]
     assert list(words[4:6]) == programs
     mounts = [
         {"claim": "c", "path": path, "file": "/box/.railhead/probe-training"},

@@ -54,7 +54,7 @@ class Job:
         assert self.process.stdout.readline() == "begun\n"
 
     def says(self) -> str:
-        """The next line of what it says, which comes sooner or later."""
+        """Return the next line of what it says, which comes sooner or later."""
         assert self.process.stderr is not None
         return self.process.stderr.readline().rstrip("\n")
 
@@ -80,15 +80,15 @@ def file(pod: Pod) -> Path:
 
 
 def running(word: str) -> list[int]:
-    """The processes that have this in their words."""
-    found = []
+    """Return the processes that have this in their words."""
+    results = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             words = path.read_bytes().split(b"\0")
         except OSError:
             continue
-        found += [int(path.parent.name)] if word.encode() in words else []
-    return found
+        results += [int(path.parent.name)] if word.encode() in words else []
+    return results
 
 
 def wait(condition: Callable[[], object]) -> None:

@@ -119,4 +119,4 @@ def test_what_no_node_is_seen_of_is_a_note(api: Api, run: Any, job_file: Path) -
     api.refusals["GET", "/api/v1/nodes"] = (403, "nodes is forbidden")
     code, _, err = run("launch", job_file, "--set", "topology=rack", "--dry-run")
     assert code == ExitCode.OK, err
-    assert "note: not checked: nodes may not be listed, so nor whether" in err
+    assert "note: not checked: nodes may not be listed: room in" in err

@@ -36,8 +36,8 @@ def patched(made: Plan) -> dict[str, str]:
     else:
         template = spec["runtimePatches"][0]["trainingRuntimeSpec"]["template"]
         override = template["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
-    found: dict[str, str] = override["metadata"]["annotations"]
-    return found
+    result: dict[str, str] = override["metadata"]["annotations"]
+    return result
 
 
 @pytest.mark.parametrize(
@@ -58,12 +58,12 @@ def test_a_placement_takes_the_runtimes_place(
     words: str, mode: str, value: str, field: str, versions: str
 ) -> None:
     made = plan(f"topology: {words}\n", placement_field=field)
-    found = patched(made)
+    result = patched(made)
     own = CONTRACT.runtimes[0].pod["metadata"]["annotations"]
     kept = {key: text for key, text in own.items() if "topology" not in key}
     # The rails are among them: a pod without would be refused.
     assert "k8s.v1.cni.cncf.io/networks" in kept
-    assert found == kept | {"$patch": "replace", f"kueue.x-k8s.io/podset-{mode}-topology": value}
+    assert result == kept | {"$patch": "replace", f"kueue.x-k8s.io/podset-{mode}-topology": value}
     schema = crds.schemas(versions)["trainer.kubeflow.org/v1alpha1", "TrainJob"]
     jsonschema.Draft7Validator(schema).validate(render.train_job(made))
 

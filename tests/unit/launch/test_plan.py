@@ -41,10 +41,10 @@ def test_everything_is_decided() -> None:
 
 def test_where_what_a_job_prints_is_kept_is_its_own_choice() -> None:
     logs = ("kept", "pods")
-    said = [json.loads(plan(sets=(f"logs={one}",)).keeping[-1]) for one in logs]
-    assert [one["folder"] for one in said] == ["/checkpoints/.railhead/logs/training/demo", ""]
+    texts = [json.loads(plan(sets=(f"logs={log}",)).keeping[-1]) for log in logs]
+    assert [item["folder"] for item in texts] == ["/checkpoints/.railhead/logs/training/demo", ""]
     # The claim is looked at all the same.
-    assert said[0]["mounts"] == said[1]["mounts"] != []
+    assert texts[0]["mounts"] == texts[1]["mounts"] != []
     assert plan(sets=("logs=bare",)).keeping == ()
 
 

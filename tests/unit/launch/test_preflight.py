@@ -115,7 +115,7 @@ def test_what_checks_find_is_added_up(
     monkeypatch.setattr(sys.modules[preflight.__module__], "checks_in", lambda _: modules)
     plan = make_plan(*read_job(job_file), contract)
     if not said:
-        every = tuple(one for some in found for one in some)
+        every = tuple(item for some in found for item in some)
         assert preflight(cluster, plan, contract) == (*every, last)
         return
     with pytest.raises(RefusedError) as caught:

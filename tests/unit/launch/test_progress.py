@@ -62,14 +62,14 @@ PRINTED = {
 @pytest.mark.parametrize("who", PRINTED)
 def test_what_frameworks_print_is_read(who: str) -> None:
     line, expected = PRINTED[who]
-    found = progress.read([f"{STAMP} {line}"])
-    assert (found.unit, found.step, found.loss, found.rate) == expected
+    result = progress.read([f"{STAMP} {line}"])
+    assert (result.unit, result.step, result.loss, result.rate) == expected
 
 
 def test_the_newest_counts_and_steps_outrank_epochs() -> None:
-    found = progress.read([f"{STAMP} step 3 loss 2", f"{STAMP} epoch 1", f"{STAMP} step 4 loss 1"])
-    assert (found.unit, found.step, found.loss) == ("step", "4", "1")
-    assert found.last == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    result = progress.read([f"{STAMP} step 3 loss 2", f"{STAMP} epoch 1", f"{STAMP} step 4 loss 1"])
+    assert (result.unit, result.step, result.loss) == ("step", "4", "1")
+    assert result.last == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
 def test_seconds_of_silence_begin_with_the_first_line() -> None:
@@ -107,12 +107,12 @@ def test_when_a_line_came_and_when_the_step_moved(
     lines: tuple[tuple[int | str, str], ...], last: int | None, moved: int | None
 ) -> None:
     stamped = [
-        f"2026-01-02T03:04:0{at}.1Z {said}" if at != "no time" else f"x {said}"
-        for at, said in lines
+        f"2026-01-02T03:04:0{at}.1Z {line}" if at != "no time" else f"x {line}"
+        for at, line in lines
     ]
-    found = progress.read(stamped)
+    result = progress.read(stamped)
     times = [None if at is None else second(at).replace(microsecond=100000) for at in (last, moved)]
-    assert [found.last, found.moved] == times
+    assert [result.last, result.moved] == times
 
 
 @pytest.mark.parametrize(

@@ -64,8 +64,8 @@ class Claim:
         self.api.put(
             world.PODS, {"metadata": {"name": name, "labels": labels}, "status": self.status}
         )
-        said = [self.broken] if self.broken else done.stdout.splitlines()
-        self.api.logs[name] = [f"2026-01-02T03:04:05.000000001Z {line}" for line in said]
+        texts = [self.broken] if self.broken else done.stdout.splitlines()
+        self.api.logs[name] = [f"2026-01-02T03:04:05.000000001Z {line}" for line in texts]
 
 
 @pytest.fixture
@@ -168,8 +168,8 @@ def test_who_may_not_submit_is_told_so(api: Api, run: Any, two_attempts: Claim) 
     api.refusals["POST", world.JOBSETS] = (403, "jobsets is forbidden")
     code, _, err = run("logs", "demo")
     assert code == ExitCode.NOT_FOUND
-    assert "note: claims with logs may not be read in training" in err
-    assert "ask somebody who may submit jobs there" in err
+    assert "note: no claim with logs can be read in training" in err
+    assert "ask someone who may submit jobs there" in err
     assert two_attempts.made == []
 
 
@@ -190,8 +190,8 @@ def test_a_pod_that_cannot_read_is_told(run: Any, two_attempts: Claim) -> None:
 def test_a_pod_that_does_not_start_is_not_waited_for_for_ever(
     run: Any, two_attempts: Claim, states: list[Any], words: str
 ) -> None:
-    found = [{"state": state} for state in states]
-    two_attempts.status = {"phase": "Pending", "containerStatuses": found}
+    results = [{"state": state} for state in states]
+    two_attempts.status = {"phase": "Pending", "containerStatuses": results}
     err = run("logs", "demo")[2]
     assert f"were not read within 0 s: its pod has not started: {words}" in err
 
@@ -276,7 +276,7 @@ class Team:
 def frames(*, run: str = "run-1", at: float = 77.0, text: bytes = b"1 a\n") -> list[str]:
     data = base64.b64encode(zlib.compress(text)).decode()
     head = {"run": run, "at": at, "file": "0-pod-0.log", "about": ABOUT}
-    return [json.dumps(one) for one in (head, {"data": data[:9]}, {"data": data[9:]})]
+    return [json.dumps(item) for item in (head, {"data": data[:9]}, {"data": data[9:]})]
 
 
 START_SECONDS = reader.START_SECONDS
@@ -286,20 +286,20 @@ END = json.dumps({"end": 2})
 
 def fetched(team: Any, **how: Any) -> Any:
     """How many starts were found, or what was said instead; and what was said meanwhile."""
-    said: list[str] = []
+    texts: list[str] = []
     try:
-        found: Any = reader.fetch(
-            team, CONTRACT, how.pop("where", ("training",)), "demo", say=said.append, **how
+        result: Any = reader.fetch(
+            team, CONTRACT, how.pop("where", ("training",)), "demo", say=texts.append, **how
         )
     except RailheadError as error:
-        found = str(error)
-    return found, said
+        result = str(error)
+    return result, texts
 
 
 def test_what_a_pod_tells_is_kept_here() -> None:
     team = Team(*frames(), END, "and more", pods=[RUNNING])
-    said = "reading logs on claim checkpoints of namespace training, by a pod there"
-    assert fetched(team) == (1, [said])
+    text = "reading logs on claim checkpoints of namespace training, by a pod there"
+    assert fetched(team) == (1, [text])
     sets = world.JOBSETS
     tried, made, listed, log, deleted = team.asked
     assert tried == ("dry run", sets, "railhead-logs")
@@ -328,8 +328,8 @@ def test_what_a_pod_told_is_read_when_it_has_ended_too(phase: str) -> None:
 
 
 def test_what_names_a_place_elsewhere_is_no_file_here() -> None:
-    told = [*frames(), *frames(run="../../x"), *frames(run=""), json.dumps({"end": 6})]
-    assert fetched(Team(*told, pods=[RUNNING]))[0] == 1
+    reported = [*frames(), *frames(run="../../x"), *frames(run=""), json.dumps({"end": 6})]
+    assert fetched(Team(*reported, pods=[RUNNING]))[0] == 1
     made = [path for path in kept.home().parent.parent.rglob("*") if path.is_file()]
     assert {path.parent.name for path in made} == {"run-1"}
 
@@ -359,7 +359,7 @@ def test_a_part_of_what_there_is_is_not_taken_for_all(
 
 
 def waiting(*reasons: str | None) -> dict[str, Any]:
-    states = [{"state": {"waiting": {"reason": one}} if one else None} for one in reasons]
+    states = [{"state": {"waiting": {"reason": reason}} if reason else None} for reason in reasons]
     return {
         "metadata": {"name": "pod"},
         "status": {"phase": "Pending", "containerStatuses": states},
@@ -397,8 +397,8 @@ def test_who_may_make_no_pod_there_is_told(status: int) -> None:
     team = Team()
     team.refused["training"] = status
     assert fetched(team, where=("training", "other")) == (
-        "claims with logs may not be read in training, other, or there are none\n"
-        "  fix: ask somebody who may submit jobs there: a pod of the namespace reads them",
+        "no claim with logs can be read in training, other\n"
+        "  fix: ask someone who may submit jobs there: a pod of the namespace reads them",
         [],
     )
     team.refused["training"] = 500
@@ -420,9 +420,9 @@ def many(count: int) -> ClusterContract:
 def test_a_name_is_not_looked_for_on_every_claim() -> None:
     names = [f"team-{number}" for number in range(4)]
     cluster: Any = Team(*frames(), END, pods=[RUNNING])
-    with pytest.raises(InputError) as told:
+    with pytest.raises(InputError) as reported:
         reader.fetch(cluster, many(4), names, "demo")
-    assert str(told.value) == (
+    assert str(reported.value) == (
         "demo is gone, and its logs may be on any of 4 claims\n"
         "  fix: say in which namespace it was, with --namespace"
     )
@@ -445,7 +445,7 @@ def test_a_claim_is_read_in_the_image_and_the_queue_of_jobs_that_mount_it() -> N
         update = {"runtimes": tuple(runtimes), "queues": tuple(queues), "node_pools": pools}
         return reader.readers(CONTRACT.model_copy(update=update), ("training",))
 
-    one = reader.Reader(
+    item = reader.Reader(
         namespace="training", claim="checkpoints", image=runtime.image, queue="training",
         tolerations=(row,),
     )  # fmt: skip
@@ -453,12 +453,12 @@ def test_a_claim_is_read_in_the_image_and_the_queue_of_jobs_that_mount_it() -> N
     assert runtime.checkpoint is not None
     mount = runtime.checkpoint.model_copy(update={"claim": "another"})
     other = runtime.model_copy(update={"checkpoint": mount, "image": "other"})
-    assert found() == [one]
-    assert found([bare, other, runtime]) == [one]
+    assert found() == [item]
+    assert found([bare, other, runtime]) == [item]
     assert found([bare, other]) == []
     elsewhere = queue.model_copy(update={"namespace": "other", "name": "x"})
     poor = queue.model_copy(update={"pools": ("cpu",), "name": "y"})
-    assert found(queues=[elsewhere, poor, queue]) == [one]
+    assert found(queues=[elsewhere, poor, queue]) == [item]
     assert found(queues=[elsewhere, poor]) == []
     assert reader.readers(CONTRACT, ("other",)) == []
 

@@ -1,11 +1,8 @@
-"""Everything that a job is refused with, in whole sentences, beside what is just not refused.
-
-`RAILHEAD_TRANSCRIPTS=write python -m pytest tests/unit/launch/test_refused.py` writes it anew; read
-the difference.
-"""
+"""Everything that a job is refused with, in whole sentences, and what is just not refused."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,14 +13,15 @@ from railhead.framework import FRAMEWORKS
 from railhead.launch import job as jobs
 from railhead.launch.job import JobFile, override_values, parse_job, read_job
 from railhead.launch.plan import Plan, make_plan
-from tests.unit.launch.conftest import CONTRACT, JOB
-from tests.unit.launch.test_transcripts import cluster_of, held
+from tests.snapshots import compare, differs
+from tests.unit.launch.conftest import CONTRACT, GOLDEN, JOB
+from tests.unit.launch.test_transcripts import cluster_of
 
 SHORT = "name: a\nnodes: 1\ncommand: [x]\n"
 
 
 def refusal(work: Callable[..., object], *given: object) -> str:
-    """The problem and what to do about it; empty where there is none."""
+    """Return the problem and what to do about it; empty where there is none."""
     try:
         work(*given)
     except RailheadError as error:
@@ -54,7 +52,7 @@ TEXTS = (
     *(f"{SHORT}mounts: {{{path}: c}}\n" for path in ("//", "/a/", "/./a", "/a/../b", "/a/etc")),
     *(f"{SHORT}topology: {words}\n" for words in ("prefer", "a b", "prefer a b", "'  prefer a '")),
     *(f"{SHORT}sizing: {{seq_len: {count}}}\n" for count in ("0.5", "1.5k", "1.0005k", "1e19")),
-    *(f"{SHORT}verify: {said}\n" for said in ("TRUE", "'false'", "no", "1")),
+    *(f"{SHORT}verify: {entry}\n" for entry in ("TRUE", "'false'", "no", "1")),
     "command: [' ']\nname: A\ncolour: red\n",
 )
 SETS = (
@@ -67,7 +65,8 @@ SETS = (
 def overridden(item: str) -> Any:
     """What a job's values are after it, and what is wrong with it."""
     values: dict[str, Any] = {"name": "a", "env": {"A": "1"}, "mounts": None}
-    return [override_values(values, [item]), values]
+    problems = override_values(values, [item])
+    return problems[0] if problems else differs(values, {"name": "a", "env": {"A": "1"}})
 
 
 # -- its files ------------------------------------------------------------------------------------
@@ -108,13 +107,13 @@ def taken(folder: Path, listed: str) -> Any:
     """What travels with a job of these files, or why the job is refused."""
     path = folder / "job.yaml"
     path.write_text(f"{SHORT}files: {listed}\n")
-    found: list[list[str]] = []
+    results: list[list[str]] = []
 
     def work() -> None:
-        found.append([f"{one.name} of {len(one.data)}" for one in read_job(path)[1]])
+        results.append([f"{item.name} of {len(item.data)}" for item in read_job(path)[1]])
 
-    said = refusal(work)
-    return found[0] if found else said.replace(str(folder), "FOLDER")
+    text = refusal(work)
+    return results[0] if results else text.replace(str(folder), "FOLDER")
 
 
 def unread(folder: Path) -> dict[str, str]:
@@ -300,19 +299,27 @@ def parsed(text: str) -> JobFile:
 
 def asked(text: str, contract: ClusterContract) -> Any:
     """Why the cluster does not have it, or what its user should know."""
-    found: list[Plan] = []
-    said = refusal(lambda: found.append(make_plan(parsed(text), (), contract)))
-    return said or list(found[0].notes)
+    results: list[Plan] = []
+    message = refusal(lambda: results.append(make_plan(parsed(text), (), contract)))
+    return message or list(results[0].notes)
 
 
 def test_jobs_are_refused_as_they_were(tmp_path: Path) -> None:
     folder = tmp_path / "own"
     tree(folder)
-    found = {
-        "texts": {text: refusal(parsed, text) for text in TEXTS},
+    help_shown = " -> nothing was created; `railhead launch --help` shows a complete job file"
+
+    def short(text: Any) -> Any:
+        return text.removesuffix(help_shown) if isinstance(text, str) else text
+
+    results = {
+        "texts": {
+            json.dumps(text.removeprefix(SHORT)): short(refusal(parsed, text)) for text in TEXTS
+        },
         "overrides": {item: overridden(item) for item in SETS},
-        "files": {listed: taken(folder, listed) for listed in LISTED},
+        "files": {listed: short(taken(folder, listed)) for listed in LISTED},
         "job files": unread(folder),
-        "clusters": {name: asked(*one) for name, one in ASKED.items()},
+        "clusters": {name: asked(*entry) for name, entry in ASKED.items()},
+        "a text, whole": {TEXTS[-1]: refusal(parsed, TEXTS[-1])},
     }
-    assert found == held("refused", found)
+    compare(GOLDEN / "refused.yaml", results)

@@ -148,8 +148,8 @@ def test_words_reach_the_job_and_its_pods(
         (patch,) = job["spec"]["podTemplateOverrides"]
     else:
         (outer,) = job["spec"]["runtimePatches"]
-        (one,) = outer["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
-        patch = one["template"]["spec"]["template"]
+        (item,) = outer["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
+        patch = item["template"]["spec"]["template"]
     assert patch["metadata"] == {"labels": {"railhead.dev/fabric": "none"}}
     assert ("spec" in patch) == bool(files)
 

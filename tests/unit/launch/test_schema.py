@@ -26,10 +26,10 @@ class _Core(yaml.SafeLoader):
 _Core.yaml_implicit_resolvers = {
     first: [
         (tag, pattern)
-        for tag, pattern in found
+        for tag, pattern in resolver
         if not tag.endswith((":timestamp", ":bool")) or (tag.endswith(":bool") and first in "tTfF")
     ]
-    for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    for first, resolver in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
 
 
@@ -56,7 +56,7 @@ def test_every_field_is_in_it_and_says_what_it_is() -> None:
     for name, held in {**properties, **inner}.items():
         assert len(held["description"].split()) >= 3, name
     assert properties["checkpoint"]["description"].startswith("Where checkpoints lie")
-    assert inner["resume"]["description"].startswith("`auto` starts from what is there")
+    assert inner["resume"]["description"].startswith("`auto` resumes from what is there")
 
 
 def test_the_examples_name_it_and_satisfy_it(
@@ -126,8 +126,8 @@ def test_a_field_without_a_value_was_left_out(
 
 
 def test_what_must_be_said_is_missed(validator: jsonschema.Draft202012Validator) -> None:
-    said = [error.message for error in validator.iter_errors({})]
-    assert [field for field in MINIMAL if any(f"'{field}'" in one for one in said)] == [*MINIMAL]
+    texts = [error.message for error in validator.iter_errors({})]
+    assert [field for field in MINIMAL if any(f"'{field}'" in item for item in texts)] == [*MINIMAL]
 
 
 WORDS = (

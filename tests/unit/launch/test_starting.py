@@ -53,14 +53,14 @@ def dry(kubeconfig: Path, capsys: pytest.CaptureFixture[str]) -> Any:
     def call(*words: str) -> tuple[dict[str, Any], set[str]]:
         assert cli.run(["run", "--dry-run", "--kubeconfig", str(kubeconfig), *words]) == 0
         made = list(yaml.safe_load_all(capsys.readouterr().out))
-        paths = {key for one in made[:-1] for key in one.get("data", {})}
+        paths = {key for item in made[:-1] for key in item.get("data", {})}
         return made[-1], paths
 
     return call
 
 
 def words_of(job: Any) -> list[str]:
-    """A TrainJob's command, behind what keeps its logs."""
+    """Return a TrainJob's command, behind what keeps its logs."""
     trainer = job["spec"]["trainer"]
     return claimed.without([*trainer["command"], *trainer.get("args", [])])
 
@@ -216,7 +216,7 @@ def test_whatever_the_framework_a_python_file_is_started_as_it_starts_them(frame
 
 def test_what_may_be_said_besides_may_be_said(run: Any, here: Path) -> None:
     lines = run("init", "-")[1].splitlines()
-    start = next(i for i, line in enumerate(lines) if "besides" in line)
+    start = next(i for i, line in enumerate(lines) if "# Optional fields" in line)
     text = [line for line in lines[:start] if not line.startswith("#")]
     text += [line.removeprefix("# ") for line in lines[start + 1 :]]
     job = parse_job("\n".join(text), where="job")

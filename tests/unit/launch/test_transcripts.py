@@ -1,16 +1,14 @@
-"""What figures, `--explain`, `status` and `cancel` say of a few jobs, and what is sent for them.
+"""Figures, `--explain`, `status` and `cancel` of a few jobs, and the objects sent for them.
 
-`RAILHEAD_TRANSCRIPTS=write python -m pytest tests/unit/launch/test_transcripts.py` writes it anew;
-read the difference.
+Some scenarios are whole, of the others the fields that they are about (`snapshots.py`).
+`RAILHEAD_TRANSCRIPTS=write python -m pytest tests/unit/launch` writes them; read the difference.
 """
 
 from __future__ import annotations
 
 import functools
-import hashlib
 import itertools
 import json
-import os
 import re
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
@@ -26,7 +24,6 @@ from railhead.contract import ClusterContract
 from railhead.framework import FRAMEWORKS
 from railhead.kube.client import Cluster
 from railhead.launch import render
-from railhead.launch.apis import apis
 from railhead.launch.estimates import Shape, figures
 from railhead.launch.explain import derived
 from railhead.launch.failing import Failure, Silence
@@ -38,16 +35,15 @@ from railhead.launch.schema import SECTIONS
 from railhead.launch.starting import first_job
 from railhead.launch.waiting import Holder, Waiting
 from tests.docs import commands
+from tests.snapshots import compare, differs, lines
 from tests.unit.launch import world
-from tests.unit.launch.conftest import CONTRACT
+from tests.unit.launch.conftest import CONTRACT, GOLDEN
 from tests.unit.launch.fake_api import STAMP, Api
-from tests.wiring import contract, kinds, objects
-
-GOLDEN = Path(__file__).parent / "golden"
+from tests.wiring import contract, objects
 
 
 def worked_out(shape: Shape, **fields: Any) -> Callable[[], Any]:
-    return lambda: [one.to_json() for one in figures(SizingFile(**fields), shape)]
+    return lambda: [figure.to_json() for figure in figures(SizingFile(**fields), shape)]
 
 
 EIGHT = Shape(nodes=8, gpus=8, gbps=3200.0)
@@ -101,29 +97,23 @@ CASES: dict[str, Callable[[], Any]] = {
 }  # fmt: skip
 
 
-def said() -> dict[str, Any]:
-    # Sums of floats may differ in their last digit between machines.
-    return {
-        name: json.loads(json.dumps(case()), parse_float=lambda text: float(f"{float(text):.9g}"))
-        for name, case in CASES.items()
-    }
+def figure_text(row: dict[str, Any]) -> str:
+    """Return a figure on one line; sums of floats may differ in their last digit."""
+    value = row["value"]
+    if value is None:
+        return f"{row['name']}: {row['formula']}"
+    text = f"{row['name']}: {value:.9g} {row['unit']}".rstrip()
+    return f"{text} (wrong: {row['formula']})" if row["wrong"] else text
 
 
-def held(name: str, found: dict[str, Any]) -> dict[str, Any]:
-    """What was said when it was last read and found right."""
-    path = GOLDEN / f"{name}.json"
-    if os.environ.get("RAILHEAD_TRANSCRIPTS") == "write":
-        path.write_text(json.dumps(found, indent=1) + "\n")
-    expected: dict[str, Any] = json.loads(path.read_text())
-    return expected
-
-
-def test_figures_say_what_they_said() -> None:
-    found = said()
-    expected = held("figures", found)
-    assert found.keys() == expected.keys()
-    for case, rows in found.items():
-        assert rows == expected[case], case
+def test_figures() -> None:
+    results: dict[str, Any] = {name: list(map(figure_text, case())) for name, case in CASES.items()}
+    whole = CASES["figures of all that is given"]()
+    results["groups of all that is given"] = {row["name"]: row["group"] for row in whole}
+    for name in ("figures of all that is given", "figures of a cut model, measured"):
+        rows = {row["name"]: [row["formula"], row["source"]] for row in CASES[name]()}
+        results[f"formulas: {name}"] = rows
+    compare(GOLDEN / "figures.yaml", results)
 
 
 # -- what is explained and sent -------------------------------------------------------------------
@@ -157,18 +147,6 @@ MORE = {
     "of its own world": ("torch", "nodes: 2\nlauncher: own\nrestarts: 3\nshm: 96Mi\n"),
 }
 FILES = (Payload(name="train.py", data=b"say('hello')\n"), Payload(name="b.bin", data=b"\xff"))
-LONGEST = 200
-
-
-def shortened(value: Any) -> Any:
-    """A program stands as its digest: it is another file's."""
-    if isinstance(value, dict):
-        return {key: shortened(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [shortened(inner) for inner in value]
-    if isinstance(value, str) and len(value) > LONGEST:
-        return f"{hashlib.sha256(value.encode()).hexdigest()[:16]}, {len(value)} characters"
-    return value
 
 
 @functools.cache
@@ -182,38 +160,50 @@ def planned(text: str, framework: str) -> tuple[JobFile, Plan, ClusterContract]:
     return job, make_plan(job, FILES if job.files else (), of), of
 
 
-def every_job() -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, text in (("all", ALL), ("short", SHORT)):
-        job, made, of = planned(text, "torch")
-        rows = [f"{r.name}: {r.value} ({r.origin}: {r.why})" for r in derived(job, made, of)]
-        found[name] = {"explained": rows, "sent": render.objects(made)}
+def explained(job: JobFile, made: Plan, of: ClusterContract) -> dict[str, str]:
+    """Return name -> value, where it is from, and why."""
+    return {
+        row.name: f"{row.value} ({row.origin}{f': {row.why}' if row.why else ''})"
+        for row in derived(job, made, of)
+    }
+
+
+def test_jobs_are_explained_and_sent() -> None:
+    """One job is whole; of each other what is not as in a short one."""
+    results: dict[str, Any] = {}
+    job, made, of = planned(SHORT, "torch")
+    short, short_sent = explained(job, made, of), render.objects(made)
+    results["short"] = {"explained": short, "sent": lines(short_sent)}
+    job, made, of = planned(ALL, "torch")
+    sent = render.objects(made)
+    results["all"] = {
+        "explained": explained(job, made, of),
+        "sent": {item["kind"]: lines(item) for item in sent},
+    }
     for name, (framework, more) in MORE.items():
         job, made, of = planned(SHORT.replace("nodes: 1\n", more), framework)
-        rows = [f"{r.name}: {r.value} ({r.origin}: {r.why})" for r in derived(job, made, of)]
-        # What proves the fabric travels as many files, which are held elsewhere.
-        found[name] = {"explained": rows, "sent": [] if job.verify else render.objects(made)}
-    (one,) = reader.readers(cluster_of("torch"), cluster_of("torch").namespaces)
-    asked = {"folder": "/claim/demo", "node": None, "runs": 2, "most": 1}
-    found["reads a claim"] = {"sent": [one.job_set("railhead-logs", asked)]}
-    rows_of = {
-        name: {key: str(of) for key, of in vars(api).items()} for name, api in apis().items()
-    }
-    found["kinds of job"] = {"sent": [rows_of]}
+        results[name] = {"explained": differs(explained(job, made, of), short)}
+        if not job.verify:
+            # What proves the fabric travels as many files, which are held elsewhere.
+            results[name]["sent"] = differs(render.objects(made), short_sent)
+    compare(GOLDEN / "jobs.yaml", results)
+
+
+def test_each_framework_is_sent() -> None:
+    """Of each kind of job what is not as in the first framework's of that kind."""
+    results: dict[str, Any] = {}
+    first: dict[str, Any] = {}
     for framework, row in FRAMEWORKS.items():
         _, made, _ = planned(SHORT.replace("nodes: 1", "nodes: 2"), framework)
-        for api in kinds(framework) if framework == "torch" else ("trainjob", *row.kinds):
-            found[f"{framework} as {api}"] = {"sent": objects(api, made)}
-    short: dict[str, Any] = shortened(found)
-    return short
-
-
-def test_jobs_are_explained_and_sent_as_they_were() -> None:
-    found = every_job()
-    expected = held("jobs", found)
-    assert found.keys() == expected.keys()
-    for name, job in found.items():
-        assert job == expected[name], name
+        for api in ("trainjob", *row.kinds):
+            sent = objects(api, made)
+            # The first of a kind is whole in kinds.yaml.
+            base = first.setdefault(api, sent)
+            results[f"{framework} as {api}"] = differs(sent, base)
+    (item,) = reader.readers(cluster_of("torch"), cluster_of("torch").namespaces)
+    asked = {"folder": "/claim/demo", "node": None, "runs": 2, "most": 1}
+    results["reads a claim"] = lines(item.job_set("railhead-logs", asked))
+    compare(GOLDEN / "frameworks.yaml", results)
 
 
 # -- status and cancel ----------------------------------------------------------------------------
@@ -229,8 +219,8 @@ def waiting(api: Api) -> None:
         )
         usage = [{"name": "node", "resourceUsage": {"nvidia.com/gpu": str(gpus)}}]
         made["status"]["admission"] = {"clusterQueue": "training", "podSetAssignments": usage}
-        for one in made["status"]["conditions"]:
-            one["lastTransitionTime"] = STAMP
+        for condition in made["status"]["conditions"]:
+            condition["lastTransitionTime"] = STAMP
     last = world.workload(api, world.job(api, "demo"), message="12 more needed")
     last["spec"] |= {"queueName": "training"}
 
@@ -274,8 +264,8 @@ def eventful(api: Api) -> None:
     given.append(
         {"type": "Evicted", "status": "True", "message": "preempted", "lastTransitionTime": STAMP}
     )
-    for index, (name, lines) in enumerate(api.logs.items()):
-        lines[:] = [
+    for index, (name, printed) in enumerate(api.logs.items()):
+        printed[:] = [
             f"2026-01-02T03:05:0{index}.000000001Z [default0]:step 12/100 loss: 1.5 30 samples/s",
             f"2026-01-02T03:05:0{index}.000000001Z [default1]:epoch 3",
         ]
@@ -331,40 +321,53 @@ def asked_of(api: Api) -> list[str]:
     """What was asked of the server, each once."""
     every = [f"{method} {path} {json.dumps(params)}" for method, path, params in api.asked]
     api.asked.clear()
-    return sorted({str(still(one)) for one in every})
+    return sorted({str(still(item)) for item in every})
 
 
-def test_commands_say_what_they_said(api: Api, run: Any) -> None:
+#: Worlds of which every command is shown; of the others what a person asks first.
+SHOWN_WHOLE = (waiting, eventful)
+
+
+def fields(printed: str) -> dict[str, Any]:
+    """Return the fields of a command's JSON that have a value."""
+    return {path: value for path, value in lines(still(json.loads(printed))).items() if value}
+
+
+def test_commands(api: Api, run: Any) -> None:
     before = dict(api.objects)
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for make in WORLDS:
         make(api)
         api.asked.clear()
-        found[make.__name__] = {
-            "all": told(run, "status"),
-            "all, JSON": still(json.loads(run("status", "--json")[1])),
+        results[make.__name__] = {
             "one": told(run, "status", "demo"),
-            "one, JSON": still(json.loads(run("status", "demo", "--json")[1])),
-            "listed": told(run, "list"),
-            "described": told(run, "describe", "demo"),
-            "described, JSON": still(json.loads(run("describe", "demo", "--json")[1])),
-            "top": told(run, "top"),
-            "top, JSON": still(json.loads(run("top", "--json")[1])),
             "logs": told(run, "logs", "demo", "--tail", "1"),
-            "logs, JSON": told(run, "logs", "demo", "--json"),
-            "logs by time": told(run, "logs", "demo", "--timestamps", "--rank", "1"),
-            **cancelled(api, run),
-            "asked": asked_of(api),
         }
+        if make in SHOWN_WHOLE:
+            results[make.__name__] |= {
+                "one, JSON": fields(run("status", "demo", "--json")[1]),
+                "described": told(run, "describe", "demo"),
+                "all": told(run, "status"),
+                "all, JSON": sorted(fields(run("status", "--json")[1])),
+                "listed": told(run, "list"),
+                "described, JSON": fields(run("describe", "demo", "--json")[1]),
+                "top": told(run, "top"),
+                "top, JSON": fields(run("top", "--json")[1]),
+                "logs, JSON": told(run, "logs", "demo", "--json"),
+                "logs by time": told(run, "logs", "demo", "--timestamps", "--rank", "1"),
+            }
+        results[make.__name__] |= cancelled(api, run)
+        if make in SHOWN_WHOLE:
+            results[make.__name__]["asked"] = asked_of(api)
         api.objects.clear()
         api.objects.update(before)
         api.logs.clear()
-    found["nothing"] = {
+    results["nothing"] = {
         "all": told(run, "status"),
         "listed": told(run, "list"),
         "a first job": told(run, "init", "-"),
     }
-    compare("commands", found)
+    compare(GOLDEN / "commands.yaml", results)
 
 
 def cancelled(api: Api, run: Any) -> dict[str, Any]:
@@ -378,31 +381,27 @@ def cancelled(api: Api, run: Any) -> dict[str, Any]:
     return {"cancelled": words, "cancelled, JSON": still(done)}
 
 
-def compare(name: str, found: dict[str, Any]) -> None:
-    for world_of, said_of in held(name, found).items():
-        for command, lines in said_of.items():
-            assert found[world_of][command] == lines, (world_of, command)
-
-
 # -- what may not be read, and what is not there --------------------------------------------------
 
 
 def each_refused(api: Api, say: Callable[[], tuple[int, str, str]]) -> dict[str, list[str]]:
-    """What is said where all is well, and where the cluster gives one answer less."""
+    """What is said where all is well, and what more where the cluster gives one answer less."""
 
     def said() -> list[str]:
         code, out, err = say()
         return [f"exit {code}", *text_of(out + err)]
 
     api.asked.clear()
-    found = {"all is well": said()}
+    results = {"all is well": said()}
     reads = sorted({path for method, path, _ in api.asked if method == "GET"})
-    found["asked"] = asked_of(api)
+    results["asked"] = asked_of(api)
     for path, status in itertools.product(reads, (403, 404)):
         api.refusals[("GET", path)] = (status, f"answer {status}")
-        found[f"{status} {path}"] = said()
+        results[f"{status} {path}"] = [
+            line for line in said() if line not in results["all is well"]
+        ]
         del api.refusals[("GET", path)]
-    return found
+    return results
 
 
 def test_whatever_may_not_be_read_is_said(
@@ -413,14 +412,17 @@ def test_whatever_may_not_be_read_is_said(
         return code, "", err
 
     checked = preflight(cluster, make_plan(*read_job(job_file), CONTRACT), CONTRACT)
-    found: dict[str, Any] = {
-        "checks": {"of launch": [f"{one.name}: {one.passed}: {one.text}" for one in checked]},
-        "explained": still(json.loads(run("launch", job_file, "--explain", "--json")[1])),
+    explained = still(json.loads(run("launch", job_file, "--explain", "--json")[1]))
+    results: dict[str, Any] = {
+        "checks": [f"{item.name}: {item.passed}: {item.text}" for item in checked],
+        "explained": {
+            row["name"]: f"{row['value']} ({row['from']})" for row in explained["values"]
+        },
         "launch": each_refused(api, launched),
     }
     waiting(api)
-    found["status"] = each_refused(api, lambda: run("status", "demo"))
-    compare("refusals", found)
+    results["status"] = each_refused(api, lambda: run("status", "demo"))
+    compare(GOLDEN / "refusals.yaml", results)
 
 
 # -- options --------------------------------------------------------------------------------------
@@ -432,26 +434,19 @@ COMMANDS = (
 )
 
 
-def options() -> dict[str, Any]:
-    """Every argument and option of launch's commands."""
-    return {
-        name: {
-            str(one.name): {
-                "written": [*one.opts, *one.secondary_opts],
-                "default": str(one.default),
-                "least": one.min,
-                "required": one.required,
-                "several": one.nargs != 1 or one.multiple,
-            }
-            for one in commands.command_at((name,)).params
-        }
-        for name in COMMANDS
-    }
+def option(param: Any) -> str:
+    """Return an option on one line: how it is written, its default and its least value."""
+    text = " ".join([*param.opts, *param.secondary_opts])
+    text += " ..." if param.nargs != 1 or param.multiple else ""
+    text += f" from {param.min}" if param.min is not None else ""
+    return text + (" (required)" if param.required else f" = {param.default}")
 
 
 def test_commands_have_their_options() -> None:
-    found = options()
-    assert found == held("options", found)
+    results = {
+        name: [option(param) for param in commands.command_at((name,)).params] for name in COMMANDS
+    }
+    compare(GOLDEN / "options.yaml", results)
 
 
 # -- mistakes --------------------------------------------------------------------------------------
@@ -459,7 +454,7 @@ def test_commands_have_their_options() -> None:
 WRONG = ("[1, x]", "{x: y}", "'A  b'", "-1", "7.5", "null", "[]", "{}")
 FIELDS = (
     *JobFile.model_fields,
-    *(f"{name}.{inner}" for name, one in SECTIONS.items() for inner in one.model_fields),
+    *(f"{name}.{inner}" for name, section in SECTIONS.items() for inner in section.model_fields),
     "name.inner",
     "colour",
 )
@@ -477,9 +472,24 @@ def mistake(field: str, value: str) -> str:
     return ""
 
 
-def test_mistakes_are_told_as_they_were() -> None:
-    found = {field: {value: mistake(field, value) for value in WRONG} for field in FIELDS}
-    assert found == held("mistakes", found)
+def test_mistakes_are_reported() -> None:
+    """By field: the values that it takes, and what the others are answered."""
+    results: dict[str, Any] = {}
+    for field in FIELDS:
+        answers = {value: mistake(field, value) for value in WRONG}
+        said = {text.partition("; ")[2].partition(" -> ")[0] for text in answers.values() if text}
+        results[field] = {
+            "takes": [value for value, text in answers.items() if not text],
+            "says": sorted(said),
+        }
+        for text in filter(None, answers.values()):
+            assert text.startswith("job: 1 mistake\n  line "), text
+            assert f": {field.partition('.')[0]}" in text
+            assert text.endswith(
+                " -> nothing was created; `railhead launch --help` shows a complete job file"
+            )
+    whole = {value: mistake("nodes", value) for value in WRONG}
+    compare(GOLDEN / "mistakes.yaml", results | {"nodes, whole": whole})
 
 
 # -- what is seen of a job ------------------------------------------------------------------------
@@ -503,13 +513,13 @@ def waits(**fields: Any) -> Waiting:
 
 
 def fails(**fields: Any) -> Failure:
-    one: dict[str, Any] = {"machine": "m-1", "exit": "exited 1", "line": "no", "at": STAMP}
-    return Failure(node=1, **one | {"rank": 3} | fields)
+    item: dict[str, Any] = {"machine": "m-1", "exit": "exited 1", "line": "no", "at": STAMP}
+    return Failure(node=1, **item | {"rank": 3} | fields)
 
 
 def is_silent(**fields: Any) -> Silence:
-    one: dict[str, Any] = {"ranks": (2, 3), "seconds": 420, "others": 400}
-    return Silence(node=1, **one | fields)
+    item: dict[str, Any] = {"ranks": (2, 3), "seconds": 420, "others": 400}
+    return Silence(node=1, **item | fields)
 
 
 AT = datetime(2026, 1, 2, 4, 30, tzinfo=timezone(timedelta(hours=1)))
@@ -536,15 +546,17 @@ SEEN: dict[str, Waiting | Failure | Silence] = {
 }
 
 
-def test_what_is_seen_of_a_job_is_told_as_it_was() -> None:
-    found = {
-        name: {
-            "words": one.lines() if isinstance(one, Waiting) else [one.text()],
-            "JSON": one.to_json(),
-        }
-        for name, one in SEEN.items()
+#: Of these the JSON, too.
+IN_JSON = ("two, and one has a limit", "others may start", "a rank failed", "its steps stand still")
+
+
+def test_what_is_seen_of_a_job() -> None:
+    results: dict[str, Any] = {
+        name: item.lines() if isinstance(item, Waiting) else [item.text()]
+        for name, item in SEEN.items()
     }
-    assert found == held("seen", found)
+    results |= {f"{name}, JSON": lines(SEEN[name].to_json()) for name in IN_JSON}
+    compare(GOLDEN / "seen.yaml", results)
 
 
 # -- first job files ------------------------------------------------------------------------------
@@ -559,17 +571,24 @@ RUNTIMES: dict[str, dict[str, Any]] = {
 }
 
 
-def test_first_job_files_are_as_they_were() -> None:
+def test_first_job_files() -> None:
     (runtime,) = CONTRACT.runtimes
     (queue,) = CONTRACT.queues
     two = (runtime, runtime.model_copy(update={"name": "raw"}))
     queues = (queue, queue.model_copy(update={"name": "late"}))
     of = CONTRACT.model_copy(update={"runtimes": two, "queues": queues})
-    found = {
-        name: first_job(of, runtime.model_copy(update=fields), "mine").splitlines()
+    texts = {
+        name: first_job(of, runtime.model_copy(update=fields), "mine")
         for name, fields in RUNTIMES.items()
     }
-    assert found == held("first", found)
+    (first, whole), *others = texts.items()
+    results: dict[str, Any] = {first: whole}
+    for name, text in others:
+        results[f"{name}, lines of its own"] = sorted(
+            set(text.split("\n")) - set(whole.split("\n"))
+        )
+        results[f"{name}, lines gone"] = sorted(set(whole.split("\n")) - set(text.split("\n")))
+    compare(GOLDEN / "first.yaml", results)
 
 
 # -- lines of a shell ----------------------------------------------------------------------------
@@ -618,7 +637,7 @@ def test_a_line_of_a_shell_says_what_it_said(
         printed = capsys.readouterr()
         return [f"exit {code}", *text_of(printed.out + printed.err)]
 
-    found = {line: said(line) for line in RUNNING}
+    results = {line: said(line) for line in RUNNING}
     world.end(api, owner, failed=True)
-    found |= {line: said(line) for line in FAILED}
-    assert found == held("lines", found)
+    results |= {line: said(line) for line in FAILED}
+    compare(GOLDEN / "lines.yaml", results)

@@ -134,33 +134,33 @@ def _volume(job: dict[str, Any], trainer: str) -> dict[str, Any]:
         pod = job["spec"]["podTemplateOverrides"][0]["spec"]
     else:
         (patch,) = job["spec"]["runtimePatches"]
-        (one,) = patch["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
-        pod = one["template"]["spec"]["template"]["spec"]
-    found: dict[str, Any] = next(v for v in pod["volumes"] if v["name"] == render.PROOF_VOLUME)
-    return found
+        (item,) = patch["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
+        pod = item["template"]["spec"]["template"]["spec"]
+    result: dict[str, Any] = next(v for v in pod["volumes"] if v["name"] == render.PROOF_VOLUME)
+    return result
 
 
 def mounted(made: Plan) -> dict[str, bytes]:
-    """The proof's folder as a kubelet would lay it out."""
+    """Return the proof's folder as a kubelet would lay it out."""
     maps = {m["metadata"]["name"]: m for m in render.config_maps(made)}
-    found: dict[str, bytes] = {}
+    results: dict[str, bytes] = {}
     for source in _volume(render.train_job(made), "2.1.0")["projected"]["sources"]:
         body = maps[source["configMap"]["name"]]
         held = {k: v.encode() for k, v in body.get("data", {}).items()}
         held |= {k: base64.b64decode(v) for k, v in body.get("binaryData", {}).items()}
-        found |= {item["path"]: held[item["key"]] for item in source["configMap"]["items"]}
-    return found
+        results |= {item["path"]: held[item["key"]] for item in source["configMap"]["items"]}
+    return results
 
 
 @pytest.mark.parametrize("files", [FILES, ()])
 def test_the_program_and_the_one_reader_travel_with_the_job(files: tuple[Payload, ...]) -> None:
     made = plan(files=files)
-    found = mounted(made)
-    assert found.pop("verify.py") == Path(verify.__file__).read_bytes()
-    asked = json.loads(found.pop("asked.json"))
+    result = mounted(made)
+    assert result.pop("verify.py") == Path(verify.__file__).read_bytes()
+    asked = json.loads(result.pop("asked.json"))
     assert (tuple(asked["proofs"]), asked["gpudirect"]) == (ROCE.proofs, ROCE.gpudirect)
     assert asked["world"] == 4
-    assert found == {name: (ROOT.parent / name).read_bytes() for name in found}
+    assert result == {name: (ROOT.parent / name).read_bytes() for name in result}
     # Nothing of the image's or of the job's is hidden where the job brings no files.
     names = [m["mountPath"] for m in render.volumes_of(made)[1]]
     assert names == [*(["/workspace"] if files else []), PLACE]
@@ -170,8 +170,8 @@ def test_the_program_and_the_one_reader_travel_with_the_job(files: tuple[Payload
 
 def test_what_is_imported_travels_too() -> None:
     """Whatever a module of it imports at once, and nothing that images do not have."""
-    found = {name: text for name, text in mounted(plan()).items() if name.startswith("railhead/")}
-    for name, text in found.items():
+    results = {name: text for name, text in mounted(plan()).items() if name.startswith("railhead/")}
+    for name, text in results.items():
         for node in ast.parse(text).body:
             if not isinstance(node, ast.Import | ast.ImportFrom) or name.endswith("report.py"):
                 continue
@@ -181,7 +181,7 @@ def test_what_is_imported_travels_too() -> None:
                 assert inside.split(".")[0] in sys.stdlib_module_names, (name, inside)
                 continue
             path = inside.replace(".", "/")
-            assert {f"{path}.py", f"{path}/__init__.py"} & found.keys(), (name, inside)
+            assert {f"{path}.py", f"{path}/__init__.py"} & results.keys(), (name, inside)
 
 
 # -- what it says -------------------------------------------------------------------------------
@@ -275,9 +275,9 @@ def test_its_exit_code_is_one_that_nothing_starts_again() -> None:
 @pytest.fixture
 def became(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What took the process' place, which here goes on."""
-    found: list[Any] = []
-    monkeypatch.setattr(os, "execvpe", lambda *given: found.append(given))
-    return found
+    results: list[Any] = []
+    monkeypatch.setattr(os, "execvpe", lambda *given: results.append(given))
+    return results
 
 
 @pytest.mark.parametrize(
@@ -370,13 +370,13 @@ def test_a_step_ends_as_a_shell_has_it(
     """In the job's environment, its own words over it; signals are as they were after it."""
     monkeypatch.setenv("ASKED", "no")
     monkeypatch.setenv("MINE", "kept")
-    told = tmp_path / "told"
-    script = f'echo "$ASKED $MINE $RAILHEAD_VERIFY" > {told}; {ends}'
+    reported = tmp_path / "told"
+    script = f'echo "$ASKED $MINE $RAILHEAD_VERIFY" > {reported}; {ends}'
     starting(tmp_path, monkeypatch, "sh", "-c", script)
-    before = [signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGINT)]
+    before = [signal.getsignal(item) for item in (signal.SIGTERM, signal.SIGINT)]
     assert verify.step(tmp_path) == code
-    assert told.read_text() == f"yes kept {tmp_path}\n"
-    assert [signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGINT)] == before
+    assert reported.read_text() == f"yes kept {tmp_path}\n"
+    assert [signal.getsignal(item) for item in (signal.SIGTERM, signal.SIGINT)] == before
 
 
 def test_the_end_of_a_pod_reaches_the_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -473,7 +473,7 @@ class World:
             if how == "irecv":
                 values.value = float(peer)
 
-        return [SimpleNamespace(wait=partial(wait, *one)) for one in both]
+        return [SimpleNamespace(wait=partial(wait, *item)) for item in both]
 
     def barrier(self) -> None:
         self.done.append("barrier")
@@ -497,7 +497,7 @@ def test_values_leave_the_pod_by_every_process_and_come_back_right() -> None:
     ]
     world = World(1, 12)
     assert verify.exchange(world, world, "gpu", 4) == 0
-    assert [(one[0], one[3]) for one in world.done[1:]] == [("isend", 5), ("irecv", 9)]
+    assert [(item[0], item[3]) for item in world.done[1:]] == [("isend", 5), ("irecv", 9)]
     # What a broken sum is: every value of it.
     world = World(5, 8, add=1.0)
     assert verify.exchange(world, world, "gpu", 4) == 4 * mib
@@ -533,8 +533,8 @@ def test_the_first_of_each_pod_writes_what_all_have_found(
 ) -> None:
     first = World(2, 4)
     first.others[0] = (verify.PASSED, "fine")
-    said = one_process(tmp_path / "a", monkeypatch, first)
-    assert said == ["passed", "fine of node 0, and so on all 2 nodes"]
+    text = one_process(tmp_path / "a", monkeypatch, first)
+    assert text == ["passed", "fine of node 0, and so on all 2 nodes"]
     assert first.judged == ("nccl", 1, 2)
     assert first.done[:2] == [("met", "nccl"), ("gpu", 0)]
     assert first.done[2][3] == "cuda:0"
@@ -722,7 +722,7 @@ def gang(folder: Path, logs: Sequence[Sequence[str] | None]) -> list[Pod]:
         )
         for node in range(2)
     ]
-    return [Pod(said=one.communicate(timeout=240)[0], code=one.returncode) for one in started]
+    return [Pod(said=item.communicate(timeout=240)[0], code=item.returncode) for item in started]
 
 
 def test_with_proof_on_every_pod_the_command_takes_over(tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ def test_the_queue_is_asked_before_a_launch(api: Api, cluster: Cluster) -> None:
     (gone,) = queue.check(asked(cluster))
     assert (gone.name, gone.passed) == ("queue", False)
     there = api.put(QUEUES, {"metadata": {"name": "training"}, "spec": {}, "status": {}})
-    assert [one.passed for one in queue.check(asked(cluster))] == [True, True]
+    assert [item.passed for item in queue.check(asked(cluster))] == [True, True]
     there["spec"]["capability"] = {"nvidia.com/gpu": "15"}
     _, short = queue.check(asked(cluster))
     assert short.passed is False

@@ -16,7 +16,7 @@ TEMPLATE = {
 
 
 def job(api: Api, name: str, *, nodes: int = 2, processes: int = 2, queue: str = "training") -> Any:
-    """A TrainJob as Kueue leaves it: suspended."""
+    """Return a TrainJob as Kueue leaves it: suspended."""
     labels = {"kueue.x-k8s.io/queue-name": queue} if queue else {}
     return api.put(
         JOBS,
@@ -64,7 +64,7 @@ def workload(api: Api, owner: Any, *, message: str = "", admitted: bool = False)
 
 
 def pod(api: Api, owner: Any, index: int, *, state: dict[str, Any], phase: str = "Running") -> Any:
-    """One pod of the gang; ``state`` is its container's state."""
+    """Return one pod of the gang; ``state`` is its container's state."""
     name = owner["metadata"]["name"]
     return api.put(
         PODS,
