@@ -12,7 +12,8 @@ PYTEST := $(VENV)/python -m pytest
 # A file's tests stay together, because they share what is slow to make.
 PARALLEL := --numprocesses auto --maxprocesses 4 --dist loadfile
 # More than there are cores: half of their time these tests wait for an API server to let go of things.
-ENGINE_PARALLEL := --numprocesses 4 --dist worksteal
+# Tests that share a fixture of their file stay together (tests/conftest.py).
+ENGINE_PARALLEL := --numprocesses 4 --dist loadscope
 # First in a stage's recipe: however it ends, what it took is noted and shown, and it ends as it would.
 define stage
 @mkdir -p $(REPORTS); rm -f $(REPORTS)/$(1).* $(REPORTS)/$(1)-again.*
@@ -65,10 +66,10 @@ lint: venv ## Style of the Python and of the Go sources
 	tools/gofmt.sh
 
 .PHONY: types
-types: venv ## The strict type checker; the first run takes about a minute
+types: venv ## The strict type checker; its cache is kept beside the lab's
 	$(call stage,types)
 	echo "railhead: mypy, strict"
-	$(VENV)/mypy
+	$(VENV)/mypy --cache-dir "$${RAILHEAD_CACHE:-$$HOME/.cache/railhead}/mypy"
 
 .PHONY: quick
 quick: venv ## The quick tests alone, under two minutes, no root, no lab
@@ -84,7 +85,7 @@ nccl-eval: venv ## How well NCCL logs are read, by part and label (WRITE=1: into
 lab-test: venv ## The tests on a real lab: brings up its own and takes it down
 	$(call stage,lab)
 	$(VENV)/railhead lab build
-	$(call tests,lab,-m "lab and not contests and not harms and not sabotage and not frameworks and not watching and not operators and not upgrade and not volcano" -v)
+	$(call tests,lab,-m "lab and not exhaustive and not contests and not harms and not sabotage and not frameworks and not watching and not operators and not upgrade and not volcano" -v)
 
 .PHONY: contests
 contests: venv ## 200 contests of gangs in a lab of their own; RAILHEAD_CONTESTS says how many
@@ -134,7 +135,17 @@ watching: venv ## A lab of its own with Prometheus, Alertmanager and kube-state-
 engine-test: venv ## The tests on the real engine and on API servers of their own; no root, no lab
 	$(call stage,engine)
 	$(VENV)/railhead lab build
-	$(call tests,engine,-m "(controlplane or slow) and not lab and not volcano" $(ENGINE_PARALLEL))
+	$(call tests,engine,-m "(controlplane or slow) and not lab and not volcano and not exhaustive" $(ENGINE_PARALLEL))
+
+.PHONY: exhaustive
+exhaustive: venv ## On the engine and on API servers: every fabric, stack and field, where engine-test takes a few
+	@$(VENV)/railhead lab build
+	$(PYTEST) -m "exhaustive and not lab" $(ENGINE_PARALLEL) $(ARGS)
+
+.PHONY: exhaustive-lab
+exhaustive-lab: venv ## On a lab of their own: every framework, kill and repeat, where lab-test takes a few
+	@$(VENV)/railhead lab build
+	$(PYTEST) -m "exhaustive and lab" -v $(ARGS)
 
 .PHONY: fmt
 fmt: venv ## Format the sources

@@ -172,7 +172,7 @@ class Server:
 
 
 def _sentinel(name: str) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """A policy that refuses one ConfigMap by its name, its binding, and that ConfigMap."""
+    """Return a policy that refuses one ConfigMap by its name, its binding, and that ConfigMap."""
     kind = {"apiVersion": "admissionregistration.k8s.io/v1"}
     rule = {
         "apiGroups": [""],
@@ -208,7 +208,7 @@ def _found(name: str) -> Path:
 
 @functools.cache
 def lab_definitions(charts: tuple[str, ...] = CHARTS) -> tuple[dict[str, Any], ...]:
-    """The CRDs that the lab's own charts install, without their conversion webhooks."""
+    """Return the CRDs that the lab's own charts install, without their conversion webhooks."""
     if missing := [chart for chart in charts if not (charts_dir() / chart).is_dir()]:
         pytest.skip(f"not unpacked here: {', '.join(missing)}; run `railhead lab build`")
     return tuple(_definitions(_found("helm"), charts))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -18,22 +20,43 @@ hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 REPO = Path(__file__).resolve().parent.parent
 # Cheap suites first, so that a mistake shows before a cluster is started.
-SUITES = ("slow", "controlplane", "lab")
+ORDER = ("slow", "controlplane", "lab", "last")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark everything under tests/lab as `lab`, and put the costly suites last."""
+    """Mark everything under tests/lab as `lab`, put the costly suites last, `last` behind all."""
     for item in items:
         if item.path.is_relative_to(REPO / "tests" / "lab"):
             item.add_marker("lab")
 
     def cost(item: pytest.Item) -> int:
         return max(
-            (rank for rank, suite in enumerate(SUITES, 1) if item.get_closest_marker(suite)),
+            (rank for rank, mark in enumerate(ORDER, 1) if item.get_closest_marker(mark)),
             default=0,
         )
 
     items.sort(key=cost)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Keep a file's tests on one worker where they share a fixture, and spread all others."""
+    if config.getoption("dist") != "loadscope":
+        return None
+    from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
+
+    class Scheduling(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            return file if _shares(config.rootpath / file) else nodeid
+
+    return Scheduling(config, log)
+
+
+@functools.cache
+def _shares(file: Path) -> bool:
+    text = file.read_text()
+    return 'scope="module"' in text or "own_plane" in text
 
 
 @pytest.fixture(scope="session")
@@ -70,13 +93,13 @@ def own_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane
 
 
 def _plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    found = {name: locate(name) for name in PROGRAMS}
-    missing = [name for name, path in found.items() if path is None]
+    results = {name: locate(name) for name in PROGRAMS}
+    missing = [name for name, path in results.items() if path is None]
     if missing:
         pytest.skip(f"no {', '.join(missing)}: set RAILHEAD_TEST_BIN or run `railhead lab build`")
     plane = ControlPlane(
         tmp_path_factory.mktemp("control-plane"),
-        {name: path for name, path in found.items() if path is not None},
+        {name: path for name, path in results.items() if path is not None},
     )
     try:
         plane.start()

@@ -50,7 +50,7 @@ MODULES: Mapping[str, tuple[str, ...]] = {
 
 
 def held(combination: Combination) -> tuple[Controller, ...]:
-    """The rows of a combination whose definitions are here."""
+    """Return the rows of a combination whose definitions are here."""
     addons = [combination.addon(name) for name in ADDONS_HELD]
     return (combination.kueue, combination.trainer, *addons)
 
@@ -61,7 +61,7 @@ def folder(row: Controller) -> Path:
 
 
 def of(row: Controller) -> Iterator[dict[str, Any]]:
-    """Every definition of a row's release.
+    """Yield every definition of a row's release.
 
     Raises:
         FileNotFoundError: the row's version was changed, and its definitions were not fetched.
@@ -79,7 +79,7 @@ def of(row: Controller) -> Iterator[dict[str, Any]]:
 
 
 def every(versions: str = "proven") -> Iterator[dict[str, Any]]:
-    """Every definition of a combination's releases; of two owners of a kind the first."""
+    """Yield every definition of a combination's releases; of two owners of a kind the first."""
     seen = set()
     for row in held(COMBINATIONS[versions]):
         for body in of(row):
@@ -111,7 +111,7 @@ def schemas(versions: str = "proven") -> dict[tuple[str, str], Any]:
 
 
 def strict(schema: Any) -> Any:
-    """An openAPIV3Schema as JSON Schema that refuses what the API server would prune."""
+    """Return an openAPIV3Schema as JSON Schema that refuses what the API server would prune."""
     if isinstance(schema, list):
         return [strict(inner) for inner in schema]
     if not isinstance(schema, Mapping):
@@ -128,15 +128,15 @@ def strict(schema: Any) -> Any:
 
 
 def whole(schema: Mapping[str, Any]) -> Any:
-    """The schema of a whole object; its metadata is the API server's own business."""
+    """Return the schema of a whole object; its metadata is the API server's own business."""
     made = strict(schema)
     made["properties"]["metadata"] = {"type": "object"}
     return made
 
 
 def job_definitions(of: Iterable[str] = MODULES) -> list[dict[str, Any]]:
-    """The operators' own definitions, of the releases that this Kueue is built with."""
-    found = []
+    """Return the operators' own definitions, of the releases that this Kueue is built with."""
+    results = []
     for module in of:
         try:
             root = module_dir(module)
@@ -144,8 +144,8 @@ def job_definitions(of: Iterable[str] = MODULES) -> list[dict[str, Any]]:
             pytest.skip(str(error))
         for path in MODULES[module]:
             body = yaml.load((root / path).read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
-            found.append(body)
-    return found
+            results.append(body)
+    return results
 
 
 def bare(value: Any) -> Any:

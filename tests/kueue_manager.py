@@ -37,12 +37,12 @@ LIMIT_S = 120.0
 
 
 def eventually(what: Callable[[], _T], *, limit_s: float = LIMIT_S) -> _T:
-    """The first value of ``what`` that is something, asked again and again."""
+    """Return the first value of ``what`` that is something, asked again and again."""
     deadline = time.monotonic() + limit_s
-    while not (found := what()):
+    while not (result := what()):
         assert time.monotonic() < deadline, "it did not come"
         time.sleep(0.1)
-    return found
+    return result
 
 
 @contextlib.contextmanager
@@ -102,7 +102,7 @@ def kueue(
 def _rendered(
     folder: Path, helm: Path, chart: Path, configuration: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
-    """The chart's objects."""
+    """Return the chart's objects."""
     values = folder / "values.yaml"
     text = yaml.safe_dump(dict(configuration))
     values.write_text(
@@ -172,8 +172,8 @@ def _mount(
 
     def filled() -> Mapping[str, str]:
         assert process.poll() is None, (folder / "kueue.log").read_text()[-3000:]
-        found = server.run("get", "secret", _SECRET, "-n", NAMESPACE, "-o", "json")
-        data: Mapping[str, str] = json.loads(found.stdout).get("data") or {}
+        result = server.run("get", "secret", _SECRET, "-n", NAMESPACE, "-o", "json")
+        data: Mapping[str, str] = json.loads(result.stdout).get("data") or {}
         return data if "tls.crt" in data else {}
 
     certificates.mkdir(exist_ok=True)

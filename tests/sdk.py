@@ -16,7 +16,7 @@ VERSION = "0.5.0"
 
 
 def installed() -> Path:
-    """A Python with the SDK: installed once, into the cache."""
+    """Return a Python with the SDK: installed once, into the cache."""
     home = cache_root() / f"kubeflow-sdk-{VERSION}"
     python = home / "bin" / "python"
     if not (home / "installed").is_file():

@@ -302,8 +302,8 @@ def contract(framework: str, gpus: int = 8, field: str = "podTemplateOverrides")
     raw["datasets"] = [
         {"name": "words", "namespace": "training", "claim": "words-1", "mount_path": "/data/words"}
     ]
-    found = resolve(parse(raw, where="test")).contract
-    return found.model_copy(update={"placement_field": field})
+    result = resolve(parse(raw, where="test")).contract
+    return result.model_copy(update={"placement_field": field})
 
 
 def plan(
@@ -314,7 +314,7 @@ def plan(
     name: str = "run",
     more: Mapping[str, Any] | None = None,
 ) -> Plan:
-    """A job of it; ``more`` are other fields of its file."""
+    """Return a job of it; ``more`` are other fields of its file."""
     text = f"name: {name}\nnodes: {nodes}\nframework: {framework}\n"
     text += "command: [train.py, '--lr', $(X)]\n"
     if processes is not None:
@@ -324,7 +324,7 @@ def plan(
 
 
 def kinds(framework: str) -> list[str]:
-    """The kinds of job that run a framework."""
+    """Return the kinds of job that run a framework."""
     row = FRAMEWORKS[framework]
     generic = [] if row.fewest_nodes > 1 else [n for n, a in apis().items() if not a.own]
     return ["trainjob", *generic, *row.kinds]
@@ -360,16 +360,16 @@ class Pod:
     @property
     def container(self) -> Object:
         """The one that trains."""
-        found: Object
-        (found,) = self.spec["containers"]
-        return found
+        result: Object
+        (result,) = self.spec["containers"]
+        return result
 
     def variables(self) -> dict[str, str]:
         """The kubelet's: in order, ``$(NAME)`` of those before, ``$$`` for ``$``; the last wins."""
-        found: dict[str, str] = {}
+        results: dict[str, str] = {}
 
         def put(match: re.Match[str]) -> str:
-            return "$" if match[0] == "$$" else found.get(match[1], match[0])
+            return "$" if match[0] == "$$" else results.get(match[1], match[0])
 
         for entry in self.container["env"]:
             # For what keeps the logs, which takes them away from its command.
@@ -378,13 +378,13 @@ class Pod:
             value = entry.get("value")
             source = entry.get("valueFrom") or {}
             if secret := source.get("secretKeyRef"):
-                found[entry["name"]] = f"{secret['name']}/{secret['key']}"
+                results[entry["name"]] = f"{secret['name']}/{secret['key']}"
                 continue
             if source:
                 path = source["fieldRef"]["fieldPath"]
                 value = self.labels[path.removeprefix("metadata.labels['").removesuffix("']")]
-            found[entry["name"]] = re.sub(r"\$\$|\$\(([A-Za-z0-9_.-]+)\)", put, value or "")
-        return found
+            results[entry["name"]] = re.sub(r"\$\$|\$\(([A-Za-z0-9_.-]+)\)", put, value or "")
+        return results
 
 
 def _patched(template: Object, job: str, spec: Object) -> None:
@@ -394,14 +394,17 @@ def _patched(template: Object, job: str, spec: Object) -> None:
     """
     own, pod = template.setdefault("metadata", {}), template["spec"]
     (container,) = pod["containers"]
-    for one in spec.get("podTemplateOverrides", ()):
-        assert {"name": job} in one["targetJobs"]
-        metadata, patch = one.get("metadata", {}), one.get("spec", {})
+    for podtemplateoverride in spec.get("podTemplateOverrides", ()):
+        assert {"name": job} in podtemplateoverride["targetJobs"]
+        metadata, patch = (
+            podtemplateoverride.get("metadata", {}),
+            podtemplateoverride.get("spec", {}),
+        )
         own["labels"] = own.get("labels", {}) | metadata.get("labels", {})
         if "annotations" in metadata:
             kept = {} if "$patch" in metadata["annotations"] else own.get("annotations", {})
-            said = {k: v for k, v in metadata["annotations"].items() if k != "$patch"}
-            own["annotations"] = kept | said
+            texts = {k: v for k, v in metadata["annotations"].items() if k != "$patch"}
+            own["annotations"] = kept | texts
         # By the merge keys of both lists in the API (core/v1): the name, and the path.
         volumes = (*pod.get("volumes", ()), *patch.get("volumes", ()))
         pod["volumes"] = list({v["name"]: v for v in volumes}.values())
@@ -459,10 +462,10 @@ def _templates(api: str, made: Plan, job: Object) -> Iterator[tuple[str, Object,
 
 
 def pods(api: str, made: Plan, bodies: Sequence[Object]) -> list[Pod]:
-    """Each of a job's pods, whose objects are ``bodies``, the job the last of them."""
+    """Return each of a job's pods, whose objects are ``bodies``, the job the last of them."""
     job = bodies[-1]
-    found = list(_templates(api, made, job))
-    assert len(found) == made.nodes
+    results = list(_templates(api, made, job))
+    assert len(results) == made.nodes
     framework = made.framework
     assert framework is not None
     rows = list(CONTROLLERS[api])
@@ -472,7 +475,7 @@ def pods(api: str, made: Plan, bodies: Sequence[Object]) -> list[Pod]:
     counted = _processes(api, made, job["spec"])
     numbers: dict[str | None, int] = {}
     result = []
-    for n, (host, template, label) in enumerate(found):
+    for n, (host, template, label) in enumerate(results):
         spec = copy.deepcopy(template["spec"])
         (container,) = spec["containers"]
         own = label if label != _OPERATORS_INDEX else host.rpartition("-")[0]
@@ -480,9 +483,9 @@ def pods(api: str, made: Plan, bodies: Sequence[Object]) -> list[Pod]:
         numbers[own] = number + 1
         scope = {
             "n": n,
-            "N": len(found),
+            "N": len(results),
             "p": counted,
-            "hosts": [one for one, _, _ in found],
+            "hosts": [item for item, _, _ in results],
             "job": job["metadata"]["name"],
             "namespace": job["metadata"]["namespace"],
             "port": {p["name"]: p["containerPort"] for p in container.get("ports", [])},
@@ -516,25 +519,25 @@ def _processes(api: str, made: Plan, spec: Object) -> Any:
 
 def _torchrun(found: Sequence[Pod], node: int, local: int) -> dict[str, str]:
     """torch 2.15, torch/distributed/run.py (arguments, each else from ``PET_`` and its name)."""
-    said = found[node].variables()
-    each = int(said["PET_NPROC_PER_NODE"])
+    text = found[node].variables()
+    each = int(text["PET_NPROC_PER_NODE"])
     return {
         "LOCAL_RANK": str(local),
         "LOCAL_WORLD_SIZE": str(each),
-        "RANK": str(int(said["PET_NODE_RANK"]) * each + local),
-        "WORLD_SIZE": str(int(said["PET_NNODES"]) * each),
-        "MASTER_ADDR": said["PET_MASTER_ADDR"],
-        "MASTER_PORT": said["PET_MASTER_PORT"],
+        "RANK": str(int(text["PET_NODE_RANK"]) * each + local),
+        "WORLD_SIZE": str(int(text["PET_NNODES"]) * each),
+        "MASTER_ADDR": text["PET_MASTER_ADDR"],
+        "MASTER_PORT": text["PET_MASTER_PORT"],
     }
 
 
 def _paddle(found: Sequence[Pod], node: int, local: int) -> dict[str, str]:
     """Paddle 3.3.1, distributed/launch/controllers/collective.py, _build_pod_with_master."""
-    said = found[node].variables()
-    each = int(said["PADDLE_NPROC_PER_NODE"])
+    text = found[node].variables()
+    each = int(text["PADDLE_NPROC_PER_NODE"])
     return {
-        "PADDLE_TRAINER_ID": str(int(said["PADDLE_RANK"]) * each + local),
-        "PADDLE_TRAINERS_NUM": str(int(said["PADDLE_NNODES"]) * each),
+        "PADDLE_TRAINER_ID": str(int(text["PADDLE_RANK"]) * each + local),
+        "PADDLE_TRAINERS_NUM": str(int(text["PADDLE_NNODES"]) * each),
     }
 
 
@@ -574,16 +577,16 @@ def _of_json(text: str | None, keys: Iterable[str]) -> Any:
 def differences(framework: str, api: str, made: Plan, bodies: Sequence[Object]) -> list[str]:
     """What a rank does not find as its framework demands it, in words."""
     row = FRAMEWORKS[framework]
-    found = pods(api, made, bodies)
-    hosts = [pod.host for pod in found]
+    result = pods(api, made, bodies)
+    hosts = [pod.host for pod in result]
     wrong = []
     launcher = LAUNCHERS.get(row.launcher)
-    for n, pod in enumerate(found):
+    for n, pod in enumerate(result):
         for local in range(made.processes_per_node):
             environment = pod.variables() | dict(pod.files)
             if launcher is not None:
                 try:
-                    environment |= launcher(found, n, local)
+                    environment |= launcher(result, n, local)
                 except (KeyError, ValueError) as error:
                     wrong.append(f"{row.launcher} on node {n} is not told {error}")
                     continue

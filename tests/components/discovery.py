@@ -29,10 +29,10 @@ _EXPRESSION = re.compile(r"match the regular expression `([^`]+)`")
 
 @functools.cache
 def document(name: str) -> Mapping[str, Any]:
-    """A discovery document of google-api-python-client, such as ``container.v1``."""
+    """Return a discovery document of google-api-python-client, such as ``container.v1``."""
     folder = resources.files("googleapiclient") / "discovery_cache" / "documents"
-    found: Mapping[str, Any] = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
-    return found
+    result: Mapping[str, Any] = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+    return result
 
 
 def violations(api: str, schema: str, value: Any, *, method: str = "") -> list[str]:
@@ -117,10 +117,10 @@ def _scalar(field: Mapping[str, Any], value: Any, path: str, text: str) -> Itera
 
 def _number(value: int, path: str, text: str) -> Iterator[str]:
     for pattern in (_RANGE, _BETWEEN):
-        if (found := pattern.search(text)) and not int(found[1]) <= value <= int(found[2]):
-            yield f"{path}: {value} is not from {found[1]} to {found[2]}"
-    if (found := _VALUES.search(text)) and str(value) not in found[1].split(", "):
-        yield f"{path}: {value} is not one of {found[1]}"
+        if (match := pattern.search(text)) and not int(match[1]) <= value <= int(match[2]):
+            yield f"{path}: {value} is not from {match[1]} to {match[2]}"
+    if (match := _VALUES.search(text)) and str(value) not in match[1].split(", "):
+        yield f"{path}: {value} is not one of {match[1]}"
 
 
 def _text(field: Mapping[str, Any], value: str, path: str, text: str) -> Iterator[str]:
@@ -129,8 +129,8 @@ def _text(field: Mapping[str, Any], value: str, path: str, text: str) -> Iterato
         pattern = stated[1]
     if pattern and not re.fullmatch(pattern, value):
         yield f"{path}: {value!r} does not match {pattern}"
-    if (found := _LENGTHS.search(text)) and not int(found[1]) <= len(value) <= int(found[2]):
-        yield f"{path}: {value!r} has not {found[1]} to {found[2]} characters"
+    if (match := _LENGTHS.search(text)) and not int(match[1]) <= len(value) <= int(match[2]):
+        yield f"{path}: {value!r} has not {match[1]} to {match[2]} characters"
     for longest in _LONGEST:
-        if (found := longest.search(text)) and len(value) > int(found[1]):
-            yield f"{path}: {value!r} has more than {found[1]} characters"
+        if (match := longest.search(text)) and len(value) > int(match[1]):
+            yield f"{path}: {value!r} has more than {match[1]} characters"

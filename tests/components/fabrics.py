@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from railhead.catalog.machines import MACHINES, Machine
 from railhead.fabric.modes import MODES
+from railhead.machines import MACHINES, Machine
 from railhead.platform.registry import platforms_of
 from tests.components.recording import Recording, run_stack, stack_cluster
 
@@ -49,14 +49,14 @@ def _machine(fabric: str, platform: str) -> Machine | None:
 
 
 def cases() -> list[Case]:
-    """Every combination that the catalogue has, in its order."""
-    found = []
+    """Return every combination that the catalogue has, in its order."""
+    results = []
     for mode in MODES.values():
         for platform in ("lab", "existing", "aws", "gcp"):
             for fabric in sorted(mode.fabrics):
                 machine = _machine(fabric, platform)
                 if platform in platforms_of(mode) and machine is not None:
-                    found.append(
+                    results.append(
                         Case(
                             fabric=fabric,
                             mode=mode.name,
@@ -64,7 +64,7 @@ def cases() -> list[Case]:
                             machine=machine.name,
                         )
                     )
-    return found
+    return results
 
 
 _OWN = {
@@ -97,11 +97,11 @@ VARIANTS: dict[tuple[str, str, str], dict[str, dict[str, Any]]] = {
 
 
 def every() -> list[Case]:
-    """The cases, each followed by its variants."""
+    """Return the cases, each followed by its variants."""
     return [
-        found
+        item
         for case in cases()
-        for found in (
+        for item in (
             case,
             *(
                 replace(case, variant=variant)
@@ -115,7 +115,7 @@ _BASE = {"lab": "lab", "existing": "lab", "aws": "aws-p5-prod", "gcp": "gcp-a3-u
 
 
 def cluster(case: Case) -> dict[str, Any]:
-    """The raw `railhead:cluster` of a case."""
+    """Return the raw `railhead:cluster` of a case."""
     base = _BASE[case.platform]
     if case.platform == "gcp" and case.fabric in ("tcpx", "tcpxo"):
         base = "gcp-a3-mega"
@@ -182,7 +182,7 @@ def _rails(case: Case, **fields: Any) -> Iterator[dict[str, Any]]:
 
 
 def fabric(case: Case) -> dict[str, Any]:
-    """The `fabric` section of a case, with everything that its mode can have."""
+    """Return the `fabric` section of a case, with everything that its mode can have."""
     raw: dict[str, Any] = {"kind": case.fabric, "mode": case.mode}
     if case.platform == "lab" and case.mode == "rdma-shared":
         return dict(stack_cluster("lab")["fabric"])

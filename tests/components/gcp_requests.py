@@ -67,7 +67,7 @@ def _accelerators(value: Value) -> dict[str, Any]:
         "count": lambda count: {"acceleratorCount": str(count)},
         "gpuDriverInstallationConfig": "gpuDriverInstallationConfig",
     }
-    return {"accelerators": [translate(one, rules) for one in value]}
+    return {"accelerators": [translate(item, rules) for item in value]}
 
 
 NODE_CONFIG: Mapping[str, Rule] = {
@@ -130,10 +130,10 @@ def _maintenance(value: Value) -> dict[str, Any]:
             "window": {"startTime": recurring["startTime"], "endTime": recurring["endTime"]},
             "recurrence": recurring["recurrence"],
         }
-    for one in value.get("maintenanceExclusions", []):
-        window.setdefault("maintenanceExclusions", {})[one["exclusionName"]] = {
-            "startTime": one["startTime"],
-            "maintenanceExclusionOptions": one["exclusionOptions"],
+    for maintenanceexclusion in value.get("maintenanceExclusions", []):
+        window.setdefault("maintenanceExclusions", {})[maintenanceexclusion["exclusionName"]] = {
+            "startTime": maintenanceexclusion["startTime"],
+            "maintenanceExclusionOptions": maintenanceexclusion["exclusionOptions"],
         }
     return {"maintenancePolicy": {"window": window}}
 
@@ -203,7 +203,7 @@ SUBNETWORK: Mapping[str, Rule] = {
 
 def _allowed(value: Value) -> dict[str, Any]:
     rules: dict[str, Rule] = {"protocol": "IPProtocol", "ports": "ports"}
-    return {"allowed": [translate(one, rules) for one in value]}
+    return {"allowed": [translate(item, rules) for item in value]}
 
 
 FIREWALL: Mapping[str, Rule] = {
@@ -263,7 +263,7 @@ BUCKET: Mapping[str, Rule] = {
 
 
 def _visible(value: Value) -> dict[str, Any]:
-    networks = [{"networkUrl": one["networkUrl"]} for one in value["networks"]]
+    networks = [{"networkUrl": network["networkUrl"]} for network in value["networks"]]
     return {"privateVisibilityConfig": {"networks": networks}}
 
 
@@ -357,7 +357,7 @@ UNCHECKED = {
 
 
 def request(token: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The request that a resource's inputs become."""
+    """Return the request that a resource's inputs become."""
     return translate(integral(dict(inputs)), KINDS[token].rules)
 
 

@@ -21,24 +21,24 @@ CONTRACT = ("contract", "contract.json")
 
 
 def made(recording: Recording, beside: Recording | None = None) -> str:
-    """Each resource with its inputs and options, in the order of their URNs.
+    """Return each resource with its inputs and options, in the order of their URNs.
 
     ``beside``: only what is otherwise than there.
     """
     there = _parts(beside) if beside is not None else {}
-    found = {urn: part for urn, part in _parts(recording).items() if there.get(urn) != part}
-    return "".join(found[urn] for urn in sorted(found))
+    results = {urn: part for urn, part in _parts(recording).items() if there.get(urn) != part}
+    return "".join(results[urn] for urn in sorted(results))
 
 
 def _parts(recording: Recording) -> dict[str, str]:
     return {
         urn: yaml.dump(
-            {_heading(one): _short(_said(recording, one), recording.folder)},
+            {_heading(resource): _short(_said(recording, resource), recording.folder)},
             Dumper=yaml.CSafeDumper,
             default_flow_style=None,
             width=160,
         )
-        for urn, one in recording.resources.items()
+        for urn, resource in recording.resources.items()
     }
 
 
@@ -67,17 +67,17 @@ def _name(urn: str) -> str:
 
 def _nearest(recording: Recording, dependencies: Set[str]) -> Set[str]:
     """Those that no other one waits for: the rest follows from them."""
-    further = {urn for one in dependencies for urn in recording.before(one)}
+    further = {urn for dependency in dependencies for urn in recording.before(dependency)}
     return dependencies - further
 
 
 def _short(said: Mapping[str, Any], folder: str) -> dict[str, Any]:
     """Options and inputs as they are, down to the fields of a ``spec``; what is long, digested."""
-    found = {key: _plain(value, folder) for key, value in said.items()}
+    results = {key: _plain(value, folder) for key, value in said.items()}
     for section in ("inputs", "outputs"):
-        if section in found:
-            found[section] = _digested(found[section], depth=2)
-    return found
+        if section in results:
+            results[section] = _digested(results[section], depth=2)
+    return results
 
 
 def _plain(value: Any, folder: str) -> Any:
@@ -96,8 +96,8 @@ def _digested(values: Mapping[str, Any], depth: int) -> dict[str, Any]:
 
 def _digest(key: str, value: Any, depth: int) -> Any:
     if key in CONTRACT:
-        said = value if isinstance(value, dict) else {}
-        own = {part: said[part] for part in ("details", "made") if said.get(part)}
+        message = value if isinstance(value, dict) else {}
+        own = {part: message[part] for part in ("details", "made") if message.get(part)}
         return {**own, "all else": "as its examples"} if own else "as its examples"
     text = json.dumps(value, sort_keys=True)
     if len(text) <= LONGEST:

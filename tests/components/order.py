@@ -6,21 +6,21 @@ from tests.components.recording import Recording, Registered
 
 
 def before(recording: Recording, urn: str) -> set[str]:
-    """All that exists before a resource and is deleted after it.
+    """Return all that exists before a resource and is deleted after it.
 
     Its dependencies, its provider and its parents, with theirs.
     """
-    found: set[str] = set()
+    results: set[str] = set()
     todo = [urn]
     while todo:
         resource = recording.resources[todo.pop()]
         edges = {*resource.dependencies, resource.parent}
         if resource.provider:
             edges.add(resource.provider.rsplit("::", 1)[0])
-        for edge in edges - found - {""}:
-            found.add(edge)
+        for edge in edges - results - {""}:
+            results.add(edge)
             todo.append(edge)
-    return found
+    return results
 
 
 def assert_first(recording: Recording, needed: list[Registered], step: Registered) -> None:

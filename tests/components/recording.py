@@ -25,7 +25,7 @@ from pulumi.runtime import mocks, rpc
 from pulumi.runtime.settings import ROOT, configure, reset_options
 from pulumi.runtime.stack import run_in_stack
 
-from components import program as shipped
+from railhead.components import program as shipped
 from railhead.lab.recorders.answers import answer
 from railhead.lab.recorders.shapes import EXISTING, fabricated
 from railhead.lab.recorders.workspace import fake_kubeconfig, fake_lab
@@ -70,13 +70,13 @@ class Recording:
         return [r for r in self.resources.values() if r.inputs.get("kind") == kind]
 
     def one(self, kind: str, name: str | None = None) -> Registered:
-        found = [
+        results = [
             r
             for r in self.kind(kind)
             if name is None or r.inputs.get("metadata", {}).get("name") == name
         ]
-        assert len(found) == 1, f"{kind} {name}: {[r.name for r in found]}"
-        return found[0]
+        assert len(results) == 1, f"{kind} {name}: {[r.name for r in results]}"
+        return results[0]
 
     def deleted_with(self, resource: Registered) -> str:
         """What it goes with; the engine lets a child go with what its parent goes with."""
@@ -87,17 +87,17 @@ class Recording:
 
     def before(self, urn: str) -> set[str]:
         """Everything that must exist before it: its dependencies, its provider, and theirs."""
-        found: set[str] = set()
+        results: set[str] = set()
         todo = [urn]
         while todo:
             resource = self.resources[todo.pop()]
             edges = set(resource.dependencies)
             if resource.provider:
                 edges.add(resource.provider.rsplit("::", 1)[0])
-            for edge in edges - found:
-                found.add(edge)
+            for edge in edges - results:
+                results.add(edge)
                 todo.append(edge)
-        return found
+        return results
 
 
 class RecordingMocks(pulumi.runtime.Mocks):
@@ -205,7 +205,7 @@ def _stack_cluster(stack: str) -> str:
 
 
 def stack_cluster(stack: str) -> dict[str, Any]:
-    """The `railhead:cluster` of a stack that is shipped; a copy of the caller's own."""
+    """Return the `railhead:cluster` of a stack that is shipped; a copy of the caller's own."""
     cluster: dict[str, Any] = json.loads(_stack_cluster(stack))
     return cluster
 
@@ -220,7 +220,7 @@ def lab_cluster() -> dict[str, Any]:
 
 @contextmanager
 def _programs_by_name() -> Iterator[None]:
-    """A file that pods run stands as its path: an edit of it changes nothing that is made."""
+    """Yield a file that pods run stands as its path: an edit of it changes nothing that is made."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(shipped, "_text", lambda path: f"the text of {path.name}")
         yield
@@ -259,7 +259,7 @@ async def _run(
 
 @contextmanager
 def _earlier_objects_set_aside() -> Iterator[None]:
-    """A collection looks through what was made since alone, not all of the session's."""
+    """Yield a collection looks through what was made since alone, not all of the session's."""
     gc.freeze()
     try:
         yield
@@ -303,7 +303,7 @@ def run_program(
 
 @functools.cache
 def recorded(stack: str, *, known: bool = True) -> Recording:
-    """A run of a stack as it is shipped, made once for all tests, which only read it."""
+    """Return a run of a stack as it is shipped, made once for all tests, which only read it."""
     with tempfile.TemporaryDirectory() as folder:
         return run_stack(stack, Path(folder), known=known)
 

@@ -81,10 +81,10 @@ def applied(server: Server, recording: Recording) -> Server:
 @pytest.fixture(scope="module")
 def account(applied: Server, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A kubeconfig with a token of its account and nothing else."""
-    said = applied.run("-n", SPACE, "create", "token", NAME)
-    assert said.returncode == 0, said.stderr
+    text = applied.run("-n", SPACE, "create", "token", NAME)
+    assert text.returncode == 0, text.stderr
     config = yaml.safe_load(applied.plane.kubeconfig.read_text())
-    config["users"][0]["user"] = {"token": said.stdout.strip()}
+    config["users"][0]["user"] = {"token": text.stdout.strip()}
     path = tmp_path_factory.mktemp("account") / "kubeconfig"
     path.write_text(yaml.safe_dump(config))
     return path
@@ -92,8 +92,8 @@ def account(applied: Server, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def pod(recording: Recording) -> dict[str, Any]:
     spec = recording.one("CronJob", NAME).inputs["spec"]
-    found: dict[str, Any] = spec["jobTemplate"]["spec"]["template"]["spec"]
-    return found
+    result: dict[str, Any] = spec["jobTemplate"]["spec"]["template"]["spec"]
+    return result
 
 
 def until(found: Any, process: subprocess.Popen[str]) -> Any:
@@ -122,18 +122,18 @@ def test_its_command_submits_and_takes_away(
     try:
         job = until(lambda: applied.client.request("GET", JOBS).body["items"], started)[0]
         lowest = min(
-            recording.kind("WorkloadPriorityClass"), key=lambda one: float(one.inputs["value"])
+            recording.kind("WorkloadPriorityClass"), key=lambda item: float(item.inputs["value"])
         )
         assert job["metadata"]["labels"][PRIORITY_LABEL] == lowest.inputs["metadata"]["name"]
         maps = [m["metadata"]["name"] for m in applied.client.request("GET", MAPS).body["items"]]
         assert f"{job['metadata']['name']}-files" in maps
         # As the kubelet ends a pod, of a run whose time is over or that gives way.
         started.send_signal(signal.SIGTERM)
-        _, said = started.communicate(timeout=240)
+        _, message = started.communicate(timeout=240)
     finally:
         started.kill()
-    assert started.returncode == 130, said
-    assert "its jobs were taken away" in said
+    assert started.returncode == 130, message
+    assert "its jobs were deleted" in message
     assert applied.client.request("GET", JOBS).body["items"] == []
 
 
@@ -145,7 +145,7 @@ def test_it_may_do_what_its_checks_do_and_no_more(applied: Server) -> None:
 
     # Nobody runs pods here, whose logs it would read.
     allowed = [("get", "pods/log"), ("list", "pods"), ("list", "nodes"), ("delete", "trainjobs")]
-    assert [one for one in allowed if not may(*one)] == []
+    assert [item for item in allowed if not may(*item)] == []
     refused = [
         ("create", "pods"),
         ("create", "pods/exec"),
@@ -154,6 +154,6 @@ def test_it_may_do_what_its_checks_do_and_no_more(applied: Server) -> None:
         ("patch", "nodes"),
         ("delete", "clusterqueues"),
     ]
-    assert [one for one in refused if may(*one)] == []
+    assert [item for item in refused if may(*item)] == []
     assert not may("create", "trainjobs", SPACE)
     assert not may("create", "trainjobs", "default")

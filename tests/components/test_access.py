@@ -42,13 +42,13 @@ def _team(name: str, prefix: str) -> dict[str, Any]:
     return {
         "name": name,
         "namespaces": [name],
-        **{one: [f"{prefix}:{one}"] for one in ("leads", "researchers", "viewers")},
+        **{item: [f"{prefix}:{item}"] for item in ("leads", "researchers", "viewers")},
         "shares": [{"pool": "gpu", "nodes": 1}],
     }
 
 
 def cluster() -> dict[str, Any]:
-    """The lab with two teams; the personas are of the first."""
+    """Return the lab with two teams; the personas are of the first."""
     lab = lab_cluster()
     (claim,) = lab["checkpoints"]
     return lab | {
@@ -74,7 +74,7 @@ class People:
 
     def __init__(self, server: Server) -> None:
         self.server = server
-        self.clients = {one: self.be(NAMES[one], group) for one, group in GROUPS.items()}
+        self.clients = {item: self.be(NAMES[item], group) for item, group in GROUPS.items()}
 
     def be(self, user: str, *groups: str) -> KubeClient:
         config = yaml.safe_load(self.server.plane.kubeconfig.read_text())
@@ -82,7 +82,7 @@ class People:
         return client_of(yaml.safe_dump(config))
 
     def ask(self, persona: str, asked: Asked) -> tuple[int, str]:
-        """The status, and the server's words where it refused."""
+        """Return the status, and the server's words where it refused."""
         client = self.clients[persona]
         if asked.review:
             return _reviewed(client, asked)
@@ -172,13 +172,13 @@ def people(judging_plane: ControlPlane, recording: Recording) -> Iterator[People
         server.policies_settled()
         for body in _things():
             server.apply(body)
-        found = People(server)
+        result = People(server)
         # A binding takes effect a moment after it was made.
         deadline = time.monotonic() + 30
-        while not all(found.lets(p, WORK[6]) for p in "LRV"):
+        while not all(result.lets(p, WORK[6]) for p in "LRV"):
             assert time.monotonic() < deadline, "the roles do not take effect"
             time.sleep(0.1)
-        yield found
+        yield result
 
 
 EVERY = [(asked, persona) for asked in (*WORK, *REFUSED) for persona in GROUPS]

@@ -155,7 +155,7 @@ def env(**values: str) -> list[dict[str, str]]:
 def overridden(
     metadata: dict[str, Any] | None = None, spec: dict[str, Any] | None = None, **trainer: Any
 ) -> dict[str, Any]:
-    """A TrainJob that patches its pods."""
+    """Return a TrainJob that patches its pods."""
     body = train_job(**trainer)
     patch: dict[str, Any] = {"targetJobs": [{"name": "node"}]}
     patch |= {"metadata": metadata} if metadata else {}
@@ -523,7 +523,7 @@ def test_controllers_may_still_write_to_a_job_that_was_there_before(
 
 
 def allowed(server: Server, verb: str, resource: str, *more: str, groups: tuple[str, ...]) -> bool:
-    """Whether a user of these groups may, with the API server's own words."""
+    """Return whether a user of these groups may, with the API server's own words."""
     flags = [f"--as-group={group}" for group in groups]
     result = server.run("auth", "can-i", verb, resource, "--as=ada", *flags, *more)
     return result.stdout.strip() == "yes"

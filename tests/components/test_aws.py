@@ -16,21 +16,22 @@ import pulumi
 import pytest
 import yaml
 
-from components.aws import build
-from components.aws.eks_cluster import kubeconfig
-from components.aws.job_access import statements
-from components.aws.network import subnet_blocks
-from components.aws.node_pools import network_interfaces
-from components.aws.reservation import checked, mismatch
-from components.aws.user_data import NodeSetup, user_data
-from components.cluster_access import provider
-from components.fabric.modes import efa
-from railhead.catalog.machines import MACHINES
 from railhead.catalog.versions import AWS_DRANET, EFA_DEVICE_PLUGIN
+from railhead.components import arguments
+from railhead.components.aws import build
+from railhead.components.aws.eks_cluster import kubeconfig
+from railhead.components.aws.job_access import statements
+from railhead.components.aws.network import subnet_blocks
+from railhead.components.aws.node_pools import network_interfaces
+from railhead.components.aws.reservation import checked, mismatch
+from railhead.components.aws.user_data import NodeSetup, user_data
+from railhead.components.cluster_access import provider
+from railhead.components.fabric.modes import efa
 from railhead.config import parse
 from railhead.fabric.modes.efa import EfaFabric
 from railhead.lab.recorders import shapes
 from railhead.lab.recorders.recording import changed_paths, forced
+from railhead.machines import MACHINES
 from railhead.platform.aws import facts as catalogue
 from railhead.platform.aws.model import (
     AwsCluster,
@@ -117,14 +118,14 @@ def variant(folder: Path, edit: Any, stack: str = PROD) -> Recording:
 
 
 def same(recording: Recording, resource: Registered) -> Registered:
-    """The resource of that name and type in another run, whatever is above it there."""
+    """Return the resource of that name and type in another run, whatever is above it there."""
     return named(recording, resource.type, resource.name)
 
 
 def named(recording: Recording, token: str, end: str = "") -> Registered:
-    found = [r for r in recording.of_type(token) if r.name.endswith(end)]
-    assert len(found) == 1, f"{token} {end}: {[r.name for r in recording.of_type(token)]}"
-    return found[0]
+    results = [r for r in recording.of_type(token) if r.name.endswith(end)]
+    assert len(results) == 1, f"{token} {end}: {[r.name for r in recording.of_type(token)]}"
+    return results[0]
 
 
 def clouds(recording: Recording) -> list[Registered]:
@@ -253,7 +254,7 @@ def at(value: Any, path: str) -> Any:
 
 
 def fabricated(value: Any) -> bool:
-    """Whether a value comes from what a provider would add."""
+    """Return whether a value comes from what a provider would add."""
     if isinstance(value, (list, tuple)):
         return any(fabricated(v) for v in value)
     if isinstance(value, Mapping):
@@ -313,8 +314,8 @@ class TestUserData:
         assert document is not None
         message = email.message_from_bytes(base64.b64decode(document))
         assert message.get_content_type() == "multipart/mixed"
-        found = [part for part in message.walk() if not part.is_multipart()]
-        return {part.get_content_type(): str(part.get_payload()) for part in found}
+        results = [part for part in message.walk() if not part.is_multipart()]
+        return {part.get_content_type(): str(part.get_payload()) for part in results}
 
     def test_the_instance_store_is_one_array(self) -> None:
         parts = self.parts(user_data(NodeSetup(raid=True)))
@@ -664,9 +665,9 @@ BLOCK_SOURCE = "aws:ec2/getCapacityBlockReservation:getCapacityBlockReservation"
 
 
 def reservations() -> dict[Any, Any]:
-    found = shapes.EXISTING
-    assert isinstance(found, dict)
-    return found
+    result = shapes.EXISTING
+    assert isinstance(result, dict)
+    return result
 
 
 def zones() -> dict[str, str]:
@@ -922,8 +923,10 @@ class TestCluster:
         cluster = parse(raw, where="x")
         fabric = cluster.fabric
         assert isinstance(fabric, EfaFabric)
-        for driver in (EFA_DEVICE_PLUGIN, AWS_DRANET):
-            image = efa.values(cluster, fabric, driver)["image"]["repository"]
+        args = arguments.fabric(cluster)
+        for allocation, driver in (("device-plugin", EFA_DEVICE_PLUGIN), ("dra", AWS_DRANET)):
+            chosen = efa.efa_args(args, fabric.model_copy(update={"allocation": allocation}))
+            image = efa.values(chosen)["image"]["repository"]
             assert image == f"{registry}/{driver.image.partition('/')[2]}"
             # EKS' DRA driver and device plugin keep the catalogue's tags.
             assert driver.image.startswith("602401143452.dkr.ecr.us-west-2.amazonaws.com/eks/")
@@ -1023,8 +1026,8 @@ class TestRights:
             if p.inputs["role"] == role.inputs["name"]
         ]
         data, checkpoints = "arn:aws:s3:::acme-datasets", "arn:aws:s3:::acme-checkpoints"
-        said = json.loads(policy.inputs["policy"])["Statement"]
-        assert [(s["Action"], s["Resource"], s.get("Condition"), s["Effect"]) for s in said] == [
+        text = json.loads(policy.inputs["policy"])["Statement"]
+        assert [(s["Action"], s["Resource"], s.get("Condition"), s["Effect"]) for s in text] == [
             (["s3:ListBucket"], data, None, "Allow"),
             (["s3:GetObject"], f"{data}/*", None, "Allow"),
             (
@@ -1098,9 +1101,9 @@ class TestRights:
             for p in recording.of_type("aws:iam/rolePolicy:RolePolicy")
             if p.inputs["role"] == role.inputs["name"]
         ]
-        (said,) = json.loads(right.inputs["policy"])["Statement"]
-        assert said["Action"] == ["ecr:BatchImportUpstreamImage", "ecr:CreateRepository"]
-        assert [arn.rpartition(":")[2] for arn in said["Resource"]] == [
+        (text,) = json.loads(right.inputs["policy"])["Statement"]
+        assert text["Action"] == ["ecr:BatchImportUpstreamImage", "ecr:CreateRepository"]
+        assert [arn.rpartition(":")[2] for arn in text["Resource"]] == [
             "repository/p5/k8s/*",
             "repository/p5/hub/*",
         ]

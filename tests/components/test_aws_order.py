@@ -34,7 +34,7 @@ DOOR = "aws:eks/accessPolicyAssociation:AccessPolicyAssociation"
 
 
 def rules(recording: Recording, group: str) -> list[Registered]:
-    """The rules of a security group, by its id."""
+    """Return the rules of a security group, by its id."""
     return [
         rule
         for token in (INGRESS, EGRESS)
@@ -54,12 +54,12 @@ def rights(recording: Recording, role: Registered) -> list[Registered]:
 
 
 def routes(recording: Recording, table: str) -> list[Registered]:
-    """The routes of a table, by its id, and the subnets that it holds for."""
+    """Return the routes of a table, by its id, and the subnets that it holds for."""
     return [
-        found
+        item
         for token in (ROUTE, ASSOCIATION)
-        for found in recording.of_type(token)
-        if found.inputs["routeTableId"] == table
+        for item in recording.of_type(token)
+        if item.inputs["routeTableId"] == table
     ]
 
 

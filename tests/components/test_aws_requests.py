@@ -49,8 +49,8 @@ def made(recording: Recording) -> Iterator[tuple[Registered, Call]]:
 
 
 def one(recording: Recording, token: str, end: str = "") -> Registered:
-    (found,) = [r for r in recording.of_type(token) if r.name.endswith(end)]
-    return found
+    (results,) = [r for r in recording.of_type(token) if r.name.endswith(end)]
+    return results
 
 
 @pytest.mark.parametrize("stack", STACKS)
@@ -125,8 +125,8 @@ class TestRulesBetweenFields:
         """'You can specify only one option at a time' (EC2's model)."""
         for stack in STACKS:
             for template in recordings[stack].of_type(TEMPLATE):
-                said = template.inputs.get("capacityReservationSpecification")
-                assert said is None or set(said) == {"capacityReservationTarget"}
+                text = template.inputs.get("capacityReservationSpecification")
+                assert text is None or set(text) == {"capacityReservationTarget"}
 
     def test_an_efa_only_interface_asks_for_no_address(
         self, recordings: dict[str, Recording]

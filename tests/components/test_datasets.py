@@ -22,7 +22,7 @@ GUARD = "railhead-data-set"
 
 
 def reading() -> dict[str, Any]:
-    """The lab's stack that makes one data set's claim and finds another's."""
+    """Return the lab's stack that makes one data set's claim and finds another's."""
     cluster = lab_cluster()
     cluster["datasets"] = [
         {"name": "words", "namespace": NS, "volume": "words-a", "mount_path": "/data/words"},
@@ -75,7 +75,7 @@ def test_whoever_launches_knows_what_is_mounted(tmp_path: Path) -> None:
         if "contract.json" in m.inputs.get("data", {})
     )
     contract = ClusterContract.from_json(text, where="test")
-    assert [(one.name, one.claim, one.mount_path) for one in contract.datasets] == [
+    assert [(dataset.name, dataset.claim, dataset.mount_path) for dataset in contract.datasets] == [
         ("words", "words", "/data/words"),
         ("images", "old-images", "/data/images"),
     ]

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from railhead.catalog.machines import MACHINES
 from railhead.config import Cluster, parse
 from railhead.fabric.kinds import FABRICS
 from railhead.fabric.modes import MODES
+from railhead.machines import MACHINES
 from railhead.platform.registry import platforms_of
 from tests.components.fabrics import Case, cases, cluster, parameters, recorded
 from tests.components.recording import Recording, Registered, run_stack
@@ -21,8 +21,8 @@ CASES = cases()
 
 @pytest.fixture(params=parameters(CASES), scope="module")
 def case(request: pytest.FixtureRequest) -> Case:
-    found: Case = request.param
-    return found
+    result: Case = request.param
+    return result
 
 
 @pytest.fixture(scope="module")
@@ -47,14 +47,14 @@ def template(recording: Recording) -> dict[str, Any]:
     # A stack may have more; all of them have the fabric alike.
     runtime, *_ = recording.kind("ClusterTrainingRuntime")
     (job,) = runtime.inputs["spec"]["template"]["spec"]["replicatedJobs"]
-    found: dict[str, Any] = job["template"]["spec"]["template"]
-    return found
+    result: dict[str, Any] = job["template"]["spec"]["template"]
+    return result
 
 
 def trainer(recording: Recording) -> dict[str, Any]:
     (container,) = template(recording)["spec"]["containers"]
-    found: dict[str, Any] = container
-    return found
+    result: dict[str, Any] = container
+    return result
 
 
 def test_nothing_falls_back_to_tcp(case: Case, recording: Recording) -> None:

@@ -13,20 +13,20 @@ from typing import Any
 import jsonschema
 import pytest
 
-from components.fabric import gke as gke_fabric
-from components.fabric import network_operator, rails, sriov
-from components.fabric.fleet import BASE_SECONDS, SECONDS_PER_NODE, patience
-from components.fabric.objects import objects_of
-from components.fabric.railed import RailedObjects
 from railhead.base.errors import InputError
-from railhead.catalog.machines import MACHINES
-from railhead.catalog.versions import COMBINATIONS
+from railhead.components import arguments
+from railhead.components.fabric import gke as gke_fabric
+from railhead.components.fabric import network_operator, rails, sriov
+from railhead.components.fabric.fleet import BASE_SECONDS, SECONDS_PER_NODE, patience
+from railhead.components.fabric.objects import objects_of
+from railhead.components.fabric.railed import RailedObjects, network_operator_args
 from railhead.config import Cluster, parse
 from railhead.fabric.kinds import FABRICS
 from railhead.fabric.modes.sriov_roce import SriovRoceFabric
 from railhead.fabric.plugin import NodePlugin
 from railhead.fabric.railed import RailedFabric
 from railhead.fabric.sriov import SriovFabric
+from railhead.machines import MACHINES
 from railhead.resolve.cluster import resolve
 from railhead.resolve.namespaces import nccl_profile
 from railhead.resolve.wiring import wiring
@@ -57,7 +57,7 @@ def stack(identity: str) -> Cluster:
 
 
 def claims(identity: str) -> Mapping[str, Any]:
-    """The templates of NICs' claims, which every training namespace has."""
+    """Return the templates of NICs' claims, which every training namespace has."""
     return resolve(stack(identity)).namespaces[0].nic_claims
 
 
@@ -65,9 +65,8 @@ def policy(of: Cluster) -> dict[str, Any]:
     fabric = of.fabric
     assert isinstance(fabric, RailedFabric)
     assert fabric.network_operator is not None
-    operator = COMBINATIONS[of.versions].addon("network-operator")
-    own = railed(of).policy(fabric, operator)
-    return network_operator.policy(of, fabric, fabric.network_operator, operator, own)
+    args = network_operator_args(arguments.fabric(of), fabric, fabric.network_operator, railed(of))
+    return network_operator.policy(args)
 
 
 def railed(of: Cluster) -> RailedObjects:
@@ -80,13 +79,13 @@ def meta_plugins(of: Cluster) -> str:
     """What the operator's network of the first rail chains."""
     assert isinstance(of.fabric, RailedFabric)
     made = railed(of).network(of.fabric.rails[0], of.fabric, "nvidia-network-operator")
-    found: str = made["spec"]["metaPlugins"]
-    return found
+    result: str = made["spec"]["metaPlugins"]
+    return result
 
 
 def networks(of: Cluster) -> dict[str, Any]:
     """Rail -> CNI configuration, where the stack writes the networks."""
-    return {name: one["config"] for name, one in objects_of(of.fabric).attachments(of).items()}
+    return {name: attachment["config"] for name, attachment in arguments.networks(of).items()}
 
 
 class TestDrivers:
@@ -175,7 +174,7 @@ class TestDrivers:
         small = raw("sriov-roce-roce-existing")
         large = raw("sriov-roce-roce-existing")
         large["pools"][0]["nodes"] = 255
-        small_s, large_s = (patience(parse(r, where="x")) for r in (small, large))
+        small_s, large_s = (patience(parse(r, where="x").pools) for r in (small, large))
         assert small_s == BASE_SECONDS + 2 * SECONDS_PER_NODE
         assert large_s - small_s == 253 * SECONDS_PER_NODE
 
@@ -333,15 +332,15 @@ class TestRails:
         if not isolated:
             spoilt["fabric"]["sriov"] = {"rdma_mode": "shared"}
         of = parse(spoilt, where="a case")
-        found = objects_of(of.fabric).attachments(of)
-        assert set(found) == {f"rail-{i}" for i in range(8)}
-        for index, one in enumerate(found.values()):
-            assert one["annotations"] == {
+        result = arguments.networks(of)
+        assert set(result) == {f"rail-{i}" for i in range(8)}
+        for index, item in enumerate(result.values()):
+            assert item["annotations"] == {
                 "k8s.v1.cni.cncf.io/resourceName": f"nvidia.com/rail_{index}"
             }
-            assert one["config"]["type"] == "ib-sriov"
-            assert one["config"].get("rdmaIsolation", False) is isolated
-            assert "plugins" not in one["config"]
+            assert item["config"]["type"] == "ib-sriov"
+            assert item["config"].get("rdmaIsolation", False) is isolated
+            assert "plugins" not in item["config"]
 
     def test_shared_rdma_namespaces_move_no_rdma_device(self) -> None:
         of = stack("sriov-roce-roce-existing-shared")
@@ -360,9 +359,9 @@ class TestRails:
     def test_without_an_operator_they_are_the_same_networks(
         self, identity: str, plugin: str
     ) -> None:
-        found = networks(stack(identity))
-        assert set(found) == {f"rail-{i}" for i in range(8)}
-        for configuration in found.values():
+        result = networks(stack(identity))
+        assert set(result) == {f"rail-{i}" for i in range(8)}
+        for configuration in result.values():
             first = configuration.get("plugins", [configuration])[0]
             assert first["type"] == plugin
             assert first["ipam"]["type"] == "host-local"
@@ -380,7 +379,7 @@ class TestRails:
             assert not recording.kind(kind)
         written = recording.kind("NetworkAttachmentDefinition")
         assert len(written) == 8 * len(stack(identity).namespaces)
-        chained = [json.loads(one.inputs["spec"]["config"]).get("plugins", []) for one in written]
+        chained = [json.loads(item.inputs["spec"]["config"]).get("plugins", []) for item in written]
         kept = {"type": "tuning"} if "ipoib" not in identity else None
         for plugins in chained:
             assert (kept is None) == (plugins == [])
@@ -422,7 +421,9 @@ class TestInstaller:
     def run(self, plugin: NodePlugin, node: Path) -> subprocess.CompletedProcess[str]:
         (container,) = [
             c
-            for c in gke_fabric.installer(MEGA, plugin)["template"]["spec"]["initContainers"]
+            for c in gke_fabric.installer(plugin, MEGA.registry_mirrors)["template"]["spec"][
+                "initContainers"
+            ]
             if c["name"] == "install"
         ]
         script = container["command"][2].replace("/host/bin", str(node))
@@ -477,7 +478,9 @@ class TestInstaller:
     def test_it_is_not_rolled_under_jobs_and_nobody_waits_for_every_node(
         self, plugin: NodePlugin
     ) -> None:
-        assert gke_fabric.installer(MEGA, plugin)["updateStrategy"] == {"type": "OnDelete"}
+        assert gke_fabric.installer(plugin, MEGA.registry_mirrors)["updateStrategy"] == {
+            "type": "OnDelete"
+        }
         sets = recorded(case_of(f"{plugin.name}-{plugin.name}-gcp")).kind("DaemonSet")
         ours = [
             d.inputs["metadata"] for d in sets if d.inputs["metadata"]["namespace"] == "kube-system"
@@ -488,7 +491,9 @@ class TestInstaller:
     def test_the_injector_goes_to_the_machines_of_its_plugin(self) -> None:
         tcpxo = FABRICS["tcpxo"].plugin
         assert tcpxo is not None
-        spec = gke_fabric.injector(MEGA, tcpxo)["template"]["spec"]["affinity"]["nodeAffinity"]
+        spec = gke_fabric.injector(tcpxo, MEGA.registry_mirrors)["template"]["spec"]["affinity"][
+            "nodeAffinity"
+        ]
         assert "nvidia-h100-mega-80gb" in json.dumps(spec)
         assert 'gke-gpu"' not in json.dumps(spec)
 
@@ -557,7 +562,7 @@ class TestGoogle:
     def test_an_installer_goes_to_the_machines_it_is_for_and_no_other(
         self, plugin: NodePlugin
     ) -> None:
-        spec = gke_fabric.installer(MEGA, plugin)["template"]["spec"]
+        spec = gke_fabric.installer(plugin, MEGA.registry_mirrors)["template"]["spec"]
         (term,) = spec["affinity"]["nodeAffinity"][
             "requiredDuringSchedulingIgnoredDuringExecution"
         ]["nodeSelectorTerms"]

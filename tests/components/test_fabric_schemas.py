@@ -8,9 +8,15 @@ from typing import Any
 import jsonschema
 import pytest
 
-from components.controllers import gpu_operator
-from components.fabric import network_operator
+from railhead.components import arguments
+from railhead.components.controllers import gpu_operator
+from railhead.components.fabric import network_operator
+from railhead.components.fabric.fabric import gpu_operator_args
+from railhead.components.fabric.objects import objects_of
+from railhead.components.fabric.railed import RailedObjects, network_operator_args
 from railhead.config import parse
+from railhead.fabric.railed import RailedFabric
+from railhead.model.cluster import Cluster
 from railhead.model.gpu import GpuOperatorConfig
 from tests import crds
 from tests.components.fabrics import cases, cluster, every, recorded
@@ -59,7 +65,12 @@ def test_every_object_fits_its_schema(
     }
 
 
-def _gpu(**fields: Any) -> tuple[Any, GpuOperatorConfig]:
+def _values(stack: Cluster) -> dict[str, Any]:
+    assert stack.gpu_operator is not None
+    return gpu_operator.values(gpu_operator_args(arguments.fabric(stack), stack.gpu_operator))
+
+
+def _gpu(**fields: Any) -> tuple[Cluster, GpuOperatorConfig]:
     case = next(c for c in cases() if c.mode == "sriov-roce")
     stack = parse(cluster(case) | {"gpu_operator": fields}, where="a case")
     assert stack.gpu_operator is not None
@@ -81,7 +92,7 @@ def test_the_gpu_operators_values_are_what_its_policy_has(
     schemas: dict[tuple[str, str], Any], fields: dict[str, Any]
 ) -> None:
     stack, config = _gpu(**fields)
-    values = gpu_operator.values(stack, config)
+    values = _values(stack)
     # The chart hands these on as they are; the rest of its values is its own.
     policy = {
         key: value
@@ -96,18 +107,18 @@ def test_the_gpu_operators_values_are_what_its_policy_has(
 
 
 def test_dma_buf_is_preferred_and_peermem_is_built_for_whose_driver_it_is() -> None:
-    stack, config = _gpu()
-    assert gpu_operator.values(stack, config)["driver"]["rdma"]["enabled"] is False
-    stack, config = _gpu(gpudirect="peermem")
+    stack, _ = _gpu()
+    assert _values(stack)["driver"]["rdma"]["enabled"] is False
+    stack, _ = _gpu(gpudirect="peermem")
     # The case has the NICs' driver from the network operator, not from the host.
-    assert gpu_operator.values(stack, config)["driver"]["rdma"] == {
+    assert _values(stack)["driver"]["rdma"] == {
         "enabled": True,
         "useHostMofed": False,
     }
     raw = cluster(next(c for c in cases() if c.mode == "sriov-roce"))
     raw["fabric"]["network_operator"] = {}
     stack = parse(raw | {"gpu_operator": {"gpudirect": "peermem"}}, where="a case")
-    assert gpu_operator.values(stack, config)["driver"]["rdma"]["useHostMofed"] is True
+    assert _values(stack)["driver"]["rdma"]["useHostMofed"] is True
 
 
 @pytest.mark.parametrize("gpu", [None, {}, {"nfd": "existing"}], ids=["none", "own", "existing"])
@@ -129,9 +140,15 @@ def test_at_most_one_operator_discovers_features(
     stack = parse(raw, where="a case")
     own = []
     if stack.gpu_operator is not None:
-        own.append(gpu_operator.values(stack, stack.gpu_operator)["nfd"]["enabled"])
+        own.append(_values(stack)["nfd"]["enabled"])
     if stack.fabric.nic_operator is not None:
-        own.append(network_operator.values(stack, {})["nfd"]["enabled"])
+        args, fabric = arguments.fabric(stack), stack.fabric
+        assert isinstance(fabric, RailedFabric)
+        assert fabric.network_operator is not None
+        objects = objects_of(fabric)
+        assert isinstance(objects, RailedObjects)
+        wanted_args = network_operator_args(args, fabric, fabric.network_operator, objects)
+        own.append(network_operator.values(wanted_args)["nfd"]["enabled"])
     wanted = network == {} or (network is None and gpu == {})
     assert own.count(True) == (1 if wanted else 0)
 

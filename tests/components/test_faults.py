@@ -18,18 +18,18 @@ from typing import Any, cast
 
 import pytest
 
-from components.aws import identity, node_pools
-from components.aws.user_data import NodeSetup, user_data
-from components.controllers import gpu_operator
-from components.fabric import cni, rails, sriov
-from components.fabric import gke as gke_fabric
-from components.fabric.modes import efa, sriov_ib
 from railhead.base.errors import InputError
-from railhead.catalog.machines import MACHINES
+from railhead.components.aws import identity, node_pools
+from railhead.components.aws.user_data import NodeSetup, user_data
+from railhead.components.controllers import gpu_operator
+from railhead.components.fabric import cni, rails, sriov
+from railhead.components.fabric import gke as gke_fabric
+from railhead.components.fabric.modes import efa, sriov_ib
 from railhead.config import check_values, parse, served
 from railhead.fabric.kinds import FABRICS
 from railhead.fabric.plugin import NodePlugin
 from railhead.gate import keeper, prove, state
+from railhead.machines import MACHINES
 from railhead.model.cluster import Cluster
 from railhead.resolve import pods
 from tests import crds
@@ -264,7 +264,7 @@ def _ports_closed(inputs: dict[str, Any]) -> None:
 
 
 def fabric_of(name: str, **variables: str | None) -> Callable[[Any], Any]:
-    """A fabric whose environment has other values, or lacks some."""
+    """Return a fabric whose environment has other values, or lacks some."""
 
     def spoil(rows: Mapping[str, Any]) -> Mapping[str, Any]:
         row = rows[name]
@@ -338,7 +338,7 @@ def _handle_of_its_claim(inputs: dict[str, Any]) -> None:
 
 
 def plugin_of(name: str, **changes: Any) -> Callable[[Any], Any]:
-    """A fabric whose plugin has other fields."""
+    """Return a fabric whose plugin has other fields."""
 
     def spoil(rows: Mapping[str, Any]) -> Mapping[str, Any]:
         row = rows[name]
@@ -383,9 +383,9 @@ def _claims_beside_levels_are_doubted() -> None:
 
 def _without_probe(made: Judge) -> Judge:
     def spoilt(wired: Any) -> Any:
-        found = made(wired)
-        kept = {key: v for key, v in found.container.items() if key != "startupProbe"}
-        return replace(found, container=kept)
+        result = made(wired)
+        kept = {key: v for key, v in result.container.items() if key != "startupProbe"}
+        return replace(result, container=kept)
 
     return spoilt
 
@@ -400,7 +400,7 @@ def _of_no_class(made: Judge) -> Judge:
 
 
 def of_machine(name: str, **fabric: Any) -> dict[str, Any]:
-    """A stack with shared devices on RoCE, on a machine of its own."""
+    """Return a stack with shared devices on RoCE, on a machine of its own."""
     raw = case(SHARED)()
     raw["pools"][0]["instance_type"] = name
     raw["fabric"] |= fabric
@@ -416,8 +416,8 @@ def of_machine(name: str, **fabric: Any) -> dict[str, Any]:
 
 def _ready_of_nothing(decide: Judge) -> Judge:
     def spoilt(gate: Any, findings: Any, now: str | None) -> str:
-        found = list(findings)
-        return cast("str", decide(gate, found, now)) if found else state.READY
+        results = list(findings)
+        return cast("str", decide(gate, results, now)) if results else state.READY
 
     return spoilt
 

@@ -164,7 +164,7 @@ def recorded(tmp_path: Path, *, secret: bool, value: str | None = DOCKER) -> Rec
 
 
 def _plain(value: Any) -> str:
-    """All that the engine is told in plain text; a secret is marked and goes encrypted."""
+    """Return all that the engine is told in plain text; a secret is marked and goes encrypted."""
     if isinstance(value, dict):
         if "4dabf18193072939515e22adb298388d" in value:
             return ""

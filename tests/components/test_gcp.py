@@ -17,14 +17,14 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from components.cluster_access import provider
-from components.gcp import build
-from components.gcp.gke_cluster import kubeconfig
-from components.gcp.gpu_pool import reservation_value
-from components.gcp.node_networks import subnets
-from railhead.catalog.machines import GKE_MACHINES, MACHINES
+from railhead.components.cluster_access import provider
+from railhead.components.gcp import build
+from railhead.components.gcp.gke_cluster import kubeconfig
+from railhead.components.gcp.gpu_pool import reservation_value
+from railhead.components.gcp.node_networks import subnets
 from railhead.config import parse
 from railhead.lab.recorders.recording import changed_paths, forced
+from railhead.machines import GKE_MACHINES, MACHINES
 from railhead.platform.gcp.facts import node_networks
 from railhead.platform.gcp.model import GcpCluster, Reservation
 from railhead.resolve.cluster import resolve
@@ -75,7 +75,7 @@ def variant(stack: str, edit: Edit) -> Recording:
 
 
 def whole(stack: str, edit: Edit) -> Recording:
-    """The whole program on a stack with its cluster edited in place."""
+    """Return the whole program on a stack with its cluster edited in place."""
     raw = copy.deepcopy(stack_cluster(stack))
     edit(raw)
     with tempfile.TemporaryDirectory() as folder:
@@ -83,13 +83,13 @@ def whole(stack: str, edit: Edit) -> Recording:
 
 
 def named(recording: Recording, token: str, end: str = "") -> Registered:
-    found = [r for r in recording.of_type(token) if r.name.endswith(end)]
-    assert len(found) == 1, f"{token} {end}: {[r.name for r in recording.of_type(token)]}"
-    return found[0]
+    results = [r for r in recording.of_type(token) if r.name.endswith(end)]
+    assert len(results) == 1, f"{token} {end}: {[r.name for r in recording.of_type(token)]}"
+    return results[0]
 
 
 def plain(value: Any) -> Any:
-    """A value without the protocol's mark of a secret, which must be there."""
+    """Return a value without the protocol's mark of a secret, which must be there."""
     assert value["4dabf18193072939515e22adb298388d"] == "1b47061264138c4ac30d75fd1eb44270"
     return value["value"]
 
@@ -236,7 +236,13 @@ def test_the_dns_endpoint_needs_no_authority_and_addresses_do() -> None:
 def test_a_kubeconfig_is_one_that_kubectl_reads() -> None:
     cluster = parse(stack_cluster(ULTRA), where="x")
     assert isinstance(cluster, GcpCluster)
-    content = kubeconfig("a3-ultra", cluster.platform, "example.com", None)
+    content = kubeconfig(
+        "a3-ultra",
+        project=cluster.platform.project,
+        location=cluster.platform.region,
+        endpoint="example.com",
+        authority=None,
+    )
     (context,) = content["contexts"]
     assert context["name"] == content["current-context"]
     assert context["context"]["cluster"] == content["clusters"][0]["name"]
@@ -264,9 +270,9 @@ def test_pods_that_mount_a_bucket_reach_it_and_their_identity() -> None:
         for port in rule["ports"]
     }
     assert open_to == {("169.254.169.254/32", 80), ("199.36.153.8/30", 443)}
-    addresses = [ipaddress.ip_address(one) for one in record.inputs["rrdatas"]]
+    addresses = [ipaddress.ip_address(rrdata) for rrdata in record.inputs["rrdatas"]]
     assert len(addresses) == 4
-    assert all(one in ipaddress.ip_network("199.36.153.8/30") for one in addresses)
+    assert all(address in ipaddress.ip_network("199.36.153.8/30") for address in addresses)
     (zone,) = recording.of_type("gcp:dns/managedZone:ManagedZone")
     vpc = named(recording, NETWORK, "network-vpc")
     assert {zone.urn, vpc.urn} <= recording.before(record.urn)
@@ -559,9 +565,11 @@ def test_the_clusters_networks_are_those_of_the_nodes(recording: Recording) -> N
     parameters = [r.inputs for r in recording.kind("GKENetworkParamSet")]
     wanted = sorted((a["network"], a["subnetwork"]) for a in attached)
     assert sorted((p["spec"]["vpc"], p["spec"]["vpcSubnet"]) for p in parameters) == wanted
-    for one in parameters:
-        name = one["metadata"]["name"]
-        assert one["spec"]["deviceMode"] == ("RDMA" if name.startswith("rdma-") else "NetDevice")
+    for parameter in parameters:
+        name = parameter["metadata"]["name"]
+        assert parameter["spec"]["deviceMode"] == (
+            "RDMA" if name.startswith("rdma-") else "NetDevice"
+        )
         network = recording.one("Network", name)
         assert network.inputs["spec"] == {
             "type": "Device",
@@ -584,7 +592,7 @@ def test_pods_name_networks_that_there_are(recording: Recording) -> None:
         (job,) = runtime.inputs["spec"]["template"]["spec"]["replicatedJobs"]
         annotations = job["template"]["spec"]["template"]["metadata"]["annotations"]
         asked = json.loads(annotations["networking.gke.io/interfaces"])
-        names = {one["network"] for one in asked} - {"default"}
+        names = {item["network"] for item in asked} - {"default"}
         assert names
         assert names <= there
 
@@ -640,8 +648,8 @@ def test_what_pods_read_of_a_bucket_may_stay_on_local_ssds() -> None:
     ):
         raw["runtimes"][0]["checkpoint"] = claim
         pod = resolve(parse(raw, where=ULTRA)).runtimes[0].pod["metadata"]["annotations"]
-        said = {k: v for k, v in pod.items() if k.endswith("-limit")}
-        assert said == {f"gke-gcsfuse/{name}-limit": value for name, value in limits.items()}
+        texts = {k: v for k, v in pod.items() if k.endswith("-limit")}
+        assert texts == {f"gke-gcsfuse/{name}-limit": value for name, value in limits.items()}
 
 
 def test_a_shared_vpc_is_its_host_projects() -> None:
@@ -753,8 +761,8 @@ def test_names_are_those_that_every_api_takes(cluster: str, pool: str, storage: 
     for resource in clouds(recording):
         if resource.type not in KINDS:
             continue
-        found = refused(resource.type, request(resource.type, resource.inputs))
-        assert not found
+        result = refused(resource.type, request(resource.type, resource.inputs))
+        assert not result
         fields = ("name", "instanceId", "accountId")
         name = next((resource.inputs[f] for f in fields if f in resource.inputs), None)
         if name is None:

@@ -37,15 +37,15 @@ def stack(request: pytest.FixtureRequest) -> Recording:
 
 
 def gpu_pools(stack: Recording) -> list[Registered]:
-    found = [p for p in stack.of_type(POOL) if "guestAccelerators" in p.inputs["nodeConfig"]]
-    assert found
-    return found
+    results = [p for p in stack.of_type(POOL) if "guestAccelerators" in p.inputs["nodeConfig"]]
+    assert results
+    return results
 
 
 def inside(stack: Recording) -> list[Registered]:
-    found = [r for r in stack.resources.values() if r.type.startswith("kubernetes:")]
-    assert len(found) > 20
-    return found
+    results = [r for r in stack.resources.values() if r.type.startswith("kubernetes:")]
+    assert len(results) > 20
+    return results
 
 
 class TestNodes:

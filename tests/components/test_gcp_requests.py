@@ -22,16 +22,16 @@ def ours(stack: str) -> Iterator[Registered]:
 
 
 def one(stack: str, token: str, name: str) -> dict[str, Any]:
-    (found,) = (r for r in ours(stack) if r.type == token and r.name == name)
-    return request(token, found.inputs)
+    (result,) = (r for r in ours(stack) if r.type == token and r.name == name)
+    return request(token, result.inputs)
 
 
 @pytest.mark.parametrize("stack", STACKS)
 def test_every_request_is_one_that_the_api_describes(stack: str) -> None:
     mistakes = {
-        r.name: found
+        r.name: result
         for r in ours(stack)
-        if r.type not in UNCHECKED and (found := refused(r.type, request(r.type, r.inputs)))
+        if r.type not in UNCHECKED and (result := refused(r.type, request(r.type, r.inputs)))
     }
     assert not mistakes
 
@@ -284,9 +284,9 @@ def test_a_wrong_value_is_found(where: tuple[str, str, str], path: str, value: A
     else:
         at[last] = value
     assert not refused(where[1], one(*where))
-    found = refused(where[1], body)
-    assert found
-    assert all(last in line for line in found)
+    result = refused(where[1], body)
+    assert result
+    assert all(last in line for line in result)
 
 
 def test_an_input_that_nobody_mapped_is_found() -> None:

@@ -54,7 +54,7 @@ def template(
     spec: Body | None = None,
     **container: Any,
 ) -> Body:
-    """A pod template that has its fabric, unless an argument says otherwise."""
+    """Return a pod template that has its fabric, unless an argument says otherwise."""
     return {
         "metadata": {
             "annotations": JOINED if annotations is None else annotations,
@@ -165,9 +165,9 @@ def server(judging_plane: ControlPlane) -> Iterator[Server]:
     with Server(judging_plane) as server:
         others = [make(template()) for make in KINDS.values()]
         made = [
-            definition(one["apiVersion"], one["kind"])
-            for one in others
-            if one["kind"] not in ("JobSet", "Job")
+            definition(other["apiVersion"], other["kind"])
+            for other in others
+            if other["kind"] not in ("JobSet", "Job")
         ]
         server.define([*lab_definitions(), *made])
         server.apply(namespace("unguarded-jobs", {}))
@@ -191,8 +191,8 @@ def pod(one: Body) -> Body:
 
 def test_the_policies_are_well_typed(server: Server) -> None:
     for name in POLICIES:
-        found = server.run("get", "validatingadmissionpolicy", f"{name}-{WHERE}", "-o", "json")
-        checked = json.loads(found.stdout).get("status", {}).get("typeChecking", {})
+        result = server.run("get", "validatingadmissionpolicy", f"{name}-{WHERE}", "-o", "json")
+        checked = json.loads(result.stdout).get("status", {}).get("typeChecking", {})
         assert not checked.get("expressionWarnings"), checked
 
 
@@ -344,8 +344,8 @@ def test_pods_are_the_last_line(server: Server, case: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(SWITCHES))
 def test_every_variable_of_the_list(server: Server, name: str) -> None:
-    for one in (pod(template(env=env(**{name: "x"}))), jobset(template(env=env(**{name: "x"})))):
-        assert "chooses another network" in server.verdict(one)
+    for item in (pod(template(env=env(**{name: "x"}))), jobset(template(env=env(**{name: "x"})))):
+        assert "chooses another network" in server.verdict(item)
     worded = template(command=["sh", "-c", f"{name}=x ./train"])
     assert "command or args" in server.verdict(pod(worded))
 
@@ -458,11 +458,11 @@ def test_what_trainer_makes_of_the_stacks_runtimes_passes(server: Server, case: 
     cluster = config.parse(fabrics.cluster(case), where="test")
     made = runtimes(cluster)
     where = f"made-{case.mode}-{case.fabric}-{case.platform}-{case.variant}".rstrip("-").lower()
-    fabric, said = demand(cluster), network(cluster, made)
+    fabric, text = demand(cluster), network(cluster, made)
     install(
         server,
         where,
-        {"variables": variables_policy(said), "template": template_policy(fabric, said)},
+        {"variables": variables_policy(text), "template": template_policy(fabric, text)},
     )
     # Trainer fills in the rendezvous and the command, and leaves the rest.
     spec = copy.deepcopy(dict(made[0].spec["template"]["spec"]))

@@ -29,8 +29,8 @@ def keepers() -> dict[str, Guard]:
     for row in (*cluster["queues"], *cluster["checkpoints"]):
         row["namespace"] = NS
     del cluster["runtimes"][0]["checkpoint"]
-    found = resolve(config.parse(cluster, where="lab")).guards
-    return {name: guard for name, guard in found.items() if name.startswith("railhead-keep-")}
+    result = resolve(config.parse(cluster, where="lab")).guards
+    return {name: guard for name, guard in result.items() if name.startswith("railhead-keep-")}
 
 
 def thing(version: str, kind: str, name: str, spec: Any = None, **metadata: Any) -> dict[str, Any]:
@@ -122,7 +122,7 @@ def patch(server: Server, body: dict[str, Any], change: dict[str, Any], sub: str
 
 
 def eventually(judge: Callable[[], str], *, refuses: bool) -> str:
-    """The verdict, once policies and their parameters have reached the server."""
+    """Return the verdict, once policies and their parameters have reached the server."""
     deadline = time.monotonic() + 30
     while bool(verdict := judge()) != refuses:
         assert time.monotonic() < deadline, verdict or "it is let through"
@@ -167,8 +167,8 @@ def test_the_policies_are_well_typed(server: Server) -> None:
 def test_a_claim_with_checkpoints_is_deleted_when_asked_by_its_name(server: Server) -> None:
     body = claim("weights")
     server.apply(body)
-    told = refused(server, body)
-    assert f"kubectl -n {NS} annotate pvc weights {DELETE_ANNOTATION}=weights" in told
+    reported = refused(server, body)
+    assert f"kubectl -n {NS} annotate pvc weights {DELETE_ANNOTATION}=weights" in reported
     for value in ("true", "other"):
         patch(server, body, {"metadata": {"annotations": {DELETE_ANNOTATION: value}}})
         assert delete(server, body)
@@ -186,8 +186,8 @@ def test_a_claim_that_a_pod_mounts_is_never_left_terminating(server: Server) -> 
     server.apply(body)
     server.apply(user)
     patch(server, body, {"metadata": {"annotations": {DELETE_ANNOTATION: "mounted"}}})
-    told = eventually(lambda: delete(server, body), refuses=True)
-    assert "mounted by pod user" in told
+    reported = eventually(lambda: delete(server, body), refuses=True)
+    assert "mounted by pod user" in reported
     patch(server, user, {"status": {"phase": "Succeeded"}}, "status")
     allowed(server, body)
     gone(server, body, user)
@@ -257,18 +257,18 @@ def test_no_flavor_that_a_job_holds_leaves_its_queue(server: Server) -> None:
     }
     patch(server, job, {"status": {"admission": admission}}, "status")
     without_one, without_two = cluster_queue("two", "new"), cluster_queue("one", "new")
-    told = eventually(lambda: update(server, without_one), refuses=True)
-    assert "given out twice" in told
-    assert f"Workload {NS}/holds" in told
+    reported = eventually(lambda: update(server, without_one), refuses=True)
+    assert "given out twice" in reported
+    assert f"Workload {NS}/holds" in reported
     assert update(server, without_two) == ""
     assert update(server, cluster_queue("one", "two", "new")) == ""
     finish(server, job)
     eventually(lambda: update(server, without_one), refuses=False)
     # What waits could be admitted in between, and what shares a cohort by another's door.
     patch(server, body, {"status": {"pendingWorkloads": 1}}, "status")
-    told = eventually(lambda: update(server, without_one), refuses=True)
+    reported = eventually(lambda: update(server, without_one), refuses=True)
     assert """kubectl patch clusterqueue cq --type merge -p '{"spec":{"stopPolicy":"Hold"}}'""" in (
-        told
+        reported
     )
     patch(server, body, {"spec": {"stopPolicy": "Hold"}})
     eventually(lambda: update(server, without_one), refuses=False)

@@ -9,9 +9,9 @@ from typing import Any
 import pulumi
 import pytest
 
-from components import last_update
 from railhead import contract
 from railhead.base.errors import InputError
+from railhead.components import last_update
 from railhead.lab.recorders import answers
 from tests.components.recording import (
     Recording,
@@ -29,14 +29,14 @@ SECRET = {"4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270"
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The stacks whose outputs were asked for; each has what an earlier update left."""
-    found: list[str] = []
+    results: list[str] = []
 
     def answer(arguments: Any) -> dict[str, Any]:
-        found.append(arguments["name"])
-        return {"name": found[-1], "outputs": LEFT, "secretOutputNames": ["kubeconfig"]}
+        results.append(arguments["name"])
+        return {"name": results[-1], "outputs": LEFT, "secretOutputNames": ["kubeconfig"]}
 
     monkeypatch.setitem(answers.ANSWERS, ASKED, answer)
-    return found
+    return results
 
 
 def stack_outputs(recording: Recording) -> dict[str, Any]:
@@ -55,11 +55,11 @@ def test_outputs_outlive_a_program_that_makes_nothing_and_secrets_stay_secret(
     def program() -> None:
         assert last_update.outputs() == LEFT
 
-    found = stack_outputs(run(tmp_path, program=program))
+    result = stack_outputs(run(tmp_path, program=program))
     (name,) = asked
     assert name.endswith("/railhead/lab")
-    secret = found.pop("kubeconfig")
-    assert found == {"adopted": True, "note": "kept"}
+    secret = result.pop("kubeconfig")
+    assert result == {"adopted": True, "note": "kept"}
     assert secret == {**SECRET, "value": "a token"}
 
 
@@ -115,9 +115,9 @@ def test_nothing_is_taken_over_otherwise() -> None:
 def test_the_contract_among_them_is_read_and_a_broken_one_says_where_it_is() -> None:
     assert last_update.made({"note": "kept"}) is None
     (stack,) = recorded("lab").of_type("pulumi:pulumi:Stack")
-    told = recorded("lab").outputs[stack.urn]["contract"]
-    assert last_update.made({contract.OUTPUT: told}) == contract.ClusterContract.from_data(
-        told, where="the stack"
+    reported = recorded("lab").outputs[stack.urn]["contract"]
+    assert last_update.made({contract.OUTPUT: reported}) == contract.ClusterContract.from_data(
+        reported, where="the stack"
     )
     with pytest.raises(InputError, match="the stack's output 'contract'"):
         last_update.made({contract.OUTPUT: {"schema_version": 99}})

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from components.controllers.kueue import KueueArgs, values
 from railhead.catalog.versions import COMBINATIONS
+from railhead.components.controllers.charts import Chart
+from railhead.components.controllers.kueue import KueueArgs, values
 from railhead.config import parse
 from railhead.framework import FRAMEWORKS
 from railhead.launch.job import parse_job
@@ -38,18 +39,18 @@ def of(framework: str, **asked: Any) -> Raw:
 
 
 def pods(inside: Any) -> Iterator[dict[str, Any]]:
-    """Every template of pods in an object."""
+    """Yield every template of pods in an object."""
     if isinstance(inside, dict):
         if "containers" in (inside.get("spec") or {}):
             yield inside
         inside = list(inside.values())
-    for one in inside if isinstance(inside, list) else ():
-        yield from pods(one)
+    for item in inside if isinstance(inside, list) else ():
+        yield from pods(item)
 
 
 def said(template: dict[str, Any]) -> str | None:
-    found: str | None = template["metadata"].get("annotations", {}).get(ANNOTATION)
-    return found
+    result: str | None = template["metadata"].get("annotations", {}).get(ANNOTATION)
+    return result
 
 
 def test_the_catalogue_says_which_kueue_does_it_and_where_that_stands() -> None:
@@ -81,16 +82,18 @@ def test_volcano_has_no_word_for_it() -> None:
 @pytest.mark.parametrize("ends", [True, False])
 def test_kueue_is_told_where_it_is_asked_for_alone(ends: bool) -> None:
     resolved = queues(parse(asking("newest-read", ends), where="test"))
+    row = COMBINATIONS["newest-read"].kueue
     args = KueueArgs(
-        controller=COMBINATIONS["newest-read"].kueue,
-        resources=None,
+        chart=Chart.of(row),
+        image=row.image,
+        tag=row.tag,
         settings=resolved.settings,
-        gates=resolved.gates,
+        gates={**row.gates, **resolved.gates},
     )
-    told = {g["name"]: g["enabled"] for g in values(args)["controllerManager"]["featureGates"]}
+    reported = {g["name"]: g["enabled"] for g in values(args)["controllerManager"]["featureGates"]}
     # What the catalogue turns off for this Kueue stays off.
-    assert told.pop("KueueDRAIntegration") is False
-    assert told.get(GATE) is (True if ends else None)
+    assert reported.pop("KueueDRAIntegration") is False
+    assert reported.get(GATE) is (True if ends else None)
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
@@ -105,7 +108,7 @@ def test_every_pod_of_every_kind_of_job_says_so(framework: str, ends: bool) -> N
         plan = make_plan(parse_job(words + placed, where="job"), (), resolved.contract)
         for api in kinds(framework):
             templates += pods(objects(api, plan)) if api != "trainjob" else ()
-    assert {said(one) for one in templates} == {"true" if ends else None}
+    assert {said(template) for template in templates} == {"true" if ends else None}
 
 
 def test_a_job_with_a_place_of_its_own_keeps_it() -> None:
@@ -128,7 +131,7 @@ def test_shipped_metal_asks_for_it(stack: str) -> None:
     assert gates == [{"name": GATE, "enabled": True}]
     runtimes = [row for row in rows if row.type.endswith(":ClusterTrainingRuntime")]
     assert runtimes
-    assert {said(one) for row in runtimes for one in pods(dict(row.inputs))} == {"true"}
+    assert {said(pod) for row in runtimes for pod in pods(dict(row.inputs))} == {"true"}
 
 
 def test_no_cloud_does() -> None:

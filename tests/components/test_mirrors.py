@@ -79,14 +79,14 @@ def test_every_image_of_a_chart_is_said(stack: str) -> None:
     releases = recording(stack).of_type("kubernetes:helm.sh/v3:Release")
     assert len(releases) >= 3
     for release in releases:
-        said = dict(texts(release.inputs["values"]))
+        messages = dict(texts(release.inputs["values"]))
         row = CONTROLLERS[str(release.inputs["name"])]
         if stack == "lab":
             continue
         for path, value in row.image_values.items():
-            assert said[f".{path}"].startswith("mirror.example.com/"), (row.name, path, value)
+            assert messages[f".{path}"].startswith("mirror.example.com/"), (row.name, path, value)
         if not row.image_values:
-            assert any("mirror.example.com" in text for text in said.values()), row.name
+            assert any("mirror.example.com" in text for text in messages.values()), row.name
 
 
 def test_operands_of_charts_are_in_the_values_or_in_the_policy() -> None:
@@ -96,7 +96,7 @@ def test_operands_of_charts_are_in_the_values_or_in_the_policy() -> None:
         for operand, image in row.operands.items():
             assert image.repository.rpartition("/")[0] in prefixes, operand
     network = CONTROLLERS["network-operator"]
-    said = " ".join(network.image_values.values())
+    text = " ".join(network.image_values.values())
     of_policy = {
         "doca-driver",
         "k8s-rdma-shared-dev-plugin",
@@ -117,7 +117,7 @@ def test_operands_of_charts_are_in_the_values_or_in_the_policy() -> None:
         "network-operator-init-container",
     }
     for operand, image in network.operands.items():
-        assert operand in of_policy or image.repository in said, operand
+        assert operand in of_policy or image.repository in text, operand
 
 
 @pytest.mark.parametrize(
@@ -137,8 +137,8 @@ def test_what_names_no_registry_is_docker_hubs(given: str, wanted: str) -> None:
 
 
 def test_a_runtime_and_the_contract_name_one_image() -> None:
-    found = recording("gcp-a3-mega")
-    contract = found.one("ConfigMap", "railhead-contract").inputs["data"]
+    result = recording("gcp-a3-mega")
+    contract = result.one("ConfigMap", "railhead-contract").inputs["data"]
     wanted = mirrored("nvcr.io/nvidia/pytorch:25.06-py3", MIRRORS)
     assert wanted in str(contract)
     assert "nvcr.io/nvidia/pytorch" not in str(contract).replace(wanted, "")
@@ -161,13 +161,13 @@ def test_every_image_that_is_pulled_is_one_of_the_stacks(stack: str) -> None:
     cluster = parse(stack_cluster(stack), where=stack)
     rows = CONTROLLERS | {row.name: row for row in COMBINATIONS[cluster.versions].controllers}
     listed = set(images(cluster))
-    found = pulled(recorded(stack))
-    assert found
-    assert found <= listed
+    result = pulled(recorded(stack))
+    assert result
+    assert result <= listed
     for release in recorded(stack).of_type("kubernetes:helm.sh/v3:Release"):
         row = rows[str(release.inputs["name"])]
-        said = {image.reference for image in row.operands.values()}
-        assert said <= listed, row.name
+        messages = {image.reference for image in row.operands.values()}
+        assert messages <= listed, row.name
         # By name and tag: a region has a registry of its own.
         own = f"/{row.image.rpartition('/')[2]}:{row.tag}"
         assert any(image.endswith(own) for image in listed), row.name
@@ -182,7 +182,7 @@ def test_what_the_stack_itself_names_is_pulled_by_its_digest(
     monkeypatch.setattr(digests, "_recorded", dict.fromkeys(listed, digest))
     # The program would read the stacks' own folder, which has none.
     monkeypatch.setattr(digests, "use", lambda _folder: None)
-    found = pulled(run_stack(name, tmp_path))
-    assert len(found) >= 5
-    assert all("@sha256:" in image for image in found)
-    assert any("tcpgpudmarxd" in image and image.endswith(f"@{digest}") for image in found)
+    result = pulled(run_stack(name, tmp_path))
+    assert len(result) >= 5
+    assert all("@sha256:" in image for image in result)
+    assert any("tcpgpudmarxd" in image and image.endswith(f"@{digest}") for image in result)

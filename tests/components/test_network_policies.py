@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from components.namespaces.network_policies import dns_addresses, policies
 from railhead import config
 from railhead.base.errors import InputError
 from railhead.base.names import PODSET_LABEL
+from railhead.components import arguments
+from railhead.components.namespaces.network_policies import Traffic, dns_addresses, policies
 from railhead.lab.spec import CONTROL_ADDRESS
 from tests.components.recording import lab_cluster
 
@@ -18,15 +19,25 @@ def parsed(**network_policy: Any) -> Any:
     return config.parse(lab_cluster() | {"network_policy": network_policy}, where="test")
 
 
+def traffic(cluster: Any) -> Traffic:
+    result = arguments.traffic(cluster, "training")
+    assert result is not None
+    return result
+
+
+def allowed(**network_policy: Any) -> Traffic:
+    return traffic(parsed(**network_policy))
+
+
 def test_everything_is_denied_both_ways() -> None:
-    assert policies(parsed(), "training")["railhead-default-deny"] == {
+    assert policies(allowed())["railhead-default-deny"] == {
         "podSelector": {},
         "policyTypes": ["Ingress", "Egress"],
     }
 
 
 def test_jobs_pods_reach_each_other_on_every_port_and_nobody_else_does() -> None:
-    rule = policies(parsed(), "training")["railhead-jobs"]
+    rule = policies(allowed())["railhead-jobs"]
     jobs = {"matchExpressions": [{"key": PODSET_LABEL, "operator": "Exists"}]}
     assert rule["podSelector"] == jobs
     # No ports named is every port; no namespace selector is this namespace alone.
@@ -35,7 +46,7 @@ def test_jobs_pods_reach_each_other_on_every_port_and_nobody_else_does() -> None
 
 
 def test_names_are_looked_up_at_name_servers_only() -> None:
-    (rule,) = policies(parsed(dns=["10.9.8.7/32"]), "training")["railhead-names"]["egress"]
+    (rule,) = policies(allowed(dns=["10.9.8.7/32"]))["railhead-names"]["egress"]
     assert {(p["protocol"], p["port"]) for p in rule["ports"]} == {("UDP", 53), ("TCP", 53)}
     pods, *blocks = rule["to"]
     assert pods["namespaceSelector"]["matchLabels"] == {
@@ -49,26 +60,25 @@ def test_names_are_looked_up_at_name_servers_only() -> None:
 
 def test_the_labs_stack_names_the_labs_name_server() -> None:
     lab = config.parse(lab_cluster(), where="test")
-    assert f"{CONTROL_ADDRESS}/32" in dns_addresses(lab)
+    assert f"{CONTROL_ADDRESS}/32" in dns_addresses(traffic(lab))
 
 
 def test_the_metadata_server_is_a_name_server_on_gke_alone() -> None:
-    assert "169.254.169.254/32" not in dns_addresses(parsed())
+    assert "169.254.169.254/32" not in dns_addresses(allowed())
 
 
 def test_what_the_site_adds() -> None:
-    found = policies(
-        parsed(
+    result = policies(
+        allowed(
             egress=[
                 {"cidr": "203.0.113.0/24", "ports": [443]},
                 {"namespace": "tracking", "ports": [53], "protocol": "UDP"},
                 {"cidr": "198.51.100.7/32"},
             ],
             ingress_namespaces=["monitoring"],
-        ),
-        "training",
+        )
     )
-    assert found["railhead-egress"]["egress"] == [
+    assert result["railhead-egress"]["egress"] == [
         {
             "to": [{"ipBlock": {"cidr": "203.0.113.0/24"}}],
             "ports": [{"protocol": "TCP", "port": 443}],
@@ -81,9 +91,9 @@ def test_what_the_site_adds() -> None:
         },
         {"to": [{"ipBlock": {"cidr": "198.51.100.7/32"}}]},
     ]
-    (source,) = found["railhead-ingress"]["ingress"][0]["from"]
+    (source,) = result["railhead-ingress"]["ingress"][0]["from"]
     assert source["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"] == "monitoring"
-    assert {"railhead-egress", "railhead-ingress"} & set(policies(parsed(), "training")) == set()
+    assert {"railhead-egress", "railhead-ingress"} & set(policies(allowed())) == set()
 
 
 @pytest.mark.parametrize(

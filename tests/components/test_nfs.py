@@ -91,8 +91,8 @@ def test_addresses_of_both_families_are_servers() -> None:
 
 def test_no_classes_and_two_of_one_name_are_refused() -> None:
     raw = copy.deepcopy(stack_cluster(STACK))
-    one = raw["platform"]["nfs"]["classes"][0]
-    for classes in ([], [one, one]):
+    item = raw["platform"]["nfs"]["classes"][0]
+    for classes in ([], [item, item]):
         raw["platform"]["nfs"]["classes"] = classes
         with pytest.raises(InputError, match=r"platform\.nfs\.classes"):
             config.parse(raw, where="test")

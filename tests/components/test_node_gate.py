@@ -15,7 +15,9 @@ from typing import Any
 
 import pytest
 
-from components.guards.node_gate import (
+from railhead import config
+from railhead.components import arguments
+from railhead.components.guards.node_gate import (
     ACCOUNT,
     KEEPER,
     NAMESPACE,
@@ -28,10 +30,9 @@ from components.guards.node_gate import (
     own_node_policy,
     program,
 )
-from railhead import config
-from railhead.catalog.machines import MACHINES
 from railhead.gate.expectation import Expectation, Interface, Qos
 from railhead.gate.state import ANNOTATION, LABEL
+from railhead.machines import MACHINES
 from railhead.resolve.gate import expectation, gate_labels
 from railhead.resolve.wiring import wiring
 from tests.api_server import Server
@@ -40,12 +41,17 @@ from tests.engine.controlplane import ControlPlane
 from tests.unit.gate import trees
 
 
+def first_daemon_set(cluster: Any) -> Any:
+    args = arguments.gate(cluster)
+    return daemon_set(args, args.pools[0], "x")
+
+
 def parsed(**changes: Any) -> Any:
     return config.parse(lab_cluster() | changes, where="test")
 
 
 def roce() -> dict[str, Any]:
-    """The lab's fabric on real machines: eight rails with a NIC each."""
+    """Return the lab's fabric on real machines: eight rails with a NIC each."""
     fabric: dict[str, Any] = lab_cluster()["fabric"]
     rails = [
         {"name": f"rail-{i}", "master": f"rail{i}", "subnet": f"192.168.{100 + i}.0/24"}
@@ -55,7 +61,7 @@ def roce() -> dict[str, Any]:
 
 
 def onprem(fabric: dict[str, Any], machine: str = "dgx-h100", **changes: Any) -> Any:
-    """A cluster of real machines that is there already."""
+    """Return a cluster of real machines that is there already."""
     pool = {
         "name": "gpu",
         "instance_type": machine,
@@ -77,22 +83,22 @@ class TestExpectation:
 
     def test_real_roce_proves_all_of_it(self) -> None:
         cluster = onprem(roce())
-        found = expectation(cluster, cluster.pools[0])
-        assert found.verbs
-        assert found.link_layer == "Ethernet"
-        assert found.rate_gbps == 400
-        assert found.gpudirect == "any"
-        assert found.qos == Qos(priority=3, dscp=26)
-        assert (found.rdma_netns, found.pcie, found.iommu) == ("shared", True, True)
-        assert found.interfaces == tuple(Interface(name=f"rail{i}", mtu=9000) for i in range(8))
-        assert found.devices == MACHINES["dgx-h100"].hcas
+        result = expectation(cluster, cluster.pools[0])
+        assert result.verbs
+        assert result.link_layer == "Ethernet"
+        assert result.rate_gbps == 400
+        assert result.gpudirect == "any"
+        assert result.qos == Qos(priority=3, dscp=26)
+        assert (result.rdma_netns, result.pcie, result.iommu) == ("shared", True, True)
+        assert result.interfaces == tuple(Interface(name=f"rail{i}", mtu=9000) for i in range(8))
+        assert result.devices == MACHINES["dgx-h100"].hcas
 
     def test_the_site_says_what_only_it_knows(self) -> None:
         gate = {"gpudirect": "none", "priority": 5, "ecn": False}
         cluster = onprem(roce(), gate=gate)
-        found = expectation(cluster, cluster.pools[0])
-        assert found.gpudirect is None
-        assert found.qos == Qos(priority=5, ecn=False, dscp=26)
+        result = expectation(cluster, cluster.pools[0])
+        assert result.gpudirect is None
+        assert result.qos == Qos(priority=5, ecn=False, dscp=26)
         cluster = onprem(roce(), gate={"lossless": False})
         assert expectation(cluster, cluster.pools[0]).qos is None
 
@@ -136,7 +142,7 @@ class TestExpectation:
 class TestPod:
     def test_it_is_nobody_and_reads_only(self) -> None:
         cluster = parsed()
-        pod = daemon_set(cluster, cluster.pools[0], "x")["template"]["spec"]
+        pod = first_daemon_set(cluster)["template"]["spec"]
         (container,) = pod["containers"]
         assert container["securityContext"]["runAsNonRoot"] is True
         assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
@@ -149,8 +155,8 @@ class TestPod:
 
     def test_one_dead_node_of_a_thousand_holds_up_nothing(self) -> None:
         """The provider waits for a ready pod on every node unless it is told otherwise."""
-        assert awaited(parsed()) == {}
-        (wanted,) = awaited(onprem(roce())).values()
+        assert awaited(arguments.gate(parsed())) == {}
+        (wanted,) = awaited(arguments.gate(onprem(roce()))).values()
         assert wanted == "jsonpath={.status.observedGeneration}"
 
     def test_its_image_comes_from_the_mirror(self) -> None:
@@ -164,16 +170,16 @@ class TestPod:
             changes: dict[str, Any] = {"gate": {}, **given}
             cluster = onprem(roce(), **changes)
             for spec in (
-                daemon_set(cluster, cluster.pools[0], "x"),
-                keeper_deployment(cluster, "x"),
+                first_daemon_set(cluster),
+                keeper_deployment(arguments.gate(cluster), "x"),
             ):
                 (container,) = spec["template"]["spec"]["containers"]
                 assert container["image"].startswith(wanted)
 
     def test_it_goes_last_and_what_it_left_behind_expires(self) -> None:
         cluster = onprem(roce())
-        gate = daemon_set(cluster, cluster.pools[0], "x")
-        keeper = keeper_deployment(cluster, "x")
+        gate = first_daemon_set(cluster)
+        keeper = keeper_deployment(arguments.gate(cluster), "x")
         labels = gate["template"]["metadata"]["labels"]
         for spec in (gate, keeper):
             assert spec["template"]["spec"]["priorityClassName"] == PRIORITY_CLASS
@@ -187,7 +193,7 @@ class TestPod:
     def test_ports_are_asked_in_the_nodes_network_and_only_then(self) -> None:
         for gate, wanted in (({}, True), ({"lossless": False}, None)):
             cluster = onprem(roce(), gate=gate)
-            spec = daemon_set(cluster, cluster.pools[0], "x")["template"]["spec"]
+            spec = first_daemon_set(cluster)["template"]["spec"]
             assert spec.get("hostNetwork") is wanted
 
     def test_the_files_run_alone_and_need_nothing_but_python(self, tmp_path: Path) -> None:
@@ -408,8 +414,10 @@ class TestProgram:
 
     @staticmethod
     def node(server: Server) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(server.run("get", "node", "node-0", "-o", "json").stdout)
-        return found
+        result: dict[str, Any] = json.loads(
+            server.run("get", "node", "node-0", "-o", "json").stdout
+        )
+        return result
 
     def label(self, server: Server) -> str | None:
         labels: dict[str, str] = self.node(server)["metadata"]["labels"]
@@ -417,8 +425,8 @@ class TestProgram:
 
     def open(self, server: Server) -> list[dict[str, str]]:
         text = self.node(server)["metadata"]["annotations"][ANNOTATION]
-        found: list[dict[str, str]] = json.loads(text)["open"]
-        return found
+        result: list[dict[str, str]] = json.loads(text)["open"]
+        return result
 
     def test_a_life(self, server: Server, account: Path, tmp_path: Path) -> None:
         tree = trees.lab(tmp_path / "node")

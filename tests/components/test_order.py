@@ -34,12 +34,12 @@ AT_ANY_TIME = {
 
 
 def above(stack: Recording, urn: str) -> set[str]:
-    """The parents of a resource, up to the stack."""
-    found = set()
+    """Return the parents of a resource, up to the stack."""
+    results = set()
     while (parent := stack.resources[urn].parent) in stack.resources:
-        found.add(parent)
+        results.add(parent)
         urn = parent
-    return found
+    return results
 
 
 @pytest.fixture(scope="module", params=STACKS)

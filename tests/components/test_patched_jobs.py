@@ -70,8 +70,8 @@ def server(judging_plane: ControlPlane) -> Iterator[Server]:
 
 def test_the_policies_are_well_typed(server: Server) -> None:
     for name in NAMES:
-        found = server.run("get", "validatingadmissionpolicy", name, "-o", "json")
-        checked = json.loads(found.stdout).get("status", {}).get("typeChecking", {})
+        result = server.run("get", "validatingadmissionpolicy", name, "-o", "json")
+        checked = json.loads(result.stdout).get("status", {}).get("typeChecking", {})
         assert not checked.get("expressionWarnings"), checked
 
 

@@ -96,7 +96,7 @@ def pod(
     spec: Mapping[str, Any] | None = None,
     **container: Any,
 ) -> Pod:
-    """A pod of a gang with 8 GPUs; ``container`` are more fields of its one container."""
+    """Return a pod of a gang with 8 GPUs; ``container`` are more fields of its one container."""
     wanted = {GPU: 8} if limits is None else dict(limits)
     return {
         "apiVersion": "v1",
@@ -117,7 +117,7 @@ def pod(
 
 
 def wired(case: str = "roce", **more: Any) -> Pod:
-    """A pod that has its fabric."""
+    """Return a pod that has its fabric."""
     limits: dict[str, int | str] = {GPU: 8}
     limits.update(dict.fromkeys(CASES[case].devices, 1))
     annotations = dict(CASES[case].annotations)
@@ -501,7 +501,7 @@ def contains(**security: Any) -> Callable[[Pod], object]:
 
 
 def volume(path: str, *mounts: tuple[str, bool], kind: str = "containers") -> dict[str, Any]:
-    """A hostPath volume and containers that mount it; each a name and whether read only."""
+    """Return a hostPath volume and containers that mount it; each a name and whether read only."""
     return {
         "volumes": [{"name": "h", "hostPath": {"path": path}}],
         kind: [

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from components.controllers import gpu_operator
-from components.fabric.modes import efa
-from railhead.catalog.versions import EFA_DEVICE_PLUGIN
+from railhead.components import arguments
+from railhead.components.controllers import gpu_operator
+from railhead.components.fabric.fabric import gpu_operator_args
+from railhead.components.fabric.modes import efa
 from railhead.config import parse
 from railhead.fabric.modes.efa import EfaFabric
 from railhead.model.cluster import Cluster
@@ -20,7 +21,7 @@ TOLERATION = {"key": "acme.com/team", "operator": "Exists", "effect": "NoExecute
 
 
 def tainted(allocation: str) -> Cluster:
-    """A stack whose nodes have a taint that no chart has heard of."""
+    """Return a stack whose nodes have a taint that no chart has heard of."""
     raw: dict[str, Any] = copy.deepcopy(stack_cluster("aws-p5-prod"))
     raw["pools"][0] |= {"taints": [TAINT], "tolerations": [TOLERATION]}
     raw["gpu_operator"]["allocation"] = allocation
@@ -37,20 +38,22 @@ def agents(cluster: Cluster) -> dict[str, Any]:
     config, fabric = cluster.gpu_operator, cluster.fabric
     assert config is not None
     assert isinstance(fabric, EfaFabric)
-    values = gpu_operator.values(cluster, config)
+    args = arguments.fabric(cluster)
+    operator = gpu_operator_args(args, config)
+    values = gpu_operator.values(operator)
     return {
         "operator": values["daemonsets"]["tolerations"],
         "features": values["node-feature-discovery"]["worker"]["tolerations"],
-        "dra": gpu_operator.dra_values(cluster, config)["kubeletPlugin"]["tolerations"],
-        "efa": efa.values(cluster, fabric, EFA_DEVICE_PLUGIN)["tolerations"],
+        "dra": gpu_operator.dra_values(operator)["kubeletPlugin"]["tolerations"],
+        "efa": efa.values(efa.efa_args(args, fabric))["tolerations"],
     }
 
 
 @pytest.mark.parametrize("allocation", ["device-plugin", "dra"])
 def test_every_agent_tolerates_the_pools_own_taint(allocation: str) -> None:
-    found = agents(tainted(allocation))
-    assert len(found) == 4
-    for name, tolerations in found.items():
+    result = agents(tainted(allocation))
+    assert len(result) == 4
+    for name, tolerations in result.items():
         assert any(
             t.get("key") in (None, TAINT["key"]) and t.get("effect") in (None, TAINT["effect"])
             for t in tolerations

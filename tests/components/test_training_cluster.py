@@ -530,6 +530,6 @@ def test_several_namespaces_each_get_all_of_it(cache: Path) -> None:
         cluster[key].append(cluster[key][0] | {"namespace": "research"})
     recording = run_program(cluster, cache)
     for kind in ("LocalQueue", "NetworkAttachmentDefinition", "PersistentVolumeClaim"):
-        found = {r.inputs["metadata"]["namespace"] for r in recording.kind(kind)}
-        assert found == {"training", "research"}
+        results = {r.inputs["metadata"]["namespace"] for r in recording.kind(kind)}
+        assert results == {"training", "research"}
     assert len(recording.kind("ClusterQueue")) == 1

@@ -46,7 +46,7 @@ def server(judging_plane: ControlPlane, recording: Recording) -> Iterator[Server
 
 
 def queued(queue: str = "training", **trainer: Any) -> dict[str, Any]:
-    """A TrainJob as `launch` sends it to such a stack."""
+    """Return a TrainJob as `launch` sends it to such a stack."""
     job = without(train_job(**trainer), "metadata", "labels")
     job["spec"]["annotations"] = {QUEUE: queue}
     return job

@@ -78,10 +78,10 @@ def api(applied: Server, tmp_path_factory: pytest.TempPathFactory) -> Api:
     """The exporter's own client, with a token of its account."""
     config = yaml.safe_load(applied.plane.kubeconfig.read_text())
     cluster = config["clusters"][0]["cluster"]
-    said = applied.run("-n", SPACE, "create", "token", "railhead-guards")
-    assert said.returncode == 0, said.stderr
+    text = applied.run("-n", SPACE, "create", "token", "railhead-guards")
+    assert text.returncode == 0, text.stderr
     account = tmp_path_factory.mktemp("account")
-    (account / "token").write_text(said.stdout.strip())
+    (account / "token").write_text(text.stdout.strip())
     shutil.copy(cluster["certificate-authority"], account / "ca.crt")
     return Api(server=cluster["server"], account=account)
 

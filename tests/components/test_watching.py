@@ -12,8 +12,8 @@ import jsonschema
 import pytest
 import yaml
 
-from components.watching.watching import program
 from railhead.catalog.versions import COMBINATIONS
+from railhead.components.watching.watching import program
 from railhead.config import parse
 from railhead.resolve.watching import controllers
 from railhead.watch.dashboards import DASHBOARDS
@@ -42,9 +42,9 @@ def definitions() -> dict[str, Any]:
 
 
 def data(recording: Recording, name: str) -> Any:
-    found = recording.one("ConfigMap", name).inputs["data"]
-    assert len(found) == 1
-    return yaml.safe_load(next(iter(found.values())))
+    result = recording.one("ConfigMap", name).inputs["data"]
+    assert len(result) == 1
+    return yaml.safe_load(next(iter(result.values())))
 
 
 @pytest.mark.parametrize("stack", STACKS)
@@ -65,7 +65,7 @@ def test_both_kinds_carry_the_same_rules(stack: str) -> None:
     files = watched(stack, "files")
     assert data(files, "railhead-rules") == operator
     assert not files.kind("ServiceMonitor")
-    names = {one["job_name"] for one in data(files, "railhead-scrapes")["scrape_configs"]}
+    names = {config["job_name"] for config in data(files, "railhead-scrapes")["scrape_configs"]}
     assert names == {"railhead-kueue", "railhead-jobset", "railhead-trainer", "railhead-railhead"}
 
 
@@ -156,10 +156,10 @@ MADE_KINDS = (
 @pytest.mark.parametrize("stack", STACKS)
 def test_the_exporter_is_told_each_object_as_the_stack_gives_it(stack: str) -> None:
     recording = watched(stack, "files")
-    told = {
-        (row["kind"], one["metadata"].get("namespace"), one["metadata"]["name"]): one
+    reported = {
+        (row["kind"], item["metadata"].get("namespace"), item["metadata"]["name"]): item
         for row in json.loads(recording.one("ConfigMap", "made").inputs["data"]["made.json"])
-        for one in row["objects"]
+        for item in row["objects"]
     }
     given = {
         (kind, r.inputs["metadata"].get("namespace"), r.inputs["metadata"]["name"]): {
@@ -170,7 +170,7 @@ def test_the_exporter_is_told_each_object_as_the_stack_gives_it(stack: str) -> N
         # The gate's own policies are held to denying alone.
         if not r.inputs["metadata"]["name"].startswith("railhead-gate-")
     }
-    assert told == given
+    assert reported == given
 
 
 def test_checkpoints_are_read_where_they_are_and_not_written() -> None:
@@ -220,12 +220,12 @@ def test_sole_rights_are_to_read() -> None:
 
 def test_dashboards_are_where_grafanas_sidecar_looks() -> None:
     recording = watched("lab", "files")
-    found = [
+    results = [
         r.inputs
         for r in recording.kind("ConfigMap")
         if r.inputs["metadata"].get("labels", {}).get("grafana_dashboard") == "1"
     ]
-    assert len(found) == len(DASHBOARDS)
-    for inputs in found:
+    assert len(results) == len(DASHBOARDS)
+    for inputs in results:
         ((name, text),) = inputs["data"].items()
         assert name == f"{json.loads(text)['uid']}.json"

@@ -45,13 +45,13 @@ def recording(stack: str) -> Recording:
 def parts(recording: Recording, stack: str) -> dict[str, list[Registered]]:
     """What is made by each component right below the cluster; namespaces' together."""
     cluster = f"{stack_cluster(stack)['name']}-"
-    found: dict[str, list[Registered]] = {}
+    results: dict[str, list[Registered]] = {}
     for resource in recording.resources.values():
         if not resource.custom or not resource.name.startswith(cluster):
             continue
         part = resource.name.removeprefix(cluster).partition("-")[0]
-        found.setdefault(part, []).append(resource)
-    return found
+        results.setdefault(part, []).append(resource)
+    return results
 
 
 def test_guards_deny_and_what_they_cannot_evaluate_they_deny_too(recording: Recording) -> None:
@@ -69,9 +69,11 @@ def test_guards_deny_and_what_they_cannot_evaluate_they_deny_too(recording: Reco
 
 def test_a_gang_that_does_not_start_gives_its_quota_back(recording: Recording, stack: str) -> None:
     [kueue] = [r for r in recording.of_type(RELEASE) if r.inputs["name"] == "kueue"]
-    told = yaml.safe_load(kueue.inputs["values"]["managerConfig"]["controllerManagerConfigYaml"])
+    reported = yaml.safe_load(
+        kueue.inputs["values"]["managerConfig"]["controllerManagerConfigYaml"]
+    )
     seconds = stack_cluster(stack).get("ready_timeout_seconds", 600)
-    waits = told["waitForPodsReady"]
+    waits = reported["waitForPodsReady"]
     assert waits.get("enable", True)
     assert (waits["timeout"], waits["recoveryTimeout"]) == (f"{seconds}s", f"{seconds}s")
     assert waits["blockAdmission"] is False
@@ -80,7 +82,7 @@ def test_a_gang_that_does_not_start_gives_its_quota_back(recording: Recording, s
 
 
 def pods(value: Any) -> list[dict[str, Any]]:
-    """Every pod's spec anywhere below a value."""
+    """Return every pod's spec anywhere below a value."""
     if isinstance(value, dict):
         own = [value] if isinstance(value.get("containers"), list) else []
         return own + [pod for inner in value.values() for pod in pods(inner)]
@@ -91,9 +93,9 @@ def pods(value: Any) -> list[dict[str, Any]]:
 
 def test_no_training_pod_has_a_token_of_a_service_account(recording: Recording) -> None:
     for runtime in recording.kind("ClusterTrainingRuntime"):
-        found = pods(runtime.inputs["spec"])
-        assert found
-        for pod in found:
+        result = pods(runtime.inputs["spec"])
+        assert result
+        for pod in result:
             assert pod["automountServiceAccountToken"] is False
             assert pod["enableServiceLinks"] is False
             for container in pod["containers"]:
@@ -102,10 +104,14 @@ def test_no_training_pod_has_a_token_of_a_service_account(recording: Recording) 
 
 def test_every_training_namespace_enforces_a_level_of_pod_security(recording: Recording) -> None:
     labels = [r.inputs["metadata"]["labels"] for r in recording.kind("Namespace")]
-    training = [one for one in labels if one.get("railhead.dev/training") == "true"]
+    training = [label for label in labels if label.get("railhead.dev/training") == "true"]
     assert training
-    for one in training:
-        assert one["pod-security.kubernetes.io/enforce"] in ("restricted", "baseline", "privileged")
+    for item in training:
+        assert item["pod-security.kubernetes.io/enforce"] in (
+            "restricted",
+            "baseline",
+            "privileged",
+        )
 
 
 def test_a_gang_goes_to_nodes_that_proved_their_fabric(recording: Recording) -> None:
@@ -121,8 +127,8 @@ def test_no_two_rails_are_one(recording: Recording) -> None:
     networks = recording.kind("NetworkAttachmentDefinition")
     for network in networks:
         metadata = network.inputs["metadata"]
-        told = json.loads(network.inputs["spec"]["config"])
-        first = (told.get("plugins") or [told])[0]
+        reported = json.loads(network.inputs["spec"]["config"])
+        first = (reported.get("plugins") or [reported])[0]
         device = (metadata.get("annotations") or {}).get("k8s.v1.cni.cncf.io/resourceName")
         on = first.get("master") or device
         assert on, network.name
@@ -133,11 +139,11 @@ def test_no_two_rails_are_one(recording: Recording) -> None:
 
 
 def test_everything_is_there_before_what_needs_it(recording: Recording, stack: str) -> None:
-    found = parts(recording, stack)
+    result = parts(recording, stack)
     for later, earlier in AFTER.items():
         for part in earlier:
-            needed = [r for r in found.get(part, []) if r.type == RELEASE] or found.get(part, [])
-            for step in found[later] if needed else ():
+            needed = [r for r in result.get(part, []) if r.type == RELEASE] or result.get(part, [])
+            for step in result[later] if needed else ():
                 assert_first(recording, needed, step)
 
 

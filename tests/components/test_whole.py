@@ -40,10 +40,12 @@ def inputs(recording: Recording, *kinds: str) -> Iterator[tuple[Registered, Mapp
 def unknown(value: Any, kind: Any, path: str) -> Iterator[str]:
     """Fields of a value that the SDK's own type of it does not have."""
     arguments = typing.get_args(kind)
-    found = [kind, *arguments]
-    while any(typing.get_args(one) for one in found):
-        found = [inner for one in found for inner in (typing.get_args(one) or [one])]
-    classes = [one for one in found if isinstance(one, type) and pulumi._types.is_input_type(one)]
+    results = [kind, *arguments]
+    while any(typing.get_args(item) for item in results):
+        results = [inner for item in results for inner in (typing.get_args(item) or [item])]
+    classes = [
+        item for item in results if isinstance(item, type) and pulumi._types.is_input_type(item)
+    ]
     if isinstance(value, list):
         for index, element in enumerate(value):
             yield from unknown(element, kind, f"{path}[{index}]")
@@ -72,7 +74,7 @@ def test_every_field_is_one_that_kubernetes_has(recording: Recording) -> None:
         own = getattr(importlib.import_module(f"{module}.{name}"), f"{name}InitArgs", None)
         assert given, name
         seen.add(name)
-        wrong += [f"{resource.name}: {one}" for one in unknown(dict(resource.inputs), own, name)]
+        wrong += [f"{resource.name}: {item}" for item in unknown(dict(resource.inputs), own, name)]
     assert wrong == []
     assert {"Deployment", "ConfigMap", "ValidatingAdmissionPolicy", "NetworkPolicy"} <= seen
 
@@ -120,7 +122,7 @@ def test_what_pods_mount_is_there(recording: Recording) -> None:
         assert used == set(volumes), f"{name}: a volume that nothing mounts"
         for volume in volumes.values():
             sources = [volume, *(volume.get("projected") or {}).get("sources", ())]
-            for source in (one["configMap"] for one in sources if "configMap" in one):
+            for source in (entry["configMap"] for entry in sources if "configMap" in entry):
                 data = maps[(space, source["name"])]
                 for item in source.get("items", ()):
                     assert item["key"] in data, (name, item)
@@ -227,7 +229,7 @@ def test_the_gates_accounts_are_held_whatever_they_do_to_a_node(recording: Recor
         assert {*rule["resources"]} == {"nodes", "nodes/*"}
         (account,) = spec["matchConditions"]
         assert account["expression"].startswith("request.userInfo.username == 'system:service")
-        assert {one["reason"] for one in spec["validations"]} == {"Forbidden"}
+        assert {validation["reason"] for validation in spec["validations"]} == {"Forbidden"}
     for rules in roles:
         (rule,) = rules
         assert rule["resources"] == ["nodes"]

@@ -28,7 +28,7 @@ _WATCHED = {"kind": "files", "acceptance": {"image": "registry.example.com/r:1"}
 
 
 def variant(name: str) -> dict[str, Any]:
-    """The `railhead:cluster` of a variant."""
+    """Return the `railhead:cluster` of a variant."""
     cluster = stack_cluster(VARIANTS[name])
     _CHANGES[name](cluster, cluster["platform"], cluster["pools"][0])
     return cluster
@@ -38,8 +38,8 @@ def made_otherwise(name: str) -> str:
     """What a variant makes and its stack does not, or otherwise."""
     stack = VARIANTS[name]
     with tempfile.TemporaryDirectory() as folder:
-        found = run_stack(stack, Path(folder), cluster=variant(name))
-    return made(found, beside=recorded(stack))
+        result = run_stack(stack, Path(folder), cluster=variant(name))
+    return made(result, beside=recorded(stack))
 
 
 def _aws(cluster: dict[str, Any], platform: dict[str, Any], pool: dict[str, Any]) -> None:
@@ -210,7 +210,7 @@ def _dranet(cluster: dict[str, Any], platform: dict[str, Any], pool: dict[str, A
 
 
 def _railed(mode: str, fabric: str = "roce") -> dict[str, Any]:
-    """Every rail of a machine of eight, as the table of fabrics has them."""
+    """Return every rail of a machine of eight, as the table of fabrics has them."""
     (case,) = (
         c for c in fabrics.cases() if (c.mode, c.fabric, c.platform) == (mode, fabric, "existing")
     )

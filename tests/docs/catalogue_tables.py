@@ -26,7 +26,7 @@ def ran() -> str:
 
 
 def images() -> str:
-    """Every image with its digest, or that it was not read."""
+    """Return every image with its digest, or that it was not read."""
     lines = list(table_head("image", "digest", "read in"))
     # The gate's is no row of the catalogue: a stack may name another.
     for reference in (*references(), GATE_IMAGE):

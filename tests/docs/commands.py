@@ -58,14 +58,14 @@ class Command:
 
 
 def pages(repo: Path) -> list[Path]:
-    """Every page of the documentation, relative to ``repo``."""
-    found = [repo / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
-    found += (repo / "docs").rglob("*.md")
-    return sorted(path.relative_to(repo) for path in found if path.is_file())
+    """Return every page of the documentation, relative to ``repo``."""
+    results = [repo / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
+    results += (repo / "docs").rglob("*.md")
+    return sorted(path.relative_to(repo) for path in results if path.is_file())
 
 
 def commands(repo: Path, page: Path) -> Iterator[Command]:
-    """The commands of one page, in order; a trailing backslash continues a command."""
+    """Yield the commands of one page, in order; a trailing backslash continues a command."""
     text = (repo / page).read_text()
     for block in FENCE.finditer(text):
         if block["kind"] != "console":
@@ -95,7 +95,7 @@ def _root() -> Any:
 
 
 def command_at(path: tuple[str, ...]) -> Any:
-    """The command line's own object for a command such as ``("lab", "up")``."""
+    """Return the command line's own object for a command such as ``("lab", "up")``."""
     node = _root()
     for name in path:
         node = node.commands[name]
@@ -103,7 +103,7 @@ def command_at(path: tuple[str, ...]) -> Any:
 
 
 def command_paths() -> list[tuple[str, ...]]:
-    """Every leaf command that ``railhead --help`` leads to."""
+    """Yield every leaf command that ``railhead --help`` leads to."""
 
     def walk(node: Any, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
         children = getattr(node, "commands", None)

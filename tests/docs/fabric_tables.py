@@ -19,8 +19,8 @@ EVIDENCE = REPO / "docs" / "fabric-evidence.yaml"
 
 
 def evidence() -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load(EVIDENCE.read_text())
-    return found
+    result: dict[str, Any] = yaml.safe_load(EVIDENCE.read_text())
+    return result
 
 
 def table_row(*cells: str) -> str:
@@ -33,12 +33,12 @@ def table_head(*cells: str) -> Iterator[str]:
 
 
 def _ran(case: Case, seen: dict[str, Any]) -> str:
-    found = [
+    results = [
         row
         for row in seen["ran"]
         if (row["mode"], row["fabric"], row["platform"]) == (case.mode, case.fabric, case.platform)
     ]
-    return "; ".join(row["what"] for row in found) or "no"
+    return "; ".join(row["what"] for row in results) or "no"
 
 
 def _only(fabrics: frozenset[str]) -> str:
@@ -116,7 +116,7 @@ def paths() -> str:
 
 
 def fabrics() -> str:
-    """Each fabric's pin, its proof and what the image must hold."""
+    """Return each fabric's pin, its proof and what the image must hold."""
     lines = list(
         table_head(
             "fabric", "RDMA", "`NCCL_NET`", "NCCL's log proves it by", "GPUDirect", "in the image"
@@ -141,7 +141,7 @@ TABLES = {"proof": proof, "modes": modes, "paths": paths, "fabrics": fabrics}
 
 
 def rendered(page: str, tables: Mapping[str, Callable[[], str]] = TABLES) -> str:
-    """The page with its tables made anew."""
+    """Return the page with its tables made anew."""
     for name, table in tables.items():
         start, end = f"<!-- table: {name} -->\n", "<!-- end -->"
         before, mark, rest = page.partition(start)

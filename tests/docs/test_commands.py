@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from pulumi_policy import EnforcementLevel
 
-from policies import RULES
 from railhead.catalog.lab import PARTS
+from railhead.policies import RULES
 from tests.docs import commands
 
 REPO = Path(__file__).resolve().parents[2]
@@ -66,13 +66,13 @@ def test_quick_commands_run(command: commands.Command) -> None:
     ],
 )
 def test_the_check_finds_what_does_not_exist(line: str, problem: str) -> None:
-    found = commands.check(line, REPO)
-    assert found is not None
-    assert problem in found
+    result = commands.check(line, REPO)
+    assert result is not None
+    assert problem in result
 
 
 def slug(heading: str) -> str:
-    """A heading's anchor as the usual renderers make it."""
+    """Return a heading's anchor as the usual renderers make it."""
     text = re.sub(r"[`*_]|\[|\]\([^)]*\)", "", heading).strip().lower()
     return re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
 

@@ -34,7 +34,7 @@ def test_what_ran_names_a_test_that_is_there() -> None:
 
 def test_what_was_applied_was_applied_by_a_test_of_every_case() -> None:
     text = (REPO / "tests" / "components" / "test_fabric_api_server.py").read_text()
-    assert '@pytest.mark.parametrize("case", every()' in text
+    assert '@pytest.mark.parametrize("case", few(every()' in text
     assert evidence()["applied"]["kubernetes"] == KUBERNETES
 
 

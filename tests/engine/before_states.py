@@ -38,7 +38,7 @@ _MOVED = ("onprem-ib-sriov", "onprem-roce-shared")
 
 
 def expected_file(stack: str) -> Path:
-    """The list of a stack's expected operations."""
+    """Return the list of a stack's expected operations."""
     return BEFORE / f"{stack}.expected.txt"
 
 
@@ -88,17 +88,17 @@ def _type_and_name(urn: str) -> str:
 
 def read_expected(text: str) -> dict[str, str]:
     """Operation -> the comment that it stands below, which is empty where there is none."""
-    why, found = "", {}
+    why, result = "", {}
     for line in text.splitlines():
         if line.startswith("#"):
             why = line
         elif line:
-            found[line] = why
-    return found
+            result[line] = why
+    return result
 
 
 def write_expected(now: Iterable[str], before: dict[str, str]) -> str:
-    """The operations of ``now`` below the comments that they had ``before``."""
+    """Return the operations of ``now`` below the comments that they had ``before``."""
     groups: dict[str, list[str]] = {}
     for line in sorted(now):
         groups.setdefault(before.get(line) or UNEXPLAINED, []).append(line)

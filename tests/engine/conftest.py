@@ -49,7 +49,7 @@ class Result:
     text: str
 
     def ok(self) -> Result:
-        """The result, after checking that the command succeeded."""
+        """Return the result, after checking that the command succeeded."""
         assert self.status == 0, self.text
         return self
 
@@ -120,11 +120,11 @@ class Stack:
         return process
 
     def state_text(self) -> str:
-        """The checkpoint as it is on disk."""
+        """Return the checkpoint as it is on disk."""
         return next((self.folder / "state").rglob(f"stacks/**/{self.stack}.json")).read_text()
 
     def resources(self) -> dict[str, dict[str, Any]]:
-        """The checkpoint's resources by logical name."""
+        """Return the checkpoint's resources by logical name."""
         checkpoint = json.loads(self.state_text())["checkpoint"]["latest"]
         return {item["urn"].rsplit("::", 1)[-1]: item for item in checkpoint["resources"]}
 

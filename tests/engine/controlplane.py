@@ -37,7 +37,7 @@ def locate(name: str) -> Path | None:
 
 
 def free_port() -> int:
-    """A loopback port that is free now."""
+    """Return a loopback port that is free now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -171,7 +171,7 @@ class ControlPlane:
         )
 
     def client(self) -> KubeClient:
-        """A new one, its administrator's."""
+        """Return a new one, its administrator's."""
         return client_of(str(self.kubeconfig))
 
     def _wait(self, limit_s: float = 60.0) -> None:

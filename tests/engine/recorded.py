@@ -62,8 +62,8 @@ class Project:
         text = done.stdout.decode(errors="replace")
         if done.returncode and text.startswith("{"):
             # A plan as JSON is megabytes.
-            told = json.loads(text).get("diagnostics", [])
-            text = "\n".join(item["message"] for item in told if item["severity"] == "error")
+            reported = json.loads(text).get("diagnostics", [])
+            text = "\n".join(item["message"] for item in reported if item["severity"] == "error")
         assert (done.returncode == 0) == (status == 0), (
             f"pulumi {' '.join(arguments)} ended with {done.returncode}:\n"
             f"{text}\n{done.stderr.decode(errors='replace')}"
@@ -98,7 +98,7 @@ class Project:
         return self.entries()[before:]
 
     def entries(self) -> list[dict[str, Any]]:
-        """The whole journal."""
+        """Return the whole journal."""
         return [json.loads(line) for line in self.journal.read_text().splitlines()]
 
     def change(self, edit: Callable[[dict[str, Any]], None]) -> None:
@@ -110,5 +110,5 @@ class Project:
     def resources(self) -> list[dict[str, Any]]:
         """What the state holds."""
         state = json.loads(self.run("stack", "export"))
-        found: list[dict[str, Any]] = state["deployment"].get("resources", [])
-        return found
+        result: list[dict[str, Any]] = state["deployment"].get("resources", [])
+        return result

@@ -26,12 +26,12 @@ class FakeClient(KubeClient):
 
     def request(self, method: str, path: str, **_: Any) -> Reply:
         self.calls.append(f"{method} {path}")
-        found = self.replies.get(path)
-        if isinstance(found, list):
-            found = found.pop(0) if len(found) > 1 else found[0]
-        if found is None:
+        result = self.replies.get(path)
+        if isinstance(result, list):
+            result = result.pop(0) if len(result) > 1 else result[0]
+        if result is None:
             raise ApiError(status=404, reason="NotFound", message=f"{path} not found")
-        return Reply(body=found)
+        return Reply(body=result)
 
     def resource_type(self, api_version: str, kind: str) -> ResourceType:
         if kind == "Unserved":
@@ -189,9 +189,9 @@ META = {"name": "n", "namespace": "ns", "generation": 2}
     ],
 )
 def test_rules(kind: str, live: dict[str, Any], ready: bool) -> None:
-    found = verdict(kind, live)
-    assert found.ready is ready
-    assert ready or found.message or found.errors
+    result = verdict(kind, live)
+    assert result.ready is ready
+    assert ready or result.message or result.errors
 
 
 def test_a_failed_pod_says_why() -> None:
@@ -199,9 +199,9 @@ def test_a_failed_pod_says_why() -> None:
         "phase": "Failed",
         "containerStatuses": [{"name": "c", "state": {"terminated": {"exitCode": 3}}}],
     }
-    found = verdict("v1 Pod", {"status": status})
-    assert found.failed
-    assert found.errors == ("[Pod n]: container 'c' completed with exit code 3",)
+    result = verdict("v1 Pod", {"status": status})
+    assert result.failed
+    assert result.errors == ("[Pod n]: container 'c' completed with exit code 3",)
 
 
 def test_a_pod_that_cannot_pull_says_so() -> None:
@@ -243,10 +243,10 @@ def test_a_service_needs_endpoints(endpoints: list[Any], ready: bool) -> None:
     path = "/apis/discovery.k8s.io/v1/namespaces/ns/endpointslices"
     client = FakeClient({path: {"items": [{"endpoints": endpoints}]}})
     live = {"spec": {"selector": {"a": "b"}, "clusterIP": "10.0.0.1"}}
-    found = verdict("v1 Service", live, client)
-    assert found.ready is ready
+    result = verdict("v1 Service", live, client)
+    assert result.ready is ready
     if not endpoints:
-        assert "does not target any Pods" in found.errors[0]
+        assert "does not target any Pods" in result.errors[0]
 
 
 def look(live: dict[str, Any]) -> Look:

@@ -126,8 +126,8 @@ def test_files_by_pattern(tmp_path: Path) -> None:
     for name in ("b.yaml", "a.yaml"):
         text = f"{{apiVersion: v1, kind: Pod, metadata: {{name: {name[0]}}}}}"
         (tmp_path / name).write_text(text)
-    found = components.read_files([f"{tmp_path}/*.yaml"])
-    assert [item["metadata"]["name"] for item in found] == ["a", "b"]
+    result = components.read_files([f"{tmp_path}/*.yaml"])
+    assert [item["metadata"]["name"] for item in result] == ["a", "b"]
     with pytest.raises(FileNotFoundError):
         components.read_files([str(tmp_path / "none.yaml")])
     with pytest.raises(ValueError, match="not served"):

@@ -43,8 +43,8 @@ class Consumer:
         return text
 
     def outputs(self) -> dict[str, object]:
-        found: dict[str, object] = json.loads(self.run("stack", "output", "--json"))
-        return found
+        result: dict[str, object] = json.loads(self.run("stack", "output", "--json"))
+        return result
 
 
 def test_it_creates_something_from_the_contract_of_a_cloud_stack(tmp_path: Path) -> None:

@@ -127,12 +127,12 @@ def test_what_forces_a_replacement(
 ) -> None:
     api_version, kind = obj.split(" ")
     patterns = diffing.force_new_paths({"apiVersion": api_version, "kind": kind, **new})
-    found = [
+    results = [
         diffing.path_text(path)
         for path, (change, value) in diffing.diff(old, new).items()
         if diffing.replaces(path, value, change, patterns)
     ]
-    assert found == forced
+    assert results == forced
 
 
 def test_mutable_config_maps_and_frozen_ones() -> None:

@@ -292,7 +292,7 @@ def test_a_guard_that_only_takes_note_is_the_worst(stack: Stack) -> None:
     # Deny is back. The list is a set: what somebody put into it besides stays theirs.
     (row,) = found(stack)
     assert (row.stack, row.live) == ("", "['Audit']")
-    assert "whoever added it" in row.remedy
+    assert "another client added it" in row.remedy
 
 
 # As Helm keeps it: what has no namespace is in the release's.
@@ -450,14 +450,14 @@ def test_each_difference_is_told_with_the_way_that_puts_it_back(stack: Stack) ->
     ns, container = stack.namespace, "spec.template.spec.containers[0]"
     volume = "spec.template.spec.volumes[0]"
     rows = found(stack)
-    told = {(r.severity.name, r.subject, r.field): r.remedy for r in rows}
-    assert len(told) == len(rows)
+    reported = {(r.severity.name, r.subject, r.field): r.remedy for r in rows}
+    assert len(reported) == len(rows)
     again, edit, anew = "puts it back", "no update takes it out: kubectl edit", "kubectl delete"
     ways = {
         ("GONE", f"ConfigMap {ns}/held", "metadata.deletionTimestamp"): "then `pulumi up --refresh",
         ("CHANGED", f"ConfigMap {ns}/settings", "data.a"): again,
         ("CHANGED", f"DaemonSet {ns}/gate", f"{container}.env[0].value"): again,
-        ("ADDED", f"DaemonSet {ns}/gate", f"{container}.env"): "leaves it to whoever added it",
+        ("ADDED", f"DaemonSet {ns}/gate", f"{container}.env"): "unless another client added it",
         ("CHANGED", f"DaemonSet {ns}/gate", f"{volume}.emptyDir"): "kubectl delete",
         ("ADDED", f"DaemonSet {ns}/gate", f"{volume}.hostPath"): edit,
         ("ADDED", f"DaemonSet {ns}/gate", "spec.template.spec.nodeSelector"): edit,
@@ -466,9 +466,9 @@ def test_each_difference_is_told_with_the_way_that_puts_it_back(stack: Stack) ->
         ("CHANGED", f"PriorityClass {ns}", "value"): anew,
         ("CHANGED", f"StorageClass {ns}", "reclaimPolicy"): anew,
     }
-    assert set(told) == set(ways)
+    assert set(reported) == set(ways)
     for row, way in ways.items():
-        assert way in told[row], row
+        assert way in reported[row], row
 
     # What is told, done.
     stack.patch(f"{CORE}/configmaps/held", {"metadata": {"finalizers": None}})

@@ -23,6 +23,7 @@ from tests import crds
 from tests.components.fabrics import Case, cases, cluster
 from tests.engine.conftest import Stack
 from tests.engine.controlplane import locate
+from tests.marks import few
 
 pytestmark = pytest.mark.controlplane
 
@@ -32,12 +33,12 @@ ALIVE = "/api/v1/namespaces/nvidia-network-operator/configmaps/network-operator-
 
 PROGRAM = """
 import json
-from components.controllers import charts
-from components.namespaces.claims import Claims, ClaimsArgs
-from components.fabric.fabric import Fabric, FabricArgs
-from components.namespaces.nccl_profile import NcclProfile, NcclProfileArgs
-from components.namespaces.networks import RailNetworks, RailNetworksArgs
-from railhead.catalog.versions import COMBINATIONS
+from railhead.components import arguments
+from railhead.components.controllers import charts
+from railhead.components.namespaces.claims import Claims, ClaimsArgs
+from railhead.components.fabric.fabric import Fabric
+from railhead.components.namespaces.nccl_profile import NcclProfile, NcclProfileArgs
+from railhead.components.namespaces.networks import RailNetworks, RailNetworksArgs
 from railhead.config import parse
 from railhead.resolve.namespaces import namespaces
 from railhead.resolve.runtimes import runtimes
@@ -45,9 +46,7 @@ from railhead.resolve.runtimes import runtimes
 charts.chart_source = lambda controller: charts.ChartSource(chart="./chart", version=None)
 parsed = parse(json.load(open("case.json")), where="case")
 below = pulumi.ResourceOptions(providers=[cluster])
-fabric = Fabric(
-    "f", FabricArgs(cluster=parsed, combination=COMBINATIONS[parsed.versions]), opts=below
-)
+fabric = Fabric("f", arguments.fabric(parsed), opts=below)
 # What a training namespace adds of the fabric.
 namespace = k8s.core.v1.Namespace(
     "namespace", metadata={"name": NS}, opts=opts(depends_on=list(fabric.ready))
@@ -55,9 +54,20 @@ namespace = k8s.core.v1.Namespace(
 inside = dict(namespace=NS, after=[namespace])
 (resolved,) = namespaces(parsed, runtimes(parsed))
 NcclProfile("profile", NcclProfileArgs(files=resolved.nccl_profile, **inside), opts=below)
-RailNetworks("networks", RailNetworksArgs(cluster=parsed, **inside), opts=below)
+networks = arguments.networks(parsed)
+RailNetworks("networks", RailNetworksArgs(networks=networks, **inside), opts=below)
 Claims("claims", ClaimsArgs(templates=resolved.nic_claims, **inside), opts=below)
 """
+
+
+#: One case of each way to bring a fabric: by operators, by the provider, on the lab.
+USUAL = (
+    "rdma-shared-roce-lab",
+    "sriov-roce-roce-existing",
+    "dranet-gcp-rdma-gcp",
+    "efa-efa-aws",
+    "tcpxo-tcpxo-gcp",
+)
 
 
 class Operator(threading.Thread):
@@ -139,7 +149,7 @@ def chart(folder: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("case", cases(), ids=lambda c: c.id)
+@pytest.mark.parametrize("case", few(cases(), USUAL, lambda case: case.id))
 def test_up_in_order_again_without_change_and_down_clean(
     stack: Stack, operator: Operator, served: list[str], case: Case
 ) -> None:

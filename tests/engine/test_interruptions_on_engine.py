@@ -17,8 +17,8 @@ pytestmark = pytest.mark.controlplane
 
 
 def plugins_of(stack: Stack) -> list[int]:
-    """The plugin processes that belong to this stack's commands."""
-    found = []
+    """Return the plugin processes that belong to this stack's commands."""
+    results = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
@@ -28,8 +28,8 @@ def plugins_of(stack: Stack) -> list[int]:
         except OSError:
             continue
         if b"railhead.lab.engine" in command and cwd == str(stack.folder):
-            found.append(int(entry.name))
-    return found
+            results.append(int(entry.name))
+    return results
 
 
 def kill(stack: Stack, pid: int) -> None:
@@ -39,7 +39,7 @@ def kill(stack: Stack, pid: int) -> None:
 
 
 def locks(stack: Stack) -> list[Path]:
-    """The backend's lock files."""
+    """Return the backend's lock files."""
     return list((stack.folder / "state" / ".pulumi" / "locks").rglob("*.json"))
 
 

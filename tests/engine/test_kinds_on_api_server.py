@@ -47,7 +47,7 @@ def server(own_plane: ControlPlane) -> Iterator[Server]:
 
 
 def made(framework: str, api: str, nodes: int = NODES) -> Plan:
-    """A job of three nodes; two processes each where a framework starts several."""
+    """Return a job of three nodes; two processes each where a framework starts several."""
     processes = 1 if FRAMEWORKS[framework].one_process else 2
     name = f"{framework}-{api}"
     return dataclasses.replace(plan(framework, nodes, processes, name=name), namespace=WHERE)
@@ -63,9 +63,9 @@ def applied(server: Server, bodies: list[Body]) -> list[Body]:
 def as_pod(pod: Pod) -> Body:
     """What its controller sends."""
     name = pod.host.partition(".")[0]
-    told = pod.template.get("metadata") or {}
-    metadata = {"labels": {**told.get("labels", {}), **pod.labels}, "name": name}
-    metadata |= {"namespace": WHERE, "annotations": told.get("annotations") or {}}
+    reported = pod.template.get("metadata") or {}
+    metadata = {"labels": {**reported.get("labels", {}), **pod.labels}, "name": name}
+    metadata |= {"namespace": WHERE, "annotations": reported.get("annotations") or {}}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod.spec}
 
 
@@ -95,8 +95,8 @@ def test_what_the_kind_does_not_know_is_refused(server: Server, api: str) -> Non
 
 def first_container(value: Any) -> Body:
     """Of the first pod template in an object."""
-    found: Body = next(containers(value))
-    return found
+    result: Body = next(containers(value))
+    return result
 
 
 def containers(value: Any) -> Iterator[Body]:

@@ -40,7 +40,7 @@ Body = dict[str, Any]
 
 
 def cluster() -> Body:
-    """The lab's stack on a thousand nodes."""
+    """Return the lab's stack on a thousand nodes."""
     body = stack_cluster("lab")
     body["pools"][0]["nodes"] = FLEET
     body["runtimes"] = body["runtimes"][:1]
@@ -50,15 +50,15 @@ def cluster() -> Body:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    found = {name: locate(name) for name in PROGRAMS}
-    if missing := [name for name, path in found.items() if path is None]:
+    results = {name: locate(name) for name in PROGRAMS}
+    if missing := [name for name, path in results.items() if path is None]:
         pytest.skip(f"no {', '.join(missing)}: run `railhead lab build`")
     folder = tmp_path_factory.mktemp("large")
     fake_lab(folder)
     recording = run_program(cluster(), folder)
     plane = ControlPlane(
         folder / "plane",
-        {name: path for name, path in found.items() if path is not None},
+        {name: path for name, path in results.items() if path is not None},
         without=("node-lifecycle-controller",),
     )
     try:
@@ -71,15 +71,15 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
                 for body in manifests(recording):
                     server.apply(body)
                 server.policies_settled()
-                for one in made:
-                    one.result()
+                for item in made:
+                    item.result()
                 yield server
     finally:
         plane.stop()
 
 
 def configuration(recording: Recording) -> Body:
-    """The file that Kueue's chart would mount."""
+    """Return the file that Kueue's chart would mount."""
     (release,) = (
         r.inputs
         for r in recording.of_type("kubernetes:helm.sh/v3:Release")
@@ -125,7 +125,7 @@ def add_node(server: Server, number: int) -> None:
 
 
 def on_metal(server: Server) -> Any:
-    """The same stack, of a cluster that is there already."""
+    """Return the same stack, of a cluster that is there already."""
     body = cluster()
     body["platform"] = {"kind": "existing", "kubeconfig": str(server.plane.kubeconfig)}
     body["versions"] = "proven"
@@ -135,8 +135,8 @@ def on_metal(server: Server) -> Any:
 
 
 def test_dead_nodes_are_named_and_up_begins(server: Server) -> None:
-    told = before_up(on_metal(server))
-    assert told == f"nodes that are not ready or cordoned, and get no jobs: {', '.join(DEAD)}"
+    reported = before_up(on_metal(server))
+    assert reported == f"nodes that are not ready or cordoned, and get no jobs: {', '.join(DEAD)}"
 
 
 def test_nodes_that_are_away_are_told_and_up_begins(server: Server) -> None:
@@ -159,14 +159,14 @@ def gang(size: int) -> list[Body]:
 
 
 def workload(server: Server, size: int, condition: str, status: str) -> Body:
-    """The workload of a gang once it says so; nothing before."""
+    """Return the workload of a gang once it says so; nothing before."""
     # The first version lists the hosts of an assignment; later ones fold them.
     path = f"/apis/kueue.x-k8s.io/v1beta1/namespaces/{WHERE}/workloads"
-    for one in server.client.request("GET", path).body["items"]:
-        for said in one.get("status", {}).get("conditions", []):
-            mine = one["metadata"]["name"].startswith(f"jobset-g{size}-")
-            if mine and (said["type"], said["status"]) == (condition, status):
-                return dict(one) | {"said": said["message"]}
+    for item in server.client.request("GET", path).body["items"]:
+        for entry in item.get("status", {}).get("conditions", []):
+            mine = item["metadata"]["name"].startswith(f"jobset-g{size}-")
+            if mine and (entry["type"], entry["status"]) == (condition, status):
+                return dict(item) | {"said": entry["message"]}
     return {}
 
 

@@ -124,6 +124,6 @@ def test_every_node_that_lacks_something_is_named(
 
     code = cli.run(["config", "verify", str(stack), "--json"])
     assert code == ExitCode.REFUSED
-    found = json.loads(capsys.readouterr().out)["pools"]["h100"]
-    assert found["good"] == ["dgx-0"]
-    assert set(found["lacks"]) == {"dgx-1", "dgx-2"}
+    result = json.loads(capsys.readouterr().out)["pools"]["h100"]
+    assert result["good"] == ["dgx-0"]
+    assert set(result["lacks"]) == {"dgx-1", "dgx-2"}

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from components.controllers.charts import chart_source
 from railhead.base.errors import ExitCode
 from railhead.base.paths import lab_kubeconfig
 from railhead.catalog.versions import COMBINATIONS
 from railhead.cli import run
+from railhead.components.controllers.charts import Chart, chart_source
 from railhead.lab import planning
 from railhead.lab.recorders.workspace import fake_lab, workspace
 from tests.components.recording import STACKS
@@ -33,18 +33,18 @@ def test_a_cloud_stack_is_planned_with_its_costs(
     if locate("pulumi") is None:
         pytest.skip("no pulumi: set RAILHEAD_TEST_BIN or run `railhead lab build`")
     assert run(["plan", _stack(stack), "--json"]) == ExitCode.OK
-    found = json.loads(capsys.readouterr().out)
-    assert found["violations"] == []
-    assert found["policies"] == "run"
-    assert sum(found["counts"].values()) > 100
-    assert all(not token.startswith("railhead:") for token in found["counts"])
-    assert found["pools"][0]["gpus"] == found["pools"][0]["nodes"] * 8
-    assert found["system_nodes"] in ([3, "m7i.2xlarge"], [2, "e2-standard-16"])
-    what = {item["what"] for item in found["costs"]}
+    result = json.loads(capsys.readouterr().out)
+    assert result["violations"] == []
+    assert result["policies"] == "run"
+    assert sum(result["counts"].values()) > 100
+    assert all(not token.startswith("railhead:") for token in result["counts"])
+    assert result["pools"][0]["gpus"] == result["pools"][0]["nodes"] * 8
+    assert result["system_nodes"] in ([3, "m7i.2xlarge"], [2, "e2-standard-16"])
+    what = {item["what"] for item in result["costs"]}
     assert ("EKS cluster" if stack.startswith("aws") else "GKE cluster") in what
     assert ("NAT gateway" in what) == (stack == "aws-p5-prod")
     stores = ("Filestore", "FSx for Lustre", "Managed Lustre")
-    sizes = [item["details"] for item in found["costs"] if item["what"] in stores]
+    sizes = [item["details"] for item in result["costs"] if item["what"] in stores]
     assert all(any("apacity" in key or "file" in key for key in d) for d in sizes)
     assert sizes
 
@@ -81,15 +81,15 @@ def test_a_refused_plan_says_so_by_its_exit_code(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    one = planning.Violation(rule="rule", urn="urn", message="no\nmore", mandatory=mandatory)
-    monkeypatch.setattr(planning, "plan", lambda *_, **__: _plan(one))
+    item = planning.Violation(rule="rule", urn="urn", message="no\nmore", mandatory=mandatory)
+    monkeypatch.setattr(planning, "plan", lambda *_, **__: _plan(item))
     assert run(["plan", _stack(stack)]) == code
-    said = capsys.readouterr().out
-    assert ("refused by rule" if mandatory else "advice by rule") in said
-    assert "+ aws:ec2/route:Route  x 4" in said
-    assert "+ aws:ec2/vpc:Vpc  n5" in said
-    assert "it: 5 resources would be made" in said
-    assert ("3 x m7i.2xlarge  for the controllers" in said) == (stack != "lab")
+    text = capsys.readouterr().out
+    assert ("refused by rule" if mandatory else "advice by rule") in text
+    assert "+ aws:ec2/route:Route  x 4" in text
+    assert "+ aws:ec2/vpc:Vpc  n5" in text
+    assert "it: 5 resources would be created" in text
+    assert ("3 x m7i.2xlarge  for the controllers" in text) == (stack != "lab")
 
 
 @pytest.mark.parametrize("kubeconfig", ["/etc/site/admin.conf", "admin.conf", "~other/config"])
@@ -123,7 +123,10 @@ def test_a_lab_of_another_name_and_other_versions_is_there_for_a_plan(
     assert lab_kubeconfig("second").is_file()
     for name in [name for name in COMBINATIONS if name.startswith("lab")]:
         for controller in COMBINATIONS[name].controllers:
-            assert chart_source(controller).chart.startswith(str(tmp_path)), (name, controller.name)
+            assert chart_source(Chart.of(controller)).chart.startswith(str(tmp_path)), (
+                name,
+                controller.name,
+            )
 
 
 def test_a_mistake_in_the_file_is_found_before_anything_runs(tmp_path: Path) -> None:

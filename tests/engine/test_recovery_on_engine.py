@@ -19,7 +19,7 @@ from tests.engine.controlplane import ControlPlane
 pytestmark = pytest.mark.controlplane
 
 PROGRAM = """
-from components.namespaces.checkpoints import Checkpoints, CheckpointsArgs
+from railhead.components.namespaces.checkpoints import Checkpoints, CheckpointsArgs
 
 space = k8s.core.v1.Namespace("space", metadata={"name": NS}, opts=o)
 meta = {"name": "kept", "namespace": NS}
@@ -39,7 +39,7 @@ VOLUMES = "/api/v1/persistentvolumes"
 
 
 def volume(name: str, path: str, **metadata: Any) -> dict[str, Any]:
-    """One as a provisioner makes it, for whichever claim of the class comes first."""
+    """Return one as a provisioner makes it, for whichever claim of the class comes first."""
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
@@ -60,8 +60,8 @@ def saved(stack: Stack, plane: ControlPlane) -> dict[str, Any]:
     row = Checkpoint(
         claim="checkpoints", namespace=stack.namespace, mount_path="/checkpoints", size="1Gi"
     )
-    found, body = live.volume(kube.Cluster(target), row)
-    assert found.passed, found
+    result, body = live.volume(kube.Cluster(target), row)
+    assert result.passed, result
     assert body is not None
     read: dict[str, Any] = yaml.safe_load(yaml.safe_dump(body))
     return read
@@ -78,8 +78,8 @@ def test_a_lost_etcd_costs_no_checkpoint(
 
     def claim(client: KubeClient) -> dict[str, Any]:
         path = f"/api/v1/namespaces/{stack.namespace}/persistentvolumeclaims/checkpoints"
-        found: dict[str, Any] = client.request("GET", path).body
-        return found
+        result: dict[str, Any] = client.request("GET", path).body
+        return result
 
     def bound(client: KubeClient) -> bool:
         return bool(claim(client)["status"]["phase"] == "Bound")
@@ -118,10 +118,10 @@ def test_what_the_stack_itself_makes_is_not_saved(
     stack.wait_for(lambda: (stack.get(path) or {})["status"]["phase"] == "Bound")
     target = kube.Target(kubeconfig=control_plane.kubeconfig, context=None, why="the test")
     row = Checkpoint(claim="checkpoints", namespace=stack.namespace, mount_path="/c", size="1Gi")
-    found, body = live.volume(kube.Cluster(target), row)
-    assert (found.passed, body) == (True, None)
-    assert "who made it makes it again" in found.text
+    result, body = live.volume(kube.Cluster(target), row)
+    assert (result.passed, body) == (True, None)
+    assert "who made it makes it again" in result.text
     gone = row.model_copy(update={"claim": "other"})
-    found, body = live.volume(kube.Cluster(target), gone)
-    assert (found.passed, body) == (None, None)
-    assert "is not there" in found.text
+    result, body = live.volume(kube.Cluster(target), gone)
+    assert (result.passed, body) == (None, None)
+    assert "is not there" in result.text

@@ -105,12 +105,12 @@ def submit(server: Server, team: str, name: str, nodes: int, priority: str = "re
 
 
 def workloads(server: Server) -> list[Body]:
-    found: list[Body] = server.client.request("GET", f"/apis/{KUEUE_API}/workloads").body["items"]
-    return found
+    result: list[Body] = server.client.request("GET", f"/apis/{KUEUE_API}/workloads").body["items"]
+    return result
 
 
 def of(server: Server, name: str) -> Body:
-    """A job's Workload; empty before there is one."""
+    """Return a job's Workload; empty before there is one."""
     for workload in workloads(server):
         if workload["metadata"]["ownerReferences"][0]["name"] == name:
             return workload
@@ -118,7 +118,7 @@ def of(server: Server, name: str) -> Body:
 
 
 def running(server: Server) -> set[str]:
-    """The jobs that are admitted."""
+    """Return the jobs that are admitted."""
     return {
         workload["metadata"]["ownerReferences"][0]["name"]
         for workload in workloads(server)
@@ -130,8 +130,8 @@ def waits_because(server: Server, name: str) -> str:
     """What Kueue says of a job that it looked at and did not admit."""
 
     def said() -> str:
-        found = condition(of(server, name), "QuotaReserved")
-        return str(found.get("message") or "") if found.get("status") == "False" else ""
+        result = condition(of(server, name), "QuotaReserved")
+        return str(result.get("message") or "") if result.get("status") == "False" else ""
 
     return eventually(said)
 

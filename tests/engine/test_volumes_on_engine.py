@@ -8,7 +8,7 @@ from railhead.kube.errors import ApiError
 from tests.engine.conftest import Stack
 
 PROGRAM = """
-from components.gcp.volumes import Volumes, VolumesArgs, VolumeSource
+from railhead.components.gcp.volumes import Volumes, VolumesArgs, VolumeSource
 from railhead.model.cluster import CheckpointConfig
 
 source = VolumeSource(

@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 import yaml
 
-from components.controllers.kueue import FRAMEWORKS, POD_FRAMEWORKS
 from railhead.base.names import KUEUE_API, QUEUE_LABEL, TRAINER_API
 from railhead.base.quantity import parse
+from railhead.components.controllers.kueue import FRAMEWORKS, POD_FRAMEWORKS
 from railhead.config import parse as parse_config
 from railhead.launch import render
 from railhead.launch.apis import apis
@@ -78,12 +78,12 @@ def queued(recording: Recording, folder: Path, nodes: int) -> Iterator[Server]:
 
     A control plane of its own: Kueue's webhooks would be in every other test's way.
     """
-    found = {name: locate(name) for name in PROGRAMS}
-    if missing := [name for name, path in found.items() if path is None]:
+    results = {name: locate(name) for name in PROGRAMS}
+    if missing := [name for name, path in results.items() if path is None]:
         pytest.skip(f"no {', '.join(missing)}: run `railhead lab build`")
     plane = ControlPlane(
         folder / "plane",
-        {name: path for name, path in found.items() if path is not None},
+        {name: path for name, path in results.items() if path is not None},
         without=("node-lifecycle-controller",),
     )
     try:
@@ -140,7 +140,7 @@ def plan(framework: str, nodes: int) -> Plan:
 
 
 def template(*, devices: bool = True) -> Body:
-    """A pod as the runtimes have it, for kinds that `launch` does not make."""
+    """Return a pod as the runtimes have it, for kinds that `launch` does not make."""
     if not devices:
         few = {"requests": {"cpu": "100m", "memory": "256Mi"}}
         spec = {"containers": [{"name": "head", "image": "x", "resources": few}]}
@@ -178,7 +178,7 @@ def ray_job() -> list[Body]:
 
 
 def clearing() -> list[Body]:
-    """The nightly job that removes a claim's old checkpoints, as its CronJob has it."""
+    """Return the nightly job that removes a claim's old checkpoints, as its CronJob has it."""
     raw = cluster()
     raw["checkpoints"][0]["retention"] = {"days": 30, "keep": 3}
     (spec,) = cron_jobs(parse_config(raw, where="test"), WHERE).values()
@@ -188,7 +188,7 @@ def clearing() -> list[Body]:
 
 
 def two_jobs() -> list[Body]:
-    """A JobSet of two replicated jobs, one of them twice."""
+    """Return a JobSet of two replicated jobs, one of them twice."""
 
     def job(name: str, replicas: int, pods: int) -> Body:
         spec = {"parallelism": pods, "completions": pods, "template": template()}
@@ -286,13 +286,13 @@ def leader_worker_set(replicas: int, size: int) -> Body:
 
 
 def members(stored: Body, group: int) -> list[Body]:
-    """The pods of a group, as the set's controller and webhook make them of what is stored.
+    """Return the pods of a group, as the set's controller and webhook make them of what is stored.
 
     Read in pkg/controllers (the two StatefulSets' templates) and pkg/webhooks/pod_webhook.go of
     LeaderWorkerSet v0.7.0.
     """
     spec, leader = stored["spec"]["leaderWorkerTemplate"], f"j-{group}"
-    found = []
+    results = []
     for index in range(spec["size"]):
         role = spec["workerTemplate" if index else "leaderTemplate"]
         labels = {f"{LWS}/name": "j", f"{LWS}/group-index": str(group)}
@@ -305,26 +305,26 @@ def members(stored: Body, group: int) -> list[Body]:
             had.get("labels", {}) | labels | {f"{LWS}/worker-index": str(index)},
             had.get("annotations", {}) | annotations,
         )
-        found.append(made)
-    return found
+        results.append(made)
+    return results
 
 
 def workloads(server: Server) -> list[Body]:
     path = f"/apis/{KUEUE_API}/namespaces/{WHERE}/workloads"
-    found: list[Body] = server.client.request("GET", path).body["items"]
-    return found
+    result: list[Body] = server.client.request("GET", path).body["items"]
+    return result
 
 
 def usage(server: Server) -> dict[str, Decimal]:
     """Resource -> what the cluster queue says is in use, of all its flavors."""
     path = "/apis/kueue.x-k8s.io/v1beta2/clusterqueues/training"
     status = server.client.request("GET", path).body.get("status", {})
-    found: dict[str, Decimal] = {}
+    results: dict[str, Decimal] = {}
     for flavor in status.get("flavorsUsage", []):
         for resource in flavor["resources"]:
             total = parse(resource["total"])
-            found[resource["name"]] = found.get(resource["name"], Decimal(0)) + total
-    return found
+            results[resource["name"]] = results.get(resource["name"], Decimal(0)) + total
+    return results
 
 
 def all_admitted(server: Server) -> list[Body]:
@@ -337,7 +337,7 @@ def all_admitted(server: Server) -> list[Body]:
 
 
 def admitted(server: Server) -> Body:
-    """The one workload that is admitted, or nothing."""
+    """Return the one workload that is admitted, or nothing."""
     return next(iter(all_admitted(server)), {})
 
 
@@ -347,8 +347,8 @@ def counts(workload: Body) -> list[int]:
 
 def gates(server: Server, name: str, namespace: str = WHERE) -> list[str]:
     """What a pod still waits for before it may have a node."""
-    found = server.client.request("GET", f"/api/v1/namespaces/{namespace}/pods/{name}").body
-    return [gate["name"] for gate in found["spec"].get("schedulingGates", [])]
+    result = server.client.request("GET", f"/api/v1/namespaces/{namespace}/pods/{name}").body
+    return [gate["name"] for gate in result["spec"].get("schedulingGates", [])]
 
 
 def whole(pods: int) -> dict[str, Decimal]:

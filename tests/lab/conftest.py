@@ -44,7 +44,7 @@ def railhead(*arguments: str, timeout: float = 600) -> subprocess.CompletedProce
 
 
 def succeed(result: subprocess.CompletedProcess[str]) -> subprocess.CompletedProcess[str]:
-    """The result, whose exit status must be 0; shows its output where it is not."""
+    """Return the result, whose exit status must be 0; shows its output where it is not."""
     assert result.returncode == 0, f"{result.args}\n{result.stdout}\n{result.stderr}"
     return result
 

@@ -74,10 +74,10 @@ class Contest:
 
 
 def draw(seed: int, count: int, arenas: int, simulated: bool = True) -> list[Contest]:
-    """The contests of a seed; one in ten loses a real node, all of those in one round."""
+    """Return the contests of a seed; one in ten loses a real node, all of those in one round."""
     source = random.Random(seed)
     rounds = count // arenas
-    found = []
+    results = []
     for number in range(count):
         turn, arena = divmod(number, arenas)
         loses = rounds >= 10 and turn % 10 == 5
@@ -96,7 +96,7 @@ def draw(seed: int, count: int, arenas: int, simulated: bool = True) -> list[Con
             )
             for index, size in enumerate(sizes)
         )
-        found.append(
+        results.append(
             Contest(
                 number=number,
                 arena=arena,
@@ -106,7 +106,7 @@ def draw(seed: int, count: int, arenas: int, simulated: bool = True) -> list[Con
                 simulated=simulated and not loses,
             )
         )
-    return found
+    return results
 
 
 @dataclass
@@ -327,7 +327,7 @@ class Arenas:
 
 
 def job_set(gang: Gang, contest: Contest, namespace: str, seconds: float) -> dict[str, Any]:
-    """A gang as people write it: so many pods of one job, a queue and a priority."""
+    """Return a gang as people write it: so many pods of one job, a queue and a priority."""
     labels = {_CONTEST: str(contest.number), _GANG: gang.name}
     container = {
         "name": "node",
@@ -401,12 +401,12 @@ def judge(rows: Sequence[Row], contests: Sequence[Contest]) -> Verdict:
 def waits(rows: Sequence[Row]) -> Iterator[float]:
     """Seconds from a gang's first sight to its first quota."""
     first: dict[str, float] = {}
-    told: set[str] = set()
+    reported: set[str] = set()
     for row in sorted(rows, key=lambda row: row.rv):
         if row.kind == "gang":
             first.setdefault(row.gang, row.t)
-            if row.reserved and row.gang not in told:
-                told.add(row.gang)
+            if row.reserved and row.gang not in reported:
+                reported.add(row.gang)
                 yield row.t - first[row.gang]
 
 
@@ -438,8 +438,8 @@ def lab_status(lab: str) -> dict[str, Any]:
         text=True,
         check=False,
     )
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
 
 
 def fresh_nodes(lab: str, count: int, *words: str) -> list[str]:

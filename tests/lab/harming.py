@@ -39,7 +39,7 @@ class Waiting:
     begin: float
 
     def heard(self, text: str) -> bool:
-        """Whether the newest attempt has said it; no while nothing can be read."""
+        """Return whether the newest attempt has said it; no while nothing can be read."""
         try:
             return any(words(line.text).startswith(text) for line in self.run.logs())
         except RailheadError:
@@ -66,8 +66,8 @@ class Waiting:
 @contextmanager
 def waiting(site: Site, name: str) -> Iterator[Waiting]:
     """Start such a job, which waits at the step; it is gone afterwards."""
-    with training(site, name, WORDS, f"harm kind=wait step={KILLED}") as found:
-        yield found
+    with training(site, name, WORDS, f"harm kind=wait step={KILLED}") as result:
+        yield result
 
 
 @contextmanager
@@ -84,8 +84,8 @@ def training(site: Site, name: str, words_: list[str], told: str) -> Iterator[Wa
             files=[PROGRAM],
         ) as run,
     ):
-        found = Waiting(site=site, run=run, record=record, begin=0.0)
-        wait(lambda: found.heard(told), 120, "the step at which it is harmed", every=1)
+        result = Waiting(site=site, run=run, record=record, begin=0.0)
+        wait(lambda: result.heard(told), 120, "the step at which it is harmed", every=1)
         yield Waiting(site=site, run=run, record=record, begin=time.monotonic())
 
 
@@ -107,7 +107,7 @@ def kill_rank(job: str) -> None:
             given = entry.read_bytes().split(b"\0")
         except OSError:
             continue
-        where = next((one for one in given if one.startswith(b"CHECKPOINT_DIR=")), b"")
+        where = next((item for item in given if item.startswith(b"CHECKPOINT_DIR=")), b"")
         if b"RANK=1" in given and where.endswith(f"/{job}".encode()):
             os.kill(int(entry.parent.name), signal.SIGKILL)
             return

@@ -39,12 +39,12 @@ _session = f"{int(time.time()) % 46656:x}"
 
 
 def unique(stem: str) -> str:
-    """A name that no job of this or an earlier session has."""
+    """Return a name that no job of this or an earlier session has."""
     return f"{stem}-{_session}-{next(_numbers)}"
 
 
 def sleep(seconds: int) -> list[str]:
-    """A command that does nothing for a while and ends at once when told to."""
+    """Return a command that does nothing for a while and ends at once when told to."""
     return [*SLEEP[:2], SLEEP[2].format(seconds)]
 
 
@@ -53,13 +53,13 @@ _WHOSE = re.compile(r"^\[node-\d+\] (\[[a-z]+\d+\]:|\(\w+ pid=\d+(, ip=[\d.]+)?\
 
 
 def records(lines: list[str], kind: str) -> list[dict[str, str]]:
-    """The `key=value` records of a log, those that begin with ``kind``."""
-    found = []
+    """Return the `key=value` records of a log, those that begin with ``kind``."""
+    results = []
     for line in lines:
         text = _WHOSE.sub("", line)
         if text.startswith(kind):
-            found.append(dict(re.findall(r"(\w+)=(\S+)", text)))
-    return found
+            results.append(dict(re.findall(r"(\w+)=(\S+)", text)))
+    return results
 
 
 @dataclass
@@ -72,7 +72,7 @@ class Jobs:
     made: list[str] = field(default_factory=list)
 
     def run(self, *arguments: str, timeout: float = 240) -> subprocess.CompletedProcess[str]:
-        """One `railhead` command line; never a traceback, whatever its exit status."""
+        """Return one `railhead` command line; never a traceback, whatever its exit status."""
         done = subprocess.run(
             [sys.executable, "-m", "railhead", *arguments],
             env=self.env,
@@ -85,7 +85,7 @@ class Jobs:
         return done
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
-        """The same in the background."""
+        """Return the same in the background."""
         return subprocess.Popen(
             [sys.executable, "-m", "railhead", *arguments],
             env=self.env,
@@ -118,7 +118,7 @@ class Jobs:
         assert done.returncode == 0, done.stderr
 
     def raw(self, name: str, **trainer: Any) -> dict[str, Any]:
-        """A TrainJob as someone without Railhead writes it."""
+        """Return a TrainJob as someone without Railhead writes it."""
         self.made.append(name)
         body: dict[str, Any] = {
             "apiVersion": "trainer.kubeflow.org/v1alpha1",
@@ -139,7 +139,7 @@ class Jobs:
         return body
 
     def kubectl(self, *arguments: str, stdin: Any = None) -> subprocess.CompletedProcess[str]:
-        """One kubectl command line, with an object on its standard input."""
+        """Return one kubectl command line, with an object on its standard input."""
         return subprocess.run(
             ["kubectl", *arguments],
             env=self.env,
@@ -154,16 +154,16 @@ class Jobs:
         """`railhead status NAME --json`."""
         done = self.run("status", name, "--json")
         assert done.returncode == 0, done.stderr
-        found: dict[str, Any] = json.loads(done.stdout)
-        return found
+        result: dict[str, Any] = json.loads(done.stdout)
+        return result
 
     def state(self, name: str) -> jobs.JobState:
-        """The job's state, read in this process."""
-        found = self.cluster.get(kube.trainjobs(NAMESPACE, name))
-        return jobs.read_state(self.cluster, found)
+        """Return the job's state, read in this process."""
+        result = self.cluster.get(kube.trainjobs(NAMESPACE, name))
+        return jobs.read_state(self.cluster, result)
 
     def pods(self, name: str) -> list[dict[str, Any]]:
-        """The job's pods, as the API server has them."""
+        """Return the job's pods, as the API server has them."""
         return self.cluster.list(
             kube.core(NAMESPACE, "pods"), selector=f"{jobs.JOBSET_LABEL}={name}"
         )

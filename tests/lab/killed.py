@@ -49,8 +49,8 @@ def kill_after(jobs: Jobs, name: str, epoch: int) -> dict[int, str]:
         NAMESPACE, first, container=TRAINER_CONTAINER, follow=True, quiet_seconds=300 * PATIENCE
     ) as lines:
         for line in lines:
-            told = records([f"[node-0] {line.partition(' ')[2]}"], "epoch=")
-            seen |= {int(r["epoch"]): r["loss"] for r in told}
+            reported = records([f"[node-0] {line.partition(' ')[2]}"], "epoch=")
+            seen |= {int(r["epoch"]): r["loss"] for r in reported}
             if epoch in seen:
                 break
     at_once = {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0}

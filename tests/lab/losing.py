@@ -87,13 +87,13 @@ class Ground:
             helper.join()
 
     def curve(self) -> dict[int, str]:
-        """The losses of a run that nobody touches."""
+        """Return the losses of a run that nobody touches."""
         return losses(unbroken(train(self.site, ())).attempts)
 
 
 @contextmanager
 def one_more_node(kubeconfig: Path, kubectl: Run, folder: Path, *words: str) -> Iterator[Ground]:
-    """A lab whose stack is up gets a node to lose, until the context ends.
+    """Yield a lab whose stack is up gets a node to lose, until the context ends.
 
     ``words`` are more of what `railhead lab up` takes.
     """
@@ -103,10 +103,10 @@ def one_more_node(kubeconfig: Path, kubectl: Run, folder: Path, *words: str) -> 
     (lost,) = fresh_nodes(LAB, 1, *words)
     site = Site(facts=facts, cluster=cluster, folder=folder, say=print, timeout=900 * PATIENCE)
     kept, spare = facts.real
-    found = Ground(site=site, kubectl=kubectl, kept=kept, spare=spare, lost=lost)
-    wait(lambda: found.ready(lost), 60, f"{lost} to be ready")
+    result = Ground(site=site, kubectl=kubectl, kept=kept, spare=spare, lost=lost)
+    wait(lambda: result.ready(lost), 60, f"{lost} to be ready")
     try:
-        yield found
+        yield result
     finally:
         kubectl("uncordon", spare)
         for row in lab_status(LAB)["components"]:

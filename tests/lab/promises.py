@@ -23,9 +23,9 @@ class Suite:
     report: dict[str, Any]
 
     def check(self, name: str) -> dict[str, Any]:
-        """One promise's result."""
-        found: dict[str, Any] = next(c for c in self.report["checks"] if c["name"] == name)
-        return found
+        """Return one promise's result."""
+        result: dict[str, Any] = next(c for c in self.report["checks"] if c["name"] == name)
+        return result
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +55,7 @@ class Lab:
         return done
 
     def accept(self, *arguments: str) -> Suite:
-        """A quick run that asks nothing, with its report."""
+        """Return a quick run that asks nothing, with its report."""
         path = self.folder / "report.json"
         path.unlink(missing_ok=True)
         done = self.run("--quick", "--yes", "--json", str(path), *arguments)
@@ -64,5 +64,5 @@ class Lab:
 
     def jobs(self) -> list[str]:
         """Jobs of an acceptance that are in the cluster."""
-        found = self.cluster.list(kube.trainjobs(NAMESPACE))
-        return [j["metadata"]["name"] for j in found if j["metadata"]["name"].startswith(PREFIX)]
+        result = self.cluster.list(kube.trainjobs(NAMESPACE))
+        return [j["metadata"]["name"] for j in result if j["metadata"]["name"].startswith(PREFIX)]

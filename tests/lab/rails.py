@@ -15,14 +15,14 @@ ROUNDS = 4
 
 def carried() -> dict[str, int]:
     """Bytes of each interface of the pod, received and sent."""
-    found = {}
+    results = {}
     for interface in sorted(Path("/sys/class/net").iterdir()):
         statistics = interface / "statistics"
         if interface.name != "lo" and statistics.is_dir():
-            found[interface.name] = sum(
+            results[interface.name] = sum(
                 int((statistics / f"{way}_bytes").read_text()) for way in ("rx", "tx")
             )
-    return found
+    return results
 
 
 def main() -> None:
@@ -38,8 +38,8 @@ def main() -> None:
     rank, world = distributed.get_rank(), distributed.get_world_size()
     processes = world // int(os.environ["PET_NNODES"])
     groups = [
-        distributed.new_group([r for r in range(world) if r % processes % SHARE == one])
-        for one in range(SHARE)
+        distributed.new_group([r for r in range(world) if r % processes % SHARE == item])
+        for item in range(SHARE)
     ]
     for turn in range(SHARE):
         distributed.barrier()
@@ -54,8 +54,8 @@ def main() -> None:
                 sys.exit(f"rank {rank}: the sum is wrong")
         distributed.barrier()
         after = carried()
-        told = " ".join(f"{name}={after[name] - before[name]}" for name in after)
-        sys.stdout.write(f"moved rank={rank} node={node} local={local} rail={turn} {told}\n")
+        reported = " ".join(f"{name}={after[name] - before[name]}" for name in after)
+        sys.stdout.write(f"moved rank={rank} node={node} local={local} rail={turn} {reported}\n")
         sys.stdout.flush()
     distributed.destroy_process_group()
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from railhead.catalog.machines import MACHINES
 from railhead.fabric.kinds import FABRICS
 from railhead.lab.artifacts import images
 from railhead.lab.artifacts.packages import require_program
 from railhead.lab.bootstrap import STORAGE_CLASS
 from railhead.lab.cluster import Lab
 from railhead.lab.spec import RAIL_LEASES
+from railhead.machines import MACHINES
 from tests.lab.conftest import Run, eventually, railhead, succeed
 
 NAMESPACE = "lab-cluster-test"
@@ -109,8 +109,8 @@ def test_an_image_of_ones_own_runs_on_every_node(
     archive = tmp_path / "mine.tar"
     with archive.open("wb") as file:
         images.stream_archive(dataclasses.replace(image, reference=mine), file.write)
-    said = succeed(railhead("lab", "load-image", str(archive), "--name", running_lab)).stdout
-    assert said.split() == [mine]
+    text = succeed(railhead("lab", "load-image", str(archive), "--name", running_lab)).stdout
+    assert text.split() == [mine]
     bodies = [pod(f"mine-{node}", "echo mine", node=node) for node in nodes]
     for body in bodies:
         body["spec"]["containers"][0]["image"] = mine
@@ -266,8 +266,8 @@ def test_devices_are_counted_and_handed_out_by_the_kubelet(
 
 
 def test_nodes_say_where_they_are(kubectl: Run, nodes: tuple[str, str]) -> None:
-    found = json.loads(succeed(kubectl("get", "nodes", *nodes, "-o", "json")).stdout)["items"]
-    for node in found:
+    result = json.loads(succeed(kubectl("get", "nodes", *nodes, "-o", "json")).stdout)["items"]
+    for node in result:
         labels = node["metadata"]["labels"]
         assert labels["topology.railhead.dev/block"]
         assert labels["topology.railhead.dev/rack"]

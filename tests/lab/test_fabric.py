@@ -76,8 +76,8 @@ def deploy(
 def fabric(repo: Path) -> dict[str, Any]:
     """The lab stack's own fabric."""
     text = (repo / "stacks" / "Pulumi.lab.yaml").read_text()
-    found: dict[str, Any] = yaml.safe_load(text)["config"]["railhead:cluster"]["fabric"]
-    return found
+    result: dict[str, Any] = yaml.safe_load(text)["config"]["railhead:cluster"]["fabric"]
+    return result
 
 
 @pytest.fixture
@@ -220,6 +220,7 @@ def host_device(deploy: Callable[[dict[str, Any]], None], fabric: dict[str, Any]
     deploy(fabric)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("host_device")
 class TestHostDevice:
     """The whole interface moves into the pod, and back."""
@@ -251,9 +252,9 @@ class TestHostDevice:
 
 
 def interfaces(lab: Lab) -> list[bool]:
-    """Whether each node has rail1."""
-    found = [lab.node_init(i).run(["ip", "-o", "link", "show"]) for i in range(2)]
-    return [": rail1@" in text for text in found]
+    """Return whether each node has rail1."""
+    results = [lab.node_init(i).run(["ip", "-o", "link", "show"]) for i in range(2)]
+    return [": rail1@" in text for text in results]
 
 
 # -- guards -------------------------------------------------------------------------------------
@@ -269,7 +270,7 @@ def plain(
     annotations: dict[str, str] | None = None,
     **spec: Any,
 ) -> dict[str, Any]:
-    """A small pod without devices."""
+    """Return a small pod without devices."""
     container = {
         "name": "c",
         "image": "railhead.local/busybox:1",
@@ -319,9 +320,9 @@ def test_bad_pods_are_refused_with_the_remedy(kubectl: Run, stack: str) -> None:
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "controller": True}
     gang["metadata"]["ownerReferences"] = [owner]
     gang["spec"]["containers"][0]["resources"] = {"limits": {GPU: 8}}
-    said = refusal(kubectl, gang)
-    assert "would fall back to TCP" in said
-    assert "k8s.v1.cni.cncf.io/networks" in said
+    text = refusal(kubectl, gang)
+    assert "would fall back to TCP" in text
+    assert "k8s.v1.cni.cncf.io/networks" in text
     for field in ("hostNetwork", "hostPID", "hostIPC"):
         reaching: dict[str, Any] = {field: True}
         assert f"spec.{field}" in refusal(kubectl, plain("bad", **reaching))
@@ -356,10 +357,10 @@ def test_a_job_without_its_fabric_never_gets_a_pod(kubectl: Run, stack: str) -> 
         },
     }
     # The Job itself, before the queue has given it anything.
-    said = refusal(kubectl, job)
+    text = refusal(kubectl, job)
     # Two guards say so; which of them the API server names first is not told.
-    assert "'railhead-job-template'" in said or "'railhead-parallel-job'" in said
-    assert "a job of several nodes without the fabric" in said.lower()
+    assert "'railhead-job-template'" in text or "'railhead-parallel-job'" in text
+    assert "a job of several nodes without the fabric" in text.lower()
 
 
 def test_a_running_pod_may_be_looked_into_but_not_raised(kubectl: Run, apply: Apply) -> None:
@@ -489,14 +490,14 @@ def test_a_node_whose_rail_is_down_gets_no_job(
         assert finding["name"] == "interface rail0"
         assert "ip link set rail0 up" in finding["remedy"]
         # A gang of two has no second node: it waits whole, with no pod anywhere.
-        both, one = unique("both"), unique("one")
+        both, item = unique("both"), unique("one")
         jobs.launch(both, nodes=2)
         # One of one is placed on the node that passed, however often.
-        jobs.launch(one, nodes=1)
-        jobs.phase(one, "running", 90)
-        assert {p["spec"]["nodeName"] for p in jobs.pods(one)} == {good}
+        jobs.launch(item, nodes=1)
+        jobs.phase(item, "running", 90)
+        assert {p["spec"]["nodeName"] for p in jobs.pods(item)} == {good}
         assert jobs.pods(both) == []
-        jobs.clear(one)
+        jobs.clear(item)
     finally:
         lab.node_init(1).run(["ip", "link", "set", "rail0", "up"])
     eventually(lambda: labels()[broken] == "ready", timeout=60, what="it is ready again")

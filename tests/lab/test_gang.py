@@ -14,6 +14,7 @@ from railhead.base.errors import ExitCode
 from railhead.kube import client as kube
 from railhead.kube.queues import quota
 from tests.lab.jobs import CLUSTER_QUEUE, NAMESPACE, Jobs, sleep, submitting, unique, wait
+from tests.marks import few
 
 pytestmark = pytest.mark.lab
 
@@ -52,10 +53,8 @@ def submit(jobs: Jobs, tool: str, name: str, nodes: int) -> None:
 
 
 @pytest.mark.parametrize("tool", ["launch", "kubectl", "api"])
-@pytest.mark.parametrize("nodes", [1, 2])
-def test_a_gang_that_fits_is_charged_whole_and_runs_whole(
-    jobs: Jobs, tool: str, nodes: int
-) -> None:
+def test_a_gang_that_fits_is_charged_whole_and_runs_whole(jobs: Jobs, tool: str) -> None:
+    nodes = 1 if tool == "api" else 2
     name = unique("fits")
     submit(jobs, tool, name, nodes)
     assert counts(jobs.workload(name)) == [nodes]
@@ -67,7 +66,7 @@ def test_a_gang_that_fits_is_charged_whole_and_runs_whole(
     assert len({pod["spec"]["nodeName"] for pod in jobs.pods(name)}) == nodes
 
 
-@pytest.mark.parametrize("nodes", [3, 4, 7])
+@pytest.mark.parametrize("nodes", few([3, 4, 7], ["3"]))
 def test_a_gang_that_does_not_fit_is_charged_whole_and_waits_whole(jobs: Jobs, nodes: int) -> None:
     """Where Kueue charges by the runtime's template it would be admitted and half placed."""
     name = unique("toolarge")
@@ -98,7 +97,7 @@ def test_unsuspending_by_hand_gets_a_waiting_gang_no_pod(jobs: Jobs) -> None:
     jobs.phase(name, "queued")
 
 
-@pytest.mark.parametrize("nodes", [1, 4])
+@pytest.mark.parametrize("nodes", few([1, 4], ["4"]))
 def test_a_gangs_size_is_fixed_once_it_is_charged(jobs: Jobs, nodes: int) -> None:
     name = unique("resized")
     submit(jobs, "kubectl", name, 2)

@@ -40,8 +40,8 @@ def ground(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Ground]:
     folder = tmp_path_factory.mktemp("harmed")
-    with one_more_node(kubeconfig, kubectl, folder, "--disk", str(DISK_MIB)) as found:
-        yield found
+    with one_more_node(kubeconfig, kubectl, folder, "--disk", str(DISK_MIB)) as result:
+        yield result
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def node(ground: Ground) -> dict[str, Any]:
 
 
 def number(ground: Ground) -> int:
-    """The node's own, in the lab."""
+    """Return the node's own, in the lab."""
     return int(ground.lost.rpartition("-")[2])
 
 
@@ -84,13 +84,13 @@ def carried(ground: Ground) -> int:
 
 
 def pods(ground: Ground, job: Waiting) -> list[dict[str, Any]]:
-    """The job's, on whatever node they are or are to be."""
+    """Return the job's, on whatever node they are or are to be."""
     selector = f"{JOBSET_LABEL}={job.run.name}"
     return ground.site.cluster.list(kube.core(NAMESPACE, "pods"), selector=selector)
 
 
 def waits_for_it(ground: Ground, job: Waiting) -> bool:
-    """Whether the gang was made anew, and a pod of it has no node."""
+    """Return whether the gang was made anew, and a pod of it has no node."""
     pending = [pod for pod in pods(ground, job) if not pod["spec"].get("nodeName")]
     return job.restarts() == 1 and bool(pending)
 

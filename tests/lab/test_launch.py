@@ -185,9 +185,9 @@ def test_a_second_job_goes_on_from_the_first_ones_checkpoint(
 def test_status_after_the_end(example: Ran, jobs: Jobs) -> None:
     if jobs.cluster.find(kube.trainjobs(NAMESPACE, example.name)) is None:
         pytest.fail("the example's job is gone")
-    found = jobs.status(example.name)
-    assert (found["phase"], found["ranks"], found["charged"]) == ("completed", 4, 2)
-    assert [pod["index"] for pod in found["pods"]] == [0, 1]
+    result = jobs.status(example.name)
+    assert (result["phase"], result["ranks"], result["charged"]) == ("completed", 4, 2)
+    assert [pod["index"] for pod in result["pods"]] == [0, 1]
     table = jobs.run("status", example.name).stdout
     assert "completed" in table
     assert "2-3" in table
@@ -279,8 +279,8 @@ def test_logs_outlive_pods_and_the_job(jobs: Jobs, kubeconfig: Path, tmp_path: P
     def printed(but: set[str]) -> set[str]:
         """Two pods that have printed, of which none is among those; none before there are."""
         names = {pod["metadata"]["name"] for pod in jobs.pods(name)} - but
-        said = [jobs.kubectl("logs", "-n", NAMESPACE, "-c", "node", pod).stdout for pod in names]
-        return names if [text.count("\n") for text in said] == [2, 2] else set()
+        texts = [jobs.kubectl("logs", "-n", NAMESPACE, "-c", "node", pod).stdout for pod in names]
+        return names if [text.count("\n") for text in texts] == [2, 2] else set()
 
     wait(lambda: bool(printed(set())), 60, f"{name} to print")
     first = printed(set())
@@ -302,7 +302,7 @@ def test_logs_outlive_pods_and_the_job(jobs: Jobs, kubeconfig: Path, tmp_path: P
     rank = jobs.run("logs", name, "--rank", "1", *mine).stdout.splitlines()
     assert [x.split()[0] for x in rank] == [nodes[1]] * 4
     left = jobs.cluster.list(kube.jobset(NAMESPACE, ""))
-    assert not [one for one in left if one["metadata"]["name"].startswith("railhead-logs")]
+    assert not [item for item in left if item["metadata"]["name"].startswith("railhead-logs")]
 
 
 def test_a_failed_job_exits_1_with_its_reason_and_last_lines(jobs: Jobs) -> None:

@@ -21,8 +21,8 @@ def ground(
     kubectl: Run,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Ground]:
-    with one_more_node(kubeconfig, kubectl, tmp_path_factory.mktemp("lost")) as found:
-        yield found
+    with one_more_node(kubeconfig, kubectl, tmp_path_factory.mktemp("lost")) as result:
+        yield result
 
 
 @pytest.fixture(scope="module")

@@ -39,8 +39,8 @@ def ground(
     succeed(versions.up(LAB_UPGRADED, queueing=asked))
     try:
         # Once the controllers have moved: none of them is on the node that is lost.
-        with one_more_node(kubeconfig, kubectl, tmp_path) as found:
-            yield found
+        with one_more_node(kubeconfig, kubectl, tmp_path) as result:
+            yield result
     finally:
         succeed(versions.up(LAB))
 

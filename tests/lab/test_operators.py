@@ -54,7 +54,7 @@ def overlay(folder: Path) -> Path:
     operator = OPERATORS["training-operator"]
     shutil.copytree(operator.sources(), folder / "manifests")
     subprocess.run(["chmod", "-R", "u+w", str(folder)], check=True)
-    words = [f"--enable-scheme={one}" for one in SCHEMES]
+    words = [f"--enable-scheme={scheme}" for scheme in SCHEMES]
     words.append(f"--pytorch-init-container-template-file={INIT}/pod.yaml")
     (folder / "pod.yaml").write_text(yaml.safe_dump([WAITING]))
     pod = "/spec/template/spec"
@@ -69,7 +69,7 @@ def overlay(folder: Path) -> Path:
         },
     ]
     repository, _, tag = operator.image.rpartition(":")
-    told = {
+    reported = {
         "resources": ["manifests/overlays/standalone"],
         "images": [{"name": repository, "newTag": tag}],
         "patches": [
@@ -78,7 +78,7 @@ def overlay(folder: Path) -> Path:
         ],
         "configMapGenerator": [{"name": "init", "namespace": "kubeflow", "files": ["pod.yaml"]}],
     }
-    (folder / "kustomization.yaml").write_text(yaml.safe_dump(told))
+    (folder / "kustomization.yaml").write_text(yaml.safe_dump(reported))
     return folder
 
 
@@ -99,13 +99,13 @@ class Kinds:
         return name
 
     def get(self, api: str, name: str) -> Object:
-        found: Object = yaml.safe_load(
+        result: Object = yaml.safe_load(
             succeed(self.kubectl("get", api, name, "-n", NAMESPACE, "-o", "yaml")).stdout
         )
-        return found
+        return result
 
     def condition(self, api: str, name: str) -> str:
-        """The last of its conditions that holds."""
+        """Return the last of its conditions that holds."""
         rows = self.get(api, name).get("status", {}).get("conditions") or []
         return next((row["type"] for row in reversed(rows) if row["status"] == "True"), "")
 
@@ -118,8 +118,8 @@ class Kinds:
     def pods(self, name: str) -> list[Object]:
         """Of the job, by name."""
         selector = f"training.kubeflow.org/job-name={name}"
-        found = self.jobs.cluster.list(kube.core(NAMESPACE, "pods"), selector=selector)
-        return sorted(found, key=lambda pod: str(pod["metadata"]["name"]))
+        result = self.jobs.cluster.list(kube.core(NAMESPACE, "pods"), selector=selector)
+        return sorted(result, key=lambda pod: str(pod["metadata"]["name"]))
 
     def lines(self, pod: str) -> list[str]:
         """What a pod printed, in the container before, too."""
@@ -145,8 +145,8 @@ class Kinds:
 def kinds(
     jobs: Jobs, kubectl: Run, repo: Path, running_lab: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Kinds]:
-    for one in OPERATORS.values():
-        archive = str(one.archive())
+    for operator in OPERATORS.values():
+        archive = str(operator.archive())
         succeed(railhead("lab", "load-image", archive, "--name", running_lab))
     manifests = OPERATORS["mpi-operator"].sources() / "mpi-operator.yaml"
     folder = overlay(tmp_path_factory.mktemp("operator"))
@@ -155,9 +155,9 @@ def kinds(
     for namespace, name in (("kubeflow", "training-operator"), ("mpi-operator", "mpi-operator")):
         words = ("-n", namespace, f"deployment/{name}", "--timeout=300s")
         succeed(kubectl("rollout", "status", *words, timeout=320))
-    found = Kinds(jobs=jobs, kubectl=kubectl, repo=repo)
-    yield found
-    every = ",".join(("mpijobs", *(f"{one}s" for one in SCHEMES)))
+    result = Kinds(jobs=jobs, kubectl=kubectl, repo=repo)
+    yield result
+    every = ",".join(("mpijobs", *(f"{scheme}s" for scheme in SCHEMES)))
     succeed(kubectl("delete", every, "--all", "-n", NAMESPACE, "--wait=true"))
 
 
@@ -182,8 +182,8 @@ def test_a_run_goes_on_with_fewer_nodes_and_takes_one_in_again(kinds: Kinds) -> 
 
     def worlds() -> list[str]:
         """World sizes, in the order in which the first process built them."""
-        found = records(kinds.lines(first), "rank=")
-        return [row["world_size"] for row in found if row["rank"] == "0"]
+        result = records(kinds.lines(first), "rank=")
+        return [row["world_size"] for row in result if row["rank"] == "0"]
 
     def epochs() -> list[int]:
         return [int(row["epoch"]) for row in records(kinds.lines(first), "epoch=")]

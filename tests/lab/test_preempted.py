@@ -33,7 +33,9 @@ def curve(site: Site) -> dict[int, str]:
 
 def _evicted(jobs: Jobs, job: Waiting) -> str:
     conditions = jobs.workload(job.run.name)["status"].get("conditions", [])
-    return next((str(one["reason"]) for one in conditions if one["type"] == "Evicted"), "")
+    return next(
+        (str(condition["reason"]) for condition in conditions if condition["type"] == "Evicted"), ""
+    )
 
 
 @pytest.fixture

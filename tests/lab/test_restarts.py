@@ -95,8 +95,11 @@ def evict_pod(jobs: Jobs, name: str) -> None:
 
 @pytest.mark.parametrize(
     ("harm", "counted"),
-    [(kill_rank, 1), (delete_pod, 1), (evict_pod, 0)],
-    ids=["a rank is killed", "a pod is deleted", "a pod is evicted"],
+    [
+        pytest.param(kill_rank, 1, id="a rank is killed"),
+        pytest.param(delete_pod, 1, id="a pod is deleted", marks=pytest.mark.exhaustive),
+        pytest.param(evict_pod, 0, id="a pod is evicted"),
+    ],
 )
 def test_it_comes_back_from_its_last_checkpoint_on_the_same_quota(
     jobs: Jobs,

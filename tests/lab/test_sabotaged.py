@@ -28,7 +28,7 @@ from tests.lab.jobs import CLUSTER_QUEUE, NAMESPACE, RUNTIME, wait
 from tests.lab.promises import Lab
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
-# Those that take minutes; the two others are part of every run of the lab's tests.
+# Those that take minutes; the first is part of every run of the lab's tests.
 long = pytest.mark.sabotage
 
 Object = dict[str, Any]
@@ -61,13 +61,13 @@ def tells(lab: Lab, check: str, verdict: str, *, says: str, mend: str, beside: s
     That is a pass, except of RDMA: of this a lab has none, and nothing else is told of it.
     """
     suite = lab.accept("--only", f"{check},{beside}")
-    found, other = suite.check(check), suite.check(beside)
-    print(f"{check}: {found['verdict']} after {found['seconds']:.0f} s: {found['summary']}")
-    print(f"remedy: {found['remedy']}")
+    result, other = suite.check(check), suite.check(beside)
+    print(f"{check}: {result['verdict']} after {result['seconds']:.0f} s: {result['summary']}")
+    print(f"remedy: {result['remedy']}")
     print(f"{beside}: {other['verdict']} after {other['seconds']:.0f} s")
-    assert found["verdict"] == verdict, (found["summary"], found["evidence"])
-    assert says in found["summary"]
-    assert mend in found["remedy"]
+    assert result["verdict"] == verdict, (result["summary"], result["evidence"])
+    assert says in result["summary"]
+    assert mend in result["remedy"]
     if beside == "rdma":
         assert other["summary"].startswith("The transport is TCP: backend gloo")
     else:
@@ -77,12 +77,12 @@ def tells(lab: Lab, check: str, verdict: str, *, says: str, mend: str, beside: s
 
 def passes(lab: Lab, check: str) -> None:
     """It is mended."""
-    found = lab.accept("--only", check).check(check)
-    assert found["verdict"] == "passed", (found["summary"], found["evidence"])
+    result = lab.accept("--only", check).check(check)
+    assert result["verdict"] == "passed", (result["summary"], result["evidence"])
 
 
 def cpu_group(path: str) -> Path:
-    """A cgroup as this machine sees it, where shares of the CPUs are said."""
+    """Return a cgroup as this machine sees it, where shares of the CPUs are said."""
     return (cgroups.ROOT if cgroups.unified() else cgroups.ROOT / "cpu") / path.lstrip("/")
 
 
@@ -104,7 +104,7 @@ def favoured(running_lab: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def changed(kubectl: Run, change: Callable[[Object], None], *where: str) -> Iterator[None]:
-    """An object of the cluster, changed for a while by whoever may change everything."""
+    """Yield an object of the cluster, changed for a while by whoever may change everything."""
     before: Object = json.loads(succeed(kubectl("get", *where, "-o", "json")).stdout)
     # Whatever it is by now: controllers write their status into it.
     before["metadata"].pop("resourceVersion")
@@ -148,18 +148,18 @@ def again_and_again(step: Callable[[], None]) -> Iterator[None]:
 
 
 def jobs_of(runtime: Object) -> Object:
-    """The JobSet's spec of a runtime."""
-    found: Object = runtime["spec"]["template"]["spec"]
-    return found
+    """Return the JobSet's spec of a runtime."""
+    result: Object = runtime["spec"]["template"]["spec"]
+    return result
 
 
 def pods_of(runtime: Object) -> list[Object]:
-    """The pods' templates of a runtime."""
+    """Return the pods' templates of a runtime."""
     jobs = jobs_of(runtime)["replicatedJobs"]
     return [job["template"]["spec"]["template"] for job in jobs]
 
 
-# -- the two that every run of the lab's tests has ------------------------------------------------
+# -- the one that every run of the lab's tests has -------------------------------------------------
 
 
 def test_a_log_that_is_cut_off(lab: Lab, running_lab: str) -> None:
@@ -188,9 +188,9 @@ def test_a_log_that_is_cut_off(lab: Lab, running_lab: str) -> None:
             beside="rdma",
         )
     assert len(cut) == 1
-    passes(lab, "slow-nodes")
 
 
+@long
 def test_a_clock_that_lies(lab: Lab, running_lab: str, kubectl: Run) -> None:
     """Programs on one node see a tenth of the time go by."""
     name = "lying-clock"
@@ -227,9 +227,6 @@ def test_a_clock_that_lies(lab: Lab, running_lab: str, kubectl: Run) -> None:
             )
     finally:
         succeed(kubectl("delete", "configmap", name, "-n", NAMESPACE))
-
-
-# -- the others -----------------------------------------------------------------------------------
 
 
 @long
@@ -330,11 +327,11 @@ def test_gang_scheduling_that_is_off(lab: Lab, kubectl: Run) -> None:
 @long
 def test_a_claim_that_is_not_shared(lab: Lab, running_lab: str, kubectl: Run) -> None:
     """On one node something else lies where the claim's volume is mounted from."""
-    found = succeed(kubectl("get", "persistentvolumes", "-o", "json"))
+    result = succeed(kubectl("get", "persistentvolumes", "-o", "json"))
     (volume,) = [
-        one["spec"]
-        for one in json.loads(found.stdout)["items"]
-        if one["spec"]["claimRef"]["namespace"] == NAMESPACE
+        item["spec"]
+        for item in json.loads(result.stdout)["items"]
+        if item["spec"]["claimRef"]["namespace"] == NAMESPACE
     ]
     path = (volume.get("hostPath") or volume.get("local"))["path"]
     node = labs.Lab(running_lab).node_init(VICTIM)

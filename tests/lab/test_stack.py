@@ -87,8 +87,8 @@ def test_state_holds_no_key(pulumi: Run, stack: str, kubeconfig: Path) -> None:
 
 
 def test_plugins_say_that_they_are_stand_ins(pulumi: Run, stack: str) -> None:
-    told = succeed(pulumi("preview", "--stack", stack, "--logtostderr", "-v=1", "--debug"))
-    assert "stand-in" in told.stdout + told.stderr
+    reported = succeed(pulumi("preview", "--stack", stack, "--logtostderr", "-v=1", "--debug"))
+    assert "stand-in" in reported.stdout + reported.stderr
 
 
 @pytest.fixture(scope="module")
@@ -115,10 +115,10 @@ def _objects(env: dict[str, str], repo: Path) -> dict[str, Any]:
     }
 
 
-def test_up_killed_at_any_moment_then_again_ends_in_the_same_place_and_destroy_ends_clean(
+@pytest.mark.exhaustive
+def test_up_killed_at_any_moment_then_again_ends_in_the_same_place(
     other: dict[str, str], repo: Path, stack: str, bare_env: dict[str, str]
 ) -> None:
-    before = succeed(_run(other, repo, "kubectl", "get", "namespaces", "-o", "name")).stdout
     succeed(_run(other, repo, "pulumi", "stack", "select", "--create", STACK))
     up = ["pulumi", "up", "--stack", STACK, "--yes", "--non-interactive"]
     for seconds in (7, 14, 22):
@@ -147,41 +147,49 @@ def test_up_killed_at_any_moment_then_again_ends_in_the_same_place_and_destroy_e
     state = succeed(_run(other, repo, "pulumi", "stack", "export", "--stack", STACK)).stdout
     assert not json.loads(state)["deployment"].get("pending_operations")
 
+
+@pytest.mark.last
+def test_destroy_waits_for_jobs_keeps_claims_and_ends_clean(
+    bare_env: dict[str, str], repo: Path, stack: str
+) -> None:
+    up = ["pulumi", "up", "--stack", stack, "--yes", "--non-interactive"]
+    resources = _objects(bare_env, repo)
+    made = {f"namespace/{resources[urn][0]}" for urn in resources if "core/v1:Namespace::" in urn}
     # A job that nobody ended stops it before anything that the job needs is gone.
-    launched = _run(
-        other, repo, sys.executable, "-m", "railhead", "launch", "examples/torch-ddp.yaml"
-    )
+    launch = ("launch", "examples/torch-ddp.yaml", "--name", "stays", "--set", "env.EPOCHS=500")
+    launched = _run(bare_env, repo, sys.executable, "-m", "railhead", *launch)
     assert launched.returncode == 0, launched.stderr
     destroy = ("pulumi", "destroy", "--stack", STACK, "--yes", "--non-interactive")
-    refused = _run(other, repo, *destroy)
+    refused = _run(bare_env, repo, *destroy)
     assert refused.returncode != 0
-    assert "queue training has a job: TrainJob training/torch-ddp" in refused.stdout
+    assert "queue training has a job: TrainJob training/stays" in refused.stdout
     # The contract went first, so the namespace has to be said.
-    cancel = ("cancel", "torch-ddp", "--namespace", "training")
-    succeed(_run(other, repo, sys.executable, "-m", "railhead", *cancel))
+    cancel = ("cancel", "stays", "--namespace", "training")
+    succeed(_run(bare_env, repo, sys.executable, "-m", "railhead", *cancel))
     claim = ("kubectl", "-n", "training", "get", "pvc", "checkpoints", "-o", "name")
     uid = (*claim[:-1], "jsonpath={.metadata.uid}")
-    kept = succeed(_run(other, repo, *uid)).stdout
-    succeed(_run(other, repo, *destroy))
-    left = succeed(_run(other, repo, "pulumi", "stack", "export", "--stack", STACK)).stdout
+    kept = succeed(_run(bare_env, repo, *uid)).stdout
+    succeed(_run(bare_env, repo, *destroy))
+    left = succeed(_run(bare_env, repo, "pulumi", "stack", "export", "--stack", STACK)).stdout
     assert not json.loads(left)["deployment"].get("resources")
     # Checkpoints stay, whoever deletes them, and are the next stack's.
-    assert succeed(_run(other, repo, *uid)).stdout == kept
+    assert succeed(_run(bare_env, repo, *uid)).stdout == kept
     inside = "pods,networkpolicies,roles,rolebindings"
-    assert not succeed(_run(other, repo, "kubectl", "-n", "training", "get", inside)).stdout
-    succeed(_run(other, repo, *up))
-    assert succeed(_run(other, repo, *uid)).stdout == kept
-    succeed(_run(other, repo, *up, "--expect-no-changes"))
+    assert not succeed(_run(bare_env, repo, "kubectl", "-n", "training", "get", inside)).stdout
+    succeed(_run(bare_env, repo, *up))
+    assert succeed(_run(bare_env, repo, *uid)).stdout == kept
+    succeed(_run(bare_env, repo, *up, "--expect-no-changes"))
     gone = ("kubectl", "delete", "namespace", "training")
-    told = _run(other, repo, *gone)
-    assert "annotate pvc checkpoints railhead.dev/delete=checkpoints" in told.stderr
+    reported = _run(bare_env, repo, *gone)
+    assert "annotate pvc checkpoints railhead.dev/delete=checkpoints" in reported.stderr
     asked = "railhead.dev/delete=checkpoints"
-    succeed(_run(other, repo, "kubectl", "-n", "training", "annotate", "pvc/checkpoints", asked))
-    succeed(_run(other, repo, *destroy))
-    succeed(_run(other, repo, *gone))
-    after = succeed(_run(other, repo, "kubectl", "get", "namespaces", "-o", "name")).stdout
-    assert after == before
+    succeed(_run(bare_env, repo, "kubectl", "-n", "training", "annotate", "pvc/checkpoints", asked))
+    succeed(_run(bare_env, repo, *destroy))
+    succeed(_run(bare_env, repo, *gone))
+    after = succeed(_run(bare_env, repo, "kubectl", "get", "namespaces", "-o", "name")).stdout
+    assert "namespace/training" in made
+    assert not made & set(after.split())
     hooks = "validatingwebhookconfigurations,mutatingwebhookconfigurations"
     policies = "validatingadmissionpolicies,validatingadmissionpolicybindings"
     for kind in (hooks, policies):
-        assert succeed(_run(other, repo, "kubectl", "get", kind, "-o", "name")).stdout == ""
+        assert succeed(_run(bare_env, repo, "kubectl", "get", kind, "-o", "name")).stdout == ""

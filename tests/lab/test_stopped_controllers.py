@@ -115,7 +115,7 @@ def test_a_rank_dies_and_a_job_comes_while_it_is_away(
             succeed(railhead("lab", "up", "--name", LAB))
         away = time.monotonic() - begin
         back = job.back()
-        found, restarts = job.ended(), job.restarts()
+        result, restarts = job.ended(), job.restarts()
         uid = site.cluster.get(kube.trainjobs(NAMESPACE, run.name))["metadata"]["uid"]
         path = kube.kueue(NAMESPACE, "workloads")
         workloads = site.cluster.list(path, selector=f"{UID_LABEL}={uid}")
@@ -127,7 +127,7 @@ def test_a_rank_dies_and_a_job_comes_while_it_is_away(
     assert gap == "" or name not in DEPLOYMENTS
     seen = {row.uid for row in rows if row.kind == "pod"}
     assert (len(last), len(seen | last)) == (2, 4)
-    lost = same(found, curve)
+    lost = same(result, curve)
     # Who submitted was told no, and nothing is left of it; or it runs, once.
     if submitted.returncode:
         assert not jobs.exists(late)
@@ -135,8 +135,8 @@ def test_a_rank_dies_and_a_job_comes_while_it_is_away(
         jobs.phase(late, "completed", 120)
         assert len(jobs.pods(late)) == 2
     jobs.clear(late)
-    told = "refused" if submitted.returncode else "taken"
+    reported = "refused" if submitted.returncode else "taken"
     print(
         f"{name} away for {away:.0f} s: {lost} steps lost, back {back:.0f} s after the "
-        f"kill, 2 attempts; a job that came meanwhile was {told}; load {os.getloadavg()[0]:.0f}"
+        f"kill, 2 attempts; a job that came meanwhile was {reported}; load {os.getloadavg()[0]:.0f}"
     )

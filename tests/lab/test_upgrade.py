@@ -53,20 +53,20 @@ class Ground(Versions):
 
     def images(self) -> set[str]:
         """What the controllers' Deployments run."""
-        found = set()
+        results = set()
         for row in USUAL.controllers:
             path = f"/apis/apps/v1/namespaces/{row.namespace}/deployments"
-            for one in self.jobs.cluster.list(path):
-                template = one["spec"]["template"]["spec"]
-                found |= {container["image"] for container in template["containers"]}
-        return found
+            for item in self.jobs.cluster.list(path):
+                template = item["spec"]["template"]["spec"]
+                results |= {container["image"] for container in template["containers"]}
+        return results
 
     def strategies(self) -> list[str]:
         """How a JobSet may restart, as its definition in the cluster has it; the newer has more."""
         (version,) = self.jobs.cluster.get(JOBSETS)["spec"]["versions"]
         spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
-        found: list[str] = spec["failurePolicy"]["properties"]["restartStrategy"]["enum"]
-        return found
+        result: list[str] = spec["failurePolicy"]["properties"]["restartStrategy"]["enum"]
+        return result
 
     def gone_to(self, combination: Combination, definitions: Sequence[Controller]) -> str:
         """Go there, asking all the while whether a job would be taken; what came of it."""
@@ -125,12 +125,12 @@ def uids(jobs: Jobs, name: str) -> set[str]:
 
 
 def newest_epoch(jobs: Jobs, name: str) -> int:
-    """The last epoch of the attempt that runs; 0 before its first."""
+    """Return the last epoch of the attempt that runs; 0 before its first."""
     return max(said(jobs, name).losses, default=0)
 
 
 def goes_on(jobs: Jobs, name: str, epoch: int) -> bool:
-    """Whether it is past an epoch."""
+    """Return whether it is past an epoch."""
     return newest_epoch(jobs, name) > epoch
 
 
@@ -197,7 +197,7 @@ def test_jobs_go_on_while_their_controllers_are_upgraded_and_put_back(
             seen.setdefault(row.gang, set()).add(row.uid)
     # Two pods an attempt: two attempts of the one that was harmed, one of every other.
     expected = {long: 4, **dict.fromkeys((waiting, *fresh), 2)}
-    assert {name: len(found) for name, found in seen.items()} == expected
+    assert {name: len(item) for name, item in seen.items()} == expected
 
 
 def test_an_upgrade_that_breaks_half_way_is_given_up_early_and_put_back(
@@ -213,12 +213,12 @@ def test_an_upgrade_that_breaks_half_way_is_given_up_early_and_put_back(
     broken = ground.up(LAB_UPGRADED, registry_mirrors={"ghcr.io": "registry.invalid"})
     seconds = time.monotonic() - begin
     print(f"given up after {seconds:.0f} s")
-    told = broken.stdout + broken.stderr
+    reported = broken.stdout + broken.stderr
     assert broken.returncode != 0
     # Helm alone would have waited for ten minutes.
-    assert "given up after" in told, told
-    assert "registry.invalid/kubeflow/trainer" in told, told
-    assert "put the stack's file back as it was" in told, told
+    assert "given up after" in reported, reported
+    assert "registry.invalid/kubeflow/trainer" in reported, reported
+    assert "put the stack's file back as it was" in reported, reported
     assert {f"{row.image}:{row.tag}" for row in LAB_UPGRADED.controllers[:2]} <= ground.images()
     goes_on_as_it_was(ground, long, pods, epoch)
     assert jobs.state(waiting).phase.value == "queued"
@@ -303,8 +303,8 @@ def is_placed_and_comes_back(jobs: Jobs, gang: str, field: str) -> None:
 
 def trainjob(jobs: Jobs, name: str) -> dict[str, Any]:
     """Its spec."""
-    found: dict[str, Any] = jobs.cluster.get(kube.trainjobs(NAMESPACE, name))["spec"]
-    return found
+    result: dict[str, Any] = jobs.cluster.get(kube.trainjobs(NAMESPACE, name))["spec"]
+    return result
 
 
 def jobset_uid(jobs: Jobs, name: str) -> str:

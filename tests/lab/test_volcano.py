@@ -39,7 +39,7 @@ OURS = ("--queue", QUEUE, "--set", f"env.EPOCHS={EPOCHS}")
 
 
 def changed(cluster: dict[str, Any]) -> dict[str, Any]:
-    """The lab's stack with Volcano, without what Volcano has no word for."""
+    """Return the lab's stack with Volcano, without what Volcano has no word for."""
     left_out = ("default_queue", "namespaces", "queues")
     (claim,) = cluster["checkpoints"]
     teams = [
@@ -82,11 +82,11 @@ def made(
     file = tmp_path_factory.mktemp("stack") / "Pulumi.lab.yaml"
     file.write_text(yaml.safe_dump(settings))
     succeed(pulumi("stack", "select", "--create", STACK))
-    found = Stack(pulumi=pulumi, file=file)
+    result = Stack(pulumi=pulumi, file=file)
     begin = time.monotonic()
-    found.run("up")
+    result.run("up")
     print(f"the stack with Volcano is up in {time.monotonic() - begin:.0f} s")
-    return found
+    return result
 
 
 @pytest.fixture(scope="module")
@@ -114,15 +114,15 @@ class Pods:
     def placed(self) -> list[tuple[float, dict[str, int]]]:
         """After each change: seconds, and gang -> pods of it that are bound and have not ended."""
         bound: dict[str, set[str]] = {}
-        found = []
+        results = []
         for row in sorted(self.rows, key=lambda row: row.rv):
             mine = bound.setdefault(row.gang, set())
             if row.node and row.event != "DELETED" and row.phase not in ("Succeeded", "Failed"):
                 mine.add(row.uid)
             else:
                 mine.discard(row.uid)
-            found.append((row.t, {gang: len(pods) for gang, pods in bound.items() if pods}))
-        return found
+            results.append((row.t, {gang: len(pods) for gang, pods in bound.items() if pods}))
+        return results
 
 
 @contextmanager
@@ -347,4 +347,4 @@ def test_it_is_taken_away_whole(jobs: Jobs, made: Stack) -> None:
 
 
 def _no_gang(jobs: Jobs) -> bool:
-    return all(not jobs.cluster.list(volcano.groups_path(one)) for one in (NAMESPACE, BOUNDED))
+    return all(not jobs.cluster.list(volcano.groups_path(item)) for item in (NAMESPACE, BOUNDED))

@@ -66,9 +66,9 @@ class Prometheus:
         return self._cluster.request("GET", f"{service}/api/v1/{path}", query=query).body["data"]
 
     def series(self, query: str) -> list[Any]:
-        """The result of a query now."""
-        found: list[Any] = self.get("query", query=query)["result"]
-        return found
+        """Return the result of a query now."""
+        result: list[Any] = self.get("query", query=query)["result"]
+        return result
 
 
 @pytest.fixture(scope="module")
@@ -108,13 +108,15 @@ def receiver() -> list[dict[str, Any]]:
 
 def targets(prometheus: Prometheus) -> dict[str, str]:
     return {
-        f"{one['labels']['job']} {one['labels']['instance']}": one["health"]
-        for one in prometheus.get("targets", state="active")["activeTargets"]
+        f"{activetarget['labels']['job']} {activetarget['labels']['instance']}": activetarget[
+            "health"
+        ]
+        for activetarget in prometheus.get("targets", state="active")["activeTargets"]
     }
 
 
 def told(kubectl: Run) -> list[tuple[str, str, dict[str, str]]]:
-    """Every alert that was posted: its name, whether it fires or is over, its labels."""
+    """Return every alert that was posted: its name, whether it fires or is over, its labels."""
     lines = succeed(kubectl("-n", watching.NAMESPACE, "logs", RECEIVER)).stdout.splitlines()
     return [
         (alert["labels"]["alertname"], alert["status"], alert["labels"])
@@ -125,15 +127,15 @@ def told(kubectl: Run) -> list[tuple[str, str, dict[str, str]]]:
 
 
 def expressions(prometheus: Prometheus, kubectl: Run) -> dict[str, list[str]]:
-    """Every query: of the dashboards in the cluster, and of the rules in Prometheus."""
-    found = succeed(kubectl("get", "configmaps", "-A", "-l", "grafana_dashboard=1", "-o", "json"))
+    """Return every query: of the dashboards in the cluster, and of the rules in Prometheus."""
+    result = succeed(kubectl("get", "configmaps", "-A", "-l", "grafana_dashboard=1", "-o", "json"))
     documents = [
         json.loads(text)
-        for item in json.loads(found.stdout)["items"]
+        for item in json.loads(result.stdout)["items"]
         for text in item["data"].values()
     ]
     panels = {
-        f"{document['title']}: {panel['title']}": [one["expr"] for one in panel["targets"]]
+        f"{document['title']}: {panel['title']}": [target["expr"] for target in panel["targets"]]
         for document in documents
         for panel in document["panels"]
     }
@@ -146,7 +148,7 @@ def expressions(prometheus: Prometheus, kubectl: Run) -> dict[str, list[str]]:
 
 
 def names(expression: str) -> set[str]:
-    """The metrics that an expression names, a histogram by its own name."""
+    """Return the metrics that an expression names, a histogram by its own name."""
     words = re.findall(r"[A-Za-z_]\w*", expression)
     return {
         name
@@ -189,7 +191,7 @@ def test_every_query_is_answered_by_the_series_of_real_jobs(
 
 
 def answered(prometheus: Prometheus, queries: Sequence[str]) -> bool:
-    """Whether any of them has a result; each is asked."""
+    """Return whether any of them has a result; each is asked."""
     results = [prometheus.series(query) for query in queries]
     return any(results)
 

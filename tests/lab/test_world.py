@@ -62,14 +62,21 @@ def test_a_function_of_the_kubeflow_sdk_trains_to_its_end(
     name = submit(SDK, kubeconfig=kubeconfig, namespace=NAMESPACE, folder=tmp_path)[-1]
     jobs.made.append(name)
     jobs.phase(name, "completed", 120)
-    said = jobs.run("logs", name, "--tail", "500").stdout
-    assert said.count("of 8 ended with") == 8
+    text = jobs.run("logs", name, "--tail", "500").stdout
+    assert text.count("of 8 ended with") == 8
 
 
 @pytest.mark.parametrize(
     ("env", "phase"),
-    [({}, "failed"), ({"RAILHEAD_LAUNCHER": "none"}, "completed")],
-    ids=["it is not said", "it is said in words"],
+    [
+        pytest.param({}, "failed", id="it is not said"),
+        pytest.param(
+            {"RAILHEAD_LAUNCHER": "none"},
+            "completed",
+            id="it is said in words",
+            marks=pytest.mark.exhaustive,
+        ),
+    ],
 )
 def test_nodes_that_train_alone_do_so_only_where_that_is_said(
     jobs: Jobs, env: dict[str, str], phase: str
@@ -80,12 +87,12 @@ def test_nodes_that_train_alone_do_so_only_where_that_is_said(
     done = jobs.kubectl("apply", "-f", "-", stdin=body)
     assert done.returncode == 0, done.stderr
     jobs.phase(name, phase, 120)
-    said = jobs.run("logs", name, "--tail", "500").stdout
+    text = jobs.run("logs", name, "--tail", "500").stdout
     if env:
-        assert said.count("trained alone") == 2
+        assert text.count("trained alone") == 2
         return
     why = "training begins in a process that has joined no world"
-    assert why in said
-    assert "trained alone" not in said
+    assert why in text
+    assert "trained alone" not in text
     assert why in jobs.run("status", name).stdout
     assert jobs.cluster.get(kube.jobset(NAMESPACE, name))["status"].get("restarts", 0) == 0

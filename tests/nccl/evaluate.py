@@ -77,13 +77,13 @@ class Score:
 
 
 def index(folder: Path) -> list[Mapping[str, str]]:
-    """The rows of a folder's INDEX.tsv."""
+    """Return the rows of a folder's INDEX.tsv."""
     with (folder / "INDEX.tsv").open(encoding="utf-8", newline="") as stream:
         return list(csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE))
 
 
 def load(part: str) -> list[Labelled]:
-    """The logs of a part, with their labels; empty when the part is not on this machine."""
+    """Return the logs of a part, with their labels; empty when the part is not on this machine."""
     folder = SHARED if part == "shared" else HERE / part
     if not (folder / "INDEX.tsv").is_file():
         return []
@@ -92,13 +92,13 @@ def load(part: str) -> list[Labelled]:
         with (HERE / "shared-causes.tsv").open(encoding="utf-8", newline="") as stream:
             rows = csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE)
             causes = {row["file"]: row["cause"] for row in rows}
-    found = []
+    results = []
     for row in index(folder):
         labels = {name: row[name] for name in ("verdict", "transport", "gdr")}
         labels["cause"] = causes.get(row["file"], "null") if part == "shared" else row["cause"]
         written = row["fidelity"].startswith("written")
-        found.append(Labelled(path=folder / row["file"], labels=labels, written=written))
-    return found
+        results.append(Labelled(path=folder / row["file"], labels=labels, written=written))
+    return results
 
 
 def read_all(logs: Iterable[Labelled]) -> list[Result]:
@@ -125,8 +125,8 @@ def score(results: Sequence[Result], dimension: str) -> dict[str, Score]:
     """
     silent = SILENT[dimension]
     pairs = []
-    for one in results:
-        label, got = one.log.labels[dimension], one.got[dimension]
+    for result in results:
+        label, got = result.log.labels[dimension], result.got[dimension]
         if got == "verbs" and label in ("ib", "roce"):
             got = str(silent)
         pairs.append((label, got))
@@ -145,10 +145,10 @@ def score(results: Sequence[Result], dimension: str) -> dict[str, Score]:
     }
     return {
         "all": Score(
-            support=sum(one.support for one in scores.values()),
-            right=sum(one.right for one in scores.values()),
-            claimed=sum(one.claimed for one in scores.values()),
-            silent=sum(one.silent for one in scores.values()),
+            support=sum(item.support for item in scores.values()),
+            right=sum(item.right for item in scores.values()),
+            claimed=sum(item.claimed for item in scores.values()),
+            silent=sum(item.silent for item in scores.values()),
         ),
         **scores,
     }
@@ -177,23 +177,25 @@ def evaluate() -> Table:
         for dimension in DIMENSIONS:
             scores = score(results, dimension)
             for name, written in (("threads", False), ("written", True)):
-                some = [one for one in results if one.log.written == written]
+                some = [result for result in results if result.log.written == written]
                 if some:
                     scores[name] = score(some, dimension)["all"]
             if dimension == "verdict":
                 scores["problem"] = alarms(results)
             if dimension == "transport":
                 scores["kind"] = kinds(results)
-            for label, found in scores.items():
-                if part == "held_out" and label not in WHOLES and found.support < FEW:
+            for label, item in scores.items():
+                if part == "held_out" and label not in WHOLES and item.support < FEW:
                     continue
-                table[dimension].setdefault(label, {})[part] = found
+                table[dimension].setdefault(label, {})[part] = item
     return table
 
 
 def alarms(results: Sequence[Result]) -> Score:
     """How often a problem is seen at all, and how often there is one where one is seen."""
-    pairs = [(one.log.labels["verdict"] != "ok", one.got["verdict"] != "ok") for one in results]
+    pairs = [
+        (result.log.labels["verdict"] != "ok", result.got["verdict"] != "ok") for result in results
+    ]
     return Score(
         support=sum(wanted for wanted, _ in pairs),
         right=sum(wanted and got for wanted, got in pairs),
@@ -212,9 +214,10 @@ def kinds(results: Sequence[Result]) -> Score:
     return score(
         [
             Result(
-                log=Labelled(path=one.log.path, labels=alike(one.log.labels)), got=alike(one.got)
+                log=Labelled(path=result.log.path, labels=alike(result.log.labels)),
+                got=alike(result.got),
             )
-            for one in results
+            for result in results
         ],
         "transport",
     )["all"]
@@ -237,7 +240,7 @@ def cells(found: Score | None, *, counts: bool = False) -> tuple[str, str, str]:
 
 
 def markdown(table: Table, parts: Sequence[str] = ("tune", "held_out")) -> str:
-    """The table of the documentation: the parts that every checkout has.
+    """Return the table of the documentation: the parts that every checkout has.
 
     Causes are many: those too rare for figures of their own are in the whole only.
     """
@@ -253,8 +256,8 @@ def markdown(table: Table, parts: Sequence[str] = ("tune", "held_out")) -> str:
             if parts[-1] not in row and (dimension == "cause" or parts[0] not in row):
                 continue
             name = f"**{WHOLES[label]}**" if label in WHOLES else f"`{label}`"
-            found = [text for part in parts for text in cells(row.get(part), counts=True)]
-            lines.append(f"| {name} | {' | '.join(found)} |")
+            results = [text for part in parts for text in cells(row.get(part), counts=True)]
+            lines.append(f"| {name} | {' | '.join(results)} |")
         lines.append("")
     return "\n".join(lines).rstrip() + "\n"
 
@@ -290,15 +293,15 @@ def misreadings(part: str) -> list[tuple[str, str, str, str]]:
     if part == "held_out":
         raise ValueError("the files of the part that is kept aside are not shown")
     return [
-        (one.log.path.name, dimension, one.log.labels[dimension], one.got[dimension])
-        for one in read_all(load(part))
+        (item.log.path.name, dimension, item.log.labels[dimension], item.got[dimension])
+        for item in read_all(load(part))
         for dimension in DIMENSIONS
-        if one.log.labels[dimension] != one.got[dimension]
+        if item.log.labels[dimension] != item.got[dimension]
     ]
 
 
 def page_with(text: str, table: Table) -> str:
-    """The documentation page with its generated section made anew."""
+    """Return the documentation page with its generated section made anew."""
     before, mark, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not mark or not end:

@@ -98,8 +98,8 @@ def test_logs_name_nobody() -> None:
     """Addresses are of private and documentation ranges; there are no keys and no accounts."""
     for path in HERE.glob("*/*.log"):
         text = path.read_text(encoding="utf-8")
-        for found in re.findall(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.])", text):
-            assert ipaddress.ip_address(found).is_private, (path.name, found)
+        for item in re.findall(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.])", text):
+            assert ipaddress.ip_address(item).is_private, (path.name, item)
         assert not re.search(r"AKIA[0-9A-Z]{16}|BEGIN [A-Z ]*PRIVATE KEY|@[\w-]+\.(com|org)", text)
 
 
@@ -158,8 +158,8 @@ def test_a_problem_of_another_kind_is_a_problem_seen() -> None:
         )
         for wanted, got in pairs
     ]
-    found = module.alarms(results)
-    assert found.recall == found.precision == pytest.approx(2 / 3)
+    result = module.alarms(results)
+    assert result.recall == result.precision == pytest.approx(2 / 3)
 
 
 # Measured on 2026-11-21 and lowered a little, so that one log more or less is no failure:
@@ -192,12 +192,12 @@ def test_quality_does_not_fall(part: str, dimension: str) -> None:
     table = measured()
     within = {"problem": "verdict", "kind": "transport"}
     whole = table[within.get(dimension, dimension)][dimension if dimension in within else "all"]
-    found = whole.get(part)
-    if found is None:
+    result = whole.get(part)
+    if result is None:
         pytest.skip("the given logs (../shared/nccl-logs) are not on this machine")
     precision, recall = FLOORS[(part, dimension)]
-    assert found.precision >= precision
-    assert found.recall >= recall
+    assert result.precision >= precision
+    assert result.recall >= recall
 
 
 def test_the_documentation_shows_what_is_measured() -> None:

@@ -85,7 +85,7 @@ def invented(before: Reading, after: Reading) -> bool:
 @cache
 def counted(part: str) -> dict[str, list[str]]:
     """What breaks the rule in a part: the kind of breach, and the logs."""
-    found: dict[str, list[str]] = {
+    results: dict[str, list[str]] = {
         "ok without an end or a figure": [],
         "transport without a line": [],
         "ok raised": [],
@@ -97,14 +97,14 @@ def counted(part: str) -> dict[str, list[str]]:
             verdict, transport = reading.claims["verdict"], reading.claims["transport"]
             shown = any(END_OR_FIGURE.search(at.text) for at in verdict.evidence)
             if reading.verdict == "ok" and not shown:
-                found["ok without an end or a figure"].append(path.name)
+                results["ok without an end or a figure"].append(path.name)
             if reading.transport != "unknown" and not transport.evidence:
-                found["transport without a line"].append(path.name)
+                results["transport without a line"].append(path.name)
             if reading.verdict == "ok" and before.verdict != "ok":
-                found["ok raised"].append(path.name)
+                results["ok raised"].append(path.name)
             if invented(before, reading):
-                found["transport invented"].append(path.name)
-    return found
+                results["transport invented"].append(path.name)
+    return results
 
 
 def test_no_ok_and_no_transport_without_proof() -> None:

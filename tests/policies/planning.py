@@ -15,7 +15,7 @@ from pulumi_policy import (
 from pulumi_policy.policy import PolicyCustomTimeouts
 from pulumi_policy.proxy import UNKNOWN_STRING_VALUE, unknown_checking_proxy
 
-from policies import RULES
+from railhead.policies import RULES
 
 UNKNOWN = UNKNOWN_STRING_VALUE
 
@@ -49,7 +49,7 @@ def provider() -> PolicyProviderResource:
 
 def judge(rule: str, *objects: Mapping[str, Any], types: Mapping[int, str] | None = None) -> list:
     """Messages of one rule of the pack over a plan of these objects."""
-    found: list[str] = []
+    results: list[str] = []
     policy: Any = next(p for p in RULES if p.name == rule)
     resources = []
     for index, props in enumerate(objects):
@@ -60,7 +60,7 @@ def judge(rule: str, *objects: Mapping[str, Any], types: Mapping[int, str] | Non
             args = ResourceValidationArgs(
                 resource_type, proxied, urn, name_of(props), options(), provider(), None, {}
             )
-            policy.validate(args, lambda message, urn=None: found.append(message))
+            policy.validate(args, lambda message, urn=None: results.append(message))
         resources.append(
             PolicyResource(
                 resource_type, proxied, urn, name_of(props), options(), provider(), None, [], {}
@@ -69,6 +69,6 @@ def judge(rule: str, *objects: Mapping[str, Any], types: Mapping[int, str] | Non
     if policy.__class__.__name__ == "StackValidationPolicy":
         policy.validate(
             StackValidationArgs(resources, None, {}),
-            lambda message, urn=None: found.append(message),
+            lambda message, urn=None: results.append(message),
         )
-    return found
+    return results

@@ -195,8 +195,8 @@ def changed(body: Body, **spec: Any) -> Body:
     ],
 )
 def test_a_guard_that_nobody_asks(plan: tuple[Body, ...], said: str | None) -> None:
-    found = judge("guards-refuse", *plan)
-    assert any(said in message for message in found) if said else not found
+    result = judge("guards-refuse", *plan)
+    assert any(said in message for message in result) if said else not result
 
 
 def queue(kind: str, quota: Any, **spec: Any) -> Body:
@@ -245,8 +245,8 @@ def runtime(gpus: Any) -> Body:
     ],
 )
 def test_a_quota_that_holds_no_gang(plan: tuple[Body, ...], said: str | None) -> None:
-    found = judge("quotas-hold-a-gang", *plan)
-    assert any(said in message for message in found) if said else not found
+    result = judge("quotas-hold-a-gang", *plan)
+    assert any(said in message for message in result) if said else not result
 
 
 @pytest.mark.parametrize(
@@ -260,8 +260,8 @@ def test_a_quota_that_holds_no_gang(plan: tuple[Body, ...], said: str | None) ->
 )
 def test_pools_that_a_node_can_be_of_at_once(labels: tuple[Body, Body], refused: bool) -> None:
     flavors = [
-        of("kueue.x-k8s.io/v1beta2", "ResourceFlavor", str(index), spec={"nodeLabels": one})
-        for index, one in enumerate(labels)
+        of("kueue.x-k8s.io/v1beta2", "ResourceFlavor", str(index), spec={"nodeLabels": label})
+        for index, label in enumerate(labels)
     ]
     assert bool(judge("pools-are-apart", *flavors)) == refused
 

@@ -8,8 +8,14 @@ from typing import Any
 import pytest
 from pulumi_policy.proxy import UNKNOWN_STRING_VALUE, unknown_checking_proxy
 
-from policies import hardened
-from policies.clouds import CloudResource, bought, cloud_resource, open_to_the_world, unprotected
+from railhead.policies import hardened
+from railhead.policies.clouds import (
+    CloudResource,
+    bought,
+    cloud_resource,
+    open_to_the_world,
+    unprotected,
+)
 from tests.components.recording import STACKS, recorded
 from tests.policies.planning import judge
 
@@ -22,19 +28,19 @@ FIREWALL = "gcp:compute/firewall:Firewall"
 
 
 def planned(token: str, protect: bool = False, **body: Any) -> CloudResource:
-    found = cloud_resource(token, "urn", "it", unknown_checking_proxy(body), protect=protect)
-    assert found is not None
-    return found
+    result = cloud_resource(token, "urn", "it", unknown_checking_proxy(body), protect=protect)
+    assert result is not None
+    return result
 
 
 @pytest.mark.parametrize("stack", CLOUDS)
 def test_the_stacks_that_are_shipped_obey(stack: str) -> None:
     recording = recorded(stack)
     resources = [
-        found
+        result
         for r in recording.resources.values()
         if r.custom
-        and (found := cloud_resource(r.type, r.urn, r.name, r.inputs, protect=r.protect))
+        and (result := cloud_resource(r.type, r.urn, r.name, r.inputs, protect=r.protect))
     ]
     assert len(resources) > 20
     judged = (open_to_the_world, bought, hardened.problems)
@@ -112,8 +118,8 @@ class TestProtection:
     @pytest.mark.parametrize("value", [True, UNKNOWN_STRING_VALUE])
     def test_a_protected_cluster_protects_what_it_has(self, value: Any) -> None:
         cluster = planned(CLUSTER, True, deletionProtection=value)
-        (found,) = unprotected([cluster, self.GPU])
-        assert "pass protect=True" in found[0]
+        (result,) = unprotected([cluster, self.GPU])
+        assert "pass protect=True" in result[0]
 
     def test_the_controllers_pool_may_go(self) -> None:
         cluster = planned(CLUSTER, True, deletionProtection=True)

@@ -9,8 +9,8 @@ import pytest
 from pulumi_policy import PolicyResource, ResourceValidationArgs, StackValidationArgs
 from pulumi_policy.proxy import unknown_checking_proxy
 
-from policies import RULES, inputs
-from policies.plan import UNKNOWN
+from railhead.policies import RULES, inputs
+from railhead.policies.plan import UNKNOWN
 from tests.policies.planning import UNKNOWN as GUID
 from tests.policies.planning import options, provider
 
@@ -30,14 +30,14 @@ def rule(name: str) -> Any:
 
 
 def ask(name: str, token: str, shown: dict[str, Any]) -> list[str]:
-    found: list[str] = []
-    one = PolicyResource(
+    results: list[str] = []
+    item = PolicyResource(
         token, unknown_checking_proxy(shown), "urn", "q", options(), provider(), None, [], {}
     )
     rule(name).validate(
-        StackValidationArgs([one], None, {}), lambda message, urn=None: found.append(message)
+        StackValidationArgs([item], None, {}), lambda message, urn=None: results.append(message)
     )
-    return found
+    return results
 
 
 def pass_by(token: str, given: dict[str, Any]) -> None:

@@ -17,12 +17,12 @@ from pulumi_policy import (
 from pulumi_policy.policy import PolicyResourceOptions
 from pulumi_policy.proxy import unknown_checking_proxy
 
-from policies import RULES, inputs
-from policies.clouds import cloud_resource
-from policies.plan import UNKNOWN as NOT_KNOWN
-from policies.switches import forbidden
 from railhead.base.wide import too_wide
 from railhead.catalog.switches import SWITCHES
+from railhead.policies import RULES, inputs
+from railhead.policies.clouds import cloud_resource
+from railhead.policies.plan import UNKNOWN as NOT_KNOWN
+from railhead.policies.switches import forbidden
 from tests.components.recording import STACKS, recorded
 from tests.policies.planning import UNKNOWN, judge, options, provider
 
@@ -53,7 +53,7 @@ def shipped(stack: str) -> Plan:
 
 def violations(plan: Plan) -> set[str]:
     """Names of the rules that refuse a plan, with what they say."""
-    found: dict[str, list[str]] = {}
+    results: dict[str, list[str]] = {}
     resources, each = [], []
     for token, name, protect, body in plan:
         given: PolicyResourceOptions = options()
@@ -62,8 +62,8 @@ def violations(plan: Plan) -> set[str]:
         resources.append(PolicyResource(token, props, urn, name, given, provider(), None, [], {}))
         each.append(ResourceValidationArgs(token, props, urn, name, given, provider(), None, {}))
     for rule in RULES:
-        said = found.setdefault(rule.name, [])
-        report = lambda message, urn=None, said=said: said.append(message)  # noqa: E731
+        messages = results.setdefault(rule.name, [])
+        report = lambda message, urn=None, into=messages: into.append(message)  # noqa: E731
         policy: Any = rule
         if policy.__class__.__name__ == "StackValidationPolicy":
             policy.validate(StackValidationArgs(resources, None, {}), report)
@@ -71,7 +71,7 @@ def violations(plan: Plan) -> set[str]:
         for args in each:
             policy.validate(args, report)
     inputs.forget()
-    return {name for name, said in found.items() if said} or set()
+    return {name for name, entry in results.items() if entry} or set()
 
 
 @pytest.mark.parametrize("stack", STACKS)
@@ -148,7 +148,7 @@ def _impatient(plan: Plan) -> None:
 
 
 def _no_claim(plan: Plan) -> None:
-    plan[:] = [one for one in plan if one[3].get("kind") != "PersistentVolumeClaim"]
+    plan[:] = [item for item in plan if item[3].get("kind") != "PersistentVolumeClaim"]
 
 
 def _sys_admin(plan: Plan) -> None:
@@ -460,7 +460,7 @@ def _changed(old: Any, new: Any) -> list[tuple[Any, ...]]:
         ]
     if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         pairs = enumerate(zip(old, new, strict=True))
-        return [(at, *path) for at, (one, other) in pairs for path in _changed(one, other)]
+        return [(at, *path) for at, (item, other) in pairs for path in _changed(item, other)]
     return [] if old == new else [()]
 
 
@@ -513,6 +513,6 @@ def test_the_dns_endpoint_and_a_private_address_are_closed() -> None:
     for body in (by_name, private, named):
         assert not judge("cloud-is-closed", body, types={0: GKE})
     assert judge("cloud-is-closed", {"name": "it"}, types={0: GKE})
-    found = cloud_resource(GKE, "urn", "it", unknown_checking_proxy({"a": UNKNOWN}), protect=False)
-    assert found is not None
-    assert found.body["a"] is NOT_KNOWN
+    result = cloud_resource(GKE, "urn", "it", unknown_checking_proxy({"a": UNKNOWN}), protect=False)
+    assert result is not None
+    assert result.body["a"] is NOT_KNOWN

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from pulumi_policy import EnforcementLevel
 
-from policies import RULES
 from railhead.config import parse
+from railhead.policies import RULES
 from railhead.resolve.cluster import resolve
 from tests.components.recording import fake_lab, lab_cluster, run_program
 from tests.policies.planning import UNKNOWN, judge
@@ -41,7 +41,7 @@ def template(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def wrapped(kind: str, spec: dict[str, Any]) -> dict[str, Any]:
-    """The pod's spec in each kind's own place."""
+    """Return the pod's spec in each kind's own place."""
     bodies: dict[str, tuple[str, dict[str, Any]]] = {
         "Pod": ("v1", spec),
         "Job": ("batch/v1", {"template": template(spec)}),
@@ -440,6 +440,6 @@ RELEASE = "kubernetes:helm.sh/v3:Release"
     ],
 )
 def test_versions_that_never_ran_are_named(plan: list[dict[str, Any]], said: str) -> None:
-    found = judge("versions-ran", *plan, types=dict.fromkeys(range(len(plan)), RELEASE))
-    assert len(found) == (1 if said else 0)
-    assert said in "".join(found)
+    result = judge("versions-ran", *plan, types=dict.fromkeys(range(len(plan)), RELEASE))
+    assert len(result) == (1 if said else 0)
+    assert said in "".join(result)

@@ -63,14 +63,14 @@ class Taken:
         self.left = {k for k, v in self.inputs.items() if v is not None and v != []}
 
     def take(self, key: str) -> Any:
-        """The value of an input, or None."""
+        """Return the value of an input, or None."""
         self.left.discard(key)
         return self.inputs.get(key)
 
     def under(self, **names: str) -> Json:
         """API name -> value, for those inputs that were given."""
-        found = {api: self.take(key) for key, api in names.items()}
-        return {api: value for api, value in found.items() if value is not None}
+        results = {api: self.take(key) for key, api in names.items()}
+        return {api: value for api, value in results.items() if value is not None}
 
     def own(self, *keys: str) -> None:
         """Inputs that are the provider's own business and reach no call."""
@@ -516,7 +516,7 @@ _RENAMED = {
 
 @functools.cache
 def model(service: str) -> botocore.model.ServiceModel:
-    """A service's published API model."""
+    """Return a service's published API model."""
     loaded = botocore.loaders.Loader().load_service_model(service, "service-2")
     return botocore.model.ServiceModel(loaded, service)
 
@@ -530,7 +530,7 @@ def _member(shape: Any, key: str) -> str:
 
 
 def shaped(shape: Any, value: Any) -> Any:
-    """A value with the API's names and types; mocks turn numbers into floats."""
+    """Return a value with the API's names and types; mocks turn numbers into floats."""
     if value is None:
         return None
     if shape.type_name == "structure":
@@ -554,7 +554,7 @@ def shaped(shape: Any, value: Any) -> Any:
 
 
 def _identified(value: Any, ids: Mapping[str, str]) -> Any:
-    """The value with made-up ids replaced by such as the cloud gives."""
+    """Return the value with made-up ids replaced by such as the cloud gives."""
     if isinstance(value, Mapping):
         return {k: _identified(v, ids) for k, v in value.items()}
     if isinstance(value, list):
@@ -563,7 +563,7 @@ def _identified(value: Any, ids: Mapping[str, str]) -> Any:
 
 
 def calls(token: str, inputs: Inputs, ids: Mapping[str, str] | None = None) -> list[Call]:
-    """The calls that create a resource of the type; ``ids`` replaces made-up ids.
+    """Return the calls that create a resource of the type; ``ids`` replaces made-up ids.
 
     Raises:
         LostError: an input that none of them takes.
@@ -592,9 +592,9 @@ DOCUMENTED = (
 
 
 def documented(service: str, shape: str, member: str) -> tuple[str, ...]:
-    """The values that a field's documentation lists after 'Valid values'."""
-    found = model(service).shape_for(shape).members[member].documentation
-    _, _, after = found.partition("Valid values")
+    """Return the values that a field's documentation lists after 'Valid values'."""
+    result = model(service).shape_for(shape).members[member].documentation
+    _, _, after = result.partition("Valid values")
     return tuple(dict.fromkeys(re.findall(r"<code>([\w-]+)</code>", after.split("</p>")[0])))
 
 
@@ -602,9 +602,9 @@ def problems(call: Call) -> list[str]:
     """What the API model says is wrong with a call; empty for one that it takes."""
     shape = model(call.service).operation_model(call.operation).input_shape
     report = botocore.validate.ParamValidator().validate(call.parameters, shape)
-    found = [report.generate_report()] if report.has_errors() else []
-    found += _walk(call.service, shape, call.parameters, call.operation)
-    return found
+    results = [report.generate_report()] if report.has_errors() else []
+    results += _walk(call.service, shape, call.parameters, call.operation)
+    return results
 
 
 def _walk(service: str, shape: Any, value: Any, path: str) -> Iterator[str]:
@@ -657,10 +657,10 @@ def _size(shape: Any, size: int, path: str) -> Iterator[str]:
 def policy_problems(text: str) -> list[str]:
     """What is wrong with a policy document on its face: the API takes any text of the length."""
     document = json.loads(text)
-    found = [] if document.get("Version") == "2012-10-17" else ["Version"]
+    results = [] if document.get("Version") == "2012-10-17" else ["Version"]
     for statement in document["Statement"]:
         if statement["Effect"] not in ("Allow", "Deny"):
-            found.append(f"Effect {statement['Effect']!r}")
+            results.append(f"Effect {statement['Effect']!r}")
         if not all(re.fullmatch(r"[a-z0-9-]+:[A-Za-z]+", a) for a in statement["Action"]):
-            found.append(f"Action {statement['Action']!r}")
-    return found
+            results.append(f"Action {statement['Action']!r}")
+    return results

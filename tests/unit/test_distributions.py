@@ -17,6 +17,7 @@ from railhead.base.errors import ExitCode
 
 REPO = Path(__file__).resolve().parents[2]
 LAB = "railhead/lab/"
+TREES = ("railhead", "components", "policies")
 
 
 def test_the_lab_asks_for_this_very_version() -> None:
@@ -67,24 +68,29 @@ def _run(installed: Path, *argv: str, status: int = 0) -> str:
 
 
 def _documented_jobs() -> set[str]:
-    """The files of the job files that `railhead accept` launches, and these themselves."""
-    found = set()
-    for one in examples():
-        found.add(f"examples/{one.name}.yaml")
-        found |= {f"examples/{file}" for file in one.job.files}
-    return found
+    """Return the files of the job files that `railhead accept` launches, and these themselves."""
+    documented_jobs = set()
+    for example in examples():
+        documented_jobs.add(f"examples/{example.name}.yaml")
+        documented_jobs |= {f"examples/{file}" for file in example.job.files}
+    return documented_jobs
 
 
 @pytest.mark.slow
 def test_the_wheels_hold_the_package_and_share_nothing(wheels: tuple[Path, Path]) -> None:
     listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "railhead"],
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", *TREES],
         cwd=REPO,
         check=True,
         capture_output=True,
         text=True,
     ).stdout.split()
-    expected = {name for name in listed if (REPO / name).is_file()}
+    # The components and the policies are held by the package, under its name.
+    expected = {
+        name if name.startswith("railhead/") else f"railhead/{name}"
+        for name in listed
+        if (REPO / name).is_file()
+    }
     held = []
     for wheel in wheels:
         names = zipfile.ZipFile(wheel).namelist()
@@ -105,16 +111,16 @@ def test_a_researchers_wheel_works_alone(wheels: tuple[Path, Path], tmp_path: Pa
     assert "launch" in _run(installed, script, "--help")
     assert "Example: " in _run(installed, script, "launch", "--help")
     for arguments in (["up", "--nodes", "2"], ["--help"]):
-        told = _run(installed, script, "lab", *arguments, status=ExitCode.MISSING_PREREQUISITE)
-        assert "distribution of its own, railhead-lab, which is not installed" in told
-        assert f"fix: pip install railhead-lab=={__version__}" in told
-    said = _run(
+        reported = _run(installed, script, "lab", *arguments, status=ExitCode.MISSING_PREREQUISITE)
+        assert "distribution of its own, railhead-lab, which is not installed" in reported
+        assert f"fix: pip install railhead-lab=={__version__}" in reported
+    text = _run(
         installed,
         "-c",
         "from railhead.accept.examples import examples\n"
         "print(*(str(one.folder) for one in examples()))",
     )
-    assert set(said.split()) == {str(installed / "railhead/examples")}
+    assert set(text.split()) == {str(installed / "railhead/examples")}
     # Every module of it, from where it was installed.
     _run(
         installed,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from railhead.base.differences import besides, differences, merged_lists, undoing
+from railhead.base.differences import differences, merged_lists, surplus, undoing
 from railhead.base.errors import ExitCode
 from railhead.cli import run
 from railhead.drift import Drift, Release, Severity, charts, find, metrics, objects, releases
@@ -94,7 +94,7 @@ def test_of_a_list_that_the_api_merges_each_element_is_held_against_its_own() ->
     ],
 )
 def test_what_a_value_has_besides(given: Any, has: Any, more: Any) -> None:
-    assert besides(given, has) == more
+    assert surplus(given, has) == more
 
 
 @pytest.mark.parametrize(
@@ -180,16 +180,16 @@ def test_what_undoes_an_object_is_told_though_the_stack_says_nothing_of_it(
 
 def test_only_kubernetes_objects_that_are_there_are_compared() -> None:
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}}
-    one = {"custom": True, "type": "kubernetes:core/v1:Namespace", "inputs": body}
+    item = {"custom": True, "type": "kubernetes:core/v1:Namespace", "inputs": body}
     state = {
         "deployment": {
             "resources": [
-                one,
-                one | {"delete": True},
-                one | {"external": True},
-                one | {"custom": False},
-                one | {"type": "aws:ec2/vpc:Vpc"},
-                one
+                item,
+                item | {"delete": True},
+                item | {"external": True},
+                item | {"custom": False},
+                item | {"type": "aws:ec2/vpc:Vpc"},
+                item
                 | {
                     "type": "kubernetes:helm.sh/v3:Release",
                     "inputs": {"name": "kueue", "namespace": "kueue-system"},
@@ -198,7 +198,7 @@ def test_only_kubernetes_objects_that_are_there_are_compared() -> None:
         }
     }
     assert objects(state) == [body]
-    assert [one.subject for one in releases(state)] == ["Release kueue-system/kueue"]
+    assert [release.subject for release in releases(state)] == ["Release kueue-system/kueue"]
 
 
 @pytest.mark.parametrize("stack", STACKS)
@@ -272,16 +272,16 @@ def test_a_release_that_somebody_upgraded_or_whose_definitions_are_gone(
     given: dict[str, Any], body: dict[str, Any], told: list[tuple[str, str]]
 ) -> None:
     """Helm keeps what it was given, and installs a chart's `crds` folder once."""
-    one = Release(namespace="s", name="jobset", given=given)
+    item = Release(namespace="s", name="jobset", given=given)
     api = Live(_record(body))
-    rows = list(charts.release(one, api, Discovery(api), []))
+    rows = list(charts.release(item, api, Discovery(api), []))
     assert [(row.severity, row.field) for row in rows] == [
         (Severity.GUARD, field) for field, _ in told
     ]
     for row, (_, way) in zip(rows, told, strict=True):
         assert way in row.remedy
     there = Live(_record(body), yaml.safe_load(DEFINITION))
-    assert not [r for r in charts.release(one, there, Discovery(there), []) if not r.field]
+    assert not [r for r in charts.release(item, there, Discovery(there), []) if not r.field]
 
 
 def test_of_an_object_that_is_somebody_else_s_a_patch_says_only_its_part() -> None:
@@ -327,9 +327,9 @@ def test_the_command_exits_0_without_drift_and_6_with(
     stack = Path(__file__).resolve().parents[2] / "stacks" / "Pulumi.lab.yaml"
     code = run(["drift", str(stack), "--state", str(file), "--json"])
     assert code == (ExitCode.REFUSED if said else ExitCode.OK)
-    told = json.loads(capsys.readouterr().out)
-    assert [row["field"] for row in told["drift"]] == said
-    assert (told["stack"], told["compared"]) == ("lab", 1)
+    reported = json.loads(capsys.readouterr().out)
+    assert [row["field"] for row in reported["drift"]] == said
+    assert (reported["stack"], reported["compared"]) == ("lab", 1)
 
 
 def test_a_state_that_has_nothing_is_no_proof_of_anything(tmp_path: Path) -> None:
@@ -349,12 +349,12 @@ def test_a_file_that_is_no_state_is_refused(text: str, tmp_path: Path) -> None:
 
 
 def test_metrics_tell_each_severity_and_when(tmp_path: Path) -> None:
-    found = [
+    results = [
         Drift(severity=Severity.GUARD, subject="a"),
         Drift(severity=Severity.ADDED, subject="b"),
         Drift(severity=Severity.ADDED, subject="c"),
     ]
-    text = metrics.rendered("prod", found, 1234.5)
+    text = metrics.rendered("prod", results, 1234.5)
     assert 'railhead_drift_differences{stack="prod",severity="guard"} 1\n' in text
     assert 'railhead_drift_differences{stack="prod",severity="gone"} 0\n' in text
     assert 'railhead_drift_differences{stack="prod",severity="added"} 2\n' in text

@@ -37,9 +37,9 @@ def test_a_node_of_which_nothing_is_expected_is_not_proven(tmp_path: Path) -> No
         allocatable={},
         dcb=lambda _: Dcb(pfc=frozenset(), dscp={}),
     )
-    found = evaluate(node, Expectation(fabric="new"))
-    assert found
-    assert not any(finding.passed for finding in found)
+    result = evaluate(node, Expectation(fabric="new"))
+    assert result
+    assert not any(finding.passed for finding in result)
 
 
 def test_a_log_is_proven_by_nothing_where_nothing_is_to_be_shown() -> None:

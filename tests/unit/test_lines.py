@@ -45,8 +45,8 @@ def test_a_statement_is_its_lines_without_those_of_statements_in_it(
 ) -> None:
     monkeypatch.setattr(lines, "REPO", tmp_path)
     (tmp_path / "code.py").write_text(SOURCE)
-    found = {line: lines.statement("code.py", line) for line in (2, 8, 12, 13)}
-    assert found == {2: {2}, 8: {7, 8, 9, 10}, 12: {12}, 13: {13}}
+    results = {line: lines.statement("code.py", line) for line in (2, 8, 12, 13)}
+    assert results == {2: {2}, 8: {7, 8, 9, 10}, 12: {12}, 13: {13}}
 
 
 def test_what_is_kept_or_shared_is_run_by_all_that_may_use_it(tmp_path: Path) -> None:

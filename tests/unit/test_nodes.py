@@ -164,7 +164,7 @@ def test_another_machine_or_architecture_is_named() -> None:
 
 
 def existing(kubeconfig: Path, **platform: Any) -> ExistingCluster:
-    """The lab's stack on a cluster that was there before."""
+    """Return the lab's stack on a cluster that was there before."""
     raw = yaml.safe_load((REPO / "stacks" / "Pulumi.lab.yaml").read_text())
     cluster = raw["config"]["railhead:cluster"]
     cluster["platform"] = {"kind": "existing", "kubeconfig": str(kubeconfig), **platform}
@@ -296,9 +296,9 @@ def test_before_up_can_be_turned_off(kubeconfig: Path) -> None:
 def test_before_up_a_cluster_that_does_not_answer_is_said(tmp_path: Path) -> None:
     dead = tmp_path / "kubeconfig"
     dead.write_text("apiVersion: v1\nkind: Config\n")
-    said = before_up(existing(dead))
-    assert said.startswith("the nodes were not checked: ")
-    assert str(dead) in said
+    text = before_up(existing(dead))
+    assert text.startswith("the nodes were not checked: ")
+    assert str(dead) in text
 
 
 def test_schedulable_of_a_pool_replaces_the_catalogues_figure(kubeconfig: Path) -> None:
@@ -376,9 +376,9 @@ class TestCommand:
         assert f"node gpu-1: has no {RDMA}, 63 promised" in err
         code, out, _ = self.run(capsys, str(stack), "--json")
         assert code == ExitCode.REFUSED
-        found = json.loads(out)["pools"]["gpu"]
-        assert found["good"] == ["gpu-0"]
-        assert found["lacks"] == {"gpu-1": [f"has no {RDMA}, 63 promised"]}
+        result = json.loads(out)["pools"]["gpu"]
+        assert result["good"] == ["gpu-0"]
+        assert result["lacks"] == {"gpu-1": [f"has no {RDMA}, 63 promised"]}
 
     def test_before_the_first_up_the_file_is_what_counts(
         self,

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from railhead.fabric.modes import CONFIGS
+from railhead.platform.registry import PLATFORMS
 
 REPO = Path(__file__).resolve().parents[2]
 # A mode's own files, and rows that a mode may be called like.
@@ -26,17 +27,13 @@ OTHERWISE = {
         "railhead/model/watching.py": "the same exporter, as a stack names it",
         "railhead/resolve/watching.py": "which fabric it goes with",
         "components/aws/node_pools.py": "EC2's type of a network interface",
-        "railhead/catalog/machine.py": "EC2's type of a network interface",
-        "railhead/catalog/machines_aws.py": "the fabric of a machine, and its interfaces' type",
+        "railhead/machines/machine.py": "EC2's type of a network interface",
         "railhead/nccl/": "a transport in NCCL's log",
         "railhead/platform/": "what a platform offers, and EC2's type of a security group rule",
     },
     "tcpx": {
-        "railhead/catalog/machines_gcp.py": "the fabric of a machine",
         "railhead/nccl/": "a transport in NCCL's log",
     },
-    "tcpxo": {"railhead/catalog/machines_gcp.py": "the fabric of a machine"},
-    "gcp-rdma": {"railhead/catalog/machines_gcp.py": "the fabric of a machine"},
     "dranet": {
         "components/gcp/": "a GKE node pool's networking",
         "railhead/catalog/": "GKE's feature, and the chart",
@@ -57,7 +54,7 @@ def sources() -> Iterator[Path]:
 
 @cache
 def says_a_mode() -> list[tuple[Path, int, str]]:
-    """Every text of the sources that is a mode's name: file, line, name."""
+    """Return every text of the sources that is a mode's name: file, line, name."""
     return [
         (name, node.lineno, str(node.value))
         for name in sources()
@@ -71,8 +68,8 @@ def test_no_other_file_names_a_mode(mode: str) -> None:
     allowed = OTHERWISE.get(mode, {})
     hits = [
         f"{name}:{line} says {mode!r}: ask the mode instead (railhead/fabric/mode.py)"
-        for name, line, said in says_a_mode()
-        if said == mode and not any(str(name).startswith(prefix) for prefix in allowed)
+        for name, line, item in says_a_mode()
+        if item == mode and not any(str(name).startswith(prefix) for prefix in allowed)
     ]
     assert hits == []
 
@@ -81,8 +78,8 @@ def test_what_is_allowed_is_still_there() -> None:
     for mode, places in OTHERWISE.items():
         assert mode in CONFIGS
         for prefix in places:
-            found = [name for name in sources() if str(name).startswith(prefix)]
-            assert any(f'"{mode}"' in (REPO / name).read_text() for name in found), (mode, prefix)
+            results = [name for name in sources() if str(name).startswith(prefix)]
+            assert any(f'"{mode}"' in (REPO / name).read_text() for name in results), (mode, prefix)
 
 
 def test_no_other_file_imports_a_mode() -> None:
@@ -91,7 +88,9 @@ def test_no_other_file_imports_a_mode() -> None:
         for name in sources()
         for node in ast.walk(ast.parse((REPO / name).read_text()))
         if isinstance(node, ast.ImportFrom)
-        and (node.module or "").startswith(("railhead.fabric.modes.", "components.fabric.modes."))
+        and (node.module or "").startswith(
+            ("railhead.fabric.modes.", "railhead.components.fabric.modes.")
+        )
     ]
     assert hits == []
 
@@ -144,7 +143,7 @@ def test_one_more_file_is_all_that_a_mode_needs(tmp_path: Path) -> None:
         sys.modules["railhead.fabric.modes"] = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(sys.modules["railhead.fabric.modes"])
 
-        from components.fabric.objects import Objects, objects_of
+        from railhead.components.fabric.objects import Objects, objects_of
         from railhead.base.errors import InputError
         from railhead.config import parse
         from railhead.resolve.gate import expectation
@@ -200,3 +199,59 @@ def test_what_contributing_promises_is_held_by_tests_that_there_are() -> None:
         assert f"def {test}(" in (REPO / path).read_text() if test else (REPO / path).is_file(), (
             path
         )
+
+
+# The only arguments that are a whole stack, or a cloud's part of one.
+WHOLE_STACK = {"TrainingClusterArgs"}
+PLATFORMS_PART = {"AwsInfrastructureArgs", "GcpInfrastructureArgs"}
+
+
+def _too_wide(source: str) -> Iterator[str]:
+    """Yield `class.field: model` of fields that take more of a stack than a part can use."""
+    stacks = {base.__name__ for p in PLATFORMS.values() for base in p.cluster.__mro__}
+    stacks = {name for name in stacks if name.endswith("Cluster")} | {"Combination"}
+    parts = {p.cluster.model_fields["platform"].annotation.__name__ for p in PLATFORMS.values()}
+    tree = ast.parse(source)
+    ours = {
+        alias.asname or alias.name: alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("railhead.")
+        for alias in node.names
+    }
+    for item in ast.walk(tree):
+        if not isinstance(item, ast.ClassDef) or item.name in WHOLE_STACK:
+            continue
+        refused = stacks if item.name in PLATFORMS_PART else stacks | parts
+        for field in item.body:
+            if not isinstance(field, ast.AnnAssign):
+                continue
+            for node in ast.walk(field.annotation):
+                name = node.id if isinstance(node, ast.Name) else None
+                if ours.get(name or "") in refused:
+                    yield f"{item.name}.{ast.unparse(field.target)}: {name}"
+
+
+def test_a_parts_arguments_are_not_a_whole_stack() -> None:
+    wide = [
+        f"{path.relative_to(REPO)}: {field}; take the fields that the component uses"
+        for path in sorted((REPO / "components").rglob("*.py"))
+        for field in _too_wide(path.read_text())
+    ]
+    assert wide == []
+
+
+@pytest.mark.parametrize(
+    ("imported", "annotation", "name"),
+    [
+        ("railhead.model.cluster import Cluster", "Cluster", "Cluster"),
+        ("railhead.platform.aws.model import AwsCluster as Stack", "Stack | None", "Stack"),
+        ("railhead.platform.gcp.model import GcpPlatform", "GcpPlatform", "GcpPlatform"),
+        ("railhead.catalog.versions import Combination", "Sequence[Combination]", "Combination"),
+    ],
+)
+def test_arguments_that_are_a_whole_stack_are_found(
+    imported: str, annotation: str, name: str
+) -> None:
+    source = f"from {imported}\nclass PartArgs:\n    wide: {annotation}\n    name: str\n"
+    assert list(_too_wide(source)) == [f"PartArgs.wide: {name}"]
+    assert not list(_too_wide("import eks\nclass PartArgs:\n    cluster: eks.Cluster\n"))

@@ -45,10 +45,10 @@ _T = TypeVar("_T")
 
 def eventually(what: Callable[[], _T]) -> _T:
     deadline = time.monotonic() + LIMIT_S
-    while not (found := what()):
+    while not (result := what()):
         assert time.monotonic() < deadline, "it did not come"
         time.sleep(0.2)
-    return found
+    return result
 
 
 def queues() -> Queues:
@@ -68,9 +68,9 @@ def queues() -> Queues:
         }
         for name, nodes in promised.items()
     ]
-    found = resolve(parse(raw, where="lab")).queues
-    assert isinstance(found, Queues)
-    return found
+    result = resolve(parse(raw, where="lab")).queues
+    assert isinstance(result, Queues)
+    return result
 
 
 def definitions() -> list[dict[str, Any]]:
@@ -179,13 +179,13 @@ class World:
     def stopped(self, name: str) -> int:
         """How many pods of a gang are going."""
         path = f"/api/v1/namespaces/{SPACE}/pods"
-        found = self.server.client.request("GET", path, query={"labelSelector": f"gang={name}"})
-        return sum("deletionTimestamp" in pod["metadata"] for pod in found.body["items"])
+        result = self.server.client.request("GET", path, query={"labelSelector": f"gang={name}"})
+        return sum("deletionTimestamp" in pod["metadata"] for pod in result.body["items"])
 
     def bound(self, name: str) -> list[str]:
         path = f"/api/v1/namespaces/{SPACE}/pods"
-        found = self.server.client.request("GET", path, query={"labelSelector": f"gang={name}"})
-        return [node for pod in found.body["items"] if (node := pod["spec"].get("nodeName"))]
+        result = self.server.client.request("GET", path, query={"labelSelector": f"gang={name}"})
+        return [node for pod in result.body["items"] if (node := pod["spec"].get("nodeName"))]
 
     def phase(self, name: str, phase: str) -> None:
         """What a kubelet says of all pods of a gang."""
@@ -199,8 +199,8 @@ class World:
 
     def read(self, name: str) -> dict[str, Any]:
         path = f"/apis/{API}/namespaces/{SPACE}/podgroups/{name}"
-        found: dict[str, Any] = self.server.client.request("GET", path).body
-        return found
+        result: dict[str, Any] = self.server.client.request("GET", path).body
+        return result
 
 
 @contextlib.contextmanager

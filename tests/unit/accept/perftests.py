@@ -1,4 +1,4 @@
-"""What perftest prints, as published, with the devices and figures that a test needs.
+"""Outputs of perftest as published, with the devices and figures that a test needs.
 
 Bandwidth: the form of linux-rdma/perftest issue #240 (ConnectX on Ethernet), its row as v4.5-0.20's
 REPORT_FMT has it. Latency: a run of ib_read_lat in two pods that spiderpool's documentation shows,
@@ -34,7 +34,7 @@ _HEAD = """\
 
 
 def bandwidth(device: str, gbps: float = 392.0, *, count: int = 320000, link: str = "IB") -> str:
-    """A client's of `ib_write_bw --report_gbits -s 65536 -q 4 -n 80000`; all are counted."""
+    """Return a client's of `ib_write_bw --report_gbits -s 65536 -q 4 -n 80000`; all are counted."""
     rate = gbps * 1000 / 8 / 65536
     return (
         _HEAD.format(rule=RULE, test="RDMA_Write BW", device=device, link=link, pairs=4)
@@ -46,7 +46,7 @@ def bandwidth(device: str, gbps: float = 392.0, *, count: int = 320000, link: st
 
 
 def latency(device: str, usec: float = 3.4, *, link: str = "IB") -> str:
-    """A client's of `ib_read_lat`."""
+    """Return a client's of `ib_read_lat`."""
     figures = (usec - 0.2, usec + 4, usec, usec, 0.1, usec + 0.3, usec + 1)
     return (
         _HEAD.format(rule=RULE, test="RDMA_Read Latency", device=device, link=link, pairs=1)
@@ -55,6 +55,6 @@ def latency(device: str, usec: float = 3.4, *, link: str = "IB") -> str:
         "Conflicting CPU frequency values detected: 1000.000000 != 1259.399000. CPU Frequency is "
         "not max.\n"
         + " 2       1000          "
-        + "        ".join(f"{one:<7.2f}" for one in figures)
+        + "        ".join(f"{figure:<7.2f}" for figure in figures)
         + f"\n{RULE}\n"
     )

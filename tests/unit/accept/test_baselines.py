@@ -1,4 +1,4 @@
-"""What became worse is told, and noise is not."""
+"""Comparison of reports: a worse figure is reported, noise is not."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from tests.unit.accept.reports import NAMES, report, result, waiver
 def of(*figures: Measured, day: int = 0, **fields: object) -> Report:
     begun = datetime(2026, 3, 1, tzinfo=UTC) + timedelta(days=day)
     rest = [result(n, measured=(), plots=()) for n in NAMES[1:]]
-    one = result("rdma", measured=figures, plots=())
-    return report(one, *rest, begun=begun, ended=begun + timedelta(minutes=10), **fields)
+    item = result("rdma", measured=figures, plots=())
+    return report(item, *rest, begun=begun, ended=begun + timedelta(minutes=10), **fields)
 
 
 def busbw(value: float, half: float | None = None, at_least: bool = True) -> Measured:
@@ -125,7 +125,7 @@ def test_verdicts(before: Verdict | None, after: Verdict | None, expected: Chang
     assert row.change is expected
 
 
-def test_points_of_curves_with_intervals_are_judged_towards_their_ideal() -> None:
+def test_points_of_curves_are_judged_towards_their_ideal() -> None:
     def scaling(efficiency: float, ideal: float = 1) -> Report:
         points = ((1.0, 1.0), (8.0, efficiency))
         plot = LinePlot(
@@ -145,12 +145,12 @@ def test_points_of_curves_with_intervals_are_judged_towards_their_ideal() -> Non
         )
         return report(result("scaling", plots=(plot,), measured=()))
 
-    told = {r.what: r.change for r in compare([scaling(0.95)], [scaling(0.85)])}
-    assert told["weak: real at 8"] is Change.WORSE
-    assert told["weak: real at 1"] is Change.SAME
-    assert not any("no interval" in what for what in told)
-    told = {r.what: r.change for r in compare([scaling(0.95, 0)], [scaling(0.85, 0)])}
-    assert told["weak: real at 8"] is Change.BETTER
+    reported = {r.what: r.change for r in compare([scaling(0.95)], [scaling(0.85)])}
+    assert reported["weak: real at 8"] is Change.WORSE
+    assert reported["weak: real at 1"] is Change.SAME
+    assert not any("no interval" in what for what in reported)
+    reported = {r.what: r.change for r in compare([scaling(0.95, 0)], [scaling(0.85, 0)])}
+    assert reported["weak: real at 8"] is Change.BETTER
 
 
 # Of tables of Student's distribution: (freedom, t, upper tail).
@@ -244,14 +244,14 @@ def test_a_baseline_that_was_changed_is_no_baseline(tmp_path: Path) -> None:
 
 
 def test_what_is_not_alike_is_named() -> None:
-    one = of(busbw(1))
-    assert baselines.unlike([one, of(busbw(2), railhead="9", cluster="south")]) == []
+    item = of(busbw(1))
+    assert baselines.unlike([item, of(busbw(2), railhead="9", cluster="south")]) == []
     for other in (
         of(busbw(1), hardware={"GPU": "x"}),
         of(busbw(1), quick=True),
         of(busbw(1), nodes=("a",)),
     ):
-        assert len(baselines.unlike([one, other])) == 1
+        assert len(baselines.unlike([item, other])) == 1
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -263,9 +263,9 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert run(["accept", "compare", str(a), str(b)]) == 6
     assert "busbw" in capsys.readouterr().out
     assert run(["accept", "compare", str(a), str(b), "--json"]) == 6
-    told = json.loads(capsys.readouterr().out)
-    assert told["worse"] == 1
-    (row,) = (r for r in told["rows"] if r["change"] == "worse")
+    reported = json.loads(capsys.readouterr().out)
+    assert reported["worse"] == 1
+    (row,) = (r for r in reported["rows"] if r["change"] == "worse")
     assert (row["check"], row["what"], row["after"]) == ("rdma", "busbw", "300 GB/s")
     assert run(["accept", "compare", str(a), str(page)]) == 3
     assert "number of nodes" in capsys.readouterr().err

@@ -36,10 +36,10 @@ def test_a_check_says_what_it_would_do(check: Check[BaseModel], facts: Facts) ->
 
 
 @pytest.mark.parametrize("check", EVERY, ids=lambda check: check.name)
-def test_a_plan_of_one_node_or_of_stand_ins_is_none_or_says_why_not(
+def test_a_plan_for_one_node_or_stand_ins_says_why_not(
     check: Check[BaseModel], facts: Facts
 ) -> None:
-    """Whatever the cluster is, planning does not break, and asks for no more than there is."""
+    """Planning never fails, and asks for no more than the cluster has."""
     for few in (
         replace(facts, nodes=facts.nodes[:1]),
         replace(facts, simulated=facts.nodes),

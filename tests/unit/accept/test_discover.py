@@ -1,4 +1,4 @@
-"""What acceptance reads of a cluster, and the command as far as nothing runs."""
+"""Facts that acceptance reads of a cluster, and the command before anything runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from railhead.accept import cli, discover
+from railhead.accept import discover, screen
 from railhead.accept.site import Facts, Site
 from railhead.base.errors import ExitCode, InputError, PrerequisiteError, RailheadError
 from railhead.cli import run
@@ -27,9 +27,9 @@ def api() -> Iterator[Api]:
 
 @pytest.fixture
 def cluster(api: Api, tmp_path: Path) -> Iterator[Cluster]:
-    found = Cluster(choose_target(kubeconfig=api.kubeconfig(tmp_path)))
-    yield found
-    found.close()
+    result = Cluster(choose_target(kubeconfig=api.kubeconfig(tmp_path)))
+    yield result
+    result.close()
 
 
 def test_nodes_that_are_ready_and_who_they_are(api: Api, cluster: Cluster) -> None:
@@ -131,7 +131,7 @@ def _jobs(api: Api) -> list[str]:
     return [key.rpartition("/")[2] for key in api.objects if "/trainjobs/" in key]
 
 
-def test_a_job_is_known_before_it_is_made_and_gone_after_its_block(api: Api, site: Site) -> None:
+def test_a_job_is_noted_before_it_is_created_and_deleted_after(api: Api, site: Site) -> None:
     seen: list[bool] = []
     api.on_create = lambda path, _: seen.append(
         not path.endswith("/trainjobs") or bool((site.folder / "made.jsonl").read_text())
@@ -220,7 +220,7 @@ def test_more_than_is_idle_is_asked_for(facts: Facts, monkeypatch: pytest.Monkey
             return False
 
     monkeypatch.setattr("sys.stdin", Nobody())
-    ask: Any = cli._ask
+    ask: Any = screen.confirm
     ask(2, 2, facts, yes=False)
     ask(3, 2, facts, yes=True)
     for idle, says in ((1, "1 are idle"), (None, "how much is idle is not known")):

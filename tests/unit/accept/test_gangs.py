@@ -53,7 +53,7 @@ SIZES = {"gang-0-0": 1, "gang-0-1": 2, "gang-0-2": 2, "gang-1-0": 2, "gang-1-1":
 
 
 def tape() -> list[dict[str, Any]]:
-    """What two nodes show when every gang waits for its turn."""
+    """Return the record of two nodes on which every gang waits for its turn."""
     made, t = Tape(), 0.0
     for turn in range(2):
         stems = [stem for stem in SIZES if stem.startswith(f"gang-{turn}")]
@@ -90,38 +90,38 @@ def competition(rows: Iterable[dict[str, Any]], **changed: Any) -> Competition:
         "held": 31.0,
         "released": 40.5,
         "rows": tuple(Row.model_validate(row) for row in rows),
-        "ended": {one.name: "completed" for one in wanted} | {name("holder"): "gone"},
+        "ended": {gang.name: "completed" for gang in wanted} | {name("holder"): "gone"},
     }
     return Competition.model_validate(fields | changed)
 
 
 def at(rows: list[dict[str, Any]], **like: Any) -> int:
-    """The place of the first row that is like this."""
+    """Return the place of the first row that is like this."""
     return next(i for i, row in enumerate(rows) if all(row.get(k) == v for k, v in like.items()))
 
 
 def test_a_record_in_which_every_gang_waits_its_turn_passes(facts: Facts) -> None:
-    found = CHECK.judge(competition(tape()), facts)
-    assert (found.verdict, found.remedy) == (Verdict.PASSED, "")
-    assert all(one.passed is not False for one in found.measured)
-    (plot,) = found.plots
+    result = CHECK.judge(competition(tape()), facts)
+    assert (result.verdict, result.remedy) == (Verdict.PASSED, "")
+    assert all(item.passed is not False for item in result.measured)
+    (plot,) = result.plots
     assert isinstance(plot, Timeline)
     states = [span.state for span in plot.spans if span.lane == "short (2)"]
     assert states == ["waits", "starts", "runs", "ends"]
 
 
 def test_evidence_is_read_again_as_it_was_written() -> None:
-    found = competition(tape())
-    assert Competition.model_validate_json(found.model_dump_json()) == found
+    result = competition(tape())
+    assert Competition.model_validate_json(result.model_dump_json()) == result
 
 
 def without_admission(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Gang scheduling off: no Workload is ever made, and pods go wherever there is room."""
+    """Gang scheduling is off: no Workload is created, and pods go where there is room."""
     return [row for row in rows if row["kind"] == "pod"]
 
 
 def half_for_one_version(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One pod of a gang is on a node, and there is no place for the other: at one version only."""
+    """One pod of a gang is on a node, and the other has no place: at one version only."""
     place = at(rows, gang=name("gang-0-1"), kind="pod", node="n")
     bound, other = rows[place], rows[place + 1]
     refused = other | {"node": "", "refused": True, "rv": bound["rv"] + 0}
@@ -134,7 +134,7 @@ def two_over_capacity(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     place = at(rows, gang=name("gang-0-1"), kind="pod", node="n")
     row = rows[place] | {"kind": "gang", "gang": name("gang-0-2"), "size": 2, "reserved": True}
     row |= {"charged": 2, "pod": "", "node": "", "phase": "", "index": 0}
-    rest = [one | {"rv": one["rv"] + 1} for one in rows[place:]]
+    rest = [item | {"rv": item["rv"] + 1} for item in rows[place:]]
     return [*rows[:place], row, *rest]
 
 
@@ -143,7 +143,7 @@ def partly_charged(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def by_the_template(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """As Kueue 0.15.0 charges a TrainJob: by the runtime's template, one pod."""
+    """Kueue 0.15.0 charges a TrainJob by the runtime's template, one pod."""
     return [row | {"size": 1, "charged": 1} if row["kind"] == "gang" else row for row in rows]
 
 
@@ -151,7 +151,7 @@ def ran_one_short(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     place = at(rows, gang=name("short")) + 1
     row = rows[place] | {"gang": name("short"), "pod": "x", "going": False, "phase": "Pending"}
     row |= {"t": 33.0, "rv": rows[place]["rv"]}
-    return [*rows[:place], row, *(one | {"rv": one["rv"] + 1} for one in rows[place:])]
+    return [*rows[:place], row, *(item | {"rv": item["rv"] + 1} for item in rows[place:])]
 
 
 def never_all_at_once(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -178,34 +178,34 @@ def never_all_at_once(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def test_a_fault_for_one_resource_version_fails(
     facts: Facts, edit: Edit, says: str, remedy: str
 ) -> None:
-    found = CHECK.judge(competition(edit(tape())), facts)
-    assert found.verdict is Verdict.FAILED
-    assert says in found.summary
-    assert remedy in found.remedy
+    result = CHECK.judge(competition(edit(tape())), facts)
+    assert result.verdict is Verdict.FAILED
+    assert says in result.summary
+    assert remedy in result.remedy
 
 
 def test_an_admission_one_node_short_fails(facts: Facts) -> None:
     rows = tape()
     place = at(rows, gang=name("short"))
     rows[place] |= {"reserved": True, "charged": 2}
-    found = CHECK.judge(competition(rows), facts)
-    assert found.verdict is Verdict.FAILED
+    result = CHECK.judge(competition(rows), facts)
+    assert result.verdict is Verdict.FAILED
 
 
 def test_a_deadlock_of_halves_fails(facts: Facts) -> None:
     rows = half_for_one_version(tape())
-    ended = {one.name: "completed" for one in competition(rows).wanted}
-    found = CHECK.judge(competition(rows, ended=ended | {name("gang-0-1"): "unfinished"}), facts)
-    assert found.verdict is Verdict.FAILED
-    assert found.summary.startswith("deadlock")
+    ended = {gang.name: "completed" for gang in competition(rows).wanted}
+    result = CHECK.judge(competition(rows, ended=ended | {name("gang-0-1"): "unfinished"}), facts)
+    assert result.verdict is Verdict.FAILED
+    assert result.summary.startswith("deadlock")
 
 
 @pytest.mark.parametrize("share", [0.0, 0.2, 0.5, 0.9])
 def test_a_record_that_is_cut_off_is_no_proof(facts: Facts, share: float) -> None:
     rows = tape()
-    found = CHECK.judge(competition(rows[: int(len(rows) * share)]), facts)
-    assert found.verdict is Verdict.NOT_PROVEN
-    assert found.remedy
+    result = CHECK.judge(competition(rows[: int(len(rows) * share)]), facts)
+    assert result.verdict is Verdict.NOT_PROVEN
+    assert result.remedy
 
 
 def cut(rows: list[dict[str, Any]], kind: str, stem: str, last: int = 1) -> list[dict[str, Any]]:
@@ -229,9 +229,9 @@ def test_a_record_that_lacks_a_thing_or_lies_is_no_proof(facts: Facts, edit: Edi
 
 
 def test_pods_that_nobody_saw_are_no_gang(facts: Facts) -> None:
-    found = CHECK.judge(competition(cut(tape(), "pod", "short", 8)), facts)
-    assert found.verdict is Verdict.FAILED
-    assert "never_whole" in found.summary
+    result = CHECK.judge(competition(cut(tape(), "pod", "short", 8)), facts)
+    assert result.verdict is Verdict.FAILED
+    assert "never_whole" in result.summary
 
 
 @pytest.mark.parametrize(
@@ -248,16 +248,16 @@ def test_pods_that_nobody_saw_are_no_gang(facts: Facts) -> None:
 def test_what_was_not_asked_or_not_seen_is_no_proof(
     facts: Facts, changed: dict[str, Any], says: str
 ) -> None:
-    found = CHECK.judge(competition(tape(), **changed), facts)
-    assert found.verdict is Verdict.NOT_PROVEN
-    assert says in " ".join(one.text for one in found.evidence)
+    result = CHECK.judge(competition(tape(), **changed), facts)
+    assert result.verdict is Verdict.NOT_PROVEN
+    assert says in " ".join(item.text for item in result.evidence)
 
 
 def test_a_contest_without_anyone_who_waits_proves_nothing(facts: Facts) -> None:
     rows = [r for r in tape() if not (r["kind"] == "gang" and not r.get("reserved") and r["t"] < 1)]
-    found = CHECK.judge(competition(rows), facts)
-    assert found.verdict is Verdict.NOT_PROVEN
-    assert "contended" in found.summary
+    result = CHECK.judge(competition(rows), facts)
+    assert result.verdict is Verdict.NOT_PROVEN
+    assert "contended" in result.summary
 
 
 def test_a_number_that_is_none_is_refused() -> None:
@@ -272,8 +272,8 @@ def test_contests_come_from_their_seed_and_never_all_fit() -> None:
         contests = draw(5, places=places, rounds=4)
         assert contests == draw(5, places=places, rounds=4)
         assert contests != draw(6, places=places, rounds=4)
-        assert all(sum(gang.size for gang in one) > places for one in contests)
-        assert all(gang.size <= places for one in contests for gang in one)
+        assert all(sum(gang.size for gang in contest) > places for contest in contests)
+        assert all(gang.size <= places for contest in contests for gang in contest)
 
 
 def test_one_machine_is_no_place_for_a_contest(facts: Facts) -> None:

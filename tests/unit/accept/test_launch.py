@@ -28,7 +28,7 @@ RANKS = {"torch-ddp": 4, "fsdp": 4, "jax": 2, "mpi": 4}
 
 
 def said(example: str) -> tuple[str, ...]:
-    """What the example's processes print, behind a launcher's prefix."""
+    """Return the lines of the example's processes, behind a launcher's prefix."""
     ranks = RANKS[example]
     if example == "jax":
         return tuple(f"[node-{i}] process={i} processes={ranks} devices=2" for i in range(ranks))
@@ -37,10 +37,10 @@ def said(example: str) -> tuple[str, ...]:
 
 
 def launched(example: str, **changed: Any) -> Launched:
-    (found,) = [one for one in examples() if one.name == example]
+    (results,) = [item for item in examples() if item.name == example]
     fields = {
         "example": example,
-        "text": found.text,
+        "text": results.text,
         "name": f"accept-{example}-abcdef",
         "nodes": 2,
         "ranks": RANKS[example],
@@ -51,22 +51,22 @@ def launched(example: str, **changed: Any) -> Launched:
 
 
 def launches(facts: Facts, **changed: Any) -> Launches:
-    """All that the cluster has a runtime for; ``changed`` is of the first."""
-    fit = [one.name for one in examples() if not unfit(one, facts.contract)]
+    """Return all that the cluster has a runtime for; ``changed`` is of the first."""
+    fit = [example.name for example in examples() if not unfit(example, facts.contract)]
     first, *rest = fit
     return Launches(
         user="railhead-accept",
         groups=("railhead:researchers",),
         beyond={f"{verb} {resource}": False for _, resource, verb in BEYOND},
-        launched=(launched(first, **changed), *(launched(one) for one in rest)),
+        launched=(launched(first, **changed), *(launched(item) for item in rest)),
     )
 
 
 def test_examples_that_ran_as_documented_pass(facts: Facts) -> None:
     evidence = launches(facts)
     assert evidence.launched
-    found = CHECK.judge(evidence, facts)
-    assert (found.verdict, found.remedy) == (Verdict.PASSED, "")
+    result = CHECK.judge(evidence, facts)
+    assert (result.verdict, result.remedy) == (Verdict.PASSED, "")
     assert Launches.model_validate_json(evidence.model_dump_json()) == evidence
 
 
@@ -95,10 +95,10 @@ def test_examples_that_ran_as_documented_pass(facts: Facts) -> None:
 def test_an_example_that_does_not_run_fails(
     facts: Facts, changed: dict[str, Any], says: str, remedy: str
 ) -> None:
-    found = CHECK.judge(launches(facts, **changed), facts)
-    assert found.verdict is Verdict.FAILED
-    assert says in found.summary
-    assert remedy in found.remedy
+    result = CHECK.judge(launches(facts, **changed), facts)
+    assert result.verdict is Verdict.FAILED
+    assert says in result.summary
+    assert remedy in result.remedy
 
 
 @pytest.mark.parametrize(
@@ -115,32 +115,32 @@ def test_an_example_that_does_not_run_fails(
     ],
 )
 def test_what_was_cut_off_or_another_job_is_no_proof(facts: Facts, changed: dict[str, Any]) -> None:
-    found = CHECK.judge(launches(facts, **changed), facts)
-    assert found.verdict is Verdict.NOT_PROVEN
-    assert found.remedy
+    result = CHECK.judge(launches(facts, **changed), facts)
+    assert result.verdict is Verdict.NOT_PROVEN
+    assert result.remedy
 
 
 def test_a_rank_that_said_nothing_has_a_log_to_be_looked_for(facts: Facts) -> None:
-    found = CHECK.judge(launches(facts, lines=said("torch-ddp")[:3]), facts)
-    assert "3 of 4 ranks" in found.summary
-    assert "containerLogMaxSize" in found.remedy
+    result = CHECK.judge(launches(facts, lines=said("torch-ddp")[:3]), facts)
+    assert "3 of 4 ranks" in result.summary
+    assert "containerLogMaxSize" in result.remedy
 
 
-def test_an_administrators_launch_shows_nothing_of_a_researchers_rights(facts: Facts) -> None:
+def test_an_administrators_launch_proves_no_researchers_rights(facts: Facts) -> None:
     evidence = launches(facts)
     for right in evidence.beyond:
         more = evidence.model_copy(update={"beyond": evidence.beyond | {right: True}})
-        found = CHECK.judge(more, facts)
-        assert found.verdict is Verdict.NOT_PROVEN
-        assert right in found.summary
-        assert "impersonate" in found.remedy
+        result = CHECK.judge(more, facts)
+        assert result.verdict is Verdict.NOT_PROVEN
+        assert right in result.summary
+        assert "impersonate" in result.remedy
 
 
 def test_unknown_rights_or_no_example_prove_nothing(facts: Facts) -> None:
     evidence = launches(facts)
     for changed in [dict[str, Any](beyond={}), dict[str, Any](launched=())]:
-        found = CHECK.judge(evidence.model_copy(update=changed), facts)
-        assert found.verdict is Verdict.NOT_PROVEN
+        result = CHECK.judge(evidence.model_copy(update=changed), facts)
+        assert result.verdict is Verdict.NOT_PROVEN
 
 
 def test_researchers_are_the_queues_teams_or_the_clusters(facts: Facts) -> None:
@@ -181,7 +181,7 @@ def test_what_the_documentation_launches_is_among_them() -> None:
     shown = {text.split()[2].removeprefix("examples/").removesuffix(".yaml") for text in texts}
     assert shown
     assert shown <= set(NAMES)
-    assert [one.name for one in examples()] == list(NAMES)
+    assert [example.name for example in examples()] == list(NAMES)
 
 
 class _Stuck:

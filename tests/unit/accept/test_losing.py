@@ -48,41 +48,46 @@ def losing(cluster: Cluster, *command: str) -> Losing:
 )
 def test_what_became_of_a_lost_node(after: Node | None, told: str) -> None:
     cluster = Cluster()
-    one = losing(cluster, "true")
-    one.look(back=False)
-    one.take(["n1", "n2"])
-    one.look(back=False)
+    item = losing(cluster, "true")
+    item.look(back=False)
+    item.take(["n1", "n2"])
+    item.look(back=False)
     cluster.node = node("Unknown")
-    one.look(back=False)
+    item.look(back=False)
     cluster.node = after
-    one.look(back=True)
+    item.look(back=True)
     cluster.node = node("True")
-    one.look(back=True)
-    assert one.lost is not None
-    assert (one.lost.node, one.lost.status, one.lost.unready, one.lost.after) == ("n2", 0, 1, told)
+    item.look(back=True)
+    assert item.lost is not None
+    assert (item.lost.node, item.lost.status, item.lost.unready, item.lost.after) == (
+        "n2",
+        0,
+        1,
+        told,
+    )
 
 
 def test_a_node_that_stays_ready_was_not_lost() -> None:
-    one = losing(Cluster(), "true")
-    one.take(["n1", "n2"])
-    one.look(back=True)
-    assert one.lost is not None
-    assert one.lost.unready is None
+    item = losing(Cluster(), "true")
+    item.take(["n1", "n2"])
+    item.look(back=True)
+    assert item.lost is not None
+    assert item.lost.unready is None
 
 
 def test_no_other_node_than_one_that_may_be_is_lost() -> None:
-    one = losing(Cluster(), "false")
-    one.take(["n1", "n4"])
-    assert one.lost is None
+    item = losing(Cluster(), "false")
+    item.take(["n1", "n4"])
+    assert item.lost is None
 
 
 @pytest.mark.parametrize(
-    ("command", "status", "said"),
+    ("command", "status", "output"),
     [(("sh", "-c", "echo no $0 >&2; exit 3"), 3, "no n2"), (("/no/such/command",), -1, "No such")],
 )
-def test_a_command_that_fails_is_told(command: tuple[str, ...], status: int, said: str) -> None:
-    one = losing(Cluster(), *command)
-    one.take(["n2"])
-    assert one.lost is not None
-    assert one.lost.status == status
-    assert said in one.lost.said
+def test_a_command_that_fails_is_told(command: tuple[str, ...], status: int, output: str) -> None:
+    item = losing(Cluster(), *command)
+    item.take(["n2"])
+    assert item.lost is not None
+    assert item.lost.status == status
+    assert output in item.lost.output

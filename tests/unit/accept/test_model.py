@@ -1,4 +1,4 @@
-"""When a report is accepted, and when it only looks so."""
+"""Reports that are accepted, and those that only look so."""
 
 from __future__ import annotations
 

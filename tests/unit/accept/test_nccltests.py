@@ -31,7 +31,7 @@ PROGRAM = "/opt/nccl-tests/build/{}_perf"
 
 
 def table(collective: str, part: float = 0.9, **fields: Any) -> str:
-    """What the program prints where NICs carry a part of their rate."""
+    """Return the program's output where NICs carry a part of their rate."""
     wire = COLLECTIVES[collective].wire
     assert wire is not None
     base = COLLECTIVES[collective].base
@@ -67,7 +67,7 @@ EVIDENCE = traffic.gathered(torch.lines(), **torch.ASKED)
 
 
 def verdict(facts: Facts, *tests: traffic.Tests) -> Result:
-    """With PyTorch's own part as it should be."""
+    """Return the verdict beside a correct part of PyTorch's."""
     evidence = EVIDENCE.model_copy(update={"tests": tests})
     evidence = traffic.Traffic.model_validate_json(evidence.model_dump_json())
     return rdma.CHECK.judge(evidence, facts)
@@ -76,10 +76,10 @@ def verdict(facts: Facts, *tests: traffic.Tests) -> Result:
 def test_whole_tables_pass_and_the_report_says_what_was_used(machines: Facts) -> None:
     result = verdict(machines, *(job_of(name, whole(name)) for name in rdma._ALL))
     assert result.verdict is Verdict.PASSED, result.summary
-    text = next(one.text for one in result.evidence if one.title == "nccl-tests")
+    text = next(item.text for item in result.evidence if item.title == "nccl-tests")
     assert text.startswith("nccl-tests were used")
     assert "/opt/nccl-tests/build/alltoall_perf" in text
-    names = {one.name for one in result.measured}
+    names = {item.name for item in result.measured}
     assert "busbw, nccl-tests, all_reduce of 4 GiB" in names
     assert "busbw, all_reduce of 4 GiB" in names
 
@@ -98,7 +98,7 @@ def cut(lines: list[str]) -> list[str]:
             id="exit 0 and no table",
         ),
         pytest.param(cut(whole("all_reduce")), Verdict.NOT_PROVEN, "is cut off", id="cut off"),
-        pytest.param(whole("all_reduce")[:-1], Verdict.NOT_PROVEN, "no end is told", id="no end"),
+        pytest.param(whole("all_reduce")[:-1], Verdict.NOT_PROVEN, "no end is known", id="no end"),
         pytest.param(
             whole("all_gather", era="2.13", started=True),
             Verdict.NOT_PROVEN,
@@ -158,8 +158,8 @@ def test_what_is_not_whole_never_passes(
     ],
 )
 def test_a_job_that_is_not_as_asked_is_not_proven(machines: Facts, fields: dict[str, Any]) -> None:
-    one = job_of("alltoall", whole("alltoall"), **fields)
-    assert verdict(machines, one).verdict is Verdict.NOT_PROVEN
+    item = job_of("alltoall", whole("alltoall"), **fields)
+    assert verdict(machines, item).verdict is Verdict.NOT_PROVEN
 
 
 # -- how they are started --------------------------------------------------------------------------
@@ -173,7 +173,7 @@ class Queue:
         self.asked: list[dict[str, Any]] = []
 
     def say(self, text: str) -> None:
-        """Nobody listens."""
+        """Refuses every message."""
 
     @contextmanager
     def job(self, stem: str, **fields: Any) -> Iterator[Any]:
@@ -181,7 +181,7 @@ class Queue:
         name = stem.removeprefix("nccl-").replace("-", "_")
         if name not in self.lines:
             raise RailheadError("the queue is closed", remedy="open it")
-        nodes = [SimpleNamespace(machine=one) for one in torch.ASKED["machines"]]
+        nodes = [SimpleNamespace(machine=item) for item in torch.ASKED["machines"]]
         state = SimpleNamespace(phase=SimpleNamespace(value="completed"), detail="", nodes=nodes)
         lines = [SimpleNamespace(node=0, text=text) for text in self.lines[name]]
         yield SimpleNamespace(
@@ -191,7 +191,7 @@ class Queue:
 
 @pytest.fixture
 def mpi(machines: Facts) -> Facts:
-    """With a runtime that mpirun starts beside the one of PyTorch."""
+    """Return facts with a runtime for mpirun beside PyTorch's."""
     own = machines.runtime.model_copy(update={"name": "mpi", "launcher": "mpirun"})
     runtimes = (*machines.contract.runtimes, own)
     contract = machines.contract.model_copy(update={"runtimes": runtimes})
@@ -204,8 +204,8 @@ def asked(site: Queue) -> dict[str, Any]:
 
 def test_each_program_is_a_job_of_the_mpi_runtime(mpi: Facts) -> None:
     site = Queue(mpi, {name: whole(name) for name in rdma._ALL})
-    found = asked(site)["tests"]
-    assert [one.program for one in found] == [PROGRAM.format(name) for name in rdma._ALL]
+    result = asked(site)["tests"]
+    assert [item.program for item in result] == [PROGRAM.format(name) for name in rdma._ALL]
     first = site.asked[0]
     assert (first["stem"], first["runtime"], first["nodes"]) == ("nccl-all-reduce", "mpi", 2)
     assert first["command"][:2] == ["nccl_tests.py", "all_reduce"]
@@ -218,25 +218,25 @@ def test_the_plan_counts_them(machines: Facts, mpi: Facts) -> None:
 
 def test_an_image_without_them_is_asked_once(mpi: Facts) -> None:
     site = Queue(mpi, {name: [told("")] for name in rdma._ALL})
-    found = asked(site)["tests"]
-    assert len(found) == len(site.asked) == 1
-    result = rdma.CHECK.judge(EVIDENCE.model_copy(update={"tests": found}), mpi)
+    match = asked(site)["tests"]
+    assert len(match) == len(site.asked) == 1
+    result = rdma.CHECK.judge(EVIDENCE.model_copy(update={"tests": match}), mpi)
     assert result.verdict is Verdict.PASSED
-    assert any("not in the image of the MPI runtime" in one.text for one in result.evidence)
+    assert any("not in the image of the MPI runtime" in item.text for item in result.evidence)
 
 
 def test_a_job_that_the_queue_refuses_is_not_proven(mpi: Facts) -> None:
-    found = asked(Queue(mpi, {}))["tests"]
-    result = rdma.CHECK.judge(EVIDENCE.model_copy(update={"tests": found}), mpi)
+    match = asked(Queue(mpi, {}))["tests"]
+    result = rdma.CHECK.judge(EVIDENCE.model_copy(update={"tests": match}), mpi)
     assert result.verdict is Verdict.NOT_PROVEN
     assert "the queue is closed" in result.summary
 
 
 def test_without_an_mpi_runtime_the_report_says_so(machines: Facts) -> None:
-    told = asked(Queue(machines, {}))
-    result = rdma.CHECK.judge(EVIDENCE.model_copy(update=told), machines)
+    reported = asked(Queue(machines, {}))
+    result = rdma.CHECK.judge(EVIDENCE.model_copy(update=reported), machines)
     assert result.verdict is Verdict.PASSED
-    assert any("is started by mpirun" in one.text for one in result.evidence)
+    assert any("is started by mpirun" in item.text for item in result.evidence)
 
 
 @pytest.mark.parametrize("rank", ["0", "1"])
@@ -255,10 +255,10 @@ def test_the_program_is_found_run_and_its_end_told_once(
         check=False,
     )
     assert done.returncode == (1 if status else 0)
-    found = job_of("all_reduce", done.stdout.splitlines())
-    assert "table -b 8" in found.rest
+    result = job_of("all_reduce", done.stdout.splitlines())
+    assert "table -b 8" in result.rest
     end = (str(own), status) if rank == "0" else (None, None)
-    assert (found.program, found.status) == end
+    assert (result.program, result.status) == end
 
 
 def test_names_and_folders_of_images(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What machines and pull requests get of a report."""
+"""Outputs of a report for machines and pull requests."""
 
 from __future__ import annotations
 
@@ -93,11 +93,11 @@ def test_junit_counts_what_did_not_pass() -> None:
     suite = ElementTree.fromstring(outputs.junit(REPORT))[0]
     counts = {key: suite.get(key) for key in ("tests", "failures", "errors", "skipped")}
     assert counts == {"tests": "4", "failures": "1", "errors": "1", "skipped": "1"}
-    found = {
+    results = {
         case.get("name"): [child.tag for child in case if child.tag != "system-out"]
         for case in suite
     }
-    assert found == {
+    assert results == {
         "gangs": [],
         "rdma": ["failure"],
         "scaling": ["skipped"],

@@ -1,4 +1,4 @@
-"""Only RDMA at its rate passes: TCP fails at any bandwidth, and what is not shown is not proven."""
+"""RDMA at its rate passes alone: TCP fails at any bandwidth, missing evidence proves nothing."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from railhead.accept.checks import rdma
 from railhead.accept.model import Result, Verdict
 from railhead.accept.site import Facts
 from railhead.catalog import acceptance
-from railhead.catalog.machines import MACHINES
 from railhead.fabric.kinds import FABRICS
+from railhead.machines import MACHINES
 from railhead.nccl import ranks
 from railhead.nccl.bench.collectives import COLLECTIVES
 from tests.unit.accept import perftests
@@ -35,7 +35,7 @@ RATE = 400.0
 
 @cache
 def recorded(name: str) -> tuple[str, str]:
-    """A log's first process, and what that has written."""
+    """Return a log's first process, and what that has written."""
     text = (LOGS / name).read_text()
     writer = re.search(r"([\w.-]+:\d+):\d+ \[\d+\] ", text)
     assert writer is not None
@@ -44,28 +44,28 @@ def recorded(name: str) -> tuple[str, str]:
 
 
 def log(name: str, pod: int, pid: int) -> list[str]:
-    """A recorded log of one process, as if this one had written it."""
+    """Return a recorded log of one process, as if this one had written it."""
     writer, text = recorded(name)
     lines = text.replace(f"{writer}:", f"pod-{pod}:{pid}:").splitlines()
     return [f"[default0]:{line}" for line in lines]
 
 
 def over_verbs(pod: int, gbps: float = 392.0) -> list[str]:
-    """What the first process of a pod says of its rails over verbs."""
+    """Return the lines of a pod's first process on its rails over verbs."""
 
     def said(kind: str, **fields: Any) -> str:
         return f"[default0]:rdma: {json.dumps({'kind': kind, 'node': pod, **fields})}"
 
     names = [f"mlx5_{rail}" for rail in range(EACH)]
-    found = [said("verbs", devices=[f"{name}/1" for name in names], tools=list(pairs.TOOLS))]
+    results = [said("verbs", devices=[f"{name}/1" for name in names], tools=list(pairs.TOOLS))]
     for rail, name in enumerate(names):
         place = {"to": 1 - pod, "rail": rail, "device": name, "status": 0, "served": 0}
         sent = {f"{other}/1": 320000 << 16 if other == name else 4000 for other in names}
         output = perftests.bandwidth(name, gbps)
-        found.append(said("pair", **place, tool="ib_write_bw", sent=sent, output=output))
+        results.append(said("pair", **place, tool="ib_write_bw", sent=sent, output=output))
         output = perftests.latency(name)
-        found.append(said("pair", **place, tool="ib_read_lat", sent={}, output=output))
-    return found
+        results.append(said("pair", **place, tool="ib_read_lat", sent={}, output=output))
+    return results
 
 
 def lines(
@@ -75,14 +75,14 @@ def lines(
     sent: float = 1.0,
     kernel: float = 0.001,
 ) -> list[tuple[int, str]]:
-    """What a job of the two machines prints; NICs that carry ``part`` of their rate.
+    """Return the output of a job of two machines; NICs that carry ``part`` of their rate.
 
     ``sent`` is what the ports count, ``kernel`` what the interfaces do, of what must cross.
     """
-    found: list[tuple[int, str]] = []
+    results: list[tuple[int, str]] = []
 
     def say(pod: int, kind: str, **fields: Any) -> None:
-        found.append((pod, f"[default0]:rdma: {json.dumps({'kind': kind, **fields})}"))
+        results.append((pod, f"[default0]:rdma: {json.dumps({'kind': kind, **fields})}"))
 
     least = 0.0
     rows = []
@@ -110,7 +110,7 @@ def lines(
     for rank in range(WORLD):
         pod, local = divmod(rank, EACH)
         pid = 100 + local
-        found += [(pod, line) for line in log(logs(rank), pod, pid)]
+        results += [(pod, line) for line in log(logs(rank), pod, pid)]
         say(
             pod, "begin", rank=rank, world=WORLD, local=local, each=EACH, host=f"pod-{pod}",
             pid=pid, backend="nccl", device="NVIDIA H100", torch="2.7", nccl="2.26.2",
@@ -125,9 +125,9 @@ def lines(
             fields = {"rank": rank, "rail": local, "alone": alone, "size": 4 * GIB, "wrong": 0}
             say(pod, "rail", **fields, seconds=seconds)
         if not local:
-            found += [(pod, line) for line in over_verbs(pod)]
+            results += [(pod, line) for line in over_verbs(pod)]
         say(pod, "end", rank=rank, clock=10.0 + span, time=1e9 + span)
-    return found
+    return results
 
 
 ASKED: dict[str, Any] = {
@@ -149,24 +149,24 @@ def verdict(facts: Facts, said: Sequence[tuple[int, str]], **asked: Any) -> Resu
 def edited(
     said: Sequence[tuple[int, str]], change: Callable[[dict[str, Any]], dict[str, Any] | None]
 ) -> list[tuple[int, str]]:
-    """The lines with each record changed, or left out where the change gives None."""
-    found = []
+    """Return the lines with each record changed, or left out where the change gives None."""
+    results = []
     for pod, text in said:
         head, mark, data = text.partition("rdma: ")
         if mark:
             record = change(json.loads(data))
             if record is None:
                 continue
-            found.append((pod, f"{head}{mark}{json.dumps(record)}"))
+            results.append((pod, f"{head}{mark}{json.dumps(record)}"))
         else:
-            found.append((pod, text))
-    return found
+            results.append((pod, text))
+    return results
 
 
 def test_rdma_at_its_rate_passes(machines: Facts) -> None:
     result = verdict(machines, lines())
     assert result.verdict is Verdict.PASSED, result.summary
-    assert all(one.passed is not False for one in result.measured)
+    assert all(item.passed is not False for item in result.measured)
     assert {plot.kind for plot in result.plots} == {"lines", "map"}
     assert "16 processes show roce" in result.summary
 
@@ -191,8 +191,8 @@ def test_tcp_fails_at_any_bandwidth(machines: Facts, name: str, part: float) -> 
 
 def test_one_rank_of_sixteen_on_tcp_fails(machines: Facts) -> None:
     names = {13: "361-ib-disabled-by-env-eight-hcas.log"}
-    said = lines(logs=lambda rank: names.get(rank, "365-roce-ok-gid-index-3-set.log"))
-    result = verdict(machines, said)
+    text = lines(logs=lambda rank: names.get(rank, "365-roce-ok-gid-index-3-set.log"))
+    result = verdict(machines, text)
     assert result.verdict is Verdict.FAILED
     assert "TCP on 1 of 16 processes" in result.summary
 
@@ -207,11 +207,11 @@ def test_a_contract_whose_proof_is_tcp_does_not_pass_tcp(machines: Facts) -> Non
 
 
 def test_no_gpudirect_on_one_rank_fails(machines: Facts) -> None:
-    said = [
+    texts = [
         (pod, text.replace("/GDRDMA", "") if "pod-1:103:" in text else text)
         for pod, text in lines()
     ]
-    result = verdict(machines, said)
+    result = verdict(machines, texts)
     assert result.verdict is Verdict.FAILED
     assert "pod-1:103" in result.summary
     assert "without GPUDirect" in result.summary
@@ -236,19 +236,19 @@ def test_no_proofs_prove_nothing(machines: Facts) -> None:
 def test_a_log_that_lacks_something_is_not_proven(
     machines: Facts, gone: Callable[[str], bool]
 ) -> None:
-    said = [(pod, text) for pod, text in lines() if not gone(text)]
-    assert verdict(machines, said).verdict is Verdict.NOT_PROVEN
+    texts = [(pod, text) for pod, text in lines() if not gone(text)]
+    assert verdict(machines, texts).verdict is Verdict.NOT_PROVEN
 
 
 def test_the_log_must_be_of_the_processes_that_measured(machines: Facts) -> None:
-    said = [(pod, text.replace("pod-1:107:", "pod-1:999:")) for pod, text in lines()]
-    result = verdict(machines, said)
+    texts = [(pod, text.replace("pod-1:107:", "pod-1:999:")) for pod, text in lines()]
+    result = verdict(machines, texts)
     assert result.verdict is Verdict.NOT_PROVEN
     assert "rank 15, process 107" in result.summary
 
 
 def test_no_recorded_log_of_sockets_ever_passes() -> None:
-    """Of the labelled logs: by whatever fabric's proofs, the whole log and each of its lines."""
+    """Labelled logs, whole and line by line, against each fabric's proofs."""
     with (LOGS / "INDEX.tsv").open() as file:
         rows = list(csv.DictReader(file, delimiter="\t"))
     sockets = [row["file"] for row in rows if row["transport"] == "socket"]
@@ -259,15 +259,15 @@ def test_no_recorded_log_of_sockets_ever_passes() -> None:
         for proofs, gpudirect in kinds:
             wrote = ranks.judge({0: text}, processes=1, proofs=proofs, gpudirect=gpudirect)
             count = len(wrote.processes)
-            found = ranks.judge({0: text}, processes=count, proofs=proofs, gpudirect=gpudirect)
-            assert found.verdict is not Verdict.PASSED, (name, proofs)
+            result = ranks.judge({0: text}, processes=count, proofs=proofs, gpudirect=gpudirect)
+            assert result.verdict is not Verdict.PASSED, (name, proofs)
 
 
 # -- over verbs -----------------------------------------------------------------------------------
 
 
 def paired(change: Callable[[dict[str, Any]], dict[str, Any]], rail: int = 3) -> Any:
-    """All lines, with the bandwidth of one rail of the second machine changed."""
+    """Return all lines, with the bandwidth of one rail of the second machine changed."""
     return edited(
         lines(),
         lambda r: (
@@ -356,8 +356,8 @@ def test_a_rail_over_verbs_is_judged_by_itself(
 def test_a_pair_that_is_not_told_of_is_not_proven(
     machines: Facts, gone: Callable[[dict[str, Any]], bool]
 ) -> None:
-    said = edited(lines(), lambda r: None if gone(r) else r)
-    assert verdict(machines, said).verdict is Verdict.NOT_PROVEN
+    text = edited(lines(), lambda r: None if gone(r) else r)
+    assert verdict(machines, text).verdict is Verdict.NOT_PROVEN
 
 
 def without(record: dict[str, Any], **fields: Any) -> dict[str, Any] | None:
@@ -373,21 +373,21 @@ def without(record: dict[str, Any], **fields: Any) -> dict[str, Any] | None:
         ({"devices": ()}, "there are no verbs"),
     ],
 )
-def test_where_nothing_is_to_be_had_over_verbs_the_report_says_so(
+def test_the_report_says_where_verbs_cannot_be_tested(
     machines: Facts, fields: dict[str, Any], says: str
 ) -> None:
     """NCCL's own rails, alone and together, show what the part would have."""
     result = verdict(machines, edited(lines(), lambda r: without(r, **fields)))
     assert result.verdict is Verdict.PASSED
-    assert any(says in one.text for one in result.evidence)
+    assert any(says in item.text for item in result.evidence)
 
 
 @pytest.mark.parametrize("fields", [{"tools": ()}, {"devices": ()}])
-def test_where_one_pod_lacks_what_the_others_have_it_is_not_proven(
+def test_a_pod_that_lacks_what_the_others_have_is_not_proven(
     machines: Facts, fields: dict[str, Any]
 ) -> None:
-    said = edited(lines(), lambda r: without(r, **fields) if r.get("node") == 1 else r)
-    assert verdict(machines, said).verdict is Verdict.NOT_PROVEN
+    text = edited(lines(), lambda r: without(r, **fields) if r.get("node") == 1 else r)
+    assert verdict(machines, text).verdict is Verdict.NOT_PROVEN
 
 
 def test_tcp_beside_fast_tables_over_verbs_fails(machines: Facts) -> None:
@@ -411,28 +411,30 @@ def test_a_kernel_that_carried_it_contradicts_the_log(machines: Facts) -> None:
 
 
 def test_a_kernel_that_carried_it_fails_without_a_log(machines: Facts) -> None:
-    said = [(pod, text) for pod, text in lines(kernel=1.05) if "NCCL INFO" not in text]
-    assert verdict(machines, said).verdict is Verdict.FAILED
+    texts = [(pod, text) for pod, text in lines(kernel=1.05) if "NCCL INFO" not in text]
+    assert verdict(machines, texts).verdict is Verdict.FAILED
 
 
 def test_gloo_is_tcp(machines: Facts) -> None:
-    said = edited(lines(kernel=1.05), lambda r: r | ({"backend": "gloo"} if "world" in r else {}))
-    said = [(pod, text) for pod, text in said if "NCCL INFO" not in text]
-    result = verdict(machines, said)
+    message = edited(
+        lines(kernel=1.05), lambda r: r | ({"backend": "gloo"} if "world" in r else {})
+    )
+    message = [(pod, text) for pod, text in message if "NCCL INFO" not in text]
+    result = verdict(machines, message)
     assert result.verdict is Verdict.FAILED
     assert "The transport is TCP: backend gloo" in result.summary
 
 
 def test_gloo_that_shows_nothing_is_not_proven(machines: Facts) -> None:
-    said = edited(lines(), lambda r: r | ({"backend": "gloo"} if "world" in r else {}))
-    said = [(pod, text) for pod, text in said if "NCCL INFO" not in text]
-    assert verdict(machines, said).verdict is Verdict.NOT_PROVEN
+    message = edited(lines(), lambda r: r | ({"backend": "gloo"} if "world" in r else {}))
+    message = [(pod, text) for pod, text in message if "NCCL INFO" not in text]
+    assert verdict(machines, message).verdict is Verdict.NOT_PROVEN
 
 
 def test_ports_that_no_pod_sees_are_told(machines: Facts) -> None:
     result = verdict(machines, edited(lines(), lambda r: None if r["kind"] == "port" else r))
     assert result.verdict is Verdict.PASSED
-    assert any("no port is visible" in one.text for one in result.evidence)
+    assert any("no port is visible" in item.text for item in result.evidence)
 
 
 # -- the rate -------------------------------------------------------------------------------------
@@ -446,7 +448,7 @@ def test_rdma_that_is_slow_fails(machines: Facts, part: float) -> None:
 
 
 def test_a_recorded_log_of_slow_rdma_fails(machines: Facts) -> None:
-    """Its transport is as it should be; 55.9 GB/s algbw of 400 is what it measured."""
+    """The transport is right; the run measured 55.9 GB/s algbw of 400."""
     name = "735-roce-two-h100-low-per-connection-qps.log"
     result = verdict(machines, lines(part=55.9 / 400, logs=lambda _: name))
     assert result.verdict is Verdict.FAILED
@@ -490,18 +492,18 @@ def test_every_published_run_reaches_what_is_asked() -> None:
     """The limit's source: of machines without NVLink between them, and of sums without SHARP."""
     seen = 0
     for machine in MACHINES.values():
-        for one in machine.published:
-            if one.transport != "network" or one.sharp or machine.nvlink_domain > machine.gpus:
+        for item in machine.published:
+            if item.transport != "network" or item.sharp or machine.nvlink_domain > machine.gpus:
                 continue
-            collective = COLLECTIVES[one.collective]
+            collective = COLLECTIVES[item.collective]
             assert collective.factor is not None
             assert collective.wire is not None
-            algbw = one.busbw / collective.factor(one.nodes * machine.gpus)
-            wire = algbw * collective.wire(one.nodes, machine.gpus)
+            algbw = item.busbw / collective.factor(item.nodes * machine.gpus)
+            wire = algbw * collective.wire(item.nodes, machine.gpus)
             rate = machine.line_rate_gbps / 8
-            reached = rdma.reaches(one.collective, one.busbw, wire) / rate
-            assert acceptance.LINE_RATE.value <= reached, (machine.name, one)
-            assert wire / rate <= acceptance.ABOVE.value, (machine.name, one)
+            reached = rdma.reaches(item.collective, item.busbw, wire) / rate
+            assert acceptance.LINE_RATE.value <= reached, (machine.name, item)
+            assert wire / rate <= acceptance.ABOVE.value, (machine.name, item)
             seen += 1
     assert seen >= 10
 
@@ -567,10 +569,10 @@ def test_what_cannot_be_read_is_an_error(change: Any) -> None:
 
 
 def test_a_line_that_is_cut_is_an_error() -> None:
-    said = lines()
-    said[3] = (said[3][0], said[3][1][:60])
+    text = lines()
+    text[3] = (text[3][0], text[3][1][:60])
     with pytest.raises(ValueError, match="is cut"):
-        traffic.gathered(said, **ASKED)
+        traffic.gathered(text, **ASKED)
 
 
 @pytest.mark.parametrize(
@@ -623,7 +625,7 @@ def test_the_plan_needs_two_nodes_and_torchrun(facts: Facts) -> None:
 def test_what_is_lacking_has_its_own_remedy(
     machines: Facts, change: Any, asked: dict[str, Any], mend: str
 ) -> None:
-    said = [] if change is None else edited(lines(), change)
-    result = verdict(machines, said, **asked)
+    texts = [] if change is None else edited(lines(), change)
+    result = verdict(machines, texts, **asked)
     assert result.verdict is Verdict.NOT_PROVEN
     assert mend in result.remedy

@@ -78,9 +78,9 @@ def result(runner: Runner) -> Any:
 
 def test_a_real_run_over_tcp_fails_in_words(api: Api, runner: Runner) -> None:
     made = play(api)
-    found = result(runner)
-    assert found.verdict is Verdict.FAILED
-    assert found.summary.startswith("The transport is TCP: backend gloo, and the kernel's")
+    match = result(runner)
+    assert match.verdict is Verdict.FAILED
+    assert match.summary.startswith("The transport is TCP: backend gloo, and the kernel's")
     (job,) = made
     trainer = job["spec"]["trainer"]
     words = claimed.without([*trainer["command"], *trainer["args"]])
@@ -99,14 +99,14 @@ def test_a_run_that_is_cut_off_is_never_passed(api: Api, runner: Runner, cut: in
 
 def test_a_job_that_failed_tells_its_last_lines(api: Api, runner: Runner) -> None:
     play(api, failed=True, cut=2)
-    found = result(runner)
-    assert found.verdict is Verdict.NOT_PROVEN
-    assert "the job is failed" in found.summary.lower()
-    assert any("jobset failed" in one.text for one in found.evidence)
+    match = result(runner)
+    assert match.verdict is Verdict.NOT_PROVEN
+    assert "the job is failed" in match.summary.lower()
+    assert any("jobset failed" in item.text for item in match.evidence)
 
 
 def test_a_queue_that_refuses_is_not_proven(api: Api, runner: Runner) -> None:
     del api.objects["/apis/kueue.x-k8s.io/v1beta2/namespaces/training/localqueues/training"]
-    found = result(runner)
-    assert found.verdict is Verdict.NOT_PROVEN
-    assert "could not be run" in found.summary
+    match = result(runner)
+    assert match.verdict is Verdict.NOT_PROVEN
+    assert "could not be run" in match.summary

@@ -18,7 +18,7 @@ Watch = list[str | Exception]
 
 
 def event(version: int, name: str = "accept-1-gang", **what: Any) -> str:
-    """A line of a watch of pods."""
+    """Return a line of a watch of pods."""
     labels = {"jobset.sigs.k8s.io/jobset-name": name}
     meta = {"name": f"{name}-0", "namespace": "training", "labels": labels}
     body = {"metadata": meta | {"resourceVersion": str(version)}, "spec": {}, "status": {}}
@@ -26,7 +26,7 @@ def event(version: int, name: str = "accept-1-gang", **what: Any) -> str:
 
 
 class Server:
-    """What answers watches: one list of lines after the other, then nothing more."""
+    """Answers watches: one list of lines after the other, then nothing more."""
 
     def __init__(self, *watches: Watch) -> None:
         self.watches = list(watches)
@@ -44,12 +44,12 @@ class Server:
             self.done.wait(30)
             raise TimeoutError
         self.asked.append(query["resourceVersion"])
-        found = self.watches.pop(0)
+        result = self.watches.pop(0)
         if not self.watches:
             self.done.set()
 
         def each() -> Iterator[str]:
-            for line in found:
+            for line in result:
                 if isinstance(line, Exception):
                     raise line
                 yield line

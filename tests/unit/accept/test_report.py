@@ -51,7 +51,7 @@ class Node:
     children: list[Node | str] = field(default_factory=list)
 
     def all(self, tag: str = "") -> list[Node]:
-        inner = [found for c in self.children if isinstance(c, Node) for found in c.all(tag)]
+        inner = [item for c in self.children if isinstance(c, Node) for item in c.all(tag)]
         return [self, *inner] if tag in ("", self.tag) else inner
 
     @property
@@ -100,7 +100,7 @@ def parsed(text: str) -> Node:
 
 
 def check_page(found: Report, text: str) -> Node:
-    """What holds of any page."""
+    """Check the properties of every page."""
     root = parsed(text)
     nodes = root.all()
     assert {n.tag for n in nodes} <= {"", *TAGS}
@@ -115,15 +115,15 @@ def check_page(found: Report, text: str) -> Node:
     assert text.count(REPORT_BEGIN) == text.count(SEAL_BEGIN) == 1
     # Every verdict, and every word, is in it as it is.
     main = root.all("main")[0].text
-    for one in found.checks:
-        for said in (one.summary, one.promise, *(e.text for e in one.evidence)):
-            assert visible(said) in main
-        assert one.verdict.value.replace("-", " ") in main
-        for m in one.measured:
+    for check in found.checks:
+        for item in (check.summary, check.promise, *(e.text for e in check.evidence)):
+            assert visible(item) in main
+        assert check.verdict.value.replace("-", " ") in main
+        for m in check.measured:
             assert visible(with_unit(m.value, m.unit)) in main
-        if one.waiver is not None:
-            assert visible(one.waiver.by) in main
-            assert visible(one.waiver.reason) in main
+        if check.waiver is not None:
+            assert visible(check.waiver.by) in main
+            assert visible(check.waiver.reason) in main
     word = root.all("main")[0].all("p")[0].text
     assert word.endswith("Accepted") is found.accepted
     assert word.endswith("Not accepted") is not found.accepted
@@ -165,7 +165,7 @@ def test_hostile_text_is_shown_as_it_is() -> None:
     )
     spans = (Span(lane=HOSTILE, begin=0, end=1, state=HOSTILE, label=HOSTILE),)
     cells = (Cell(row=HOSTILE, column=HOSTILE, value=1, verdict=Verdict.PASSED),)
-    found = report(
+    match = report(
         result(
             HOSTILE,
             summary=HOSTILE,
@@ -184,8 +184,8 @@ def test_hostile_text_is_shown_as_it_is() -> None:
         nodes=(HOSTILE,),
         hardware={HOSTILE: HOSTILE},
     )
-    text = page(found)
-    check_page(found, text)
+    text = page(match)
+    check_page(match, text)
     assert "<script>" not in text
     assert "<!--" not in text
 
@@ -196,8 +196,8 @@ def test_what_cannot_be_seen_is_named() -> None:
 
 
 def test_the_verdict_comes_first_and_says_what_is_missing() -> None:
-    found = report(result("rdma", Verdict.FAILED), result("gangs"))
-    root = check_page(found, page(found))
+    match = report(result("rdma", Verdict.FAILED), result("gangs"))
+    root = check_page(match, page(match))
     main = root.all("main")[0].text
     assert main.startswith("\u2717 Not acceptedFailed: rdma.Passed: gangs.")
     assert "want of a result: slow-nodes, scaling, launch, restart" in main
@@ -207,17 +207,17 @@ def test_the_verdict_comes_first_and_says_what_is_missing() -> None:
 
 
 def test_a_waiver_is_printed_with_its_name_day_and_reason() -> None:
-    found = report(
+    match = report(
         result("rdma", Verdict.FAILED, waiver=waiver("rdma")), *(result(n) for n in NAMES[1:])
     )
-    main = check_page(found, page(found)).all("main")[0].text
+    main = check_page(match, page(match)).all("main")[0].text
     assert main.startswith("\u2713 AcceptedFailed: rdma (waived).")
     assert main.count("N. Otis") == main.count("2026-05-01") == main.count("parts come in May") == 2
 
 
 def test_a_waiver_that_does_not_count_is_said_to() -> None:
     early = result("rdma", Verdict.FAILED, waiver=waiver("gangs"))
-    main = check_page(found := report(early), page(found)).all("main")[0].text
+    main = check_page(match := report(early), page(match)).all("main")[0].text
     assert "This waiver does not count. N. Otis accepts gangs" in main
     assert "Failed: rdma." in main
 
@@ -332,8 +332,8 @@ def test_marks_in_one_place_are_one_line_with_all_their_numbers() -> None:
         marks=tuple(Mark(at=at, label=f"at {at}") for at in (-1, 10, 20, 10)),
     )
     made = draw(plot, "p")
-    said = ["".join(t.itertext()) for t in made.findall("svg")[0].findall("text[@class='marked']")]
-    assert said == ["2, 4", "3"]
+    texts = ["".join(t.itertext()) for t in made.findall("svg")[0].findall("text[@class='marked']")]
+    assert texts == ["2, 4", "3"]
     items = ["".join(item.itertext()) for item in made.findall("ol/li")]
     assert items[1] == "at 10 (at 10)"
 
@@ -384,22 +384,22 @@ def test_states_of_a_timeline_are_told_apart() -> None:
     assert all(float(r.attrib["width"]) > 0 for r in swapped.iter("rect"))
 
 
-def test_a_map_says_verdicts_without_colour_and_names_columns_that_fit() -> None:
+def test_a_map_shows_verdicts_without_colour() -> None:
     cells = tuple(
         Cell(row=f"n{r}", column=f"rail {c}", value=48.123456 if c else None, verdict=v)
         for r in range(3)
         for c, v in enumerate(Verdict)
     )
     svg = draw(Map(title="t", unit="GB/s", cells=cells), "p").findall("svg")[0]
-    said = ["".join(t.itertext()) for t in svg.findall("text")]
-    assert said[:3] == ["rail 0", "rail 1", "rail 2"]
-    assert said[6:9] == ["\u2713", "\u2717 48.12", "? 48.12"]
+    texts = ["".join(t.itertext()) for t in svg.findall("text")]
+    assert texts[:3] == ["rail 0", "rail 1", "rail 2"]
+    assert texts[6:9] == ["\u2713", "\u2717 48.12", "? 48.12"]
     many = tuple(
         Cell(row="n", column=f"rail {c}", value=1, verdict=Verdict.PASSED) for c in range(32)
     )
     svg = draw(Map(title="t", cells=many), "p").findall("svg")[0]
-    said = ["".join(t.itertext()) for t in svg.findall("text")]
-    assert said[:3] == ["0", "1", "2"]
+    texts = ["".join(t.itertext()) for t in svg.findall("text")]
+    assert texts[:3] == ["0", "1", "2"]
     assert float(svg.attrib["viewBox"].split()[2]) == DESK
 
 

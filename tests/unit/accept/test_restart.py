@@ -27,38 +27,38 @@ def loss(step: int) -> str:
 
 
 def lines_of(harms: tuple[Harm, ...], steps: int) -> list[str]:
-    """The diary of a training that does as it should."""
-    found, done = [], 0
+    """Return the diary of a training that does as it should."""
+    results, done = [], 0
     ends = [harm.step for harm in harms] + [steps]
     for number, end in enumerate(ends, 1):
-        found.append(f"begin attempt={number} pod=job-node-0-0-{number}")
+        results.append(f"begin attempt={number} pod=job-node-0-0-{number}")
         if number > 1:
             done = (ends[number - 2] // EVERY) * EVERY
-            found.append(f"resumed step={done}")
+            results.append(f"resumed step={done}")
         for step in range(done + 1, end + 1):
-            found.append(f"step n={step} loss={loss(step)}")
+            results.append(f"step n={step} loss={loss(step)}")
             if step % EVERY == 0:
-                found.append(f"saved step={step}")
-    return found
+                results.append(f"saved step={step}")
+    return results
 
 
 def printed(lines: list[str]) -> list[dict[str, Any]]:
-    """As the last attempt prints them, behind torchrun's prefix."""
+    """Return the lines of the last attempt, behind torchrun's prefix."""
     texts = [f"diary {number} {line}" for number, line in enumerate(lines, 1)]
     texts.append(f"diary lines={len(lines)}")
     return [{"t": 0, "node": 0, "text": f"[default0]:restart: {text}"} for text in texts]
 
 
 def job(harms: tuple[Harm, ...], steps: int) -> Job:
-    """A job that came back each time."""
+    """Return a job that came back each time."""
     lines = lines_of(harms, steps)
     live, t = [], 1.0
     for line in lines:
         t += 0.5
         number = line.startswith("begin ") and int(line.split("=")[1].split()[0])
         if number and number > 1:
-            said = f"restart: harm kind={harms[number - 2].kind} step={harms[number - 2].step}"
-            live.append({"t": t, "node": 0, "text": said})
+            text = f"restart: harm kind={harms[number - 2].kind} step={harms[number - 2].step}"
+            live.append({"t": t, "node": 0, "text": text})
             t += 10
         live.append({"t": t, "node": 0, "text": f"restart: {line}"})
     rows = [
@@ -82,7 +82,7 @@ def job(harms: tuple[Harm, ...], steps: int) -> Job:
 
 
 def trainings(
-    facts: Facts, edit: Callable[[Job], Job] = lambda one: one, **whole: Any
+    facts: Facts, edit: Callable[[Job], Job] = lambda item: item, **whole: Any
 ) -> Trainings:
     """Good ones; ``edit`` changes the first that was harmed."""
     steps = steps_of(facts)
@@ -90,39 +90,39 @@ def trainings(
     broken[0] = edit(broken[0])
     return Trainings(
         unbroken=Trained.model_validate(job((), steps) | whole),
-        broken=tuple(Trained.model_validate(one) for one in broken),
+        broken=tuple(Trained.model_validate(entry) for entry in broken),
     )
 
 
 @pytest.mark.parametrize("quick", [True, False])
 def test_trainings_that_come_back_with_the_same_losses_pass(facts: Facts, quick: bool) -> None:
     facts = dataclasses.replace(facts, quick=quick)
-    found = CHECK.judge(trainings(facts), facts)
-    assert (found.verdict, found.remedy) == (Verdict.PASSED, "")
-    assert "4 times" in found.summary
-    assert all(one.passed is not False for one in found.measured)
-    figures = {one.name: one.value for one in found.measured}
+    result = CHECK.judge(trainings(facts), facts)
+    assert (result.verdict, result.remedy) == (Verdict.PASSED, "")
+    assert "4 times" in result.summary
+    assert all(item.passed is not False for item in result.measured)
+    figures = {item.name: item.value for item in result.measured}
     assert figures["a rank was killed: steps lost"] == 2
     assert figures["a rank was killed: back after"] > 10
-    (plot,) = found.plots
+    (plot,) = result.plots
     assert isinstance(plot, LinePlot)
     assert len(plot.marks) == 4
 
 
 def test_evidence_is_read_again_as_it_was_written(facts: Facts) -> None:
-    found = trainings(facts)
-    assert Trainings.model_validate_json(found.model_dump_json()) == found
+    result = trainings(facts)
+    assert Trainings.model_validate_json(result.model_dump_json()) == result
 
 
 def rewritten(one: Job, change: Callable[[list[str]], list[str]]) -> Job:
-    """A job whose diary says something else, and that was heard saying so."""
+    """Return a job whose diary says something else, and that was heard saying so."""
     lines = change(lines_of(one["harms"], one["steps"]))
-    heard = [said for said in one["live"] if not said["text"].startswith("restart: step")]
+    heard = [item for item in one["live"] if not item["text"].startswith("restart: step")]
     return one | {"last": printed(lines), "live": heard}
 
 
 def last_digit(one: Job) -> Job:
-    """The loss of one step after the restart differs in its last digit."""
+    """Return the loss of one step after the restart differs in its last digit."""
 
     def change(lines: list[str]) -> list[str]:
         place = max(i for i, line in enumerate(lines) if line.startswith("step n=5 "))
@@ -153,8 +153,8 @@ def from_the_beginning(one: Job) -> Job:
 
 
 def not_shared(one: Job) -> Job:
-    said = {"t": 3.0, "node": 1, "text": "restart: unshared node=1 file=x reads=0 another=ab"}
-    return one | {"phase": "failed", "live": [said], "last": []}
+    texts = {"t": 3.0, "node": 1, "text": "restart: unshared node=1 file=x reads=0 another=ab"}
+    return one | {"phase": "failed", "live": [texts], "last": []}
 
 
 def not_started_again(one: Job) -> Job:
@@ -176,32 +176,32 @@ def not_started_again(one: Job) -> Job:
 def test_what_does_not_come_back_whole_fails(
     facts: Facts, edit: Callable[[Job], Job], says: str, remedy: str
 ) -> None:
-    found = CHECK.judge(trainings(facts, edit), facts)
-    assert found.verdict is Verdict.FAILED
-    assert says in found.summary
-    assert remedy in found.remedy
+    result = CHECK.judge(trainings(facts, edit), facts)
+    assert result.verdict is Verdict.FAILED
+    assert says in result.summary
+    assert remedy in result.remedy
 
 
 def no_harm_heard(one: Job) -> Job:
-    return one | {"live": [said for said in one["live"] if " harm " not in said["text"]]}
+    return one | {"live": [item for item in one["live"] if " harm " not in item["text"]]}
 
 
 def clock_goes_back(one: Job) -> Job:
-    said = [line | {"t": 500 - line["t"]} for line in one["live"]]
-    return one | {"live": said}
+    texts = [line | {"t": 500 - line["t"]} for line in one["live"]]
+    return one | {"live": texts}
 
 
 def before_it_was_harmed(one: Job) -> Job:
-    """It is said to have come back before it was harmed: the time is no time."""
-    live = sorted(one["live"], key=lambda said: "harm" in said["text"])
-    return one | {"live": [said | {"t": 1.0 * i} for i, said in enumerate(live)]}
+    """The job is reported back before it was harmed: no time can be measured."""
+    live = sorted(one["live"], key=lambda item: "harm" in item["text"])
+    return one | {"live": [entry | {"t": 1.0 * i} for i, entry in enumerate(live)]}
 
 
 def another_diary(one: Job) -> Job:
-    """What was heard while it ran is not what the diary says afterwards."""
+    """The lines that were followed differ from the diary."""
     live = [
-        said | {"text": "restart: step n=2 loss=9.9"} if "step n=2 " in said["text"] else said
-        for said in one["live"]
+        item | {"text": "restart: step n=2 loss=9.9"} if "step n=2 " in item["text"] else item
+        for item in one["live"]
     ]
     return one | {"live": live}
 
@@ -217,8 +217,8 @@ def another_diary(one: Job) -> Job:
         lambda one: one | {"rows": [row for row in one["rows"] if row.index == 0]},
         lambda one: one | {"rows": one["rows"][:-2]},
         lambda one: one | {"restarts": None},
-        lambda one: one | {"restarts": 0},
-        lambda one: one | {"phase": "running", "last": []},
+        lambda item: item | {"restarts": 0},
+        lambda entry: entry | {"phase": "running", "last": []},
         lambda one: one | {"gap": "too old resource version"},
         lambda one: rewritten(one, lambda lines: [*lines[:5], "step n=5 loss=nan", *lines[6:]]),
         lambda one: rewritten(one, lambda lines: [*lines[:5], "step n=5 loss=-1", *lines[6:]]),
@@ -235,9 +235,9 @@ def another_diary(one: Job) -> Job:
 def test_evidence_that_lacks_a_thing_or_lies_is_no_proof(
     facts: Facts, edit: Callable[[Job], Job]
 ) -> None:
-    found = CHECK.judge(trainings(facts, edit), facts)
-    assert found.verdict is Verdict.NOT_PROVEN
-    assert found.remedy
+    result = CHECK.judge(trainings(facts, edit), facts)
+    assert result.verdict is Verdict.NOT_PROVEN
+    assert result.remedy
 
 
 @pytest.mark.parametrize(
@@ -255,7 +255,7 @@ def test_without_an_unbroken_run_nothing_is_proven(facts: Facts, whole: dict[str
 
 
 @pytest.mark.parametrize(("phase", "jobs"), [("failed", 1), ("completed", 3)])
-def test_nothing_is_harmed_that_has_no_unbroken_run_to_be_compared_with(
+def test_no_job_is_harmed_without_an_unbroken_run_to_compare(
     facts: Facts, monkeypatch: pytest.MonkeyPatch, phase: str, jobs: int
 ) -> None:
     trained: list[tuple[Harm, ...]] = []
@@ -267,9 +267,9 @@ def test_nothing_is_harmed_that_has_no_unbroken_run_to_be_compared_with(
     monkeypatch.setattr(restart, "train", train)
     monkeypatch.setattr(restart, "_may_delete_pods", lambda _: True)
     site = cast("Site", SimpleNamespace(facts=facts, say=lambda _: None))
-    found = CHECK.judge(CHECK.run(site), facts)
+    result = CHECK.judge(CHECK.run(site), facts)
     assert len(trained) == jobs
-    assert found.verdict is (Verdict.FAILED if phase == "failed" else Verdict.PASSED)
+    assert result.verdict is (Verdict.FAILED if phase == "failed" else Verdict.PASSED)
 
 
 def test_a_loss_that_never_changes_shows_nothing(facts: Facts) -> None:
@@ -277,13 +277,13 @@ def test_a_loss_that_never_changes_shows_nothing(facts: Facts) -> None:
         " ".join([*line.split()[:2], "loss=1.5"]) if line.startswith("step") else line
         for line in lines_of((), steps_of(facts))
     ]
-    found = trainings(facts, last=printed(lines), live=[])
-    assert CHECK.judge(found, facts).verdict is not Verdict.PASSED
+    result = trainings(facts, last=printed(lines), live=[])
+    assert CHECK.judge(result, facts).verdict is not Verdict.PASSED
 
 
 def test_a_harm_that_was_not_tried_is_told(facts: Facts) -> None:
-    found = trainings(facts)
-    fewer = found.model_copy(update={"broken": found.broken[:1]})
+    match = trainings(facts)
+    fewer = match.model_copy(update={"broken": match.broken[:1]})
     result = CHECK.judge(fewer, facts)
     assert result.verdict is Verdict.NOT_PROVEN
     assert "a rank hung: was not tried" in result.summary
@@ -291,59 +291,59 @@ def test_a_harm_that_was_not_tried_is_told(facts: Facts) -> None:
 
 def test_who_may_not_delete_pods_deletes_none(facts: Facts) -> None:
     steps = steps_of(facts)
-    found = Trainings(
+    match = Trainings(
         unbroken=Trained.model_validate(job((), steps)),
         broken=tuple(Trained.model_validate(job(h, steps)) for h in harmed(facts, pods=False)),
-        not_part=("no pod was deleted: whoever accepts may not delete pods here",),
+        not_part=("no pod was deleted: this user may not delete pods here",),
     )
-    result = CHECK.judge(found, facts)
+    result = CHECK.judge(match, facts)
     assert result.verdict is Verdict.PASSED
     assert "3 times" in result.summary
-    assert "may not delete pods" in " ".join(one.text for one in result.evidence)
+    assert "may not delete pods" in " ".join(item.text for item in result.evidence)
 
 
 LOST = {"node": "n2", "status": 0, "unready": 60.0, "after": "its object was deleted"}
 
 
 def losing(facts: Facts, **lost: Any) -> tuple[Trainings, Facts]:
-    """A run with a node that was lost; ``lost`` changes what became of it."""
+    """Return a run with a node that was lost; ``lost`` changes what became of it."""
     facts = dataclasses.replace(facts, may_lose=("n2",), lose_with=("off",))
-    found = trainings(facts)
-    last = found.broken[-1]
+    result = trainings(facts)
+    last = result.broken[-1]
     assert [harm.kind for harm in last.harms] == ["node"]
-    said = Lost.model_validate(LOST | lost) if lost != {"lost": None} else None
-    changed = last.model_copy(update={"lost": said})
-    return found.model_copy(update={"broken": (*found.broken[:-1], changed)}), facts
+    text = Lost.model_validate(LOST | lost) if lost != {"lost": None} else None
+    changed = last.model_copy(update={"lost": text})
+    return result.model_copy(update={"broken": (*result.broken[:-1], changed)}), facts
 
 
 @pytest.mark.parametrize("quick", [True, False])
 def test_a_lost_node_is_one_harm_more_where_one_may_be_lost(facts: Facts, quick: bool) -> None:
     evidence, facts = losing(dataclasses.replace(facts, quick=quick))
-    found = CHECK.judge(evidence, facts)
-    assert (found.verdict, found.remedy) == (Verdict.PASSED, "")
-    assert "5 times" in found.summary
-    figures = {one.name: one.value for one in found.measured}
+    result = CHECK.judge(evidence, facts)
+    assert (result.verdict, result.remedy) == (Verdict.PASSED, "")
+    assert "5 times" in result.summary
+    figures = {item.name: item.value for item in result.measured}
     assert figures["a node was lost: steps lost"] == 2
-    text = " ".join(one.text for one in found.evidence)
+    text = " ".join(item.text for item in result.evidence)
     assert "node n2: seen not ready at 60.00 s; its pods ended after its object was deleted" in text
     assert any("a node was lost" in step for step in CHECK.plan(facts).steps)
 
 
 @pytest.mark.parametrize(
-    ("lost", "said"),
+    ("lost", "text"),
     [
         ({"lost": None}, "no node was lost"),
-        ({"status": 3, "said": "no such BMC"}, "ended with 3: no such BMC"),
+        ({"status": 3, "output": "no such BMC"}, "ended with 3: no such BMC"),
         ({"unready": None}, "was ready all the time"),
     ],
 )
 def test_a_node_that_was_not_really_lost_proves_nothing(
-    facts: Facts, lost: dict[str, Any], said: str
+    facts: Facts, lost: dict[str, Any], text: str
 ) -> None:
     evidence, facts = losing(facts, **lost)
-    found = CHECK.judge(evidence, facts)
-    assert found.verdict is Verdict.NOT_PROVEN
-    assert said in found.summary
+    result = CHECK.judge(evidence, facts)
+    assert result.verdict is Verdict.NOT_PROVEN
+    assert text in result.summary
 
 
 @pytest.mark.parametrize(
@@ -355,14 +355,14 @@ def test_a_gang_that_went_back_to_the_queue_counts_no_restart(
 ) -> None:
     evidence, facts = losing(facts)
     last = evidence.broken[-1].model_copy(update={"restarts": restarts})
-    found = CHECK.judge(
+    result = CHECK.judge(
         evidence.model_copy(update={"broken": (*evidence.broken[:-1], last)}), facts
     )
-    assert found.verdict is verdict
+    assert result.verdict is verdict
 
 
 @pytest.mark.parametrize(("lost", "verdict"), [(True, Verdict.PASSED), (False, Verdict.FAILED)])
-def test_pods_that_were_put_back_before_they_began_are_no_attempt_where_a_node_was_lost(
+def test_pods_requeued_before_they_began_are_not_an_attempt(
     facts: Facts, lost: bool, verdict: Verdict
 ) -> None:
     evidence, facts = losing(facts) if lost else (trainings(facts), facts)
@@ -376,11 +376,11 @@ def test_pods_that_were_put_back_before_they_began_are_no_attempt_where_a_node_w
 def test_a_lost_node_that_nobody_clears_away_has_its_own_remedy(facts: Facts) -> None:
     evidence, facts = losing(facts)
     stuck = evidence.broken[-1].model_copy(update={"phase": "running"})
-    found = CHECK.judge(
+    result = CHECK.judge(
         evidence.model_copy(update={"broken": (*evidence.broken[:-1], stuck)}), facts
     )
-    assert found.verdict is Verdict.NOT_PROVEN
-    assert "out-of-service=nodeshutdown:NoExecute" in found.remedy
+    assert result.verdict is Verdict.NOT_PROVEN
+    assert "out-of-service=nodeshutdown:NoExecute" in result.remedy
 
 
 def test_a_lost_node_that_was_to_be_and_was_not_tried_is_told(facts: Facts) -> None:
@@ -404,7 +404,7 @@ def test_a_diary_that_the_program_cannot_have_written(lines: list[str]) -> None:
         attempts(lines)
 
 
-def test_a_diary_with_a_line_twice_is_whole_and_one_without_an_end_is_not() -> None:
+def test_a_repeated_diary_line_is_fine_a_missing_end_is_not() -> None:
     lines = [Said.model_validate(line) for line in printed(["begin attempt=1 pod=x"])]
     assert diary([lines[0], *lines]) == ["begin attempt=1 pod=x"]
     with pytest.raises(UnreadableError):
@@ -416,7 +416,7 @@ def test_a_diary_with_a_line_twice_is_whole_and_one_without_an_end_is_not() -> N
 
 def test_the_programs_file_is_there_and_knows_every_harm(facts: Facts) -> None:
     assert (restart.PROGRAMS / restart.PROGRAM).is_file()
-    kinds = {one.kind for each in harmed(facts, pods=True) for one in each}
+    kinds = {item.kind for each in harmed(facts, pods=True) for item in each}
     assert kinds == set(program.HARMS)
     given = program.read_arguments(["--steps", "9", "--every", "4", "--harm", "kill@6"])
     assert given.harm == [("kill", 6)]

@@ -31,19 +31,19 @@ HARMS = {
 
 
 def printed(name: str) -> tuple[Said, ...]:
-    """What the last attempt of a job printed."""
+    """Return the output of a job's last attempt."""
     parts = RECORDED.read_text().split("# ")
     (mine,) = [part for part in parts if part.startswith(f"{name}\n")]
     return tuple(Said(t=0, node=0, text=line) for line in mine.splitlines()[1:])
 
 
 def job(name: str) -> Trained:
-    """The job as the check has it."""
+    """Return the job as the check has it."""
     harms, last = HARMS[name], printed(name)
     live: list[Said] = []
     for line in diary(last):
         if line.startswith("begin") and live:
-            harm = harms[sum("harm" in said.text for said in live)]
+            harm = harms[sum("harm" in item.text for item in live)]
             text = f"restart: harm kind={harm.kind} step={harm.step}"
             live.append(Said(t=len(live) + 1, node=0, text=text))
         live.append(Said(t=len(live) + 1, node=0, text=f"restart: {line}"))

@@ -23,7 +23,7 @@ NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
 class Seen(BaseModel):
-    """What the made-up check brings."""
+    """Evidence of the made-up check."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -69,7 +69,7 @@ class World:
 
     runner: Runner
     cleaned: list[str]
-    said: list[str]
+    lines: list[str]
     stuck: set[str]
 
     def run(self, *checks: Fake, **fields: Any) -> Any:
@@ -88,17 +88,17 @@ def world(facts: Facts, tmp_path: Path) -> World:
             if self.folder.name in stuck:
                 raise RailheadError("accept-x: its pods do not go")
 
-    said: list[str] = []
+    texts: list[str] = []
     runner = Runner(
         facts=facts,
         cluster=None,  # type: ignore[arg-type]
         uid="uid-1",
         folder=Folder(tmp_path / "out"),
-        say=said.append,
+        say=texts.append,
         make_site=Hands,
         clock=lambda: NOW,
     )
-    return World(runner, cleaned, said, stuck)
+    return World(runner, cleaned, texts, stuck)
 
 
 def test_all_passed_is_accepted(world: World) -> None:
@@ -183,7 +183,7 @@ def test_an_interrupt_takes_jobs_away_and_what_finished_is_kept(world: World) ->
     report = world.run(done, cut, resume=True)
     assert report.accepted
     assert (done.ran, cut.ran) == (1, 2)
-    # The verdict is given anew by what was kept.
+    # The kept evidence is judged again.
     assert done.judged == [1.0, 1.0]
 
 
@@ -194,7 +194,7 @@ def test_without_resume_nothing_of_an_earlier_run_is_taken(world: World) -> None
     assert check.ran == 2
 
 
-def test_another_check_alone_leaves_what_was_kept_and_the_report_says_how_old_it_is(
+def test_another_check_keeps_old_evidence_and_reports_its_age(
     world: World,
 ) -> None:
     first, second = Fake(), Fake(name="rdma")
@@ -240,7 +240,7 @@ def test_evidence_of_another_run_is_not_taken(
     assert says in result.summary
 
 
-def test_evidence_of_another_cluster_of_the_same_name_is_not_taken(world: World) -> None:
+def test_evidence_of_another_cluster_of_one_name_is_refused(world: World) -> None:
     check = Fake()
     world.run(check)
     world.runner.uid = "uid-2"
@@ -267,7 +267,7 @@ def test_kept_evidence_that_was_spoilt_is_not_taken(world: World, spoil: str) ->
     assert report.checks[0].verdict is not Verdict.PASSED
 
 
-def test_what_cannot_be_taken_away_is_told_and_does_not_stop_the_rest(world: World) -> None:
+def test_a_job_that_cannot_be_deleted_does_not_stop_the_rest(world: World) -> None:
     world.stuck.add("gangs")
     report = world.run(Fake(), Fake(name="rdma"))
     assert [r.verdict for r in report.checks] == [Verdict.PASSED, Verdict.PASSED]

@@ -34,7 +34,7 @@ def played(
     scatter: float = 0.01,
     wild: int = 0,
 ) -> Pods:
-    """What the processes write.
+    """Return the lines of the processes.
 
     Args:
         facts: nodes.
@@ -109,7 +109,7 @@ def gathered(facts: Facts, pods: Pods, **changed: Any) -> Gathered:
         "restarts": 0,
         "machines": facts.real,
         "lines": tuple(tuple(json.dumps(row) for row in rows) for rows in pods),
-        "besides": ((),) * len(pods),
+        "other_lines": ((),) * len(pods),
     }
     return Gathered(**(fields | changed))
 
@@ -134,11 +134,11 @@ def metal(facts: Facts) -> Facts:
 
 
 def value(result: Result, name: str) -> float:
-    return next(one.value for one in result.measured if one.name == name)
+    return next(item.value for item in result.measured if item.name == name)
 
 
 def text(result: Result) -> str:
-    return "\n".join(one.text for one in result.evidence)
+    return "\n".join(item.text for item in result.evidence)
 
 
 # -- verdicts -------------------------------------------------------------------------------------
@@ -158,9 +158,9 @@ def test_near_linear_passes(which: str, request: pytest.FixtureRequest) -> None:
     (plot,) = result.plots
     assert isinstance(plot, LinePlot)
     assert [series.name for series in plot.series] == ["linear", "weak", "strong"]
-    limits = [one for one in result.measured if one.limit is not None]
+    limits = [item for item in result.measured if item.limit is not None]
     assert limits
-    assert all("1706.02677" in one.source for one in limits)
+    assert all("1706.02677" in item.source for item in limits)
 
 
 def test_sizes_are_powers_of_two_and_all_nodes(metal: Facts) -> None:
@@ -205,7 +205,7 @@ def test_more_than_linear_is_a_disturbed_baseline(facts: Facts) -> None:
 
 
 def test_alone_counts_where_nodes_share_nothing(metal: Facts, facts: Facts) -> None:
-    """A node that is faster while the others idle is what a step on all is held against."""
+    """A step on all nodes is compared with a node that is faster while the others idle."""
     for known, verdict in ((metal, Verdict.FAILED), (facts, Verdict.PASSED)):
         pods = played(known)
         for row in pods[0]:
@@ -231,7 +231,7 @@ def test_the_interval_is_students() -> None:
 
 
 def test_the_interval_of_the_median_is_the_sign_tests() -> None:
-    """Of 30 the 10th and the 21st (any table of it); five prove nothing."""
+    """The interval of 30 values is the 10th to the 21st; five prove nothing."""
     ratios = [0.9 + number / 1000 for number in range(30)]
     random.Random(3).shuffle(ratios)
     got = middle(ratios)

@@ -47,10 +47,10 @@ def searched(made: Fleet, seed: int = 3) -> Found:
 
 
 def statuses(found: Found) -> dict[str, set[str]]:
-    told: dict[str, set[str]] = {}
+    reported: dict[str, set[str]] = {}
     for node, status in found.nodes.items():
-        told.setdefault(status, set()).add(node)
-    return told
+        reported.setdefault(status, set()).add(node)
+    return reported
 
 
 # -- whole fleets ---------------------------------------------------------------------------------
@@ -72,107 +72,111 @@ def test_one_slow_node_of_232_takes_some_35_tests() -> None:
 )
 @pytest.mark.parametrize("known_rate", [True, False])
 def test_a_bad_node_is_found_whatever_is_wrong_with_it(how: str, known_rate: bool) -> None:
-    found = searched(fleet(40, {17: how}, known_rate=known_rate))
-    assert statuses(found) == {
+    result = searched(fleet(40, {17: how}, known_rate=known_rate))
+    assert statuses(result) == {
         GOOD: {f"node-{i}" for i in range(40)} - {"node-17"},
         SLOW: {"node-17"},
     }
-    assert set(found.reasons) == {"node-17"}
-    assert found.pairs == found.links == ()
+    assert set(result.reasons) == {"node-17"}
+    assert result.pairs == result.links == ()
 
 
 def test_150_fleets_at_random() -> None:
-    told = figures(150, seed=1)
-    bad, found, pairs = told["bad_nodes"], told["found_slow"], told["bad_pairs_found"]
+    reported = figures(150, seed=1)
+    bad, result, pairs = reported["bad_nodes"], reported["found_slow"], reported["bad_pairs_found"]
     assert isinstance(bad, int)
-    assert isinstance(found, int)
+    assert isinstance(result, int)
     assert isinstance(pairs, int)
     assert bad > 600
     # The rest are suspects of fleets of one or two.
-    assert found >= 0.99 * bad
-    assert (told["missed"], told["false_alarms"], told["pairs_wrongly_accused"]) == (0, 0, 0)
+    assert result >= 0.99 * bad
+    assert (reported["missed"], reported["false_alarms"], reported["pairs_wrongly_accused"]) == (
+        0,
+        0,
+        0,
+    )
     assert pairs >= 6
 
 
 def test_a_bad_pair_is_no_bad_host() -> None:
-    """Where they share a group; the two are good with everybody else."""
+    """The link of two nodes is slow; both are good with all others."""
     for seed in range(40):
         made = fleet(9, pairs={(2, 6): 0.5})
-        found, met = look(made, seed)
-        assert set(found.nodes.values()) == {GOOD}, seed
+        result, met = look(made, seed)
+        assert set(result.nodes.values()) == {GOOD}, seed
         if met:
-            assert found.pairs == (("node-2", "node-6"),), seed
+            assert result.pairs == (("node-2", "node-6"),), seed
             break
     else:
         pytest.fail("they never met")
 
 
 def test_a_slow_node_beside_a_bad_pair() -> None:
-    told = []
+    reported = []
     for seed in range(12):
         made = fleet(16, {5: "slow"}, pairs={(2, 6): 0.4})
-        found, met = look(made, seed)
-        assert found.nodes["node-5"] == SLOW
-        assert {n for n, s in found.nodes.items() if s == GOOD} == set(made.nodes) - {"node-5"}
-        told.append((met > 0, found.pairs == (("node-2", "node-6"),)))
-    assert any(met and pair for met, pair in told)
+        result, met = look(made, seed)
+        assert result.nodes["node-5"] == SLOW
+        assert {n for n, s in result.nodes.items() if s == GOOD} == set(made.nodes) - {"node-5"}
+        reported.append((met > 0, result.pairs == (("node-2", "node-6"),)))
+    assert any(met and pair for met, pair in reported)
 
 
 # -- fleets that prove nothing --------------------------------------------------------------------
 
 
 def test_no_node_is_no_fleet() -> None:
-    found = searched(fleet(0))
-    assert (found.nodes, found.tests) == ({}, 0)
+    result = searched(fleet(0))
+    assert (result.nodes, result.tests) == ({}, 0)
 
 
 def test_one_node_is_never_good() -> None:
-    found = searched(fleet(1))
-    assert found.nodes == {"node-0": SUSPECT}
-    assert found.tests == 0
-    assert "no other node" in found.reasons["node-0"]
+    result = searched(fleet(1))
+    assert result.nodes == {"node-0": SUSPECT}
+    assert result.tests == 0
+    assert "no other node" in result.reasons["node-0"]
 
 
 def test_two_nodes_are_good_by_an_absolute_figure_alone() -> None:
     assert set(searched(fleet(2)).nodes.values()) == {GOOD}
-    found = searched(fleet(2, known_rate=False))
-    assert set(found.nodes.values()) == {SUSPECT}
-    assert "no figure to hold its own against" in found.reasons["node-0"]
+    result = searched(fleet(2, known_rate=False))
+    assert set(result.nodes.values()) == {SUSPECT}
+    assert "no figure to hold its own against" in result.reasons["node-0"]
 
 
 def test_of_two_nodes_nobody_can_say_which_is_slow() -> None:
-    found = searched(fleet(2, {1: "slow"}))
-    assert set(found.nodes.values()) == {SUSPECT}
-    assert "GB/s" in found.reasons["node-0"]
+    result = searched(fleet(2, {1: "slow"}))
+    assert set(result.nodes.values()) == {SUSPECT}
+    assert "GB/s" in result.reasons["node-0"]
 
 
 @pytest.mark.parametrize("known_rate", [True, False])
 def test_of_three_nodes_the_slow_one_is_told(known_rate: bool) -> None:
     assert set(searched(fleet(3, known_rate=known_rate)).nodes.values()) == {GOOD}
-    found = searched(fleet(3, {1: "silent"}, known_rate=True))
-    assert found.nodes["node-1"] != GOOD
-    assert found.nodes["node-0"] == found.nodes["node-2"] == GOOD
+    result = searched(fleet(3, {1: "silent"}, known_rate=True))
+    assert result.nodes["node-1"] != GOOD
+    assert result.nodes["node-0"] == result.nodes["node-2"] == GOOD
 
 
-def test_a_fleet_that_is_slow_alike_is_told_by_the_absolute_figure() -> None:
+def test_the_absolute_figure_finds_a_fleet_that_is_slow_alike() -> None:
     everybody = dict.fromkeys(range(30), "slow")
-    found = searched(fleet(30, everybody))
-    assert GOOD not in found.nodes.values()
+    result = searched(fleet(30, everybody))
+    assert GOOD not in result.nodes.values()
     # Without one it is a fleet of slower machines, and nothing tells it from that.
     assert set(searched(fleet(30, everybody, known_rate=False)).nodes.values()) == {GOOD}
 
 
 @pytest.mark.parametrize("how", ["silent", "tcp", "backwards"])
 def test_no_good_node_means_no_good_verdict(how: str) -> None:
-    found = searched(fleet(20, dict.fromkeys(range(20), how)))
-    assert set(found.nodes.values()) == {SUSPECT}
-    assert set(found.reasons) == set(found.nodes)
+    result = searched(fleet(20, dict.fromkeys(range(20), how)))
+    assert set(result.nodes.values()) == {SUSPECT}
+    assert set(result.reasons) == set(result.nodes)
 
 
 def test_two_good_nodes_among_many_bad_are_found() -> None:
     bad = dict.fromkeys(range(2, 12), "slow")
-    found = searched(fleet(12, bad))
-    assert statuses(found) == {
+    result = searched(fleet(12, bad))
+    assert statuses(result) == {
         GOOD: {"node-0", "node-1"},
         SLOW: {f"node-{i}" for i in range(2, 12)},
     }
@@ -263,10 +267,10 @@ def test_a_record_is_judged_again_the_same_way() -> None:
     assert again.found() == first.found()
 
 
-def test_a_round_is_told_whole() -> None:
+def test_a_round_needs_all_outcomes() -> None:
     search = Search(("a", "b", "c", "d"))
     groups = search.ask()
-    with pytest.raises(ValueError, match="has not been told"):
+    with pytest.raises(ValueError, match="outcomes of the last round are missing"):
         search.ask()
     with pytest.raises(ValueError, match=f"{len(groups)} groups"):
         search.tell([])

@@ -1,4 +1,4 @@
-"""A changed report is told, whatever was changed and however."""
+"""Every change of a report is found."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_what_was_not_changed_holds(key: Ed25519PrivateKey | None) -> None:
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The path of every leaf, and of every list and object."""
+    """Yield the path of every leaf, and of every list and object."""
     if path:
         yield path
     if isinstance(value, dict):
@@ -98,7 +98,7 @@ def test_every_field_that_is_changed_is_told() -> None:
     assert check(written(original)).report == small
 
 
-def test_an_edit_whose_digest_was_made_anew_must_still_agree_with_itself() -> None:
+def test_an_edit_with_a_new_digest_must_still_agree_with_itself() -> None:
     """`accepted` is what the checks say, and what lenient readers would take is not taken."""
     for edit in (
         lambda held: held.update(accepted=True),
@@ -136,7 +136,7 @@ def test_any_byte_of_a_page_that_is_changed_is_told() -> None:
 
 
 def test_what_a_page_shows_is_what_its_data_says() -> None:
-    """The digest was made anew after the edit of the words; the data was left alone."""
+    """The digest was recomputed after an edit of the words; the data was left alone."""
     failed = report(result("rdma", Verdict.FAILED), asked=("rdma",))
     page = sealed_page(failed).replace("Not accepted", "Accepted")
     seal = signing.Seal(report=document.digest(failed), page=signing._page_digest(page))
@@ -273,9 +273,9 @@ def test_keys_that_are_no_good_are_named_and_never_shown(tmp_path: Path) -> None
     )
     for content in (b"", b"no key", curve, locked, secret[:200].encode(), b"\xff" * 40):
         private.write_bytes(content)
-        with pytest.raises(InputError) as told:
+        with pytest.raises(InputError) as reported:
             signing.private_key(private)
-        assert secret.splitlines()[1] not in str(told.value)
+        assert secret.splitlines()[1] not in str(reported.value)
     with pytest.raises(NotFoundError):
         signing.public_key_file(tmp_path / "none")
 
@@ -289,9 +289,9 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert run([*command, "--key", str(public)]) == 0
     assert "unchanged: cluster north of 2026-03-01 is accepted" in capsys.readouterr().out
     assert run([*command, "--json", "--digest", document.digest(FULL)]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["accepted"]
-    assert not told["trusted"]
+    reported = json.loads(capsys.readouterr().out)
+    assert reported["accepted"]
+    assert not reported["trusted"]
     page.write_text(page.read_text().replace("355.5", "455.5"), encoding="utf-8")
     assert run(command) == 6
     assert "was changed" in capsys.readouterr().err

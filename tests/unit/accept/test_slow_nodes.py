@@ -31,7 +31,7 @@ def timing(seconds: float, repeats: int) -> Row:
 def played(
     facts: Facts, *, slow: tuple[int, ...] = (), factor: float = 10.0, silent: tuple[int, ...] = ()
 ) -> list[list[Row]]:
-    """What the pods of a fleet write, with the program's own search."""
+    """Return the lines of a fleet's pods, by the program's own search."""
     asked = terms(facts)
     count = len(facts.real)
     compute = {"compute": timing(0.2, asked.repeats * slow_nodes.COMPUTES)}
@@ -86,8 +86,8 @@ def played(
         number += 1
     pods[0].append({"do": "searched", "rounds": number, "tests": len(hunt.tests)})
     for node, rows in enumerate(pods):
-        said = sum(row["do"] in ("alone", "group") for row in rows)
-        rows.append({"do": "end", "node": node, "said": said})
+        text = sum(row["do"] in ("alone", "group") for row in rows)
+        rows.append({"do": "end", "node": node, "said": text})
     return pods
 
 
@@ -101,7 +101,7 @@ def gathered(facts: Facts, pods: list[list[Row]], **changed: Any) -> Gathered:
         "restarts": 0,
         "machines": facts.real,
         "lines": tuple(tuple(json.dumps(row) for row in rows) for rows in pods),
-        "besides": ((),) * len(pods),
+        "other_lines": ((),) * len(pods),
     }
     return Gathered(**(fields | changed))
 
@@ -229,9 +229,9 @@ def _another_round(pods: list[list[Row]]) -> None:
 
 def _backwards(pods: list[list[Row]]) -> None:
     for row in pods[1]:
-        for one in row.get("processes", ()):
-            if "exchange" in one:
-                one["exchange"]["wall"][-1] *= -1
+        for process in row.get("processes", ()):
+            if "exchange" in process:
+                process["exchange"]["wall"][-1] *= -1
 
 
 def _nan(pods: list[list[Row]]) -> None:
@@ -314,13 +314,11 @@ def test_a_job_that_is_not_whole_proves_nothing(
 
 
 @pytest.mark.parametrize("slower", [0.1, 10.0])
-def test_of_two_nodes_of_which_one_lies_about_its_times_nobody_is_called_slow(
-    facts: Facts, slower: float
-) -> None:
+def test_neither_of_two_nodes_is_slow_where_one_lies(facts: Facts, slower: float) -> None:
     pods: list[list[Row]] = json.loads(json.dumps(played(facts)))
     for row in pods[1]:
-        for one in row.get("processes", ()):
-            for timing in one.values():
+        for process in row.get("processes", ()):
+            for timing in process.values():
                 for clock, times in timing.items():
                     timing[clock] = [seconds * slower for seconds in times]
     result = judged(facts, pods)
@@ -329,7 +327,7 @@ def test_of_two_nodes_of_which_one_lies_about_its_times_nobody_is_called_slow(
     assert "chronyc tracking" in result.remedy
 
 
-def test_pods_that_do_not_meet_are_told_with_what_keeps_them_apart(facts: Facts) -> None:
+def test_pods_that_do_not_meet_are_reported_with_the_cause(facts: Facts) -> None:
     lost = {"do": "unmet", "node": 1, "to": "node-0:29500", "why": "[Errno 111] refused"}
     pods = [played(facts)[0], [lost, {"do": "end", "node": 1, "said": 0}]]
     result = judged(facts, pods)

@@ -41,7 +41,7 @@ def pod(port: int, index: int, gone: bool) -> None:
 def led(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], gone: set[int]
 ) -> list[dict[str, Any]]:
-    """What the leader of nine pods writes."""
+    """Return the lines of the leader of nine pods."""
     monkeypatch.setitem(sys.modules, "search", search)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
@@ -61,23 +61,23 @@ def led(
 def test_it_asks_what_the_search_asks_and_ends(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = led(monkeypatch, capsys, set())
-    assert [row["do"] for row in said] == ["round", "round", "searched"]
-    assert said[-1]["tests"] == 6
+    text = led(monkeypatch, capsys, set())
+    assert [row["do"] for row in text] == ["round", "round", "searched"]
+    assert text[-1]["tests"] == 6
     want = search.Search([str(index) for index in range(9)], seed=20, floor=0.1).ask()
-    assert said[0]["groups"] == [list(group) for group in want]
+    assert text[0]["groups"] == [list(group) for group in want]
 
 
 def test_a_pod_that_goes_takes_only_its_groups_along(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = led(monkeypatch, capsys, {4})
-    rounds = [row["groups"] for row in said if row["do"] == "round"]
+    text = led(monkeypatch, capsys, {4})
+    rounds = [row["groups"] for row in text if row["do"] == "round"]
     # It is tested with two partners that are known to be good, and is not there.
     alone = [group for groups in rounds[2:] for group in groups if "4" in group]
     assert len(alone) == 2
     assert all(len(group) == 2 for group in alone)
-    assert said[-1]["do"] == "searched"
+    assert text[-1]["do"] == "searched"
 
 
 def test_a_pod_that_cannot_join_says_so_and_ends_well(

@@ -36,7 +36,7 @@ with socket.create_connection(("127.0.0.1", port)):
 
 
 def device(root: Path, nodes: Path, name: str, *, net: str = "", **port: str) -> None:
-    """A device as the kernel shows it, and as the pod was given it."""
+    """Create a device as the kernel and the pod show it."""
     number = len(list(nodes.glob("*")))
     place = root / name / "ports/1"
     (place / "counters").mkdir(parents=True)
@@ -81,9 +81,9 @@ class Cluster:
     def share(self, node: int, one: Any) -> list[Any]:
         self._given[node] = one
         self._all.wait(60)
-        found = list(self._given)
+        results = list(self._given)
         self._all.wait(60)
-        return found
+        return results
 
     def sent(self, node: int) -> dict[str, int]:
         return {
@@ -117,7 +117,7 @@ class Cluster:
 
 @pytest.fixture
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
-    """With ports of this process' own: others may run the same tests beside it."""
+    """Use ports of this process: others may run the same tests beside it."""
     monkeypatch.setattr(verbs, "_FIRST_PORT", 20000 + os.getpid() % 2500 * 4)
     return Cluster(tmp_path)
 
@@ -127,20 +127,20 @@ def test_every_rail_is_asked_by_both_tools_from_node_to_node(
 ) -> None:
     cluster = Cluster(tmp_path / "rails", RAILS)
     cluster.run()
-    pairs = [one for one in cluster.said if one["kind"] == "pair"]
-    assert {(one["node"], one["to"], one["rail"], one["tool"]) for one in pairs} == {
+    pairs = [item for item in cluster.said if item["kind"] == "pair"]
+    assert {(item["node"], item["to"], item["rail"], item["tool"]) for item in pairs} == {
         (node, 1 - node, rail, tool)
         for node in range(2)
         for rail in range(RAILS)
         for tool in verbs.TOOLS
     }
-    for one in pairs:
-        assert (one["status"], one["served"]) == (0, 0), one
-        assert one["device"] == f"mlx5_{one['rail'] + 7 * one['node']}"
+    for pair in pairs:
+        assert (pair["status"], pair["served"]) == (0, 0), pair
+        assert pair["device"] == f"mlx5_{pair['rail'] + 7 * pair['node']}"
         # The other rail's port has been idle meanwhile.
-        others = {name for name, sent in one["sent"].items() if sent}
-        assert others == {f"{one['device']}/1"}
-        assert one["device"] in one["output"]
+        others = {name for name, sent in pair["sent"].items() if sent}
+        assert others == {f"{pair['device']}/1"}
+        assert pair["device"] in pair["output"]
 
 
 def test_a_server_that_ends_before_it_listens_is_told(
@@ -149,23 +149,23 @@ def test_a_server_that_ends_before_it_listens_is_told(
     monkeypatch.setattr(verbs, "_GRACE", 0.3)
     cluster.play(1, "ib_write_bw", "#!{python} -SE\nraise SystemExit('no memory to lock')\n")
     cluster.run()
-    asked = [one for one in cluster.said if one.get("tool") == "ib_write_bw"]
+    asked = [item for item in cluster.said if item.get("tool") == "ib_write_bw"]
     assert len(asked) == 2
-    assert all((one["status"], one["served"]) != (0, 0) for one in asked)
+    assert all((item["status"], item["served"]) != (0, 0) for item in asked)
 
 
 def test_a_tool_that_a_node_lacks_is_asked_of_none(cluster: Cluster) -> None:
     (cluster.at(1) / "bin/ib_read_lat").unlink()
     cluster.run()
-    assert {one["tool"] for one in cluster.said if one["kind"] == "pair"} == {"ib_write_bw"}
-    told = {one["node"]: one["tools"] for one in cluster.said if one["kind"] == "verbs"}
-    assert told == {0: ["ib_write_bw", "ib_read_lat"], 1: ["ib_write_bw"]}
+    assert {item["tool"] for item in cluster.said if item["kind"] == "pair"} == {"ib_write_bw"}
+    reported = {item["node"]: item["tools"] for item in cluster.said if item["kind"] == "verbs"}
+    assert reported == {0: ["ib_write_bw", "ib_read_lat"], 1: ["ib_write_bw"]}
 
 
 def test_nodes_that_see_different_ports_are_not_asked(cluster: Cluster) -> None:
     device(cluster.at(1) / "sys", cluster.at(1) / "dev", "mlx5_99")
     cluster.run()
-    assert {one["kind"] for one in cluster.said} == {"verbs"}
+    assert {item["kind"] for item in cluster.said} == {"verbs"}
 
 
 def test_ports_that_the_pod_may_not_use_are_left_out(tmp_path: Path) -> None:
@@ -178,11 +178,11 @@ def test_ports_that_the_pod_may_not_use_are_left_out(tmp_path: Path) -> None:
     device(root, nodes, "rdmap0s6", link_layer="Unspecified")
     device(root, nodes, "mlx5_5")
     (nodes / "uverbs5").unlink()
-    found = [one.name for one in verbs.devices(root, nodes, {})]
+    results = [item.name for item in verbs.devices(root, nodes, {})]
     # By the rail's interface, as numbers.
-    assert found == ["mlx5_30", "mlx5_10", "mlx5_2"]
+    assert results == ["mlx5_30", "mlx5_10", "mlx5_2"]
     only = verbs.devices(root, nodes, {"NCCL_IB_HCA": "=mlx5_10,mlx5_2:1"})
-    assert [one.name for one in only] == ["mlx5_10", "mlx5_2"]
+    assert [item.name for item in only] == ["mlx5_10", "mlx5_2"]
 
 
 @pytest.mark.parametrize(

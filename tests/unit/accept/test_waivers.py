@@ -1,4 +1,4 @@
-"""Who accepts what unproven, why and until when."""
+"""Waivers: who accepts what unproven, why and until when."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ TODAY = date(2026, 3, 1)
 
 
 def test_of_a_command_line_and_of_a_file(tmp_path: Path) -> None:
-    said = waivers.given(["rdma"], by="Ada", reason="a lab", until="2026-12-31")
+    text = waivers.given(["rdma"], by="Ada", reason="a lab", until="2026-12-31")
     path = tmp_path / "waivers.yaml"
     path.write_text("- {check: rdma, by: Ada, reason: a lab, until: 2026-12-31}\n")
-    assert waivers.read(path) == said
-    waivers.check(said, NAMES, TODAY)
+    assert waivers.read(path) == text
+    waivers.check(text, NAMES, TODAY)
     path.write_text("")
     assert waivers.read(path) == ()
 
@@ -59,12 +59,12 @@ def test_a_file_that_is_none(tmp_path: Path, text: str) -> None:
 
 
 def test_what_waives_nothing_is_refused() -> None:
-    one = waivers.given(["rdma"], by="Ada", reason="a lab", until="2026-02-28")
+    item = waivers.given(["rdma"], by="Ada", reason="a lab", until="2026-02-28")
     with pytest.raises(InputError, match="ended on 2026-02-28"):
-        waivers.check(one, NAMES, TODAY)
-    waivers.check(one, NAMES, date(2026, 2, 28))
+        waivers.check(item, NAMES, TODAY)
+    waivers.check(item, NAMES, date(2026, 2, 28))
     with pytest.raises(InputError, match="given twice"):
-        waivers.check(one * 2, NAMES, date(2026, 1, 1))
+        waivers.check(item * 2, NAMES, date(2026, 1, 1))
     with pytest.raises(InputError, match="did you mean 'rdma'"):
         waivers.check(
             waivers.given(["rmda"], by="Ada", reason="r", until="2027-01-01"), NAMES, TODAY

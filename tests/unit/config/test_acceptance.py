@@ -43,7 +43,7 @@ def test_a_mistake_is_named(path: str, value: Any, where: str, words: str) -> No
 def test_it_is_not_made_where_nobody_is_told() -> None:
     raw = asking()
     raw["watching"]["kind"] = "none"
-    assert any("nobody is told what it finds" in line for line in mistakes(raw))
+    assert any("nobody sees what it finds" in line for line in mistakes(raw))
 
 
 def test_it_runs_what_is_asked_in_the_namespace_that_is_named() -> None:

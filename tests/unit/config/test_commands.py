@@ -14,10 +14,10 @@ import yaml
 
 from railhead import cli
 from railhead.base.errors import ExitCode, InputError
-from railhead.catalog.machines import MACHINES
 from railhead.config import check, load
 from railhead.config.schema import FILE, MODELINE, stack_schema
 from railhead.fabric.modes import MODES
+from railhead.machines import MACHINES
 from railhead.platform.registry import PLATFORMS
 
 REPO = Path(__file__).resolve().parents[3]
@@ -31,7 +31,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
 
 
 def edited(tmp_path: Path, stack: str, **changes: Any) -> Path:
-    """A stack's file with some of its cluster's fields put in another way."""
+    """Return a stack's file with some of its cluster's fields put in another way."""
     data = yaml.safe_load((REPO / "stacks" / f"Pulumi.{stack}.yaml").read_text())
     for path, value in changes.items():
         holder = data["config"]["railhead:cluster"]
@@ -48,7 +48,7 @@ def edited(tmp_path: Path, stack: str, **changes: Any) -> Path:
 
 
 def line(file: Path, text: str) -> int:
-    """The line of a file, counted from 1, that holds a text and is the first to."""
+    """Return the line of a file, counted from 1, that holds a text and is the first to."""
     return next(i for i, row in enumerate(file.read_text().splitlines(), 1) if text in row)
 
 
@@ -216,7 +216,7 @@ def test_what_the_schema_refuses_parse_refuses_as_well(
 
 
 def properties(value: Any) -> Iterator[tuple[str, Any]]:
-    """Every property anywhere in a schema, with its name; conditions have none."""
+    """Yield every property anywhere in a schema, with its name; conditions have none."""
     if isinstance(value, dict):
         held = value.get("properties")
         yield from held.items() if isinstance(held, dict) else ()

@@ -116,9 +116,9 @@ EDITS: dict[str, tuple[Change, str, list[dict[str, Any]]]] = {
     "queue renamed": (rename_queue, "everyone would be a new queue", [QUEUE]),
     "cluster queue renamed": (move_queue, "from cluster queue training to other", [QUEUE]),
     "pool renamed": (rename_pool, "big would be a new pool over the same nodes", [POOL]),
-    "pool selects otherwise": (select_otherwise, "would be counted anew", [RESHAPED]),
+    "pool selects otherwise": (select_otherwise, "would be counted again", [RESHAPED]),
     "another placement field": (other_trainer, "by runtimePatches instead of", [PLACED]),
-    "topology": (other_levels, "would be counted anew", [RESHAPED]),
+    "topology": (other_levels, "would be counted again", [RESHAPED]),
 }
 
 

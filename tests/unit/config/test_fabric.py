@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from railhead.base.errors import InputError
-from railhead.catalog.machines import MACHINES
 from railhead.config import parse
 from railhead.fabric.kinds import FABRICS
 from railhead.fabric.modes import MODES
+from railhead.machines import MACHINES
 from railhead.platform.registry import platforms_of
 from railhead.resolve.wiring import wiring
 from tests.components.fabrics import Case, cases, cluster
@@ -20,7 +20,7 @@ Raw = dict[str, Any]
 
 
 def case(mode: str, platform: str = "existing", fabric: str | None = None) -> Raw:
-    """A good stack of a mode, to be spoilt."""
+    """Return a good stack of a mode, to be spoilt."""
     found = next(
         c
         for c in cases()

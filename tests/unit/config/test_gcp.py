@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from railhead import config
 from railhead.base.errors import InputError
 from railhead.base.sections import read
-from railhead.catalog.machines import GKE_MACHINES, MACHINES
+from railhead.machines import GKE_MACHINES, MACHINES
 from railhead.platform.gcp.checks import given_by_gke, problems
 from railhead.platform.gcp.facts import node_networks
 from railhead.platform.gcp.model import GcpCluster
@@ -32,7 +32,7 @@ GONE = object()
 
 
 def changed(raw: Mapping[str, Any], *changes: tuple[str, Any]) -> dict[str, Any]:
-    """A copy with values at dotted paths, numbers for list places; GONE takes one away."""
+    """Return a copy with values at dotted paths, numbers for list places; GONE takes one away."""
     result: dict[str, Any] = copy.deepcopy(dict(raw))
     for path, value in changes:
         *folders, last = path.split(".")

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from railhead.catalog.machines import MACHINES
 from railhead.config import load
+from railhead.machines import MACHINES
 from railhead.platform.registry import PLATFORMS, platform_of
 from tests.conftest import REPO
 
@@ -20,7 +20,6 @@ MODELS = {"Platform", "Cluster", "Pool"}
 # Files whose words are others' by the same name.
 OTHERS = {
     "railhead/lab": "what the lab is made of, whose own name it has",
-    "railhead/catalog/machines_*.py": "which platforms have a machine is its row's fact",
     "railhead/catalog/versions.py": "a cloud's own controllers, and a combination called lab",
     "railhead/cli/__init__.py": "the command `railhead lab`",
     "railhead/kube/nodes.py": "who makes a machine",
@@ -31,7 +30,7 @@ OTHERS = {
 
 
 def sources() -> list[Path]:
-    """Every source but the platforms' own folders, and the files of OTHERS."""
+    """Return every source but the platforms' own folders, and the files of OTHERS."""
     own = [Path(root, kind) for kind in PLATFORMS for root in ("railhead/platform", "components")]
     found = [Path("__main__.py")]
     for root in ("railhead", "components", "policies"):
@@ -45,7 +44,7 @@ def sources() -> list[Path]:
 
 
 def named(path: Path) -> list[str]:
-    """The platforms that a file names: as a text of its own, by a module or by a model."""
+    """Return the platforms that a file names: as a text of its own, by a module or by a model."""
     found = []
     classes = {kind.capitalize() + what for kind in PLATFORMS for what in MODELS}
     modules = tuple(
@@ -130,9 +129,9 @@ try:
     parse(raw, where="f")
 except InputError as error:
     print(error.problem)
-import components
-components.__path__.append({str(built.parent)!r})
-from components.platform import infrastructure
+import railhead.components
+railhead.components.__path__.append({str(built.parent)!r})
+from railhead.components.platform import infrastructure
 from railhead.platform.registry import PLATFORMS
 print(infrastructure(PLATFORMS["azure"].cluster.model_validate(raw), None))
 print("azure" in json.dumps(stack_schema()))
@@ -151,7 +150,7 @@ def test_a_clusters_platform_is_asked(file: Path) -> None:
     platform = platform_of(cluster)
     assert isinstance(cluster, platform.cluster)
     assert list(platform.problems(cluster)) == []
-    importlib.import_module(f"components.{platform.kind}").build  # noqa: B018 - it is there
+    importlib.import_module(f"railhead.components.{platform.kind}").build  # noqa: B018 - it is there
     networks = dict(platform.networks(cluster))
     # Of a cluster that somebody else made, the stack must say them.
     assert bool(networks) is platform.knows_networks

@@ -142,7 +142,7 @@ def stack(name: str) -> dict[str, Any]:
 
 
 def leaves(raw: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The place of everything in a stack's file, the cluster itself aside."""
+    """Yield the place of everything in a stack's file, the cluster itself aside."""
     inner = raw.items() if isinstance(raw, dict) else enumerate(raw)
     for key, value in inner:
         yield (*path, key)

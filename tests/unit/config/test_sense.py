@@ -52,7 +52,7 @@ def many(*edits: Edit) -> Edit:
 
 
 def rename(old: str, new: str) -> Edit:
-    """A namespace under another name, wherever it is named."""
+    """Return a namespace under another name, wherever it is named."""
 
     def edit(cluster: dict[str, Any]) -> None:
         text = yaml.safe_dump(cluster)
@@ -344,7 +344,12 @@ REFUSED: list[tuple[str, Edit, str, str]] = [
         "platform.system_pool.architecture",
         "'arm64'",
     ),
-    ("aws-p5-prod", put("pools[0].hugepages_2mib", 900000), "pools[0].hugepages_2mib", "besides"),
+    (
+        "aws-p5-prod",
+        put("pools[0].hugepages_2mib", 900000),
+        "pools[0].hugepages_2mib",
+        "never start",
+    ),
     (
         "aws-p5-prod",
         lambda c: c["platform"]["s3_access"][0]["buckets"].append({"name": "acme-datasets"}),
@@ -803,7 +808,7 @@ DOUBTED: list[tuple[str, Edit, str, str]] = [
         "aws-p5-prod",
         put("runtimes[0].environment", {"NCCL_DEBUG": "yes"}),
         "runtimes[0].environment.NCCL_DEBUG",
-        "none of NCCL's",
+        "not one of NCCL's",
     ),
     (
         "aws-p5-prod",
@@ -931,7 +936,7 @@ EDGES: dict[str, tuple[str, list[Any], dict[Any, str]]] = {
     "runtimes[0].environment.NCCL_DEBUG": (
         "aws-p5-prod",
         ["info", "TRACE"],
-        {"NOTE": "'NOTE' is none of NCCL's: NONE, VERSION, WARN, INFO, ABORT, TRACE"},
+        {"NOTE": "'NOTE' is not one of NCCL's: NONE, VERSION, WARN, INFO, ABORT, TRACE"},
     ),
     "runtimes[0].gpus_per_node": (
         "onprem-roce-shared",

@@ -9,7 +9,7 @@ import pytest
 
 from tools import stack_mistakes
 
-# Of ten thousand; `slow` takes them all.
+# Of ten thousand; `make exhaustive` takes them all.
 EVERY = 37
 
 
@@ -38,6 +38,7 @@ def test_what_passes_has_a_reason() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_whatever_passes_has_a_reason() -> None:
     ended, holes = judged(1)
     assert holes == []

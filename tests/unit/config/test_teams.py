@@ -27,7 +27,7 @@ from tests.unit.config.test_config import WHERE, Raw, lab, mistakes, put
 
 
 def shared(*shares: dict[str, Any], nodes: int = 4) -> Raw:
-    """The lab's stack with a team for each share of its pool, and no queue of its own."""
+    """Return the lab's stack with a team for each share of its pool, and no queue of its own."""
     raw = lab()
     raw["pools"][0]["nodes"] = nodes
     raw["namespaces"], raw["queues"] = [], []

@@ -139,14 +139,14 @@ def test_one_more_file_is_all_that_a_framework_needs(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert found["policy"] == {"numNodes": 1, "loom": {"threads": 8}}
-    assert found["unwired"] == "none"
-    assert found["guarded"] == [
+    result = json.loads(done.stdout)
+    assert result["policy"] == {"numNodes": 1, "loom": {"threads": 8}}
+    assert result["unwired"] == "none"
+    assert result["guarded"] == [
         "railhead-train-job",
         "railhead-fabric-pod",
         "railhead-parallel-job",
         "railhead-job-template",
     ]
     # Another framework's variables are the job's own.
-    assert found["refused"] == "env: LOOM_RANK: set by loomrun, not by a job"
+    assert result["refused"] == "env: LOOM_RANK: set by loomrun, not by a job"

@@ -30,9 +30,9 @@ class ChildFailedError(Exception):
 
 @pytest.fixture
 def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    found: list[float] = []
-    monkeypatch.setattr(torchrun, "time", SimpleNamespace(sleep=found.append))
-    return found
+    results: list[float] = []
+    monkeypatch.setattr(torchrun, "time", SimpleNamespace(sleep=results.append))
+    return results
 
 
 def torch_that(monkeypatch: pytest.MonkeyPatch, *codes: int, nodes: str = "2") -> list[list[str]]:

@@ -60,10 +60,10 @@ def test_what_is_left_out_is_missed(framework: str, api: str) -> None:
     wired = row.wiring(made.gang(("a", "b")))
     # The first names logs alone; the second is for who looks at it.
     free = {"PADDLE_JOB_ID", "NODE_RANK"}
-    said = environment(objects(api, made)[-1])
-    if any(f"$({NODE_RANK})" in said.get(name, "") for name in wired):
+    text = environment(objects(api, made)[-1])
+    if any(f"$({NODE_RANK})" in text.get(name, "") for name in wired):
         wired[NODE_RANK] = ""
-    for name in sorted(said.keys() & wired.keys() - free):
+    for name in sorted(text.keys() & wired.keys() - free):
         bodies = objects(api, made)
         for entries in every_list(bodies[-1], "env"):
             entries[:] = [e for e in entries if e["name"] != name]
@@ -93,12 +93,12 @@ def test_what_processes_are_told_is_what_their_launcher_says_by_its_source() -> 
             continue
         made = plan(framework, 3, 4)
         api = next(api for name, api in EVERY if name == framework and api != "trainjob")
-        found = pods(api, made, objects(api, made))
-        gang = made.gang(tuple(pod.host for pod in found))
+        result = pods(api, made, objects(api, made))
+        gang = made.gang(tuple(pod.host for pod in result))
         for node, local in ((0, 0), (1, 3), (2, 1)):
-            told = LAUNCHERS[row.launcher](found, node, local)
-            said = row.process(gang, node, local)
-            assert told.items() <= said.items(), framework
+            reported = LAUNCHERS[row.launcher](result, node, local)
+            text = row.process(gang, node, local)
+            assert reported.items() <= text.items(), framework
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
@@ -155,8 +155,8 @@ def test_the_pods_are_the_same_in_every_api(case: tuple[str, str], nodes: int, g
         assert container["volumeMounts"] == own["volumeMounts"]
         if "sshd" not in container["command"][0]:
             words = [*container["command"], *container.get("args", [])]
-            said = claimed.without([w.replace("$$(", "$(") for w in words])
-            assert said == list(made.command)
+            text = claimed.without([w.replace("$$(", "$(") for w in words])
+            assert text == list(made.command)
     if api != "trainjob":
         *_, body = apis()[api].objects(made)
         assert body["metadata"]["name"] == made.name
@@ -223,23 +223,23 @@ def test_what_a_job_says_has_the_same_effect_in_every_api(
         assert ANEW[api](bodies[-1]["spec"]) == restarts
     for pod in pods(api, made, bodies):
         metadata, variables = pod.template["metadata"], pod.variables()
-        said = fields.get("env", {}) | fields.get("secrets", {})
-        assert said.items() <= variables.items()
+        text = fields.get("env", {}) | fields.get("secrets", {})
+        assert text.items() <= variables.items()
         leaves = fields.get("fabric") == "none"
         assert (metadata.get("labels", {}).get("railhead.dev/fabric") == "none") is leaves
         assert (variables.get("NCCL_NET") == "Socket") is leaves
         placed = {k: v for k, v in metadata["annotations"].items() if "podset-" in k}
         assert placed == PLACED[fields.get("topology", "")]
-        found = mounted(pod.spec)
+        result = mounted(pod.spec)
         memory = {"medium": "Memory", "sizeLimit": fields.get("shm", "256Mi")}
-        assert found["/dev/shm"] == ({"emptyDir": memory}, False)
+        assert result["/dev/shm"] == ({"emptyDir": memory}, False)
         claims = fields.get("mounts", {}) | dict.fromkeys(
             ["/data/words"] if "datasets" in fields else [], "words-1:ro"
         )
         for path, claim in claims.items():
             name, _, mode = claim.partition(":")
-            assert found[path] == ({"persistentVolumeClaim": {"claimName": name}}, bool(mode))
-        assert set(found) == {*mounted(made.template["spec"]), *claims}
+            assert result[path] == ({"persistentVolumeClaim": {"claimName": name}}, bool(mode))
+        assert set(result) == {*mounted(made.template["spec"]), *claims}
 
 
 def mounted(spec: dict[str, Any]) -> dict[str, tuple[dict[str, Any], bool]]:
@@ -264,9 +264,9 @@ def test_a_kind_of_job_that_does_not_run_a_framework_says_what_it_runs(framework
 
 
 def test_a_frameworks_job_chooses_its_runtime() -> None:
-    found = contract("jax")
-    other = found.runtimes[0].model_copy(update={"name": "other", "framework": "torch"})
-    both = found.model_copy(update={"runtimes": (found.runtimes[0], other)})
+    result = contract("jax")
+    other = result.runtimes[0].model_copy(update={"name": "other", "framework": "torch"})
+    both = result.model_copy(update={"runtimes": (result.runtimes[0], other)})
     text = "name: a\nnodes: 1\nframework: {}\ncommand: [x]\n"
     for word, runtime in (("jax", "own"), ("torch", "other"), ("torchrun", "other")):
         assert make_plan(parse_job(text.format(word), where="job"), (), both).runtime == runtime
@@ -277,11 +277,11 @@ def test_a_frameworks_job_chooses_its_runtime() -> None:
         make_plan(parse_job(named, where="job"), (), both)
 
 
-CARRIED = sorted(name for name, row in FRAMEWORKS.items() if row.told_all and not row.carries)
+CARRIED = sorted(name for name, row in FRAMEWORKS.items() if row.job_sets_all and not row.carries)
 
 
 def carried(framework: str, **fields: Any) -> Plan:
-    """A job of a framework on a cluster whose only runtime is of none."""
+    """Return a job of a framework on a cluster whose only runtime is of none."""
     raw = contract("raw")
     asked = {"name": "run", "nodes": 3, "framework": framework, "command": ["train.py"], **fields}
     return make_plan(parse_job(yaml.safe_dump(asked), where="job"), (), raw)
@@ -298,7 +298,7 @@ def test_without_a_runtime_of_its_own_every_rank_has_what_the_documentation_asks
     # What the runtime itself would have said is nobody's to say still.
     with pytest.raises(InputError, match="NCCL_SOCKET_IFNAME: set by the cluster's fabric"):
         carried(framework, env={"NCCL_SOCKET_IFNAME": "eth0"})
-    name = FRAMEWORKS[framework].told[-1]
+    name = FRAMEWORKS[framework].set_by_job[-1]
     with pytest.raises(InputError, match=f"{name}: set by railhead launch"):
         carried(framework, env={name: "1"})
 
@@ -315,9 +315,9 @@ def test_what_carries_says_what_it_was_before() -> None:
     asked = parse_job("name: run\nnodes: 3\nframework: jax\ncommand: [train.py]\n", where="job")
     rows = {row.name: row for row in derived(asked, carried("jax"), contract("raw"))}
     assert (rows["framework"].value, rows["framework"].origin) == ("jax", "job file")
-    said = derived(asked, carried("jax"), contract("raw"), {"framework": "--set"})
-    assert next(row.origin for row in said if row.name == "framework") == "--set"
-    assert "there is none of framework jax" in rows["runtime"].why
+    text = derived(asked, carried("jax"), contract("raw"), {"framework": "--set"})
+    assert next(row.origin for row in text if row.name == "framework") == "--set"
+    assert "no runtime is of framework jax" in rows["runtime"].why
 
 
 @pytest.mark.parametrize("gpus", [1, 8])

@@ -86,11 +86,11 @@ def test_a_runtime_with_a_path_of_its_own_keeps_the_program() -> None:
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What a pod's Python finds: a play of PyTorch, and the framework's own files."""
-    found = tmp_path_factory.mktemp("site")
+    result = tmp_path_factory.mktemp("site")
     for path, text in (TORCH | dict(FRAMEWORKS["torch"].python)).items():
-        (found / path).parent.mkdir(parents=True, exist_ok=True)
-        (found / path).write_text(text)
-    return found
+        (result / path).parent.mkdir(parents=True, exist_ok=True)
+        (result / path).write_text(text)
+    return result
 
 
 def trained(site: Path, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -379,7 +379,7 @@ BROKEN: dict[str, Broken] = {
         "roce",
         lambda t: t.ports.update(rail1=Dcb(pfc=frozenset({3}), dscp={46: 5})),
         "DSCP trust of rail1",
-        "DSCP 26, which NCCL sends with, is sorted into no priority that is told",
+        "DSCP 26, which NCCL sends with, is sorted into no known priority",
         "--dscp2prio set,26,3",
     ),
     "no DCB": (

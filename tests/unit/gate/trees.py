@@ -84,7 +84,7 @@ class Tree:
         lid: str = "0x0",
         gids: Mapping[int, tuple[str, str]] | None = None,
     ) -> Path:
-        """A device on a PCI address of its own; returns its port's directory."""
+        """Return a device on a PCI address of its own; returns its port's directory."""
         address = f"0000:{number + 16:02x}:00.0"
         device = self.pci(address) / "infiniband" / name
         link(device / "device", self.pci(address))
@@ -180,7 +180,7 @@ def infiniband(root: Path, nics: int = 8) -> Tree:
 
 
 def efa(root: Path, nics: int = 32) -> Tree:
-    """A p5.48xlarge, as far as the gate looks."""
+    """Return a p5.48xlarge, as far as the gate looks."""
     tree = Tree(root, allocatable={"vpc.amazonaws.com/efa": str(nics)})
     for i in range(nics):
         tree.rdma(
@@ -196,14 +196,14 @@ def efa(root: Path, nics: int = 32) -> Tree:
 
 
 def lab(root: Path) -> Tree:
-    """A node of the lab: a rail, stand-in devices, and no RDMA."""
+    """Return a node of the lab: a rail, stand-in devices, and no RDMA."""
     tree = Tree(root, kernel="6.1.0", allocatable={"rdma/rdma_shared_device_a": "63"})
     tree.interface("rail0")
     return tree
 
 
 def tcpxo(root: Path) -> Tree:
-    """An A3 Mega node with the plugin of GPUDirect-TCPXO."""
+    """Return an A3 Mega node with the plugin of GPUDirect-TCPXO."""
     tree = Tree(root=root)
     write(tree.sys / "module" / "nvidia" / "version", "580.159.04")
     for library in ("libnccl-net.so", "libnccl-tuner.so"):

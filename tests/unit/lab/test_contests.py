@@ -59,8 +59,8 @@ def run(name: str, size: int, t: float, **what: Any) -> Rows:
     pods = [f"{name}/{index}" for index in range(size)]
     return [
         gang(name, size, t, reserved=True, **what),
-        *(pod(one, t) for one in pods),
-        *(pod(one, t + 1, phase="Succeeded") for one in pods),
+        *(pod(item, t) for item in pods),
+        *(pod(item, t + 1, phase="Succeeded") for item in pods),
         gang(name, size, t + 1, reserved=True, finished="Succeeded", **what),
     ]
 
@@ -105,12 +105,12 @@ def test_of_a_held_contest_the_older_of_two_equals_goes_first() -> None:
 
 
 def test_contests_come_from_their_seed_and_never_all_fit() -> None:
-    found = draw(11, 200, 20)
-    assert found == draw(11, 200, 20)
-    assert found != draw(12, 200, 20)
-    assert all(sum(g.size for g in one.gangs) > PLACES for one in found)
-    assert {len(one.gangs) for one in found} == {2, 3, 4, 5}
-    assert {g.priority for one in found for g in one.gangs} == set(PRIORITIES)
-    losing = [one for one in found if one.loses_node]
+    result = draw(11, 200, 20)
+    assert result == draw(11, 200, 20)
+    assert result != draw(12, 200, 20)
+    assert all(sum(g.size for g in item.gangs) > PLACES for item in result)
+    assert {len(item.gangs) for item in result} == {2, 3, 4, 5}
+    assert {g.priority for item in result for g in item.gangs} == set(PRIORITIES)
+    losing = [item for item in result if item.loses_node]
     assert len(losing) == 20
-    assert not any(one.simulated for one in losing)
+    assert not any(item.simulated for item in losing)

@@ -85,12 +85,12 @@ class TestSpec:
         assert f"{addresses.CONTROL_ADDRESS}/32" in cluster.network_policy.dns
 
     def test_addresses_do_not_overlap(self) -> None:
-        found = [
+        results = [
             ipaddress.ip_network(n)
             for n in (networks.NODE_NETWORK, networks.POD_NETWORK, networks.SERVICE_NETWORK)
         ]
-        for one in found:
-            assert not any(one.overlaps(other) for other in found if other is not one)
+        for item in results:
+            assert not any(item.overlaps(other) for other in results if other is not item)
         nodes = {addresses.node_address(i) for i in range(8)}
         assert len(nodes) == 8
         assert addresses.CONTROL_ADDRESS not in nodes
@@ -117,7 +117,7 @@ class TestSpec:
 
 class TestServices:
     def test_roles_are_unique_and_nothing_listens_for_the_world(self) -> None:
-        one = spec(nodes=3)
+        item = spec(nodes=3)
         made = [
             services.etcd("/b"),
             services.api_server("/b"),
@@ -128,10 +128,10 @@ class TestServices:
             services.gateway("/b"),
             services.kwok("/b", ["/s/a.yaml"]),
             *(services.containerd(i) for i in range(3)),
-            *(services.kubelet("/b", one, i) for i in range(3)),
+            *(services.kubelet("/b", item, i) for i in range(3)),
             *(services.kube_proxy("/b", i) for i in range(3)),
-            *(services.device_plugin("/b", one, i) for i in range(3)),
-            *(services.network_policy("/b", one, i) for i in range(3)),
+            *(services.device_plugin("/b", item, i) for i in range(3)),
+            *(services.network_policy("/b", item, i) for i in range(3)),
         ]
         assert max(Counter(s.role for s in made).values()) == 1
         assert max(Counter(s.log for s in made).values()) == 1
@@ -139,8 +139,8 @@ class TestServices:
         assert all("127.0.0.1" in a for a in etcd.argv if "urls=" in a)
 
     def test_kubelets_differ_and_refuse_the_anonymous(self) -> None:
-        one = spec(nodes=2)
-        first, second = (services.kubelet_config(one, i, cgroup_root=f"/c/{i}") for i in range(2))
+        item = spec(nodes=2)
+        first, second = (services.kubelet_config(item, i, cgroup_root=f"/c/{i}") for i in range(2))
         assert first["address"] != second["address"]
         assert first["cgroupRoot"] != second["cgroupRoot"]
         assert first["authentication"]["anonymous"] == {"enabled": False}

@@ -15,8 +15,8 @@ SCRAPES = "scrape_configs: [{job_name: b}]\n"
 
 
 def one(objects: list[dict[str, Any]], kind: str, name: str) -> dict[str, Any]:
-    (found,) = (o for o in objects if (o["kind"], o["metadata"]["name"]) == (kind, name))
-    return found
+    (result,) = (o for o in objects if (o["kind"], o["metadata"]["name"]) == (kind, name))
+    return result
 
 
 def noted(objects: list[dict[str, Any]]) -> dict[str, str]:

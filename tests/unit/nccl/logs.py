@@ -9,19 +9,19 @@ WARN_BEFORE = "transport/net_ib.cc:100 NCCL WARN "
 
 
 def info(text: str, *, host: str = "node-a", pid: int = 10, gpu: int = 0) -> str:
-    """An INFO line."""
+    """Return an INFO line."""
     return f"{host}:{pid}:{pid + 1} [{gpu}] NCCL INFO {text}"
 
 
 def warn(text: str, *, host: str = "node-a", source: str = "misc/socket.cc:9") -> str:
-    """A WARN line."""
+    """Return a WARN line."""
     return f"{host}:10:11 [0] {source} NCCL WARN {text}"
 
 
 def net(
     src: int, dst: int, way: str, network: str = "IB/0", *, gdr: bool = True, host: str = ""
 ) -> str:
-    """A connection over a network, written by the rank that sends or receives."""
+    """Return a connection over a network, written by the rank that sends or receives."""
     rank = src if way == "send" else dst
     suffix = "/GDRDMA" if gdr else ""
     return info(
@@ -33,7 +33,7 @@ def net(
 
 
 def local(src: int, dst: int, how: str = "P2P/CUMEM", *, channel: int = 0) -> str:
-    """A connection within a node."""
+    """Return a connection within a node."""
     return info(
         f"Channel {channel:02d}/0 : {src}[{src % 8}] -> {dst}[{dst % 8}] via {how}",
         host=f"node-{src // 8}",
@@ -43,7 +43,7 @@ def local(src: int, dst: int, how: str = "P2P/CUMEM", *, channel: int = 0) -> st
 
 
 def comm(rank: int, ranks: int, nodes: int, *, mnnvl: int = 0) -> str:
-    """The line with nNodes."""
+    """Return the line with nNodes."""
     return info(
         f"comm 0x55{rank:04x} rank {rank} nRanks {ranks} nNodes {nodes} "
         f"localRanks {ranks // nodes} localRank {rank % 8} MNNVL {mnnvl}",
@@ -70,7 +70,7 @@ CONNECTED = info("Connected all rings, use ring PXN 0 GDR 1")
 
 
 def healthy(*, ranks: int = 16, network: str = "IB/0", gdr: bool = True) -> list[str]:
-    """A run over two nodes that worked."""
+    """Return a run over two nodes that worked."""
     lines = [info("NCCL version 2.27.3+cuda12.8"), IB_LIST]
     for rank in range(ranks):
         lines += [init(rank, ranks, "Init START"), comm(rank, ranks, ranks // 8)]
@@ -84,12 +84,12 @@ def healthy(*, ranks: int = 16, network: str = "IB/0", gdr: bool = True) -> list
 
 
 def write(path: Path, lines: Iterable[str]) -> Path:
-    """The lines as a file."""
+    """Return the lines as a file."""
     path.write_text("".join(f"{line}\n" for line in lines))
     return path
 
 
 def row(size: int, algbw: float, busbw: float, wrong: str = "0") -> str:
-    """A row of an nccl-tests table."""
+    """Return a row of an nccl-tests table."""
     half = f"{size / max(algbw, 0.01) / 1000:.1f} {algbw:7.2f} {busbw:7.2f}"
     return f"{size:12d} {size // 4:12d}  float  sum  -1 {half} {wrong:>6} {half} {wrong:>6}"

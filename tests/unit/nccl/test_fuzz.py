@@ -126,7 +126,7 @@ EVIL = (
 )
 
 
-@pytest.mark.parametrize("evil", EVIL, ids=[one[:14].decode() for one in EVIL])
+@pytest.mark.parametrize("evil", EVIL, ids=[item[:14].decode() for item in EVIL])
 def test_no_pattern_backtracks_without_bound(evil: bytes) -> None:
     """Doubling a hostile message must not much more than quadruple a pattern's work: 4 KiB of it,
     which is all that a pattern ever sees, must be over at once."""

@@ -48,7 +48,7 @@ NETWORK = Sign(id="net", pattern=rb"Using network (?P<net>\w+)")
     ],
 )  # fmt: skip
 def test_prefixes_are_taken_off(prefix: str, rank: int | None, node: str, time: str | None) -> None:
-    (line,) = [one for one in lines.parse(f"{prefix}{LINE}".encode()) if one.pid is not None]
+    (line,) = [item for item in lines.parse(f"{prefix}{LINE}".encode()) if item.pid is not None]
     assert line.message.decode() == MESSAGE
     assert (line.rank, line.node, line.gpu, line.pid, line.tid) == (rank, node, 3, 10, 11)
     assert line.time == time
@@ -119,7 +119,9 @@ def _zstd(data: bytes) -> bytes:
 
 
 @pytest.mark.parametrize(
-    "pack", [bytes, gzip.compress, bz2.compress, lzma.compress, _zstd], ids=lambda one: one.__name__
+    "pack",
+    [bytes, gzip.compress, bz2.compress, lzma.compress, _zstd],
+    ids=lambda item: item.__name__,
 )
 def test_compression_is_told_by_the_first_bytes(
     tmp_path: Path, pack: Callable[[bytes], bytes]
@@ -239,9 +241,9 @@ def test_every_rank_of_a_communicator_counts_though_its_lines_are_many(tmp_path:
     began = [logs.init(rank, ranks, "Init START") for rank in range(ranks)]
     ended = [logs.init(rank, ranks, "Init COMPLETE") for rank in range(ranks) if rank != 612]
     reading = read([logs.write(tmp_path / "log", [*began, *ended])])
-    (found,) = reading.communicators
-    assert len(found.started) == ranks
-    assert found.started - found.completed == {612}
+    (result,) = reading.communicators
+    assert len(result.started) == ranks
+    assert result.started - result.completed == {612}
 
 
 def test_the_one_rank_of_a_thousand_that_is_set_otherwise_is_found(tmp_path: Path) -> None:
@@ -336,9 +338,9 @@ def test_blocks_are_taken_in_order_whoever_reads_them(
     sign = Sign(id="net", pattern=NETWORK.pattern, keep=64)
     result = Scanner([sign]).run(sources.resolve([path]))
     assert result.engine == "hyperscan"
-    found = result.hits.evidence("net")
-    assert [at.line for at in found] == sorted(wanted)
-    assert all(at.text.endswith(f"IB{at.line}") for at in found)
+    match = result.hits.evidence("net")
+    assert [at.line for at in match] == sorted(wanted)
+    assert all(at.text.endswith(f"IB{at.line}") for at in match)
     assert result.lines == count
 
 

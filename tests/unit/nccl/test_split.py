@@ -34,17 +34,17 @@ class _Pieces(io.BytesIO):
 
 
 def reading(data: bytes, *, native: bool, piece: int = 1 << 20) -> dict[str, Any]:
-    """All that is said of a log, but for how it was read."""
-    found = to_json(read([Source(name="log", open=partial(_Pieces, data, piece))], native=native))
-    found["input"] = {key: found["input"][key] for key in ("lines", "bytes")}
-    return found
+    """Return all that is said of a log, but for how it was read."""
+    result = to_json(read([Source(name="log", open=partial(_Pieces, data, piece))], native=native))
+    result["input"] = {key: result["input"][key] for key in ("lines", "bytes")}
+    return result
 
 
 def test_the_last_lines_are_those_of_the_last_input_that_has_some(tmp_path: Path) -> None:
     waits = logs.write(tmp_path / "a.log", ["| distributed init (rank 5): env://"])
     other = logs.write(tmp_path / "b.log", ["step 1"])
     empty = logs.write(tmp_path / "c.log", [])
-    assert [read(one).verdict for one in ([waits, other], [other, waits], [waits, empty])] == [
+    assert [read(item).verdict for item in ([waits, other], [other, waits], [waits, empty])] == [
         "other",
         "hang",
         "hang",

@@ -354,12 +354,12 @@ def test_communicators_have_their_own_transport(read: Read) -> None:
     lines = [init(0, 16, "Init START"), comm(0, 16, 2), net(8, 0, "receive")]
     inner = init(0, 8, "Init START", identity="0xdef").replace("comm 0x55", "comm 0x77")
     lines += [inner, comm(0, 8, 1).replace("comm 0x55", "comm 0x77"), local(0, 1)]
-    found = {one.id: one for one in read(lines).communicators}
-    ours = found["0xabc"]
+    results = {communicator.id: communicator for communicator in read(lines).communicators}
+    ours = results["0xabc"]
     assert (ours.transport, ours.gdr, ours.nodes) == ("verbs", "yes", 2)
-    assert (found["0xdef"].transport, found["0xdef"].nodes) == ("p2p/shm-only", 1)
-    assert found["0xabc"].started == {0}
-    assert found["0xabc"].completed == set()
+    assert (results["0xdef"].transport, results["0xdef"].nodes) == ("p2p/shm-only", 1)
+    assert results["0xabc"].started == {0}
+    assert results["0xabc"].completed == set()
 
 
 def test_ranks_that_did_not_complete_are_named(read: Read) -> None:

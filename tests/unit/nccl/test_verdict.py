@@ -137,8 +137,8 @@ def test_no_failure_is_looked_for_by_what_healthy_ranks_write() -> None:
     for sign in trouble.SIGNS:
         for needle in sign.needles:
             text = needle.decode().lower() if sign.caseless else needle.decode()
-            found = [one for one in lines if text in (one.lower() if sign.caseless else one)]
-            assert found == [], (sign.id, needle)
+            results = [line for line in lines if text in (line.lower() if sign.caseless else line)]
+            assert results == [], (sign.id, needle)
 
 
 def test_every_pattern_of_failure_is_tried_with_a_literal() -> None:
@@ -170,10 +170,10 @@ def test_a_test_of_one_rank_or_of_many_first_ranks_is_void(read: Read) -> None:
     start = "# nThread 1 nGpus 1 minBytes 8 maxBytes 16 step: 2(factor)"
     zero = "#   Rank  0 Pid   1320 on     node-b device  0 [0x00] Tesla V100"
     other = "#   Rank  0 Pid   2066 on     node-a device  0 [0x00] Tesla V100"
-    one = "#   Rank  1 Pid   2066 on     node-a device  0 [0x00] Tesla V100"
+    item = "#   Rank  1 Pid   2066 on     node-a device  0 [0x00] Tesla V100"
     assert read([start, start, zero, other]).verdict == "other"
     assert read([start, zero]).verdict == "other"
-    assert read([start, zero, one, row(1 << 30, 160.0, 300.0), AVERAGE]).verdict == "ok"
+    assert read([start, zero, item, row(1 << 30, 160.0, 300.0), AVERAGE]).verdict == "ok"
 
 
 def test_tcp_is_a_fallback_and_fastsocket_is_slow(read: Read) -> None:
@@ -205,8 +205,8 @@ def test_one_device_of_many_is_slow(read: Read, nics: int) -> None:
     hcas = " ".join(f"[{number}]mlx5_{number}:1/IB" for number in range(nics))
     head = info(f"NET/IB : Using {hcas} [RO]; OOB eth0:10.0.0.1<0>")
     done = [init(rank, 16, "Init COMPLETE") for rank in range(16)]
-    one = [net(8 + rank, rank, "receive", "IB/0") for rank in range(8)]
-    assert read([head, *one]).verdict == "low-bandwidth"
+    item = [net(8 + rank, rank, "receive", "IB/0") for rank in range(8)]
+    assert read([head, *item]).verdict == "low-bandwidth"
     own = [net(8 + rank, rank, "receive", f"IB/{rank % nics}") for rank in range(8)]
     assert read([head, *own, *done]).verdict == "ok"
     # Where a node shows only the two ranks at the ends of its part of the rings, they are enough.
@@ -219,8 +219,8 @@ def test_one_device_of_many_is_slow(read: Read, nics: int) -> None:
 
 def test_one_nic_of_the_aws_plugin_is_slow(read: Read) -> None:
     efa = [info("NET/OFI Selected provider is efa, fabric is efa (found 32 nics)")]
-    one = [net(8 + rank, rank, "receive", "AWS Libfabric/0") for rank in range(8)]
-    assert read([*efa, *one]).verdict == "low-bandwidth"
+    item = [net(8 + rank, rank, "receive", "AWS Libfabric/0") for rank in range(8)]
+    assert read([*efa, *item]).verdict == "low-bandwidth"
     own = [net(8 + rank, rank, "receive", f"AWS Libfabric/{rank}") for rank in range(8)]
     assert read([*efa, *own]).verdict == "other"
 

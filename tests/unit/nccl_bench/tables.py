@@ -31,7 +31,7 @@ class Point:
 
 
 def ramp(size: int, top: float = 240.0) -> float:
-    """A smooth curve: 20 us of latency and ``top`` GB/s."""
+    """Return a smooth curve: 20 us of latency and ``top`` GB/s."""
     return size / (20e-6 + size / (top * 1e9)) / 1e9
 
 
@@ -41,31 +41,31 @@ def points(
     top: float = 240.0,
     shape: Callable[[int], float] | None = None,
 ) -> list[Point]:
-    found = []
+    results = []
     size = low
     while size <= high:
-        found.append(Point(size=size, algbw=(shape or (lambda s: ramp(s, top)))(size)))
+        results.append(Point(size=size, algbw=(shape or (lambda s: ramp(s, top)))(size)))
         size *= 2
-    return found
+    return results
 
 
 def device_lines(ranks: int, nodes: int, *, old: bool = False, new: bool = False) -> list[str]:
-    found = []
+    results = []
     for rank in range(ranks):
         host = f"node-{rank // (ranks // nodes)}"
         local = rank % (ranks // nodes)
         if old:
-            found.append(
+            results.append(
                 f"#   Rank {rank:2d} Pid {1000 + rank:6d} on {host:>10s} device {local:2d}"
                 f" [0x{0x10 + local:02x}] Tesla V100-SXM2-16GB"
             )
         else:
             bus = f"0000:{0x10 + local:02x}:00" if new else f"0x{0x10 + local:02x}"
-            found.append(
+            results.append(
                 f"#  Rank {rank:2d} Group {0:2d} Pid {1000 + rank:6d} on {host:>10s} device"
                 f" {local:2d} [{bus}] NVIDIA H100 80GB HBM3"
             )
-    return found
+    return results
 
 
 def half(collective: str, ranks: int, size: int, algbw: float, wrong: str) -> str:
@@ -78,7 +78,7 @@ def half(collective: str, ranks: int, size: int, algbw: float, wrong: str) -> st
 
 
 def row(collective: str, ranks: int, point: Point, era: str = "2.13") -> str:
-    """One line of the table in the style of an era: 2.9, 2.13 or 2.19i (per-iteration)."""
+    """Return one line of the table in the style of an era: 2.9, 2.13 or 2.19i (per-iteration)."""
     count = point.size // 4
     redop = "sum" if collective in REDUCES else "none"
     root = "0" if collective in HAS_ROOT else "-1"
@@ -103,7 +103,7 @@ def row(collective: str, ranks: int, point: Point, era: str = "2.13") -> str:
 
 
 def _header(era: str) -> list[str]:
-    """The three lines above the rows, from the printf formats of each era."""
+    """Return the three lines above the rows, from the printf formats of each era."""
     if era == "2.9":
         names = ("time", "algbw", "busbw", "error")
         lead = f"# {'size':>10}  {'count':>12}  {'type':>6}  {'redop':>6}"
@@ -147,7 +147,7 @@ def log(
     average: float = 52.9,
     out_of_bounds: int = 0,
 ) -> str:
-    """A whole run."""
+    """Return a whole run."""
     new = era.startswith("2.19")
     started = new if started is None else started
     rows = points() if rows is None else rows
@@ -169,9 +169,9 @@ def log(
     lines += HEADERS[era]
     lines += [row(collective, ranks, point, era) for point in rows]
     if closing:
-        said = "OK" if not out_of_bounds else "FAILED"
+        text = "OK" if not out_of_bounds else "FAILED"
         lines += [
-            f"# Out of bounds values : {out_of_bounds} {said}",
+            f"# Out of bounds values : {out_of_bounds} {text}",
             f"# Avg bus bandwidth    : {average:g} ",
             "#",
         ]

@@ -49,13 +49,13 @@ def test_for_machines(log: str, machine: str) -> None:
     held = json.loads(output)
     assert code == 0
     assert held["status"] == "pass"
-    (one,) = held["runs"]
-    assert (one["collective"], one["ranks"], one["nodes"]) == ("all_reduce", 16, 2)
-    assert one["largest"]["size"] == 2 * GIB
-    assert one["line_rate"]["fraction"] == pytest.approx(0.6, abs=0.01)
-    assert one["factor"] == {"expected": 1.875, "kept": True}
-    assert len(one["rows"]) == 29
-    assert one["curve"]["peak_busbw"] == pytest.approx(450, rel=0.01)
+    (item,) = held["runs"]
+    assert (item["collective"], item["ranks"], item["nodes"]) == ("all_reduce", 16, 2)
+    assert item["largest"]["size"] == 2 * GIB
+    assert item["line_rate"]["fraction"] == pytest.approx(0.6, abs=0.01)
+    assert item["factor"] == {"expected": 1.875, "kept": True}
+    assert len(item["rows"]) == 29
+    assert item["curve"]["peak_busbw"] == pytest.approx(450, rel=0.01)
 
 
 @pytest.mark.parametrize(
@@ -99,8 +99,12 @@ def test_the_collective_may_be_given(tmp_path: Path) -> None:
     _, output = run(str(path), "--json")
     assert json.loads(output)["runs"][0]["collective"] is None
     _, output = run(str(path), "--json", "--collective", "all_gather")
-    one = json.loads(output)["runs"][0]
-    assert (one["collective"], one["collective_from"], one["ranks"]) == ("all_gather", "given", 16)
+    item = json.loads(output)["runs"][0]
+    assert (item["collective"], item["collective_from"], item["ranks"]) == (
+        "all_gather",
+        "given",
+        16,
+    )
 
 
 def test_svg(log: str, tmp_path: Path) -> None:

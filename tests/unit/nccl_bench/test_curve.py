@@ -33,21 +33,21 @@ def slow(at: Callable[[int], bool], by: float) -> Callable[[int], float]:
 
 
 def test_a_smooth_curve(tmp_path: Path) -> None:
-    found = curve(tmp_path)
-    assert found.latency == pytest.approx(20, rel=0.2)
-    assert found.peak == pytest.approx(450, rel=0.01)
-    assert found.half_size == 8 * MIB
-    assert found.plateau_from == 64 * MIB
-    assert not found.rising
-    assert found.dips == ()
-    assert found.halves == pytest.approx(1.0)
-    assert found.slow_start is None
+    result = curve(tmp_path)
+    assert result.latency == pytest.approx(20, rel=0.2)
+    assert result.peak == pytest.approx(450, rel=0.01)
+    assert result.half_size == 8 * MIB
+    assert result.plateau_from == 64 * MIB
+    assert not result.rising
+    assert result.dips == ()
+    assert result.halves == pytest.approx(1.0)
+    assert result.slow_start is None
 
 
 def test_a_curve_that_still_rises_has_no_plateau(tmp_path: Path) -> None:
-    found = curve(tmp_path, high=8 * MIB)
-    assert found.rising
-    assert found.plateau_from is None
+    result = curve(tmp_path, high=8 * MIB)
+    assert result.rising
+    assert result.plateau_from is None
 
 
 def test_a_curve_past_its_peak_does_not_rise(tmp_path: Path) -> None:
@@ -81,11 +81,11 @@ def test_a_dip_and_what_it_suggests(
 
 def test_falling_off_at_the_large_end(tmp_path: Path) -> None:
     """NVIDIA/nccl#1453: 29 GB/s up to 32 MiB, 5 from 64 MiB on."""
-    found = curve(tmp_path, lambda s: 3.0 if s >= 64 * MIB else ramp(s))
-    (dip,) = found.dips
+    result = curve(tmp_path, lambda s: 3.0 if s >= 64 * MIB else ramp(s))
+    (dip,) = result.dips
     assert (dip.first, dip.last, dip.recovers) == (64 * MIB, 8 * GIB, False)
     assert "GPUDirect" in dip.suggests
-    assert found.peak_size == 32 * MIB
+    assert result.peak_size == 32 * MIB
 
 
 def test_a_mild_fall_at_the_large_end(tmp_path: Path) -> None:
@@ -106,8 +106,8 @@ def test_noise_of_one_half(tmp_path: Path) -> None:
 
 
 def test_small_sizes_are_latency_and_never_a_dip(tmp_path: Path) -> None:
-    found = curve(tmp_path, slow(lambda size: size == 8 * KIB, 0.2))
-    assert found.dips == ()
+    result = curve(tmp_path, slow(lambda size: size == 8 * KIB, 0.2))
+    assert result.dips == ()
 
 
 def test_the_first_size_may_still_make_connections(tmp_path: Path) -> None:

@@ -35,9 +35,9 @@ def everything(tmp_path: Path, data: bytes) -> None:
     path.write_bytes(data)
     judged = [judge(run) for run in read_runs([path])]
     to_json(judged, Gate(min_busbw=1.0, min_fraction=0.5))
-    for one in judged:
-        terminal(one)
-        terminal(one, plain=True)
+    for item in judged:
+        terminal(item)
+        terminal(item, plain=True)
     ET.fromstring(svg(judged))
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from railhead import machines
 from railhead.base.errors import NotFoundError
-from railhead.catalog import machines
-from railhead.catalog.machines import Measurement
+from railhead.machines import Measurement
 from railhead.nccl.bench import judge as judging
 from railhead.nccl.bench.collectives import COLLECTIVES
 from railhead.nccl.bench.judge import Judged, judge
@@ -56,18 +56,18 @@ def single(algbw: float, collective: str = "all_reduce", **more: object) -> str:
     ],
 )
 def test_factors(tmp_path: Path, collective: str, ranks: int, factor: float) -> None:
-    one = judged(tmp_path, tables.log(collective, ranks=ranks, nodes=2, started=True))
-    assert one.factor == pytest.approx(factor)
-    assert one.factor_ok
-    assert not {"factor", "clock"} & ids(one)
+    item = judged(tmp_path, tables.log(collective, ranks=ranks, nodes=2, started=True))
+    assert item.factor == pytest.approx(factor)
+    assert item.factor_ok
+    assert not {"factor", "clock"} & ids(item)
 
 
 def test_a_factor_of_another_rank_count_is_told(tmp_path: Path) -> None:
     eight = tables.log(ranks=8, started=True, devices=False).splitlines()
-    one = judged(tmp_path, "\n".join([*eight[:4], *tables.device_lines(16, 2), *eight[4:]]))
-    assert one.run.ranks == 16
-    assert one.factor_ok is False
-    assert "factor" in ids(one)
+    item = judged(tmp_path, "\n".join([*eight[:4], *tables.device_lines(16, 2), *eight[4:]]))
+    assert item.run.ranks == 16
+    assert item.factor_ok is False
+    assert "factor" in ids(item)
 
 
 def test_edited_figures_are_told(tmp_path: Path) -> None:
@@ -89,32 +89,32 @@ def test_busbw_below_algbw_is_no_all_reduce(tmp_path: Path) -> None:
 @pytest.mark.parametrize("era", ["2.13", "2.19i"])
 def test_wrong_values_never_pass(tmp_path: Path, machine: str, era: str) -> None:
     rows = [Point(size=4 * GIB, algbw=240.0, wrong="128")]
-    one = judged(tmp_path, tables.log(rows=rows, era=era), machine)
-    assert one.bad
-    assert status(one, Gate())[0] == "fail"
-    assert status(one, Gate(min_busbw=1))[0] == "fail"
+    item = judged(tmp_path, tables.log(rows=rows, era=era), machine)
+    assert item.bad
+    assert status(item, Gate())[0] == "fail"
+    assert status(item, Gate(min_busbw=1))[0] == "fail"
 
 
 def test_out_of_bounds_alone_never_passes(tmp_path: Path) -> None:
-    one = judged(tmp_path, tables.log(out_of_bounds=7))
-    assert "wrong-values" in ids(one)
-    assert status(one, Gate())[0] == "fail"
+    item = judged(tmp_path, tables.log(out_of_bounds=7))
+    assert "wrong-values" in ids(item)
+    assert status(item, Gate())[0] == "fail"
 
 
 def test_one_rank_never_passes(tmp_path: Path) -> None:
-    one = judged(tmp_path, tables.log(ranks=1, nodes=1, rows=[Point(size=GIB, algbw=500.0)]))
-    assert "one-rank" in ids(one)
-    assert status(one, Gate())[0] == "fail"
+    item = judged(tmp_path, tables.log(ranks=1, nodes=1, rows=[Point(size=GIB, algbw=500.0)]))
+    assert "one-rank" in ids(item)
+    assert status(item, Gate())[0] == "fail"
 
 
 def test_without_mpi_never_passes(tmp_path: Path) -> None:
     device = "#   Rank  0 Pid   {pid} on  {host} device  0 [0x00] Tesla V100\n"
     text = device.format(pid=1, host="a") + device.format(pid=2, host="b")
     row = tables.row("all_reduce", 2, Point(size=GIB, algbw=9.0))
-    one = judged(tmp_path, f"{text}{row}\n# Out of bounds values : 0 OK\n")
-    assert "without-mpi" in ids(one)
-    assert "one-rank" not in ids(one)
-    assert status(one, Gate(min_busbw=0.1))[0] == "fail"
+    item = judged(tmp_path, f"{text}{row}\n# Out of bounds values : 0 OK\n")
+    assert "without-mpi" in ids(item)
+    assert "one-rank" not in ids(item)
+    assert status(item, Gate(min_busbw=0.1))[0] == "fail"
 
 
 def test_the_programs_own_minimum(tmp_path: Path) -> None:
@@ -128,9 +128,9 @@ def test_no_rows_never_pass(tmp_path: Path) -> None:
 
 def test_not_validated_is_said(tmp_path: Path) -> None:
     rows = [Point(size=GIB, algbw=100.0, wrong="N/A")]
-    one = judged(tmp_path, tables.log(rows=rows).replace("validation: 1", "validation: 0"))
-    assert "not-checked" in ids(one)
-    assert status(one, Gate())[0] == "read"
+    item = judged(tmp_path, tables.log(rows=rows).replace("validation: 1", "validation: 0"))
+    assert "not-checked" in ids(item)
+    assert status(item, Gate())[0] == "read"
 
 
 # -- the line rate --------------------------------------------------------------------------------
@@ -153,18 +153,18 @@ def test_not_validated_is_said(tmp_path: Path) -> None:
 def test_what_the_wire_carries(
     tmp_path: Path, machine: str, collective: str, nodes: int, algbw: float, wire: float
 ) -> None:
-    one = judged(tmp_path, single(algbw, collective, ranks=8 * nodes, nodes=nodes), machine)
-    assert one.line is not None
-    assert one.line.rate == 400
-    assert one.line.wire == pytest.approx(wire, rel=1e-3)
-    assert one.line.fraction == pytest.approx(wire / 400, rel=1e-3)
-    assert one.line.bound == pytest.approx(400 * algbw / wire, rel=1e-3)
+    item = judged(tmp_path, single(algbw, collective, ranks=8 * nodes, nodes=nodes), machine)
+    assert item.line is not None
+    assert item.line.rate == 400
+    assert item.line.wire == pytest.approx(wire, rel=1e-3)
+    assert item.line.fraction == pytest.approx(wire / 400, rel=1e-3)
+    assert item.line.bound == pytest.approx(400 * algbw / wire, rel=1e-3)
 
 
 def test_every_bound_holds_for_two_nodes_and_up() -> None:
-    for one in COLLECTIVES.values():
-        if one.wire is not None:
-            shares = [one.wire(nodes, 8) for nodes in range(2, 64)]
+    for collective in COLLECTIVES.values():
+        if collective.wire is not None:
+            shares = [collective.wire(nodes, 8) for nodes in range(2, 64)]
             assert all(after >= before for before, after in pairwise(shares))
 
 
@@ -181,22 +181,22 @@ def test_every_bound_holds_for_two_nodes_and_up() -> None:
 def test_no_line_rate_says_why(
     tmp_path: Path, machine: str, text: str, kind: bool, nodes: int | None, said: str
 ) -> None:
-    one = judged(tmp_path, text, machine if kind else None, nodes)
-    assert one.line is None
-    (why,) = [note.text for note in one.notes if note.id == "no-line-rate"]
+    item = judged(tmp_path, text, machine if kind else None, nodes)
+    assert item.line is None
+    (why,) = [note.text for note in item.notes if note.id == "no-line-rate"]
     assert said in why
 
 
 def test_ranks_that_do_not_fill_the_nodes(tmp_path: Path, machine: str) -> None:
-    one = judged(tmp_path, single(200.0, ranks=8, nodes=2, devices=False), machine, nodes=2)
-    assert "ranks-and-nodes" in ids(one)
+    item = judged(tmp_path, single(200.0, ranks=8, nodes=2, devices=False), machine, nodes=2)
+    assert "ranks-and-nodes" in ids(item)
     assert "ranks-and-nodes" not in ids(judged(tmp_path, single(200.0), machine))
 
 
 def test_a_machine_without_a_rate(tmp_path: Path) -> None:
-    one = judged(tmp_path, single(200.0), "lab.8gpu")
-    assert one.line is None
-    assert any("no nominal rate" in note.text for note in one.notes)
+    item = judged(tmp_path, single(200.0), "lab.8gpu")
+    assert item.line is None
+    assert any("no nominal rate" in note.text for note in item.notes)
 
 
 def test_an_unknown_machine_is_refused(tmp_path: Path, machine: str) -> None:
@@ -215,9 +215,9 @@ def test_two_hints_are_no_hint(tmp_path: Path, machine: str) -> None:
     path = tmp_path / "run.log"
     path.write_text(f"Running on {machine} or lab.8gpu\n" + single(200.0))
     (run,) = read_runs([path], [machine, "lab.8gpu"])
-    one = judge(run)
-    assert one.line is None
-    assert any("names test.8x400, lab.8gpu" in note.text for note in one.notes)
+    item = judge(run)
+    assert item.line is None
+    assert any("names test.8x400, lab.8gpu" in note.text for note in item.notes)
 
 
 @pytest.mark.parametrize(
@@ -245,11 +245,11 @@ def test_published_figures_come_before_fractions(
     level: str,
 ) -> None:
     publish(monkeypatch, machine)
-    one = judged(tmp_path, single(algbw), machine)
-    assert {found.id: found.level for found in one.notes}[note] == level
-    assert not {"low", "tcp-like", "line-rate"} & ids(one)
-    assert [(row.busbw, row.size) for row in one.published] == [(437.8, 2 * GIB)]
-    assert one.published[0].measured == pytest.approx(algbw * 1.875, rel=1e-3)
+    item = judged(tmp_path, single(algbw), machine)
+    assert {entry.id: entry.level for entry in item.notes}[note] == level
+    assert not {"low", "tcp-like", "line-rate"} & ids(item)
+    assert [(row.busbw, row.size) for row in item.published] == [(437.8, 2 * GIB)]
+    assert item.published[0].measured == pytest.approx(algbw * 1.875, rel=1e-3)
 
 
 def publish(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
@@ -276,10 +276,10 @@ def test_published_figures_compare_the_same_size(
 ) -> None:
     publish(monkeypatch, machine)
     rows = [Point(size=2 * GIB, algbw=100.0), Point(size=4 * GIB, algbw=200.0)]
-    one = judged(tmp_path, tables.log(rows=rows, started=True), machine)
-    assert one.published[0].measured == pytest.approx(187.5)
-    one = judged(tmp_path, tables.log(rows=rows[:0] + tables.points(8, GIB)), machine)
-    assert one.published == ()
+    item = judged(tmp_path, tables.log(rows=rows, started=True), machine)
+    assert item.published[0].measured == pytest.approx(187.5)
+    item = judged(tmp_path, tables.log(rows=rows[:0] + tables.points(8, GIB)), machine)
+    assert item.published == ()
 
 
 def test_an_nvlink_domain_over_several_nodes_is_no_network(
@@ -287,16 +287,16 @@ def test_an_nvlink_domain_over_several_nodes_is_no_network(
 ) -> None:
     kind = replace(machines.MACHINES[machine], gpus=4, nvlink_domain=72)
     monkeypatch.setattr(machines, "MACHINES", {**machines.MACHINES, machine: kind})
-    one = judged(tmp_path, single(400.0, ranks=72, nodes=18), machine)
-    assert one.line is None
-    assert any("NVLink spans 72 GPUs" in note.text for note in one.notes)
-    one = judged(tmp_path, single(200.0, ranks=144, nodes=36), machine)
-    assert one.line is not None
-    assert (one.line.unit, one.line.rate) == (18, 7200)
-    assert one.line.wire == pytest.approx(200, rel=1e-3)
-    one = judged(tmp_path, single(200.0, ranks=80, nodes=20), machine)
-    assert one.line is None
-    assert any("no whole number of NVLink domains" in note.text for note in one.notes)
+    item = judged(tmp_path, single(400.0, ranks=72, nodes=18), machine)
+    assert item.line is None
+    assert any("NVLink spans 72 GPUs" in note.text for note in item.notes)
+    item = judged(tmp_path, single(200.0, ranks=144, nodes=36), machine)
+    assert item.line is not None
+    assert (item.line.unit, item.line.rate) == (18, 7200)
+    assert item.line.wire == pytest.approx(200, rel=1e-3)
+    item = judged(tmp_path, single(200.0, ranks=80, nodes=20), machine)
+    assert item.line is None
+    assert any("no whole number of NVLink domains" in note.text for note in item.notes)
 
 
 def test_a_published_run_of_the_catalogue(tmp_path: Path) -> None:
@@ -321,9 +321,9 @@ def test_a_published_run_of_the_catalogue(tmp_path: Path) -> None:
 
 
 def test_a_gate_that_is_met(tmp_path: Path, machine: str) -> None:
-    one = judged(tmp_path, single(233.5), machine)
-    assert status(one, Gate(min_busbw=400, min_fraction=0.5)) == ("pass", [])
-    assert to_json([one], Gate(min_busbw=400))["status"] == "pass"
+    item = judged(tmp_path, single(233.5), machine)
+    assert status(item, Gate(min_busbw=400, min_fraction=0.5)) == ("pass", [])
+    assert to_json([item], Gate(min_busbw=400))["status"] == "pass"
 
 
 @pytest.mark.parametrize(
@@ -352,5 +352,5 @@ def test_either_half_must_reach_the_gate(tmp_path: Path, machine: str) -> None:
 
 
 def test_smaller_sizes_on_request(tmp_path: Path) -> None:
-    one = judged(tmp_path, tables.log(rows=tables.points(8, 64 * MIB)))
-    assert status(one, Gate(min_busbw=1, min_size=32 * MIB))[0] == "pass"
+    item = judged(tmp_path, tables.log(rows=tables.points(8, 64 * MIB)))
+    assert status(item, Gate(min_busbw=1, min_size=32 * MIB))[0] == "pass"

@@ -14,7 +14,7 @@ from railhead.nccl.bench.parse import intervals, machine_names, read_runs
 from tests.unit.nccl_bench import tables
 from tests.unit.nccl_bench.tables import GIB, MIB, Point
 
-UNIFORM = sorted(name for name, one in COLLECTIVES.items() if one.base is not None)
+UNIFORM = sorted(name for name, item in COLLECTIVES.items() if item.base is not None)
 
 
 def runs(tmp_path: Path, text: str | bytes, name: str = "run.log") -> list[Run]:
@@ -142,11 +142,11 @@ def test_several_runs_in_a_file(tmp_path: Path) -> None:
         tables.log(name, rows=tables.points(MIB, GIB), started=True)
         for name in ("all_reduce", "all_gather", "alltoall")
     )
-    found = runs(tmp_path, text)
-    assert [run.collective for run in found] == ["all_reduce", "all_gather", "alltoall"]
-    assert [len(run.rows) for run in found] == [11, 11, 11]
-    assert all(run.complete and run.ranks == 16 for run in found)
-    assert found[1].line > found[0].line
+    result = runs(tmp_path, text)
+    assert [run.collective for run in result] == ["all_reduce", "all_gather", "alltoall"]
+    assert [len(run.rows) for run in result] == [11, 11, 11]
+    assert all(run.complete and run.ranks == 16 for run in result)
+    assert result[1].line > result[0].line
 
 
 def test_several_runs_without_the_starting_lines(tmp_path: Path) -> None:
@@ -163,9 +163,9 @@ def test_a_loop_prints_the_header_again(tmp_path: Path) -> None:
             *(tables.row("all_reduce", 16, p) for p in tables.points(MIB, GIB)),
         ]
     )
-    found = runs(tmp_path, first + again + "\n")
-    assert [len(run.rows) for run in found] == [11, 11]
-    assert found[1].ranks == 16
+    result = runs(tmp_path, first + again + "\n")
+    assert [len(run.rows) for run in result] == [11, 11]
+    assert result[1].ranks == 16
 
 
 def test_nccl_lines_in_the_middle_of_a_row(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from tests.unit.accept import perftests
 
 
 def swapped(text: str, head: str, row: str) -> str:
-    """A bandwidth test's output with another head and row of its table."""
+    """Return a bandwidth test's output with another head and row of its table."""
     lines = text.splitlines()
     return "\n".join([*lines[:-3], head, row, lines[-1]])
 
@@ -44,20 +44,20 @@ def swapped(text: str, head: str, row: str) -> str:
     ],
 )
 def test_published_rows_are_read(head: str, row: str, gbps: float) -> None:
-    found = read(swapped(perftests.bandwidth("mlx5_0"), head, row))
-    assert found.gbps == pytest.approx(gbps, rel=1e-3)
-    assert (found.test, found.device, found.link) == ("RDMA_Write BW", "mlx5_0", "IB")
-    assert found.usec is None
+    result = read(swapped(perftests.bandwidth("mlx5_0"), head, row))
+    assert result.gbps == pytest.approx(gbps, rel=1e-3)
+    assert (result.test, result.device, result.link) == ("RDMA_Write BW", "mlx5_0", "IB")
+    assert result.usec is None
 
 
 def test_a_latency_is_read_behind_a_warning() -> None:
-    found = read(perftests.latency("mlx5_bond_0", 1.91, link="Ethernet"))
-    assert (found.test, found.device, found.link) == (
+    result = read(perftests.latency("mlx5_bond_0", 1.91, link="Ethernet"))
+    assert (result.test, result.device, result.link) == (
         "RDMA_Read Latency",
         "mlx5_bond_0",
         "Ethernet",
     )
-    assert (found.usec, found.size, found.iterations) == (1.91, 2, 1000)
+    assert (result.usec, result.size, result.iterations) == (1.91, 2, 1000)
 
 
 BANDWIDTH = perftests.bandwidth("mlx5_0")

@@ -36,7 +36,7 @@ def test_svg_is_valid_and_the_same_every_time(tmp_path: Path, machine: str) -> N
             x, y = map(float, pair.split(","))
             assert 80 <= x <= 930
             assert 56 <= y <= 346
-    texts = [one.text for one in root.iter(f"{{{SVG}}}text")]
+    texts = [item.text for item in root.iter(f"{{{SVG}}}text")]
     assert "bound of the NICs, 400 GB/s a node" in texts
     assert any(text and text.startswith("all_reduce, 16 ranks on 2 nodes") for text in texts)
 
@@ -103,8 +103,8 @@ def test_the_size_in_the_middle_of_the_axis_stands_at_its_place(
 ) -> None:
     (run,) = judged(tmp_path, tables.log(rows=tables.points(low, high), started=True))
     axis = terminal(run, width=60).splitlines()[-1].strip()
-    found = axis.replace("1 MiB", "", 1).strip()
-    assert found.split("  ")[0] == (middle or "2 MiB")
+    result = axis.replace("1 MiB", "", 1).strip()
+    assert result.split("  ")[0] == (middle or "2 MiB")
     if middle == "4 MiB":
         assert axis.index(middle) > 60 * 0.6
     if not middle:

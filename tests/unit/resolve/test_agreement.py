@@ -23,12 +23,12 @@ from hypothesis import strategies as st
 from railhead import config
 from railhead.base.errors import InputError
 from railhead.base.quantity import parse
-from railhead.catalog.machines import MACHINES
 from railhead.catalog.versions import COMBINATIONS
 from railhead.fabric.mode import GKE_INTERFACES, NETWORKS_ANNOTATION
 from railhead.launch import render
 from railhead.launch.job import Payload, parse_job
 from railhead.launch.plan import Plan, make_plan
+from railhead.machines import MACHINES
 from railhead.model.capacity import quantities
 from railhead.model.cluster import Cluster
 from railhead.resolve.cluster import Resolved, resolve
@@ -60,14 +60,14 @@ def plan_of(resolved: Resolved, runtime: str, **fields: Any) -> Plan:
 
 
 def container_of(pod: Mapping[str, Any]) -> Object:
-    """The one that trains; a sidecar is among the ones that start before."""
+    """Return the one that trains; a sidecar is among the ones that start before."""
     (only,) = pod["spec"]["containers"]
     assert isinstance(only, dict)
     return only
 
 
 def pods_of(runtime: Runtime, job: Object) -> Object:
-    """The pod that Trainer makes of a runtime's template and a TrainJob.
+    """Return the pod that Trainer makes of a runtime's template and a TrainJob.
 
     ``resourcesPerNode`` makes the container's resources anew (2.1, pkg/runtime/framework/plugins/
     jobset) or is merged into limits and requests (2.3, pkg/runtime/core), without claims in both.
@@ -278,7 +278,7 @@ def cases() -> dict[str, Object]:
 
 @st.composite
 def stacks(draw: st.DrawFn) -> Object:
-    """A stack of up to three pools, queues over some of them each, and runtimes on any."""
+    """Return a stack of up to three pools, queues over some of them each, and runtimes on any."""
     raw = copy.deepcopy(draw(st.sampled_from(sorted(cases().items())))[1])
     template, kind = raw["pools"][0], raw["fabric"]["kind"]
     like = MACHINES[template["instance_type"]]

@@ -27,7 +27,7 @@ def with_teams(*shares: dict[str, Any]) -> Raw:
 
 
 def site() -> Raw:
-    """A shipped stack with the setting changed."""
+    """Return a shipped stack with the setting changed."""
     return stack_cluster("onprem-ib-sriov") | {"queueing": dict(VOLCANO)}
 
 

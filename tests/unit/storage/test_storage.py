@@ -21,9 +21,9 @@ READER = replace(WRITER, node="b")
 
 
 def test_a_network_mount_of_one_source_read_on_another_node_is_the_proof() -> None:
-    found = verdict(WRITER, READER)
-    assert (found.shared, found.why) == ("yes", "a wrote and b read, nfs4 filer:/export")
-    fuse = (replace(one, type="fuse.sshfs") for one in (WRITER, READER))
+    result = verdict(WRITER, READER)
+    assert (result.shared, result.why) == ("yes", "a wrote and b read, nfs4 filer:/export")
+    fuse = (replace(item, type="fuse.sshfs") for item in (WRITER, READER))
     assert verdict(*fuse).shared == "yes"
 
 
@@ -46,9 +46,9 @@ def test_a_network_mount_of_one_source_read_on_another_node_is_the_proof() -> No
 def test_anything_less_is_not(
     writer: dict[str, Any], reader: dict[str, Any], shared: str, why: str
 ) -> None:
-    found = verdict(replace(WRITER, **writer), replace(READER, **reader))
-    assert found.shared == shared
-    assert why in found.why
+    result = verdict(replace(WRITER, **writer), replace(READER, **reader))
+    assert result.shared == shared
+    assert why in result.why
 
 
 def test_the_script_writes_reads_and_tells(tmp_path: Path) -> None:
@@ -64,8 +64,8 @@ def test_the_script_writes_reads_and_tells(tmp_path: Path) -> None:
             check=False,
         )
         assert done.returncode == status, done.stderr
-        told: dict[str, Any] = json.loads((tmp_path / "told").read_text())
-        return told
+        reported: dict[str, Any] = json.loads((tmp_path / "told").read_text())
+        return reported
 
     wrote, read = run("write"), run("read")
     assert wrote["sha256"] == read["sha256"]
@@ -135,7 +135,7 @@ def test_a_good_claim_has_nothing_against_it() -> None:
 def test_what_makes_a_gang_wait_or_lose_is_told(
     body: dict[str, Any] | None, passed: bool | None, text: str
 ) -> None:
-    assert any(one[0] is passed and text in one[1] for one in said(body)), said(body)
+    assert any(item[0] is passed and text in item[1] for item in said(body)), said(body)
 
 
 def test_a_claim_without_a_volume_says_why_unless_it_waits_for_its_first_job() -> None:

@@ -104,9 +104,9 @@ def test_every_image_is_whole_and_unpacked(ctr: Ctr, built: artifacts.Artifacts)
 
 def test_a_container_of_busybox_runs(ctr: Ctr) -> None:
     script = "wget --help 2>&1 | head -1; ip -o link show lo; id -u"
-    said = ctr("run", "--rm", images.BUSYBOX_IMAGE, "clone-busybox", "sh", "-c", script)
-    assert "BusyBox" in said
-    assert "1: lo" in said
+    text = ctr("run", "--rm", images.BUSYBOX_IMAGE, "clone-busybox", "sh", "-c", script)
+    assert "BusyBox" in text
+    assert "1: lo" in text
 
 
 def test_the_training_image_trains_without_being_root(ctr: Ctr) -> None:
@@ -118,17 +118,17 @@ def test_the_training_image_trains_without_being_root(ctr: Ctr) -> None:
     )
     environment = [f"--env={v.name}={v.value}" for v in TORCH_CPU.environment]
     command = ["torchrun", "--nproc_per_node=2", "--master_port=29517", "--no_python"]
-    said = ctr(
+    text = ctr(
         *("run", "--rm", *environment, TORCH_CPU.reference, "clone-torch"),
         *(*command, "python3", "-c", program),
     )
-    assert said.count("uid 1000 sum 2 rows 1797 65") == 2
+    assert text.count("uid 1000 sum 2 rows 1797 65") == 2
 
 
 def test_modules_were_compiled_when_the_image_was_made(ctr: Ctr) -> None:
     program = "import torch, os; print(os.path.exists(torch.__cached__))"
-    said = ctr("run", "--rm", TORCH_CPU.reference, "clone-cached", "python3", "-v", "-c", program)
-    assert said.strip() == "True"
+    text = ctr("run", "--rm", TORCH_CPU.reference, "clone-cached", "python3", "-v", "-c", program)
+    assert text.strip() == "True"
 
 
 def test_pause_reaps_what_its_pod_orphans(built: artifacts.Artifacts) -> None:

@@ -51,10 +51,10 @@ def modules(tmp_path: Path) -> Path:
 
 def image_of(controller: Controller) -> dict[str, str]:
     values = yaml.safe_load((charts.chart_dir(controller) / "values.yaml").read_text())
-    found: dict[str, str] = (
+    result: dict[str, str] = (
         values["image"] if "image" in values else values["controllerManager"]["manager"]["image"]
     )
-    return found
+    return result
 
 
 def test_charts_are_the_releases(modules: Path, cache: Path) -> None:

@@ -30,9 +30,9 @@ def _gone(pid: int) -> bool:
 def test_output_goes_to_the_log_and_to_the_listener(tmp_path: Path, runner: Runner) -> None:
     lines: list[str] = []
     log = tmp_path / "logs" / "step.log"
-    said = runner.run(["printf", "one\\ntwo\\n"], log=log, on_line=lines.append)
+    text = runner.run(["printf", "one\\ntwo\\n"], log=log, on_line=lines.append)
     assert lines == ["one", "two"]
-    assert said == "one\ntwo"
+    assert text == "one\ntwo"
     assert log.read_text().endswith("one\ntwo\n")
 
 

@@ -235,8 +235,8 @@ def test_a_build_names_its_binaries_and_links_them_statically(
     ]
     golang.build(module, programs, into, "test", runner, lambda _fraction, _detail: None)
     assert sorted(p.name for p in into.iterdir()) == ["greeting", "world"]
-    said = subprocess.run([into / "greeting"], capture_output=True, text=True, check=True)
-    assert said.stdout == "hello"
+    message = subprocess.run([into / "greeting"], capture_output=True, text=True, check=True)
+    assert message.stdout == "hello"
     # An interpreter segment would mean a dynamic loader.
     assert b"/lib64/ld-linux" not in (into / "greeting").read_bytes()
 

@@ -40,9 +40,9 @@ def test_an_archive_is_a_whole_oci_layout(size: int, tmp_path: Path) -> None:
             assert hashlib.sha256(raw).hexdigest() == name.rpartition("/")[2]
 
     def blob(descriptor: dict[str, object]) -> bytes:
-        found = content["blobs/sha256/" + str(descriptor["digest"]).removeprefix("sha256:")]
-        assert len(found) == descriptor["size"]
-        return found
+        result = content["blobs/sha256/" + str(descriptor["digest"]).removeprefix("sha256:")]
+        assert len(result) == descriptor["size"]
+        return result
 
     (entry,) = json.loads(content["index.json"])["manifests"]
     assert entry["annotations"]["io.containerd.image.name"] == "example.test/data:1"
@@ -69,13 +69,13 @@ def test_a_layer_depends_on_its_content_only(tmp_path: Path) -> None:
         layer.link("etc/link", "target")
         return layer.write(tmp_path / target)
 
-    one = write("one", ["usr/bin/a", "usr/bin/b"])
+    item = write("one", ["usr/bin/a", "usr/bin/b"])
     binary.touch()
     two = write("two", ["usr/bin/b", "usr/bin/a"])
-    assert (one.sha256, one.size) == (two.sha256, two.size)
-    assert hashlib.sha256(one.path.read_bytes()).hexdigest() == one.sha256
-    assert one.path.stat().st_size == one.size
-    with tarfile.open(one.path) as tar:
+    assert (item.sha256, item.size) == (two.sha256, two.size)
+    assert hashlib.sha256(item.path.read_bytes()).hexdigest() == item.sha256
+    assert item.path.stat().st_size == item.size
+    with tarfile.open(item.path) as tar:
         names = tar.getnames()
         assert names == sorted(names)
         # Parents come before what they hold.
@@ -95,10 +95,10 @@ def binary(tmp_path: Path) -> Path:
 def test_controllers_run_as_the_charts_expect(
     controller: object, program: str, binary: Path, tmp_path: Path
 ) -> None:
-    found = next(c for c, name in images.CONTROLLER_PROGRAMS if name == program)
-    assert found is controller
-    image = images.controller_image(found, binary, tmp_path)
-    assert image.reference == f"{found.image}:{found.tag}"
+    result = next(c for c, name in images.CONTROLLER_PROGRAMS if name == program)
+    assert result is controller
+    image = images.controller_image(result, binary, tmp_path)
+    assert image.reference == f"{result.image}:{result.tag}"
     assert image.entrypoint == ("/manager",)
     # A number: the kubelet cannot tell that a name is not root (runAsNonRoot).
     assert image.user.split(":")[0].isdigit()

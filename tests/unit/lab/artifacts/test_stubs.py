@@ -42,8 +42,8 @@ def test_what_was_linked_against_a_version_runs_with_it(tmp_path: Path) -> None:
     out.mkdir()
     target = out / "libcudart.so.13"
     build = ["gcc", "-shared", "-fPIC", "-o"]
-    told = f"-Wl,--version-script={script}"
-    subprocess.run([*build, target, real, told, "-Wl,-soname,libcudart.so.13"], check=True)
+    reported = f"-Wl,--version-script={script}"
+    subprocess.run([*build, target, real, reported, "-Wl,-soname,libcudart.so.13"], check=True)
     subprocess.run([*build, out / "libuser.so", user, target, "-Wl,-rpath,$ORIGIN"], check=True)
     target.unlink()
     asked = stubs.read(out / "libuser.so")

@@ -59,15 +59,15 @@ def test_packages_unpack_through_a_merged_usr_without_documentation(
     ]
     root = tmp_path / "root"
     training.make_merged_usr(root)
-    told: list[float] = []
-    training.unpack(archives, root, runner, told.append)
+    reported: list[float] = []
+    training.unpack(archives, root, runner, reported.append)
     assert (root / "usr/lib/x86_64-linux-gnu/libc.so").read_text() == "c"
     assert (root / "usr/bin/bash").read_text() == "sh"
     assert (root / "bin").is_symlink()
     assert sorted(p.name for p in (root / "usr/share").iterdir()) == ["more"]
     assert len(list((root / "usr/share/more").iterdir())) == 6
     assert not (root / "usr/lib/a.a").exists()
-    assert max(told) <= 1
+    assert max(reported) <= 1
 
 
 @needs_dpkg
@@ -202,11 +202,11 @@ def test_an_image_on_request_is_an_archive_and_no_layer(
     assert [path.name for path in recipe.archive.parent.iterdir()] == ["image.tar"]
     with tarfile.open(recipe.archive) as tar:
         config = next(
-            said
+            item
             for member in tar.getmembers()
             if member.name.startswith("blobs/") and (file := tar.extractfile(member))
-            for said in [file.read()]
-            if said.startswith(b'{"architecture"')
+            for item in [file.read()]
+            if item.startswith(b'{"architecture"')
         )
     labels = json.loads(config)["config"]["Labels"]
     assert set(labels) >= {"dev.railhead.tensorflow-cpu", "dev.railhead.paddlepaddle"}
@@ -227,9 +227,9 @@ def test_what_is_published_as_source_is_made_with_a_pinned_builder(
 
     class Recorder(Runner):
         def run(self, command: Sequence[str], **more: Any) -> str:
-            said = list(command)
-            pins = Path(said[said.index("--requirement") + 1]).read_text()
-            ran.append((said, more["env"], pins))
+            texts = list(command)
+            pins = Path(texts[texts.index("--requirement") + 1]).read_text()
+            ran.append((texts, more["env"], pins))
             return ""
 
     root = tmp_path / "root"

@@ -20,8 +20,8 @@ from tests.unit.lab.artifacts.test_golang import required
 
 @pytest.fixture(params=tuple(UPGRADES.values()), ids=tuple(UPGRADES))
 def upgrade(request: pytest.FixtureRequest) -> Upgrade:
-    found: Upgrade = request.param
-    return found
+    result: Upgrade = request.param
+    return result
 
 
 def test_its_lock_has_the_catalogues_versions(upgrade: Upgrade) -> None:
@@ -39,8 +39,8 @@ def test_its_lock_has_the_catalogues_versions(upgrade: Upgrade) -> None:
     # Kueue refuses to run without a version that it can read.
     for controller in upgrade.combination.controllers[:2]:
         assert isinstance(controller.chart, ModuleChart)
-        told = f"{controller.chart.module}/pkg/version.GitVersion={controller.tag}"
-        assert told in upgrade.link_flags()
+        reported = f"{controller.chart.module}/pkg/version.GitVersion={controller.tag}"
+        assert reported in upgrade.link_flags()
     assert f"/version.gitVersion={upgrade.kubernetes} " in f"{upgrade.link_flags()} "
 
 
