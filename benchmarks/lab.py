@@ -32,8 +32,8 @@ MIB = 2**20
 
 
 def parents() -> dict[int, int]:
-    """Every process of this machine and its parent."""
-    found = {}
+    """Return every process of this machine and its parent."""
+    results = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
@@ -41,8 +41,8 @@ def parents() -> dict[int, int]:
             except (FileNotFoundError, ProcessLookupError):
                 continue
             # The name in parentheses may hold blanks; the parent is the second field after it.
-            found[int(entry.name)] = int(stat.rpartition(")")[2].split()[1])
-    return found
+            results[int(entry.name)] = int(stat.rpartition(")")[2].split()[1])
+    return results
 
 
 def descendants(root: int) -> Iterator[int]:
@@ -58,7 +58,7 @@ def descendants(root: int) -> Iterator[int]:
 
 
 def pss_bytes(pid: int) -> int:
-    """The process's proportional set size in bytes; 0 for one that has just ended."""
+    """Return the process's proportional set size in bytes; 0 for one that has just ended."""
     try:
         text = Path(f"/proc/{pid}/smaps_rollup").read_text()
     except (FileNotFoundError, ProcessLookupError):
@@ -68,7 +68,7 @@ def pss_bytes(pid: int) -> int:
 
 
 def program(pid: int) -> str:
-    """The process's program, by the name of its executable."""
+    """Return the process's program, by the name of its executable."""
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except (FileNotFoundError, ProcessLookupError):
@@ -78,11 +78,11 @@ def program(pid: int) -> str:
 
 def memory(root: int) -> dict[str, int]:
     """Bytes of PSS by program, of every process at and below ``root``."""
-    found: dict[str, int] = defaultdict(int)
+    results: dict[str, int] = defaultdict(int)
     for pid in descendants(root):
         if used := pss_bytes(pid):
-            found[program(pid)] += used
-    return dict(found)
+            results[program(pid)] += used
+    return dict(results)
 
 
 def railhead(*args: str, quiet: bool = True) -> str:

@@ -106,8 +106,8 @@ def publish(cluster: Cluster, contract: ClusterContract) -> None:
 def _node(cluster: Cluster, contract: ClusterContract, pool: str, name: str) -> None:
     from tests.unit.launch.conftest import node
 
-    found = next(one for one in contract.node_pools if one.name == pool)
-    body = node(contract, found, name) | {"apiVersion": "v1", "kind": "Node"}
+    result = next(item for item in contract.node_pools if item.name == pool)
+    body = node(contract, result, name) | {"apiVersion": "v1", "kind": "Node"}
     cluster.create("/api/v1/nodes", body)
     status = body["status"] | {"capacity": body["status"]["allocatable"]}
     cluster.patch(f"/api/v1/nodes/{name}/status", {"status": status})
@@ -140,13 +140,13 @@ def _queue(cluster: Cluster) -> None:
 
 
 def definitions() -> list[dict[str, Any]]:
-    """The pinned definitions of the kinds that a launch meets."""
+    """Return the pinned definitions of the kinds that a launch meets."""
     proven = COMBINATIONS["proven"]
-    found = [body for row in (proven.kueue, proven.trainer) for body in crds.of(row)]
-    for body in found:
+    results = [body for row in (proven.kueue, proven.trainer) for body in crds.of(row)]
+    for body in results:
         # No webhook is here that would convert.
         body["spec"].pop("conversion", None)
-    return found
+    return results
 
 
 Taken = tuple[float, float]
@@ -154,15 +154,15 @@ Taken = tuple[float, float]
 
 def seconds(arguments: list[str], env: dict[str, str]) -> Taken:
     """Wall-clock and processor seconds of one process; what it said is shown if it fails."""
-    with tempfile.TemporaryFile() as said:
+    with tempfile.TemporaryFile() as text:
         begin = time.perf_counter()
-        process = subprocess.Popen(arguments, env=env, cwd=REPO, stdout=said, stderr=said)
+        process = subprocess.Popen(arguments, env=env, cwd=REPO, stdout=text, stderr=text)
         _, status, usage = os.wait4(process.pid, 0)
         taken = time.perf_counter() - begin
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode:
-            said.seek(0)
-            raise SystemExit(f"{arguments[:4]} ended with {status}: {said.read().decode()}")
+            text.seek(0)
+            raise SystemExit(f"{arguments[:4]} ended with {status}: {text.read().decode()}")
     return taken, usage.ru_utime + usage.ru_stime
 
 
@@ -223,7 +223,7 @@ class Contest:
 
 
 def contest(cluster: Cluster, rivals: Contest, runs: int) -> dict[str, list[Taken]]:
-    """Every one in turn, ``runs`` times; what was made is removed at once."""
+    """Return every one in turn, ``runs`` times; what was made is removed at once."""
     taken: dict[str, list[Taken]] = {who: [] for who in rivals.names()}
     for number in range(-1, runs):
         for who, values in taken.items():
@@ -247,7 +247,7 @@ def main() -> None:
     parser.add_argument("--sdk", metavar="PYTHON", help="an interpreter that imports kubeflow")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    binaries = {name: found for name in PROGRAMS if (found := locate(name)) is not None}
+    binaries = {name: result for name in PROGRAMS if (result := locate(name)) is not None}
     if set(PROGRAMS) - binaries.keys() or locate("kubectl") is None:
         raise SystemExit("its programs are not built: `railhead lab build`")
     with tempfile.TemporaryDirectory() as made:
@@ -264,9 +264,9 @@ def main() -> None:
         print(json.dumps(taken))
         return
     for place, what in enumerate(("wall clock", "processor")):
-        base = statistics.median(one[place] for one in taken["kubectl apply"])
+        base = statistics.median(item[place] for item in taken["kubectl apply"])
         for who, values in taken.items():
-            each = [one[place] for one in values]
+            each = [value[place] for value in values]
             middle = statistics.median(each)
             print(
                 f"{what:10}  {who:16} median {middle:.3f} s  fastest {min(each):.3f} s  slowest "
@@ -282,10 +282,10 @@ def prepare(cluster: Cluster, plane: ControlPlane) -> None:
     deadline = time.monotonic() + 60
     while True:
         served = [
-            {c["type"]: c["status"] for c in (one.get("status") or {}).get("conditions") or []}
-            for one in cluster.list(path)
+            {c["type"]: c["status"] for c in (item.get("status") or {}).get("conditions") or []}
+            for item in cluster.list(path)
         ]
-        if all(one.get("Established") == "True" for one in served):
+        if all(item.get("Established") == "True" for item in served):
             break
         if time.monotonic() > deadline:
             raise SystemExit("the definitions are not served")

@@ -53,7 +53,7 @@ def start(rank: int) -> Iterator[str]:
 
 
 def communicator(rank: int, number: int) -> Iterator[str]:
-    """One communicator of all ranks."""
+    """Yield one communicator of all ranks."""
     at = head(rank, 40)
     gpu = rank % GPUS
     comm = f"0x55{rank:06x}{number:04x}"

@@ -49,18 +49,18 @@ class Fleet:
                 pace = min(pace, factor)
         # Larger groups are a little slower.
         pace *= 1 - 0.01 * (len(group)).bit_length()
-        said = {}
+        texts = {}
         for node in group:
             seconds = tuple(
                 SIZE / 1e9 / (RATE * pace) / (1 + self.source.gauss(0, self.scatter))
                 for _ in range(REPEATS)
             )
-            said[node] = Answer(seconds, seconds, proven=True)
+            texts[node] = Answer(seconds, seconds, proven=True)
             if self.bad.get(node) == "tcp":
-                said[node] = Answer(seconds, seconds, proven=False)
+                texts[node] = Answer(seconds, seconds, proven=False)
             elif node in self.lie:
-                said[node] = _lie(self.lie[node], seconds)
-        return said
+                texts[node] = _lie(self.lie[node], seconds)
+        return texts
 
     def test(self, group: tuple[str, ...]) -> Outcome:
         """One test as the search is told of it."""
@@ -80,7 +80,7 @@ def _lie(how: str, seconds: tuple[float, ...]) -> Answer:
 
 
 def draw(source: random.Random) -> Fleet:
-    """A fleet at random: most have few bad nodes, some none, some a third."""
+    """Return a fleet at random: most have few bad nodes, some none, some a third."""
     count = source.choice((source.randint(1, 12), source.randint(4, 64), source.randint(32, 300)))
     nodes = tuple(f"node-{index}" for index in range(count))
     share = source.choice((0.0, 0.0, 0.01, 0.02, 0.05, 0.1, 0.33))
@@ -125,14 +125,14 @@ def figures(fleets: int, seed: int) -> dict[str, object]:
     """Search so many fleets; counts by kind of node and of test."""
     source = random.Random(seed)
     bad: Counter[str] = Counter()
-    told: Counter[str] = Counter()
+    reported: Counter[str] = Counter()
     missed: Counter[str] = Counter()
     good = alarms = doubts = pairs = met_pairs = told_pairs = wrong_pairs = 0
     costs: dict[str, list[tuple[int, int]]] = {}
     for number in range(fleets):
         fleet = draw(source)
-        found, met = look(fleet, number)
-        for node, status in found.nodes.items():
+        result, met = look(fleet, number)
+        for node, status in result.nodes.items():
             how = fleet.bad.get(node)
             if how is None:
                 good += 1
@@ -140,23 +140,23 @@ def figures(fleets: int, seed: int) -> dict[str, object]:
                 doubts += status == SUSPECT
             else:
                 bad[how] += 1
-                told[how] += status == SLOW
+                reported[how] += status == SLOW
                 missed[how] += status == GOOD
         pairs += len(fleet.pairs)
         met_pairs += met
-        told_pairs += sum(frozenset(pair) in fleet.pairs for pair in found.pairs)
-        wrong_pairs += sum(frozenset(pair) not in fleet.pairs for pair in found.pairs)
+        told_pairs += sum(frozenset(pair) in fleet.pairs for pair in result.pairs)
+        wrong_pairs += sum(frozenset(pair) not in fleet.pairs for pair in result.pairs)
         if len(fleet.nodes) >= 200:
             key = min(len(fleet.bad), 10)
             label = "10 and more" if key == 10 else str(key)
-            costs.setdefault(label, []).append((found.tests, found.rounds))
+            costs.setdefault(label, []).append((result.tests, result.rounds))
     return {
         "fleets": fleets,
         "bad_nodes": sum(bad.values()),
-        "found_slow": sum(told.values()),
+        "found_slow": sum(reported.values()),
         "missed": sum(missed.values()),
-        "left_suspect": sum(bad.values()) - sum(told.values()) - sum(missed.values()),
-        "found_of_all_by_kind": {kind: [told[kind], bad[kind]] for kind in KINDS},
+        "left_suspect": sum(bad.values()) - sum(reported.values()) - sum(missed.values()),
+        "found_of_all_by_kind": {kind: [reported[kind], bad[kind]] for kind in KINDS},
         "good_nodes": good,
         "false_alarms": alarms,
         "good_left_suspect": doubts,
@@ -185,9 +185,9 @@ def cost(nodes: int, bad: int, fleets: int = 200) -> tuple[float, int, float]:
         slow = dict.fromkeys(source.sample(names, bad), "slow")
         factor = {node: source.uniform(0.2, 0.75) for node in slow}
         fleet = Fleet(names, slow, factor, {}, {}, 0.01, True, source)
-        found, _ = look(fleet, number)
-        tests.append(found.tests)
-        rounds.append(found.rounds)
+        result, _ = look(fleet, number)
+        tests.append(result.tests)
+        rounds.append(result.rounds)
     return statistics.median(tests), max(tests), statistics.median(rounds)
 
 

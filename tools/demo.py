@@ -1,4 +1,4 @@
-"""What `make demo` runs: a cluster, `pulumi up` on it, a training run, and a table of it all.
+"""Runs the demo of `make demo`: a cluster, `pulumi up`, a training run, and a table of it all.
 
 Each step is a command that a user would type; it is printed before it runs. The lab stays up.
 """
@@ -43,11 +43,11 @@ class Demo:
         self.rows: list[tuple[str, float, str]] = []
 
     def in_lab(self, *command: str) -> list[str]:
-        """A command with the lab's environment: its PATH, kubeconfig and Pulumi backend."""
+        """Return a command with the lab's environment: its PATH, kubeconfig and Pulumi backend."""
         return ["railhead", "lab", "exec", "--", *command]
 
     def read(self, command: list[str]) -> Any:
-        """The JSON that a command prints, or None where it fails: the table is no proof."""
+        """Return the JSON that a command prints, or None where it fails: the table is no proof."""
         done = subprocess.run(command, cwd=REPO, capture_output=True, text=True, check=False)
         try:
             return json.loads(done.stdout) if done.returncode == 0 else None
@@ -55,7 +55,7 @@ class Demo:
             return None
 
     def nodes_ready(self) -> str:
-        """How many nodes are Ready, and what the whole lab holds in memory."""
+        """Return how many nodes are Ready, and how much memory the whole lab uses."""
         status = self.read(["railhead", "lab", "status", "--json"])
         if not status:
             return "its status could not be read"
@@ -63,26 +63,26 @@ class Demo:
         return f"{ready} of {len(status['nodes'])} nodes Ready, {status['memory_mib']:.0f} MiB"
 
     def resources(self) -> str:
-        """How many resources the stack's state holds."""
+        """Return how many resources the stack's state holds."""
         state = self.read(self.in_lab("pulumi", "stack", "export", "--stack", STACK))
-        found = state["deployment"].get("resources", []) if state else []
-        return f"{len(found)} resources in stack {STACK}"
+        result = state["deployment"].get("resources", []) if state else []
+        return f"{len(result)} resources in stack {STACK}"
 
     def job_name(self) -> str:
-        """The job file's own name, or the next that no earlier demo took."""
+        """Return the job file's own name, or the next that no earlier demo took."""
         jobs = self.read(["railhead", "status", "--lab", "lab", "--json"]) or []
         taken = {job["name"] for job in jobs}
         names = (f"{JOB_NAME}-{number}" for number in itertools.count(2))
         return JOB_NAME if JOB_NAME not in taken else next(n for n in names if n not in taken)
 
     def launch(self) -> list[str]:
-        """The command that launches the job."""
+        """Return the command that launches the job."""
         name = self.job_name()
         renamed = [] if name == JOB_NAME else ["--name", name]
         return ["railhead", "launch", JOB, *renamed, "--lab", "lab", "--follow"]
 
     def steps(self) -> Iterator[Step]:
-        """The demo: what a platform engineer does, then what a researcher does."""
+        """Yield the demo: what a platform engineer does, then what a researcher does."""
         pulumi = ("pulumi", "--non-interactive")
         yield Step(
             title="the cluster",
@@ -132,7 +132,7 @@ class Demo:
         return 0
 
     def summary(self) -> None:
-        """The closing table, and what to do next."""
+        """Print the closing table, and what to do next."""
         table = Table(title="Railhead demo", title_justify="left", show_footer=True)
         total = sum(seconds for _, seconds, _ in self.rows)
         table.add_column("step", footer="in all")

@@ -1,4 +1,4 @@
-"""Which tests run which line of some files, measured once for equal sources.
+"""Finds which tests run which line of some files, measured once for equal sources.
 
 A line that is run while modules are imported or tests collected, or by what tests share (a cached
 function, a fixture that outlives a test), shows in whichever test comes first, and matters to the
@@ -30,7 +30,7 @@ _MODULE = "module "
 
 @dataclass(frozen=True, kw_only=True)
 class Lines:
-    """What was measured."""
+    """The lines that each test runs, as measured."""
 
     #: Test -> what it took, in seconds; in the order in which they were run.
     seconds: dict[str, float]
@@ -38,14 +38,14 @@ class Lines:
     run: dict[str, dict[str, list[int]]]
 
     def tests(self, file: str, line: int) -> list[str]:
-        """Those that run a line's statement, soonest first: its own before those that share it."""
+        """Return the tests that run a line's statement: its own, then shared ones, by time."""
         names = list(self.seconds)
         of_file = self.run.get(file, {})
-        found = {index for each in statement(file, line) for index in of_file.get(str(each), ())}
-        own = found - {-1}
-        if -1 in found:
+        results = {index for each in statement(file, line) for index in of_file.get(str(each), ())}
+        own = results - {-1}
+        if -1 in results:
             own |= {index for indices in of_file.values() for index in indices} - {-1}
-        others = set(range(len(names))) - own if -1 in found else set()
+        others = set(range(len(names))) - own if -1 in results else set()
         return [
             name
             for group in (own, others)
@@ -54,12 +54,12 @@ class Lines:
 
 
 def statement(file: str, line: int) -> set[int]:
-    """The lines of the innermost statement that holds a line, without those of statements in it."""
-    found: set[int] = set()
+    """Return the lines of the innermost statement around a line, without statements in it."""
+    results: set[int] = set()
     for node in ast.walk(ast.parse((REPO / file).read_text(encoding="utf-8"))):
         if isinstance(node, ast.stmt) and line in (own := _own(node)):
-            found = own
-    return found
+            results = own
+    return results
 
 
 def _own(node: ast.stmt) -> set[int]:
@@ -81,7 +81,7 @@ class _Contexts:
 
     @contextmanager
     def within(self, context: str) -> Iterator[None]:
-        """Until it ends, lines are run for this one."""
+        """Count lines for this context until it ends."""
         before, self.now = self.now, context
         self.measured.switch_context(context)
         try:
@@ -109,7 +109,7 @@ class _Contexts:
             return (yield)
 
     def caching(self, maxsize: Any = 128, typed: bool = False) -> Any:
-        """As ``functools.lru_cache``; what is kept is run for all."""
+        """Replace ``functools.lru_cache``: what it keeps counts as run by all tests."""
         if callable(maxsize):
             return self.caching()(maxsize)
 
@@ -148,7 +148,9 @@ def _run(measured: coverage.Coverage, names: list[str]) -> dict[str, dict[str, l
     data = measured.get_data()
     return {
         str(Path(file).relative_to(REPO)): {
-            str(line): sorted({index for one in contexts for index in places.get(one, [-1])})
+            str(line): sorted(
+                {index for context in contexts for index in places.get(context, [-1])}
+            )
             for line, contexts in data.contexts_by_lineno(file).items()
         }
         for file in sorted(data.measured_files())
@@ -156,7 +158,7 @@ def _run(measured: coverage.Coverage, names: list[str]) -> dict[str, dict[str, l
 
 
 def sources() -> str:
-    """A digest of the checkout as it is."""
+    """Return a digest of the checkout as it is."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=REPO, capture_output=True, check=True, text=True,
@@ -169,15 +171,15 @@ def sources() -> str:
 
 
 def read(path: Path) -> Lines | None:
-    """What was measured of the sources as they are; None where nothing was."""
+    """Return the measurement of the sources as they are; None if nothing was measured."""
     if not path.is_file():
         return None
-    found = json.loads(path.read_text(encoding="utf-8"))
-    return Lines(**found["lines"]) if found["sources"] == sources() else None
+    result = json.loads(path.read_text(encoding="utf-8"))
+    return Lines(**result["lines"]) if result["sources"] == sources() else None
 
 
 def write(path: Path, lines: Lines) -> None:
-    """For :func:`read`."""
+    """Write the measurement for :func:`read`."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    found = {"sources": sources(), "lines": asdict(lines)}
-    path.write_text(json.dumps(found), encoding="utf-8")
+    results = {"sources": sources(), "lines": asdict(lines)}
+    path.write_text(json.dumps(results), encoding="utf-8")

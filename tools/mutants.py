@@ -1,4 +1,4 @@
-"""Which mistakes of one line the quick tests would miss: a sampled mutation run.
+"""Finds one-line mistakes that the quick tests would miss: a sampled mutation run.
 
     python tools/mutants.py --sample 120 --seed 7 components railhead/launch
 
@@ -23,7 +23,7 @@ argument that says what is the default anyway (`check=False`, `strict=False`), w
 at lengths that are equal (`strict=True`), whether a thread outlives the process (`daemon`), a
 second more where something waits or asks again (`*_SECONDS`, `*seconds=`, `timeout=`), whether a
 moment is before a time or at it (`time.monotonic() >`), and a place in an order that has gaps
-(`ORDER`). Texts with a space in them are for people; those that somebody acts on, errors and their
+(`ORDER`). Texts with a space in them are for people; those that users act on, errors and their
 remedies, are tested where they are raised.
 """
 
@@ -65,7 +65,7 @@ SNAPSHOTS = (
 
 
 def _made(*stacks: str, variants: tuple[str, ...] = ()) -> Iterator[str]:
-    """The snapshots of all that these stacks and variants make."""
+    """Yield the snapshots of all that these stacks and variants make."""
     file = "tests/components/test_example_stacks.py"
     for test, names in zip(SNAPSHOTS, (stacks, variants), strict=False):
         yield from (f"{file}::{test}[{name}]" for name in names)
@@ -350,7 +350,7 @@ def _waits(keyword: ast.keyword) -> bool:
 
 
 def mutants(file: Path) -> list[Mutant]:
-    """Every change that a file offers."""
+    """Return every change that a file offers."""
     changes = _Changes()
     changes.visit(ast.parse(file.read_text(encoding="utf-8")))
     name = str(file.relative_to(REPO))
@@ -361,7 +361,7 @@ def mutants(file: Path) -> list[Mutant]:
 
 
 def changed(mutant: Mutant) -> ast.Module:
-    """The file's tree with the change made."""
+    """Return the file's tree with the change made."""
     tree = ast.parse((REPO / mutant.file).read_text(encoding="utf-8"))
     before = ast.dump(copy.deepcopy(tree))
     _Changes(mutant.index).visit(tree)
@@ -379,7 +379,7 @@ class _Loader(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """The module's spec with this loader; None for every other."""
+        """Return the module's spec with this loader; None for every other."""
         del path, target
         if fullname != self.module:
             return None
@@ -394,7 +394,7 @@ class _Loader(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def place(file: str) -> str:
-    """The row of :data:`PLACES` that a file belongs to."""
+    """Return the row of :data:`PLACES` that a file belongs to."""
     fits = [p for p in PLACES if file == p or file.startswith(f"{p}/")]
     if not fits:
         raise SystemExit(f"{file} has no tests in PLACES of tools/mutants.py")
@@ -422,7 +422,7 @@ class _Chosen:
 
 
 def _of_text(file: str, measured: lines.Lines) -> list[str]:
-    """The tests of modules that name a program, or are named for it, soonest first."""
+    """Return the tests of modules that name a program, or are named for it, soonest first."""
     word = Path(file).stem
 
     def names(module: str) -> bool:
@@ -440,7 +440,7 @@ def _of_text(file: str, measured: lines.Lines) -> list[str]:
 
 
 def _tests_of(mutant: Mutant, measured: lines.Lines) -> list[str]:
-    """What is run on a mutant; nothing where no test runs its line."""
+    """Return the tests to run on a mutant; nothing if no test runs its line."""
     if mutant.file.startswith(PROGRAMS):
         return _of_text(mutant.file, measured)
     return measured.tests(mutant.file, mutant.line)
@@ -455,7 +455,7 @@ _MARKED = ("-m", "not lab and not controlplane")
 
 
 def _read_as(file: Path, tree: ast.Module) -> None:
-    """Whoever reads a program's text reads this one's."""
+    """Make all that reads a program's text read this one's."""
     text, whole = ast.unparse(tree), Path.read_bytes
 
     def read_bytes(path: Path) -> bytes:
@@ -481,14 +481,14 @@ def _judge(mutant: Mutant, tests: Sequence[str], measured: lines.Lines) -> int:
 
 
 def _asked(row: Sequence[str], tests: Sequence[str]) -> Iterator[str]:
-    """The tests' modules, or what the row names of a module where that is not all of it."""
+    """Yield the tests' modules, or what the row names of a module where that is not all of it."""
     for module in dict.fromkeys(name.partition("::")[0] for name in tests):
-        named = [one for one in row if one.startswith(f"{module}::")]
+        named = [item for item in row if item.startswith(f"{module}::")]
         yield from named or [module]
 
 
 def _started(work: Callable[[], int]) -> int:
-    """A process of its own, without a voice, that ends with what the work returns."""
+    """Return a process of its own, without a voice, that ends with what the work returns."""
     child = os.fork()
     if child == 0:
         os.setpgid(0, 0)
@@ -505,18 +505,18 @@ def _started(work: Callable[[], int]) -> int:
 
 
 def _measured(row: str) -> lines.Lines | None:
-    """Which of a row's tests run which line; None where they fail without any change."""
+    """Return which of a row's tests run which line; None if they fail without any change."""
     kept = REPO / "build" / "mutants" / f"{row.replace('/', '-')}.json"
-    if (found := lines.read(kept)) is not None:
-        return found
+    if (match := lines.read(kept)) is not None:
+        return match
     of_row = [REPO / row] if row.endswith(".py") else (REPO / row).rglob("*.py")
     files = [str(file.relative_to(REPO)) for file in of_row]
 
     def work() -> int:
-        ended, found = lines.measure(
+        ended, result = lines.measure(
             [file for file in files if place(file) == row], [*_OPTIONS, *_MARKED, *PLACES[row]]
         )
-        lines.write(kept, found)
+        lines.write(kept, result)
         return ended
 
     start = time.monotonic()
@@ -538,7 +538,10 @@ class _Run:
     running: dict[int, tuple[Mutant, float, float]] = field(default_factory=dict)
 
     def all(self, chosen: Sequence[Mutant]) -> dict[Mutant, str]:
-        """Each mutant's end: ``caught``, ``caught by time``, ``survived`` or ``run by no test``."""
+        """Return the end of each mutant.
+
+        It is ``caught``, ``caught by time``, ``survived`` or ``run by no test``.
+        """
         todo = list(chosen)
         while todo or self.running:
             while todo and len(self.running) < self.parallel:
@@ -561,10 +564,10 @@ class _Run:
 
     def _look(self, child: int) -> None:
         mutant, start, limit = self.running[child]
-        found, status = os.waitpid(child, os.WNOHANG)
-        if not found and time.monotonic() < limit:
+        result, status = os.waitpid(child, os.WNOHANG)
+        if not result and time.monotonic() < limit:
             return
-        if found:
+        if result:
             passed = os.waitstatus_to_exitcode(status) == 0
             ended = "survived" if passed else "caught"
         else:
@@ -611,10 +614,10 @@ def main() -> int:
         raise SystemExit(f"HEAVY of tools/mutants.py imports {', '.join(sorted(early))}")
     measured = {}
     for row in sorted({place(mutant.file) for mutant in chosen}):
-        if (found := _measured(row)) is None:
+        if (result := _measured(row)) is None:
             print(f"the tests of {row} fail without any change: {', '.join(PLACES[row])}")
             return 2
-        measured[row] = found
+        measured[row] = result
     ended = _Run(measured=measured, parallel=given.parallel).all(
         sorted(chosen, key=lambda m: (m.file, m.index))
     )

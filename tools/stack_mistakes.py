@@ -62,7 +62,7 @@ RIGHTLY: tuple[tuple[str, str, str], ...] = (
     (
         r"teams\[\d+\]\.name",
         "an unknown name|what .* says",
-        "the author's own name; what refers to a team is told by its namespaces",
+        "the author's own name; references to a team go by its namespaces",
     ),
     (
         r"teams\[\d+\]\.(leads|viewers)",
@@ -184,7 +184,7 @@ class Mistake:
 
 
 def stacks() -> dict[str, Any]:
-    """Name -> the cluster of each shipped stack."""
+    """Return name -> the cluster of each shipped stack."""
     return {
         file.name.removeprefix("Pulumi.").removesuffix(".yaml"): yaml.safe_load(file.read_text())[
             "config"
@@ -224,7 +224,7 @@ def _with(cluster: Any, path: Path_, value: Any) -> Any:
 
 
 def _wrong(value: Any) -> Iterator[tuple[str, Any]]:
-    """Other values for a field, each with what is wrong with it."""
+    """Yield other values for a field, each with what is wrong with it."""
     if not isinstance(value, dict):
         yield "a mapping", {"a": "b"}
     if not isinstance(value, list):
@@ -272,7 +272,7 @@ def _wrong(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def mistakes() -> Iterator[Mistake]:
-    """Every mistake, in a fixed order."""
+    """Yield every mistake, in a fixed order."""
     shipped = stacks()
     for stack, cluster in shipped.items():
         for path, value in _fields(cluster):
@@ -310,7 +310,7 @@ def mistakes() -> Iterator[Mistake]:
 
 
 def end(mistake: Mistake) -> str:
-    """``refused``, ``doubted`` or ``passes``."""
+    """Return ``refused``, ``doubted`` or ``passes``."""
     try:
         checked = check_values(mistake.cluster, where="x", now=NOW)
     except InputError:
@@ -319,7 +319,7 @@ def end(mistake: Mistake) -> str:
 
 
 def reason(mistake: Mistake) -> str:
-    """Why it rightly passes; empty where nothing is on record."""
+    """Return why it rightly passes; empty if no reason is on record."""
     for path, kind, why in RIGHTLY:
         if re.fullmatch(path, mistake.where) and re.fullmatch(kind, mistake.kind):
             return why

@@ -1,7 +1,7 @@
-"""What took how long: the stages of `make test`, and the files of each whose tests took longest.
+"""Shows what took how long: the stages of `make test`, and the slowest test files of each.
 
-``tools/times.py STAGE SECONDS`` notes a stage that has ended and shows it; without arguments
-it shows all that were noted. The tests' own times are read from pytest's JUnit XML of that name,
+``tools/times.py STAGE SECONDS`` records a stage that has ended and shows it; without arguments
+it shows all that were recorded. The tests' own times are read from pytest's JUnit XML of that name,
 and what a second try of the failed ones gave from that of ``STAGE-again``.
 """
 
@@ -28,12 +28,12 @@ class Stage:
 
     Args:
         name: the make target's.
-        seconds: what it took, all in all.
+        seconds: how long it took in all.
         outcomes: tests by ``passed``, ``failed`` (errors too), ``skipped`` (expected failures
             too) and ``unsteady``; empty for a stage without tests.
         files: seconds of each file's tests, with their fixtures.
         failed: the tests that failed, each with the last line of its reason.
-        unsteady: those that failed and then passed when run once more, likewise.
+        unsteady: the tests that failed and then passed when run once more, with their reason.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Stage:
 
 
 def read(reports: Path, name: str) -> Stage:
-    """A stage that was noted in ``reports``."""
+    """Return a stage that was noted in ``reports``."""
     noted = json.loads((reports / f"{name}.json").read_text())
     outcomes: Counter[str] = Counter()
     files: defaultdict[str, float] = defaultdict(float)
@@ -71,7 +71,7 @@ class _Case:
 
 
 def _cases(xml: Path) -> dict[tuple[str, str], _Case]:
-    """Class and name of each test -> how it went; empty without the file.
+    """Return class and name of each test -> how it went; empty without the file.
 
     A test that passed and whose fixture did not end well stands there twice, and has failed.
     """
@@ -90,10 +90,10 @@ def _cases(xml: Path) -> dict[tuple[str, str], _Case]:
 
 
 def _case(element: ElementTree.Element) -> _Case:
-    found = {child.tag: child for child in element}
-    verdict = found.get("failure", found.get("error"))
+    results = {child.tag: child for child in element}
+    verdict = results.get("failure", results.get("error"))
     reason = ""
-    outcome = "skipped" if "skipped" in found else "passed"
+    outcome = "skipped" if "skipped" in results else "passed"
     if verdict is not None:
         outcome = "failed"
         reason = " ".join((verdict.get("message") or verdict.tag).split())[:REASON]
@@ -106,27 +106,27 @@ def _case(element: ElementTree.Element) -> _Case:
 
 
 def _file(classname: str) -> str:
-    """``tests.unit.test_x.TestY`` is in ``tests/unit/test_x.py``."""
+    """Return the file of a class: ``tests.unit.test_x.TestY`` is in ``tests/unit/test_x.py``."""
     words = classname.split(".")
     last = max((i for i, word in enumerate(words) if word.startswith("test_")), default=-1)
     return "/".join(words[: last + 1]) + ".py" if last >= 0 else classname
 
 
 def stages(reports: Path) -> list[Stage]:
-    """All stages that were noted, in the order in which they ended."""
+    """Return all stages that were noted, in the order in which they ended."""
     noted = sorted(reports.glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
     return [read(reports, path.stem) for path in noted]
 
 
 def table(shown: Iterable[Stage]) -> str:
-    """The stages with their tests and seconds, and the slowest files of all of them."""
+    """Return the stages with their tests and seconds, and the slowest files of all of them."""
     listed = list(shown)
     columns = ("passed", "failed", "unsteady", "skipped")
     lines = [f"{'stage':<14}" + "".join(f"{name:>9}" for name in (*columns, "seconds"))]
 
     def line(name: str, outcomes: Counter[str], seconds: float) -> str:
-        told = [str(outcomes[column]) if outcomes else "" for column in columns]
-        return f"{name:<14}" + "".join(f"{one:>9}" for one in (*told, f"{seconds:.0f}"))
+        reported = [str(outcomes[column]) if outcomes else "" for column in columns]
+        return f"{name:<14}" + "".join(f"{item:>9}" for item in (*reported, f"{seconds:.0f}"))
 
     lines += [line(stage.name, stage.outcomes, stage.seconds) for stage in listed]
     files = [

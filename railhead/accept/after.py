@@ -77,7 +77,7 @@ def compare(
 
 
 def _show_rows(rows: Sequence[Row], before: int, after: int) -> None:
-    """What is not the same, and how much is."""
+    """Return what differs between two reports, and how much is the same."""
     from railhead.accept.baselines import Change, regressions
     from railhead.launch.console import out, table
 
@@ -94,9 +94,9 @@ def _show_rows(rows: Sequence[Row], before: int, after: int) -> None:
             styles=["bold red" if row.change is Change.WORSE else None for row in shown],
         )
     count = len(regressions(rows))
-    said = f"{count} became worse" if count else "nothing became worse"
+    text = f"{count} became worse" if count else "nothing became worse"
     out(
-        f"{said}; {len(rows) - len(shown)} of {len(rows)} verdicts and figures are the same "
+        f"{text}; {len(rows) - len(shown)} of {len(rows)} verdicts and figures are the same "
         f"(reports: {before} before, {after} after)"
     )
 
@@ -119,7 +119,7 @@ def check_report(
 ) -> None:
     """Tell whether a report is as it was made: every verdict, figure and line of evidence.
 
-    A digest tells an edit; who made it is told by a signature alone, and only with --key. Exits 0
+    A digest shows an edit; only a signature shows who made it, and only with --key. Exits 0
     when nothing was changed, whatever its verdict is, and 6 when something was, when the key is
     another or when nobody signed it.
 
@@ -159,18 +159,18 @@ def _told(checked: Checked, file: Path) -> str:
 
     report, seal = checked.report, checked.seal
     if not seal.signer:
-        by = "nobody signed it, so this tells an edit, not a report that was made anew"
+        by = "nobody signed it, so this tells an edit, not a report that was written again"
     elif checked.trusted:
         by = f"signed by the key given, {signing.fingerprint(seal.signer)}"
     else:
         by = (
-            f"signed by {signing.fingerprint(seal.signer)}, which was held against no key: "
+            f"signed by {signing.fingerprint(seal.signer)}, which was compared with no key: "
             "--key names the one you know"
         )
-    said = "accepted" if report.accepted else "not accepted"
+    text = "accepted" if report.accepted else "not accepted"
     return "\n".join(
         [
-            f"{file}: unchanged: cluster {report.cluster} of {report.begun:%Y-%m-%d} is {said}",
+            f"{file}: unchanged: cluster {report.cluster} of {report.begun:%Y-%m-%d} is {text}",
             f"digest {seal.report}",
             by,
         ]

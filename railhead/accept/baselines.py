@@ -1,7 +1,7 @@
 """Reports that are kept, and what became worse between two of them beyond their noise.
 
 A report is kept by cluster, hardware and version. A figure is judged if a limit is set for it, for
-then it is known which way is worse; others are told when they change. How much is noise:
+then it is known which way is worse; others are reported when they change. How much is noise:
 
 - where both sides have several reports, or one has and the other one, from their scatter (Student's
   t with pooled variance, one-sided);
@@ -38,7 +38,7 @@ _WIDTH = NormalDist().inv_cdf(0.975)
 
 
 class Change(StrEnum):
-    """What became of one thing."""
+    """The change of one figure between two reports."""
 
     WORSE = "worse"
     BETTER = "better"
@@ -85,19 +85,19 @@ class Sample:
 
 
 def hardware_id(report: Report) -> str:
-    """The same for the same hardware: eight hexadecimal digits."""
+    """Return the same for the same hardware: eight hexadecimal digits."""
     return document.sha256(dict(report.hardware))[:8]
 
 
 def place(report: Report) -> Path:
-    """Where a report is kept: ``CLUSTER/HARDWARE/VERSION/WHEN.json``."""
+    """Return the path of a kept report: ``CLUSTER/HARDWARE/VERSION/WHEN.json``."""
     when = f"{report.begun.isoformat(timespec='seconds')}-{document.digest(report)[:8]}"
     parts = (report.cluster, hardware_id(report), report.railhead)
     return Path(*map(_safe, parts), f"{_safe(when)}.json")
 
 
 def _safe(name: str) -> str:
-    """A name of a folder, another one for each text."""
+    """Return a name of a folder, another one for each text."""
     made = re.sub(r"[^A-Za-z0-9_.-]", "_", name).lstrip(".")[:80]
     if made == name:
         return made
@@ -124,42 +124,42 @@ def keep(report: Report, folder: Path, key: Any = None) -> Path:
 
 
 def read(path: Path) -> tuple[Report, ...]:
-    """One report, or all that are kept in a folder and below it, oldest first.
+    """Return one report, or all that are kept in a folder and below it, oldest first.
 
     Raises:
         ChangedError: one of them is not as it was sealed.
-        NotFoundError: there is none.
+        NotFoundError: there is no report.
     """
     try:
         files = sorted(path.rglob("*.json")) if path.is_dir() else [path]
-        found = [signing.check(file.read_bytes()).report for file in files]
+        results = [signing.check(file.read_bytes()).report for file in files]
     except OSError as error:
         raise NotFoundError(
             f"{path} cannot be read: {error.strerror}", remedy="name a report or a folder of them"
         ) from error
-    if not found:
+    if not results:
         raise NotFoundError(f"no report is kept in {path}", remedy="name a folder with some")
-    return tuple(sorted(found, key=lambda report: report.begun))
+    return tuple(sorted(results, key=lambda report: report.begun))
 
 
 # -- what is compared -----------------------------------------------------------------------------
 
 
 def unlike(reports: Iterable[Report]) -> list[str]:
-    """Why figures of these cannot be held against each other; empty where they can."""
+    """Return why the figures of these reports cannot be compared; empty where they can."""
     all_of = list(reports)
     kinds: dict[str, set[Any]] = {
         "hardware": {hardware_id(r) for r in all_of},
         "size of the run (quick or whole)": {r.quick for r in all_of},
         "number of nodes": {len(r.nodes) for r in all_of},
     }
-    return [name for name, found in kinds.items() if len(found) > 1]
+    return [name for name, kind in kinds.items() if len(kind) > 1]
 
 
 def compare(
     before: Sequence[Report], after: Sequence[Report], *, tolerance: float = 0.1
 ) -> tuple[Row, ...]:
-    """Every verdict and figure of both sides.
+    """Return every verdict and figure of both sides.
 
     Args:
         before: reports of one state, oldest first; verdicts are the last one's.
@@ -180,7 +180,7 @@ def compare(
 
 
 def regressions(rows: Iterable[Row]) -> tuple[Row, ...]:
-    """What became worse."""
+    """Return the rows that became worse."""
     return tuple(row for row in rows if row.change is Change.WORSE)
 
 
@@ -196,7 +196,7 @@ def _verdicts(before: Report, after: Report) -> Iterator[Row]:
 
 
 def _rank(result: Result | None) -> int:
-    """A promise without a result is not proven."""
+    """Return the verdict on a promise; without a result it is not proven."""
     return _RANK[Verdict.NOT_PROVEN if result is None else result.verdict]
 
 
@@ -207,8 +207,8 @@ def _said(result: Result | None) -> str:
 
 
 def _figures(reports: Sequence[Report]) -> dict[tuple[str, str], Sample]:
-    """Every figure by check and name, its values over the reports."""
-    found: dict[tuple[str, str], Sample] = {}
+    """Return every figure by check and name, its values over the reports."""
+    figures: dict[tuple[str, str], Sample] = {}
     for report in reports:
         seen: set[tuple[str, str]] = set()
         for result in report.checks:
@@ -218,23 +218,23 @@ def _figures(reports: Sequence[Report]) -> dict[tuple[str, str], Sample]:
                 if key in seen:
                     continue
                 seen.add(key)
-                earlier = found[key].values if key in found else ()
-                found[key] = replace(sample, values=(*earlier, *sample.values))
-    return found
+                earlier = figures[key].values if key in figures else ()
+                figures[key] = replace(sample, values=(*earlier, *sample.values))
+    return figures
 
 
 def _measured(result: Result) -> Iterator[tuple[str, Sample]]:
-    for one in result.measured:
+    for item in result.measured:
         half = None
-        if one.low is not None and one.high is not None and one.high >= one.low:
-            half = one.high / 2 - one.low / 2
+        if item.low is not None and item.high is not None and item.high >= item.low:
+            half = item.high / 2 - item.low / 2
         yield (
-            one.name,
+            item.name,
             Sample(
-                values=(one.value,),
+                values=(item.value,),
                 half=half,
-                more_is_better=None if one.limit is None else one.at_least,
-                unit=one.unit,
+                more_is_better=None if item.limit is None else item.at_least,
+                unit=item.unit,
             ),
         )
 
@@ -265,13 +265,13 @@ def _curves(result: Result) -> Iterator[tuple[str, Sample]]:
 
 
 def _one_side(check: str, what: str, sample: Sample, change: Change) -> Row:
-    said = _value(sample)
+    text = _value(sample)
     gone = change is Change.MISSING
     return Row(
         check=check,
         what=what,
-        before=said if gone else "",
-        after="" if gone else said,
+        before=text if gone else "",
+        after="" if gone else text,
         change=change,
     )
 
@@ -281,7 +281,7 @@ def _value(sample: Sample) -> str:
 
 
 def _figure(check: str, what: str, a: Sample, b: Sample, tolerance: float) -> Row:
-    """One figure; whether a p is small enough is said by :func:`_together`."""
+    """Return one figure; whether a p is small enough is said by :func:`_together`."""
     step = b.middle - a.middle
     share = step / abs(a.middle) if a.middle and math.isfinite(step) else None
     row = Row(
@@ -308,7 +308,7 @@ def _figure(check: str, what: str, a: Sample, b: Sample, tolerance: float) -> Ro
 
 
 def _spread(a: Sample, b: Sample) -> tuple[float, int | None, str] | None:
-    """The standard error of the difference, its degrees of freedom, and where they come from."""
+    """Return the standard error of the difference, its degrees of freedom and their origin."""
     n, m = len(a.values), len(b.values)
     freedom = n + m - 2
     if freedom > 0:
@@ -325,12 +325,12 @@ def _spread(a: Sample, b: Sample) -> tuple[float, int | None, str] | None:
 
 
 def _sure(worse: float) -> float:
-    """Without any scatter every difference is certain."""
+    """Return t; without any scatter every difference is certain."""
     return 0.5 if worse == 0 else float(worse < 0)
 
 
 def _tail(t: float, freedom: int | None) -> float:
-    """The chance of more than ``t``: Student's, or the normal distribution's without a freedom.
+    """Return the chance of more than ``t``, Student's; the normal distribution's without a freedom.
 
     For whole degrees of freedom it is a finite sum (Abramowitz and Stegun, 26.7.3 and 26.7.4).
     """
@@ -364,7 +364,7 @@ def _together(rows: Sequence[Row]) -> Iterator[Row]:
 
 
 def _holm(chances: Sequence[float]) -> list[bool]:
-    """Which of them are small enough, all taken together."""
+    """Return which p-values are small enough, all taken together."""
     passed = [False] * len(chances)
     for rank, n in enumerate(sorted(range(len(chances)), key=lambda k: chances[k])):
         if chances[n] > ALPHA / (len(chances) - rank):

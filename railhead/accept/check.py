@@ -1,7 +1,7 @@
-"""What a check of acceptance is: a plan, a run that brings evidence, and a verdict on that.
+"""The protocol of a check: a plan, a run that brings evidence, and a verdict on that.
 
 A check is one module of :mod:`railhead.accept.checks` with a ``CHECK``. Its run may be interrupted
-and done again; its evidence is kept as JSON, so that a verdict can be given anew, and tested,
+and done again; its evidence is kept as JSON, so that it can be judged again, and tested,
 without a cluster.
 """
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Planned:
-    """What a check would do.
+    """The plan of a check.
 
     Args:
         steps: in words, in order.
@@ -65,7 +65,7 @@ class Check(Protocol, Generic[E]):
     evidence: type[E]
 
     def plan(self, facts: Facts) -> Planned:
-        """What would be run, from the contract and the nodes alone."""
+        """Return what would run, from the contract and the nodes alone."""
         ...
 
     def run(self, site: Site) -> E:
@@ -73,5 +73,5 @@ class Check(Protocol, Generic[E]):
         ...
 
     def judge(self, evidence: E, facts: Facts) -> Result:
-        """The verdict on evidence; pure. Evidence that lacks something is never a pass."""
+        """Return the verdict on evidence; pure. Evidence that lacks something is never a pass."""
         ...

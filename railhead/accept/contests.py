@@ -44,7 +44,7 @@ class Seen:
 
 @dataclass
 class Verdict:
-    """What a record shows; every list must be empty of a cluster that keeps its word."""
+    """The faults in a record; every list is empty where the cluster keeps its promise."""
 
     half_placed: list[str] = field(default_factory=list)
     overfull: list[str] = field(default_factory=list)
@@ -64,10 +64,10 @@ class Verdict:
         kinds = (
             "half_placed", "overfull", "unpaid", "partly_charged", "out_of_order", "never_whole"
         )  # fmt: skip
-        return [f"{what}: {one}" for what in kinds for one in getattr(self, what)]
+        return [f"{what}: {item}" for what in kinds for item in getattr(self, what)]
 
     def to_json(self) -> dict[str, Any]:
-        """For a benchmark's file."""
+        """Return the figures for a benchmark's file."""
         return asdict(self) | {"waited": sorted(self.waited)}
 
 
@@ -148,7 +148,7 @@ class _Reader:
         else:
             self._pod(row, seen)
         self._look(row, gangs)
-        total = sum(one.live for every in self.arenas.values() for one in every.values())
+        total = sum(item.live for every in self.arenas.values() for item in every.values())
         self.verdict.most_at_once = max(self.verdict.most_at_once, total)
 
     def _pod(self, row: Row, seen: Seen) -> None:
@@ -190,18 +190,18 @@ class _Reader:
     def _charge(self, row: Row) -> None:
         asked = self.sizes.get(row.gang, row.size)
         if row.size != asked:
-            said = f"{row.gang} at {row.t}: {row.size} pods are counted, {asked} were asked for"
+            text = f"{row.gang} at {row.t}: {row.size} pods are counted, {asked} were asked for"
         elif row.reserved and row.charged not in (None, row.size):
-            said = f"{row.gang} at {row.t}: quota for {row.charged} of {row.size} pods"
+            text = f"{row.gang} at {row.t}: quota for {row.charged} of {row.size} pods"
         else:
             return
-        if said.partition(": ")[2] not in {
-            one.partition(": ")[2] for one in self.verdict.partly_charged
+        if text.partition(": ")[2] not in {
+            item.partition(": ")[2] for item in self.verdict.partly_charged
         }:
-            self.verdict.partly_charged.append(said)
+            self.verdict.partly_charged.append(text)
 
     def _order(self, row: Row, gangs: dict[str, Seen], seen: Seen) -> None:
-        room = self.places - sum(one.holds for one in gangs.values())
+        room = self.places - sum(item.holds for item in gangs.values())
         for name, other in gangs.items():
             waiting = other.size and not other.reserved and not other.finished and name != row.gang
             if not waiting:
@@ -234,11 +234,11 @@ class _Reader:
                 f"{row.gang} at {row.t}: {seen.live} of {seen.size} pods are on nodes, and there "
                 f"is no place for {len(seen.refused)}"
             )
-        if any(one.live for one in gangs.values()):
+        if any(item.live for item in gangs.values()):
             self.verdict.waited |= {
                 name
-                for name, one in gangs.items()
-                if one.size and not one.reserved and not one.finished
+                for name, item in gangs.items()
+                if item.size and not item.reserved and not item.finished
             }
 
 
@@ -252,7 +252,7 @@ def put(into: set[str], name: str, belongs: bool) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Gang:
-    """So many pods that start together or not at all; ``after`` is seconds into its contest.
+    """A number of pods that start together or not at all; ``after`` is seconds into its contest.
 
     ``rank`` is which of the cluster's priorities it takes, 0 the lowest.
     """
@@ -270,12 +270,12 @@ def draw(seed: int, *, places: int, rounds: int, ranks: int = 1) -> tuple[tuple[
     would always have a part to give away; what is between comes by chance.
     """
     source = random.Random(seed)  # noqa: S311 - chance that comes again, no secret
-    found = []
+    results = []
     for turn in range(rounds):
         sizes = [source.randint(1, max(1, places // 2)), places]
         sizes += [source.randint(1, places) for _ in range(source.randint(1, 2))]
         source.shuffle(sizes)
-        found.append(
+        results.append(
             tuple(
                 Gang(
                     stem=f"gang-{turn}-{index}",
@@ -286,4 +286,4 @@ def draw(seed: int, *, places: int, rounds: int, ranks: int = 1) -> tuple[tuple[
                 for index, size in enumerate(sizes)
             )
         )
-    return tuple(found)
+    return tuple(results)

@@ -1,4 +1,4 @@
-"""What is known of a cluster before anything runs: its contract, its nodes, what lies idle."""
+"""Facts of a cluster before anything runs: its contract, its nodes, its idle quota."""
 
 from __future__ import annotations
 
@@ -94,16 +94,16 @@ def facts(
 
 
 def ready(contract: ClusterContract, pool: NodePool, live: Sequence[Object]) -> dict[str, Object]:
-    """The pool's nodes that are ready and not cordoned, by name."""
-    promises = [one for one in live_nodes.promised(contract) if one.pool == pool.name]
-    (found,) = live_nodes.verify(promises, live)
-    up = {name for name in found.nodes if name not in found.down}
+    """Return the pool's nodes that are ready and not cordoned, by name."""
+    promises = [item for item in live_nodes.promised(contract) if item.pool == pool.name]
+    (result,) = live_nodes.verify(promises, live)
+    up = {name for name in result.nodes if name not in result.down}
     named = {str(node["metadata"]["name"]): node for node in live}
     return {name: named[name] for name in sorted(up, key=_natural)}
 
 
 def simulated(node: Object) -> bool:
-    """Whether no process ever runs on a node, because KWOK plays it."""
+    """Return whether no process ever runs on a node, because KWOK plays it."""
     metadata, spec = node.get("metadata") or {}, node.get("spec") or {}
     key, value = _SIMULATED_TYPE
     return (
@@ -114,32 +114,32 @@ def simulated(node: Object) -> bool:
 
 
 def hardware(cluster: kube.Cluster, known: Facts) -> dict[str, str]:
-    """What the nodes say of themselves; values that differ are all named."""
-    found: dict[str, set[str]] = {}
+    """Return what the nodes report of themselves; all values where they differ."""
+    results: dict[str, set[str]] = {}
     for node in live_nodes.live(cluster):
         if node["metadata"]["name"] not in known.nodes:
             continue
         for label, name in _HARDWARE_LABELS.items():
             if value := _labels(node).get(label):
-                found.setdefault(name, set()).add(value)
+                results.setdefault(name, set()).add(value)
         info = (node.get("status") or {}).get("nodeInfo") or {}
         for key, name in _SYSTEM.items():
             if value := info.get(key):
-                found.setdefault(name, set()).add(str(value))
+                results.setdefault(name, set()).add(str(value))
     pool, fabric = known.pool, known.contract.fabric
-    said = {
+    texts = {
         "pool": f"{pool.name}: {pool.nodes} x {pool.instance_type}",
         "GPUs a node": str(pool.gpus_per_node),
         "accelerator": pool.accelerator or "",
         "fabric": f"{fabric.kind}, {fabric.mode}",
         "NICs a node": f"{pool.nics}, {pool.line_rate_gbps} Gbit/s together" if pool.nics else "",
     }
-    said |= {name: ", ".join(sorted(values)) for name, values in found.items()}
-    return {name: value for name, value in said.items() if value}
+    texts |= {name: ", ".join(sorted(values)) for name, values in results.items()}
+    return {name: value for name, value in texts.items() if value}
 
 
 def identity(cluster: kube.Cluster) -> str:
-    """What no other cluster has; its server's address where that may not be read."""
+    """Return an identity that no other cluster has; the server's address where it is unreadable."""
     return live_nodes.uid(cluster) or str(cluster.server)
 
 
@@ -161,7 +161,7 @@ def idle(cluster: kube.Cluster, known: Facts) -> int | None:
 
 
 def _flavor(known: Facts) -> str | None:
-    """The pool's ResourceFlavor; None where an older stack did not say the queue's pools."""
+    """Return the pool's ResourceFlavor; None where an older stack did not say the queue's pools."""
     flavors = dict(zip(known.queue.pools, known.queue.flavors, strict=False))
     return flavors.get(known.pool.name)
 
@@ -169,9 +169,9 @@ def _flavor(known: Facts) -> str | None:
 def _runtime(contract: ClusterContract, name: str | None) -> Runtime:
     able = [r for r in contract.runtimes if r.pool is not None]
     if name is not None:
-        for one in able:
-            if one.name == name:
-                return one
+        for check in able:
+            if check.name == name:
+                return check
         raise InputError(
             f"--runtime {name!r} is not published by cluster {contract.cluster!r}"
             f"{choices(name, [r.name for r in able])}",
@@ -195,9 +195,9 @@ def _queue(
     ]
     where = f" in namespace {namespace!r}" if namespace else ""
     if name is not None:
-        for one in over:
-            if one.name == name:
-                return one
+        for item in over:
+            if item.name == name:
+                return item
         raise InputError(
             f"--queue {name!r} is no queue over pool {runtime.pool!r}{where}"
             f"{choices(name, [q.name for q in over])}",

@@ -10,12 +10,12 @@ from railhead.accept.model import Report
 
 
 def body(report: Report) -> dict[str, Any]:
-    """What is sealed: the report as JSON, ``accepted`` first."""
+    """Return the sealed document: the report as JSON, ``accepted`` first."""
     return {"accepted": report.accepted, **report.model_dump(mode="json")}
 
 
 def canonical(value: Any) -> bytes:
-    """A JSON value with its keys sorted, no blanks, in ASCII.
+    """Return a JSON value with its keys sorted, no blanks, in ASCII.
 
     Raises:
         ValueError: a number is infinite or none.
@@ -25,32 +25,32 @@ def canonical(value: Any) -> bytes:
 
 
 def sha256(value: Any) -> str:
-    """The digest of a JSON value, in hexadecimal."""
+    """Return the digest of a JSON value, in hexadecimal."""
     return hashlib.sha256(canonical(value)).hexdigest()
 
 
 def digest(report: Report) -> str:
-    """The digest of all that a report says, in hexadecimal."""
+    """Return the digest of all that a report says, in hexadecimal."""
     return sha256(body(report))
 
 
 def read(text: str) -> dict[str, Any]:
-    """A JSON object, each key in it once: of two, readers take different ones.
+    """Return a JSON object, each key in it once: of two, readers take different ones.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not such a document.
     """
     try:
-        found = json.loads(text, object_pairs_hook=_once)
+        result = json.loads(text, object_pairs_hook=_once)
     except RecursionError as error:
         raise ValueError("it is nested too deep") from error
-    if not isinstance(found, dict):
+    if not isinstance(result, dict):
         raise ValueError("it is not an object")
-    return found
+    return result
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    results = dict(pairs)
+    if len(results) != len(pairs):
         raise ValueError("a key is in it twice")
-    return found
+    return results

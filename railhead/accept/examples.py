@@ -26,24 +26,24 @@ class Example:
 
 
 def examples() -> tuple[Example, ...]:
-    """All that are there; none where neither folder is."""
-    found = []
+    """Return all that are there; none where neither folder is."""
+    results = []
     for name in NAMES:
         for folder in _FOLDERS:
             path = folder / f"{name}.yaml"
             if path.is_file():
                 text = path.read_text(encoding="utf-8")
                 job = parse_job(text, where=path.name)
-                found.append(Example(name=name, text=text, job=job, folder=folder))
+                results.append(Example(name=name, text=text, job=job, folder=folder))
                 break
-    return tuple(found)
+    return tuple(results)
 
 
 def unfit(example: Example, contract: ClusterContract) -> str:
-    """Why a cluster has nothing for an example to run in; empty where it has."""
+    """Return why no runtime of a cluster can run an example; empty where one can."""
     runtime, framework = example.job.runtime, example.job.framework
-    if runtime and runtime not in {one.name for one in contract.runtimes}:
+    if runtime and runtime not in {item.name for item in contract.runtimes}:
         return f"the cluster has no runtime {runtime}"
-    if framework and framework not in {one.framework for one in contract.runtimes}:
+    if framework and framework not in {item.framework for item in contract.runtimes}:
         return f"the cluster has no runtime of {framework}"
     return ""

@@ -1,4 +1,4 @@
-"""What a job of a check said, node by node, and the machines that the API server says it was on."""
+"""The output of a check's job, node by node, and its machines as the API server has them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from railhead.accept.site import Site
 
 PROGRAMS = Path(__file__).resolve().parent
-# Of what a program wrote besides, for whoever has to find out why it ended.
+# Other lines of a program that are kept, to find out why it ended.
 LAST_LINES = 8
 
 
@@ -32,7 +32,7 @@ class Gathered(Model):
     """One job's whole story.
 
     ``machines`` and ``lines`` are by the pod's index, the latter without the program's mark;
-    ``besides`` are the last other lines of each. ``seconds`` is what this side waited for it.
+    ``other_lines`` are the last other lines of each. ``seconds`` is what this side waited for it.
     """
 
     command: tuple[str, ...]
@@ -43,7 +43,7 @@ class Gathered(Model):
     restarts: int
     machines: tuple[str, ...]
     lines: tuple[tuple[str, ...], ...]
-    besides: tuple[tuple[str, ...], ...] = ()
+    other_lines: tuple[tuple[str, ...], ...] = ()
 
 
 def gather(
@@ -77,13 +77,13 @@ def gather(
         begin = time.monotonic()
         state = run.wait(timeout=site.timeout)
         lines: dict[int, list[str]] = {node.index: [] for node in state.nodes}
-        besides: dict[int, list[str]] = {node.index: [] for node in state.nodes}
+        other_lines: dict[int, list[str]] = {node.index: [] for node in state.nodes}
         for line in run.logs():
             text = prefix.sub("", line.text, count=1)
             if text.startswith(mark):
                 lines.setdefault(line.node, []).append(text[len(mark) :])
             else:
-                besides.setdefault(line.node, []).append(line.text[:300])
+                other_lines.setdefault(line.node, []).append(line.text[:300])
         state = run.state()
         indices = range(max(lines, default=-1) + 1)
         machine = {node.index: node.machine for node in state.nodes}
@@ -96,27 +96,27 @@ def gather(
             restarts=state.restarts,
             machines=tuple(machine.get(index, "") for index in indices),
             lines=tuple(tuple(lines.get(index, ())) for index in indices),
-            besides=tuple(tuple(besides.get(index, ())[-LAST_LINES:]) for index in indices),
+            other_lines=tuple(tuple(other_lines.get(index, ())[-LAST_LINES:]) for index in indices),
         )
 
 
 def read(lines: Sequence[str]) -> list[dict[str, Any]]:
-    """A program's lines as the objects that they are.
+    """Return a program's lines as the objects that they are.
 
     Raises:
-        ValueError: one is none, as where a log was cut off.
+        ValueError: a line is not JSON, as where a log was cut off.
     """
-    found = []
+    results = []
     for line in lines:
         value = json.loads(line)
         if not isinstance(value, dict):
             raise ValueError(f"not an object: {line[:60]}")
-        found.append(value)
-    return found
+        results.append(value)
+    return results
 
 
 def spoken(gathered: Gathered, index: int) -> list[dict[str, Any]]:
-    """One pod's lines, as :func:`read` reads them.
+    """Return one pod's lines, as :func:`read` reads them.
 
     Raises:
         UnprovenError: they cannot be read.

@@ -24,7 +24,7 @@ MOST_AGE = timedelta(days=7)
 
 
 class Identity(BaseModel):
-    """What evidence is of. Two runs that differ in any of it share none."""
+    """The subject of evidence. Two runs that differ in any field share none."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -69,10 +69,10 @@ class Folder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Nobody else works in it meanwhile.
+        """Lock the folder against other runs.
 
         Raises:
-            RefusedError: somebody does.
+            RefusedError: another run works in it.
         """
         with (self.path / "lock").open("a") as lock:
             try:
@@ -98,25 +98,25 @@ class Folder:
         partial.replace(target)
 
     def find(self, check: str, identity: Identity, now: datetime) -> tuple[Kept | None, str]:
-        """A check's evidence if it is of the same and not too old; else why none is taken."""
+        """Return a check's evidence where it fits and is fresh, else why it was not reused."""
         try:
-            found = Kept.model_validate_json(self._file(check).read_text(encoding="utf-8"))
+            result = Kept.model_validate_json(self._file(check).read_text(encoding="utf-8"))
         except FileNotFoundError:
             return None, "no evidence is kept"
         except (OSError, UnicodeDecodeError, ValidationError):
             return None, "the kept evidence cannot be read"
-        if found.check != check:
-            return None, f"the kept evidence is of {found.check}"
+        if result.check != check:
+            return None, f"the kept evidence is of {result.check}"
         differ = [
             name
             for name in Identity.model_fields
-            if getattr(found.identity, name) != getattr(identity, name)
+            if getattr(result.identity, name) != getattr(identity, name)
         ]
         if differ:
             return None, f"the kept evidence is of another {', '.join(differ)}"
-        if not timedelta() <= now - found.begun <= MOST_AGE:
-            return None, f"the kept evidence is of {found.begun:%Y-%m-%d}"
-        return found, ""
+        if not timedelta() <= now - result.begun <= MOST_AGE:
+            return None, f"the kept evidence is of {result.begun:%Y-%m-%d}"
+        return result, ""
 
     def forget(self, check: str) -> None:
         """Take away a check's earlier evidence, so that it is not taken for this run's."""

@@ -1,4 +1,4 @@
-"""A node that is taken away by a command of whoever accepts, and what became of it.
+"""A node that the user's command removes, and what became of it.
 
 No API takes a machine away. Who accepts names nodes that may be lost and a command that does it,
 such as one that speaks to a machine's BMC; the node's name is its last word.
@@ -21,16 +21,20 @@ _COMMAND_SECONDS = 300
 
 
 class Lost(Model):
-    """A node that was taken away.
+    """A node that was removed.
 
-    ``status`` and ``said`` are the command's; ``unready`` is when the API server first had the node
-    as not ready or gone, in seconds of the record, None where it never did; ``after`` is by what
-    its pods could end, as the node was when the job was back.
+    Attributes:
+        node: its name.
+        status: exit code of the command.
+        output: the command's.
+        unready: when the API server first had the node as not ready or gone, in seconds of the
+            record; None where it never did.
+        after: what could end its pods, as the node was when the job was back.
     """
 
     node: str
     status: int
-    said: str = ""
+    output: str = ""
     unready: float | None = None
     after: str = ""
 
@@ -70,10 +74,10 @@ class Losing:
                 timeout=_COMMAND_SECONDS,
                 check=False,
             )
-            status, said = done.returncode, done.stderr.strip()[-500:]
+            status, message = done.returncode, done.stderr.strip()[-500:]
         except (OSError, subprocess.TimeoutExpired) as error:
-            status, said = -1, str(error)
-        self.lost = Lost(node=node, status=status, said=said)
+            status, message = -1, str(error)
+        self.lost = Lost(node=node, status=status, output=message)
 
     def look(self, *, back: bool) -> None:
         """Note what has become of the node; ``back`` is that the job is."""

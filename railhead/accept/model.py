@@ -1,4 +1,4 @@
-"""What acceptance says: verdicts, what they rest on, and the report that holds them all.
+"""The report of an acceptance: verdicts, the evidence of each, and their figures.
 
 Everything here is data: it is written as JSON, read again, drawn as HTML and signed. Bandwidths are
 GB/s (1e9 bytes), sizes bytes, times seconds, unless a unit beside the value says otherwise.
@@ -23,7 +23,7 @@ class Model(BaseModel):
 
 
 class Evidence(Model):
-    """Something that a verdict rests on, as it was read.
+    """Evidence of a verdict, as it was read.
 
     ``title`` says what it is and of whom, ``text`` are its lines.
     """
@@ -33,7 +33,7 @@ class Evidence(Model):
 
 
 class Measured(Model):
-    """One figure, and what it is held against where it is.
+    """One figure, and its limit where it has one.
 
     ``limit`` is the least (``at_least``) or the most that passes; ``source`` says where that limit
     comes from. ``passed`` is None where nothing is asked of the figure. ``low`` and ``high`` are
@@ -51,14 +51,14 @@ class Measured(Model):
 
     @property
     def passed(self) -> bool | None:
-        """Whether the limit is held."""
+        """True where the figure keeps its limit; None without one."""
         if self.limit is None:
             return None
         return self.value >= self.limit if self.at_least else self.value <= self.limit
 
 
 class Axis(Model):
-    """What is drawn along one side; ``logarithmic`` in base 2 for sizes, else base 10."""
+    """The axis along one side; ``logarithmic`` in base 2 for sizes, else base 10."""
 
     label: str
     unit: str = ""
@@ -137,7 +137,7 @@ Plot = Annotated[LinePlot | Timeline | Map, Field(discriminator="kind")]
 
 
 class Waiver(Model):
-    """A promise that somebody accepts unproven: who, until when, and why. It is printed."""
+    """A promise that a person accepts unproven: who, until when, and why. It is printed."""
 
     check: str
     by: str = Field(min_length=1)
@@ -146,7 +146,7 @@ class Waiver(Model):
 
 
 class Result(Model):
-    """What one check found.
+    """The result of one check.
 
     ``summary`` is one sentence, ``remedy`` what to do where it did not pass, ``reproduce`` command
     lines that show the same. ``seconds`` is how long it ran, ``node_hours`` what its jobs used.
@@ -196,8 +196,8 @@ class Report(Model):
     @property
     def accepted(self) -> bool:
         """Every promise has a result, and every result is proven, or waived on that day."""
-        found = {result.name for result in self.checks}
-        return found.issuperset(self.asked) and all(map(self.stands, self.checks))
+        results = {result.name for result in self.checks}
+        return results.issuperset(self.asked) and all(map(self.stands, self.checks))
 
     def stands(self, result: Result) -> bool:
         """Proven, or waived by a waiver that had not ended."""

@@ -27,64 +27,70 @@ _AGAIN = "the job's lines are in the report's evidence; mend what they say and r
 
 
 def runtime(contract: ClusterContract, pool: NodePool) -> Runtime | None:
-    """The runtime of the pool whose jobs mpirun starts."""
-    mine = (one for one in contract.runtimes if one.pool == pool.name)
-    return next((one for one in mine if one.launcher == _LAUNCHER), None)
+    """Return the runtime of the pool whose jobs mpirun starts."""
+    mine = (item for item in contract.runtimes if item.pool == pool.name)
+    return next((item for item in mine if item.launcher == _LAUNCHER), None)
 
 
 def words(collective: str, *, least: int, most: int, repeats: int, warmup: int) -> list[str]:
-    """A job's command: sizes by fours, every result looked at (src/common.cu of v2.19.6)."""
+    """Return a job's command: sizes by fours, every result looked at (src/common.cu of v2.19.6)."""
     sizes = ["-b", str(least), "-e", str(most), "-f", "4", "-g", "1", "-c", "1"]
     return [PROGRAM, collective, *sizes, "-n", str(repeats), "-w", str(warmup)]
 
 
 def gathered(lines: Iterable[str], **asked: Any) -> Tests:
-    """The lines of all of a job's pods, sorted out.
+    """Return the lines of all of a job's pods, sorted out.
 
     Raises:
         ValueError: a line of the program's cannot be read.
     """
     log: list[str] = []
     rest: list[str] = []
-    told: dict[str, Any] = {}
+    reported: dict[str, Any] = {}
     for text in lines:
-        if said := LINE.search(text):
-            told = {key: value for key, value in json.loads(said[1]).items() if key != "kind"}
+        if message := LINE.search(text):
+            reported = {
+                key: value for key, value in json.loads(message[1]).items() if key != "kind"
+            }
         else:
             (log if proof.is_nccl(text) else rest).append(text)
-    return Tests(**asked, **told, log=tuple(log), rest=tuple(rest))
+    return Tests(**asked, **reported, log=tuple(log), rest=tuple(rest))
 
 
 def run(tests: Tests) -> Run:
-    """The one table that a job printed, whole.
+    """Return the one table that a job printed, whole.
 
     Raises:
-        ValueError: there is none, or it is not what was asked for.
+        ValueError: there is no table, or another than was asked for.
     """
     data = "\n".join(tests.rest).encode()
     source = Source(name=tests.collective, open=lambda: io.BytesIO(data), size=len(data))
-    found = runs_of(source)
-    if len(found) != 1:
-        raise ValueError(f"it printed {len(found)} tables")
-    (one,) = found
-    if one.collective != tests.collective:
-        raise ValueError(f"its table is of {one.collective}")
-    if not one.complete or one.largest is None or one.dropped:
+    result = runs_of(source)
+    if len(result) != 1:
+        raise ValueError(f"it printed {len(result)} tables")
+    (item,) = result
+    if item.collective != tests.collective:
+        raise ValueError(f"its table is of {item.collective}")
+    if not item.complete or item.largest is None or item.dropped:
         raise ValueError("its table is cut off")
-    if len({device.rank for device in one.devices}) != tests.ranks or one.ranks != tests.ranks:
-        raise ValueError(f"its table is of {one.ranks} ranks, of {tests.ranks} that were asked for")
-    hosts = {device.host for device in one.devices}
+    if len({device.rank for device in item.devices}) != tests.ranks or item.ranks != tests.ranks:
+        raise ValueError(
+            f"its table is of {item.ranks} ranks, of {tests.ranks} that were asked for"
+        )
+    hosts = {device.host for device in item.devices}
     if len(hosts) != len(tests.machines):
         raise ValueError(f"its ranks are on {len(hosts)} hosts, of {len(tests.machines)}")
-    if one.wrong is None:
+    if item.wrong is None:
         raise ValueError("its results were not looked at")
-    if bad := next((row.size for row in one.rows if not _agrees(row, one.collective, tests)), None):
+    if bad := next(
+        (row.size for row in item.rows if not _agrees(row, item.collective, tests)), None
+    ):
         raise ValueError(f"its figures of {bad} bytes contradict each other")
-    return one
+    return item
 
 
 def _agrees(row: Row, collective: str, tests: Tests) -> bool:
-    """Whether time, algbw and busbw are one measurement."""
+    """Return whether time, algbw and busbw are one measurement."""
     kind = COLLECTIVES[collective]
     if kind.factor is None or kind.base is None:
         return False
@@ -92,8 +98,8 @@ def _agrees(row: Row, collective: str, tests: Tests) -> bool:
         algbw = row.size * kind.base(tests.ranks) / half.time / 1e3
         busbw = half.algbw * kind.factor(tests.ranks)
         rounding = half.algbw_step + half.busbw_step
-        for told, made in ((half.algbw, algbw), (half.busbw, busbw)):
-            if abs(told - made) > _NEAR * made + rounding:
+        for item, made in ((half.algbw, algbw), (half.busbw, busbw)):
+            if abs(item - made) > _NEAR * made + rounding:
                 return False
     return True
 
@@ -105,7 +111,7 @@ def verdicts(
     proofs: Sequence[str],
     gpudirect: str | None,
 ) -> Iterator[Said]:
-    """What is wrong with the jobs; nothing where nothing is, or the image has no program.
+    """Yield the faults of the jobs; nothing where the image has no program.
 
     Args:
         tests: a job each.
@@ -113,22 +119,24 @@ def verdicts(
         proofs: the contract's.
         gpudirect: the contract's.
     """
-    for one in tests:
-        who = f"nccl-tests' {one.collective}_perf"
-        if one.phase != "completed" or one.status is None:
-            yield _unproven(f"{who}: the job is {one.phase}: {one.detail or 'no end is told'}")
+    for test in tests:
+        who = f"nccl-tests' {test.collective}_perf"
+        if test.phase != "completed" or test.status is None:
+            yield _unproven(f"{who}: the job is {test.phase}: {test.detail or 'no end is known'}")
             continue
-        if not one.program:
+        if not test.program:
             continue
-        if one.status:
-            yield _unproven(f"{who} ended with {one.status}")
-        if sorted(one.machines) != sorted(machines):
-            yield _unproven(f"{who} ran on {', '.join(one.machines) or 'no machine that is known'}")
-        shown = proof.judge({0: one.log}, processes=one.ranks, proofs=proofs, gpudirect=gpudirect)
+        if test.status:
+            yield _unproven(f"{who} ended with {test.status}")
+        if sorted(test.machines) != sorted(machines):
+            yield _unproven(
+                f"{who} ran on {', '.join(test.machines) or 'no machine that is known'}"
+            )
+        shown = proof.judge({0: test.log}, processes=test.ranks, proofs=proofs, gpudirect=gpudirect)
         if shown.verdict is not Verdict.PASSED:
             yield Said(verdict=shown.verdict, text=f"{who}: {shown.text}", remedy=_AGAIN)
         try:
-            wrong = run(one).wrong
+            wrong = run(test).wrong
         except ValueError as error:
             yield _unproven(f"{who}: {error}")
             continue
@@ -141,32 +149,32 @@ def verdicts(
 
 
 def points(tests: Sequence[Tests]) -> Mapping[str, Point]:
-    """The largest size of every table that can be read, by collective; out of place."""
-    found = {}
-    for one in tests:
+    """Return the largest size of every table that can be read, by collective; out of place."""
+    results = {}
+    for test in tests:
         try:
-            row = run(one).largest
+            row = run(test).largest
         except ValueError:
             continue
         if row is not None and row.best is not None:
-            found[one.collective] = Point(
-                collective=one.collective,
+            results[test.collective] = Point(
+                collective=test.collective,
                 size=row.size,
                 seconds=row.best.time / 1e6,
                 spread=1,
                 algbw=row.best.algbw,
                 busbw=row.best.busbw,
             )
-    return found
+    return results
 
 
 def used(tests: Sequence[Tests], why: str) -> str:
-    """Whether nccl-tests were used, in words; ``why`` they could not be."""
+    """Return whether nccl-tests were used, in words; ``why`` they could not be."""
     if why:
         return f"nccl-tests were not used: {why}; the collectives are PyTorch's"
-    if not any(one.program for one in tests):
+    if not any(test.program for test in tests):
         return "nccl-tests are not in the image of the MPI runtime; the collectives are PyTorch's"
-    paths = sorted({one.program for one in tests if one.program})
+    paths = sorted({test.program for test in tests if test.program})
     return f"nccl-tests were used, beside PyTorch's collectives: {', '.join(paths)}"
 
 

@@ -17,7 +17,7 @@ _LINES = 40
 
 
 def schema() -> dict[str, Any]:
-    """The JSON Schema of what ``--json`` writes; its ``seal`` tells a change."""
+    """Return the JSON Schema of what ``--json`` writes; its ``seal`` tells a change."""
     made = Report.model_json_schema(mode="serialization")
     made["properties"] = {
         "accepted": {
@@ -68,7 +68,7 @@ def junit(report: Report) -> str:
 
 
 def markdown(report: Report) -> str:
-    """A comment for a pull request: the verdict, a row a promise, what did not pass below."""
+    """Return a comment for a pull request: the verdict, a row a promise, failures below."""
     head = "accepted" if report.accepted else "not accepted"
     size = ", quick" if report.quick else ""
     lines = [
@@ -104,22 +104,22 @@ def _said(result: Result) -> Verdict | None:
 
 
 def _told(case: ElementTree.Element, kind: str, result: Result, text: str) -> None:
-    told = ElementTree.SubElement(
+    reported = ElementTree.SubElement(
         case, kind, message=_clean(result.summary), type=result.verdict.value
     )
-    told.text = _clean(text)
+    reported.text = _clean(text)
 
 
 def _waiver(result: Result) -> str:
-    one = result.waiver
-    if one is None:
+    item = result.waiver
+    if item is None:
         return ""
-    return f"waived by {one.by} until {one.until.isoformat()}: {one.reason}"
+    return f"waived by {item.by} until {item.until.isoformat()}: {item.reason}"
 
 
 def _evidence(result: Result) -> str:
     parts = [f"{m.name}: {m.value:g} {m.unit}".rstrip() for m in result.measured]
-    parts += [f"{one.title}\n{_first(one.text)}" for one in result.evidence]
+    parts += [f"{item.title}\n{_first(item.text)}" for item in result.evidence]
     return "\n\n".join(parts)
 
 
@@ -176,5 +176,5 @@ def write(path: str, text: str) -> None:
 
 
 def json_text(document: dict[str, Any]) -> str:
-    """As files have it."""
+    """Return the text as files hold it."""
     return json.dumps(document, indent=1, allow_nan=False) + "\n"

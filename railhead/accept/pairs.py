@@ -1,4 +1,4 @@
-"""What nodes have told of each other in pairs, over verbs: the verdict on perftest's figures. Pure.
+"""The verdict on perftest's figures, from node to node over verbs. Pure.
 
 The port's own counters must tell the same as the program that drove it, and the other ports
 nothing: a rail is by itself.
@@ -27,18 +27,18 @@ _AGAIN = (
 
 
 def lacking(traffic: Traffic) -> str:
-    """Why nothing is to be expected of verbs; empty where every pod can be asked."""
-    if not any(one.devices for one in traffic.verbs):
+    """Return why verbs cannot be tested; empty where every pod can."""
+    if not any(verb.devices for verb in traffic.verbs):
         return "no pod sees a port of InfiniBand or Ethernet that it may use: there are no verbs"
     for tool in TOOLS:
-        without = [one.node for one in traffic.verbs if tool not in one.tools]
+        without = [verb.node for verb in traffic.verbs if tool not in verb.tools]
         if len(without) == len(traffic.verbs):
             return f"{tool} is not in the image: the rails are shown by NCCL alone"
     return ""
 
 
 def verdicts(traffic: Traffic, rate: float | None) -> Iterator[Said]:
-    """What is wrong with the pairs; nothing where nothing is, or nothing is to be expected.
+    """Yield the faults of the pairs; nothing where verbs cannot be tested.
 
     Args:
         traffic: what the job brought.
@@ -47,21 +47,21 @@ def verdicts(traffic: Traffic, rate: float | None) -> Iterator[Said]:
     if text := _incomplete(traffic):
         yield _unproven(text)
         return
-    for one in traffic.pairs:
+    for pair in traffic.pairs:
         try:
-            told = _told(one)
+            reported = _told(pair)
         except ValueError as error:
-            yield _unproven(f"{_named(traffic, one)}: {error}")
+            yield _unproven(f"{_named(traffic, pair)}: {error}")
             continue
-        yield from _counters(traffic, one, told)
-        yield from _rate(traffic, one, told, rate)
+        yield from _counters(traffic, pair, reported)
+        yield from _rate(traffic, pair, reported, rate)
 
 
 def figures(traffic: Traffic, rate: float | None) -> Iterator[Measured]:
-    """The slowest rail by each tool, where all could be read."""
-    told = list(readable(traffic))
-    bandwidths = [test.gbps for _, test in told if test.gbps is not None]
-    latencies = [test.usec for _, test in told if test.usec is not None]
+    """Yield the slowest rail by each tool, where all could be read."""
+    reported = list(readable(traffic))
+    bandwidths = [test.gbps for _, test in reported if test.gbps is not None]
+    latencies = [test.usec for _, test in reported if test.usec is not None]
     if bandwidths:
         yield Measured(
             name="ib_write_bw, the slowest rail between two nodes",
@@ -79,34 +79,34 @@ def figures(traffic: Traffic, rate: float | None) -> Iterator[Measured]:
 
 
 def readable(traffic: Traffic) -> Iterator[tuple[Pair, Perftest]]:
-    """The pairs whose output can be read."""
-    for one in traffic.pairs:
+    """Yield the pairs whose output can be read."""
+    for pair in traffic.pairs:
         try:
-            yield one, _told(one)
+            yield pair, _told(pair)
         except ValueError:
             continue
 
 
 def _incomplete(traffic: Traffic) -> str:
     nodes = list(range(traffic.pods))
-    if sorted(one.node for one in traffic.verbs) != nodes:
+    if sorted(verb.node for verb in traffic.verbs) != nodes:
         return "not every pod has told what it has for verbs"
-    counts = {len(one.devices) for one in traffic.verbs}
+    counts = {len(verb.devices) for verb in traffic.verbs}
     if len(counts) > 1:
         return f"pods see {min(counts)} to {max(counts)} ports over which they could be asked"
     if counts == {0}:
         return ""
-    tools = {tool for tool in TOOLS for one in traffic.verbs if tool in one.tools}
-    if short := [one.node for one in traffic.verbs if not tools <= set(one.tools)]:
+    tools = {tool for tool in TOOLS for verb in traffic.verbs if tool in verb.tools}
+    if short := [verb.node for verb in traffic.verbs if not tools <= set(verb.tools)]:
         return f"pod {short[0]} has not what others have: {', '.join(sorted(tools))}"
     wanted = [(node, rail, tool) for node in nodes for rail in range(*counts) for tool in tools]
-    if sorted((one.node, one.rail, one.tool) for one in traffic.pairs) != sorted(wanted):
+    if sorted((pair.node, pair.rail, pair.tool) for pair in traffic.pairs) != sorted(wanted):
         return "not every rail of every pair of nodes was measured over verbs"
     return ""
 
 
 def _told(one: Pair) -> Perftest:
-    """What the client says, if it is what it was asked for.
+    """Return the client's figures, if they are of the test that was asked for.
 
     Raises:
         ValueError: it is not.

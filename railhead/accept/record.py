@@ -2,7 +2,7 @@
 
 What is asserted of gangs is read from such a record alone. Its order is that of resource versions:
 one counter for all objects of a cluster's store (etcd's revision), so that a pod's change and a
-Workload's can be told apart. Seconds are of this machine's monotonic clock, from the record's
+Workload's can be distinguished. Seconds are of this machine's monotonic clock, from the record's
 begin: no node's clock is asked.
 """
 
@@ -58,14 +58,17 @@ class Row(Model):
 
 
 def of_workload(event: str, obj: Mapping[str, Any], t: float) -> Row | None:
-    """A Workload's change; None where nobody owns it."""
+    """Return a Workload's change; None where nobody owns it."""
     meta = obj["metadata"]
     owners = meta.get("ownerReferences") or []
     if not owners:
         return None
     evicted = condition(obj, "Evicted")
     admission = (obj.get("status") or {}).get("admission") or {}
-    assigned = [one.get("count") for one in admission.get("podSetAssignments") or []]
+    assigned = [
+        podsetassignment.get("count")
+        for podsetassignment in admission.get("podSetAssignments") or []
+    ]
     return Row(
         t=t,
         rv=int(meta["resourceVersion"]),
@@ -85,7 +88,7 @@ def of_workload(event: str, obj: Mapping[str, Any], t: float) -> Row | None:
 
 
 def of_pod(event: str, obj: Mapping[str, Any], t: float, gang: str) -> Row:
-    """A pod's change; ``gang`` is whose pod it is."""
+    """Return a pod's change; ``gang`` is whose pod it is."""
     meta, spec, status = obj["metadata"], obj.get("spec") or {}, obj.get("status") or {}
     labels = (meta.get("labels") or {}) | (meta.get("annotations") or {})
     scheduled = condition(obj, "PodScheduled")
@@ -108,7 +111,7 @@ def of_pod(event: str, obj: Mapping[str, Any], t: float, gang: str) -> Row:
 
 
 class Watcher(threading.Thread):
-    """Follows one kind of object until it is told to stop.
+    """Follows one kind of object until it is stopped.
 
     ``failed`` says why the record has a gap; what it shows is no proof then.
     """
@@ -193,13 +196,13 @@ class Record:
         return round(time.monotonic() - self._begin, 3)
 
     def rows(self) -> tuple[Row, ...]:
-        """What was seen so far, in the server's order."""
+        """Return the rows so far, in the server's order."""
         with self._lock:
             return tuple(sorted(self._rows, key=lambda row: row.rv))
 
     @property
     def gap(self) -> str:
-        """Why something may be missing; empty where nothing is."""
+        """Return why rows may be missing; empty where none are."""
         return "; ".join(watcher.failed for watcher in self._watchers if watcher.failed)
 
     def _add(self, row: Row) -> None:
@@ -218,7 +221,7 @@ class Record:
 
 
 def disorder(rows: Sequence[Row]) -> str:
-    """Why a record cannot be true as it stands, such as a clock that goes back; empty if it can."""
+    """Return why a record cannot be true, such as a clock that goes back; empty if it can."""
     last: dict[str, Row] = {}
     for row in sorted(rows, key=lambda row: row.rv):
         before = last.get(row.kind)

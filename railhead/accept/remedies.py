@@ -1,4 +1,4 @@
-"""What to do about what several checks may find."""
+"""Remedies of faults that several checks may find."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CUT_OFF = (
 
 
 def unreached(namespace: str) -> str:
-    """Where pods of one job do not reach each other.
+    """Return the remedy where pods of one job do not reach each other.
 
     Args:
         namespace: of the job.

@@ -30,7 +30,7 @@ _RESUME = "mend what it says, then `railhead accept --resume` runs this check ag
 
 @dataclass(frozen=True, kw_only=True)
 class Suite:
-    """What is asked for.
+    """The checks that are asked for.
 
     Args:
         checks: all that there are, in order.
@@ -46,7 +46,7 @@ class Suite:
 
     @property
     def chosen(self) -> tuple[Check[Any], ...]:
-        """Those that run."""
+        """The checks that run."""
         return tuple(check for check in self.checks if check.name in self.only)
 
 
@@ -80,7 +80,7 @@ class Runner:
 
     @property
     def identity(self) -> Identity:
-        """Whose evidence this run's is."""
+        """The subject of this run's evidence."""
         facts = self.facts
         return Identity(
             cluster=facts.contract.cluster,
@@ -94,7 +94,7 @@ class Runner:
         )
 
     def site(self, name: str) -> Site:
-        """A check's hands on the cluster; what an earlier run left of it is known to it."""
+        """Return a check's hands on the cluster; what an earlier run left of it is known to it."""
         return self.make_site(
             facts=self.facts,
             cluster=self.cluster,
@@ -113,7 +113,7 @@ class Runner:
         return tuple(left)
 
     def run(self, suite: Suite) -> Report:
-        """Every check that was asked for, then the report.
+        """Return every check that was asked for, then the report.
 
         Raises:
             KeyboardInterrupt: jobs were taken away before; kept evidence stays.
@@ -215,7 +215,7 @@ class Runner:
 
 
 def not_proven(check: Check[Any], summary: str, remedy: str) -> Result:
-    """The result of a check that brought nothing to judge."""
+    """Return the result of a check that brought nothing to judge."""
     return Result(
         name=check.name,
         promise=check.promise,
@@ -228,7 +228,7 @@ def not_proven(check: Check[Any], summary: str, remedy: str) -> Result:
 
 
 def plans(checks: Sequence[Check[Any]], facts: Facts) -> list[tuple[Check[Any], Planned]]:
-    """What each check would do; one that cannot say so is missing its plan."""
+    """Return the plan of each check; one that raises is missing its plan."""
     made = []
     for check in checks:
         try:
@@ -242,12 +242,12 @@ def plans(checks: Sequence[Check[Any]], facts: Facts) -> list[tuple[Check[Any], 
 
 
 def default_folder(cluster: str) -> Path:
-    """Where an acceptance lies unless somebody says otherwise: beside what is worked on."""
+    """Return the default folder of an acceptance: below the current one."""
     return Path("railhead-accept") / cluster
 
 
 def _words(error: Exception) -> str:
-    """An error in one line."""
+    """Return an error in one line."""
     text = error.problem if isinstance(error, RailheadError) else str(error)
     named = "" if isinstance(error, RailheadError) else f"{type(error).__name__}: "
     return f"{named}{text}".strip().replace("\n", "; ") or type(error).__name__

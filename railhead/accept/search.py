@@ -11,7 +11,7 @@ looked for between its halves.
 readiness engine, docs/designs/055-adaptive-fault-isolation.md, from which the size of the pools
 and the halving are; 056 of the same, the search between halves that are both fast).
 
-Limit: two good nodes with a bad link between them are told only where they shared a pool.
+Limit: a bad link between two good nodes is found only where they shared a pool.
 
 A pod's program takes this file along: standard library only.
 """
@@ -53,7 +53,7 @@ Group = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Answer:
-    """What one node says of one test.
+    """The answer of one node to one test.
 
     Args:
         seconds: of each repeat, by the clock that cannot be set.
@@ -68,7 +68,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one test: a figure in GB/s, or what is wrong with it, by node."""
+    """The outcome of one test: a figure in GB/s, or what is wrong with it, by node."""
 
     figure: float | None
     faults: Mapping[str, str] = field(default_factory=dict)
@@ -84,8 +84,8 @@ def _plausible(answer: Answer, repeats: int) -> bool:
         return False
     if not all(_is_time(value) for value in every):
         return False
-    one, other = sum(answer.seconds), sum(answer.wall)
-    return abs(one - other) <= CLOCKS * max(one, other) + CLOCK_SLACK_SECONDS
+    item, other = sum(answer.seconds), sum(answer.wall)
+    return abs(item - other) <= CLOCKS * max(item, other) + CLOCK_SLACK_SECONDS
 
 
 def outcome(
@@ -134,7 +134,7 @@ def outcome(
 
 
 def _answer(timings: Sequence[object], proven: bool) -> Answer | None:
-    """What the processes of one node timed as one: each repeat ends with the last of them."""
+    """Return the times of a node's processes as one: each repeat ends with the last of them."""
     columns: dict[str, list[list[float]]] = {"seconds": [], "wall": []}
     for timing in timings:
         if not isinstance(timing, Mapping):
@@ -153,7 +153,7 @@ def _answer(timings: Sequence[object], proven: bool) -> Answer | None:
 
 
 def _last(times: Sequence[float]) -> float:
-    """The longest; one that is no time is not covered by another that is."""
+    """Return the longest; one that is no time is not covered by another that is."""
     return next((value for value in times if not _is_time(value)), max(times))
 
 
@@ -164,41 +164,44 @@ def _is_number(value: object) -> bool:
 def answers(
     test: str, reports: Iterable[Mapping[str, object]], *, proofs: bool
 ) -> dict[str, Answer]:
-    """The answers to one test among pods' reports, by node.
+    """Return the answers to one test among pods' reports, by node.
 
     Args:
         test: its name.
         reports: what pods said, of this and of other tests.
         proofs: whether their logs must prove the fabric.
     """
-    found: dict[str, Answer] = {}
+    results: dict[str, Answer] = {}
     for report in reports:
         processes = report.get("processes")
         if report.get("test") != test or not isinstance(processes, list):
             continue
-        timings = [one.get("exchange") if isinstance(one, Mapping) else None for one in processes]
+        timings = [
+            process.get("exchange") if isinstance(process, Mapping) else None
+            for process in processes
+        ]
         answer = _answer(timings, report.get("proven") is True or not proofs)
         if answer is not None:
-            found[str(report.get("node"))] = answer
-    return found
+            results[str(report.get("node"))] = answer
+    return results
 
 
 def alone(what: str, reports: Iterable[Mapping[str, object]], *, repeats: int) -> dict[str, Answer]:
-    """What each node measured by itself, ``compute`` or ``exchange``, where its clocks agree."""
-    found: dict[str, Answer] = {}
+    """Return what each node measured alone, ``compute`` or ``exchange``, where its clocks agree."""
+    results: dict[str, Answer] = {}
     for report in reports:
         processes = report.get("processes")
         if report.get("do") != "alone" or not isinstance(processes, list):
             continue
         timings = [
-            one.get(what) if isinstance(one, Mapping) else None
-            for one in processes
-            if not isinstance(one, Mapping) or what in one or "error" in one
+            process.get(what) if isinstance(process, Mapping) else None
+            for process in processes
+            if not isinstance(process, Mapping) or what in process or "error" in process
         ]
         answer = _answer(timings, True)
         if answer is not None and _plausible(answer, repeats):
-            found[str(report.get("node"))] = answer
-    return found
+            results[str(report.get("node"))] = answer
+    return results
 
 
 def loopbacks(
@@ -210,12 +213,12 @@ def loopbacks(
 
 
 def loopback_floor(figures: Mapping[str, float], share: float) -> float | None:
-    """The least that nodes must exchange where their fabric has no line rate."""
+    """Return the least that nodes must exchange where their fabric has no line rate."""
     return median(figures.values()) * share if figures else None
 
 
 def reference(figures: Sequence[float]) -> tuple[float, float] | None:
-    """The fleet's own figure and the least that counts as equal to it.
+    """Return the fleet's own figure and the least that counts as equal to it.
 
     A group is as fast as its slowest member, so slow nodes only ever pull figures down: what is
     taken is the highest level on which at least two groups agree, its median, and the spread
@@ -246,7 +249,7 @@ class Test:
 
 @dataclass(frozen=True)
 class Found:
-    """What the search says.
+    """The conclusions of the search.
 
     Args:
         nodes: ``good``, ``slow`` (with two partners that are good) or ``suspect`` (never seen
@@ -283,16 +286,16 @@ def _key(group: Sequence[str]) -> frozenset[str]:
 
 @dataclass
 class _Hunt:
-    """A bad link somewhere in ``one``, or between ``one`` and ``other``."""
+    """A bad link somewhere in ``left``, or between ``left`` and ``right``."""
 
-    one: Group
-    other: Group = ()
+    left: Group
+    right: Group = ()
     stage: int = 0
     tests: list[Test] = field(default_factory=list)
 
 
 class Search:
-    """Asks for rounds of groups that share no node, is told what became of them, and concludes.
+    """Asks for rounds of groups that share no node, takes their outcomes, and concludes.
 
     The same nodes, seed and outcomes give the same groups, so that a record can be judged again.
 
@@ -324,7 +327,7 @@ class Search:
     # -- what is known ----------------------------------------------------------------------------
 
     def _threshold(self, kind: str) -> tuple[float, float] | None:
-        """What tests of a kind are held against: those of their kind, or else of any."""
+        """Return the limit of tests of a kind: from those of their kind, or else of any."""
         if kind not in self._expected:
             own = reference(self._figures(kind)) or reference(self._figures(None))
             if self._floor is not None:
@@ -342,7 +345,7 @@ class Search:
         ]
 
     def _good(self, test: Test) -> bool | None:
-        """Whether a test was fast; None where nothing says what fast is."""
+        """Return whether a test was fast; None where nothing says what fast is."""
         if test.outcome is None or test.outcome.figure is None:
             return False
         if self._floor is not None and test.outcome.figure < self._floor:
@@ -380,9 +383,9 @@ class Search:
     # -- rounds -----------------------------------------------------------------------------------
 
     def ask(self) -> tuple[Group, ...]:
-        """The groups of the next round; none once nothing more can be learnt."""
+        """Return the groups of the next round; none once nothing more can be learnt."""
         if self._asked:
-            raise ValueError("the last round has not been told")
+            raise ValueError("the outcomes of the last round are missing")
         if len(self._nodes) > 1 and self._round < MAX_ROUNDS:
             if self._round == 0:
                 self._asked = self._pools(self._nodes, "pool")
@@ -393,7 +396,7 @@ class Search:
         return tuple(test.group for test in self._asked)
 
     def tell(self, outcomes: Sequence[Outcome]) -> None:
-        """What became of the round's groups, in their order."""
+        """Take the outcomes of the round's groups, in their order."""
         if len(outcomes) != len(self._asked):
             raise ValueError(f"{len(self._asked)} groups were asked for, {len(outcomes)} told")
         for test, what in zip(self._asked, outcomes, strict=True):
@@ -437,7 +440,7 @@ class Search:
         partners = self._random.sample(cleared, len(cleared))
         free = set(self._nodes)
         for group in self._suspected(suspects):
-            halves = _halves(group) if len(group) > DIRECT else tuple((one,) for one in group)
+            halves = _halves(group) if len(group) > DIRECT else tuple((item,) for item in group)
             for half in halves:
                 if len(half) > 1:
                     self._add(asked, free, half, "half")
@@ -450,7 +453,7 @@ class Search:
         return asked
 
     def _doubted(self) -> list[Group]:
-        """A group much faster than all others: once more, for if it is, the others are slow."""
+        """Return a group much faster than all others, to test it again: the others may be slow."""
         for kind in ("pool", "pair"):
             figures = sorted(self._figures(kind), reverse=True)
             if len(figures) > 1 and figures[0] * (1 - ALIKE) > figures[1]:
@@ -480,14 +483,14 @@ class Search:
         return [tuple(group) for group in groups.values()]
 
     def _partner(self, node: str, partners: Sequence[str], free: set[str]) -> str | None:
-        """A good node that it was not tested with alone."""
+        """Return a good node that it was not tested with alone."""
         met = {
             other for t in self._tests if node in t.group and len(t.group) == 2 for other in t.group
         }
         return next((p for p in partners if p in free and p not in met), None)
 
     def _references(self, asked: list[Test], free: set[str], cleared: Sequence[str]) -> None:
-        """Two pairs of good nodes: what a pair's figure is held against."""
+        """Add two pairs of good nodes, which other pairs are compared with."""
         known = [t for t in self._tests if _kind(t.group) == "pair" and self._good(t)]
         spare = [node for node in cleared if node in free]
         for _ in range(2 - min(2, len(known))):
@@ -495,7 +498,7 @@ class Search:
                 self._add(asked, free, (spare.pop(0), spare.pop(0)), "reference")
 
     def _in_the_dark(self, suspects: Sequence[str]) -> list[Test]:
-        """Nobody is known to be good: halve what was slow, and at last try other pairs."""
+        """Halve slow groups while no node is known to be good, and at last try other pairs."""
         done = {_key(test.group) for test in self._tests}
         asked: list[Test] = []
         free = set(suspects)
@@ -509,11 +512,11 @@ class Search:
         self._re_pairings += 1
         mixed = self._random.sample(list(suspects), len(suspects))
         while len(mixed) > 1:
-            one = mixed.pop()
-            fresh = next((other for other in mixed if _key((one, other)) not in done), None)
+            item = mixed.pop()
+            fresh = next((other for other in mixed if _key((item, other)) not in done), None)
             if fresh is not None:
                 mixed.remove(fresh)
-                self._add(asked, free, (one, fresh), "pair")
+                self._add(asked, free, (item, fresh), "pair")
         return asked
 
     # -- bad links --------------------------------------------------------------------------------
@@ -530,42 +533,42 @@ class Search:
 
     def _next_groups(self, hunt: _Hunt) -> list[Group]:
         if hunt.stage == 0:
-            return [hunt.one + hunt.other]
-        if not hunt.other:
-            return [half for half in _halves(hunt.one) if len(half) > 1]
-        ones = [half for half in _halves(hunt.one) if half]
-        others = [half for half in _halves(hunt.other) if half]
-        return [one + other for one in ones for other in others]
+            return [hunt.left + hunt.right]
+        if not hunt.right:
+            return [half for half in _halves(hunt.left) if len(half) > 1]
+        ones = [half for half in _halves(hunt.left) if half]
+        others = [half for half in _halves(hunt.right) if half]
+        return [item + other for item in ones for other in others]
 
     def _follow(self, hunt: _Hunt) -> list[_Hunt]:
-        """The hunts that a finished one leaves, none where it has ended."""
+        """Return the hunts that a finished one leaves, none where it has ended."""
         slow = [test.group for test in hunt.tests if not self._good(test)]
         if hunt.stage == 0:
             # Slow once and fast the second time is no lasting fault of anything.
             if not slow:
                 return []
-            if len(hunt.one + hunt.other) == 2:
-                self._pairs.append(hunt.one + hunt.other)
+            if len(hunt.left + hunt.right) == 2:
+                self._pairs.append(hunt.left + hunt.right)
                 return []
-            return [_Hunt(hunt.one, hunt.other, stage=1)]
-        if not hunt.other:
-            one, other = _halves(hunt.one)
+            return [_Hunt(hunt.left, hunt.right, stage=1)]
+        if not hunt.right:
+            left, right = _halves(hunt.left)
             if slow:
                 self._pairs += [group for group in slow if len(group) == 2]
                 return [_Hunt(group, stage=1) for group in slow if len(group) > 2]
-            return [_Hunt(one, other, stage=1)]
+            return [_Hunt(left, right, stage=1)]
         if not slow:
-            self._links.append(hunt.one + hunt.other)
+            self._links.append(hunt.left + hunt.right)
             return []
-        found = []
+        results = []
         for group in slow:
-            one = tuple(node for node in group if node in hunt.one)
-            other = tuple(node for node in group if node in hunt.other)
+            left = tuple(node for node in group if node in hunt.left)
+            right = tuple(node for node in group if node in hunt.right)
             if len(group) == 2:
                 self._pairs.append(group)
             else:
-                found.append(_Hunt(one, other, stage=1))
-        return found
+                results.append(_Hunt(left, right, stage=1))
+        return results
 
     # -- conclusions ------------------------------------------------------------------------------
 
@@ -606,11 +609,11 @@ class Search:
 
     @property
     def tests(self) -> tuple[Test, ...]:
-        """All that were told, in order."""
+        """All tests with an outcome, in order."""
         return tuple(self._tests)
 
     def found(self) -> Found:
-        """What can be said now; to be asked once :meth:`ask` has nothing more."""
+        """Return the conclusions; call it once :meth:`ask` returns nothing more."""
         cleared, slow = set(self._cleared()), set(self._slow())
         nodes = {
             node: SLOW if node in slow else GOOD if node in cleared else SUSPECT
@@ -619,7 +622,7 @@ class Search:
         pairs = {tuple(sorted(pair)) for pair in self._pairs if cleared.issuperset(pair)}
         reasons = {node: self._reason(node) for node in self._nodes if node in slow}
         for node in cleared:
-            others = sorted({one for pair in pairs if node in pair for one in pair} - {node})
+            others = sorted({item for pair in pairs if node in pair for item in pair} - {node})
             if len(others) > 1:
                 # Not the fault of each of them, though it was fast once.
                 nodes[node] = SUSPECT

@@ -1,8 +1,8 @@
-"""A report's seal: a digest over all that it says, and a signature where somebody has a key.
+"""A report's seal: a digest over all its data, and a signature where there is a key.
 
 The digest is SHA-256 over the report's canonical JSON (keys sorted, no blanks, ASCII), ``accepted``
 included; a page has a second one, over all its bytes but the seal's. A digest tells an edit. It
-does not tell a page that somebody made anew: that takes a key (Ed25519, RFC 8032), or the digest
+does not show that a page was written again: that takes a key (Ed25519, RFC 8032), or the digest
 noted elsewhere when the report was made.
 """
 
@@ -34,7 +34,7 @@ _HEX = r"^[0-9a-f]{64}$"
 
 
 class Seal(Model):
-    """What tells a change.
+    """The seal, which shows a change.
 
     ``report`` and ``page`` are SHA-256 in hexadecimal, ``page`` empty beside plain JSON; ``signer``
     is a public key as OpenSSH writes it, ``signature`` is in base64.
@@ -47,12 +47,12 @@ class Seal(Model):
 
     @property
     def signed(self) -> bytes:
-        """What the signature is over."""
+        """Return the bytes that are signed."""
         return CONTEXT + document.canonical(self.model_dump(exclude={"signature"}))
 
 
 class ChangedError(RefusedError):
-    """What lies here is not what was sealed."""
+    """The file is not what was sealed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,13 +66,13 @@ class Checked:
 
 
 def sealed(report: Report, key: Ed25519PrivateKey | None = None) -> dict[str, Any]:
-    """The report as a JSON document with its seal under ``seal``."""
+    """Return the report as a JSON document with its seal under ``seal``."""
     seal = _signed(Seal(report=document.digest(report)), key)
     return {**document.body(report), "seal": seal.model_dump()}
 
 
 def sealed_page(report: Report, key: Ed25519PrivateKey | None = None) -> str:
-    """The report as one HTML page that holds its own JSON and its seal."""
+    """Return the report as one HTML page that holds its own JSON and its seal."""
     text = page(report, signer=fingerprint(public_text(key.public_key())) if key else "")
     seal = _signed(Seal(report=document.digest(report), page=_page_digest(text)), key)
     head, _, tail = text.partition(SEAL_BEGIN)
@@ -98,13 +98,13 @@ def check(raw: bytes, *, key: Ed25519PublicKey | None = None, digest: str | None
     is_page = text.lstrip()[:1] != "{"
     held, seal = _of_page(text) if is_page else _of_json(text)
     try:
-        found = document.sha256(held)
+        result = document.sha256(held)
         report = Report.model_validate({k: v for k, v in held.items() if k != "accepted"})
     except ValueError as error:
         raise _changed("what it holds is no report", None) from error
-    if found != seal.report:
-        raise _changed(f"its verdicts and evidence have digest {found}", seal.report)
-    if document.digest(report) != found:
+    if result != seal.report:
+        raise _changed(f"its verdicts and evidence have digest {result}", seal.report)
+    if document.digest(report) != result:
         raise _changed("its `accepted` or its writing is not what its checks say", seal.report)
     if is_page:
         _check_page(text, report, seal)
@@ -118,9 +118,9 @@ def check(raw: bytes, *, key: Ed25519PublicKey | None = None, digest: str | None
 
 
 def _check_page(text: str, report: Report, seal: Seal) -> None:
-    """The bytes are those that were sealed, and they show what the data says."""
-    if (found := _page_digest(text)) != seal.page:
-        raise _changed(f"the page's bytes have digest {found}", seal.page)
+    """Check that the bytes are those that were sealed, and that they show what the data says."""
+    if (result := _page_digest(text)) != seal.page:
+        raise _changed(f"the page's bytes have digest {result}", seal.page)
     # Another version draws otherwise; for its pages the digest, and the signature, must do.
     if report.railhead == __version__ and _unsealed(text) != page(
         report, signer=fingerprint(seal.signer)
@@ -155,9 +155,9 @@ def _check_signature(seal: Seal, key: Ed25519PublicKey | None) -> None:
 
 
 def _changed(why: str, sealed_as: str | None) -> ChangedError:
-    said = f", not {sealed_as} as sealed" if sealed_as else ""
+    text = f", not {sealed_as} as sealed" if sealed_as else ""
     return ChangedError(
-        f"this report was changed after it was made: {why}{said}",
+        f"this report was changed after it was made: {why}{text}",
         remedy="ask for the file as `railhead accept` wrote it, or run it again",
     )
 
@@ -188,7 +188,7 @@ def _inside(text: str, begin: str) -> str:
 
 
 def _unsealed(text: str) -> str:
-    """The page with its seal's place empty."""
+    """Return the page with its seal's place empty."""
     head, _, tail = text.partition(SEAL_BEGIN)
     return head + SEAL_BEGIN + END + tail.partition(END)[2]
 
@@ -223,7 +223,7 @@ def _signed(seal: Seal, key: Ed25519PrivateKey | None) -> Seal:
 
 
 def private_key(path: Path) -> Ed25519PrivateKey:
-    """The key of who signs: Ed25519 without a passphrase, as OpenSSH or OpenSSL write it.
+    """Return the key of who signs: Ed25519 without a passphrase, as OpenSSH or OpenSSL write it.
 
     Raises:
         InputError: it is not such a key, or others may read it.
@@ -245,7 +245,7 @@ def private_key(path: Path) -> Ed25519PrivateKey:
         else serialization.load_pem_private_key
     )
     try:
-        found = load(data, password=None)
+        result = load(data, password=None)
     except TypeError as error:
         raise InputError(
             f"the signing key {path} has a passphrase, which nobody asks for here",
@@ -253,13 +253,13 @@ def private_key(path: Path) -> Ed25519PrivateKey:
         ) from error
     except Exception as error:
         raise _no_key(str(path)) from error
-    if not isinstance(found, Ed25519PrivateKey):
+    if not isinstance(result, Ed25519PrivateKey):
         raise _no_key(str(path))
-    return found
+    return result
 
 
 def public_key_file(path: Path) -> Ed25519PublicKey:
-    """The key of who must have signed; a private key's file does too.
+    """Return the key of who must have signed; a private key's file does too.
 
     Raises:
         InputError: it is not such a key.
@@ -273,10 +273,10 @@ def public_key_file(path: Path) -> Ed25519PublicKey:
 
 
 def public_key(data: bytes, where: str) -> Ed25519PublicKey:
-    """An Ed25519 public key as OpenSSH or OpenSSL write it.
+    """Return an Ed25519 public key as OpenSSH or OpenSSL write it.
 
     Raises:
-        InputError: it is none.
+        InputError: it is not such a key.
         PrerequisiteError: `cryptography` is not installed.
     """
     serialization = _serialization()
@@ -286,12 +286,12 @@ def public_key(data: bytes, where: str) -> Ed25519PublicKey:
     pem = data.lstrip().startswith(b"-----")
     load = serialization.load_pem_public_key if pem else serialization.load_ssh_public_key
     try:
-        found = load(data)
+        result = load(data)
     except (ValueError, UnsupportedAlgorithm) as error:
         raise _no_key(where) from error
-    if not isinstance(found, Ed25519PublicKey):
+    if not isinstance(result, Ed25519PublicKey):
         raise _no_key(where)
-    return found
+    return result
 
 
 def public_text(key: Ed25519PublicKey) -> str:
@@ -303,7 +303,7 @@ def public_text(key: Ed25519PublicKey) -> str:
 
 
 def fingerprint(public: str) -> str:
-    """As ``ssh-keygen -l`` prints it of ``ssh-ed25519 AAAA...``; the text where it is no such."""
+    """Return the fingerprint of ``ssh-ed25519 AAAA...`` as ``ssh-keygen -l`` prints it."""
     try:
         raw = base64.b64decode(public.split()[1], validate=True)
     except (ValueError, IndexError):

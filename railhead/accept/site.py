@@ -27,7 +27,7 @@ PREFIX = "accept"
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """What is known before anything runs; pure data, so that verdicts need no cluster.
+    """Facts that are known before anything runs; pure data, so that verdicts need no cluster.
 
     Args:
         contract: what the cluster publishes.
@@ -84,7 +84,7 @@ class Site:
     timeout: float = 1800
 
     def name(self, stem: str) -> str:
-        """A job's name that no other run has."""
+        """Return a job's name that no other run has."""
         return f"{PREFIX}-{stem}-{secrets.token_hex(3)}"
 
     def submit(self, stem: str, *, nodes: int, command: list[str], **fields: Any) -> Run:
@@ -114,7 +114,7 @@ class Site:
 
     @contextmanager
     def job(self, stem: str, *, nodes: int, command: list[str], **fields: Any) -> Iterator[Run]:
-        """As :meth:`submit`; the job is gone when the block ends."""
+        """Submit as :meth:`submit` does; the job is deleted when the block ends."""
         run = self.submit(stem, nodes=nodes, command=command, **fields)
         try:
             yield run
@@ -140,15 +140,15 @@ class Site:
     def _known(self) -> dict[str, _Made]:
         if not self._diary.exists():
             return {}
-        found = {}
+        results = {}
         for line in self._diary.read_text().splitlines():
             try:
                 made = _Made(**json.loads(line))
             except (ValueError, TypeError):
                 # Cut off while it was written, so that nothing was made after it.
                 continue
-            found[made.name] = made
-        return found
+            results[made.name] = made
+        return results
 
     def _cancel(self, made: _Made) -> None:
         try:

@@ -1,4 +1,4 @@
-"""What the ranks of the RDMA check have said: read from their lines, and turned into rates. Pure.
+"""The lines of the RDMA check's ranks, read and turned into rates. Pure.
 
 Sizes are bytes, times seconds, rates GB/s (1e9 bytes).
 """
@@ -72,7 +72,7 @@ class Rail(Model):
 
 
 class Port(Model):
-    """What a port of a pod's RDMA device has carried, in bytes, before or after."""
+    """The bytes that a port of a pod's RDMA device has carried, before or after."""
 
     pod: int
     rank: int
@@ -84,7 +84,7 @@ class Port(Model):
 
 
 class Interface(Model):
-    """What the kernel has sent over an interface of a pod, in bytes, before or after."""
+    """The bytes that the kernel has sent over an interface of a pod, before or after."""
 
     pod: int
     rank: int
@@ -94,7 +94,7 @@ class Interface(Model):
 
 
 class Verbs(Model):
-    """What the pod of number ``node`` has for verbs: ports as ``device/port``, perftest's tools."""
+    """The means of pod number ``node`` for verbs: ports as ``device/port``, perftest's tools."""
 
     node: int = Field(ge=0)
     devices: tuple[str, ...]
@@ -120,7 +120,7 @@ class Pair(Model):
 
 
 class Tests(Model):
-    """What the job of one of nccl-tests' programs brought.
+    """The output of the job of one of nccl-tests' programs.
 
     ``program`` is where the image has it, empty where it has none; None and ``status`` None where
     the job did not come to its end. ``log`` are NCCL's lines, ``rest`` all others.
@@ -179,19 +179,19 @@ _REST = 40
 
 
 def gathered(lines: Iterable[tuple[int, str]], **asked: Any) -> Traffic:
-    """The lines of a job's pods, as ``(pod, text)``, sorted out.
+    """Return the lines of a job's pods, as ``(pod, text)``, sorted out.
 
     Raises:
         ValueError: a line of a rank's cannot be read.
     """
-    found: dict[str, list[Model]] = {name: [] for name, _, _ in _KINDS.values()}
+    results: dict[str, list[Model]] = {name: [] for name, _, _ in _KINDS.values()}
     log: dict[int, list[str]] = {}
     rest: list[str] = []
     for pod, text in lines:
-        if said := LINE.search(text):
-            data = json.loads(said[1])
+        if message := LINE.search(text):
+            data = json.loads(message[1])
             name, kind, of_pod = _KINDS[str(data.pop("kind"))]
-            found[name].append(kind.model_validate(data | ({"pod": pod} if of_pod else {})))
+            results[name].append(kind.model_validate(data | ({"pod": pod} if of_pod else {})))
         elif is_nccl(text):
             log.setdefault(pod, []).append(text)
         elif MARK in text:
@@ -199,31 +199,31 @@ def gathered(lines: Iterable[tuple[int, str]], **asked: Any) -> Traffic:
         else:
             rest = [*rest[-_REST + 1 :], f"[node-{pod}] {text}"]
     pods = int(asked["pods"])
-    made: dict[str, Any] = {name: tuple(values) for name, values in found.items()}
+    made: dict[str, Any] = {name: tuple(values) for name, values in results.items()}
     made["log"] = tuple(tuple(log.get(pod, ())) for pod in range(pods))
     return Traffic(**asked, **made, rest=tuple(rest))
 
 
 def missing(traffic: Traffic) -> str:
-    """Why what was brought is not all of what was asked for; empty where it is."""
+    """Return what is missing of the evidence; empty where it is whole."""
     if traffic.phase != "completed":
         return f"the job is {traffic.phase}: {traffic.detail or 'it says no more'}"
     world = traffic.pods * traffic.processes
-    seen = sorted(one.rank for one in traffic.ranks)
+    seen = sorted(entry.rank for entry in traffic.ranks)
     if seen != list(range(world)):
         return f"{world} ranks were asked for and {len(set(seen))} have begun"
-    if sorted(one.rank for one in traffic.ends) != seen:
-        ended = {one.rank for one in traffic.ends}
+    if sorted(end.rank for end in traffic.ends) != seen:
+        ended = {end.rank for end in traffic.ends}
         lost = [rank for rank in seen if rank not in ended]
         return f"rank {lost[0]} has not said its end" if lost else "a rank has ended twice"
-    for one in traffic.ranks:
-        place = (one.world, one.each, one.pod * traffic.processes + one.local)
-        if place != (world, traffic.processes, one.rank):
+    for item in traffic.ranks:
+        place = (item.world, item.each, item.pod * traffic.processes + item.local)
+        if place != (world, traffic.processes, item.rank):
             return (
-                f"rank {one.rank} says that it is one of {one.world}, {one.each} a node, and is "
-                f"process {one.local} of pod {one.pod}"
+                f"rank {item.rank} says that it is one of {item.world}, {item.each} a node, and is "
+                f"process {item.local} of pod {item.pod}"
             )
-    if len({one.backend for one in traffic.ranks}) != 1:
+    if len({entry.backend for entry in traffic.ranks}) != 1:
         return "ranks have different backends"
     if len(traffic.machines) != traffic.pods or "" in traffic.machines:
         return "the cluster does not say where every pod ran"
@@ -240,20 +240,20 @@ def _rows(traffic: Traffic) -> str:
 
 
 def _clocks(traffic: Traffic) -> str:
-    """Whether a rank's clock can be believed: two of its own, and its operations inside of them."""
-    ends = {one.rank: one for one in traffic.ends}
-    spans = {one.rank: ends[one.rank].clock - one.clock for one in traffic.ranks}
-    for one in traffic.ranks:
-        span = spans[one.rank]
-        wall = ends[one.rank].time - one.time
+    """Check the ranks' clocks: two of each must agree, and its operations lie inside of them."""
+    ends = {end.rank: end for end in traffic.ends}
+    spans = {entry.rank: ends[entry.rank].clock - entry.clock for entry in traffic.ranks}
+    for item in traffic.ranks:
+        span = spans[item.rank]
+        wall = ends[item.rank].time - item.time
         if abs(wall - span) > 2 + 0.05 * abs(span):
             return (
-                f"rank {one.rank}'s clocks disagree: {span:.1f} s by one, {wall:.1f} s by another"
+                f"rank {item.rank}'s clocks disagree: {span:.1f} s by one, {wall:.1f} s by another"
             )
-        busy = sum((r.seconds or 0) * r.repeats for r in traffic.rows if r.rank == one.rank)
+        busy = sum((r.seconds or 0) * r.repeats for r in traffic.rows if r.rank == item.rank)
         if busy > span + 0.01:
             return (
-                f"rank {one.rank} says that {busy:.1f} s of work took {span:.1f} s: its clock lies"
+                f"rank {item.rank} says that {busy:.1f} s of work took {span:.1f} s: its clock lies"
             )
     middle = median(spans.values())
     for rank, span in spans.items():
@@ -266,10 +266,10 @@ def _clocks(traffic: Traffic) -> str:
 
 def by_size(rows: Iterable[Row]) -> dict[tuple[str, int], list[Row]]:
     """Rows of one operation and size, sizes upward."""
-    found: dict[tuple[str, int], list[Row]] = {}
+    results: dict[tuple[str, int], list[Row]] = {}
     for row in sorted(rows, key=lambda row: (row.collective, row.size)):
-        found.setdefault((row.collective, row.size), []).append(row)
-    return found
+        results.setdefault((row.collective, row.size), []).append(row)
+    return results
 
 
 class Point(Model):
@@ -289,7 +289,7 @@ class Point(Model):
 
 
 def points(traffic: Traffic) -> tuple[Point, ...]:
-    """What was measured, where every rank has a time."""
+    """Return the figures of rows for which every rank has a time."""
     made = []
     world = traffic.pods * traffic.processes
     for (name, size), rows in by_size(traffic.rows).items():
@@ -352,10 +352,10 @@ def _difference(
     after = {(pod, name): value for pod, when, name, value in counts if when == "after"}
     if before.keys() != after.keys() or {pod for pod, _ in before} != set(range(traffic.pods)):
         return None
-    found = dict.fromkeys(range(traffic.pods), 0.0)
+    results = dict.fromkeys(range(traffic.pods), 0.0)
     for (pod, name), value in after.items():
         grown = value - before[pod, name]
         if grown < 0:
             return None
-        found[pod] += grown
-    return found
+        results[pod] += grown
+    return results

@@ -1,4 +1,4 @@
-"""What a training that was harmed said, and whether it came back whole; nothing but reading.
+"""The log of a training that was harmed, and whether it came back whole. Pure.
 
 The program (:mod:`railhead.accept.programs.restart`) says lines that begin with ``restart:``. While
 a job runs they are noted with this machine's time; its last attempt prints the whole diary, which
@@ -29,7 +29,7 @@ class Said(Model):
 
 
 class Harm(Model):
-    """What is done to a job after a step, and what that is in words."""
+    """A harm that is done to a job after a step, and its words."""
 
     kind: str
     step: int
@@ -83,9 +83,9 @@ class UnreadableError(ValueError):
 
 
 def words(text: str) -> str:
-    """What the program said in a line of a log; empty for other lines."""
-    found = _LINE.search(text)
-    return found[1].strip() if found else ""
+    """Return the program's words in a line of a log; empty for other lines."""
+    match = _LINE.search(text)
+    return match[1].strip() if match else ""
 
 
 def pairs(text: str) -> dict[str, str]:
@@ -94,57 +94,57 @@ def pairs(text: str) -> dict[str, str]:
 
 
 def diary(lines: Sequence[Said]) -> list[str]:
-    """The diary that the last attempt printed, whole.
+    """Return the diary that the last attempt printed, whole.
 
     Raises:
         UnreadableError: it is not there, or a line of it is missing.
     """
-    found: dict[int, str] = {}
+    results: dict[int, str] = {}
     count: int | None = None
     for line in lines:
-        said = words(line.text)
-        if not said.startswith("diary "):
+        message = words(line.text)
+        if not message.startswith("diary "):
             continue
-        number, _, rest = said.removeprefix("diary ").partition(" ")
+        number, _, rest = message.removeprefix("diary ").partition(" ")
         if number.startswith("lines="):
             count = _whole(number.removeprefix("lines="))
         else:
-            found[_whole(number)] = rest
+            results[_whole(number)] = rest
     if count is None:
         raise UnreadableError("the diary is cut off: its last line is not there")
-    if sorted(found) != list(range(1, count + 1)):
-        raise UnreadableError(f"the diary is cut off: {len(found)} of {count} lines")
-    return [found[number] for number in range(1, count + 1)]
+    if sorted(results) != list(range(1, count + 1)):
+        raise UnreadableError(f"the diary is cut off: {len(results)} of {count} lines")
+    return [results[number] for number in range(1, count + 1)]
 
 
 def attempts(lines: Sequence[str]) -> list[Attempt]:
-    """What each attempt did.
+    """Return the deeds of each attempt.
 
     Raises:
-        UnreadableError: a line is none that the program writes, or a number is none.
+        UnreadableError: a line is not one that the program writes, or holds a wrong number.
     """
-    found: list[Attempt] = []
+    results: list[Attempt] = []
     for line in lines:
         kind, values = line.partition(" ")[0], pairs(line)
         try:
             if kind == "begin":
-                if _whole(values["attempt"]) != len(found) + 1:
-                    raise UnreadableError(f"attempt {values['attempt']} after {len(found)}")
-                found.append(Attempt(pod=values["pod"]))
-            elif not found:
+                if _whole(values["attempt"]) != len(results) + 1:
+                    raise UnreadableError(f"attempt {values['attempt']} after {len(results)}")
+                results.append(Attempt(pod=values["pod"]))
+            elif not results:
                 raise UnreadableError(f"before an attempt began: {line!r}")
             elif kind == "resumed":
-                found[-1].resumed = _whole(values["step"])
+                results[-1].resumed = _whole(values["step"])
             elif kind == "step":
                 _finite(values["loss"])
-                found[-1].losses[_whole(values["n"])] = values["loss"]
+                results[-1].losses[_whole(values["n"])] = values["loss"]
             elif kind == "saved":
-                found[-1].saved.append(_whole(values["step"]))
+                results[-1].saved.append(_whole(values["step"]))
             else:
                 raise UnreadableError(f"not the program's: {line!r}")
         except KeyError as missing:
             raise UnreadableError(f"{line!r} lacks {missing}") from None
-    return found
+    return results
 
 
 def _whole(text: str) -> int:
@@ -159,13 +159,13 @@ def _finite(text: str) -> float:
     except ValueError:
         raise UnreadableError(f"loss {text!r} is no number") from None
     if not math.isfinite(value) or value <= 0:
-        raise UnreadableError(f"loss {text} is none that this training can have")
+        raise UnreadableError(f"loss {text} is not one that this training can have")
     return value
 
 
 @dataclass(frozen=True, kw_only=True)
 class Came:
-    """How a job came back from one harm: the step of it, where it took up, steps done again, time.
+    """The recovery of a job from one harm: its step, where it resumed, repeated steps, seconds.
 
     ``seconds`` are from the harm to the resumed training, None where one of both was not seen.
     """
@@ -178,7 +178,7 @@ class Came:
 
 @dataclass
 class Shown:
-    """What one job shows: ``wrong`` is against it, ``lacking`` is why it proves nothing."""
+    """The findings on one job: ``wrong`` is against it, ``lacking`` is why it proves nothing."""
 
     wrong: list[tuple[str, str]] = field(default_factory=list)
     lacking: list[str] = field(default_factory=list)
@@ -192,7 +192,7 @@ def losses(found: Sequence[Attempt]) -> dict[int, str]:
 
 
 def unbroken(job: Trained) -> Shown:
-    """A job that nobody touched: each step once, in one attempt."""
+    """Return a job that nobody touched: each step once, in one attempt."""
     shown = _read(job)
     if shown.wrong or shown.lacking:
         return shown
@@ -206,18 +206,18 @@ def unbroken(job: Trained) -> Shown:
 
 
 def broken(job: Trained, curve: dict[int, str]) -> Shown:
-    """A job that was harmed, against the losses of the unbroken one."""
+    """Return a job that was harmed, against the losses of the unbroken one."""
     shown = _read(job)
     if any(harm.kind == "node" for harm in job.harms):
         _lost(job, shown)
     if shown.wrong or shown.lacking:
         return shown
     _attempts(job, shown)
-    found = shown.attempts
+    result = shown.attempts
     saved: list[int] = []
-    for number, attempt in enumerate(found):
+    for number, attempt in enumerate(result):
         if number:
-            _resumed(job, found[number - 1], attempt, number, saved, shown)
+            _resumed(job, result[number - 1], attempt, number, saved, shown)
         expected = list(range(attempt.resumed + 1, attempt.resumed + 1 + len(attempt.losses)))
         if sorted(attempt.losses) != expected:
             shown.lacking.append(f"attempt {number + 1} did not do its steps in order")
@@ -234,20 +234,20 @@ def broken(job: Trained, curve: dict[int, str]) -> Shown:
                     )
                 )
                 break
-    if job.steps not in (found[-1].losses if found else {}):
+    if job.steps not in (result[-1].losses if result else {}):
         shown.lacking.append(f"the last attempt did not do step {job.steps}")
     _live(job, shown)
     return shown
 
 
 def _lost(job: Trained, shown: Shown) -> None:
-    """Whether the node was really lost: a command's word for it is none."""
+    """Yield why the node was not really lost: a command's word does not prove it."""
     lost = job.lost
     if lost is None:
         shown.lacking.append(f"{job.name}: no node was lost: none of its nodes may be, or it ended")
     elif lost.status != 0:
-        said = f": {lost.said}" if lost.said else ""
-        shown.lacking.append(f"what takes node {lost.node} away ended with {lost.status}{said}")
+        text = f": {lost.output}" if lost.output else ""
+        shown.lacking.append(f"what takes node {lost.node} away ended with {lost.status}{text}")
     elif lost.unready is None:
         shown.lacking.append(f"node {lost.node} was ready all the time: it was not lost")
 
@@ -279,7 +279,7 @@ def _read(job: Trained) -> Shown:
 
 
 def _attempts(job: Trained, shown: Shown) -> None:
-    """The number of attempts, by the diary, the JobSet's count and the pods that there were."""
+    """Yield where the diary, the JobSet and the pods disagree on the number of attempts."""
     wanted = len(job.harms) + 1
     pods: dict[int, set[str]] = {}
     for row in job.rows:
@@ -296,11 +296,11 @@ def _attempts(job: Trained, shown: Shown) -> None:
         # Kueue puts a gang whose node is gone back into the queue, where it had none to spare at
         # once: the JobSet is then stopped and goes on, and counts nothing.
         counts["the JobSet says"] = job.restarts + 1
-    told = ", ".join(f"{what} {count} times" for what, count in counts.items())
+    reported = ", ".join(f"{what} {count} times" for what, count in counts.items())
     if max(counts.values()) > wanted:
-        shown.wrong.append(("attempts", f"{wanted} attempts were to be made: {told}"))
+        shown.wrong.append(("attempts", f"{wanted} attempts were to be made: {reported}"))
     elif set(counts.values()) != {wanted}:
-        shown.lacking.append(f"{wanted} attempts were to be made: {told}")
+        shown.lacking.append(f"{wanted} attempts were to be made: {reported}")
 
 
 def _resumed(
@@ -337,8 +337,8 @@ def _between(job: Trained, harm: Harm, number: int) -> float | None:
     begun = [
         line.t
         for line in job.live
-        if (said := words(line.text)).startswith("harm ")
-        and pairs(said).get("step") == str(harm.step)
+        if (message := words(line.text)).startswith("harm ")
+        and pairs(message).get("step") == str(harm.step)
     ]
     back = [line.t for line in job.live if words(line.text).startswith("resumed ")]
     if len(begun) != 1 or len(back) < number:
@@ -347,7 +347,7 @@ def _between(job: Trained, harm: Harm, number: int) -> float | None:
 
 
 def _live(job: Trained, shown: Shown) -> None:
-    """What was heard while it ran, against the diary."""
+    """Compare the lines that were followed with the diary."""
     known: dict[int, set[str]] = {}
     for attempt in shown.attempts:
         for step, loss in attempt.losses.items():
@@ -356,12 +356,12 @@ def _live(job: Trained, shown: Shown) -> None:
     if any(t < 0 for t in times) or times != sorted(times):
         shown.lacking.append("the times of its lines go back")
     for line in job.live:
-        said = words(line.text)
-        values = pairs(said)
-        if said.startswith("step ") and values.get("n", "").isdigit():
+        message = words(line.text)
+        values = pairs(message)
+        if message.startswith("step ") and values.get("n", "").isdigit():
             heard = known.get(int(values["n"]), set())
             if values.get("loss") not in heard:
-                shown.lacking.append(f"the diary does not have what was heard: {said}")
+                shown.lacking.append(f"the diary does not have what was heard: {message}")
                 break
     for came in shown.came:
         if came.seconds is None:

@@ -1,4 +1,4 @@
-"""What somebody accepts unproven: by name, with a reason, until a day. It is printed."""
+"""Promises that a person accepts unproven: by name, with a reason, until a day."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ _SHAPE = "a list of entries with check, by, reason and until (a day, such as 202
 def given(
     checks: Sequence[str], *, by: str | None, reason: str | None, until: str | None
 ) -> tuple[Waiver, ...]:
-    """The waivers of a command line: one for each check, all by the same person.
+    """Return the waivers of a command line: one for each check, all by the same person.
 
     Raises:
         InputError: something of it is missing, or is no day.
     """
-    said = {"--by": by, "--reason": reason, "--until": until}
+    texts = {"--by": by, "--reason": reason, "--until": until}
     if not checks:
-        if stray := [name for name, value in said.items() if value is not None]:
+        if stray := [name for name, value in texts.items() if value is not None]:
             raise InputError(
                 f"{', '.join(stray)}: nothing is waived", remedy="name a check with --waive"
             )
         return ()
-    if missing := [name for name, value in said.items() if not (value or "").strip()]:
+    if missing := [name for name, value in texts.items() if not (value or "").strip()]:
         raise InputError(
             f"--waive {checks[0]}: {', '.join(missing)} is missing",
             remedy="a waiver says who accepts it, why, and until which day",
@@ -42,7 +42,7 @@ def given(
 
 
 def read(path: Path) -> tuple[Waiver, ...]:
-    """The waivers of a YAML file.
+    """Return the waivers of a YAML file.
 
     Raises:
         InputError: it cannot be read, or is not such a list.
@@ -82,27 +82,29 @@ def check(waivers: Iterable[Waiver], names: Sequence[str], today: date) -> None:
         InputError: a check that there is not, one that is waived twice, or a day that is over.
     """
     seen: set[str] = set()
-    for one in waivers:
-        if one.check not in names:
+    for waiver in waivers:
+        if waiver.check not in names:
             raise InputError(
-                f"waiver of {one.check!r}: there is no such check{choices(one.check, names)}",
+                f"waiver of {waiver.check!r}: there is no such check{choices(waiver.check, names)}",
                 remedy="name one of them",
             )
-        if one.check in seen:
-            raise InputError(f"waiver of {one.check!r}: given twice", remedy="leave one of the two")
-        if one.until < today:
+        if waiver.check in seen:
             raise InputError(
-                f"waiver of {one.check!r} by {one.by}: it ended on {one.until.isoformat()}",
-                remedy="prove the promise, or let somebody waive it anew",
+                f"waiver of {waiver.check!r}: given twice", remedy="leave one of the two"
             )
-        seen.add(one.check)
+        if waiver.until < today:
+            raise InputError(
+                f"waiver of {waiver.check!r} by {waiver.by}: it ended on {waiver.until}",
+                remedy="prove the promise, or have it waived again",
+            )
+        seen.add(waiver.check)
 
 
 def apply(result: Result, waivers: Iterable[Waiver]) -> Result:
-    """The result with its waiver. What passed needs none; the verdict stays what it is."""
+    """Return the result with its waiver. What passed needs none; the verdict stays what it is."""
     if result.verdict is Verdict.PASSED:
         return result
-    for one in waivers:
-        if one.check == result.name:
-            return result.model_copy(update={"waiver": one})
+    for waiver in waivers:
+        if waiver.check == result.name:
+            return result.model_copy(update={"waiver": waiver})
     return result

@@ -1,1 +1,1 @@
-"""What every other package stands on: errors, paths, quantities, field types, shared names."""
+"""The base of every other package: errors, paths, quantities, field types, shared names."""

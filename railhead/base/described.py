@@ -1,8 +1,8 @@
-"""What a field of a model is, in the words of the docstrings: written once, for both readers.
+"""Descriptions of models' fields, taken from their docstrings, so that each is written once.
 
-A docstring says it in an ``Args:`` or ``Attributes:`` section, or in a sentence that names the
-field in double backticks; a type says what it may be; a section is what its own docstring begins
-with.
+A docstring describes a field in an ``Args:`` or ``Attributes:`` section, or in a sentence that
+names the field in double backticks; a section of a stack is described by the first sentence of its
+own docstring.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from railhead.base import shapes
 
 
 def field(model: Any, name: str) -> str:
-    """What the docstrings of a model and of those below it say of a field; empty for nothing."""
-    for one in model.__mro__:
-        text = one.__dict__.get("__doc__") or ""
-        if found := _argument(text, name) or _sentences(text, name):
-            return found
+    """Return the description of a field, from its model's docstring or its bases'; maybe empty."""
+    for cls in model.__mro__:
+        text = cls.__dict__.get("__doc__") or ""
+        if description := _argument(text, name) or _sentences(text, name):
+            return description
     annotation = model.model_fields[name].annotation
     if get_origin(annotation) is Literal and len(get_args(annotation)) == 1:
         return f"`{get_args(annotation)[0]}`: {summary(model)}"
@@ -28,17 +28,17 @@ def field(model: Any, name: str) -> str:
 
 
 def summary(model: Any) -> str:
-    """The first sentence of a model's docstring."""
+    """Return the first sentence of a model's docstring."""
     return _collapsed(inspect.cleandoc(model.__doc__ or "").partition("\n\n")[0])
 
 
 def section(annotation: Any) -> str:
-    """What a section is that a field holds, or holds many of; empty for anything else."""
+    """Return the summary of the model that a field holds, or holds many of; else empty."""
     at = shapes.bare(annotation)
     for inner in (at, *get_args(at)):
-        one = shapes.bare(inner)
-        if hasattr(one, "model_fields"):
-            return summary(one)
+        model = shapes.bare(inner)
+        if hasattr(model, "model_fields"):
+            return summary(model)
     return ""
 
 
@@ -52,24 +52,26 @@ def _argument(text: str, name: str) -> str:
     begin = next((n for n, line in enumerate(lines) if line in ("Args:", "Attributes:")), None)
     if begin is None:
         return ""
-    found: list[str] = []
+    parts: list[str] = []
     for line in lines[begin + 1 :]:
         entry = re.match(r"    (\w+): (.*)", line)
-        if entry and found:
+        if entry and parts:
             break
         if entry and entry[1] == name:
-            found.append(entry[2])
-        elif found and line.startswith("     "):
-            found.append(line)
-        elif found:
+            parts.append(entry[2])
+        elif parts and line.startswith("     "):
+            parts.append(line)
+        elif parts:
             break
-    said = _collapsed(" ".join(found))
-    return f"{said[:1].upper()}{said[1:]}"
+    sentence = _collapsed(" ".join(parts))
+    return f"{sentence[:1].upper()}{sentence[1:]}"
 
 
 @functools.cache
 def _sentences(text: str, name: str) -> str:
     prose = re.sub(r"\s+", " ", inspect.cleandoc(text).partition("\nArgs:\n")[0])
     sentences = re.split(r"(?<=\.) (?=[A-Z`~])", prose)
-    said = [one for one in sentences if f"``{name}``" in one or f"``{name}:" in one]
-    return _collapsed(" ".join(said))
+    mentions = [
+        sentence for sentence in sentences if f"``{name}``" in sentence or f"``{name}:" in sentence
+    ]
+    return _collapsed(" ".join(mentions))

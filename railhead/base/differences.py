@@ -1,7 +1,7 @@
-"""What of the fields that an object is given differs in the live one.
+"""Differences between the fields that a stack sets on an object, and the live object.
 
-Only what is given is compared, as server-side apply does: what the API server fills in, and what
-controllers add, is theirs.
+Only fields that the stack sets are compared, as in server-side apply: fields that the API server
+fills in or that controllers add are theirs.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from railhead.base.quantity import parse
 
 # The key under which the engine's state marks a secret or an asset (pulumi, resource.SigKey).
 _SIGNATURE = "4dabf18193072939515e22adb298388d"
-# Written by the server from others, or never to be read back.
+# Fields that the server derives from others, or never returns.
 _NOT_COMPARED = frozenset({"status", "stringData"})
-# Text, of which `1` and `1.0` are not the same.
+# Fields that hold text, in which `1` and `1.0` differ.
 _TEXT = frozenset({"annotations", "data", "labels", "matchLabels", "nodeSelector", "value"})
-# What counts by being there, whatever it says.
+# A field whose presence counts, whatever its value.
 _THERE = "there"
 _EACH = "[]"
 _POD = ("spec", "template", "spec")
@@ -40,10 +40,10 @@ def _pod(at: tuple[str, ...]) -> Mapping[tuple[str, ...], str]:
     }
 
 
-# Fields that undo an object if somebody gives them where the stack gives none, and what is as good
-# as none: a guard looks at less (admissionregistration.k8s.io/v1, types.go), a queue admits nothing
-# or another's (kueue v1beta2), a pod fits no node or has it, a policy lets more in (networking/v1,
-# types.go).
+# Fields that undo an object if someone sets them where the stack does not, and the value that is as
+# good as unset: a guard looks at less (admissionregistration.k8s.io/v1, types.go), a queue admits
+# nothing or another's jobs (kueue v1beta2), a pod fits no node or controls it, a policy lets more
+# in (networking/v1, types.go).
 _UNDOING: Mapping[str, Mapping[tuple[str, ...], str]] = {
     "ValidatingAdmissionPolicy": {
         ("spec", "matchConditions"): "",
@@ -95,10 +95,10 @@ _UNDOING: Mapping[str, Mapping[tuple[str, ...], str]] = {
 def differences(
     wanted: Any, live: Any, path: str = "", merged: Mapping[str, Sequence[str]] | None = None
 ) -> Iterator[tuple[str, str, str]]:
-    """(path, what the stack says, what is live) for each field that the stack gives.
+    """Yield (path, the stack's value, the live value) for each field of the stack that differs.
 
-    The stack says nothing of values that a list of plain values, or one of ``merged``, has besides:
-    where the API calls a list a set or a map, server-side apply leaves them to whoever added them.
+    Extra values in a list of plain values, or in a list of ``merged``, have no value of the stack:
+    where the API calls a list a set or a map, server-side apply leaves them to their owners.
     """
     if isinstance(wanted, Mapping):
         if is_secret(wanted):
@@ -113,11 +113,11 @@ def differences(
         if merged and path in merged:
             yield from _by_keys(wanted, has, path, merged)
             return
-        plain = not any(isinstance(one, (Mapping, list)) for one in (*wanted, *has))
-        besides = [one for one in has if one not in wanted]
-        if plain and besides:
-            lacks = [one for one in wanted if one not in has]
-            yield path, short(wanted) if lacks else "", short(has if lacks else besides)
+        plain = not any(isinstance(item, (Mapping, list)) for item in (*wanted, *has))
+        extra = [item for item in has if item not in wanted]
+        if plain and extra:
+            lacks = [item for item in wanted if item not in has]
+            yield path, short(wanted) if lacks else "", short(has if lacks else extra)
             return
         if len(has) != len(wanted):
             yield path, f"{len(wanted)}: {short(wanted)}", f"{len(has)}: {short(has)}"
@@ -131,28 +131,28 @@ def differences(
 def _by_keys(
     wanted: Sequence[Any], has: Sequence[Any], path: str, merged: Mapping[str, Sequence[str]]
 ) -> Iterator[tuple[str, str, str]]:
-    """A list whose elements are known by some of their fields, wherever they stand."""
-    besides = list(has)
+    """Yield the differences of a list whose elements are identified by keys, in any order."""
+    unmatched = list(has)
     for value in wanted:
         same = [
-            one
-            for one in besides
-            # A key that is not given was filled in by the API server, such as `protocol`.
-            if all(one.get(key) == value[key] for key in merged[path] if key in value)
+            element
+            for element in unmatched
+            # The API server filled in a key that is not given, such as `protocol`.
+            if all(element.get(key) == value[key] for key in merged[path] if key in value)
         ]
         if not same:
             yield path, short(value), "None"
             continue
-        besides.remove(same[0])
+        unmatched.remove(same[0])
         yield from _element(value, same[0], f"{path}[{has.index(same[0])}]", merged)
-    if besides:
-        yield path, "", short(besides)
+    if unmatched:
+        yield path, "", short(unmatched)
 
 
 def _element(
     wanted: Any, live: Any, path: str, merged: Mapping[str, Sequence[str]] | None
 ) -> Iterator[tuple[str, str, str]]:
-    """An element of a list; one that is told by an empty field may have become another."""
+    """Yield an element's differences; one identified by an empty field may have been replaced."""
     if isinstance(wanted, Mapping) and isinstance(live, Mapping):
         for key in (key for key, value in wanted.items() if value == {} and key not in live):
             if others := {k: v for k, v in live.items() if k not in wanted}:
@@ -161,73 +161,73 @@ def _element(
 
 
 def merged_lists(live: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """Path -> the fields by which elements are known, of each list that the API merges.
+    """Return path -> the fields that identify an element, for each list that the API merges.
 
-    By what the server keeps of who owns what (structured-merge-diff, `k:` in fieldsV1).
+    The server's record of field owners has them (structured-merge-diff, `k:` in fieldsV1).
     """
-    found: dict[str, tuple[str, ...]] = {}
+    keys_of: dict[str, tuple[str, ...]] = {}
     for entry in (live.get("metadata") or {}).get("managedFields") or ():
-        _owned(entry.get("fieldsV1") or {}, live, "", found)
-    return found
+        _owned(entry.get("fieldsV1") or {}, live, "", keys_of)
+    return keys_of
 
 
 def _owned(
-    fields: Mapping[str, Any], value: Any, path: str, found: dict[str, tuple[str, ...]]
+    fields: Mapping[str, Any], value: Any, path: str, keys_of: dict[str, tuple[str, ...]]
 ) -> None:
     for name, inner in fields.items():
         if name.startswith("f:") and isinstance(value, Mapping):
             key = name.removeprefix("f:")
-            _owned(inner, value.get(key), f"{path}.{key}" if path else key, found)
+            _owned(inner, value.get(key), f"{path}.{key}" if path else key, keys_of)
         elif name.startswith("k:") and isinstance(value, list):
             keys = json.loads(name.removeprefix("k:"))
-            found[path] = tuple(keys)
-            for index, one in enumerate(value):
-                if all(one.get(key) == given for key, given in keys.items()):
-                    _owned(inner, one, f"{path}[{index}]", found)
+            keys_of[path] = tuple(keys)
+            for index, element in enumerate(value):
+                if all(element.get(key) == given for key, given in keys.items()):
+                    _owned(inner, element, f"{path}[{index}]", keys_of)
 
 
 def undoing(
     kind: str, wanted: Mapping[str, Any], live: Mapping[str, Any]
 ) -> Iterator[tuple[str, str]]:
-    """(path, what is live) for each field that the stack does not give and that undoes the object.
+    """Yield (path, live value) for each field that undoes the object and that the stack lacks.
 
-    Of what else others put beside the stack's fields nothing is said.
+    Other fields that someone added are not reported.
     """
     for path, none in _UNDOING.get(kind, {}).items():
         for where, given, has in _pairs(path, wanted, live):
             if none == _THERE:
                 if given is None and has is not None:
                     yield where, short(has)
-            elif (more := besides(given, has)) and more != none:
+            elif (more := surplus(given, has)) and more != none:
                 yield where, short(more)
 
 
-def besides(given: Any, has: Any) -> Any:
-    """What one value has that the other does not give; of two lists nothing."""
+def surplus(given: Any, has: Any) -> Any:
+    """Return what ``has`` holds in addition to ``given``; None for two lists."""
     if given is None or given in ({}, []):
         return has
     if not isinstance(given, Mapping) or not isinstance(has, Mapping):
         return None
-    found = {key: besides(given.get(key), value) for key, value in has.items()}
-    return {key: value for key, value in found.items() if value not in (None, {}, [])}
+    more = {key: surplus(given.get(key), value) for key, value in has.items()}
+    return {key: value for key, value in more.items() if value not in (None, {}, [])}
 
 
 def _pairs(
-    path: Sequence[str], given: Any, has: Any, said: str = ""
+    path: Sequence[str], given: Any, has: Any, prefix: str = ""
 ) -> Iterator[tuple[str, Any, Any]]:
-    """Every place of a path with both values there, elements of lists by their place."""
+    """Yield every place that matches a path, with both values; lists are matched by index."""
     if not path:
-        yield said, given, has
+        yield prefix, given, has
         return
     key, *rest = path
     if key == _EACH:
         ours = given if isinstance(given, list) else []
-        for index, one in enumerate(has if isinstance(has, list) else ()):
+        for index, element in enumerate(has if isinstance(has, list) else ()):
             if index < len(ours):
-                yield from _pairs(rest, ours[index], one, f"{said}[{index}]")
+                yield from _pairs(rest, ours[index], element, f"{prefix}[{index}]")
         return
-    one, other = (value.get(key) if isinstance(value, Mapping) else None for value in (given, has))
-    yield from _pairs(rest, one, other, f"{said}.{key}" if said else key)
+    below = [value.get(key) if isinstance(value, Mapping) else None for value in (given, has)]
+    yield from _pairs(rest, below[0], below[1], f"{prefix}.{key}" if prefix else key)
 
 
 def _same(wanted: Any, live: Any, *, text: bool) -> bool:
@@ -242,11 +242,11 @@ def _same(wanted: Any, live: Any, *, text: bool) -> bool:
 
 
 def is_secret(value: Any) -> bool:
-    """Whether the engine's state keeps a value as a secret, which nothing is compared with."""
+    """Return whether the engine's state keeps a value as a secret, which cannot be compared."""
     return isinstance(value, Mapping) and _SIGNATURE in value
 
 
 def short(value: Any) -> str:
-    """A value in one line of at most 80 characters."""
+    """Return a value in one line of at most 80 characters."""
     text = str(value).replace("\n", "\\n")
     return text if len(text) <= 80 else f"{text[:77]}..."

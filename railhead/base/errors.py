@@ -12,7 +12,7 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """What a Railhead command exits with."""
+    """The exit codes of Railhead's commands."""
 
     OK = 0
     FAILED = 1
@@ -53,7 +53,7 @@ class RailheadError(Exception):
 
 
 class InputError(RailheadError):
-    """The user's input is not usable; nothing was changed."""
+    """The user's input is invalid; nothing was changed."""
 
     exit_code = ExitCode.BAD_INPUT
 
@@ -71,24 +71,24 @@ class NotFoundError(RailheadError):
 
 
 class RefusedError(RailheadError):
-    """The cluster, or a check of ours, said no."""
+    """The cluster, or one of Railhead's checks, refused."""
 
     exit_code = ExitCode.REFUSED
 
 
 class TimedOutError(RailheadError):
-    """It did not happen in the time allowed."""
+    """An awaited event did not happen in time."""
 
     exit_code = ExitCode.TIMED_OUT
 
 
 def did_you_mean(given: str, allowed: Iterable[str]) -> str:
-    """``"; did you mean 'x'?"`` for a near miss, else an empty string."""
+    """Return ``"; did you mean 'x'?"`` for a near miss, else an empty string."""
     near = difflib.get_close_matches(given, list(allowed), n=1, cutoff=0.6)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def choices(given: str, allowed: Iterable[str], what: str = "there are") -> str:
-    """What was probably meant, else all that there is: ``"; there are: a, b"``."""
+    """Return a guess at what was meant, else all choices: ``"; there are: a, b"``."""
     names = list(allowed)
     return did_you_mean(given, names) or f"; {what}: {', '.join(names) or 'none'}"

@@ -1,4 +1,4 @@
-"""What every model of a stack's configuration is made of: field types, and how they complain."""
+"""Field types of the models of a stack's configuration, and their error messages."""
 
 from __future__ import annotations
 
@@ -43,32 +43,32 @@ _MOST_CPUS = 4096
 
 
 class MalformedError(Exception):
-    """What was read of a model is malformed in the file, or missing: see :mod:`.sections`."""
+    """The value read from a model is malformed in the file, or missing: see :mod:`.sections`."""
 
 
 def problem(message: str) -> PydanticCustomError:
-    """An error that :func:`railhead.config.parse` shows word for word."""
+    """Return an error that :func:`railhead.config.parse` shows word for word."""
     # The message is shown as it is: values in it must not be taken for a format.
     return PydanticCustomError("railhead", "{message}", {"message": message})
 
 
 @dataclass(frozen=True)
 class _Validator(AfterValidator):
-    """A validator that also says in JSON Schema what it lets through, for editors."""
+    """A validator that also states in JSON Schema, for editors, what it accepts."""
 
     json_schema: Mapping[str, Any] | Callable[[], Mapping[str, Any]] = field(hash=False)
 
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        said = self.json_schema() if callable(self.json_schema) else self.json_schema
-        return handler(schema) | dict(said)
+        extra = self.json_schema() if callable(self.json_schema) else self.json_schema
+        return handler(schema) | dict(extra)
 
 
 def catalogue(rows: Any, what: str, way: str = "") -> Any:
-    """A validator for a field that names one of ``rows``; ``what`` ends 'in the catalogue'.
+    """Return a validator for a field that names one of ``rows``; ``what`` ends 'in the catalogue'.
 
-    ``way`` says what to do for one that is really not there.
+    ``way`` tells the user how to add one that is missing.
     """
 
     def check(value: str) -> str:
@@ -78,12 +78,12 @@ def catalogue(rows: Any, what: str, way: str = "") -> Any:
             )
         return value
 
-    # Rows may join until it is asked.
+    # Rows may be added until it is used.
     return _Validator(check, lambda: {"enum": sorted(rows)})
 
 
 def matching(pattern: str | re.Pattern[str], rule: str, longest: int = 63) -> Any:
-    """A validator for a text that matches; ``rule`` completes 'is not'."""
+    """Return a validator for a text that matches; ``rule`` completes 'is not'."""
     compiled = re.compile(pattern)
 
     def check(value: str) -> str:
@@ -92,12 +92,12 @@ def matching(pattern: str | re.Pattern[str], rule: str, longest: int = 63) -> An
             raise problem(f"{value!r} is not {rule}, at most {longest} characters")
         return value
 
-    said = {"description": f"{rule[:1].upper()}{rule[1:]}."}
-    return _Validator(check, {"pattern": compiled.pattern, "maxLength": longest} | said)
+    schema = {"description": f"{rule[:1].upper()}{rule[1:]}."}
+    return _Validator(check, {"pattern": compiled.pattern, "maxLength": longest} | schema)
 
 
 def _saying(check: Callable[[str], str], rule: str) -> Any:
-    """A validator of a text; ``rule`` is a sentence for editors."""
+    """Return a validator of a text; ``rule`` is a sentence for editors."""
     return _Validator(check, {"description": rule})
 
 
@@ -105,8 +105,8 @@ def _absolute(value: str) -> str:
     odd = re.search(r"/\.{0,2}/", f"{value.removesuffix('/')}/")
     if not value.startswith("/") or value == "/" or odd:
         raise problem(f"{value!r} is not an absolute path below /")
-    if found := _NO_PATH.search(value):
-        raise problem(f"{value!r} is not a path: it has {found[0]!r} in it")
+    if match := _NO_PATH.search(value):
+        raise problem(f"{value!r} is not a path: it has {match[0]!r} in it")
     if len(value) > _LONGEST_PATH:
         raise problem(f"a path of {len(value)} characters is longer than {_LONGEST_PATH}")
     return value.rstrip("/")
@@ -176,7 +176,7 @@ def _address(value: str) -> str:
 
 
 def written_moment(value: Any) -> Any:
-    """A moment as people write it, before it is read: a number would be seconds since 1970."""
+    """Return the value if people write times so; pydantic would take a number as seconds."""
     if isinstance(value, datetime) or (isinstance(value, str) and _DATE.match(value)):
         return value
     raise problem(f"{value!r} is not a moment, such as '2026-11-28T02:00:00Z'")
@@ -219,19 +219,19 @@ class Model(BaseModel):
     def __get_pydantic_json_schema__(
         cls, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        """Every property says what the docstrings say of it, for editors."""
-        made = handler(schema)
-        for name, held in handler.resolve_ref_schema(made).get("properties", {}).items():
-            said = described.field(cls, name) or held.get("description")
-            said = said or described.section(cls.model_fields[name].annotation)
-            if said:
-                held["description"] = said
-        return made
+        """Describe every property by its docstring, for editors."""
+        documented = handler(schema)
+        for name, held in handler.resolve_ref_schema(documented).get("properties", {}).items():
+            description = described.field(cls, name) or held.get("description")
+            description = description or described.section(cls.model_fields[name].annotation)
+            if description:
+                held["description"] = description
+        return documented
 
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """Of a field: it was malformed in what :func:`railhead.base.sections.read` read."""
+            """Raise for a field that :func:`railhead.base.sections.read` left out as malformed."""
             if name in type(self).model_fields:
                 raise MalformedError(name)
             return super().__getattr__(name)

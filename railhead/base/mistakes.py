@@ -1,4 +1,4 @@
-"""What pydantic found wrong in a file, in our words: the path, the value, what is allowed."""
+"""Pydantic's errors about a file in plain words: the path, the value, what is allowed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Location = tuple[int | str, ...]
 
 
 def described(model: type[BaseModel], error: ErrorDetails) -> tuple[str, str]:
-    """The path of one mistake, such as ``pools[1].name``, and what is wrong there."""
+    """Return the path of one mistake, such as ``pools[1].name``, and what is wrong there."""
     kind, given, context = error["type"], error["input"], error.get("ctx", {})
     path = path_of(model, error["loc"])
     if kind == "railhead":
@@ -44,9 +44,9 @@ def described(model: type[BaseModel], error: ErrorDetails) -> tuple[str, str]:
 def told_by_rule(
     model: type[BaseModel], error: ErrorDetails, rules: Mapping[str, str]
 ) -> tuple[str, str]:
-    """The same for a short file whose every field has a rule, which says what it may be.
+    """Return the same for a short file in which every field has a rule that says what is allowed.
 
-    What is below a field is text, unless its path has a rule too; a validator's ValueError says
+    Values below a field are text, unless their path has a rule too; a validator's ValueError says
     what else is allowed.
     """
     kind, given, loc = error["type"], error["input"], error["loc"]
@@ -66,14 +66,14 @@ def told_by_rule(
 
 
 def shown(value: object) -> str:
-    """A value in one line of bounded length, lists and objects as YAML has them."""
+    """Return a value in one line of bounded length, lists and objects as YAML has them."""
     several = isinstance(value, (list, tuple, dict))
     text = json.dumps(value, ensure_ascii=False, default=str) if several else repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def path_of(model: type[BaseModel], loc: Location) -> str:
-    """A location as people write it: without the tags of unions, and ``[key]``."""
+    """Return a location as people write it: without the tags of unions, and ``[key]``."""
     text = ""
     for part in _without_tags(model, loc):
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
@@ -100,5 +100,5 @@ def _discriminator(context: Mapping[str, Any]) -> str:
 
 
 def _words(quoted: object) -> list[str]:
-    """The words of pydantic's ``'a', 'b' or 'c'``."""
+    """Return the words of pydantic's ``'a', 'b' or 'c'``."""
     return [part.strip("' ") for part in str(quoted).replace(" or ", ", ").split(",")]

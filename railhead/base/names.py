@@ -7,21 +7,21 @@ import json
 import re
 from typing import Any
 
-# A namespace with it may hold training jobs, and only such a namespace.
+# Only namespaces with this label may hold training jobs.
 TRAINING_LABEL = "railhead.dev/training"
-# On a pod that takes GPUs: it trains by itself, though a job of several pods made it.
+# On a pod with GPUs: it trains by itself, though a job of several pods made it.
 SINGLE_NODE_LABEL = "railhead.dev/single-node"
-# On pods, with the value `none`: their job wants no training fabric, and may leave it.
+# On pods, with the value `none`: their job needs no training fabric and may run elsewhere.
 FABRIC_LABEL = "railhead.dev/fabric"
-# On a job, with the value `own`: what starts its processes is the job's own affair.
+# On a job, with the value `own`: the job starts its processes in its own way.
 LAUNCHER_LABEL = "railhead.dev/launcher"
-# On a namespace that is no training namespace, with the value `true`: its pods may take GPUs.
+# On a namespace that is not a training namespace, with the value `true`: its pods may take GPUs.
 UNCHARGED_LABEL = "railhead.dev/uncharged"
 # A ClusterTrainingRuntime that this stack published.
 PUBLISHED_LABEL = "railhead.dev/published"
-# A claim that checkpoints are in.
+# On a claim that holds checkpoints.
 CHECKPOINT_LABEL = "railhead.dev/checkpoint"
-# On a claim, with its own name as the value: somebody wants it deleted.
+# On a claim, with its own name as the value: someone wants it deleted.
 DELETE_ANNOTATION = "railhead.dev/delete"
 TRAINER_API = "trainer.kubeflow.org/v1alpha1"
 KUEUE_API = "kueue.x-k8s.io/v1beta2"
@@ -35,7 +35,7 @@ PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
 REQUIRED_TOPOLOGY = "kueue.x-k8s.io/podset-required-topology"
 PREFERRED_TOPOLOGY = "kueue.x-k8s.io/podset-preferred-topology"
 UNCONSTRAINED_TOPOLOGY = "kueue.x-k8s.io/podset-unconstrained-topology"
-# Kueue puts it on every pod of a workload that it admitted.
+# Kueue adds it to every pod of a workload that it admitted.
 PODSET_LABEL = "kueue.x-k8s.io/podset"
 # On the pods of a runtime's jobs where their scheduler marks none of them by itself.
 GANG_LABEL = "railhead.dev/gang"
@@ -55,22 +55,22 @@ TRAINER_CONTAINER = "node"
 
 
 def versioned(name: str, spec: Any) -> str:
-    """``name`` with six hexadecimal digits of its specification.
+    """Return ``name`` with six hexadecimal digits of a hash of its specification.
 
-    For objects that cannot be changed in place: a changed one gets a new name, so that it is made
-    before what refers to it moves over and the old one goes.
+    For objects that cannot be changed in place: a changed object gets a new name, so that it is
+    created before its users move over and the old one is deleted.
     """
     text = json.dumps(spec, sort_keys=True)
     return f"{name[:50]}-{hashlib.sha256(text.encode()).hexdigest()[:6]}"
 
 
 def physical_name(*parts: str, limit: int = 63) -> str:
-    """``parts`` joined with ``-`` as a name that clouds take (RFC 1035), at most ``limit`` long.
+    """Return ``parts`` joined with ``-`` as a name for clouds (RFC 1035), at most ``limit`` long.
 
     It starts with a letter, ends with a letter or a digit, and has only lower-case letters, digits
-    and ``-`` in it. Where that costs a character, six hexadecimal digits of all of ``parts`` end
-    the name, so that two which are cut alike still differ. Never change what it gives: a resource
-    with another name is another resource, and the old one goes.
+    and ``-`` in it. If that drops a character, the name ends with six hexadecimal digits of a hash
+    of all ``parts``, so that two names cut to the same text still differ. Never change its results:
+    a resource with another name is another resource, and the old one is deleted.
 
     >>> physical_name("llm", "rdma")
     'llm-rdma'
@@ -82,7 +82,7 @@ def physical_name(*parts: str, limit: int = 63) -> str:
     """
     # A letter, a dash and six digits.
     if limit < 8:
-        raise ValueError(f"no name of {limit} characters can be told from others")
+        raise ValueError(f"a name of {limit} characters is too short to be unique")
     wanted = "-".join(parts)
     name = re.sub(r"[^a-z0-9]+", "-", wanted.lower()).strip("-")
     if not name[:1].isalpha():

@@ -12,7 +12,7 @@ Kubeconfig = Annotated[
     typer.Option(
         "--kubeconfig",
         metavar="FILE",
-        help="The cluster's kubeconfig. Else $KUBECONFIG, ~/.kube/config, then the running lab.",
+        help="The cluster's kubeconfig. Default: $KUBECONFIG, ~/.kube/config, the running lab.",
     ),
 ]
 Context = Annotated[
@@ -27,7 +27,7 @@ Namespace = Annotated[
         "--namespace",
         "-n",
         metavar="NAME",
-        help="Look here only; else in every training namespace.",
+        help="Search only this namespace. Default: every training namespace.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON to standard output.")]

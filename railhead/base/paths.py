@@ -1,4 +1,4 @@
-"""Where Railhead keeps what it builds and what it runs; nothing else decides a path.
+"""Paths of what Railhead builds and runs; no other module decides them.
 
 ``RAILHEAD_CACHE`` moves all of it. The cache survives ``railhead lab down``; a lab's own directory
 does not.
@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def cache_root() -> Path:
-    """The cache: ``$RAILHEAD_CACHE``, or ``railhead`` in ``$XDG_CACHE_HOME`` or ``~/.cache``."""
+    """Return ``$RAILHEAD_CACHE``, or ``railhead`` in ``$XDG_CACHE_HOME`` or ``~/.cache``."""
     if explicit := os.environ.get("RAILHEAD_CACHE"):
         return Path(explicit).expanduser().absolute()
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
@@ -19,20 +19,20 @@ def cache_root() -> Path:
 
 
 def charts_dir() -> Path:
-    """Charts unpacked from Go modules: one directory ``<name>-<version>`` each."""
+    """Return the directory of charts unpacked from Go modules, as ``<name>-<version>``."""
     return cache_root() / "charts"
 
 
 def labs_dir() -> Path:
-    """One directory a running lab; on the cache's file system so that images can be hard-linked."""
+    """Return the directory of labs; it shares the cache's file system, to hard-link images."""
     return cache_root() / "labs"
 
 
 def lab_dir(name: str) -> Path:
-    """Everything of one lab: credentials (0600), logs, node file systems, Pulumi state."""
+    """Return the directory of one lab: credentials, logs, node file systems, Pulumi state."""
     return labs_dir() / name
 
 
 def lab_kubeconfig(name: str) -> Path:
-    """The administrator's kubeconfig of a running lab, mode 0600."""
+    """Return the administrator's kubeconfig of a running lab, mode 0600."""
     return lab_dir(name) / "kubeconfig"

@@ -1,4 +1,4 @@
-"""Programs that travel: text that a pod starts, kept as a module that is tested like any other."""
+"""Programs that pods run: kept as modules, tested like any other, shipped as text."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from importlib import resources
 
 @functools.cache
 def program(package: str, name: str) -> str:
-    """The text of one file of a package of programs, such as ``railhead.framework.programs``."""
+    """Return the text of a file in a package such as ``railhead.framework.programs``."""
     return resources.files(package).joinpath(name).read_text(encoding="utf-8")

@@ -20,10 +20,10 @@ _QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([numkMGTPE]i?|Ki)|[eE]([+
 
 
 def parse(text: str | int) -> Decimal:
-    """The number behind a quantity such as ``8``, ``500m``, ``1Ti`` or ``2e3``.
+    """Return the number behind a quantity such as ``8``, ``500m``, ``1Ti`` or ``2e3``.
 
     Raises:
-        ValueError: the text is no quantity (``k8s.io/apimachinery/pkg/api/resource``).
+        ValueError: the text is not a quantity (``k8s.io/apimachinery/pkg/api/resource``).
     """
     match = _QUANTITY.fullmatch(str(text).strip())
     if not match or (match[2] or "") not in _SUFFIX:
@@ -33,5 +33,5 @@ def parse(text: str | int) -> Decimal:
 
 
 def show(number: Decimal) -> str:
-    """A quantity in the shortest plain form: ``16``, ``0.5``."""
+    """Return a quantity in the shortest plain form: ``16``, ``0.5``."""
     return f"{number.normalize():f}"

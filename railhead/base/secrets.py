@@ -1,10 +1,10 @@
-"""What looks like a secret: names of variables, and tokens of services in any text."""
+"""Patterns of secrets: names of variables, and tokens of services in any text."""
 
 from __future__ import annotations
 
 import re
 
-# Of whatever may hold one.
+# Names of variables that may hold a secret.
 SECRET_NAME = re.compile(
     r"(?i)token|passw|secret|credential|api[-_]?key|access[-_]?key|private|auth|cookie|session|dsn"
 )
@@ -23,7 +23,7 @@ TOKENS = (
     re.compile(r"(?i)(?<=bearer )[\w.~+/=-]{8,}"),
     re.compile(r"(?i)(?<=basic )[A-Za-z0-9+/=]{12,}"),
 )
-# Of what certainly does, and is a value that every reader of a stack could use.
+# Names that certainly hold a secret, which every reader of a stack could use.
 CREDENTIAL = re.compile(
     r"(?i)((^|_)(token|pat|passphrase|secret|secret_?key|api_?key|access_?key|"
     r"private_?key|credentials?)|password|passwd|_pwd)$"
@@ -31,7 +31,7 @@ CREDENTIAL = re.compile(
 
 
 def token(text: str) -> bool:
-    """Whether something in a text looks like a token, a key or a password.
+    """Return whether something in a text looks like a token, a key or a password.
 
     >>> token("AKIAIOSFODNN7EXAMPLE"), token("NCCL_DEBUG=INFO")
     (True, False)

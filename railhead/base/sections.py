@@ -1,9 +1,9 @@
-"""One reader of typed sections: what is well-formed of a stack's file, as the models' own types.
+"""Reader of typed sections: the well-formed parts of a stack's file, as the models' own types.
 
-The models report what is malformed. The checks that span several fields read the same models, made
-of all that is well-formed (:func:`read`), so that one run tells mistakes of both kinds. Reading
-what is malformed raises :class:`MalformedError`, and :func:`told` then leaves that one check at
-what it has found: nothing is ever said of a value that is not known.
+The models report malformed values. Checks that span several fields read models made of all that is
+well-formed (:func:`read`), so that one run reports mistakes of both kinds. To read a malformed
+value raises :class:`MalformedError`; :func:`told` then ends that one check with what it has
+reported so far, so that no check ever judges an unknown value.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ P = ParamSpec("P")
 
 
 class _Malformed:
-    """In a list or a mapping, in the place of what is malformed: whatever is asked of it raises."""
+    """The placeholder of a malformed value in a list or mapping; every use of it raises."""
 
     def _raise(self, *_: object) -> NoReturn:
         raise MalformedError("it is malformed")
 
     __getattr__ = __eq__ = __hash__ = __bool__ = __len__ = __iter__ = _raise
     __str__ = __repr__ = __format__ = __lt__ = __le__ = __gt__ = __ge__ = _raise
-    # What asks whether it is of a class.
+    # For isinstance().
     __class__ = property(_raise)
 
 
 def told(check: Callable[P, Iterator[T]], *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
-    """All that a check has to say, up to where it reads something malformed."""
+    """Yield a check's problems, up to the point where it reads something malformed."""
     with contextlib.suppress(MalformedError):
         yield from check(*args, **kwargs)
 
 
 def known(value: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
-    """What can be read; None where it is malformed."""
+    """Return the value, or None when it is malformed."""
     try:
         return value(*args, **kwargs)
     except MalformedError:
@@ -60,12 +60,12 @@ def known(value: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
 
 
 def each(rows: Iterable[T], path: str) -> Iterator[tuple[str, T]]:
-    """The rows of a list, each with its own path, such as ``pools[1]``."""
+    """Yield the rows of a list, each with its path, such as ``pools[1]``."""
     return ((f"{path}[{index}]", row) for index, row in enumerate(rows))
 
 
 def knowing(rows: Iterable[T], path: str, value: Callable[[T], K]) -> Iterator[tuple[str, T, K]]:
-    """The rows of which ``value`` can be read, each with its path and that value."""
+    """Yield the rows whose ``value`` can be read, each with its path and that value."""
     for where, row in each(rows, path):
         with contextlib.suppress(MalformedError):
             yield where, row, value(row)
@@ -74,14 +74,14 @@ def knowing(rows: Iterable[T], path: str, value: Callable[[T], K]) -> Iterator[t
 def told_each(
     checks: Iterable[Callable[[str, T], Iterator[Problem]]], rows: Iterable[T], path: str
 ) -> Iterator[Problem]:
-    """The same of checks of each row of a list, which get the row's path as well."""
+    """Yield the problems of each row of a list; each check also receives the row's path."""
     for where, row in each(rows, path):
         for check in checks:
             yield from told(check, where, row)
 
 
 def taken(rows: Iterable[T], path: str, name: Callable[[T], tuple[str, ...]]) -> Iterator[Problem]:
-    """The rows whose name, with its scope before it, an earlier one has."""
+    """Yield a problem for each row whose name, with its scope, an earlier row has."""
     seen: dict[tuple[str, ...], str] = {}
     for where, _, this in knowing(rows, path, name):
         if seen.setdefault(this, where) != where:
@@ -89,7 +89,7 @@ def taken(rows: Iterable[T], path: str, name: Callable[[T], tuple[str, ...]]) ->
 
 
 def twice(given: Iterable[str], path: str) -> Iterator[Problem]:
-    """The texts of a list that are there already."""
+    """Yield a problem for each text that a list repeats."""
     seen: dict[str, str] = {}
     for where, _, text in knowing(given, path, str):
         if seen.setdefault(text, where) != where:
@@ -97,7 +97,7 @@ def twice(given: Iterable[str], path: str) -> Iterator[Problem]:
 
 
 def read(model: type[M], raw: Any) -> M:
-    """A section's model made of what is well-formed in ``raw``, which may be anything at all."""
+    """Return a section's model made of the well-formed parts of ``raw``, which may be anything."""
     try:
         return model.model_validate(raw)
     except ValidationError:
@@ -116,7 +116,7 @@ def _section(model: type[M], raw: Mapping[str, Any] | None) -> M:
                 known[name] = value
     section = model.model_construct(**known)
     for name in malformed:
-        # Not its default either, which is not what the file says.
+        # The default does not count either: the file says something else.
         section.__dict__.pop(name, None)
     return section
 
@@ -136,7 +136,7 @@ def _value(annotation: Any, adapter: TypeAdapter[Any] | None, raw: Any) -> Any:
 
 
 def _parts(annotation: Any, raw: Any) -> Any:
-    """What is well-formed below a value that as a whole is not."""
+    """Return the well-formed parts of a value that as a whole is malformed."""
     if members := shapes.union(annotation):
         annotation = shapes.member(members, raw) if isinstance(raw, Mapping) else None
     origin, arguments = get_origin(annotation), get_args(annotation)

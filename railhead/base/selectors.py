@@ -7,7 +7,7 @@ from typing import Any
 
 
 def matches(selector: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
-    """Whether a label selector takes what has these labels; an empty one takes all."""
+    """Return whether a label selector selects these labels; an empty one selects everything."""
     wanted = selector.get("matchLabels") or {}
     if any(labels.get(key) != value for key, value in wanted.items()):
         return False

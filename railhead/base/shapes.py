@@ -1,4 +1,4 @@
-"""Models' annotations: which member of a union, and what is below a field."""
+"""Shapes of models' annotations: the member of a union, the types below a field."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 
 def bare(annotation: Any) -> Any:
-    """An annotation without what is said beside the type, and without None."""
+    """Return an annotation's type, without its metadata and without None."""
     while get_origin(annotation) is Annotated:
         annotation = get_args(annotation)[0]
     members = union(annotation)
@@ -16,14 +16,14 @@ def bare(annotation: Any) -> Any:
 
 
 def union(annotation: Any) -> tuple[Any, ...]:
-    """The members of a union but None; none of anything else."""
+    """Return the members of a union except None; empty for any other annotation."""
     if get_origin(annotation) not in (Union, types.UnionType):
         return ()
     return tuple(a for a in get_args(annotation) if a is not types.NoneType)
 
 
 def tags(model: Any) -> dict[str, tuple[Any, ...]]:
-    """The fields of a model that tell it from others of its union, each with its values."""
+    """Return the fields that tag a model in its union, each with its values."""
     return {
         name: get_args(field.annotation)
         for name, field in getattr(model, "model_fields", {}).items()
@@ -32,17 +32,17 @@ def tags(model: Any) -> dict[str, tuple[Any, ...]]:
 
 
 def member(members: Iterable[Any], raw: Mapping[str, Any]) -> Any:
-    """The member of a discriminated union that ``raw`` says it is; None where it says none."""
+    """Return the member of a discriminated union that ``raw`` names, or None."""
     listed = list(members)
     shared = set.intersection(*(set(tags(m)) for m in listed))
-    for one in listed:
-        if any(raw.get(tag) in tags(one)[tag] for tag in shared):
-            return one
+    for candidate in listed:
+        if any(raw.get(tag) in tags(candidate)[tag] for tag in shared):
+            return candidate
     return None
 
 
 def below(annotation: Any, part: int | str) -> Any:
-    """What a part of a location leads to: a field's, an element's, a value's or a tag's."""
+    """Return the type that one part of a location leads to: of a field, element, value or tag."""
     at = bare(annotation)
     origin, arguments = get_origin(at), get_args(at)
     if origin in (tuple, list) and isinstance(part, int):
@@ -51,7 +51,7 @@ def below(annotation: Any, part: int | str) -> Any:
         return arguments[1]
     if hasattr(at, "model_fields") and part in at.model_fields:
         return at.model_fields[str(part)].annotation
-    for one in union(at):
-        if any(part in values for values in tags(one).values()):
-            return one
+    for candidate in union(at):
+        if any(part in values for values in tags(candidate).values()):
+            return candidate
     return None

@@ -1,4 +1,4 @@
-"""What became of something that was to be proven."""
+"""Verdicts on promises that had to be proven."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Verdict(StrEnum):
-    """What became of a promise. What could not be measured or read is never a pass."""
+    """The verdict on a promise. What could not be measured or read is never a pass."""
 
     PASSED = "passed"
     FAILED = "failed"

@@ -1,4 +1,4 @@
-"""Networks that are no network: the world, or so large a part of it that it might as well be."""
+"""Networks that are too wide: the whole world, or nearly all of it."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import ipaddress
 from collections.abc import Iterable
 from typing import Any
 
-# 10.0.0.0/8 is the widest network that anybody may call their own (RFC 1918).
+# 10.0.0.0/8 is the widest private network (RFC 1918).
 _WIDEST_4 = 8
 _WIDEST_6 = 16
 
 
 def too_wide(value: Any) -> bool:
-    """Whether a CIDR holds more than a private network can; what is no CIDR is not."""
+    """Return whether a CIDR is wider than any private network; False for what is not a CIDR."""
     try:
         network = ipaddress.ip_network(str(value), strict=False)
     except ValueError:
@@ -21,17 +21,17 @@ def too_wide(value: Any) -> bool:
 
 
 def covered(networks: Iterable[Any]) -> str:
-    """The widest network that several make up between them; empty for none.
+    """Return the widest network that several networks form together; empty without any.
 
     >>> covered(["0.0.0.0/1", "128.0.0.0/1"])
     '0.0.0.0/0'
     """
-    found: dict[int, list[Any]] = {4: [], 6: []}
+    by_version: dict[int, list[Any]] = {4: [], 6: []}
     for text in networks:
         try:
             network = ipaddress.ip_network(str(text), strict=False)
         except ValueError:
             continue
-        found[network.version].append(network)
-    merged = [n for same in found.values() for n in ipaddress.collapse_addresses(same)]
+        by_version[network.version].append(network)
+    merged = [n for same in by_version.values() for n in ipaddress.collapse_addresses(same)]
     return str(min(merged, key=lambda n: (n.prefixlen, n.version))) if merged else ""

@@ -1,4 +1,4 @@
-"""The root of the command line. Errors end here: a sentence and a remedy, never a traceback."""
+"""The root of the command line. It prints an error as a sentence and a remedy, no traceback."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def root(
 
 
 def _no_lab() -> None:
-    """A whole cluster on this machine; needs railhead-lab, which is not installed."""
+    """Run a whole cluster on this machine; needs railhead-lab, which is not installed."""
     raise PrerequisiteError(
         "`railhead lab` is a distribution of its own, railhead-lab, which is not installed",
         remedy=f"pip install railhead-lab=={__version__}",
@@ -92,7 +92,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code.
 
     Args:
-        arguments: without the program's name; the process's own when None.
+        arguments: without the program's name; None takes the process's own.
     """
     words = sys.argv[1:] if arguments is None else list(arguments)
     try:
@@ -110,9 +110,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _app_of(words: Sequence[str]) -> typer.Typer:
-    """The application with the one command that the words begin with, or with all of them.
+    """Return the application with only the command that the words name, or with all commands.
 
-    Options of forty commands take a tenth of a second to make ready, of which one is wanted.
+    To prepare the options of all forty commands takes a tenth of a second.
     """
     for command in app.registered_commands:
         name = command.name or getattr(command.callback, "__name__", None)
@@ -126,9 +126,9 @@ def _app_of(words: Sequence[str]) -> typer.Typer:
 
 
 def main() -> None:
-    """The console script."""
-    # What is imported stays; to look for garbage in it, again and again and once more at the end,
-    # takes a third of the time of a short command.
+    """Run the console script."""
+    # Imported modules stay in memory; to search them for garbage, again and again, takes a third of
+    # the time of a short command.
     gc.set_threshold(100_000, 20, 20)
     try:
         code = run()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Kind(StrEnum):
-    """What the catalogue has rows of."""
+    """The kinds of rows in the catalogue."""
 
     MACHINES = "machines"
     ACCELERATORS = "accelerators"
@@ -34,21 +34,21 @@ app = typer.Typer(
 
 @app.callback()
 def group() -> None:
-    """The catalogue."""
+    """Show the catalogue."""
 
 
 @app.command(name="list")
 def list_rows(
     kind: Annotated[
-        Kind | None, typer.Argument(help="One table only; all of them without it.")
+        Kind | None, typer.Argument(help="Print only this table. Default: all tables.")
     ] = None,
     platform: Annotated[
         str | None,
-        typer.Option("--platform", metavar="KIND", help="Machines of one platform of stacks only."),
+        typer.Option("--platform", metavar="KIND", help="Print only machines of this platform."),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """List what there is.
+    """List the rows of the catalogue.
 
     Example: [bold]railhead catalog list machines --platform aws[/bold]
     """
@@ -68,7 +68,7 @@ def show(
     name: Annotated[str, typer.Argument(help="A machine, accelerator, fabric, mode or version.")],
     as_json: Json = False,
 ) -> None:
-    """Show everything that the catalogue says of one thing, with the sources.
+    """Show everything that the catalogue says about one row, with the sources.
 
     Example: [bold]railhead catalog show p5.48xlarge[/bold]
     """
@@ -89,13 +89,13 @@ def show(
 
 
 def _tables() -> dict[Kind, Mapping[str, Any]]:
-    from railhead.catalog.accelerators import ACCELERATORS
-    from railhead.catalog.machines import MACHINES
     from railhead.catalog.versions import ADDONS, COMBINATIONS, PARTS, PROVEN
     from railhead.cli.config import _folder
     from railhead.config import use
     from railhead.fabric.kinds import FABRICS
     from railhead.fabric.modes import MODES
+    from railhead.machines import MACHINES
+    from railhead.machines.accelerators import ACCELERATORS
 
     use(_folder())
     controllers = PROVEN.controllers
@@ -124,7 +124,7 @@ def _on(machines: Mapping[str, Any], platform: str) -> dict[str, Any]:
 
 
 def _near(name: str) -> list[str]:
-    """Names that were perhaps meant: alike in spelling, or containing it."""
+    """Return names that may have been meant: spelled alike, or containing the given one."""
     import difflib
 
     names = [known for table in _tables().values() for known in table]
@@ -137,7 +137,7 @@ def _near(name: str) -> list[str]:
 
 
 def _plain(value: Any) -> Any:
-    """A row as JSON's own types; sets are sorted, so that equal rows print alike."""
+    """Return a row in JSON types; sets are sorted, so that equal rows print the same."""
     import dataclasses
 
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -283,7 +283,7 @@ _LISTS: dict[Kind, Callable[[Mapping[str, Any]], Table]] = {
 
 
 def _details(kind: str, name: str, row: Any) -> Table:
-    """Every field of a row, a line each, and where a figure was read beside it."""
+    """Return every field of a row on its own line, with the source of each figure."""
     plain = _plain(row)
     sources = plain.pop("sources", None)
     columns = ("field", "value") if sources is None else ("field", "value", "source")
@@ -320,7 +320,7 @@ def _text(value: Any) -> str:
 
 
 def _layout(nics: list[dict[str, Any]]) -> Iterator[str]:
-    """A line for equal interfaces, with the card and device of each."""
+    """Yield a line for equal interfaces, with the card and device of each."""
     equal: dict[tuple[Any, ...], list[str]] = {}
     for nic in nics:
         place = f"{nic['card']}.{nic['device']}{' ' + nic['hca'] if nic['hca'] else ''}"

@@ -42,10 +42,10 @@ def check(
 ) -> None:
     """Check stacks' files as `pulumi up` would, without Pulumi and without a cluster.
 
-    Every mistake is named at once, with its line. What may be meant and mostly is not is a warning,
-    and stops nothing; versions that never ran are a note. Of teams it says what each is promised,
-    and what it may borrow of whom. Exits 0 for correct files, 3 for mistakes, 5 where there is no
-    such stack.
+    Reports every mistake at once, with its line. A likely mistake is a warning and stops nothing;
+    versions that Railhead has never run are a note. For each team it prints what the team is
+    promised, and what it may borrow from whom. Exits 0 for correct files, 3 for mistakes, 5 for an
+    unknown stack.
 
     Example: [bold]railhead config check lab[/bold]
     """
@@ -53,26 +53,26 @@ def check(
 
     files = [_file(stack) for stack in stacks or ()] or _files()
     mistakes: list[str] = []
-    found: list[dict[str, object]] = []
+    rows: list[dict[str, object]] = []
     for path in files:
         try:
-            row, said = _checked(path)
+            row, summary = _checked(path)
         except InputError as error:
             mistakes += error.problem.splitlines()
-            row, said = {"file": str(path), "mistakes": error.problem.splitlines()}, ""
-        found.append(row)
-        if not as_json and said:
-            typer.echo(said)
+            row, summary = {"file": str(path), "mistakes": error.problem.splitlines()}, ""
+        rows.append(row)
+        if not as_json and summary:
+            typer.echo(summary)
     if as_json:
-        typer.echo(json.dumps(found[0] if stacks and len(stacks) == 1 else found))
+        typer.echo(json.dumps(rows[0] if stacks and len(stacks) == 1 else rows))
         raise typer.Exit(InputError.exit_code if mistakes else 0)
     if mistakes:
-        named = ", ".join(str(row["file"]) for row in found if row["mistakes"])
+        named = ", ".join(str(row["file"]) for row in rows if row["mistakes"])
         raise InputError("\n".join(mistakes), remedy=f"edit {named}; nothing was changed")
 
 
 def _checked(path: Path) -> tuple[dict[str, object], str]:
-    """What is told of a correct file, as JSON and as a line."""
+    """Return the report on a correct file, as JSON and as text."""
     from railhead import config
     from railhead.config.served import unproven
     from railhead.model.borrowing import borrowing, table
@@ -101,9 +101,9 @@ def _checked(path: Path) -> tuple[dict[str, object], str]:
             f"{path}: correct: cluster {cluster.name} on {cluster.platform.kind}, {nodes}, "
             f"fabric {cluster.fabric.kind} by {cluster.fabric.mode}",
             *(
-                f"team {team.name} {said}"
+                f"team {team.name} {sentence}"
                 for team in cluster.teams
-                for said in borrowing(cluster, team)
+                for sentence in borrowing(cluster, team)
             ),
             *(f"note: {note}" for note in notes),
         ]
@@ -123,11 +123,11 @@ def pin(
         typer.Option("--update", help="Record the new digest of a tag that has moved."),
     ] = False,
 ) -> None:
-    """Record the digest of every image that stacks deploy, as their registries call it today.
+    """Record the digest that every image of the stacks has in its registry today.
 
-    Registries, or the stack's mirrors of them, are asked with what `docker login` left. Digests go
-    into `digests.yaml` beside the stacks; what the stack's own manifests name is then pulled by
-    digest, what charts name by a tag whose digest is recorded. Run again, it refuses tags that have
+    Asks the registries, or the stack's mirrors of them, with the credentials of `docker login`.
+    Writes `digests.yaml` beside the stacks: images in the stack's own manifests are then pulled by
+    digest, images in charts by a tag whose digest is recorded. A later run refuses tags that have
     moved. Exits 0 when every digest is known, 6 when not.
 
     Example: [bold]railhead config pin aws-p5-prod[/bold]
@@ -144,12 +144,12 @@ def pin(
         clusters = [config.load(path) for path in paths]
         known = digests.read(record) if record.is_file() else {}
         wanted = {image: cluster for cluster in clusters for image in images(cluster)}
-        found, problems = _asked(wanted, update=update)
+        digest_of, problems = _asked(wanted, update=update)
         wrong += problems
-        # A stack of images that are built where it runs leaves no file behind.
-        if found:
-            digests.write(record, known | found)
-        typer.echo(f"{record}: {len(found)} of {len(wanted)} images")
+        # A stack whose images are all built where it runs needs no file.
+        if digest_of:
+            digests.write(record, known | digest_of)
+        typer.echo(f"{record}: {len(digest_of)} of {len(wanted)} images")
     if wrong:
         raise RefusedError(
             "\n".join(wrong),
@@ -158,21 +158,21 @@ def pin(
 
 
 def _by_folder(files: list[Path]) -> dict[Path, list[Path]]:
-    found: dict[Path, list[Path]] = {}
+    by_folder: dict[Path, list[Path]] = {}
     for path in files:
-        found.setdefault(path.parent, []).append(path)
-    return found
+        by_folder.setdefault(path.parent, []).append(path)
+    return by_folder
 
 
 def _asked(wanted: Mapping[str, Cluster], *, update: bool) -> tuple[dict[str, str], list[str]]:
-    """What registries say of images, from where their stack pulls them, and what is wrong."""
+    """Return the digests of images in the registries that their stack uses, and the problems."""
     import httpx
 
     from railhead.catalog import registry
     from railhead.catalog.digests import pinned
     from railhead.catalog.versions import mirrored
 
-    found: dict[str, str] = {}
+    digest_of: dict[str, str] = {}
     wrong: list[str] = []
     with httpx.Client(follow_redirects=True) as client:
         for image, cluster in wanted.items():
@@ -185,10 +185,10 @@ def _asked(wanted: Mapping[str, Cluster], *, update: bool) -> tuple[dict[str, st
                 continue
             before, source = pinned(image)
             if before in ("", digest) or update:
-                found[image] = digest
+                digest_of[image] = digest
             else:
                 wrong.append(f"{image}: is {digest} now, and was {before} ({source})")
-    return found, wrong
+    return digest_of, wrong
 
 
 @app.command()
@@ -199,19 +199,18 @@ def verify(
         typer.Option(
             "--kubeconfig",
             metavar="FILE",
-            help="The cluster's kubeconfig. Else the one that the stack's file or its lab names.",
+            help="The cluster's kubeconfig. Default: that of the stack's file or of its lab.",
         ),
     ] = None,
     context: Context = None,
     as_json: Json = False,
 ) -> None:
-    """Hold the live nodes against what the stack promises of them, node by node.
+    """Check each live node for what the stack promises.
 
-    Against the contract that is published in the cluster; before the first `pulumi up`, against the
-    stack's file, which does not ask for devices yet. A contract of another cluster is refused, by
-    name, platform and pools; with `platform.uid`, any cluster that has another. Exits 0 when every
-    pool has all of it, 6 when
-    not, and names each node with what it lacks.
+    The promises come from the contract that is published in the cluster; before the first
+    `pulumi up`, from the stack's file, without devices. Refuses the contract of another cluster, by
+    its name, platform and pools; with `platform.uid`, any cluster that has another uid. Exits 0
+    when every pool has all that is promised, else 6, and names what each node lacks.
 
     Example: [bold]railhead config verify lab[/bold]
     """
@@ -238,7 +237,7 @@ def verify(
         against = "the contract in the cluster"
     else:
         promises = described(cluster)
-        against = "the stack's file; no contract is published yet, so devices were not asked for"
+        against = "the stack's file; no contract is published yet, so devices were not checked"
     checked = nodes.verify(promises, nodes.live(client))
     not_served = unserved(cluster, nodes.live_minor(client))
     failed = bool(not_served) or not checked or any(pool.lines() for pool in checked)
@@ -252,8 +251,13 @@ def verify(
             }
             for v in checked
         }
-        found = {"cluster": cluster.name, "against": against, "versions": not_served, "pools": rows}
-        typer.echo(json.dumps(found))
+        report = {
+            "cluster": cluster.name,
+            "against": against,
+            "versions": not_served,
+            "pools": rows,
+        }
+        typer.echo(json.dumps(report))
         raise typer.Exit(ExitCode.REFUSED if failed else ExitCode.OK)
     typer.echo(f"against {against}:")
     for pool in checked:
@@ -268,8 +272,8 @@ def verify(
 def schema() -> None:
     """Print the JSON Schema of a stack's file, for completion and checks in editors.
 
-    In an editor with the YAML language server, a first line
-    `# yaml-language-server: $schema=stack.schema.json` in the stack's file names it.
+    An editor with the YAML language server uses it if the stack's file begins with the line
+    `# yaml-language-server: $schema=stack.schema.json`.
 
     Example: [bold]railhead config schema[/bold]
     """
@@ -281,10 +285,10 @@ def schema() -> None:
 
 
 def _file(stack: str) -> Path:
-    """The file of a stack that is named, or is itself a file.
+    """Return the file of a stack, given by its name or as a file.
 
     Raises:
-        NotFoundError: no such stack; lists those there are.
+        NotFoundError: the stack does not exist; the error lists those that do.
     """
     from railhead.base.errors import NotFoundError, choices
 
@@ -305,24 +309,25 @@ def _file(stack: str) -> Path:
 
 
 def _files() -> list[Path]:
-    """Every stack's file.
+    """Return every stack's file.
 
     Raises:
-        NotFoundError: there is none.
+        NotFoundError: there are no stacks.
     """
     from railhead.base.errors import NotFoundError
 
     folder = _folder()
-    found = sorted(folder.glob("Pulumi.*.yaml"))
-    if not found:
+    files = sorted(folder.glob("Pulumi.*.yaml"))
+    if not files:
         raise NotFoundError(
-            f"there is no stack in {folder}", remedy="run it in the project, or name a stack's file"
+            f"there is no stack in {folder}",
+            remedy="run it in the project's folder, or name a stack's file",
         )
-    return found
+    return files
 
 
 def _folder() -> Path:
-    """Where stack files are: ``stacks`` of the project that holds the current folder."""
+    """Return the folder of stack files: ``stacks`` of the project around the current folder."""
     here = Path.cwd()
     for folder in (here, *here.parents):
         if (folder / "Pulumi.yaml").is_file():

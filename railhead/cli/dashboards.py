@@ -1,4 +1,4 @@
-"""`railhead dashboards`: what Grafana would draw, as one page, for whoever has none at hand."""
+"""`railhead dashboards`: the dashboards as one page, for clusters without Grafana."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from railhead.base.options import Context, Kubeconfig, Lab
 if TYPE_CHECKING:
     from railhead.accept.model import LinePlot, Series
 
-#: A panel has at most so many moments, as many as can be told from each other.
+#: The most points in time of a panel; more could not be distinguished.
 _MOMENTS = 240
 _STEP_SECONDS = 15
-#: Grafana's units -> what a value is multiplied by, and how the axis is labelled.
+#: Grafana's units -> a factor for the values, the label and the short unit of the axis.
 _UNITS: Mapping[str, tuple[float, str, str]] = {
     "Bps": (1, "bytes a second", "B"),
     "percentunit": (100, "share", "%"),
@@ -32,28 +32,28 @@ _UNITS: Mapping[str, tuple[float, str, str]] = {
     "hertz": (1, "clock", "Hz"),
     "watt": (1, "power", "W"),
 }
-#: A query, answered over time as Prometheus' API has it (`result` of `query_range`).
+#: Runs a query over time, and returns the `result` of Prometheus' `query_range`.
 Ask = Callable[[str], Sequence[Mapping[str, Any]]]
 
 
 def dashboards(
     out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="FILE", help="Where the page goes.")
+        Path, typer.Option("--out", "-o", metavar="FILE", help="File that the page is written to.")
     ] = Path("dashboards.html"),
     prometheus: Annotated[
-        str, typer.Option(metavar="NAMESPACE/SERVICE:PORT", help="Who is asked.")
+        str, typer.Option(metavar="NAMESPACE/SERVICE:PORT", help="The Prometheus to query.")
     ] = "monitoring/prometheus:9090",
-    hours: Annotated[float, typer.Option(min=0.05, max=744, help="How far back.")] = 6,
+    hours: Annotated[float, typer.Option(min=0.05, max=744, help="Hours to look back.")] = 6,
     selector: Annotated[
-        str, typer.Option(metavar="LABELS", help="Of the ConfigMaps with the dashboards.")
+        str, typer.Option(metavar="LABELS", help="Labels of the ConfigMaps with the dashboards.")
     ] = "grafana_dashboard=1",
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     lab: Lab = None,
 ) -> None:
-    """Draw the dashboards of a cluster into one page that loads nothing, without Grafana.
+    """Draw the dashboards of a cluster into one self-contained page, without Grafana.
 
-    Prometheus is asked through the API server, which takes the right to its Service's proxy.
+    Queries Prometheus through the API server, which needs the right to use its Service's proxy.
 
     Example: [bold]railhead dashboards --hours 1[/bold]
     """
@@ -70,11 +70,13 @@ def dashboards(
             asked = {key: f"{value:.0f}" for key, value in {**span, "step": step}.items()}
             path = f"{service}/api/v1/query_range"
             answer = cluster.request("GET", path, query={"query": query, **asked})
-            found: Sequence[Mapping[str, Any]] = answer.body["data"]["result"]
-            return found
+            series: Sequence[Mapping[str, Any]] = answer.body["data"]["result"]
+            return series
 
         maps = cluster.list("/api/v1/configmaps", selector=selector)
-        documents = [json.loads(text) for one in maps for text in one["data"].values()]
+        documents = [
+            json.loads(document) for config_map in maps for document in config_map["data"].values()
+        ]
         if not documents:
             raise NotFoundError(
                 f"no ConfigMap has the label {selector}",
@@ -86,21 +88,21 @@ def dashboards(
 
 
 def _service(name: str) -> str:
-    """The path of a Service's proxy; raises InputError."""
+    """Return the path of a Service's proxy; raise InputError for a malformed name."""
     from railhead.base.errors import InputError
 
-    found = re.fullmatch(r"([a-z0-9-]+)/([a-z0-9-]+):([a-z0-9-]+)", name)
-    if found is None:
+    match = re.fullmatch(r"([a-z0-9-]+)/([a-z0-9-]+):([a-z0-9-]+)", name)
+    if match is None:
         raise InputError(
-            f"--prometheus: {name!r} is no NAMESPACE/SERVICE:PORT",
-            remedy="such as monitoring/prometheus-operated:9090",
+            f"--prometheus: {name!r} is not NAMESPACE/SERVICE:PORT",
+            remedy="give it as in monitoring/prometheus-operated:9090",
         )
-    namespace, service, port = map(quote, found.groups())
+    namespace, service, port = map(quote, match.groups())
     return f"/api/v1/namespaces/{namespace}/services/{service}:{port}/proxy"
 
 
 def page(documents: Iterable[Mapping[str, Any]], ask: Ask, end: float) -> str:
-    """Every panel of Grafana's ``documents`` up to ``end``, seconds since the epoch, as HTML."""
+    """Return every panel of Grafana's ``documents`` up to ``end`` (a Unix time), as HTML."""
     from railhead.accept.report import head
     from railhead.accept.report.html import el, write
 
@@ -121,17 +123,23 @@ def _section(document: Mapping[str, Any], ask: Ask, end: float) -> Element:
 
     plots = [plot(panel, ask, end) for panel in document["panels"]]
     figures = [
-        draw(one, f"{document['uid']}-{number}") for number, one in enumerate(plots) if one.series
+        draw(panel, f"{document['uid']}-{number}")
+        for number, panel in enumerate(plots)
+        if panel.series
     ]
-    empty = [one.title for one in plots if not one.series]
-    said = f"Nothing was found for: {'; '.join(empty)}." if empty else ""
+    empty = [panel.title for panel in plots if not panel.series]
+    missing = f"No data for: {'; '.join(empty)}." if empty else ""
     return el(
-        "section", {}, el("h2", {}, document["title"]), *figures, el("p", {"class": "soft"}, said)
+        "section",
+        {},
+        el("h2", {}, document["title"]),
+        *figures,
+        el("p", {"class": "soft"}, missing),
     )
 
 
 def plot(panel: Mapping[str, Any], ask: Ask, end: float) -> LinePlot:
-    """A panel of time series; without any where nothing was found."""
+    """Return a panel of time series; it is empty when Prometheus has no data."""
     from railhead.accept.model import Axis, LinePlot
 
     unit = panel["fieldConfig"]["defaults"].get("unit", "short")
@@ -142,21 +150,21 @@ def plot(panel: Mapping[str, Any], ask: Ask, end: float) -> LinePlot:
         x=Axis(label=f"minutes until {clock}"),
         y=Axis(label=label, unit=short),
         series=tuple(
-            one
+            series
             for target in panel["targets"]
-            for found in ask(target["expr"])
-            if (one := _series(target["legendFormat"], found, factor, end)).points
+            for answer in ask(target["expr"])
+            if (series := _series(target["legendFormat"], answer, factor, end)).points
         ),
     )
 
 
-def _series(legend: str, found: Mapping[str, Any], factor: float, end: float) -> Series:
+def _series(legend: str, answer: Mapping[str, Any], factor: float, end: float) -> Series:
     from railhead.accept.model import Series
 
-    labels = found["metric"]
-    points = (((moment - end) / 60, float(value) * factor) for moment, value in found["values"])
+    labels = answer["metric"]
+    points = (((moment - end) / 60, float(value) * factor) for moment, value in answer["values"])
     return Series(
         name=re.sub(r"{{\s*(\w+)\s*}}", lambda named: labels.get(named[1], ""), legend),
-        # A quantile of nothing is no number.
+        # A quantile of no data is NaN.
         points=tuple(point for point in points if math.isfinite(point[1])),
     )

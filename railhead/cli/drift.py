@@ -1,4 +1,4 @@
-"""`railhead drift`: what in the cluster differs from what its stack says."""
+"""`railhead drift`: differences between a cluster and its stack."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def drift(
         typer.Option(
             "--state",
             metavar="FILE",
-            help="A state by `pulumi stack export`. Else it is asked of Pulumi.",
+            help="A state from `pulumi stack export`. Default: Pulumi exports it.",
         ),
     ] = None,
     kubeconfig: Annotated[
@@ -34,7 +34,7 @@ def drift(
         typer.Option(
             "--kubeconfig",
             metavar="FILE",
-            help="The cluster's kubeconfig. Else the one that the stack's file or its lab names.",
+            help="The cluster's kubeconfig. Default: that of the stack's file or of its lab.",
         ),
     ] = None,
     context: Annotated[
@@ -50,10 +50,10 @@ def drift(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Hold the cluster against what the last update of its stack said, field by field.
+    """Compare the cluster with the last update of its stack, field by field.
 
-    It only reads. Deleted guards and controllers scaled to zero come first, then what is gone, what
-    was changed, and what was added by hand. Exits 0 without drift, 6 with.
+    It only reads. Deleted guards and controllers scaled to zero come first, then deleted objects,
+    changed fields, and objects added by hand. Exits 0 without drift, 6 with drift.
 
     Example: [bold]railhead drift lab[/bold]
     """
@@ -73,29 +73,34 @@ def drift(
             remedy="run `pulumi up` first, or name the state of another stack by --state FILE",
         )
     client = kube.Cluster(target(cluster, kubeconfig, context))
-    found = drift.find(exported, client)
+    differences = drift.find(exported, client)
     if metrics is not None:
-        _publish(metrics, name, found)
+        _publish(metrics, name, differences)
     if as_json:
-        rows = [asdict(one) | {"severity": one.severity.name.lower()} for one in found]
+        rows = [
+            asdict(difference) | {"severity": difference.severity.name.lower()}
+            for difference in differences
+        ]
         typer.echo(json.dumps({"stack": name, "compared": compared, "drift": rows}))
     else:
-        for one in found:
-            where = f" {one.field}" if one.field else ""
-            said = f"the stack says {one.stack}, live is {one.live}"
-            said = said if one.stack else f"the stack does not say it, live has {one.live}"
-            typer.echo(f"{one.severity.name.lower():<8} {one.subject}{where}: {said}")
-            typer.echo(f"         {one.remedy}")
-        typer.echo(f"{name}: {len(found)} differences in {compared} objects and releases")
-    raise typer.Exit(ExitCode.REFUSED if found else ExitCode.OK)
+        for difference in differences:
+            where = f" {difference.field}" if difference.field else ""
+            ours = f"has {difference.stack}" if difference.stack else "does not set it"
+            level = f"{difference.severity.name.lower():<8}"
+            typer.echo(
+                f"{level} {difference.subject}{where}: the stack {ours}, live is {difference.live}"
+            )
+            typer.echo(f"         {difference.remedy}")
+        typer.echo(f"{name}: {len(differences)} differences in {compared} objects and releases")
+    raise typer.Exit(ExitCode.REFUSED if differences else ExitCode.OK)
 
 
-def _publish(file: Path, stack: str, found: list[Drift]) -> None:
+def _publish(file: Path, stack: str, differences: list[Drift]) -> None:
     from railhead.base.errors import InputError
     from railhead.drift import metrics
 
     try:
-        metrics.write(file, metrics.rendered(stack, found, time.time()))
+        metrics.write(file, metrics.rendered(stack, differences, time.time()))
     except OSError as error:
         raise InputError(
             f"--metrics {file}: {error.strerror}",
@@ -107,21 +112,21 @@ def _read(file: Path) -> dict[str, Any]:
     from railhead.base.errors import InputError
 
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
+        document = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(
             f"--state {file}: {error}", remedy="name a file that `pulumi stack export` wrote"
         ) from None
-    if not isinstance(found, dict) or not isinstance(found.get("deployment"), dict):
+    if not isinstance(document, dict) or not isinstance(document.get("deployment"), dict):
         raise InputError(
-            f"--state {file}: no exported state, it has no `deployment`",
+            f"--state {file}: not an exported state, it has no `deployment`",
             remedy="name a file that `pulumi stack export` wrote",
         )
-    return found
+    return document
 
 
 def _export(stack: str, file: Path) -> dict[str, Any]:
-    """The state as Pulumi has it; secrets stay encrypted."""
+    """Return the state that Pulumi exports; secrets stay encrypted."""
     from railhead.base.errors import PrerequisiteError
 
     pulumi = shutil.which("pulumi")
@@ -132,7 +137,7 @@ def _export(stack: str, file: Path) -> dict[str, Any]:
         pulumi = str(built) if built else None
     if pulumi is None:
         raise PrerequisiteError(
-            "the stack's state is asked of `pulumi`, which is not there",
+            "`pulumi`, which exports the stack's state, is not installed",
             remedy="put it on PATH, or give a state by --state FILE",
         )
     project = file.absolute().parent.parent
@@ -150,5 +155,5 @@ def _export(stack: str, file: Path) -> dict[str, Any]:
             remedy="log in to the state's backend (a lab's: eval \"$(railhead lab env)\"), or give "
             "a state by --state FILE",
         )
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Reading NCCL: which transport, how fast, and what hung.\n\n"
+    help="Read NCCL's logs: which transport, how fast, and what hung.\n\n"
     "Example: railhead nccl read job.log",
 )
 
@@ -38,9 +38,9 @@ SPEAK_EVERY_SECONDS = 2.0
 
 @app.callback()
 def group(context: typer.Context) -> None:
-    """Reading NCCL."""
+    """Read NCCL's logs."""
     if context.invoked_subcommand == "bench":
-        # Machines of the project's own are told by their line rates too.
+        # The project's own machines have line rates too.
         from railhead.cli.config import _folder
         from railhead.config import use
 
@@ -50,10 +50,10 @@ def group(context: typer.Context) -> None:
 register_bench(app)
 
 
-READ_HELP = """Say which transport a run used, whether it worked, and why not.
+READ_HELP = """Print which transport a run used, whether it worked, and why not.
 
-Reads NCCL_DEBUG logs, nccl-tests and framework output in any mixture, whatever put a prefix in
-front of the lines. What the log cannot tell is `unknown`.
+Reads NCCL_DEBUG logs, nccl-tests and framework output in any mixture, with any prefix in front of
+the lines. What the log does not show is `unknown`.
 
 Example: [bold]railhead nccl read job.log --expect efa --expect-gdr[/bold]
 
@@ -84,14 +84,14 @@ def read(
         bool, typer.Option("--gate", help="Exit with the verdict's code, 0 for ok only.")
     ] = False,
     evidence: Annotated[
-        int, typer.Option("--evidence", metavar="N", min=0, help="Lines of evidence a claim.")
+        int, typer.Option("--evidence", metavar="N", min=0, help="Lines of evidence per claim.")
     ] = 1,
     namespace: Namespace = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     lab: Lab = None,
 ) -> None:
-    """Say which transport a run used (the help text is READ_HELP)."""
+    """Print which transport a run used (the help text is READ_HELP)."""
     from railhead.diagnose import read as read_logs
     from railhead.nccl import expect as gates
     from railhead.nccl import report
@@ -123,17 +123,17 @@ def _sources(
     context: str | None,
     lab: str | None,
 ) -> list[Source]:
-    """Files where there are such, else pods and jobs of the cluster."""
+    """Return the named files or, for names without a file, pods and jobs of the cluster."""
     from railhead.nccl.sources import resolve
 
-    found: list[Source] = []
+    sources: list[Source] = []
     cluster = None
     for name in logs:
         pod = name.removeprefix("pod/") if name.startswith("pod/") else None
         job = name.removeprefix("job/") if name.startswith("job/") else name
         in_cluster = pod is not None or JOB_NAME.fullmatch(job) is not None
         if name == "-" or not in_cluster or Path(name).exists():
-            found += resolve([name])
+            sources += resolve([name])
             continue
         from railhead.diagnose import live
         from railhead.kube.client import opened
@@ -142,14 +142,14 @@ def _sources(
         if cluster is None:
             cluster = stack.enter_context(opened(kubeconfig, context, lab))
         among = namespaces(cluster, namespace)
-        found += (
+        sources += (
             live.of_job(cluster, among, job) if pod is None else live.of_pod(cluster, among, pod)
         )
-    return found
+    return sources
 
 
 def _ticker() -> Callable[[int, str], None]:
-    """Progress on standard error, once a reading takes longer than two seconds."""
+    """Return a function that prints progress to standard error after two seconds."""
     spoken = [time.monotonic()]
     terminal = sys.stderr.isatty()
 

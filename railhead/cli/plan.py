@@ -1,4 +1,4 @@
-"""`railhead plan`: what a stack would make, by the real engine, without credentials."""
+"""`railhead plan`: the resources that a stack would create, by the real engine."""
 
 from __future__ import annotations
 
@@ -18,30 +18,31 @@ if TYPE_CHECKING:
     from railhead.lab.planning import Plan
     from railhead.model.cluster import Cluster
 
-# Siblings of one type beyond this many are one line.
+# More siblings of one type than this are shown as one line.
 _FOLD = 3
 
 
 def plan(
     stack: Stack,
     policies: Annotated[
-        bool, typer.Option("--policies/--no-policies", help="Judge the plan by the policy pack.")
+        bool,
+        typer.Option("--policies/--no-policies", help="Check the plan against the policy pack."),
     ] = True,
     contract: Annotated[
         Path | None,
         typer.Option(
-            help="What the stack made last, from `pulumi stack output contract --json`; by default "
-            "what the cluster says, where it is there and answers."
+            help="The stack's last contract, from `pulumi stack output contract --json`. Default: "
+            "the one in the cluster, if it can be reached."
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Show what a first `pulumi up` of a stack would make, without credentials and without a cloud.
+    """Show what a first `pulumi up` of a stack would create, without credentials or a cloud.
 
-    The real engine runs the stack's program and the policies; recorders stand for the clouds. It
-    does not ask the cloud anything: no quota, price or name is checked. What an edit would lose of
-    a stack that is up is told as `pulumi preview` tells it. Exits 0, 6 when a policy or a loss
-    refuses the plan, 3 for mistakes in the file, 4 without `pulumi`, 1 when the preview fails.
+    The real engine runs the stack's program and the policies, with recorders in place of the
+    clouds: no quota, price or name is checked. If the stack is already up, it also reports what the
+    edit would lose, as `pulumi preview` does. Exits 0, 6 when a policy or a loss refuses the plan,
+    3 for mistakes in the file, 4 without `pulumi`, 1 when the preview fails.
 
     Example: [bold]railhead plan aws-p5-prod[/bold]
     """
@@ -59,19 +60,19 @@ def plan(
     cluster = config.load(path)
     compared = _compared(cluster, contract)
     name = path.name.removeprefix("Pulumi.").removesuffix(".yaml")
-    found = planning.plan(name, path, progress=_progress, policies=policies)
+    planned = planning.plan(name, path, progress=_progress, policies=policies)
     _progress(None)
-    refused = [v for v in found.violations if v.mandatory]
+    refused = [v for v in planned.violations if v.mandatory]
     if as_json:
-        typer.echo(json.dumps(_document(found, cluster), default=str))
+        typer.echo(json.dumps(_document(planned, cluster), default=str))
     else:
-        for line in (*_lines(found, cluster), compared):
+        for line in (*_lines(planned, cluster), compared):
             typer.echo(line)
     raise typer.Exit(ExitCode.REFUSED if refused else ExitCode.OK)
 
 
 def _compared(cluster: Cluster, file: Path | None) -> str:
-    """What the edit of a stack that is up loses; raises RefusedError as `pulumi preview` would."""
+    """Return what the edit of a deployed stack loses; raise RefusedError if it may not."""
     from railhead.base.errors import InputError
     from railhead.config import edits, live
     from railhead.contract import ClusterContract
@@ -90,7 +91,7 @@ def _compared(cluster: Cluster, file: Path | None) -> str:
         before = live.published(cluster)
     if before is None:
         return (
-            "edits: not compared, what the stack made last is not known here; `pulumi preview` "
+            "edits: not compared, the stack's last contract is not known here; `pulumi preview` "
             "compares, or give --contract"
         )
     stale = edits.stop(before, resolve(cluster).contract, cluster.removals)
@@ -105,7 +106,7 @@ def _progress(resources: int | None) -> None:
 
 
 def _pools(cluster: Cluster) -> list[dict[str, Any]]:
-    from railhead.catalog.machines import MACHINES
+    from railhead.machines import MACHINES
 
     return [
         {
@@ -118,90 +119,93 @@ def _pools(cluster: Cluster) -> list[dict[str, Any]]:
     ]
 
 
-def _document(found: Plan, cluster: Cluster) -> dict[str, Any]:
+def _document(plan: Plan, cluster: Cluster) -> dict[str, Any]:
     from railhead.lab.planning import priced
     from railhead.platform.registry import platform_of
 
     return {
-        "stack": found.stack,
-        "seconds": round(found.seconds, 1),
-        "counts": found.counts(),
+        "stack": plan.stack,
+        "seconds": round(plan.seconds, 1),
+        "counts": plan.counts(),
         "pools": _pools(cluster),
         "system_nodes": platform_of(cluster).system_nodes(cluster),
-        "costs": [asdict(item) for item in priced(found)],
+        "costs": [asdict(item) for item in priced(plan)],
         "resources": [
             {"urn": r.urn, "type": r.type, "name": r.name, "operation": r.operation}
-            for r in found.resources
+            for r in plan.resources
         ],
-        "policies": "run" if found.judged else "not run",
-        "violations": [asdict(v) for v in found.violations],
+        "policies": "run" if plan.judged else "not run",
+        "violations": [asdict(v) for v in plan.violations],
     }
 
 
-def _lines(found: Plan, cluster: Cluster) -> list[str]:
+def _lines(plan: Plan, cluster: Cluster) -> list[str]:
     from railhead.lab.planning import priced
     from railhead.platform.registry import platform_of
 
-    lines = [f"{found.stack}: {len(found.made)} resources would be made", ""]
-    lines += _tree(found)
-    lines += ["", "paid for while it exists (no prices are known here):"]
+    lines = [f"{plan.stack}: {len(plan.made)} resources would be created", ""]
+    lines += _tree(plan)
+    lines += ["", "what costs money while it exists (no prices are known here):"]
     for pool in _pools(cluster):
         lines.append(
             f"  {pool['nodes']} x {pool['instance_type']}  pool {pool['pool']}, {pool['gpus']} GPUs"
         )
     if system := platform_of(cluster).system_nodes(cluster):
         lines.append("  {} x {}  for the controllers".format(*system))
-    for item in priced(found):
+    for item in priced(plan):
         details = ", ".join(f"{k} {v}" for k, v in item.details.items())
         lines.append(f"  {item.what}  {item.name}{f': {details}' if details else ''}")
     lines.append("")
-    if not found.judged:
+    if not plan.judged:
         lines.append("policies: not run")
-    elif not found.violations:
+    elif not plan.violations:
         lines.append("policies: every rule passes")
-    for one in found.violations:
-        level = "refused" if one.mandatory else "advice"
-        lines += [f"{level} by {one.rule}:", *(f"  {line}" for line in one.message.splitlines())]
-    lines.append(f"planned in {found.seconds:.1f} s on made-up answers of the clouds")
+    for violation in plan.violations:
+        level = "refused" if violation.mandatory else "advice"
+        lines += [
+            f"{level} by {violation.rule}:",
+            *(f"  {line}" for line in violation.message.splitlines()),
+        ]
+    lines.append(f"planned in {plan.seconds:.1f} s; the clouds' answers are made up")
     return lines
 
 
-def _tree(found: Plan) -> list[str]:
-    """Each component and its resources; many of one type side by side are one line."""
+def _tree(plan: Plan) -> list[str]:
+    """Return each component and its resources; many siblings of one type are one line."""
     lines: list[str] = []
-    resources = found.resources
+    resources = plan.resources
     leaf = [
-        index + 1 == len(resources) or resources[index + 1].depth <= one.depth
-        for index, one in enumerate(resources)
+        index + 1 == len(resources) or resources[index + 1].depth <= resource.depth
+        for index, resource in enumerate(resources)
     ]
-    for index, one in enumerate(resources):
-        pad = "  " * (one.depth + 1)
-        if one.is_component:
-            lines.append(f"{pad}{one.name}  ({one.type.rpartition(':')[2]})")
+    for index, resource in enumerate(resources):
+        pad = "  " * (resource.depth + 1)
+        if resource.is_component:
+            lines.append(f"{pad}{resource.name}  ({resource.type.rpartition(':')[2]})")
             continue
         alike = _alike(resources, leaf, index)
         if len(alike) <= _FOLD:
-            mark = "+" if one.operation == "create" else "="
-            lines.append(f"{pad}{mark} {one.type}  {one.name}")
+            mark = "+" if resource.operation == "create" else "="
+            lines.append(f"{pad}{mark} {resource.type}  {resource.name}")
         elif alike[0] == index:
-            lines.append(f"{pad}+ {one.type}  x {len(alike)}")
+            lines.append(f"{pad}+ {resource.type}  x {len(alike)}")
     return lines
 
 
 def _alike(resources: Any, leaf: list[bool], index: int) -> list[int]:
-    """Leaves of the same type beside the one at ``index``, itself among them."""
-    one = resources[index]
+    """Return the leaves of the same type beside the one at ``index``, and that one."""
+    resource = resources[index]
     if not leaf[index]:
         return [index]
     start = end = index
-    while start and resources[start - 1].depth >= one.depth:
+    while start and resources[start - 1].depth >= resource.depth:
         start -= 1
-    while end + 1 < len(resources) and resources[end + 1].depth >= one.depth:
+    while end + 1 < len(resources) and resources[end + 1].depth >= resource.depth:
         end += 1
     return [
         at
         for at in range(start, end + 1)
         if leaf[at]
-        and resources[at].depth == one.depth
-        and (resources[at].type, resources[at].operation) == (one.type, one.operation)
+        and resources[at].depth == resource.depth
+        and (resources[at].type, resources[at].operation) == (resource.type, resource.operation)
     ]

@@ -52,12 +52,12 @@ def load(path: Path) -> Cluster:
 
 
 def check(path: Path, *, now: datetime | None = None) -> Checked:
-    """Read the cluster of a stack's file, with all that there is to say of it.
+    """Read the cluster of a stack's file, with its doubts.
 
     Args:
-        path: of the file.
-        now: the time, with its zone, that moments in the file are held against; None is the
-            clock's.
+        path: the stack's file.
+        now: the time, with its zone, with which moments in the file are compared; None takes
+            the clock's.
 
     Raises:
         InputError: the file cannot be read, or one line for each mistake in it.
@@ -67,12 +67,12 @@ def check(path: Path, *, now: datetime | None = None) -> Checked:
     raw = settings.get(f"{PROJECT}:{KEY}") if isinstance(settings, dict) else None
     checked = _checked(raw, str(path), at, now)
     unread = [*_unread(settings or {}, checked.cluster)]
-    told = _told(unread, str(path), lines(_text(path), "config")) if unread else ()
-    return replace(checked, doubts=(*told, *checked.doubts))
+    messages = _told(unread, str(path), lines(_text(path), "config")) if unread else ()
+    return replace(checked, doubts=(*messages, *checked.doubts))
 
 
 def check_values(raw: Any, *, where: str, now: datetime | None = None) -> Checked:
-    """The same of a value that was read elsewhere; lines are told where the file is there.
+    """Check a value that was read elsewhere; messages have line numbers if the file exists.
 
     Raises:
         InputError: one line for each mistake.
@@ -84,12 +84,12 @@ def check_values(raw: Any, *, where: str, now: datetime | None = None) -> Checke
 def _checked(raw: Any, where: str, at: Lines | None, now: datetime | None) -> Checked:
     use(Path(where).parent)
     cluster = parse(raw, where=where, at=at)
-    found = doubts.doubts(cluster, now or datetime.now(UTC))
-    return Checked(cluster=cluster, doubts=tuple(_told(found, where, at)))
+    rows = doubts.doubts(cluster, now or datetime.now(UTC))
+    return Checked(cluster=cluster, doubts=tuple(_told(rows, where, at)))
 
 
 def _unread(settings: Mapping[str, Any], cluster: Cluster) -> Iterator[Problem]:
-    """The keys of Railhead's own, other than the cluster, that nothing in it names."""
+    """Yield the keys of Railhead's own, other than the cluster, that nothing in it names."""
     read_by = {secret.config for secret in cluster.access.image_pull_secrets} | {KEY}
     for key in settings:
         project, _, name = str(key).partition(":")
@@ -141,8 +141,8 @@ def parse(raw: Any, *, where: str, at: Lines | None = None) -> Cluster:
     Args:
         raw: the value, as YAML or JSON gives it.
         where: names its file in messages.
-        at: the lines of its fields, which messages then say; also tells of keys that are there
-            twice, and of values that Pulumi would read as something else.
+        at: the lines of its fields, for messages; also finds keys that are there twice, and
+            values that Pulumi would read as something else.
 
     Raises:
         InputError: one line ``<where>:<line>: <path>: <what is wrong>`` for each mistake, all at
@@ -153,41 +153,43 @@ def parse(raw: Any, *, where: str, at: Lines | None = None) -> Cluster:
             f"{where}: {PROJECT}:{KEY} is missing",
             remedy="describe the cluster under `config:`, as stacks/Pulumi.lab.yaml does",
         )
-    model, found = _model(raw)
+    model, mistakes = _model(raw)
     cluster = None
     try:
         cluster = model.model_validate(raw)
     except ValidationError as error:
-        found.extend(
+        mistakes.extend(
             described(model, details)
             for details in error.errors(include_url=False)
-            # A list whose every element is malformed is called too short as well; it is not.
+            # A list whose every element is malformed is reported as too short, too; it is not.
             if (details["type"] != "too_short" or not details["input"])
-            # Which fields a platform and its pools have cannot be told while its kind is not known.
+            # The fields of a platform and its pools are not known while its kind is not.
             and not (model is Cluster and _of_platform(details["loc"]))
         )
     known = read(model, raw) if cluster is None else cluster
-    found.extend(problems(known))
-    found.extend(site.problems(known))
-    found.extend(sense.texts(raw))
-    found.extend(sense.problems(known))
+    mistakes.extend(problems(known))
+    mistakes.extend(site.problems(known))
+    mistakes.extend(sense.texts(raw))
+    mistakes.extend(sense.problems(known))
     wrong = at.wrong if at else ()
-    if cluster is None or found or wrong:
-        told = [f"{where}:{line}: {path}: {text}" for line, path, text in wrong]
-        told += _told(sorted(found, key=lambda row: at.of(row[0]) or 0) if at else found, where, at)
+    if cluster is None or mistakes or wrong:
+        messages = [f"{where}:{line}: {path}: {text}" for line, path, text in wrong]
+        messages += _told(
+            sorted(mistakes, key=lambda row: at.of(row[0]) or 0) if at else mistakes, where, at
+        )
         raise InputError(
-            "\n".join(dict.fromkeys(told)), remedy=f"edit {where}; nothing was changed"
+            "\n".join(dict.fromkeys(messages)), remedy=f"edit {where}; nothing was changed"
         )
     return cluster
 
 
 def _told(found: Iterable[Problem], where: str, at: Lines | None) -> list[str]:
-    said = []
+    messages = []
     for path, text in found:
         line = at.of(path) if at else None
         place = f"{where}:{line}" if line else where
-        said.append(f"{place}: {path}: {text}" if path else f"{place}: {text}")
-    return said
+        messages.append(f"{place}: {path}: {text}" if path else f"{place}: {text}")
+    return messages
 
 
 def _of_platform(loc: tuple[int | str, ...]) -> bool:
@@ -195,7 +197,7 @@ def _of_platform(loc: tuple[int | str, ...]) -> bool:
 
 
 def _model(raw: Any) -> tuple[type[Cluster], list[tuple[str, str]]]:
-    """The model of the platform's clusters; what all share, and a mistake, where none is known."""
+    """Return the model of the platform's clusters; the common one, and a mistake, if unknown."""
     platform = raw.get("platform") if isinstance(raw, dict) else None
     kind = platform.get("kind") if isinstance(platform, dict) else None
     if isinstance(kind, str) and kind in PLATFORMS:

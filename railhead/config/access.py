@@ -10,7 +10,7 @@ from railhead.model.pod_security import beyond_baseline
 
 
 def problems(cluster: Cluster) -> Iterator[Problem]:
-    """Every (path, message) about access; none of a consistent cluster."""
+    """Yield every (path, message) about access; none of a consistent cluster."""
     yield from taken(
         cluster.access.image_pull_secrets, "access.image_pull_secrets", lambda row: (row.name,)
     )

@@ -12,12 +12,12 @@ from typing import Any
 
 from railhead.base.errors import choices
 from railhead.base.sections import Problem, knowing, taken, told, twice
-from railhead.catalog.machines import MACHINES
 from railhead.catalog.switches import SWITCHES
 from railhead.catalog.versions import COMBINATIONS
 from railhead.config import access, served, teams, volcano, volumes
 from railhead.fabric.checks import UNIVERSAL
 from railhead.fabric.kinds import FABRICS
+from railhead.machines import MACHINES
 from railhead.model.cluster import HOSTNAME_LEVEL, Cluster, Pool, RuntimeConfig
 from railhead.model.queueing import KueueConfig
 from railhead.platform.registry import PLATFORMS
@@ -36,7 +36,7 @@ def _names(rows: Iterable[Any]) -> list[str]:
 
 
 def _somewhere(cluster: Cluster) -> Iterator[Problem]:
-    """Jobs need a namespace and a queue: the stack's own, or a team's."""
+    """Yield what is missing for jobs: a namespace and a queue, the stack's own or a team's."""
     if not cluster.teams:
         for field in ("namespaces", "queues"):
             if not getattr(cluster, field):
@@ -111,7 +111,7 @@ def _texts(given: Iterable[str]) -> list[str]:
 
 
 def _told_apart(cluster: Cluster) -> Iterator[Problem]:
-    """Pods find their pool by its labels, so some label has another value on every other pool.
+    """Yield pools that share all labels, by which pods find their pool.
 
     Kueue passes over a flavor only for a label that both have (since 0.19 it looks at a flavor's
     own labels alone, pkg/scheduler/flavorassigner), and a node may carry labels of two pools.
@@ -130,7 +130,7 @@ def _told_apart(cluster: Cluster) -> Iterator[Problem]:
 
 
 def _mounts(cluster: Cluster) -> Iterator[Problem]:
-    """A runtime is one for all namespaces: its claim has one name and one path in all of them."""
+    """Yield claims whose name or path differs: a runtime mounts one claim in all namespaces."""
     mounted = {name for *_, name in knowing(cluster.runtimes, "runtimes", lambda r: r.checkpoint)}
     for field, reads in (("mount_path", "mount_path"), ("claim", "claim_name")):
         firsts: dict[str, tuple[str, str]] = {}
@@ -193,7 +193,7 @@ def _nodes(path: str, runtime: RuntimeConfig, pool: Pool) -> Iterator[Problem]:
 
 
 def _switched(cluster: Cluster) -> Iterator[Problem]:
-    """No runtime takes its jobs off the network, or half of it, by a variable of its own."""
+    """Yield variables by which a runtime takes its jobs off the network, or off part of it."""
     rows = knowing(cluster.runtimes, "runtimes", lambda row: dict(row.environment))
     for path, _, environment in rows:
         for name in (name for name in environment if name in SWITCHES):
@@ -206,9 +206,9 @@ def _switched(cluster: Cluster) -> Iterator[Problem]:
 
 
 def _pinned(cluster: Cluster) -> Iterator[Problem]:
-    """What the fabric's row sets stays as it is; a runtime's own would win over it."""
+    """Yield variables of runtimes that would replace what the fabric's row sets."""
     reads = attrgetter("name", "instance_type")
-    machines = dict(found for *_, found in knowing(cluster.pools, "pools", reads))
+    machines = dict(row for *_, row in knowing(cluster.pools, "pools", reads))
     row = FABRICS[cluster.fabric.kind]
     for path, runtime, own in knowing(cluster.runtimes, "runtimes", lambda r: dict(r.environment)):
         pinned = {v.name: v for v in row.environment_on(machines.get(runtime.pool, ""))}
@@ -303,6 +303,6 @@ _CHECKS: tuple[Callable[[Cluster], Iterator[Problem]], ...] = (
 
 
 def problems(cluster: Cluster) -> Iterator[Problem]:
-    """Every (path, message) that spans several fields; none of a consistent cluster."""
+    """Yield every (path, message) that spans several fields; none of a consistent cluster."""
     for check in _CHECKS:
         yield from told(check, cluster)

@@ -1,4 +1,4 @@
-"""What may be meant in a stack's file and mostly is not: told, and stopping nothing."""
+"""Doubts: values in a stack's file that are possible but probably wrong; reported, not refused."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from datetime import datetime
 
 from railhead.base import quantity
 from railhead.base.sections import Problem, each
-from railhead.catalog.machine import Machine
-from railhead.catalog.machines import MACHINES
 from railhead.catalog.versions import COMBINATIONS, ModuleChart
 from railhead.fabric.site import Network
+from railhead.machines import MACHINES
+from railhead.machines.machine import Machine
 from railhead.model.borrowing import borrowable, sources
 from railhead.model.capacity import beside
 from railhead.model.cluster import HOSTNAME_LEVEL, Cluster
@@ -51,7 +51,7 @@ _PRIVATE = tuple(map(ipaddress.IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192
 
 
 def doubts(cluster: Cluster, now: datetime) -> Iterator[Problem]:
-    """Every (path, message) of what may be meant and mostly is not, of a correct cluster."""
+    """Yield every (path, message) of what may be meant and mostly is not, of a correct cluster."""
     for check in _CHECKS:
         yield from check(cluster)
     yield from PLATFORMS[cluster.platform.kind].doubts(cluster, now)
@@ -96,16 +96,16 @@ def _runtimes(cluster: Cluster) -> Iterator[Problem]:
 
 
 def _made_for(path: str, image: str, tag: str, machine: Machine) -> Iterator[Problem]:
-    """What an image's name says that it is for, held against the pool's machines."""
+    """Yield what an image's name says that it is for, if the pool's machines differ."""
     if machine.stand_in:
         return
-    if found := _FOR_OTHERS.search(image):
+    if match := _FOR_OTHERS.search(image):
         yield (
             path,
-            f"{found[1]!r} in its name is not for GPUs of NVIDIA, which {machine.name!r} has",
+            f"{match[1]!r} in its name is not for GPUs of NVIDIA, which {machine.name!r} has",
         )
-    if found := _FOR_ARCHITECTURE.search(tag):
-        is_for = _ARCHITECTURES.get(found[1], found[1])
+    if match := _FOR_ARCHITECTURE.search(tag):
+        is_for = _ARCHITECTURES.get(match[1], match[1])
         if is_for != machine.architecture:
             yield (
                 path,
@@ -208,7 +208,7 @@ def _defaults(cluster: Cluster) -> Iterator[Problem]:
 
 
 def _machines(cluster: Cluster) -> dict[str, Machine]:
-    """Pool -> the machine that its nodes are."""
+    """Return pool -> the machine that its nodes are."""
     return {pool.name: MACHINES[pool.instance_type] for pool in cluster.pools}
 
 
@@ -248,7 +248,7 @@ def _borrowed(cluster: Cluster) -> Iterator[Problem]:
 
 
 def _too_little(cluster: Cluster) -> Iterator[Problem]:
-    """Shares of which no pod of any runtime fits, however much is borrowed."""
+    """Yield shares that fit no pod of any runtime, however much is borrowed."""
     pools = {pool.name: pool for pool in cluster.pools}
     for path, team in each(cluster.teams, "teams"):
         for where, share in each(team.shares, f"{path}.shares"):
@@ -273,7 +273,7 @@ def _levels_of_logs(cluster: Cluster) -> Iterator[Problem]:
         if level is not None and level.upper() not in _NCCL_DEBUG:
             yield (
                 f"{path}.environment.NCCL_DEBUG",
-                f"{level!r} is none of NCCL's: {', '.join(_NCCL_DEBUG)}",
+                f"{level!r} is not one of NCCL's: {', '.join(_NCCL_DEBUG)}",
             )
 
 
@@ -307,7 +307,7 @@ def _reached(cluster: Cluster) -> Iterator[Problem]:
 
 
 def _nobody_labels(cluster: Cluster) -> Iterator[Problem]:
-    """Levels of which nothing here says that a cloud's nodes carry them."""
+    """Yield topology levels that nothing puts on a cloud's nodes as labels."""
     platform = PLATFORMS[cluster.platform.kind]
     if not platform.label_domains:
         return

@@ -1,7 +1,7 @@
-"""Where in a stack's file a field stands, and what its readers would not read alike.
+"""Finds the line of each field in a stack's file, and values that its readers read differently.
 
-YAML takes a key that is there twice by its last place (yaml.org, 1.2.2, 3.2.1.1: an error that
-PyYAML does not make), so that half of what was written is dropped in silence. And PyYAML, which
+Of a key that is there twice YAML takes the last (yaml.org, 1.2.2, 3.2.1.1: an error that PyYAML
+does not raise), so that half of what was written is dropped in silence. And PyYAML, which
 reads the file here, follows YAML 1.1 where Pulumi's reader (gopkg.in/yaml.v3, resolve.go) does not:
 `yes` is true to one and a word to the other.
 """
@@ -33,20 +33,20 @@ class Lines:
     wrong: tuple[tuple[int, str, str], ...] = ()
 
     def of(self, path: str) -> int | None:
-        """The line of a field; of what it is missing in, where it is not there."""
+        """Return the line of a field; of what it is missing in, where it is not there."""
         while path and path not in self.at:
             path = path[: max(path.rfind("."), path.rfind("["), 0)]
         return self.at.get(path)
 
 
 def lines(text: str, *keys: str) -> Lines:
-    """The lines of a YAML text that loads; paths are below ``keys``.
+    """Return the lines of a YAML text that loads; paths are below ``keys``.
 
     Raises:
         yaml.YAMLError: it does not load.
     """
     root = yaml.compose(text, Loader=yaml.SafeLoader)
-    found: dict[str, int] = {}
+    first_lines: dict[str, int] = {}
     wrong: list[tuple[int, str, str]] = []
     prefix = ".".join(keys)
     if root is not None:
@@ -56,8 +56,8 @@ def lines(text: str, *keys: str) -> Lines:
             if problem:
                 wrong.append((line, path if below is None else below, problem))
             if below is not None:
-                found.setdefault(below, line)
-    return Lines(at=found, wrong=tuple(wrong))
+                first_lines.setdefault(below, line)
+    return Lines(at=first_lines, wrong=tuple(wrong))
 
 
 def _below(path: str, prefix: str) -> str | None:
@@ -70,7 +70,7 @@ def _below(path: str, prefix: str) -> str | None:
 
 
 def _walk(node: yaml.Node, path: str, seen: set[int]) -> Iterator[tuple[str, yaml.Node, str]]:
-    """Each path with the node that says where it is, and what is wrong with its key."""
+    """Yield each path with the node that says where it is, and what is wrong with its key."""
     # What an alias stands for is walked once: it may stand for itself.
     if id(node) in seen:
         return
@@ -95,7 +95,7 @@ def _walk(node: yaml.Node, path: str, seen: set[int]) -> Iterator[tuple[str, yam
 
 
 def _ambiguous(node: yaml.Node) -> str:
-    """Why a value is one thing here and another to Pulumi, or not what it looks like."""
+    """Return why Pulumi reads a value as something else, or why it is not what it looks like."""
     kind = node.tag.removeprefix(_TAG)
     if kind not in _PLAIN:
         return f"has the tag {node.tag!r}; write it as a plain value"

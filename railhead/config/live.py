@@ -6,12 +6,12 @@ from pathlib import Path
 
 from railhead.base.errors import RailheadError, RefusedError
 from railhead.base.names import TRAINING_LABEL
-from railhead.catalog.machines import MACHINES
 from railhead.config.served import unserved
 from railhead.contract import ClusterContract, Toleration
 from railhead.kube import client as kube
 from railhead.kube import nodes
 from railhead.kube.published import find_contract
+from railhead.machines import MACHINES
 from railhead.model.cluster import Cluster
 from railhead.platform.registry import platform_of
 
@@ -20,10 +20,10 @@ MANAGED = "railhead.dev/managed"
 
 
 def described(cluster: Cluster) -> tuple[nodes.Promise, ...]:
-    """What a stack's file says of the nodes before anything was installed on them.
+    """Return what a stack's file promises of the nodes before anything is installed on them.
 
-    Device resources come with the operators that the stack installs, and GPUs may: neither is asked
-    for yet.
+    Device resources come with the operators that the stack installs, and GPUs may: neither is
+    checked yet.
     """
     return tuple(
         nodes.Promise(
@@ -47,36 +47,40 @@ def _capacity(cpus: int, memory_gib: int) -> dict[str, str]:
 def target(
     cluster: Cluster, kubeconfig: Path | None = None, context: str | None = None
 ) -> kube.Target:
-    """The cluster that a stack's file means, unless ``kubeconfig`` or ``context`` name another.
+    """Return the cluster of a stack's file, unless ``kubeconfig`` or ``context`` name another.
 
     Raises:
-        PrerequisiteError: it should be there and is not, or nothing names one: the kubeconfigs of
-            clusters that stacks make are secrets of theirs.
+        PrerequisiteError: the cluster should exist and does not, or nothing names one: the
+            kubeconfigs of clusters that stacks make are secrets of those stacks.
     """
-    found = None if kubeconfig else platform_of(cluster).access(cluster)
-    if found is None:
+    access = None if kubeconfig else platform_of(cluster).access(cluster)
+    if access is None:
         return kube.choose_target(kubeconfig=kubeconfig, context=context)
-    return kube.Target(kubeconfig=found.kubeconfig, context=context or found.context, why=found.why)
+    return kube.Target(
+        kubeconfig=access.kubeconfig, context=context or access.context, why=access.why
+    )
 
 
 def left_behind(cluster: Cluster) -> tuple[str, ...]:
-    """Namespaces of the stack's that are in the cluster already, kept by an earlier one for claims.
+    """Return the stack's namespaces that an earlier stack left in the cluster for their claims.
 
-    Nothing where the stack makes its own cluster, or where it does not answer.
+    Empty if the stack makes its own cluster, or if it does not answer.
     """
     try:
         if platform_of(cluster).access(cluster) is None:
             return ()
         client = kube.Cluster(target(cluster))
-        found = client.list("/api/v1/namespaces", selector=f"{TRAINING_LABEL}=true,{MANAGED}=true")
+        namespaces = client.list(
+            "/api/v1/namespaces", selector=f"{TRAINING_LABEL}=true,{MANAGED}=true"
+        )
     except RailheadError:
         return ()
-    names = {str(one["metadata"]["name"]) for one in found}
+    names = {str(namespace["metadata"]["name"]) for namespace in namespaces}
     return tuple(name for name in cluster.training_namespaces if name in names)
 
 
 def published(cluster: Cluster) -> ClusterContract | None:
-    """The contract that the stack's cluster has; None where it cannot be asked or has none."""
+    """Return the contract in the stack's cluster; None if it does not answer or has none."""
     try:
         if platform_of(cluster).access(cluster) is None:
             return None
@@ -86,15 +90,15 @@ def published(cluster: Cluster) -> ClusterContract | None:
 
 
 def elsewhere(cluster: Cluster, published: ClusterContract) -> str:
-    """Why a contract that was found in a cluster is not that of a stack; empty where it may be."""
-    for what, said, found in (
+    """Return why a contract that was found in a cluster is not the stack's; empty if it may be."""
+    for what, expected, actual in (
         ("name", cluster.name, published.cluster),
         ("platform", cluster.platform.kind, published.platform),
     ):
-        if said != found:
+        if expected != actual:
             return (
-                f"this is another cluster: the stack's {what} is {said!r}, and the contract that "
-                f"is published there says {found!r}"
+                f"this is another cluster: the stack's {what} is {expected!r}, and the contract "
+                f"that is published there says {actual!r}"
             )
     names = [pool.name for pool in cluster.pools]
     theirs = [pool.name for pool in published.node_pools]
@@ -115,25 +119,26 @@ def elsewhere(cluster: Cluster, published: ClusterContract) -> str:
 
 
 def require_own(cluster: Cluster, client: kube.Cluster) -> None:
-    """Refuse a cluster that is not the one whose UID the stack's file says.
+    """Refuse a cluster whose UID is not that in the stack's file.
 
     Raises:
-        RefusedError: it is another.
+        RefusedError: it is another cluster.
     """
-    said = platform_of(cluster).uid(cluster)
-    if said and (found := nodes.uid(client)) != said:
+    expected = platform_of(cluster).uid(cluster)
+    if expected and (actual := nodes.uid(client)) != expected:
         raise RefusedError(
-            f"{client.server} ({client.target.why}) is another cluster: platform.uid is {said!r}, "
-            f"and its namespace kube-system has {found or 'one that may not be read'!r}",
-            remedy="name the stack's own cluster, or correct platform.uid where it was made anew",
+            f"{client.server} ({client.target.why}) is another cluster: platform.uid is "
+            f"{expected!r}, and its namespace kube-system has "
+            f"{actual or 'one that may not be read'!r}",
+            remedy="name the stack's own cluster, or correct platform.uid if it was recreated",
         )
 
 
 def before_up(cluster: Cluster) -> str:
-    """Hold a stack's pools against the live nodes before anything is registered.
+    """Compare a stack's pools with the live nodes before anything is registered.
 
-    Returns what to tell: why that could not be done, such as that the cluster does not answer, or
-    which nodes are down, or few away, while others of their pool are up. Empty where all is well.
+    Returns a message: why that was not possible, such as that the cluster does not answer, or
+    which nodes are down or missing while others of their pool are up. Empty if all is well.
 
     Raises:
         RefusedError: nodes are missing or lack what the stack says of them.
@@ -148,12 +153,12 @@ def before_up(cluster: Cluster) -> str:
     require_own(cluster, client)
     checked = nodes.verify(described(cluster), live)
     nodes.require(cluster.name, checked, also=unserved(cluster, minor), down_bars=False)
-    told = []
+    messages = []
     if down := sorted(name for pool in checked for name in pool.down):
-        told.append(f"nodes that are not ready or cordoned, and get no jobs: {', '.join(down)}")
-    told += [
+        messages.append(f"nodes that are not ready or cordoned, and get no jobs: {', '.join(down)}")
+    messages += [
         f"pool {pool.promise.pool!r}: {pool.promise.nodes} nodes promised, {len(pool.nodes)} there"
         for pool in checked
         if pool.few_away
     ]
-    return "; ".join(told)
+    return "; ".join(messages)

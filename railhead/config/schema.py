@@ -10,11 +10,11 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from railhead.catalog.machines import MACHINES
 from railhead.catalog.versions import COMBINATIONS, ModuleChart
 from railhead.config import KEY, PROJECT
 from railhead.fabric.kinds import FABRICS
 from railhead.fabric.modes import MODES
+from railhead.machines import MACHINES
 from railhead.platform.base import Platform
 from railhead.platform.registry import PLATFORMS
 
@@ -25,12 +25,12 @@ MODELINE = "# yaml-language-server: $schema=stack.schema.json"
 
 
 def text() -> str:
-    """The schema as its file has it."""
+    """Return the schema as its file has it."""
     return json.dumps(stack_schema(), indent=1) + "\n"
 
 
 def stack_schema() -> dict[str, Any]:
-    """The schema of a file ``Pulumi.<stack>.yaml`` as a JSON object.
+    """Return the schema of a file ``Pulumi.<stack>.yaml`` as a JSON object.
 
     Other keys of Pulumi's own are let through; other configuration keys as well.
     """
@@ -65,7 +65,7 @@ def stack_schema() -> dict[str, Any]:
 
 
 def _of(platform: Platform[Any]) -> dict[str, Any]:
-    """The schema of a platform's clusters, with what fits the platform and nothing else."""
+    """Return the schema of a platform's clusters, with what fits the platform and nothing else."""
     made = platform.cluster.model_json_schema(
         ref_template=f"#/$defs/{platform.kind}/$defs/{{model}}"
     )
@@ -74,11 +74,11 @@ def _of(platform: Platform[Any]) -> dict[str, Any]:
         for names, allowed in _choices(platform)
     }
     modes = [name for name, mode in MODES.items() if mode.on(platform.offers)]
-    found: dict[str, Any] = _fitted(made, fits, modes)
-    defined = found.pop("$defs")
+    schema: dict[str, Any] = _fitted(made, fits, modes)
+    defined = schema.pop("$defs")
     used: set[str] = set()
-    _reached(found, defined, used)
-    return found | {"$defs": {name: defined[name] for name in sorted(used)}}
+    _reached(schema, defined, used)
+    return schema | {"$defs": {name: defined[name] for name in sorted(used)}}
 
 
 def _reached(value: Any, defined: Mapping[str, Any], used: set[str]) -> None:
@@ -94,7 +94,7 @@ def _reached(value: Any, defined: Mapping[str, Any], used: set[str]) -> None:
 
 
 def _choices(platform: Platform[Any]) -> list[tuple[list[str], Callable[[str], bool]]]:
-    """Names of the catalogue, and which of them a platform can have."""
+    """Return names of the catalogue, and which of them a platform can have."""
     on = [mode for mode in MODES.values() if mode.on(platform.offers)]
 
     def versions(name: str) -> bool:
@@ -123,7 +123,7 @@ def _fitted(value: Any, fits: Mapping[frozenset[str], list[str]], modes: list[st
 
 
 def _chosen(union: dict[str, Any], modes: list[str]) -> dict[str, Any]:
-    """A union whose members a field tells apart, in the words of the dialect.
+    """Return a union whose members a field tells apart, in the words of the dialect.
 
     ``discriminator`` is OpenAPI's; by ``oneOf`` alone an editor complains of every member.
     """

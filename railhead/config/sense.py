@@ -15,12 +15,12 @@ from railhead.base import quantity, secrets
 from railhead.base.fields import MIB, MalformedError
 from railhead.base.sections import Problem, each, knowing, known, told
 from railhead.base.wide import covered, too_wide
-from railhead.catalog.accelerators import ACCELERATORS
-from railhead.catalog.machines import MACHINES
 from railhead.catalog.switches import SWITCHES
 from railhead.catalog.versions import COMBINATIONS, ModuleChart
 from railhead.contract import NAMESPACE
 from railhead.framework import FRAMEWORKS
+from railhead.machines import MACHINES
+from railhead.machines.accelerators import ACCELERATORS
 from railhead.model import namespaces
 from railhead.model.cluster import HOSTNAME_LEVEL, Cluster, Pool, RuntimeConfig
 from railhead.platform.base import Platform
@@ -52,7 +52,7 @@ _GPU_COUNT, _GPU_PRODUCT = "nvidia.com/gpu.count", "nvidia.com/gpu.product"
 
 
 def texts(raw: Any) -> Iterator[Problem]:
-    """What is wrong with any text of a cluster, whatever field it is in; keys too."""
+    """Yield what is wrong with any text of a cluster, keys too, whatever its field."""
     yield from _texts(raw, "", 0)
 
 
@@ -96,21 +96,25 @@ def _unprintable(text: str) -> str:
         return "starts or ends with white space; take it away"
     alphabets: set[str] = set()
     for character in text:
-        # Controls, and what is not seen: zero-width, direction marks, soft hyphens.
+        # Control characters, and invisible ones: zero-width, direction marks, soft hyphens.
         if character.isalpha():
             alphabets.add(unicodedata.name(character, "").partition(" ")[0])
         if unicodedata.category(character) in ("Cc", "Cf", "Co", "Cn", "Cs", "Zl", "Zp"):
             return f"has a character that cannot be seen, {character!a}; take it away"
-    # Letters that look alike: what is written is not what is read.
+    # Letters that look alike: the text is not what it seems.
     if "LATIN" in alphabets and alphabets & {"CYRILLIC", "GREEK", "FULLWIDTH"}:
         return f"mixes letters of {' and '.join(sorted(alphabets))}, of which some look alike"
-    if found := re.search(r"\$[({]|`", text):
-        return f"has {found[0]!r} in it; nothing is expanded in a stack's file"
+    if match := re.search(r"\$[({]|`", text):
+        return f"has {match[0]!r} in it; nothing is expanded in a stack's file"
     return ""
 
 
 def _platform(cluster: Cluster) -> Platform[Any]:
-    """The cluster's platform; nothing is said of what only one that is not known may have."""
+    """Return the cluster's platform.
+
+    Raises:
+        MalformedError: it is not known, so nothing can be said of it.
+    """
     kind = cluster.platform.kind
     if kind not in PLATFORMS:
         raise MalformedError("platform.kind")
@@ -128,7 +132,7 @@ def _larger_than_the_node(cluster: Cluster) -> Iterator[Problem]:
 
 
 def _more_than_the_machine(cluster: Cluster) -> Iterator[Problem]:
-    """Pods cannot request more than there is, whatever a pool's ``schedulable`` says."""
+    """Yield schedulable CPUs and memory beyond what a pool's machines have."""
     pools = knowing(
         cluster.pools, "pools", lambda p: (MACHINES[p.instance_type], p.schedulable_resources)
     )
@@ -248,7 +252,7 @@ def _levels(cluster: Cluster) -> Iterator[Problem]:
 
 
 def _of_another_platform(cluster: Cluster) -> Iterator[Problem]:
-    """Labels that nodes have on another platform only, so that no pod would be placed."""
+    """Yield labels that only nodes of another platform have, so that no pod would be placed."""
     kind = cluster.platform.kind
     if not _platform(cluster).knows_labels:
         return
@@ -293,7 +297,7 @@ def _versions(cluster: Cluster) -> Iterator[Problem]:
 
 
 def _tolerations(cluster: Cluster) -> Iterator[Problem]:
-    """What the API server refuses (k8s.io/kubernetes, pkg/apis/core/validation, Tolerations)."""
+    """Yield what the API server refuses (kubernetes, pkg/apis/core/validation, Tolerations)."""
     for path, _, rows in knowing(cluster.pools, "pools", lambda pool: pool.tolerations):
         for where, row in each(rows, f"{path}.tolerations"):
             yield from told(_toleration, where, row)
@@ -307,7 +311,7 @@ def _toleration(path: str, row: Any) -> Iterator[Problem]:
 
 
 def _taints(cluster: Cluster) -> Iterator[Problem]:
-    """Kubernetes takes one of a key and an effect (pkg/apis/core/validation, ValidateNode)."""
+    """Yield taints that share key and effect (pkg/apis/core/validation, ValidateNode)."""
     for path, _, rows in knowing(cluster.pools, "pools", lambda p: getattr(p, "taints", ())):
         seen: dict[tuple[str, str], str] = {}
         taints = knowing(rows, f"{path}.taints", lambda row: (row.key, row.effect))
@@ -344,7 +348,7 @@ def _environments(cluster: Cluster) -> Iterator[tuple[str, Mapping[str, str]]]:
 
 
 def _wiring(cluster: Cluster) -> Iterator[Problem]:
-    """What finds the processes of a job is said per job; one value for all makes worlds of one."""
+    """Yield variables that must differ by job: one value for all would keep processes apart."""
     reads = knowing(
         cluster.runtimes, "runtimes", lambda r: (FRAMEWORKS[r.framework], r.environment)
     )
@@ -364,9 +368,9 @@ def _wiring(cluster: Cluster) -> Iterator[Problem]:
 def _selectors(cluster: Cluster) -> Iterator[Problem]:
     pools = knowing(cluster.pools, "pools", lambda p: (MACHINES[p.instance_type], p.node_selector))
     for path, pool, (machine, labels) in pools:
-        found = {_OS: "linux", _ARCHITECTURE: machine.architecture}
-        found |= {} if machine.stand_in else {_GPU_COUNT: str(machine.gpus)}
-        for key, is_ in found.items():
+        expected = {_OS: "linux", _ARCHITECTURE: machine.architecture}
+        expected |= {} if machine.stand_in else {_GPU_COUNT: str(machine.gpus)}
+        for key, is_ in expected.items():
             if labels.get(key, is_) != is_:
                 yield (
                     f"{path}.node_selector.{key}",
@@ -417,7 +421,7 @@ def _gpu_operator(cluster: Cluster) -> Iterator[Problem]:
 
 
 def _shared_gpus(cluster: Cluster) -> Iterator[Problem]:
-    """Devices are whole (Kubernetes, extended resources), and so is a promise of them."""
+    """Yield quotas with parts of devices, which are whole (Kubernetes, extended resources)."""
     for path, team in each(cluster.teams, "teams"):
         shares = knowing(team.shares, f"{path}.shares", lambda share: share.quota)
         for where, _, quota in shares:
@@ -427,7 +431,7 @@ def _shared_gpus(cluster: Cluster) -> Iterator[Problem]:
 
 
 def _open(cluster: Cluster) -> Iterator[Problem]:
-    """Whoever is let in is somebody: neither one network nor all together are much of the world."""
+    """Yield networks that let in much of the world, each by itself or all together."""
     endpoint = getattr(cluster.platform, "endpoint", None)
     for field in ("from_cidrs", "authorized_networks"):
         path = f"platform.endpoint.{field}"
@@ -474,6 +478,6 @@ _CHECKS: tuple[Callable[[Cluster], Iterator[Problem]], ...] = (
 
 
 def problems(cluster: Cluster) -> Iterator[Problem]:
-    """Every (path, message) of what cannot be meant, as far as the cluster is well-formed."""
+    """Yield every (path, message) of what cannot be meant, as far as the cluster is well-formed."""
     for check in _CHECKS:
         yield from told(check, cluster)

@@ -1,4 +1,4 @@
-"""Which Kubernetes a stack's versions serve, with the add-ons that it installs."""
+"""Checks that a stack's versions, with its add-ons, serve its Kubernetes."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from railhead.model.cluster import Cluster
 
 
 def addons(cluster: Cluster) -> list[str]:
-    """Names of the catalogue's add-ons that a stack installs."""
+    """Return the names of the catalogue's add-ons that a stack installs."""
     own = ["gpu-operator"] if cluster.gpu_operator is not None else []
     return [*own, *cluster.queueing.addons, *cluster.fabric.addons()]
 
 
 def unserved(cluster: Cluster, minor: str) -> str:
-    """Why a Kubernetes minor, such as ``"1.36"``, is not one for the stack; empty where it is."""
+    """Return why a Kubernetes minor, such as ``"1.36"``, is not for the stack; empty if it is."""
     combination, names = COMBINATIONS[cluster.versions], addons(cluster)
     oldest, newest = combination.kubernetes_with(names)
     if _minor(oldest) <= _minor(minor) <= _minor(newest):
@@ -34,7 +34,7 @@ def unserved(cluster: Cluster, minor: str) -> str:
 
 
 def unproven(cluster: Cluster) -> str:
-    """One line where the stack's combination was read and never run; empty where it ran."""
+    """Return one line where the stack's combination was read and never run; empty where it ran."""
     why = unrun(row.version for row in COMBINATIONS[cluster.versions].controllers)
     return f"versions {cluster.versions!r}: {why}" if why else ""
 
@@ -44,7 +44,7 @@ def _minor(version: str) -> tuple[int, ...]:
 
 
 def problems(cluster: Cluster) -> Iterator[Problem]:
-    """What a stack that chooses its own Kubernetes chose wrongly."""
+    """Yield mistakes in the Kubernetes that a stack chooses."""
     minor, combination = cluster.platform.kubernetes_minor, COMBINATIONS[cluster.versions]
     if minor is None:
         return

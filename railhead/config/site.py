@@ -1,4 +1,4 @@
-"""What the fabric's checks see of a stack: the rest of it, as far as it is well-formed."""
+"""The view of a stack that the fabric's checks get: its well-formed parts."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 from railhead.base.sections import Problem, known, told
-from railhead.catalog.machines import MACHINES
 from railhead.fabric import checks as checks_fabric
 from railhead.fabric.site import Site, SitePool, SiteRuntime
+from railhead.machines import MACHINES
 from railhead.model.cluster import Cluster, Pool, RuntimeConfig
 from railhead.platform.registry import PLATFORMS
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def site_of(cluster: Cluster) -> Site:
-    """The site of a cluster's fabric; what is malformed is left out of it."""
+    """Return the site of a cluster's fabric; what is malformed is left out of it."""
     pools = _rows(_pool, known(lambda: cluster.pools))
     runtimes = _rows(_runtime, known(lambda: cluster.runtimes))
     platform = PLATFORMS.get(known(lambda: cluster.platform.kind) or "")
@@ -34,14 +34,14 @@ def site_of(cluster: Cluster) -> Site:
 
 
 def problems(cluster: Cluster) -> Iterator[Problem]:
-    """Every (path, message) of the fabric's section that spans several fields."""
+    """Yield every (path, message) of the fabric's section that spans several fields."""
     for check in known(lambda: checks_fabric.checks(cluster.fabric)) or ():
         yield from told(check, site_of(cluster))
 
 
 def _rows(made: Callable[[int, Any], T], rows: Iterable[Any] | None) -> tuple[T, ...]:
-    found = (known(made, index, row) for index, row in enumerate(rows or ()))
-    return tuple(row for row in found if row is not None)
+    known_rows = (known(made, index, row) for index, row in enumerate(rows or ()))
+    return tuple(row for row in known_rows if row is not None)
 
 
 def _pool(index: int, pool: Pool) -> SitePool:

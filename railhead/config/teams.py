@@ -14,13 +14,13 @@ from railhead.model.teams import ShareConfig, TeamConfig
 
 
 def problems(cluster: Cluster) -> Iterator[Problem]:
-    """Every (path, message) about teams and priorities; none of a consistent cluster."""
+    """Yield every (path, message) about teams and priorities; none of a consistent cluster."""
     for check in _CHECKS:
         yield from told(check, cluster)
 
 
 def _namespaces(cluster: Cluster) -> Iterator[Problem]:
-    """A namespace is one team's, for what a job is charged to follows from where it is."""
+    """Yield namespaces of two teams: a namespace is one team's, which is charged for its jobs."""
     owner = {name: f"namespaces[{index}]" for index, name in enumerate(cluster.namespaces)}
     for path, team in each(cluster.teams, "teams"):
         for where, _, name in knowing(team.namespaces, f"{path}.namespaces", str):
@@ -46,7 +46,7 @@ def _priorities(cluster: Cluster) -> Iterator[Problem]:
 
 
 def _stops(cluster: Cluster) -> Iterator[Problem]:
-    """Kueue's fair sharing decides by itself who is stopped for one that borrows."""
+    """Refuse ``borrow`` with fair sharing, which decides itself whom a borrower may stop."""
     if cluster.fair.sharing:
         for path, _, borrow in knowing(cluster.teams, "teams", lambda t: t.preemption.borrow):
             if borrow != "never":
@@ -90,7 +90,7 @@ def _known_resources(
 
 
 def _capacity(cluster: Cluster) -> Iterator[Problem]:
-    """Nothing is promised twice. Kueue adds up the quotas of a cohort, and believes them."""
+    """Yield what is promised twice: Kueue adds up the quotas of a cohort, and trusts them."""
     for pool in cluster.pools:
         sharing = [
             (f"{path}.shares[{index}]", team, share)

@@ -1,4 +1,4 @@
-"""What of a stack Volcano cannot say, and why: refused rather than left out.
+"""Refuses what Volcano cannot express, rather than leave it out, with the reason.
 
 Read at v1.15.1: pkg/scheduler/plugins/capacity/capacity.go, pkg/scheduler/actions/gangreclaim and
 gangpreempt, staging/src/volcano.sh/apis/pkg/apis/scheduling/v1beta1/types.go.
@@ -24,7 +24,7 @@ _TAKEN = ("default", "root")
 
 
 def problems(cluster: Cluster) -> Iterator[Problem]:
-    """Every (path, message); none where Kueue admits gangs."""
+    """Yield every (path, message); none where Kueue admits gangs."""
     if not isinstance(cluster.queueing, VolcanoConfig):
         return
     for check in (_stack, _pools, _names, _teams, _priorities, _retention, _runtimes):
@@ -55,7 +55,7 @@ def _pools(cluster: Cluster) -> Iterator[Problem]:
         yield (
             "pools",
             f"a Queue of Volcano counts a resource whatever the pool, so shares of {names} cannot "
-            "be told apart; give the stack one pool, or take `scheduler: kueue` under `queueing`",
+            "be kept apart; give the stack one pool, or take `scheduler: kueue` under `queueing`",
         )
     for pool in platform_of(cluster).queued_pools(cluster):
         yield "pools", f"nodes of pool {pool!r} come when Kueue asks for them; {_INSTEAD}"

@@ -10,12 +10,12 @@ from railhead.base.errors import choices
 from railhead.base.sections import Problem, knowing
 from railhead.model.cluster import Cluster
 
-# What every pod of a runtime has mounted besides, and where launch puts a job's files.
+# Mounts that every pod of a runtime has, and the place of a job's files.
 _MOUNTED = {"/dev/shm": "shared memory", "/workspace": "a job's files"}  # noqa: S108 - no file of ours
 
 
 def problems(cluster: Cluster) -> Iterator[Problem]:
-    """What of it is unknown, not everywhere, or in another's place."""
+    """Yield volumes that are unknown, not everywhere, or in the place of another."""
     yield from _also_checkpoints(cluster)
     yield from _alike(cluster)
     yield from _named(cluster)
@@ -24,7 +24,7 @@ def problems(cluster: Cluster) -> Iterator[Problem]:
 
 def _also_checkpoints(cluster: Cluster) -> Iterator[Problem]:
     reads = attrgetter("namespace", "claim_name")
-    written = [found for *_, found in knowing(cluster.checkpoints, "checkpoints", reads)]
+    written = [claim for *_, claim in knowing(cluster.checkpoints, "checkpoints", reads)]
     for path, _, (namespace, claim) in knowing(cluster.datasets, "datasets", reads):
         if (namespace, claim) in written:
             yield (
@@ -35,7 +35,7 @@ def _also_checkpoints(cluster: Cluster) -> Iterator[Problem]:
 
 
 def _alike(cluster: Cluster) -> Iterator[Problem]:
-    """A runtime is one for all namespaces: a data set has one claim's name and path in all."""
+    """Yield data sets whose name or path differs: a runtime mounts one claim in all namespaces."""
     for field, reads in (("mount_path", "mount_path"), ("claim", "claim_name")):
         firsts: dict[str, tuple[str, str]] = {}
         pairs = knowing(cluster.datasets, "datasets", attrgetter("name", reads))

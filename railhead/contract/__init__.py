@@ -1,4 +1,4 @@
-"""What a cluster tells its users: one frozen, versioned object that both sides share.
+"""The contract between a cluster and its users: one frozen, versioned object for both sides.
 
 The stack exports it as the output ``contract`` and writes it into the cluster as a ConfigMap that
 every authenticated user may read, so that a researcher needs a kubeconfig and nothing else. It
@@ -7,13 +7,13 @@ never holds a secret: a kubeconfig is an output of its own. Another Pulumi proje
 
 Compatibility of ``schema_version``:
 
-* Within a version, fields are only added, each with a default, and none changes its meaning.
-  Readers let fields pass that they do not know, so that a newer stack's contract can be read by
-  an older Railhead.
+* Within a version, fields are only added, each with a default, and no field changes its meaning.
+  Readers ignore fields that they do not know, so that an older Railhead can read a newer stack's
+  contract.
 * Removing a field, renaming it or changing its meaning makes a new version. Every reader reads its
   own version and all older ones, by the steps in
   :data:`~railhead.contract.migrations.MIGRATIONS`.
-* A newer version is refused by its number, with what to install.
+* A newer version is refused by its number, and the error says what to install.
 
 `tests/unit/contract/examples/` holds contracts of every version as they were once published.
 """
@@ -36,7 +36,7 @@ NAMESPACE = "railhead-system"
 CONFIG_MAP = "railhead-contract"
 KEY = "contract.json"
 OUTPUT = "contract"
-# A secret of its own, where the stack made the cluster.
+# A secret of its own, if the stack made the cluster.
 KUBECONFIG_OUTPUT = "kubeconfig"
 
 Count = Annotated[int, Field(ge=0)]
@@ -44,12 +44,12 @@ Positive = Annotated[int, Field(ge=1)]
 
 
 class _Model(BaseModel):
-    # What a newer stack says besides is let pass: see the rule above.
+    # Ignores further fields of a newer stack: see the rule above.
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
 class Network(_Model):
-    """A NetworkAttachmentDefinition that a training pod joins, one a rail.
+    """A NetworkAttachmentDefinition that a training pod joins, one per rail.
 
     ``interface`` is the name that the interface gets inside the pod.
     """
@@ -61,14 +61,14 @@ class Network(_Model):
 
 
 class Switch(_Model):
-    """A variable that can take a job off its network: why, and the values that the fabric has."""
+    """A variable that can take a job off its network: why, and the fabric's own values."""
 
     reason: str
     allowed: tuple[str, ...] = ()
 
 
 class Fabric(_Model):
-    """The training fabric, as far as it is the same for every pod.
+    """The parts of the training fabric that are the same for every pod.
 
     ``environment`` are the variables of every training pod, ``reasons`` says why each is there, and
     ``not_set`` names those left alone on purpose. ``line_rate_gbps`` is a NIC's nominal rate in
@@ -76,10 +76,10 @@ class Fabric(_Model):
     container needs to lock memory. ``userspace`` is what the image must hold. ``proofs`` are
     regular expressions of which each must match NCCL's log of every rank of a job of several
     nodes, and ``gpudirect`` one that the line of a channel from GPU memory to the NIC matches; None
-    where NCCL's log does not say it. ``rdma`` is None where an older stack did not say, ``counted``
+    if NCCL's log does not show it. ``rdma`` is None if an older stack did not say; ``counted`` says
     whether the kernel's interfaces count its traffic by design.
-    ``switches`` are the variables that can take a job off the fabric; only a job that says
-    ``fabric: none`` may set them to what the fabric has not.
+    ``switches`` are the variables that can take a job off the fabric; only a job with
+    ``fabric: none`` may set them to other values than the fabric's.
     """
 
     kind: str
@@ -101,7 +101,7 @@ class Fabric(_Model):
 
 
 class Toleration(_Model):
-    """A taint that pods of a pool must tolerate, as Kubernetes says it."""
+    """A taint that pods of a pool must tolerate, in Kubernetes' form."""
 
     key: str | None = None
     operator: str = "Exists"
@@ -114,9 +114,9 @@ class NodePool(_Model):
 
     It is what pods can request, not what the machine has. ``node_selector`` are the labels that
     every node carries. ``nics`` is the NICs of the training fabric, ``line_rate_gbps`` all of them
-    together in Gbit/s, ``hcas`` their RDMA devices on the node where they are known.
-    ``nvlink_domain`` is how many GPUs one NVLink domain has, more than ``gpus_per_node`` where it
-    spans nodes, and 0 where an older stack did not say.
+    together in Gbit/s, ``hcas`` their RDMA devices on the node if they are known.
+    ``nvlink_domain`` is how many GPUs one NVLink domain has, more than ``gpus_per_node`` if it
+    spans nodes, and 0 if an older stack did not say.
     """
 
     name: str
@@ -139,7 +139,7 @@ class Queue(_Model):
     """A LocalQueue that researchers submit to, and the ClusterQueue behind it.
 
     ``pools`` are those whose nodes it hands out, ``flavors`` their ResourceFlavors in that order.
-    ``priority`` is what jobs get that name none, ``team`` whose queue it is; None for nobody's.
+    ``priority`` is the priority of jobs that name none, ``team`` the queue's team or None.
     """
 
     name: str
@@ -155,7 +155,7 @@ class Team(_Model):
     """People who share ``namespaces`` and a cluster queue of the team's name.
 
     ``leads``, ``researchers`` and ``viewers`` are groups, ``shares`` is pool -> nodes that it is
-    promised, ``borrows`` says in words what it may have beyond them, and whose it is.
+    promised, ``borrows`` says in words what it may borrow beyond them, and from whom.
     """
 
     name: str
@@ -168,21 +168,21 @@ class Team(_Model):
 
 
 class Share(_Model):
-    """What a pod with ``gpus`` GPUs requests: devices and huge pages as quantities, by resource."""
+    """The requests of a pod with ``gpus`` GPUs: devices and huge pages, quantities by resource."""
 
     gpus: Positive
     requests: dict[str, str]
 
 
 class Mount(_Model):
-    """A claim of one name in every training namespace, and where a runtime's pods mount it."""
+    """A claim with the same name in every training namespace, and its mount in a runtime's pods."""
 
     claim: str
     path: str
 
 
 def _whole(value: Any) -> Any:
-    """The value with whole numbers where a stack's output has floats."""
+    """Return the value with whole numbers in place of a stack output's floats."""
     if isinstance(value, Mapping):
         return {key: _whole(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
@@ -193,24 +193,24 @@ def _whole(value: Any) -> Any:
 class Runtime(_Model):
     """A ClusterTrainingRuntime that already carries the fabric's wiring.
 
-    Of its jobs: ``gpus_per_node`` and ``processes_per_node`` are what each pod gets unless a job
-    says otherwise; ``shares`` has every number of GPUs that it may say. ``max_nodes`` is the most
-    that there are, ``only_nodes`` the one number that may be asked for, None for any.
+    Its jobs: ``gpus_per_node`` and ``processes_per_node`` are what each pod gets unless a job
+    chooses; ``shares`` has every number of GPUs that it may choose. ``max_nodes`` is the number of
+    nodes, ``only_nodes`` the only number that a job may ask for, None for any.
 
-    Of its pods: ``pool`` is where they run, None where an older stack did not say; nobody can
-    launch on such a runtime. ``replicated_job`` and ``container`` name those that train.
-    ``checkpoint`` is what they mount for checkpoints, None for nothing. ``topology_level`` is the
-    node label within whose value they are placed where that is possible. ``pod`` is the pod's
-    template, with metadata and spec, as the runtime has it.
+    Its pods: ``pool`` is where they run, None if an older stack did not say; nobody can launch on
+    such a runtime. ``replicated_job`` and ``container`` name those that train. ``checkpoint`` is
+    what they mount for checkpoints, None for nothing. ``topology_level`` is a node label; if
+    possible, all pods run on nodes with the same value. ``pod`` is the runtime's pod template, with
+    metadata and spec.
 
     ``launches`` is a regular expression that a command of several nodes must match, ``alone`` one
-    that it must not, and ``launcher`` what to begin it with; None where nothing needs a launcher.
+    that it must not, and ``launcher`` what to begin it with; None if no launcher is needed.
 
     ``reserved`` are the variables that no job may set, with who sets them. ``process_prefix`` is a
     regular expression for the start of a process' log lines, its group the process' number on its
-    node; None where they have none. ``restarts`` is how often a gang that failed is made anew, None
-    where an older stack did not say. ``told`` are those of the reserved variables that launch sets
-    for each job, as no policy of Trainer's does.
+    node; None if they have no prefix. ``restarts`` is how often a failed gang is recreated, None
+    if an older stack did not say. ``told`` are the reserved variables that launch sets for each
+    job, because no policy of Trainer's sets them.
     """
 
     name: str
@@ -237,7 +237,7 @@ class Runtime(_Model):
 
     @property
     def trainer(self) -> dict[str, Any]:
-        """The container that trains; empty where an older stack did not say."""
+        """The container that trains; empty if an older stack did not say."""
         containers = (self.pod.get("spec") or {}).get("containers") or []
         return next((c for c in containers if c["name"] == self.container), {})
 
@@ -248,7 +248,7 @@ class Runtime(_Model):
 
     @property
     def devices(self) -> dict[str, str]:
-        """Extended resources and huge pages that each pod requests, as quantities."""
+        """The extended resources and huge pages that each pod requests, as quantities."""
         own = (share.requests for share in self.shares if share.gpus == self.gpus_per_node)
         return dict(next(own, {}))
 
@@ -264,9 +264,9 @@ class Checkpoint(_Model):
 
 
 class Dataset(_Model):
-    """A claim with data that jobs of the namespace may mount, and only read.
+    """A claim with data that jobs of the namespace may mount read-only.
 
-    ``volume`` is what the stack made it on; None where the claim was there already.
+    ``volume`` is the volume of the stack's claim; None if the claim existed already.
     """
 
     name: str
@@ -277,27 +277,27 @@ class Dataset(_Model):
 
 
 def _said(value: Any) -> Any:
-    """With a word where there is nothing: a stack's output leaves out what is null."""
-    found = _whole(value)
-    if not isinstance(found, Mapping):
-        return found
-    return {key: "none" if inner is None else inner for key, inner in found.items()}
+    """Return the value with ``none`` for null, because a stack's output leaves nulls out."""
+    whole = _whole(value)
+    if not isinstance(whole, Mapping):
+        return whole
+    return {key: "none" if inner is None else inner for key, inner in whole.items()}
 
 
 class MadeWith(_Model):
-    """``fixed`` is what changes only by making it anew, ``grows`` what gets no smaller."""
+    """``fixed`` are settings that change only by recreation, ``grows`` those that never shrink."""
 
     fixed: Annotated[dict[str, Any], BeforeValidator(_said)] = Field(default_factory=dict)
     grows: Annotated[dict[str, int], BeforeValidator(_whole)] = Field(default_factory=dict)
 
 
 class Made(_Model):
-    """What lies below the objects of Kubernetes: the cluster, nodes, classes' storage.
+    """The things below Kubernetes' objects: the cluster, nodes, classes' storage.
 
     ``pools`` and ``storage`` are by name, the latter the storage class'; ``system`` is the
     controllers' nodes. ``protected`` says whether the engine refuses to delete or replace them,
-    None where it makes none. ``addons`` are those of the catalogue that it installed. Empty where
-    an older stack did not say.
+    None if it makes none. ``addons`` are those of the catalogue that it installed. Empty if an
+    older stack did not say.
     """
 
     cluster: MadeWith = MadeWith()
@@ -309,18 +309,18 @@ class Made(_Model):
 
 
 class ClusterContract(_Model):
-    """Everything that launching and checking need to know of a cluster.
+    """Everything about a cluster that launching and checking need.
 
-    ``standing`` says whether nodes are there all the time; elsewhere they may come for a job.
+    ``standing`` says whether nodes exist all the time; elsewhere they may come for a job.
     ``stand_in`` says that nodes share one machine's cores, and that GPUs are only advertised.
-    ``placement_field`` is the field of a TrainJob that patches pods, None where an older stack did
+    ``placement_field`` is the field of a TrainJob that patches pods, None if an older stack did
     not say. ``versions`` is component -> version, and ``combination``, the row of the catalogue.
-    ``researchers`` is the group that may submit jobs. ``priorities`` is name -> value of what jobs
-    may name, the highest first. ``scheduler`` is who admits jobs, and ``unsaid`` the fields of a
-    job file that it has no word for, each with the reason. ``made`` is what the next edit of the
-    stack's file is held against besides. ``details`` are what the platform has that other projects
-    refer to, such as ``vpc_id``; only the stack's output has them, the copy in the cluster does
-    not.
+    ``researchers`` is the group that may submit jobs. ``priorities`` is name -> value of the
+    priorities that jobs may name, the highest first. ``scheduler`` admits jobs, and ``unsaid`` are
+    the fields of a job file that it does not support, each with the reason. ``made`` is for the
+    checks of the next edit of the stack's file. ``details`` are the platform's identifiers for
+    other projects, such as ``vpc_id``; only the stack's output has them, not the copy in the
+    cluster.
     """
 
     schema_version: Literal[3] = SCHEMA_VERSION
@@ -347,7 +347,7 @@ class ClusterContract(_Model):
     details: dict[str, str] = Field(default_factory=dict)
 
     def to_json(self) -> str:
-        """The canonical text: sorted keys, so that an unchanged contract is an unchanged object."""
+        """Return the canonical text, with sorted keys, so that an unchanged contract is equal."""
         return json.dumps(self.model_dump(mode="json"), sort_keys=True, indent=1)
 
     @classmethod
@@ -355,7 +355,7 @@ class ClusterContract(_Model):
         """Read a contract.
 
         Raises:
-            InputError: the text is no contract, or one of another ``schema_version``.
+            InputError: the text is not a contract, or has a newer ``schema_version``.
         """
         try:
             data: Any = json.loads(text)
@@ -371,7 +371,7 @@ class ClusterContract(_Model):
         """Read a contract that is parsed already, such as a stack's output.
 
         Raises:
-            InputError: it is no contract, or one of a newer ``schema_version``.
+            InputError: it is not a contract, or has a newer ``schema_version``.
         """
         try:
             return cls.model_validate(current(data, where))
@@ -385,17 +385,16 @@ class ClusterContract(_Model):
 
     @classmethod
     def from_stack(cls, stack: str, *, key: str = OUTPUT) -> StackContract[ClusterContract]:
-        """The contract of another stack, for use in a Pulumi program; needs Pulumi installed.
+        """Return the contract of another stack, in a Pulumi program; needs Pulumi installed.
 
         Args:
             stack: ``organization/project/stack``; ``organization`` is literally that word for
                 backends without accounts, such as a folder.
             key: the output that holds the contract.
 
-        A missing output is :class:`railhead.contract.reference.MissingOutputError`, which lists
-        those there are; a contract that cannot be read is an
-        :class:`~railhead.base.errors.InputError`. Both stop the program when the
-        output is looked at.
+        A missing output raises :class:`railhead.contract.reference.MissingOutputError`, which lists
+        the outputs; an unreadable contract raises :class:`~railhead.base.errors.InputError`. Both
+        stop the program when the output is used.
         """
         from railhead.contract.reference import StackContract
 
@@ -407,7 +406,7 @@ class ClusterContract(_Model):
         )
 
     def runtime(self, name: str) -> Runtime:
-        """The runtime called ``name``; raises NotFoundError that lists the runtimes there are."""
+        """Return the runtime called ``name``; raise NotFoundError if it is unknown."""
         for runtime in self.runtimes:
             if runtime.name == name:
                 return runtime
@@ -419,14 +418,14 @@ class ClusterContract(_Model):
 
     @property
     def device_resources(self) -> tuple[str, ...]:
-        """The fabric's extended resources that pods of jobs request; no GPUs, no huge pages."""
+        """The fabric's extended resources that jobs' pods request, without GPUs and huge pages."""
         gpus = {pool.gpu_resource for pool in self.node_pools}
         shares = (share for runtime in self.runtimes for share in runtime.shares)
         names = dict.fromkeys(name for share in shares for name in share.requests)
         return tuple(n for n in names if n not in gpus and not n.startswith("hugepages-"))
 
     def pool(self, runtime: Runtime) -> NodePool:
-        """The pool that a runtime's pods run on; raises NotFoundError where none is said."""
+        """Return the pool that a runtime's pods run on; raise NotFoundError if it names no pool."""
         for pool in self.node_pools:
             if pool.name == runtime.pool:
                 return pool
@@ -437,7 +436,7 @@ class ClusterContract(_Model):
         )
 
     def queue(self, name: str | None = None) -> Queue:
-        """The queue called ``name``, or the first; raises NotFoundError that lists the queues."""
+        """Return the queue called ``name``, or the first; raise NotFoundError if it is unknown."""
         for queue in self.queues:
             if name is None or queue.name == name:
                 return queue

@@ -1,4 +1,4 @@
-"""From a contract of an older schema version to today's, one step a version."""
+"""Migrations of a contract from an older schema version to today's, one step per version."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SCHEMA_VERSION: Final = 3
 
 
 def current(data: Any, where: str) -> Any:
-    """The data of a contract in this reader's version.
+    """Return the data of a contract in this reader's version.
 
     Raises:
         InputError: it has no version, or a newer one.
@@ -37,15 +37,15 @@ def current(data: Any, where: str) -> Any:
 
 
 def _from_1(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Version 2 reads unknown fields past, which 1 refused; all that it has besides is optional."""
+    """Version 2 ignores unknown fields, which 1 refused; its other additions are optional."""
     return data
 
 
 def _from_2(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Version 3 says of each runtime what 2 said of the first pool's whole node.
+    """Version 3 says for each runtime what 2 said for the first pool's whole node.
 
-    On which pool a runtime's pods run, and what they mount, 2 did not say: nobody can launch by it.
-    What is malformed is left to the models.
+    Version 2 did not say on which pool a runtime's pods run and what they mount: nobody can launch
+    with it. The models report malformed values.
     """
     pools, runtimes = _rows(data.get("node_pools")), _rows(data.get("runtimes"))
     fabric = data.get("fabric")
@@ -81,7 +81,7 @@ def _rows(value: Any) -> list[Mapping[str, Any]] | None:
     return value if rows else None
 
 
-#: Version -> the step that makes it the next one. None is ever removed.
+#: Version -> the step that makes it the next one. No step is ever removed.
 MIGRATIONS: Mapping[int, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = MappingProxyType(
     {1: _from_1, 2: _from_2}
 )

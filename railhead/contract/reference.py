@@ -1,4 +1,4 @@
-"""Another stack's contract inside a Pulumi program: the one module of Railhead that imports Pulumi.
+"""Contracts of other stacks in a Pulumi program: the only module of Railhead that imports Pulumi.
 
 >>> from railhead.contract import ClusterContract
 >>> training = ClusterContract.from_stack("organization/railhead/lab")  # doctest: +SKIP
@@ -16,38 +16,38 @@ from railhead.base.errors import NotFoundError, RailheadError
 
 
 class Published(Protocol):
-    """What a stack tells of its cluster."""
+    """The interface of a contract."""
 
     @property
     def details(self) -> Mapping[str, str]:
-        """What the platform has that other projects refer to."""
+        """The platform's identifiers for other projects."""
 
 
 C = TypeVar("C", bound=Published)
 
 
 class MissingOutputError(NotFoundError, pulumi.RunError):
-    """The other stack has no such output; lists those it has.
+    """The other stack has no such output; the message lists its outputs.
 
     A ``RunError`` as well, so that the engine prints its message without a traceback.
     """
 
 
 class UnreadableContractError(RailheadError, pulumi.RunError):
-    """The other stack's output is no contract that this Railhead reads."""
+    """The other stack's output is not a contract that this Railhead can read."""
 
 
 class StackContract(Generic[C]):
-    """What another stack tells of its cluster, as outputs.
+    """The contract of another stack, as outputs.
 
     It works at preview: the engine reads the other stack's last deployment. Secrets stay secrets,
-    and the contract, which is none, does not become one.
+    and the contract, which is not secret, does not become one.
 
     Args:
         stack: ``organization/project/stack``.
         key: the output that holds the contract.
         kubeconfig: the output that holds the kubeconfig.
-        parse: makes a contract of what the output holds; what it raises stops the program.
+        parse: makes a contract of the output's value; an error that it raises stops the program.
     """
 
     #: The contract, parsed.
@@ -70,20 +70,20 @@ class StackContract(Generic[C]):
 
     @property
     def kubeconfig(self) -> pulumi.Output[str]:
-        """The kubeconfig, a secret; stacks on clusters that were there before have none."""
+        """The kubeconfig, a secret; stacks on existing clusters have no kubeconfig."""
         return self.output(self._kubeconfig)
 
     @property
     def details(self) -> pulumi.Output[Mapping[str, str]]:
-        """What the platform has that other projects refer to, such as ``vpc_id``."""
+        """The platform's identifiers for other projects, such as ``vpc_id``."""
         return self.contract.apply(lambda contract: contract.details)
 
     def detail(self, name: str) -> pulumi.Output[str]:
-        """One of ``details``; looking at one that is not there names those there are."""
+        """Return one of ``details``; the error for an unknown one lists them all."""
         return self.details.apply(lambda details: self._of(details, name, "detail"))
 
     def output(self, name: str) -> pulumi.Output[Any]:
-        """An output of the stack; looking at one that is not there names those there are."""
+        """Return an output of the stack; the error for an unknown one lists them all."""
         # By name: the outputs as a whole are a secret as soon as one of them is.
         return self.reference.get_output(name).apply(
             lambda value: value if value is not None else self._missing(name)

@@ -1,10 +1,10 @@
-"""What in a cluster differs from what its stack says.
+"""Finds what in a cluster differs from what its stack says.
 
-The stack's word is its state: the inputs of each object as the last update gave them. Only fields
-that the stack gives are compared, as server-side apply does, and those that would undo the object:
-what the API server fills in, and what controllers add, is theirs. What a Helm release made is held
-against the manifest that Helm keeps. Guards and controllers come first:
-without them nothing else is kept.
+The stack's state has the inputs of each object as the last update gave them. Compared are only the
+fields that the stack gives, as server-side apply does, and those that would undo the object: what
+the API server fills in, and what controllers add, is left out. The objects of a Helm release are
+compared with the manifest that Helm keeps. Guards and controllers come first: without them nothing
+else is protected.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from railhead.drift.objects import (
 __all__ = ["Api", "Drift", "Release", "Severity", "find", "objects", "releases"]
 
 _RELEASE = "kubernetes:helm.sh/v3:Release"
-# On an object of somebody else's, of which the stack gives a part.
+# Marks an object that is not the stack's, and of which the stack gives a part.
 _PATCH = "__patch"
 
 
 def objects(state: Mapping[str, Any]) -> list[Object]:
-    """The Kubernetes objects of an exported state (`pulumi stack export`), as their inputs say."""
+    """Return the Kubernetes objects of an exported state (`pulumi stack export`)."""
     return [
         dict(resource["inputs"]) | ({_PATCH: True} if resource["type"].endswith("Patch") else {})
         for resource in _resources(state)
@@ -52,7 +52,7 @@ def objects(state: Mapping[str, Any]) -> list[Object]:
 
 
 def releases(state: Mapping[str, Any]) -> list[Release]:
-    """Each Helm release of an exported state."""
+    """Return each Helm release of an exported state."""
     return [
         Release(
             namespace=str(inputs.get("namespace", "default")),
@@ -71,7 +71,7 @@ def _resources(state: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def find(state: Mapping[str, Any], api: Api) -> list[Drift]:
-    """Every difference between a stack's exported state and its cluster, the worst first.
+    """Return every difference between a stack's exported state and its cluster, the worst first.
 
     Raises:
         ApiError: the server refuses to be read.
@@ -79,13 +79,13 @@ def find(state: Mapping[str, Any], api: Api) -> list[Drift]:
     """
     discovery = Discovery(api)
     ours = objects(state)
-    found: list[Drift] = []
+    results: list[Drift] = []
     for wanted in ours:
-        found += _object(wanted, api, discovery)
-    for one in releases(state):
-        found += release(one, api, discovery, ours)
-    found += by_hand(ours, api, discovery)
-    return sorted(found)
+        results += _object(wanted, api, discovery)
+    for item in releases(state):
+        results += release(item, api, discovery, ours)
+    results += by_hand(ours, api, discovery)
+    return sorted(results)
 
 
 def _object(wanted: Object, api: Api, discovery: Discovery) -> Iterator[Drift]:
@@ -111,7 +111,7 @@ def _object(wanted: Object, api: Api, discovery: Discovery) -> Iterator[Drift]:
             live=has,
             remedy=refreshed(wanted, field)
             if says
-            else f"{REFRESH}, or leaves it to whoever added it: kubectl edit {named(wanted)}",
+            else f"{REFRESH}, unless another client added it: kubectl edit {named(wanted)}",
         )
     for field, has in () if _PATCH in wanted else undoing(wanted["kind"], wanted, live):
         yield Drift(

@@ -1,4 +1,4 @@
-"""What somebody made beside the stack's objects: of the kinds that the stack makes itself."""
+"""Finds objects that users added beside the stack's, of the kinds that the stack itself makes."""
 
 from __future__ import annotations
 
@@ -74,18 +74,18 @@ _EVERYBODY = frozenset(
 
 
 def by_hand(ours: Sequence[Object], api: Api, discovery: Discovery) -> Iterator[Drift]:
-    """What is of the stack's own kinds, and neither its own nor a controller's.
+    """Yield objects of the stack's kinds that neither the stack nor a controller made.
 
-    Of what is in namespaces, and of what acts on some, those of the stack count alone.
+    Only objects in the stack's namespaces, or that act on them, count.
     """
-    known = {_at(one) for one in ours}
+    known = {_at(our) for our in ours}
     added: list[Object] = []
     for version, kind in _kinds(ours):
         path = discovery.path(version, kind)
-        for one in api.list(path) if path else []:
-            body = {**one, "kind": kind}
+        for item in api.list(path) if path else []:
+            body = {**item, "kind": kind}
             if _at(body) not in known and not _kept(body):
-                # Else it would be in a list by another version as well.
+                # Another version's list has it, too.
                 known.add(_at(body))
                 added.append(body)
     reach = _Reach(ours, added)
@@ -104,14 +104,14 @@ def _at(body: Mapping[str, Any]) -> tuple[str, str | None, str]:
 
 
 def _kinds(ours: Sequence[Object]) -> list[tuple[str, str]]:
-    """(apiVersion, kind) of all that is looked through."""
-    own = {(str(one["apiVersion"]), str(one["kind"])) for one in ours}
+    """Return (apiVersion, kind) of all that is looked through."""
+    own = {(str(our["apiVersion"]), str(our["kind"])) for our in ours}
     like = {row for _, kind in own for row in _LIKE.get(kind, ())}
     return sorted(row for row in own | like if row[1] not in _ANYBODY_S)
 
 
 def _kept(body: Mapping[str, Any]) -> bool:
-    """Whether a controller, a chart or the cluster itself made it and keeps it."""
+    """Return whether a controller, a chart or the cluster itself made it and keeps it."""
     metadata = body["metadata"]
     labels = metadata.get("labels") or {}
     return (
@@ -122,19 +122,19 @@ def _kept(body: Mapping[str, Any]) -> bool:
 
 
 class _Reach:
-    """What acts on the namespaces, the people and the jobs of a stack."""
+    """Objects that act on the namespaces, the people and the jobs of a stack."""
 
     def __init__(self, ours: Sequence[Object], added: Sequence[Object]) -> None:
         self._namespaces = {
-            str(one["metadata"]["name"]): one["metadata"].get("labels") or {}
-            for one in ours
-            if one["kind"] == "Namespace"
+            str(our["metadata"]["name"]): our["metadata"].get("labels") or {}
+            for our in ours
+            if our["kind"] == "Namespace"
         }
         self._guards = {o["metadata"]["name"] for o in ours if o["kind"] in GUARDS}
         self._people = {
             str(row.get("name"))
-            for one in ours
-            for row in (one.get("subjects") or () if one["kind"] in _ROLE_BINDINGS else ())
+            for our in ours
+            for row in (our.get("subjects") or () if our["kind"] in _ROLE_BINDINGS else ())
             if row.get("kind") == "Group"
         }
         self._bound = {
@@ -144,13 +144,13 @@ class _Reach:
         }
 
     def of(self, body: Object) -> bool:
-        """Whether an object that somebody added is one of these."""
+        """Return whether an added object is one of these."""
         namespace = body["metadata"].get("namespace")
         if namespace is not None and namespace in self._namespaces:
             return True
         if body["kind"] in _ROLE_BINDINGS:
             everybody = _EVERYBODY if namespace is None else frozenset()
-            return any(self._ours(one, everybody) for one in body.get("subjects") or ())
+            return any(self._ours(item, everybody) for item in body.get("subjects") or ())
         if body["kind"] in _POLICY_BINDINGS:
             return self._binds(body)
         if body["kind"] in _POLICIES:

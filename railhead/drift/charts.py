@@ -1,4 +1,4 @@
-"""What a Helm release made, held against the manifest that Helm keeps of it."""
+"""Compares the objects of a Helm release with the manifest that Helm keeps of it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from typing import Any
 import yaml
 
 from railhead.base.differences import (
-    besides,
     differences,
     is_secret,
     merged_lists,
     short,
+    surplus,
     undoing,
 )
 from railhead.drift.objects import (
@@ -55,9 +55,9 @@ class Release:
 def release(
     one: Release, api: Api, discovery: Discovery, ours: Sequence[Object]
 ) -> Iterator[Drift]:
-    """What of a release is gone or changed; fields that ``ours`` give are the stack's, not Helm's.
+    """Yield what of a release is gone or changed; fields in ``ours`` are the stack's, not Helm's.
 
-    The engine does not look into a release, so no update puts any of what it made back.
+    The engine does not look into a release, so no update restores its objects.
     """
     secrets = discovery.path("v1", "Secret", one.namespace)
     selector = f"owner=helm,name={one.name},status=deployed"
@@ -89,7 +89,7 @@ def release(
 
 
 def _back(one: Release, made: Object, revision: str) -> str:
-    """How an object of a release comes back as the chart makes it."""
+    """Return how to restore an object of a release as the chart makes it."""
     if made["kind"] == "CustomResourceDefinition":
         # Helm compares two revisions of it, never the live one (helm v3, pkg/kube/client.go,
         # createPatch).
@@ -105,7 +105,7 @@ def _back(one: Release, made: Object, revision: str) -> str:
 
 
 def _upgraded(one: Release, body: Mapping[str, Any]) -> Iterator[Drift]:
-    """Values and a version of its chart that somebody gave the release himself (`helm upgrade`)."""
+    """Yield values and a chart version that a user gave the release (`helm upgrade`)."""
     values, config = one.given.get("values") or {}, body.get("config") or {}
     chart = (body.get("chart") or {}).get("metadata") or {}
     rows = list(differences(values, config, "values"))
@@ -113,14 +113,14 @@ def _upgraded(one: Release, body: Mapping[str, Any]) -> Iterator[Drift]:
         rows += differences(one.given["version"], chart.get("version"), "version")
     for where, says, has in rows:
         yield Drift(severity=Severity.GUARD, subject=one.subject, field=where, stack=says, live=has)
-    if not is_secret(values) and (more := besides(values, config)):
+    if not is_secret(values) and (more := surplus(values, config)):
         yield Drift(
             severity=Severity.GUARD,
             subject=one.subject,
             field="values",
             live=short(more),
             remedy=f"helm -n {one.namespace} history {one.name}, and rollback to the revision "
-            "before somebody gave it",
+            "before it was given",
         )
 
 
@@ -156,7 +156,7 @@ def _stopped(
 
     Helm marks what it makes with the release's name (helm v3, pkg/action/validate.go).
     """
-    said = {
+    texts = {
         m["metadata"]["name"]: m["spec"].get("replicas", 1)
         for m in made
         if m["kind"] == "Deployment"
@@ -166,7 +166,7 @@ def _stopped(
         marks, name = live["metadata"].get("annotations") or {}, live["metadata"]["name"]
         if marks.get("meta.helm.sh/release-name") == one.name and live["spec"].get(
             "replicas", 1
-        ) == 0 != said.get(name):
+        ) == 0 != texts.get(name):
             yield Drift(
                 severity=Severity.GUARD,
                 subject=subject({**live, "kind": "Deployment"}),
@@ -174,7 +174,7 @@ def _stopped(
                 stack="what the chart says",
                 live="0",
                 remedy=f"kubectl -n {one.namespace} scale deployment {name} "
-                f"--replicas={said.get(name, 1)}: the engine does not look into a Helm release",
+                f"--replicas={texts.get(name, 1)}: the engine does not look into a Helm release",
             )
 
 
@@ -195,7 +195,7 @@ def _object(wanted: Object, namespace: str, api: Api, discovery: Discovery) -> I
     own = {key: value for key, value in metadata.items() if key != "namespace"}
     bare = {**wanted, "metadata": own}
     for where, says, has in differences(bare, live, merged=merged_lists(live)):
-        # Of one that is scaled to nothing it is told already.
+        # An object that is scaled to nothing is reported already.
         if (where, has) != ("spec.replicas", "0"):
             yield Drift(
                 severity=severity,
@@ -212,21 +212,21 @@ def _object(wanted: Object, namespace: str, api: Api, discovery: Discovery) -> I
 
 
 def _said(made: Object, patched: Object) -> Object:
-    """What a chart says of an object and nobody else does after it."""
-    said: Object = _without(made, patched)
-    said |= {"apiVersion": made["apiVersion"], "kind": made["kind"]}
-    said["metadata"] = _without(made["metadata"], None)
-    if "aggregationRule" in said:
+    """Return what a chart sets in an object, without what others set later."""
+    text: Object = _without(made, patched)
+    text |= {"apiVersion": made["apiVersion"], "kind": made["kind"]}
+    text["metadata"] = _without(made["metadata"], None)
+    if "aggregationRule" in text:
         # Filled in by the API server's own controller.
-        said.pop("rules", None)
-    if said["kind"] == "Secret":
+        text.pop("rules", None)
+    if text["kind"] == "Secret":
         # Controllers write their certificates into it, and nothing of it is to be shown.
-        said.pop("data", None)
-    return said
+        text.pop("data", None)
+    return text
 
 
 def _without(made: Any, patched: Any) -> Any:
-    """A value without what is null, and without what is patched."""
+    """Return a value without what is null, and without what is patched."""
     if isinstance(made, Mapping):
         theirs = patched if isinstance(patched, Mapping) else {}
         return {
@@ -234,7 +234,7 @@ def _without(made: Any, patched: Any) -> Any:
             for key, value in made.items()
             if value is not None and (key not in theirs or isinstance(value, Mapping))
         }
-    return [_without(one, None) for one in made] if isinstance(made, list) else made
+    return [_without(item, None) for item in made] if isinstance(made, list) else made
 
 
 def _read(record: Mapping[str, Any]) -> tuple[dict[str, Any], list[Object]] | None:
@@ -253,7 +253,7 @@ def _read(record: Mapping[str, Any]) -> tuple[dict[str, Any], list[Object]] | No
 def _objects(text: str) -> list[Object]:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     return [
-        one
-        for one in yaml.load_all(text, Loader=loader)
-        if isinstance(one, dict) and one.get("kind")
+        item
+        for item in yaml.load_all(text, Loader=loader)
+        if isinstance(item, dict) and item.get("kind")
     ]

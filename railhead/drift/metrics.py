@@ -1,4 +1,4 @@
-"""What was found, for a Prometheus: a file that node exporter's textfile collector reads."""
+"""Writes the differences for a Prometheus: a file for node exporter's textfile collector."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from railhead.drift import Drift, Severity
 
 
 def rendered(stack: str, found: Sequence[Drift], at: float) -> str:
-    """Prometheus' text format: how much differs by severity, none too; ``at`` in Unix seconds."""
-    counted = Counter(one.severity for one in found)
+    """Return Prometheus' text: how much differs by severity, zeros too; ``at`` in Unix seconds."""
+    counted = Counter(item.severity for item in found)
     lines = [
         "# HELP railhead_drift_differences What differs from the stack, by how bad it is.\n",
         "# TYPE railhead_drift_differences gauge\n",

@@ -11,11 +11,11 @@ Object = dict[str, Any]
 
 GUARDS = frozenset({"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"})
 REFRESH = "`pulumi up --refresh` puts it back"
-# Kueue holds one for as long as another object names it (kueue, pkg/controller/core), which of the
-# stack's is for ever.
+# Kueue keeps one for as long as another object names it (kueue, pkg/controller/core), which the
+# stack's objects do for ever.
 _WITHOUT_DATA = frozenset({"ClusterQueue", "ResourceFlavor", "Topology"})
-# Fields that the API server changes for nobody, and for which the engine makes no object anew: they
-# differ where somebody deleted the object and made another (kubernetes, pkg/apis/scheduling and
+# Fields that the API server never changes, and for which the engine recreates no object. They
+# differ if a user deleted the object and created another (kubernetes, pkg/apis/scheduling and
 # storage, validation.go; kueue v1beta2, the types' rules).
 _AS_MADE = {
     "LocalQueue": ("spec.clusterQueue",),
@@ -27,7 +27,7 @@ _AS_MADE = {
 
 
 class Severity(IntEnum):
-    """How bad; the worst first."""
+    """Severity of a difference; the worst first."""
 
     GUARD = 0
     GONE = 1
@@ -60,40 +60,40 @@ class Api(Protocol):
     """The part of a cluster's client that is needed."""
 
     def find(self, path: str) -> Object | None:
-        """An object; None where there is none."""
+        """Return an object; None if it does not exist."""
 
     def list(self, path: str, *, selector: str = "", fields: str = "") -> list[Object]:
-        """All objects of a list."""
+        """Return all objects of a list."""
 
 
 class Discovery:
-    """Where objects of a kind are served."""
+    """Finds where objects of a kind are served."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
         self._known: dict[str, dict[str, tuple[str, bool]]] = {}
 
     def path(self, version: str, kind: str, namespace: str | None = None) -> str | None:
-        """The URL path of a kind's list; None where the server does not know the kind."""
+        """Return the URL path of a kind's list; None where the server does not know the kind."""
         base = f"/apis/{version}" if "/" in version else f"/api/{version}"
         if version not in self._known:
             served = (self._api.find(base) or {}).get("resources") or []
             self._known[version] = {
-                str(one["kind"]): (str(one["name"]), bool(one["namespaced"]))
-                for one in served
-                if "/" not in str(one["name"])
+                str(item["kind"]): (str(item["name"]), bool(item["namespaced"]))
+                for item in served
+                if "/" not in str(item["name"])
             }
-        found = self._known[version].get(kind)
-        if found is None:
+        result = self._known[version].get(kind)
+        if result is None:
             return None
-        plural, namespaced = found
+        plural, namespaced = result
         if namespaced and namespace is not None:
             return f"{base}/namespaces/{namespace}/{plural}"
         return f"{base}/{plural}"
 
 
 def gone(wanted: Mapping[str, Any], *, guard: bool) -> Drift:
-    """An object that should be there and is not."""
+    """Return an object that should be there and is not."""
     return Drift(
         severity=Severity.GUARD if guard else Severity.GONE,
         subject=subject(wanted),
@@ -103,7 +103,7 @@ def gone(wanted: Mapping[str, Any], *, guard: bool) -> Drift:
 
 
 def leaving(live: Mapping[str, Any]) -> Drift | None:
-    """An object that somebody deleted and that something still holds; None for any other."""
+    """Return an object that was deleted but is still held by finalizers; None for any other."""
     metadata = live["metadata"]
     since = metadata.get("deletionTimestamp")
     if not since:
@@ -128,7 +128,7 @@ def leaving(live: Mapping[str, Any]) -> Drift | None:
 
 
 def refreshed(wanted: Mapping[str, Any], field: str) -> str:
-    """The way back of a field that the stack gives."""
+    """Return the way back of a field that the stack gives."""
     if field.startswith(_AS_MADE.get(wanted["kind"], ())):
         return f"it cannot be changed in place: kubectl delete {named(wanted)}, then {REFRESH}"
     if ".volumes[" in field:
@@ -137,19 +137,19 @@ def refreshed(wanted: Mapping[str, Any], field: str) -> str:
 
 
 def taken_out(live: Mapping[str, Any]) -> str:
-    """The way back of what an object was given besides."""
+    """Return how to remove what was added to an object."""
     return f"no update takes it out: kubectl edit {named(live)}"
 
 
 def named(body: Mapping[str, Any]) -> str:
-    """An object as kubectl's arguments name it."""
+    """Return an object as kubectl's arguments name it."""
     metadata = body["metadata"]
     within = f"-n {metadata['namespace']} " if metadata.get("namespace") else ""
     return f"{within}{body['kind'].lower()} {metadata['name']}"
 
 
 def subject(body: Mapping[str, Any]) -> str:
-    """Kind, namespace and name of an object."""
+    """Return kind, namespace and name of an object."""
     metadata = body["metadata"]
     where = f"{metadata['namespace']}/" if metadata.get("namespace") else ""
     return f"{body['kind']} {where}{metadata.get('name')}"

@@ -1,7 +1,7 @@
 """Hugging Face Accelerate, whose processes torchrun may start as well as its own launcher.
 
-Accelerate reads the same variables whoever started a process; its own launcher asks for the
-rendezvous by arguments that differ from node to node, torchrun takes it from variables.
+Accelerate reads the same variables under any launcher. Its own launcher needs the rendezvous as
+arguments that differ from node to node; torchrun takes it from variables.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a training framework is to a cluster: how the processes of a gang learn of each other.
+"""The interface of a training framework: how the processes of a gang find each other.
 
-A framework is one module of this package. Runtimes, guards, the contract and launch ask it; none
-of them names one.
+A framework is one module of this package. Runtimes, guards, the contract and launch use this
+interface; none of them names a framework.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class Gang:
 
     @property
     def nodes(self) -> int:
-        """How many pods there are."""
+        """Number of pods."""
         return len(self.hosts)
 
     @property
     def world_size(self) -> int:
-        """How many processes there are."""
+        """Number of processes in all pods."""
         return self.nodes * self.processes
 
 
@@ -64,30 +64,31 @@ class Framework(ABC):
         launcher: what starts the processes in each pod.
         rendezvous: variables that Trainer sets in it, by which the gang's processes meet.
         per_process: variables that the launcher sets for each process.
-        unwired: variables of a runtime's container that end at once a process whose rendezvous
-            nobody set; Trainer replaces them.
-        nodes_variable: which variable of the rendezvous says how many nodes there are.
-        one_node: its values that say one.
+        unwired: variables of a runtime's container that end a process at once if nobody set its
+            rendezvous; Trainer replaces them.
+        nodes_variable: the variable of the rendezvous that holds the number of nodes.
+        one_node: its values that mean one node.
         nodes_argument: a regular expression (RE2) that finds, in a command's words joined by
             spaces, that it is for several nodes; None where no command says so.
         launches: a regular expression (RE2) that finds a launcher in a command's words joined by
             spaces, without which each node of a gang would be a world of its own; None where a
             process finds its peers by itself.
-        alone: one that finds an argument by which the launcher makes a world of one node.
+        alone: a regular expression that finds an argument by which the launcher makes a world
+            of one node.
         python: files that each pod's Python finds first, path -> text; they end a process that
             trains in another world than the one that was asked for.
-        process_prefix: a regular expression that matches what a process' log lines start with;
-            its group is the process' number on its node. None where lines have no such start.
-        told: those of the rendezvous that whoever submits a job says, as no policy of Trainer's
-            does; launch says them.
-        carries: whether its runtimes say so little that jobs of others run on them.
+        process_prefix: a regular expression that matches the start of a process' log lines; its
+            group is the process' number on its node. None if lines have no such start.
+        set_by_job: variables of the rendezvous that the job itself must set, as no policy of
+            Trainer's does; launch sets them.
+        carries: whether its runtimes set so little that jobs of other frameworks run on them.
         one_process: whether a pod's one process takes all of its GPUs.
-        fewest_nodes: of a job.
+        fewest_nodes: the fewest nodes of a job.
         elastic: whether its launcher can go on with fewer nodes than it began with.
         kinds: kinds of job of other controllers that run it, beside those that run anything.
         controller: kind of job -> variables that its controller sets.
         label: what ``trainer.kubeflow.org/framework`` says; the Kubeflow SDK knows some words.
-        source: where it was read.
+        source: the documents and sources behind this row.
     """
 
     name: str
@@ -105,7 +106,7 @@ class Framework(ABC):
     alone: str | None = None
     python: Mapping[str, str] = field(default_factory=dict)
     process_prefix: str | None = None
-    told: tuple[str, ...] = ()
+    set_by_job: tuple[str, ...] = ()
     carries: bool = False
     one_process: bool = False
     fewest_nodes: int = 1
@@ -116,20 +117,20 @@ class Framework(ABC):
     source: str
 
     @property
-    def told_all(self) -> bool:
-        """Whether a job alone can say all of the rendezvous, whatever its runtime is of."""
-        return bool(self.told) and set(self.rendezvous) <= {NODE_RANK, *self.told}
+    def job_sets_all(self) -> bool:
+        """True if a job alone can set all of the rendezvous, whatever its runtime."""
+        return bool(self.set_by_job) and set(self.rendezvous) <= {NODE_RANK, *self.set_by_job}
 
     @property
     def reserved(self) -> dict[str, str]:
         """Variables that no job may set -> who sets them."""
         by_trainer = dict.fromkeys(self.rendezvous, "Kubeflow Trainer")
-        by_launch = dict.fromkeys(self.told, "railhead launch")
+        by_launch = dict.fromkeys(self.set_by_job, "railhead launch")
         return dict.fromkeys(self.per_process, self.launcher) | by_trainer | by_launch
 
     @abstractmethod
     def ml_policy(self, combination: Combination, processes: int) -> dict[str, Any]:
-        """The ``mlPolicy`` of a runtime, without its ``numNodes``.
+        """Return the ``mlPolicy`` of a runtime, without its ``numNodes``.
 
         Args:
             combination: the cluster's versions; Trainer's policies change between them.
@@ -138,42 +139,42 @@ class Framework(ABC):
 
     @abstractmethod
     def wiring(self, gang: Gang) -> dict[str, str]:
-        """The variables of each pod by which the gang's processes meet, where no controller helps.
+        """Return the variables of each pod by which the processes meet without a controller's help.
 
         Values may hold ``$(RAILHEAD_NODE_RANK)``.
         """
 
     def process(self, gang: Gang, node: int, local: int) -> dict[str, str]:
-        """What the launcher in a pod sets for process ``local`` of pod ``node``."""
+        """Return the variables that a pod's launcher sets for process ``local`` of pod ``node``."""
         del gang, node, local
         return {}
 
     def start(self, words: Sequence[str], gang: Gang) -> tuple[str, ...]:
-        """The command of each pod for a job's words; a Python file gets its launcher before it."""
+        """Return the command of each pod for a job's words; adds the launcher to a Python file."""
         del gang
         return ("python3", *words) if words[0].endswith(".py") else tuple(words)
 
     def proving(self, program: str) -> tuple[str, ...] | None:
-        """The command of each pod that runs a Python file of PyTorch in the job's world first.
+        """Return the command of each pod that runs a Python file in the job's world first.
 
-        It meets elsewhere than the job's own processes do: those of another pod may begin while
-        its last are ending. None where nothing starts such a file before the job's command.
+        It meets on another port than the job's own processes: those of one pod may begin while
+        these still end in another. None if nothing can start such a file before the job's command.
         """
         del program
         return None
 
     def problems(self, words: Sequence[str], gang: Gang, gpus: int) -> list[tuple[str, str]]:
-        """What in a job's command cannot be on such a gang of pods with ``gpus``: text and fix."""
+        """Return what cannot work in a job's command on pods with ``gpus``, as texts with fixes."""
         del words, gang, gpus
         return []
 
     def taken_along(self, names: Iterable[str]) -> dict[str, str]:
-        """What says that processes of other pods get these of the first pod's variables."""
+        """Return the settings that pass these variables of the first pod to the other pods."""
         del names
         return {}
 
     def job_set(self, job: Mapping[str, Any], nodes: int) -> dict[str, Any]:
-        """What of a runtime's JobSet runs ``job``, the spec of the Job of its pods.
+        """Return the part of a runtime's JobSet that runs ``job``, the spec of the Job of its pods.
 
         The replicated job called ``replicated_job`` has ``metadata`` for the labels of Trainer.
         """

@@ -16,7 +16,7 @@ class DeepSpeed(Torch):
     """DeepSpeed by torchrun."""
 
     def problems(self, words: Sequence[str], gang: Gang, gpus: int) -> list[tuple[str, str]]:
-        """Its own launcher goes over ssh to the nodes of a hostfile, of which pods have none."""
+        """Refuse DeepSpeed's own launcher, which needs ssh and a hostfile; pods have neither."""
         del gang, gpus
         if words[0].rpartition("/")[2] != "deepspeed" or "--no_ssh" in words:
             return []

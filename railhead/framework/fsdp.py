@@ -1,6 +1,6 @@
 """PyTorch's fully sharded data parallelism: processes as with DDP, the model cut among them.
 
-``fully_shard`` takes its mesh from the default process group; nothing else is told to a process.
+``fully_shard`` takes its mesh from the default process group; a process needs nothing else.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ class Jax(Framework):
         return {"jax": {}} if combination.placement_field == "runtimePatches" else {}
 
     def wiring(self, gang: Gang) -> dict[str, str]:
-        """As Trainer v2.3.0 does, pkg/runtime/framework/plugins/jax/jax.go."""
+        """Return the variables of Trainer v2.3.0 (pkg/runtime/framework/plugins/jax/jax.go)."""
         return {
             "JAX_COORDINATOR_ADDRESS": f"{gang.hosts[0]}:{PORT}",
             "JAX_NUM_PROCESSES": str(gang.nodes),
@@ -34,13 +34,13 @@ class Jax(Framework):
         }
 
 
-_TOLD = ("JAX_COORDINATOR_ADDRESS", "JAX_NUM_PROCESSES", "JAX_PROCESS_ID")
+_SET_BY_JOB = ("JAX_COORDINATOR_ADDRESS", "JAX_NUM_PROCESSES", "JAX_PROCESS_ID")
 
 FRAMEWORK = Jax(
     name="jax",
     launcher="the pod itself",
-    rendezvous=(NODE_RANK, *_TOLD),
-    told=_TOLD,
+    rendezvous=(NODE_RANK, *_SET_BY_JOB),
+    set_by_job=_SET_BY_JOB,
     per_process=(),
     # A program that looks at it ends at once; without a job's own value nobody wired it.
     unwired={"JAX_NUM_PROCESSES": "0"},

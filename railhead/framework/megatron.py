@@ -18,24 +18,24 @@ _SIZES = {
 
 
 def sizes(words: Sequence[str]) -> tuple[dict[str, int], list[str]]:
-    """The sizes that a command gives, 1 where it gives none, and what is no size.
+    """Return the sizes that a command gives, 1 where it gives none, and what is no size.
 
     >>> sizes(["pretrain.py", "--tensor-model-parallel-size", "8"])[0]["tensor"]
     8
     """
-    found, wrong = {}, []
+    results, wrong = {}, []
     for place, word in enumerate(words):
         name, equals, value = word.partition("=")
         if name not in _SIZES:
             continue
         text = value if equals else (words[place + 1] if place + 1 < len(words) else "")
         if text.isascii() and text.isdigit() and int(text) > 0:
-            found[_SIZES[name]] = int(text)
+            results[_SIZES[name]] = int(text)
         else:
             wrong.append(f"{name} is {text!r}, a whole number from 1 is allowed")
-    every = {what: found.get(what, 1) for what in _SIZES.values()}
+    every = {what: results.get(what, 1) for what in _SIZES.values()}
     # Absent, experts are cut as the rest is.
-    every["expert tensor"] = found.get("expert tensor", every["tensor"])
+    every["expert tensor"] = results.get("expert tensor", every["tensor"])
     return every, wrong
 
 
@@ -45,7 +45,7 @@ class Megatron(Torch):
     def problems(self, words: Sequence[str], gang: Gang, gpus: int) -> list[tuple[str, str]]:
         """Megatron's own rule for the world, and what tensor parallelism over NICs costs."""
         size, wrong = sizes(words)
-        found = [(text, "give a whole number") for text in wrong]
+        results = [(text, "give a whole number") for text in wrong]
         world = gang.world_size
         groups = {
             "tensor x pipeline x context": size["tensor"] * size["pipeline"] * size["context"],
@@ -63,13 +63,13 @@ class Megatron(Torch):
                 fix = (
                     f"take {near[0]} nodes or a multiple, or other sizes" if near else "other sizes"
                 )
-                found.append(
+                results.append(
                     (f"{what} is {product}, which does not divide the world of {world}", fix)
                 )
         inside = gpus or gang.processes
         for what in ("tensor", "expert tensor"):
             if gang.nodes > 1 and size[what] > inside:
-                found.append(
+                results.append(
                     (
                         f"{what} parallelism of {size[what]} is more than the {inside} GPUs of a "
                         "node: every layer's all-reduce would wait for the NICs",
@@ -78,7 +78,7 @@ class Megatron(Torch):
                 )
                 break
             if size[what] <= inside and inside % size[what]:
-                found.append(
+                results.append(
                     (
                         f"{what} parallelism of {size[what]} does not divide the {inside} GPUs of "
                         "a node: some groups would lie on two nodes",
@@ -86,7 +86,7 @@ class Megatron(Torch):
                     )
                 )
                 break
-        return found
+        return results
 
 
 FRAMEWORK = Megatron(

@@ -1,8 +1,8 @@
 """MPI by Open MPI's mpirun: the first pod starts the others' processes over ssh.
 
 As Trainer's MPI policy has it: a launcher that is a node too, pods of sshd, a key of the job's own,
-and a hostfile. sshd gives a process none of its container's variables, so mpirun is told which to
-take along.
+and a hostfile. sshd gives a process none of its container's variables, so mpirun gets a list of
+those to pass on.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _STARTERS = ("mpirun", "mpiexec", "horovodrun")
 
 @dataclass(frozen=True, kw_only=True)
 class Mpi(Framework):
-    """What is started by mpirun."""
+    """A framework that mpirun starts."""
 
     def ml_policy(self, combination: Combination, processes: int) -> dict[str, Any]:
         """Trainer's ``mpi``; 1 would mean as many as the pod has GPUs of a few vendors."""
@@ -43,7 +43,7 @@ class Mpi(Framework):
         }
 
     def wiring(self, gang: Gang) -> dict[str, str]:
-        """As Trainer v2.1.0 does, pkg/runtime/framework/plugins/mpi/mpi.go."""
+        """Return the variables of Trainer v2.1.0 (pkg/runtime/framework/plugins/mpi/mpi.go)."""
         return {
             "OMPI_MCA_orte_default_hostfile": _HOSTFILE,
             "OMPI_MCA_orte_keep_fqdn_hostnames": "true",
@@ -65,7 +65,7 @@ class Mpi(Framework):
         return {"OMPI_MCA_mca_base_env_list": ";".join(sorted(set(names)))}
 
     def start(self, words: Sequence[str], gang: Gang) -> tuple[str, ...]:
-        """One process a slot of the hostfile, unless the words are a launcher's own."""
+        """Return one process a slot of the hostfile, unless the words are a launcher's own."""
         if words[0].rpartition("/")[2] in _STARTERS:
             return tuple(words)
         # Pods have their cores by quota: binding would crowd them on the first ones.
@@ -126,7 +126,7 @@ _RENDEZVOUS = (
 
 
 def mpi(name: str, source: str) -> Mpi:
-    """What is started by mpirun, under a name."""
+    """Return a framework that mpirun starts, under a name."""
     return Mpi(
         name=name,
         replicated_job=TRAINER_LAUNCHER,

@@ -27,7 +27,7 @@ class Paddle(Framework):
         return {}
 
     def wiring(self, gang: Gang) -> dict[str, str]:
-        """The launcher's arguments, as it reads them from variables."""
+        """Return the launcher's arguments, as it reads them from variables."""
         return {
             "PADDLE_MASTER": f"{gang.hosts[0]}:{_PORT}",
             "PADDLE_NNODES": str(gang.nodes),
@@ -37,7 +37,7 @@ class Paddle(Framework):
         }
 
     def process(self, gang: Gang, node: int, local: int) -> dict[str, str]:
-        """What the launcher sets (launch/controllers/collective.py) of what does not vary."""
+        """Return the constant variables of the launcher (launch/controllers/collective.py)."""
         return {
             "PADDLE_TRAINER_ID": str(node * gang.processes + local),
             "PADDLE_TRAINERS_NUM": str(gang.world_size),
@@ -46,7 +46,7 @@ class Paddle(Framework):
         }
 
     def start(self, words: Sequence[str], gang: Gang) -> tuple[str, ...]:
-        """A Python file is started by Paddle's launcher, and that so that its gang meets.
+        """Put Paddle's launcher before a Python file, in a way by which the gang meets.
 
         See :mod:`railhead.framework.programs.paddle`.
         """
@@ -70,7 +70,7 @@ FRAMEWORK = Paddle(
     name="paddle",
     launcher="paddle.distributed.launch",
     rendezvous=(NODE_RANK, NODES, *_WIRED),
-    told=(NODES, *_WIRED),
+    set_by_job=(NODES, *_WIRED),
     per_process=(
         "PADDLE_TRAINER_ID",
         "PADDLE_TRAINERS_NUM",

@@ -1,6 +1,7 @@
-"""No framework: a program that reads its place in the world from variables, one process a pod.
+"""A program without a framework, which reads its place in the world from variables.
 
-The names are those of PyTorch's ``env://``, which most programs of one's own read.
+Each pod has one process. The names are those of PyTorch's ``env://``, which most such programs
+read.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Raw(Framework):
         }
 
 
-_TOLD = (
+_SET_BY_JOB = (
     NODES,
     "MASTER_ADDR",
     "MASTER_PORT",
@@ -50,8 +51,8 @@ _TOLD = (
 FRAMEWORK = Raw(
     name="raw",
     launcher="the pod itself",
-    rendezvous=(NODE_RANK, *_TOLD),
-    told=_TOLD,
+    rendezvous=(NODE_RANK, *_SET_BY_JOB),
+    set_by_job=_SET_BY_JOB,
     per_process=(),
     nodes_variable=NODES,
     carries=True,

@@ -14,10 +14,10 @@ from railhead.framework.base import NODE_RANK, NODES, Framework, Gang
 if TYPE_CHECKING:
     from railhead.catalog.versions import Combination
 
-#: Ray's own for its head (ray start --help, 2.60).
+#: Ray's own port for its head (ray start --help, 2.60).
 _PORT = 6379
-# Of Ray's agents, which would choose their own and be given up where they take 15 s to tell them
-# (ray-project/ray issue 65983); a pod has its ports for itself.
+# Ports of Ray's agents, which would choose their own, and be abandoned if they take 15 s to report
+# them (ray-project/ray issue 65983); a pod has its ports for itself.
 _AGENTS = (
     "--dashboard-agent-listen-port=6380 --dashboard-agent-grpc-port=6381"
     " --runtime-env-agent-port=6382 --metrics-export-port=6383"
@@ -61,7 +61,7 @@ class Ray(Framework):
         return {}
 
     def wiring(self, gang: Gang) -> dict[str, str]:
-        """Where the head is; ``ray.init()`` reads RAY_ADDRESS."""
+        """Return the address of the head; ``ray.init()`` reads RAY_ADDRESS."""
         return {
             "RAY_ADDRESS": f"{gang.hosts[0]}:{_PORT}",
             "RAY_HEAD": f"{gang.hosts[0]}:{_PORT}",
@@ -69,7 +69,7 @@ class Ray(Framework):
         }
 
     def start(self, words: Sequence[str], gang: Gang) -> tuple[str, ...]:
-        """Each pod joins the cluster; the program runs on the head."""
+        """Return each pod joins the cluster; the program runs on the head."""
         program = super().start(words, gang)
         return ("sh", "-c", _SCRIPT, "ray", *program)
 
@@ -80,7 +80,7 @@ FRAMEWORK = Ray(
     name="ray",
     launcher="ray start",
     rendezvous=(NODE_RANK, NODES, *_WIRED),
-    told=(NODES, *_WIRED),
+    set_by_job=(NODES, *_WIRED),
     per_process=(),
     nodes_variable=NODES,
     one_process=True,

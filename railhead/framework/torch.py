@@ -32,7 +32,7 @@ _SOURCE = (
 
 
 def _python() -> Mapping[str, str]:
-    """PyTorch's entry point, and what it enters: :mod:`railhead.framework.programs.world`."""
+    """Return PyTorch's entry point and its module, :mod:`railhead.framework.programs.world`."""
     return {
         "railhead_world.py": program(PROGRAMS, "world.py"),
         # Of a package only its entry points are read (importlib/metadata).
@@ -43,7 +43,7 @@ def _python() -> Mapping[str, str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Torch(Framework):
-    """What is started by torchrun."""
+    """A framework that torchrun starts."""
 
     launcher: str = "torchrun"
     rendezvous: tuple[str, ...] = _RENDEZVOUS
@@ -82,17 +82,17 @@ class Torch(Framework):
     controller: Mapping[str, tuple[str, ...]] = field(
         default_factory=lambda: MappingProxyType({"pytorchjob": _RENDEZVOUS})
     )
-    # What the Kubeflow SDK starts by torchrun.
+    # The Kubeflow SDK starts this one by torchrun.
     label: str | None = "torch"
 
     def ml_policy(self, combination: Combination, processes: int) -> dict[str, Any]:
-        """Trainer's ``torch``: 2.2 dropped its ``numProcPerNode``, and takes the pod's GPUs."""
-        # A number, because `auto` is the CPU count wherever CUDA is not.
+        """Return Trainer's ``torch``: 2.2 dropped ``numProcPerNode``, and takes the pod's GPUs."""
+        # A number, because `auto` is the CPU count if there is no CUDA.
         counted = combination.placement_field == "podTemplateOverrides"
         return {"torch": {"numProcPerNode": processes} if counted else {}}
 
     def wiring(self, gang: Gang) -> dict[str, str]:
-        """The arguments of torchrun, which reads each from ``PET_`` and its name."""
+        """Return the arguments of torchrun, which reads each from ``PET_`` and its name."""
         return {
             "PET_NNODES": str(gang.nodes),
             "PET_NPROC_PER_NODE": str(gang.processes),
@@ -113,7 +113,7 @@ class Torch(Framework):
         }
 
     def start(self, words: Sequence[str], gang: Gang) -> tuple[str, ...]:
-        """A Python file is started by torchrun, and torchrun so that its exit code says something.
+        """Put torchrun before a Python file, and run it so that its exit code is that of a process.
 
         See :mod:`railhead.framework.programs.torchrun`.
         """
@@ -125,7 +125,7 @@ class Torch(Framework):
         return ("python3", "-c", program(PROGRAMS, "torchrun.py"), *words[1:])
 
     def proving(self, program: str) -> tuple[str, ...] | None:
-        """By torchrun, whose arguments win over the job's variables (argparse_util.py)."""
+        """Return torchrun, whose arguments win over the job's variables (argparse_util.py)."""
         return (
             "torchrun",
             "--rdzv-backend=static",

@@ -1,5 +1,5 @@
-"""The node gate: what a node must prove of its fabric before jobs are placed on it.
+"""The node gate: a node must prove its fabric before jobs are placed on it.
 
-Runs on the nodes themselves, in whatever image has a Python: standard library only, and of the rest
-of Railhead `railhead.base.finding` alone. `components/guards/node_gate.py` ships the files.
+It runs on the nodes themselves, in any image with Python: it needs only the standard library and
+`railhead.base.finding`. `components/guards/node_gate.py` ships the files.
 """

@@ -1,7 +1,7 @@
 """``python3 -m railhead.gate``: prove this node's fabric again and again, and label the node.
 
-With ``--once`` it only prints what it finds and ends with 1 where something failed; that asks
-nothing of the cluster unless ``--node`` is given too.
+With ``--once`` it only prints its findings, and exits 1 if a proof failed; it does not contact the
+cluster unless ``--node`` is given too.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from railhead.gate.words import now, say
 
 HEARTBEAT = "beat"
 SPOKEN = "spoken"
-# So many periods without a sign of life, and the pod is started anew.
+# After this many periods without a sign of life the pod is restarted.
 _PATIENCE = 5
 
 
@@ -51,20 +51,24 @@ def _options() -> argparse.ArgumentParser:
         epilog="example: python3 -m railhead.gate --once --expectation expectation.json",
     )
     parser.add_argument("--expectation", type=Path, default=Path("expectation.json"))
-    parser.add_argument("--node", default=os.environ.get("NODE_NAME", ""), help="its name")
+    parser.add_argument("--node", default=os.environ.get("NODE_NAME", ""), help="the node's name")
     parser.add_argument("--sys", type=Path, default=Path("/sys"), help="the node's /sys")
     parser.add_argument("--dev", type=Path, default=Path("/dev"), help="the node's /dev")
     parser.add_argument(
         "--plugins",
         type=Path,
         default=Path("/home/kubernetes/bin"),
-        help="where a GKE node keeps NCCL plugins",
+        help="the folder of NCCL plugins on a GKE node",
     )
     parser.add_argument("--proc", type=Path, default=Path("/proc"))
-    parser.add_argument("--state", type=Path, default=Path("/run/gate"), help="for the probes")
-    parser.add_argument("--period", type=float, default=30, help="seconds between two looks")
-    parser.add_argument("--once", action="store_true", help="print what is found, change nothing")
-    parser.add_argument("--alive", action="store_true", help="whether another one still looks")
+    parser.add_argument(
+        "--state", type=Path, default=Path("/run/gate"), help="the folder of state for the probes"
+    )
+    parser.add_argument("--period", type=float, default=30, help="seconds between two checks")
+    parser.add_argument("--once", action="store_true", help="print the findings, change nothing")
+    parser.add_argument(
+        "--alive", action="store_true", help="exit 0 if the running gate still checks"
+    )
     return parser
 
 
@@ -126,7 +130,7 @@ def _run(
             warned = str(error)
         (options.state / HEARTBEAT).touch()
         stop.wait(options.period)
-    # What nobody watches is not proven.
+    # A node without a running gate is not proven.
     try:
         note = report((), now(), "the gate has ended", gate.label)
         api.label({LABEL: None}, {ANNOTATION: note})
@@ -143,13 +147,13 @@ def _turn(options: argparse.Namespace, expected: Expectation, api: NodeApi, gate
     labels = metadata.get("labels", {})
     before = label_before(labels, metadata.get("annotations", {})) or gate.label
     decision = gate.label = gate.decide(findings, before)
-    said = {finding for finding in findings if not finding.passed}
-    if decision != labels.get(LABEL) or said != gate.said:
+    unproven = {finding for finding in findings if not finding.passed}
+    if decision != labels.get(LABEL) or unproven != gate.published:
         api.label({LABEL: decision}, {ANNOTATION: report(findings, now(), "")})
         say("info", f"{LABEL}={decision}")
         for finding in findings:
             say(verdict(finding), f"{finding.name}: {finding.text}", finding.remedy)
-        gate.said = said
+        gate.published = unproven
     (options.state / SPOKEN).touch()
 
 

@@ -1,4 +1,4 @@
-"""What the gate does in the cluster: read its own node and label it; its keeper reads all."""
+"""The gate's requests to the cluster: it reads and labels its own node; its keeper reads all."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 class ApiError(Exception):
-    """The API server did not do as asked; the text says why."""
+    """The API server refused or failed a request; the text says why."""
 
 
 def server() -> str:
-    """The API server's address, from the variables that every pod has.
+    """Return the API server's address, from the variables that every pod has.
 
     Raises:
-        ApiError: this is no pod.
+        ApiError: this is not a pod.
     """
     host = os.environ.get("KUBERNETES_SERVICE_HOST", "")
     if not host:
@@ -48,14 +48,14 @@ class Api:
     def label(
         self, node: str, labels: Mapping[str, str | None], annotations: Mapping[str, str]
     ) -> None:
-        """Set labels and annotations of a node; None takes a label away. Raises ApiError."""
+        """Set labels and annotations of a node; None removes a label. Raises ApiError."""
         body = {"metadata": {"labels": labels, "annotations": annotations}}
         self.call("PATCH", f"/api/v1/nodes/{urllib.parse.quote(node)}", body)
 
     def call(
         self, method: str, path: str, body: Any = None, accept: str = "application/json"
     ) -> Mapping[str, Any]:
-        """One request. Raises ApiError."""
+        """Send one request; return its answer. Raises ApiError."""
         try:
             # Read each time: the kubelet renews the token.
             token = (self.account / "token").read_text(encoding="ascii").strip()
@@ -74,38 +74,38 @@ class Api:
                 urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
             )
             with opener.open(request, timeout=10) as answer:
-                found: Mapping[str, Any] = json.load(answer)
-                return found
+                result: Mapping[str, Any] = json.load(answer)
+                return result
         except urllib.error.HTTPError as error:
-            said = _message(error.read(65536))
-            raise ApiError(f"{method} of {path}: {error.code} {said}") from None
+            message = _message(error.read(65536))
+            raise ApiError(f"{method} of {path}: {error.code} {message}") from None
         except (OSError, ValueError) as error:
             raise ApiError(f"{method} of {path}: {error}") from None
 
 
 @dataclass(frozen=True, kw_only=True)
 class NodeApi:
-    """One node, by the API server."""
+    """One node's object in the API server."""
 
     api: Api
     node: str
 
     @classmethod
     def in_cluster(cls, node: str) -> NodeApi:
-        """As the pod's own account. Raises ApiError."""
+        """Return the node's API with the pod's own account. Raises ApiError."""
         return cls(api=Api(server=server()), node=node)
 
     def read(self) -> Mapping[str, Any]:
-        """The node's object. Raises ApiError."""
+        """Return the node's object. Raises ApiError."""
         return self.api.call("GET", f"/api/v1/nodes/{urllib.parse.quote(self.node)}")
 
     def label(self, labels: Mapping[str, str | None], annotations: Mapping[str, str]) -> None:
-        """Set labels and annotations of the node; None takes a label away. Raises ApiError."""
+        """Set labels and annotations of the node; None removes a label. Raises ApiError."""
         self.api.label(self.node, labels, annotations)
 
 
 def _message(body: bytes) -> str:
-    """What the API server says of an error: the message of its Status, or the text."""
+    """Return the message of the API server's Status of an error, or its text."""
     text = body.decode(errors="replace")
     try:
         return str(json.loads(text)["message"])

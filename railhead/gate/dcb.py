@@ -1,6 +1,6 @@
-"""An Ethernet port's lossless settings, asked from the kernel by DCB netlink.
+"""Reader of an Ethernet port's lossless settings, by the kernel's DCB netlink.
 
-Reading needs no privilege, but the network namespace that the port is in. The numbers are those of
+Reading needs no privilege, only the port's network namespace. The numbers are those of
 linux/dcbnl.h and linux/rtnetlink.h.
 """
 
@@ -25,12 +25,12 @@ _NESTED_MASK = 0x3FFF
 
 
 class DcbError(Exception):
-    """The kernel or the driver does not say; the text says why."""
+    """The kernel or the driver did not answer; the text says why."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Dcb:
-    """What a port does.
+    """The lossless settings of a port.
 
     Args:
         pfc: priorities that pause instead of dropping.
@@ -43,7 +43,7 @@ class Dcb:
 
 
 def request(interface: str) -> bytes:
-    """The netlink message that asks for an interface's IEEE 802.1Qaz settings."""
+    """Return the netlink message that asks for an interface's IEEE 802.1Qaz settings."""
     name = interface.encode() + b"\0"
     attribute = struct.pack("=HH", 4 + len(name), _ATTR_IFNAME) + name
     attribute += b"\0" * (-len(attribute) % 4)
@@ -80,7 +80,7 @@ def parse(message: bytes) -> Dcb:
             continue
         for inner, content in _attributes(value):
             if inner == _IEEE_PFC and len(content) >= 2:
-                # struct ieee_pfc: pfc_cap, then pfc_en, a bit a priority.
+                # struct ieee_pfc: pfc_cap, then pfc_en, one bit per priority.
                 pfc = frozenset(p for p in range(8) if content[1] >> p & 1)
             elif inner == _IEEE_APP_TABLE:
                 for _, app in _attributes(content):
@@ -97,7 +97,7 @@ def read(interface: str) -> Dcb:
     """Ask the kernel about one interface of this network namespace.
 
     Raises:
-        DcbError: it cannot say.
+        DcbError: the kernel does not know.
     """
     try:
         with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as netlink:

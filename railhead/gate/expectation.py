@@ -1,4 +1,4 @@
-"""What a pool's nodes are expected to have; the stack derives it, the node reads it as JSON."""
+"""The expectation of a pool's nodes; the stack derives it, the node reads it as JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class Interface:
-    """A network interface of the node that a rail hangs on; ``mtu`` in bytes, at least."""
+    """A network interface of the node for a rail; ``mtu`` is the least, in bytes."""
 
     name: str
     mtu: int = 0
@@ -18,10 +18,10 @@ class Interface:
 
 @dataclass(frozen=True, kw_only=True)
 class Qos:
-    """Lossless Ethernet: the priority that carries RoCE has PFC and, where asked, ECN.
+    """Lossless Ethernet: the priority that carries RoCE has PFC and, if required, ECN.
 
-    ``trust_dscp``: packets are sorted by their DSCP, as routed RoCE v2 needs. ``dscp`` is what
-    NCCL's packets carry, which must be sorted into this priority; None takes any that is.
+    ``trust_dscp``: packets are sorted by their DSCP, as routed RoCE v2 needs. ``dscp`` is the DSCP
+    of NCCL's packets, which must be sorted into this priority; None accepts any that is.
     """
 
     priority: int
@@ -32,15 +32,15 @@ class Qos:
 
 @dataclass(frozen=True, kw_only=True)
 class Plugin:
-    """A vendor's NCCL plugin as its installer leaves it on a node.
+    """A vendor's NCCL plugin, as its installer leaves it on a node.
 
     Args:
-        name: of the file below ``railhead/`` in which the installer says its version.
-        version: what that file says; None where somebody else installs it.
-        libraries: files that must be there, below the node's directory of plugins.
+        name: of the file below ``railhead/`` into which the installer writes its version.
+        version: the content of that file; None if the stack does not install the plugin.
+        libraries: files that must exist below the node's directory of plugins.
         apertures: how many NICs' apertures must be bound below /dev/aperture_devices.
-        devices: files that must be in /dev, for the plugin's daemon.
-        driver: the branch of NVIDIA's driver that belongs to this version; None for any.
+        devices: files that must exist in /dev, for the plugin's daemon.
+        driver: the branch of NVIDIA's driver that this version needs; None for any.
     """
 
     name: str
@@ -53,24 +53,24 @@ class Plugin:
 
 @dataclass(frozen=True, kw_only=True)
 class Expectation:
-    """What is proven of a node.
+    """The properties that a node must prove.
 
     Args:
         fabric: its name, for messages.
-        nics: how many RDMA devices must pass, where neither names nor interfaces are given.
-        devices: names of RDMA devices that must all pass; empty where names are not known.
+        nics: how many RDMA devices must pass, if neither names nor interfaces are given.
+        devices: names of RDMA devices that must all pass; empty if names are not known.
         interfaces: network interfaces that must be up; the RDMA devices behind them must pass.
-        driver: what RDMA devices are bound to (``efa``); None for any.
-        link_layer: of their ports, ``InfiniBand`` or ``Ethernet``; None is not looked at.
-        rate_gbps: what each port must run at, in Gbit/s, at least; 0 is not looked at.
+        driver: the driver of the RDMA devices (``efa``); None for any.
+        link_layer: of their ports, ``InfiniBand`` or ``Ethernet``; None is not checked.
+        rate_gbps: the least rate of each port, in Gbit/s; 0 is not checked.
         verbs: whether RDMA devices are expected at all, with their files below /dev/infiniband.
         gpudirect: ``any`` of DMA-BUF and nvidia-peermem, one of them by name, or None.
-        qos: what lossless Ethernet needs, or None.
+        qos: the settings of lossless Ethernet, or None.
         resources: extended resources that the node must offer, with the least count of each.
-        movable: whether NICs move into pods, so that an absent one may just be in use.
+        movable: whether NICs move into pods, so that a missing one may just be in use.
         rdma_netns: whether RDMA devices are ``shared`` among network namespaces or ``exclusive``
-            to one; None is not looked at.
-        pcie: whether PCIe links are looked at: a hypervisor's guest does not see the machine's own.
+            to one; None is not checked.
+        pcie: whether PCIe links are checked: a hypervisor's guest does not see the machine's own.
         iommu: whether NICs must not be behind an IOMMU that translates.
         plugin: the NCCL plugin that must be on the node, or None.
     """
@@ -93,7 +93,7 @@ class Expectation:
     plugin: Plugin | None = None
 
     def to_json(self) -> str:
-        """The canonical text: an unchanged expectation is an unchanged object."""
+        """Return the canonical text, so that an unchanged expectation changes no object."""
         return json.dumps(asdict(self), indent=1, sort_keys=True)
 
     @classmethod

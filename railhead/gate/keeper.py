@@ -1,8 +1,8 @@
-"""``python3 -m railhead.gate.keeper``: withdraw the label of nodes that no gate looks at any more.
+"""``python3 -m railhead.gate.keeper``: withdraw the label of nodes that no gate checks any more.
 
-A gate that ends takes its label along; one that was killed, evicted or lost its image cannot. What
-nobody watches is not proven, so a node that is labelled ready and has no ready gate pod for longer
-than the grace loses its label, and with it new jobs, until its gate is back.
+A gate that ends removes its label; one that was killed, evicted or lost its image cannot. A node
+that is not checked is not proven, so a node that is labelled ready and has no ready gate pod for
+longer than the grace period loses its label, and gets no new jobs, until its gate is back.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from railhead.gate.api import Api, ApiError, server
 from railhead.gate.state import ANNOTATION, LABEL, READY, report
 from railhead.gate.words import now, say
 
-# Only names are needed of nodes, whose objects are large.
+# The objects of nodes are large; only their names are needed.
 _NAMES = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the keeper; returns the exit status."""
     parser = argparse.ArgumentParser(prog="railhead.gate.keeper", description=__doc__)
-    parser.add_argument("--namespace", required=True, help="where the gates' pods are")
+    parser.add_argument("--namespace", required=True, help="the namespace of the gates' pods")
     parser.add_argument("--selector", required=True, help="the labels of the gates' pods")
-    parser.add_argument("--period", type=float, default=60, help="seconds between two looks")
+    parser.add_argument("--period", type=float, default=60, help="seconds between two checks")
     parser.add_argument("--grace", type=float, default=300, help="seconds without a ready gate")
     options = parser.parse_args(arguments)
     stop = threading.Event()
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run(api: Api, options: argparse.Namespace, stop: threading.Event) -> None:
-    """Look until ``stop``."""
+    """Check the nodes until ``stop`` is set."""
     unwatched: dict[str, float] = {}
     warned = ""
     while not stop.is_set():
@@ -57,9 +57,9 @@ def run(api: Api, options: argparse.Namespace, stop: threading.Event) -> None:
 def turn(
     api: Api, options: argparse.Namespace, unwatched: dict[str, float], at: float
 ) -> list[str]:
-    """One look; returns the nodes whose label was withdrawn.
+    """Check the nodes once; return those whose label was withdrawn.
 
-    ``unwatched`` is node -> since when nobody looks at it, kept between looks.
+    ``unwatched`` is node -> since when it has no gate, kept between checks.
     """
     path = f"/api/v1/namespaces/{options.namespace}/pods"
     pods = _items(api, path, options.selector)

@@ -1,7 +1,7 @@
-"""A node's own trees, and what every proof reads in them.
+"""A node's own file trees, and readers for the proofs.
 
-Nothing here changes the node, and nothing needs a privilege: the trees are mounted read-only, and a
-test gives trees of its own.
+Nothing here changes the node or needs a privilege: the trees are mounted read-only; tests use
+trees of their own.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from railhead.gate.expectation import Expectation
 
 @dataclass(frozen=True, kw_only=True)
 class Node:
-    """Where a node's own trees are, and what its status offers.
+    """The places of a node's file trees, and the resources in its status.
 
     Args:
         sys: the node's /sys.
         dev: the node's /dev.
-        proc: a /proc; what is read there is the kernel's, not a process's.
+        proc: a /proc; only the kernel's own files in it are read, not a process's.
         plugins: where GKE keeps the driver's libraries and NCCL plugins on its nodes.
         kernel: its release, such as ``6.8.0-45-generic``.
         allocatable: extended resources of the node's status.
         dcb: reads a port's lossless settings.
         now: seconds of a clock that only goes forward.
-        counted: counter -> since when, and from what value, it is watched; kept between looks.
+        counted: counter -> the time and the value at which its watch began, kept between checks.
     """
 
     sys: Path
@@ -44,7 +44,7 @@ class Node:
 
 
 def text_of(path: Path) -> str:
-    """A file's text; empty where it is not there or the driver refuses to say."""
+    """Return a file's text; empty if it does not exist or the driver refuses to read it."""
     try:
         return path.read_text(encoding="ascii", errors="replace").strip()
     except OSError:
@@ -52,22 +52,22 @@ def text_of(path: Path) -> str:
 
 
 def entries(directory: Path) -> list[str]:
-    """What is in a directory, ``mlx5_2`` before ``mlx5_10``; nothing where it is not there."""
+    """Return a directory's names, ``mlx5_2`` before ``mlx5_10``; empty if it does not exist."""
     try:
-        found = [entry.name for entry in directory.iterdir()]
+        names = [entry.name for entry in directory.iterdir()]
     except OSError:
         return []
-    return sorted(found, key=lambda n: [part.zfill(9) for part in re.findall(r"\d+|\D+", n)])
+    return sorted(names, key=lambda n: [part.zfill(9) for part in re.findall(r"\d+|\D+", n)])
 
 
 def number(text: str) -> float:
-    """The number that a text begins with, such as ``400 Gb/sec (4X NDR)``; 0 without one."""
-    found = re.match(r"\d+(?:\.\d+)?", text)
-    return float(found[0]) if found else 0.0
+    """Return the number that a text begins with, such as ``400 Gb/sec (4X NDR)``; 0 without one."""
+    match = re.match(r"\d+(?:\.\d+)?", text)
+    return float(match[0]) if match else 0.0
 
 
 def link_of(path: Path) -> str:
-    """The last element of a symbolic link; empty where it is none."""
+    """Return the last element of a symbolic link; empty for any other file."""
     try:
         return path.readlink().name
     except OSError:
@@ -75,19 +75,19 @@ def link_of(path: Path) -> str:
 
 
 def absent(subject: str, expected: Expectation, text: str, remedy: str) -> Finding:
-    """What is not there: a fault, or none that can be told where pods take NICs with them."""
+    """Return the finding on something absent: a failure, or unknown where pods may hold NICs."""
     if expected.movable:
         return Finding(name=subject, passed=None, text=f"{text}: a pod may have it")
     return Finding(name=subject, passed=False, text=text, remedy=remedy)
 
 
 def named_devices(node: Node, expected: Expectation) -> list[str]:
-    """The fabric's RDMA devices that are in the node's sight, where it is known which they are."""
+    """Return the fabric's RDMA devices that the node sees, if their names are known."""
     base = node.sys / "class" / "infiniband"
     if expected.devices:
         return [name for name in expected.devices if (base / name).exists()]
     return [
         name
-        for one in expected.interfaces
-        for name in entries(node.sys / "class" / "net" / one.name / "device" / "infiniband")
+        for interface in expected.interfaces
+        for name in entries(node.sys / "class" / "net" / interface.name / "device" / "infiniband")
     ]

@@ -9,9 +9,9 @@ from railhead.gate.node import Node
 
 
 def evaluate(node: Node, expected: Expectation) -> tuple[Finding, ...]:
-    """Every proof, in the order in which one would look for a fault; never none."""
-    found = tuple(f for proof in checks_in(proofs) for f in proof.prove(node, expected))
-    return found or (
+    """Return all findings, in the order in which one would look for a fault; never empty."""
+    findings = tuple(f for proof in checks_in(proofs) for f in proof.prove(node, expected))
+    return findings or (
         Finding(
             name="expectation",
             passed=False,

@@ -1,4 +1,4 @@
-"""From what was found to what the node is labelled."""
+"""The decision from findings to the node's label."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal
 
 from railhead.base.finding import Finding
 
-#: The label that a pool's ResourceFlavor demands, and where the reasons are.
+#: The label that a pool's ResourceFlavor demands, and the annotation with the reasons.
 LABEL = "railhead.dev/fabric"
 ANNOTATION = "railhead.dev/fabric-report"
 
@@ -17,29 +17,29 @@ State = Literal["ready", "failed"]
 READY: State = "ready"
 FAILED: State = "failed"
 
-# A link that flaps must hold for so many looks before jobs are placed on it again.
+# A link that flaps must hold for this many checks before jobs are placed on the node again.
 _SETTLE = 3
 
 
 @dataclass
 class Gate:
-    """Remembers what decides whether a node that failed has settled.
+    """The state that decides whether a node that failed has settled.
 
-    ``said``: what was last published besides the label. ``label``: what was decided last.
-    ``counted``: what the node's counters were (:class:`railhead.gate.node.Node`).
+    ``published``: the findings that were last published. ``label``: the last decision.
+    ``counted``: the node's counters (:class:`railhead.gate.node.Node`).
     """
 
     good: int = _SETTLE
-    said: set[Finding] | None = None
+    published: set[Finding] | None = None
     label: State | None = None
     counted: dict[str, tuple[float, int]] = field(default_factory=dict)
     _failed: bool = field(default=False, repr=False)
 
     def decide(self, findings: Iterable[Finding], now: str | None) -> State:
-        """``ready`` or ``failed``; ``now`` is what the node is labelled already.
+        """Return ``ready`` or ``failed``; ``now`` is the node's present label.
 
-        Nothing found is nothing proven. Something that a pod has in use proves nothing and fails
-        nothing: a node that was ready stays so, one that was not is not ready until it is seen.
+        Without findings nothing is proven. A device that a pod uses neither proves nor fails: a
+        node that was ready stays ready, any other is not ready until the device is seen.
         """
         passed = {finding.passed for finding in findings}
         if False in passed or not passed:
@@ -55,15 +55,15 @@ class Gate:
 
 
 def verdict(finding: Finding) -> str:
-    """In the gate's words: what is neither proven nor failed is in use by a pod."""
+    """Return the finding's verdict in the gate's words; ``held`` means in use by a pod."""
     return {True: "proven", False: "failed", None: "held"}[finding.passed]
 
 
 def label_before(labels: Mapping[str, str], annotations: Mapping[str, str]) -> str | None:
-    """What the node was labelled, or was when the gate before this one withdrew its label.
+    """Return the node's label, or the one that the previous gate withdrew.
 
-    Without it a node whose NICs are switched off, as a pod of mode host-device gives them back,
-    would be failed for good by every rollout of the gate: nothing can be proven until the next pod.
+    In mode host-device, pods give NICs back switched off, and nothing can be proven until the next
+    pod: without the old label, every rollout of the gate would fail such a node for good.
     """
     if LABEL in labels:
         return labels[LABEL]
@@ -75,9 +75,9 @@ def label_before(labels: Mapping[str, str], annotations: Mapping[str, str]) -> s
 
 
 def report(findings: Iterable[Finding], at: str, note: str, was: str | None = None) -> str:
-    """The annotation: since when, and everything that is not proven, with its remedy.
+    """Return the annotation: since when, and everything that is not proven, with its remedy.
 
-    ``was``: what the node was labelled, where the label is withdrawn.
+    ``was``: the node's label before it was withdrawn.
     """
     open_ = [
         {"name": f.name, "verdict": verdict(f), "text": f.text}
@@ -85,6 +85,6 @@ def report(findings: Iterable[Finding], at: str, note: str, was: str | None = No
         for f in findings
         if not f.passed
     ]
-    told: dict[str, object] = {"since": at, "open": open_}
-    told |= {key: value for key, value in (("note", note), ("was", was)) if value}
-    return json.dumps(told)
+    annotation: dict[str, object] = {"since": at, "open": open_}
+    annotation |= {key: value for key, value in (("note", note), ("was", was)) if value}
+    return json.dumps(annotation)

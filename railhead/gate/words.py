@@ -1,4 +1,4 @@
-"""What the gate and its keeper write: one JSON object a line."""
+"""Output of the gate and its keeper: one JSON object per line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 
 
 def now() -> str:
-    """The time, as Kubernetes writes it."""
+    """Return the time, as Kubernetes writes it."""
     return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")  # noqa: UP017 - Python 3.9
 
 

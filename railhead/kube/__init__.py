@@ -1,1 +1,1 @@
-"""The one Kubernetes client, which cluster is meant, and its nodes."""
+"""The one Kubernetes client, the choice of the cluster, and its nodes."""

@@ -23,8 +23,8 @@ class Cluster(Connection):
     """The cluster that a target names. Safe to use from several threads.
 
     Args:
-        target: which, and who asks.
-        user: whom to ask as instead, with ``groups``; it takes the right to impersonate them
+        target: the cluster, and the account that sends requests.
+        user: another user to act as, with ``groups``; it takes the right to impersonate them
             (Kubernetes documentation, User impersonation).
         groups: of that user, all of them.
     """
@@ -43,11 +43,11 @@ class Cluster(Connection):
 
     def get(self, path: str) -> Object:
         """Read one object."""
-        found: Object = self.request("GET", path).body
-        return found
+        result: Object = self.request("GET", path).body
+        return result
 
     def find(self, path: str) -> Object | None:
-        """Read one object; None where there is none."""
+        """Read one object; return None when it does not exist."""
         try:
             return self.get(path)
         except ApiError as error:
@@ -70,7 +70,7 @@ class Cluster(Connection):
             params["continue"] = token
 
     def create(self, path: str, body: Object, *, dry_run: bool = False) -> Object:
-        """Create an object; fields that the server does not know are an error, not dropped."""
+        """Create an object; a field that the server does not know is an error."""
         params = {"fieldValidation": "Strict"} | ({"dryRun": "All"} if dry_run else {})
         created: Object = self.request("POST", path, query=params, body=body).body
         return created
@@ -81,7 +81,7 @@ class Cluster(Connection):
         return merged
 
     def delete(self, path: str, *, propagation: str = "Background") -> bool:
-        """Delete an object; False when there was none."""
+        """Delete an object; return False when it did not exist."""
         body = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": propagation}
         try:
             self.request("DELETE", path, body=body)
@@ -103,9 +103,9 @@ class Cluster(Connection):
         previous: bool = False,
         quiet_seconds: float = 10.0,
     ) -> AbstractContextManager[Iterator[str]]:
-        """The lines of a container's log, each with its timestamp in front.
+        """Return the lines of a container's log, each with its timestamp in front.
 
-        ``previous`` is the log of the container that was in the pod before, if it restarted.
+        ``previous`` reads the log of the container before its last restart.
 
         Raises:
             TimeoutError: from the iterator, after ``quiet_seconds`` without a byte; call again.
@@ -127,7 +127,7 @@ class Cluster(Connection):
 
 @contextmanager
 def opened(kubeconfig: Path | None, context: str | None, lab: str | None) -> Iterator[Cluster]:
-    """The cluster that a command's options mean, closed at the end."""
+    """Yield the cluster that a command's options name; close it at the end."""
     cluster = Cluster(choose_target(kubeconfig=kubeconfig, context=context, lab=lab))
     try:
         yield cluster
@@ -141,18 +141,18 @@ def _join(base: str, *names: str) -> str:
 
 
 def trainjobs(namespace: str, name: str = "") -> str:
-    """The path of a namespace's TrainJobs, or of one of them."""
+    """Return the path of a namespace's TrainJobs, or of one of them."""
     base = _join("/apis/trainer.kubeflow.org/v1alpha1/namespaces", namespace)
     return _join(f"{base}/trainjobs", name)
 
 
 def core(namespace: str, kind: str, name: str = "") -> str:
-    """The path of a core object, such as ``core("training", "configmaps", "x")``."""
+    """Return the path of a core object, such as ``core("training", "configmaps", "x")``."""
     return _join(_join("/api/v1/namespaces", namespace) + f"/{kind}", name)
 
 
 def kueue(namespace: str, kind: str, name: str = "") -> str:
-    """The path of one of Kueue's objects; an empty namespace for those that have none."""
+    """Return the path of one of Kueue's objects; an empty namespace for those that have none."""
     base = "/apis/kueue.x-k8s.io/v1beta2"
     if namespace:
         base = _join(f"{base}/namespaces", namespace)
@@ -160,11 +160,11 @@ def kueue(namespace: str, kind: str, name: str = "") -> str:
 
 
 def training_runtime(name: str) -> str:
-    """The path of a ClusterTrainingRuntime."""
+    """Return the path of a ClusterTrainingRuntime."""
     return _join("/apis/trainer.kubeflow.org/v1alpha1/clustertrainingruntimes", name)
 
 
 def jobset(namespace: str, name: str) -> str:
-    """The path of a JobSet."""
+    """Return the path of a JobSet."""
     base = _join("/apis/jobset.x-k8s.io/v1alpha2/namespaces", namespace)
     return _join(f"{base}/jobsets", name)

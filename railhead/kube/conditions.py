@@ -7,11 +7,11 @@ from typing import Any
 
 
 def condition(obj: Mapping[str, Any] | None, kind: str) -> dict[str, Any]:
-    """An object's condition of this ``type``; empty where there is none, or no object."""
-    found = ((obj or {}).get("status") or {}).get("conditions") or ()
-    return next((dict(one) for one in found if one.get("type") == kind), {})
+    """Return an object's condition of this ``type``; empty without it, or without an object."""
+    conditions = ((obj or {}).get("status") or {}).get("conditions") or ()
+    return next((dict(row) for row in conditions if row.get("type") == kind), {})
 
 
 def holds(obj: Mapping[str, Any] | None, kind: str) -> bool:
-    """Whether it is there and ``True``; neither ``Unknown`` nor its absence is."""
+    """Return whether the condition exists and is ``True``."""
     return condition(obj, kind).get("status") == "True"

@@ -1,4 +1,4 @@
-"""Requests to one API server: retried where that is safe, and answered in words where it is not."""
+"""Requests to one API server: retried where that is safe, with errors that people can read."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class Reply:
 
 
 class _Bearer(httpx.Auth):
-    """Sends the token; a token that is refused is renewed and sent once more."""
+    """Sends the token; renews a token that is refused, and sends it once more."""
 
     def __init__(self, token: Token) -> None:
         self._token = token
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
-        """Httpx's protocol: requests out, answers in."""
+        """Follow httpx's protocol: yield requests, receive answers."""
         sent = self._token.value()
         request.headers["Authorization"] = f"Bearer {sent}"
         response = yield request
@@ -54,10 +54,10 @@ class Connection:
     """One API server. Safe to use from several threads.
 
     Args:
-        credentials: where it is and who asks.
+        credentials: its address, and the account that sends requests.
         why: how it was chosen, for messages.
-        timeout_s: without a byte of an answer.
-        agent: the name it is asked under.
+        timeout_s: the longest wait for a byte of an answer.
+        agent: the client's name in requests.
 
     Raises, from every method:
         ApiError: the server answered with an error (``status`` says which).
@@ -106,10 +106,10 @@ class Connection:
         timeout_s: float | None = None,
         attempts: int = ATTEMPTS,
     ) -> Reply:
-        """One request, its answer decoded.
+        """Send one request; return its decoded answer.
 
-        Asked again, ``attempts`` times at most: reads that are answered with "not now" or whose
-        connection breaks, and whatever the server did not take because it is busy (429).
+        Retries, up to ``attempts``, reads that are answered with "not now" or whose connection
+        breaks, and any request that the server did not accept because it is busy (429).
         """
         headers = {"Accept": accept}
         options: dict[str, Any] = {}
@@ -122,7 +122,7 @@ class Connection:
         return _reply(self._send(method, path, attempts, options))
 
     def text(self, path: str) -> str:
-        """Read what is no object, such as a page behind the API server's proxy."""
+        """Return a text that is not an object, such as a page behind the API server's proxy."""
         return self._send("GET", path, ATTEMPTS, {}).text
 
     def _send(
@@ -155,7 +155,7 @@ class Connection:
     def lines(
         self, path: str, *, query: Mapping[str, str], quiet_seconds: float
     ) -> Iterator[Iterator[str]]:
-        """The lines of an answer as they come.
+        """Yield the lines of an answer as they come.
 
         Raises:
             TimeoutError: from the iterator, after ``quiet_seconds`` without a byte.
@@ -200,7 +200,7 @@ class Connection:
 
 
 def _broke(error: Exception) -> bool:
-    """A connection that breaks is an accident; nobody who listens, or nothing said, an answer."""
+    """Return whether an open connection broke; a refused one or a timeout is an answer."""
     broke = isinstance(error, httpx.NetworkError | httpx.RemoteProtocolError)
     return broke and not isinstance(error, httpx.ConnectError)
 
@@ -216,9 +216,9 @@ def _reply(response: httpx.Response) -> Reply:
 
 
 def _retry_after(response: httpx.Response) -> float:
-    """Seconds; at most five, and one where the server does not say."""
-    said = response.headers.get("Retry-After", "")
-    return min(float(said), 5.0) if said.isdigit() else 1.0
+    """Return the seconds to wait: the server's, five at most, or one if it does not say."""
+    wait = response.headers.get("Retry-After", "")
+    return min(float(wait), 5.0) if wait.isdigit() else 1.0
 
 
 def _lines(response: httpx.Response) -> Iterator[str]:

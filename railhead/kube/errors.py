@@ -1,4 +1,4 @@
-"""What goes wrong between us and an API server."""
+"""Errors between Railhead and an API server."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from railhead.base.errors import (
 
 
 class UnreachableError(RailheadError):
-    """No usable connection to an API server."""
+    """An API server cannot be reached with the present credentials."""
 
     def __str__(self) -> str:
-        # It is put into other sentences; the command line prints the remedy by itself.
+        # Other sentences quote it; the command line prints the remedy by itself.
         return self.problem
 
 
 class KubeconfigError(UnreachableError, InputError):
-    """The kubeconfig is not one, or names what is not in it."""
+    """The file is not a kubeconfig, or names something that it does not define."""
 
 
 class CredentialError(UnreachableError, PrerequisiteError):
@@ -30,7 +30,7 @@ class CredentialError(UnreachableError, PrerequisiteError):
 
 
 class NoAnswerError(UnreachableError, PrerequisiteError):
-    """Refused, timed out, or not trusted."""
+    """The server refused the connection, timed out, or is not trusted."""
 
 
 class ApiError(RailheadError):
@@ -65,15 +65,15 @@ class ApiError(RailheadError):
 
     @property
     def not_found(self) -> bool:
-        """The object, its namespace or its kind does not exist."""
+        """True when the object, its namespace or its kind does not exist."""
         return self.status == 404
 
     @property
     def already_exists(self) -> bool:
-        """An object of that name exists."""
+        """True when an object of that name exists."""
         return self.status == 409 and self.reason == "AlreadyExists"
 
     @property
     def conflict(self) -> bool:
-        """Another field manager owns a field, or the resource version moved."""
+        """True when another field manager owns a field, or the resource version moved."""
         return self.status == 409 and self.reason == "Conflict"

@@ -1,4 +1,4 @@
-"""What Kueue did to a job that it had admitted: how often it was put back, and why."""
+"""Evictions of a job that Kueue had admitted: how often it was put back, and why."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ _LIMIT = "RequeuingLimitExceeded"
 
 
 def _evictions(workload: Object) -> list[tuple[str, int]]:
-    """(why, how often), the most frequent first."""
+    """Return (reason, count) pairs, the most frequent first."""
     stats = (workload.get("status") or {}).get("schedulingStats") or {}
-    found: dict[str, int] = {}
+    count_of: dict[str, int] = {}
     for row in stats.get("evictions") or []:
         reason = str(row.get("reason") or "")
-        # What deactivates a job is told as such, not as one more time that it was put back.
+        # A deactivation is reported as such, not as one more time that it was put back.
         if reason.startswith("Deactivated"):
             continue
         cause = _CAUSES.get(str(row.get("underlyingCause") or ""))
         why = WHY.get(reason, reason) + (f": {cause}" if cause else "")
-        found[why] = found.get(why, 0) + int(row.get("count") or 0)
-    return sorted(found.items(), key=lambda item: -item[1])
+        count_of[why] = count_of.get(why, 0) + int(row.get("count") or 0)
+    return sorted(count_of.items(), key=lambda item: -item[1])
 
 
 def _times(count: int) -> str:
@@ -43,7 +43,7 @@ def _times(count: int) -> str:
 
 
 def put_back(workload: Object | None) -> str:
-    """One sentence on how often and why a job was put back into its queue; empty if it never was.
+    """Return a sentence on how often and why a job was put back into its queue, or nothing.
 
     >>> put_back({"status": {"schedulingStats": {"evictions": [
     ...     {"reason": "PodsReadyTimeout", "underlyingCause": "WaitForStart", "count": 2}]},
@@ -56,14 +56,14 @@ def put_back(workload: Object | None) -> str:
     if not happened:
         return ""
     total = sum(count for _, count in happened)
-    said = ", ".join(why if len(happened) == 1 else f"{_times(n)} {why}" for why, n in happened)
-    text = f"put back {_times(total)} ({said})"
+    reasons = ", ".join(why if len(happened) == 1 else f"{_times(n)} {why}" for why, n in happened)
+    text = f"put back {_times(total)} ({reasons})"
     at = ((workload.get("status") or {}).get("requeueState") or {}).get("requeueAt")
     return f"{text}, tried again after {at}" if at else text
 
 
 def deactivated(workload: Object | None) -> str:
-    """Why Kueue will not try a job again, and what makes it; empty where it will."""
+    """Return why Kueue will not try a job again and how to make it; empty if it will."""
     if workload is None or (workload.get("spec") or {}).get("active", True) is not False:
         return ""
     evicted = condition(workload, "Evicted")
@@ -71,7 +71,7 @@ def deactivated(workload: Object | None) -> str:
     why = (
         "its pods never all ran, as often as the stack lets it try"
         if _LIMIT in str(evicted.get("reason") or "")
-        else str(evicted.get("message") or "somebody set it inactive")
+        else str(evicted.get("message") or "someone set it inactive")
     )
     name = (workload.get("metadata") or {}).get("name") or ""
     return "; ".join(
@@ -79,8 +79,8 @@ def deactivated(workload: Object | None) -> str:
         for part in (
             f"Kueue has deactivated it: {why}",
             history,
-            f"when its cause is mended, set spec.active of Workload {name} to true, or launch it "
-            "anew",
+            f"when the cause is fixed, set spec.active of Workload {name} to true, or launch it "
+            "again",
         )
         if part
     )

@@ -1,4 +1,4 @@
-"""What a job is doing, read from TrainJob, Workload, JobSet and pods; nothing is remembered."""
+"""The state of a job, read from TrainJob, Workload, JobSet and pods each time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ UID_LABEL = "kueue.x-k8s.io/job-uid"
 
 
 class Phase(StrEnum):
-    """Where a job is on its way."""
+    """The phase of a job."""
 
     QUEUED = "queued"
     ADMITTED = "admitted"
@@ -40,7 +40,7 @@ class Phase(StrEnum):
 
     @property
     def finished(self) -> bool:
-        """True once nothing more will happen by itself."""
+        """True once nothing will change by itself."""
         return self in (Phase.COMPLETED, Phase.FAILED)
 
 
@@ -48,7 +48,7 @@ class Phase(StrEnum):
 class Node:
     """One pod of the gang.
 
-    ``machine`` is empty until it is placed, ``finished`` until its container has ended.
+    ``machine`` is empty until the pod is placed, ``finished`` until its container has ended.
     """
 
     index: int
@@ -63,7 +63,7 @@ class Node:
     finished: str = ""
 
     def to_json(self) -> Object:
-        """For ``--json``."""
+        """Return the object that ``--json`` prints."""
         return {
             "index": self.index,
             "pod": self.pod,
@@ -79,9 +79,9 @@ class JobState:
     """A job at one moment.
 
     Attributes:
-        detail: why it is where it is, in one sentence; may be empty.
+        detail: the reason of its phase, in one sentence; may be empty.
         restarts: times that the whole gang was started again.
-        charged: pods that its scheduler counts, None before it has seen the job.
+        charged: pods that its scheduler charges, None before it has seen the job.
     """
 
     name: str
@@ -101,15 +101,15 @@ class JobState:
 
     @property
     def ranks(self) -> int:
-        """Processes in the whole job."""
+        """The number of processes in the whole job."""
         return self.wanted * self.processes_per_node
 
     def age(self, now: datetime | None = None) -> int:
-        """Seconds since it was submitted."""
+        """Return the seconds since it was submitted."""
         return max(0, int(((now or datetime.now(UTC)) - self.created).total_seconds()))
 
     def to_json(self) -> Object:
-        """For ``--json``; the keys stay, whatever the phase."""
+        """Return the object that ``--json`` prints; it has the same keys in every phase."""
         return {
             "name": self.name,
             "namespace": self.namespace,
@@ -134,7 +134,7 @@ def _time(text: str) -> datetime:
 
 
 def _why(pod: Object, container: Object | None) -> str:
-    """Why a pod is not running well, in its own words."""
+    """Return why a pod is not running well, in its own words."""
     state = (container or {}).get("state") or {}
     if ended := state.get("terminated"):
         if ended.get("exitCode") == 0:
@@ -156,7 +156,7 @@ def _why(pod: Object, container: Object | None) -> str:
 
 
 def read_node(pod: Object) -> Node:
-    """One pod of a gang."""
+    """Return one pod of a gang."""
     metadata = pod["metadata"]
     status = pod.get("status") or {}
     statuses = status.get("containerStatuses") or []
@@ -181,9 +181,9 @@ def read_node(pod: Object) -> Node:
 
 
 def gang(pods: Iterable[Object]) -> tuple[Node, ...]:
-    """The trainer's pods, one an index (the newest where a pod was replaced), by index.
+    """Return the trainer's pods by index, the newest where a pod was replaced.
 
-    A pod that starts the others' processes is the last: so Trainer's hostfile has it.
+    A pod that starts the others' processes comes last, as in Trainer's hostfile.
     """
     newest: dict[int, tuple[str, Node]] = {}
     ours: dict[str, list[Object]] = {TRAINER_JOB: [], TRAINER_LAUNCHER: []}
@@ -202,7 +202,7 @@ def gang(pods: Iterable[Object]) -> tuple[Node, ...]:
 
 
 def allowed(cluster: kube.Cluster, path: str, selector: str = "", fields: str = "") -> list[Object]:
-    """A collection; empty where it may not be read or its kind is not installed."""
+    """Return a collection; empty if it is forbidden or its kind is not installed."""
     try:
         return cluster.list(path, selector=selector, fields=fields)
     except kube.ApiError as error:
@@ -212,12 +212,12 @@ def allowed(cluster: kube.Cluster, path: str, selector: str = "", fields: str = 
 
 
 def _unmade(node: Node) -> bool:
-    """Whether its container is still to be made, and it does not say what keeps it."""
+    """Return whether its container does not exist yet and its status does not say why."""
     return not node.started and node.reason in ("", "ContainerCreating", "PodInitializing")
 
 
 def _complaints(cluster: kube.Cluster, namespace: str, pods: Iterable[Object]) -> dict[str, Object]:
-    """What the kubelet last complained of, by the pod's uid; asked where a pod is yet to start."""
+    """Return the kubelet's last warning by the pod's uid; read only if a pod has yet to start."""
     if not any(_unmade(read_node(pod)) for pod in pods):
         return {}
     fields = "type=Warning,involvedObject.kind=Pod"
@@ -228,7 +228,7 @@ def _complaints(cluster: kube.Cluster, namespace: str, pods: Iterable[Object]) -
 
 
 def _explained(nodes: Iterable[Node], complaints: Mapping[str, Object]) -> tuple[Node, ...]:
-    """Nodes whose containers are not made yet, each with what the kubelet last complained of."""
+    """Return the nodes; those without a container yet have the kubelet's last warning."""
     return tuple(
         replace(node, reason=_reason(node, complaints.get(node.uid))) if _unmade(node) else node
         for node in nodes
@@ -245,21 +245,21 @@ def _reason(node: Node, complaint: Object | None) -> str:
 
 
 def charged(workload: Object | None) -> int | None:
-    """Pods that Kueue counts for a Workload."""
+    """Return the pods that Kueue charges for a Workload."""
     if workload is None:
         return None
     return sum(int(s.get("count") or 0) for s in (workload.get("spec") or {}).get("podSets") or [])
 
 
 def _gpus(job: Object, workload: Object | None, group: Object | None = None) -> tuple[str, int]:
-    """The GPUs' resource name and the number each pod asks for; empty and 0 for none."""
+    """Return the GPUs' resource name and the number each pod asks for; empty and 0 for none."""
     trainer = (job.get("spec") or {}).get("trainer") or {}
-    found = [((trainer.get("resourcesPerNode") or {}).get("requests")) or {}]
-    found.append(volcano.requests(group))
+    requests = [((trainer.get("resourcesPerNode") or {}).get("requests")) or {}]
+    requests.append(volcano.requests(group))
     for pod_set in ((workload or {}).get("spec") or {}).get("podSets") or []:
         containers = pod_set["template"]["spec"].get("containers") or []
-        found += [(c.get("resources") or {}).get("requests") or {} for c in containers]
-    for resources in found:
+        requests += [(c.get("resources") or {}).get("requests") or {} for c in containers]
+    for resources in requests:
         for name, amount in resources.items():
             if name.endswith("/gpu"):
                 return str(name), int(parse(amount))
@@ -269,10 +269,10 @@ def _gpus(job: Object, workload: Object | None, group: Object | None = None) -> 
 def _processes(
     job: Object, workload: Object | None, child: Object | None, group: Object | None
 ) -> int:
-    """How many each pod starts: the job's word, what Trainer put into its pods, or one a GPU."""
-    said = ((job.get("spec") or {}).get("trainer") or {}).get("numProcPerNode")
-    if isinstance(said, int):
-        return said
+    """Return the processes of each pod: the job's number, Trainer's, or one per GPU."""
+    number = ((job.get("spec") or {}).get("trainer") or {}).get("numProcPerNode")
+    if isinstance(number, int):
+        return number
     for replicated in ((child or {}).get("spec") or {}).get("replicatedJobs") or []:
         for container in replicated["template"]["spec"]["template"]["spec"].get("containers") or []:
             for variable in container.get("env") or []:
@@ -283,9 +283,9 @@ def _processes(
 
 
 def _queue_room(cluster: kube.Cluster, namespace: str, queue: str, gpu: str, labels: Object) -> str:
-    """What the queue has left of a resource in the pools that the job can run on.
+    """Return what the queue has left of a resource in the pools that the job can run on.
 
-    ``labels`` are the node selector of its pods. Empty where it may not be read.
+    ``labels`` are the node selector of its pods. Empty if the queue may not be read.
     """
     try:
         local = cluster.find(kube.kueue(namespace, "localqueues", queue))
@@ -301,7 +301,7 @@ def _queue_room(cluster: kube.Cluster, namespace: str, queue: str, gpu: str, lab
         return f"there is no ClusterQueue {name!r}"
     names = flavors(behind)
     mine = [name for name in names if _fits(cluster, name, labels)] if len(names) > 1 else names
-    amounts = [found[gpu] for name in mine if gpu in (found := quota(behind, name))]
+    amounts = [room[gpu] for name in mine if gpu in (room := quota(behind, name))]
     if not amounts:
         return ""
     nominal = sum((total for total, _ in amounts), Decimal(0))
@@ -314,24 +314,24 @@ def _queue_room(cluster: kube.Cluster, namespace: str, queue: str, gpu: str, lab
 
 
 def _fits(cluster: kube.Cluster, flavor: str, labels: Object) -> bool:
-    """Whether pods with this node selector may run on a flavor's nodes; true where unread."""
+    """Return whether pods with this node selector fit a flavor's nodes; True if unreadable."""
     try:
-        found = cluster.find(kube.kueue("", "resourceflavors", flavor))
+        resource_flavor = cluster.find(kube.kueue("", "resourceflavors", flavor))
     except kube.ApiError as error:
         if error.status != 403:
             raise
         return True
-    own = ((found or {}).get("spec") or {}).get("nodeLabels") or {}
-    # As Kueue's flavor assigner: of the labels that both name, none may differ.
+    own = ((resource_flavor or {}).get("spec") or {}).get("nodeLabels") or {}
+    # As in Kueue's flavor assigner: labels that both name must be equal.
     return all(labels[key] == own[key] for key in labels.keys() & own.keys())
 
 
 def _selector(workload: Object | None) -> Object:
-    """The node selector of a Workload's pods; of several pod sets, what all of them say."""
+    """Return the node selector of a Workload's pods; the common part of several pod sets."""
     sets = ((workload or {}).get("spec") or {}).get("podSets") or []
-    found = [s["template"]["spec"].get("nodeSelector") or {} for s in sets]
-    first: Object = dict(found[0]) if found else {}
-    return {k: v for k, v in first.items() if all(other.get(k) == v for other in found)}
+    selectors = [s["template"]["spec"].get("nodeSelector") or {} for s in sets]
+    first: Object = dict(selectors[0]) if selectors else {}
+    return {k: v for k, v in first.items() if all(other.get(k) == v for other in selectors)}
 
 
 def _waiting(
@@ -354,7 +354,7 @@ def _waiting(
 
 
 def _unbound(cluster: kube.Cluster, job: Object, group: Object | None, wanted: int) -> str:
-    """Why a gang that Volcano binds is not bound."""
+    """Return why a gang that Volcano binds is not bound yet."""
     queue = volcano.queue_of(job)
     gpu, each = _gpus(job, None, group)
     needs = f"needs {wanted} x {each} {gpu}" if each else f"needs {wanted} pods"
@@ -471,7 +471,7 @@ def _build(
 
 
 def read_state(cluster: kube.Cluster, job: Object) -> JobState:
-    """The state of one TrainJob object that was just read."""
+    """Return the state of one TrainJob object that was just read."""
     namespace, name = job["metadata"]["namespace"], job["metadata"]["name"]
     workloads = allowed(
         cluster,
@@ -490,15 +490,15 @@ def read_state(cluster: kube.Cluster, job: Object) -> JobState:
 
 
 def _groups(cluster: kube.Cluster, namespace: str, jobs: Iterable[Object]) -> dict[str, Object]:
-    """Name -> PodGroup, where any of the jobs is Volcano's."""
+    """Return name -> PodGroup, if any of the jobs is Volcano's."""
     if not any(volcano.queue_of(job) for job in jobs):
         return {}
-    found = allowed(cluster, volcano.groups_path(namespace))
-    return {group["metadata"]["name"]: group for group in found}
+    groups = allowed(cluster, volcano.groups_path(namespace))
+    return {group["metadata"]["name"]: group for group in groups}
 
 
 def read_states(cluster: kube.Cluster, namespaces: tuple[str, ...]) -> list[JobState]:
-    """The state of every job in the namespaces, oldest first; five lists a namespace at most."""
+    """Return the state of every job, oldest first; at most five requests per namespace."""
     states: list[JobState] = []
     for namespace in namespaces:
         jobs = cluster.list(kube.trainjobs(namespace))
@@ -531,25 +531,25 @@ def read_states(cluster: kube.Cluster, namespaces: tuple[str, ...]) -> list[JobS
 
 
 def find_job(cluster: kube.Cluster, namespaces: tuple[str, ...], name: str) -> Object:
-    """The TrainJob called ``name`` in the first namespace that has it.
+    """Return the TrainJob called ``name`` in the first namespace that has it.
 
     Raises:
-        NotFoundError: none has; the message names near misses and the jobs there are.
+        NotFoundError: no namespace has it; the message names near misses and the jobs.
     """
     for namespace in namespaces:
-        if name and (found := cluster.find(kube.trainjobs(namespace, name))):
-            return found
+        if name and (job := cluster.find(kube.trainjobs(namespace, name))):
+            return job
     known = [job["metadata"]["name"] for job in list_jobs(cluster, namespaces)]
     shown = ", ".join(known[:10]) + (f" and {len(known) - 10} more" if len(known) > 10 else "")
     raise NotFoundError(
         f"no job is called {name!r} in namespace {', '.join(namespaces)}"
         + did_you_mean(name, known)
-        + (f"; there are: {shown}" if known else "; there are none"),
+        + (f"; there are: {shown}" if known else "; there are no jobs"),
         remedy="`railhead status` lists the jobs",
     )
 
 
 def list_jobs(cluster: kube.Cluster, namespaces: tuple[str, ...]) -> list[Object]:
-    """Every TrainJob in the namespaces, oldest first."""
-    found = [job for namespace in namespaces for job in cluster.list(kube.trainjobs(namespace))]
-    return sorted(found, key=lambda job: str(job["metadata"]["creationTimestamp"]))
+    """Return every TrainJob in the namespaces, oldest first."""
+    jobs = [job for namespace in namespaces for job in cluster.list(kube.trainjobs(namespace))]
+    return sorted(jobs, key=lambda job: str(job["metadata"]["creationTimestamp"]))

@@ -1,6 +1,6 @@
-"""A kubeconfig, and the credentials that it leads to. No request is made here.
+"""A kubeconfig and its credentials. This module sends no request.
 
-Nothing of it is written to disk but for a moment: see :func:`_tls`.
+It writes credentials to disk only for a moment: see :func:`_tls`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 MEND = "mend the kubeconfig"
 # The kubelet and others renew a token in its file; client-go reads it again after a minute.
 FILE_LIFE = timedelta(minutes=1)
-# An answer that is as good as expired when it would arrive.
+# A token that expires this soon counts as expired.
 MARGIN = timedelta(seconds=30)
 _FILES = (
     ("clusters", "cluster", ("certificate-authority",)),
@@ -44,7 +44,7 @@ class Kubeconfig:
     """One context of a kubeconfig.
 
     Args:
-        document: all of it, names of files made absolute, with ``context`` as the current one.
+        document: the whole file, with absolute file names and ``context`` as the current one.
         context: the context's name.
         where: its file, for messages.
     """
@@ -57,7 +57,7 @@ class Kubeconfig:
         self._named("context", self.context)
 
     def on(self, cluster: str) -> Kubeconfig:
-        """The same with another cluster in the context."""
+        """Return the same with another cluster in the context."""
         self._chosen["cluster"] = cluster
         return self
 
@@ -68,13 +68,13 @@ class Kubeconfig:
 
     @property
     def user(self) -> Object:
-        """The context's user; empty where it names none. Raises KubeconfigError."""
+        """The context's user; empty when it names no user. Raises KubeconfigError."""
         name = self._chosen.get("user")
         return self._named("user", str(name)) if name else {}
 
     @property
     def namespace(self) -> str:
-        """The context's namespace; empty where it names none."""
+        """The context's namespace; empty when it names no namespace."""
         return str(self._chosen.get("namespace") or "")
 
     @property
@@ -85,8 +85,8 @@ class Kubeconfig:
         entries = [e for e in self.document.get(f"{kind}s") or [] if isinstance(e, dict)]
         for entry in entries:
             if entry.get("name") == name and isinstance(entry.get(kind), dict):
-                found: Object = entry[kind]
-                return found
+                named: Object = entry[kind]
+                return named
         known = [str(e.get("name")) for e in entries]
         raise KubeconfigError(
             f"{self.where}: no {kind} is called {name!r}; there are: {', '.join(known) or 'none'}"
@@ -109,12 +109,12 @@ def parse(text: str, *, where: str, base: Path, context: str | None = None) -> K
 
     Args:
         text: YAML or JSON.
-        where: what it is, for messages.
-        base: what its names of files are relative to.
+        where: the name of the source, for messages.
+        base: the folder that its file names are relative to.
         context: None for the current one.
 
     Raises:
-        KubeconfigError: it is none, or has no such context.
+        KubeconfigError: it is not a kubeconfig, or has no such context.
     """
     try:
         document = yaml.safe_load(text)
@@ -140,11 +140,11 @@ Dated = tuple[str, datetime | None]
 
 
 class Token:
-    """A bearer token that is asked for again when it is old, or was refused.
+    """A bearer token that is renewed when it is old, or was refused.
 
     Args:
-        ask: gives it, and until when it is good; None for as long as it is not refused.
-        first: what was asked already.
+        ask: returns a token and its expiry; None means that it is good until it is refused.
+        first: a token that was already obtained.
     """
 
     def __init__(self, ask: Callable[[], Dated], first: Dated | None = None) -> None:
@@ -153,7 +153,7 @@ class Token:
         self._value, self._until = first or ask()
 
     def value(self, *, refused: str = "") -> str:
-        """The token; another one than ``refused`` where there is one."""
+        """Return the token; if possible, another one than ``refused``."""
         with self._lock:
             old = self._until is not None and datetime.now(UTC) >= self._until
             if old or self._value == refused:
@@ -163,16 +163,16 @@ class Token:
 
 @dataclass(frozen=True, kw_only=True)
 class Credentials:
-    """What a connection is made of.
+    """The address and the credentials of a connection.
 
     Args:
         server: the API server's URL.
-        context: the kubeconfig's, or what stands for it.
-        tls: False for a server without.
-        token: None where a certificate or nobody is who asks.
-        proxy: that the kubeconfig names.
-        server_name: that the server's certificate is for, where it is not the URL's host.
-        impersonate: headers.
+        context: the kubeconfig's context, or a name in its place.
+        tls: False for a server without TLS.
+        token: None for a client certificate or an anonymous client.
+        proxy: the kubeconfig's proxy.
+        server_name: the name in the server's certificate, if it is not the URL's host.
+        impersonate: headers that impersonate a user.
     """
 
     server: str
@@ -185,7 +185,7 @@ class Credentials:
 
 
 def credentials(config: Kubeconfig) -> Credentials:
-    """The credentials of a kubeconfig's context; runs its credential plugin, if it names one.
+    """Return the credentials of a kubeconfig's context; run its credential plugin, if any.
 
     Raises:
         KubeconfigError: the context lacks something, or a certificate is not usable.
@@ -245,7 +245,7 @@ def credentials(config: Kubeconfig) -> Credentials:
 
 
 def of_service_account() -> Credentials:
-    """A pod's own credentials."""
+    """Return a pod's own credentials."""
     host = os.environ["KUBERNETES_SERVICE_HOST"]
     host = f"[{host}]" if ":" in host else host
     port = os.environ.get("KUBERNETES_SERVICE_PORT", "443")
@@ -327,9 +327,10 @@ def _ask_plugin(spec: Object, *, where: str) -> Object:
         hint = str(spec.get("installHint") or "install it, or log in again")
         raise CredentialError(f"{plugin} did not run: {error}", remedy=hint) from None
     if done.returncode != 0:
-        said = done.stderr.strip()[-400:]
+        message = done.stderr.strip()[-400:]
         raise CredentialError(
-            f"{plugin} exited {done.returncode}: {said}", remedy="log in to the cloud account again"
+            f"{plugin} exited {done.returncode}: {message}",
+            remedy="log in to the cloud account again",
         )
     try:
         status: Object = dict(json.loads(done.stdout)["status"])

@@ -1,8 +1,7 @@
-"""What a cluster's nodes were promised to be, held against what they are.
+"""Checks of a cluster's nodes against what its stack promises of them.
 
-On a cluster that was there before, nobody but its owner makes nodes: a pool is described (labels,
-instance type, count), and whatever the description promises and the nodes lack is named here, node
-by node.
+On an existing cluster only its owner creates nodes: the stack describes a pool (labels, instance
+type, count), and these checks name everything that the description promises and a node lacks.
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ from typing import Any
 from railhead.base.errors import RefusedError
 from railhead.base.finding import Finding
 from railhead.base.quantity import parse, show
-from railhead.catalog.machines import MACHINES
 from railhead.contract import ClusterContract, Toleration
 from railhead.kube import client as kube
 from railhead.kube.conditions import condition, holds
+from railhead.machines import MACHINES
 
 Object = Mapping[str, Any]
 
@@ -29,23 +28,23 @@ NODES = "/api/v1/nodes"
 _MEMORY = frozenset({"memory", "ephemeral-storage"})
 _KEEPS_PODS_OUT = frozenset({"NoSchedule", "NoExecute"})
 _FEW = 0.01
-# The node controller's own, beside conditions that say the same in words.
+# The node controller's own taints; conditions report the same in words.
 _TAINTS_OF_CONDITIONS = "node.kubernetes.io/"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Promise:
-    """What each node of a pool must be.
+    """The promise of a pool's nodes.
 
     Args:
         pool: its name.
-        nodes: how many there must be.
-        selector: labels that each carries.
+        nodes: how many nodes there must be.
+        selector: labels that each node carries.
         capacity: what pods can request on each, as quantities by resource.
         labels: keys that each must carry with any value, such as those of the topology.
         tolerations: taints that the pool's pods tolerate.
         architecture: of the CPU.
-        instance_type: a cloud's own name of the machine, None where nodes carry no such label.
+        instance_type: the cloud's name of the machine, None where nodes carry no such label.
     """
 
     pool: str
@@ -60,11 +59,11 @@ class Promise:
 
 @dataclass(frozen=True, kw_only=True)
 class PoolFindings:
-    """A pool's nodes after they were looked at.
+    """The findings on a pool's nodes.
 
     Args:
-        pool: of the pool as a whole, such as that it has too few nodes.
-        nodes: node name -> whether it has all that was promised; the evidence is what it lacks.
+        pool: the finding on the pool as a whole, such as too few nodes.
+        nodes: node name -> whether it has all that was promised; the evidence lists what it lacks.
         down: names of the nodes that are not ready, or cordoned.
     """
 
@@ -75,36 +74,37 @@ class PoolFindings:
 
     @property
     def few_away(self) -> bool:
-        """Whether some of the promised nodes are not in the cluster, but one of a hundred at most.
+        """True if some of the promised nodes are not in the cluster, at most one in a hundred.
 
-        Of a pool that was described wrongly more are missing.
+        If the pool's description were wrong, more would be missing.
         """
         away = self.promise.nodes - len(self.nodes)
         return 0 < away <= self.promise.nodes * _FEW
 
     @property
     def good(self) -> tuple[str, ...]:
-        """Names of the nodes that have all that was promised."""
+        """The names of the nodes that have all that was promised."""
         return tuple(name for name, finding in self.nodes.items() if finding.passed)
 
     def bars(self) -> list[str]:
-        """The lines that must stop a change of the cluster.
+        """Return the lines that must stop a change of the cluster.
 
-        A node that is down stops nothing while others of its pool are up: one of a thousand always
-        is, and its gate keeps jobs off it. Nor do few that are away, as nodes being mended are.
+        A node that is down stops nothing while others of its pool are up: in a thousand nodes one
+        is always down, and its gate keeps jobs off it. Nor do a few missing nodes, which may be
+        in repair.
         """
         down = self.down if set(self.nodes) - self.down else frozenset()
-        found = (f for name, f in self.nodes.items() if name not in down)
+        findings = (f for name, f in self.nodes.items() if name not in down)
         pool = () if self.few_away else (self.pool,)
-        return [f"{f.name}: {f.text}" for f in (*pool, *found) if not f.passed]
+        return [f"{f.name}: {f.text}" for f in (*pool, *findings) if not f.passed]
 
     def lines(self) -> list[str]:
-        """One line for the pool as a whole and for each node that lacks something."""
+        """Return one line for the pool as a whole and for each node that lacks something."""
         return [f"{f.name}: {f.text}" for f in (self.pool, *self.nodes.values()) if not f.passed]
 
 
 def promised(contract: ClusterContract) -> tuple[Promise, ...]:
-    """What the contract says of the nodes, device resources included."""
+    """Return what the contract promises of the nodes, including device resources."""
     return tuple(
         Promise(
             pool=pool.name,
@@ -121,7 +121,7 @@ def promised(contract: ClusterContract) -> tuple[Promise, ...]:
 
 
 def cloud_name(instance_type: str) -> str | None:
-    """The label's value that a cloud sets by itself; nobody sets one on metal."""
+    """Return the value of the label that a cloud sets by itself; None on metal."""
     machine = MACHINES.get(instance_type)
     if machine is None or machine.provider in ("lab", "metal"):
         return None
@@ -129,7 +129,7 @@ def cloud_name(instance_type: str) -> str | None:
 
 
 def verify(promises: Iterable[Promise], nodes: Sequence[Object]) -> tuple[PoolFindings, ...]:
-    """Hold the live nodes, objects of the Kubernetes API, against what was promised."""
+    """Check the live nodes, objects of the Kubernetes API, for what was promised."""
     return tuple(_pool(promise, nodes) for promise in promises)
 
 
@@ -169,7 +169,7 @@ def _too_few(promise: Promise, mine: Sequence[Object], nodes: Sequence[Object]) 
 
 
 def down(node: Object) -> Iterator[str]:
-    """Why a node takes no pod of anybody's, in words; nothing for one that is up."""
+    """Yield why a node takes no pods at all, in words; nothing for a node that is up."""
     spec = node.get("spec") or {}
     if not holds(node, "Ready"):
         ready = condition(node, "Ready")
@@ -215,7 +215,7 @@ def _number(quantity: Any) -> Decimal:
 
 
 def _shown(resource: str, quantity: Any) -> str:
-    """A quantity as a person says it: nodes report memory in Ki."""
+    """Return a quantity in readable units: nodes report memory in Ki."""
     if resource not in _MEMORY:
         return str(quantity)
     return f"{show(round(_number(quantity) / Decimal(1024) ** 3, 1))}Gi"
@@ -254,12 +254,12 @@ def _name(node: Object) -> str:
 
 
 def live(client: kube.Cluster) -> list[Object]:
-    """Every node of a cluster."""
+    """Return every node of a cluster."""
     return list(client.list(NODES))
 
 
 def live_minor(client: kube.Cluster) -> str:
-    """The Kubernetes minor that the API server runs, such as ``"1.35"``."""
+    """Return the Kubernetes minor that the API server runs, such as ``"1.35"``."""
     version = client.get("/version")
     # Clouds write `35+`.
     minor = re.sub(r"\D.*", "", str(version.get("minor", "")))
@@ -267,14 +267,14 @@ def live_minor(client: kube.Cluster) -> str:
 
 
 def uid(client: kube.Cluster) -> str:
-    """What no other cluster has, the UID of `kube-system`; empty where it may not be read."""
+    """Return the UID of `kube-system`, unique to a cluster; empty if it may not be read."""
     try:
-        found = client.get("/api/v1/namespaces/kube-system")
+        namespace = client.get("/api/v1/namespaces/kube-system")
     except kube.ApiError as error:
         if error.status not in (403, 404):
             raise
         return ""
-    return str(found["metadata"]["uid"])
+    return str(namespace["metadata"]["uid"])
 
 
 def require(
@@ -285,7 +285,7 @@ def require(
     Args:
         cluster: its name.
         checked: its pools.
-        also: what is wrong besides, in one line.
+        also: another problem, in one line.
         down_bars: whether a node that is down counts while others of its pool are up.
 
     Raises:
@@ -294,9 +294,9 @@ def require(
     lines = [also] if also else []
     lines += [line for pool in checked for line in (pool.lines() if down_bars else pool.bars())]
     if not checked:
-        lines.append("no pool is promised, so nothing was held against the nodes")
+        lines.append("no pool is promised, so the nodes were not checked")
     if lines:
         raise RefusedError(
             "\n".join([f"cluster {cluster!r} lacks what its stack promises:", *lines]),
-            remedy="mend or relabel the nodes, or correct `pools` and `versions` of the stack",
+            remedy="repair or relabel the nodes, or correct `pools` and `versions` of the stack",
         )

@@ -1,4 +1,4 @@
-"""What Kueue's queues have."""
+"""Quota of Kueue's queues."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from railhead.kube.client import Object
 
 
 def quota(queue: Object, only: str | None = None) -> dict[str, tuple[Decimal, Decimal]]:
-    """A ClusterQueue's nominal quota and reserved amount, by resource; of one flavor, or of all."""
+    """Return a ClusterQueue's quota and reserved amount by resource, of one or all flavors."""
     nominal: dict[str, Decimal] = {}
     reserved: dict[str, Decimal] = {}
     for group in (queue.get("spec") or {}).get("resourceGroups") or []:
@@ -25,13 +25,13 @@ def quota(queue: Object, only: str | None = None) -> dict[str, tuple[Decimal, De
 
 
 def flavors(queue: Object) -> list[str]:
-    """Names of a ClusterQueue's flavors, in its order."""
+    """Return the names of a ClusterQueue's flavors, in its order."""
     groups = (queue.get("spec") or {}).get("resourceGroups") or []
     return list(dict.fromkeys(f["name"] for group in groups for f in group.get("flavors") or []))
 
 
 def borrowing_limits(queue: Object, only: str | None = None) -> dict[str, Decimal]:
-    """What a ClusterQueue may have beyond its nominal quota, by resource; absent is no limit."""
+    """Return what a ClusterQueue may borrow, by resource; an absent resource has no limit."""
     limits: dict[str, Decimal] = {}
     for group in (queue.get("spec") or {}).get("resourceGroups") or []:
         for flavor in _of(group.get("flavors"), only):

@@ -1,4 +1,4 @@
-"""Which cluster a command talks to, and why that one."""
+"""The choice of the cluster that a command talks to."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from railhead.kube.kubeconfig import SERVICE_ACCOUNT
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """Which cluster to talk to, and why that one."""
+    """The cluster to talk to, and why it was chosen."""
 
     kubeconfig: Path | None
     context: str | None
@@ -21,7 +21,7 @@ class Target:
 
 
 def running_labs() -> list[str]:
-    """Names of the labs that have a kubeconfig on this machine."""
+    """Return the names of the labs that have a kubeconfig on this machine."""
     directory = paths.labs_dir()
     if not directory.is_dir():
         return []
@@ -85,14 +85,14 @@ def _existing(path: Path, source: str) -> Path:
     # kubectl merges a list of files; one is enough here, and a wrong guess would be worse.
     parts = [Path(p) for p in str(path).split(os.pathsep) if p]
     if len(parts) > 1:
-        found = [p for p in parts if p.expanduser().is_file()]
-        if len(found) != 1:
+        existing = [p for p in parts if p.expanduser().is_file()]
+        if len(existing) != 1:
             raise InputError(
-                f"{source} lists {len(parts)} files, {len(found)} of which exist",
+                f"{source} lists {len(parts)} files, {len(existing)} of which exist",
                 remedy="name one file with --kubeconfig",
             )
-        return found[0].expanduser()
+        return existing[0].expanduser()
     path = path.expanduser()
     if not path.is_file():
-        raise InputError(f"{source}: {path} is no file", remedy="name an existing kubeconfig")
+        raise InputError(f"{source}: {path} is not a file", remedy="name an existing kubeconfig")
     return path

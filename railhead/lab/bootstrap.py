@@ -16,7 +16,7 @@ Object = dict[str, Any]
 
 
 def objects(*, network_crd: Object) -> list[Object]:
-    """Everything that `railhead lab up` applies, in an order that can be applied."""
+    """Return everything that `railhead lab up` applies, in an order that can be applied."""
     return [
         network_crd,
         namespace(PROVISIONER_NAMESPACE),
@@ -30,7 +30,7 @@ def objects(*, network_crd: Object) -> list[Object]:
 
 
 def simulated_nodes(spec: LabSpec) -> list[Object]:
-    """Nodes for KWOK: the real ones' shape, tainted so that nothing lands on them by accident."""
+    """Return nodes for KWOK, shaped like the real ones, with a taint that keeps pods off."""
     capacity = {
         "cpu": "96",
         "memory": "1Ti",
@@ -62,12 +62,12 @@ def simulated_nodes(spec: LabSpec) -> list[Object]:
 
 
 def namespace(name: str) -> Object:
-    """A namespace of the lab's own."""
+    """Return a namespace of the lab's own."""
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": LABELS}}
 
 
 def _dns() -> list[Object]:
-    """A service without a selector: CoreDNS runs beside the API server, not in a pod."""
+    """Return a service without a selector: CoreDNS runs beside the API server, not in a pod."""
     ports = [("dns", "UDP"), ("dns-tcp", "TCP")]
     labels = {**LABELS, "k8s-app": "kube-dns"}
     system = {"namespace": "kube-system"}
@@ -116,7 +116,7 @@ def _multus() -> list[Object]:
 
 
 def _node_proxier() -> list[Object]:
-    """kube-proxy's user is bound to the role that Kubernetes ships for it."""
+    """Bind kube-proxy's user to the role that Kubernetes ships for it."""
     return [_bind("railhead:kube-proxy", "system:node-proxier", user="system:kube-proxy")]
 
 
@@ -144,7 +144,7 @@ def _kwok() -> list[Object]:
 
 
 def _volumes() -> list[Object]:
-    """RWX volumes: directories that every node of the lab shares."""
+    """Return the objects of RWX volumes: directories that every node of the lab shares."""
     every = ["get", "list", "watch", "create", "update", "patch", "delete"]
     return [
         {
@@ -192,7 +192,7 @@ def _volumes() -> list[Object]:
 
 
 def helper_pod() -> Object:
-    """The pod that makes and removes a volume's directory; it lands on any real node."""
+    """Return the pod that makes and removes a volume's directory; it lands on any real node."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -211,12 +211,12 @@ def helper_pod() -> Object:
 
 
 def rule(groups: list[str], resources: list[str], verbs: list[str]) -> Object:
-    """A rule of a role."""
+    """Return a rule of a role."""
     return {"apiGroups": groups, "resources": resources, "verbs": verbs}
 
 
 def grant(user: str, rules: list[Object]) -> list[Object]:
-    """A cluster role of the user's own name, and its binding."""
+    """Return a cluster role of the user's own name, and its binding."""
     role = {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRole",

@@ -11,12 +11,12 @@ NEEDED = ("cpu", "memory", "pids", "cpuset")
 
 
 def unified() -> bool:
-    """True where cgroup v2 is the only hierarchy."""
+    """Return whether cgroup v2 is the only hierarchy."""
     return (ROOT / "cgroup.controllers").exists()
 
 
 def missing_controllers() -> tuple[str, ...]:
-    """Controllers that the kubelet needs and that this machine does not offer."""
+    """Return the controllers that the kubelet needs and this machine lacks."""
     if unified():
         have = set((ROOT / "cgroup.controllers").read_text().split())
     else:
@@ -25,12 +25,12 @@ def missing_controllers() -> tuple[str, ...]:
 
 
 def path(lab: str, node: str) -> str:
-    """A node's cgroup, as the kubelet's ``cgroupRoot``."""
+    """Return a node's cgroup, as the kubelet's ``cgroupRoot``."""
     return f"/railhead/{lab}/{node}"
 
 
 def create(lab: str, node: str) -> None:
-    """Make a node's cgroup in every hierarchy; it may be there already."""
+    """Make a node's cgroup in every hierarchy, unless it exists."""
     if unified():
         current = ROOT
         for part in ("railhead", lab, node, ""):

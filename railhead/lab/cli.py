@@ -39,13 +39,13 @@ def up(
         int | None, typer.Option(min=1, max=8, help="Real nodes; 2 in a new lab.")
     ] = None,
     simulated_nodes: Annotated[
-        int | None, typer.Option(min=0, max=5000, help="KWOK nodes beside them.")
+        int | None, typer.Option(min=0, max=5000, help="KWOK nodes, in addition.")
     ] = None,
     rails: Annotated[
-        int | None, typer.Option(min=1, max=8, help="Rail interfaces a node; 1 in a new lab.")
+        int | None, typer.Option(min=1, max=8, help="Rail interfaces per node; 1 in a new lab.")
     ] = None,
     fabric: Annotated[
-        str | None, typer.Option(help="Catalogue fabric whose devices each node advertises.")
+        str | None, typer.Option(help="Fabric of the catalogue whose devices each node advertises.")
     ] = None,
     disk_mib: Annotated[
         int | None,
@@ -53,8 +53,8 @@ def up(
             "--disk",
             min=64,
             max=1 << 20,
-            help="MiB of a disk of its own, in memory, for the volumes and logs of each node that "
-            "starts from now on; the machine's where nobody asked.",
+            help="Size in MiB of a disk in memory for the volumes and logs of each node that "
+            "starts from now on. Default: the machine's disk.",
         ),
     ] = None,
     api_port: Annotated[
@@ -62,7 +62,7 @@ def up(
     ] = 0,
     as_json: Json = False,
 ) -> None:
-    """Build what is missing and bring the cluster up; again, it repairs what has ended.
+    """Build what is missing and bring the cluster up; run again, it restarts what has ended.
 
     Example: railhead lab up --nodes 2 --simulated-nodes 1000
     """
@@ -111,9 +111,8 @@ def build(
     only: Annotated[
         str | None,
         typer.Option(
-            help="Build nothing but what no lab has by itself: the image `frameworks`, the "
-            "controllers that a lab is `upgraded` or `trainer-upgraded` to, or `volcano`; print "
-            "the paths of the archives.",
+            help="Build only something that no lab has by itself, and print its archives: the "
+            "image `frameworks`, the controllers of `upgraded` or `trainer-upgraded`, `volcano`.",
         ),
     ] = None,
 ) -> None:
@@ -136,11 +135,11 @@ def build(
 def load_image(
     archive: Annotated[
         Path,
-        typer.Argument(help="What `docker save` or `podman save` wrote."),
+        typer.Argument(help="A file that `docker save` or `podman save` wrote."),
     ],
     name: Name = "lab",
 ) -> None:
-    """Put an image of your own onto every node of a lab, which can pull none.
+    """Load an image of your own onto every node of a lab, because labs cannot pull images.
 
     Example: railhead lab load-image train.tar
     """
@@ -162,10 +161,10 @@ def watch(
     name: Name = "lab",
     webhook: Annotated[
         str | None,
-        typer.Option(help="Where Alertmanager posts alerts: an address that pods reach."),
+        typer.Option(help="Address that Alertmanager posts alerts to; pods must reach it."),
     ] = None,
 ) -> None:
-    """Run Prometheus, Alertmanager and kube-state-metrics in a lab; again, on its stack's rules.
+    """Run Prometheus, Alertmanager and kube-state-metrics in a lab; run again to update rules.
 
     Example: railhead lab watch
     """
@@ -195,24 +194,24 @@ def watch(
 
 @app.command()
 def status(name: Name = "lab", as_json: Json = False) -> None:
-    """Show a lab's processes and nodes; exit code 1 unless all of it runs.
+    """Show a lab's processes and nodes; exits 1 unless everything runs.
 
     Example: railhead lab status --json
     """
     from railhead.lab.cluster import Lab
 
-    found = Lab(name).status()
+    result = Lab(name).status()
     if as_json:
-        typer.echo(json.dumps(asdict(found), indent=1, default=dict))
+        typer.echo(json.dumps(asdict(result), indent=1, default=dict))
     else:
-        _print_status(_console(), found)
-    if found.state != "running":
+        _print_status(_console(), result)
+    if result.state != "running":
         raise typer.Exit(ExitCode.FAILED)
 
 
 @app.command()
 def down(name: Name = "lab") -> None:
-    """End a lab and remove everything of it but the cache of builds.
+    """End a lab and remove everything except the cache of builds.
 
     Example: railhead lab down
     """
@@ -239,7 +238,7 @@ def down(name: Name = "lab") -> None:
 @app.command()
 def kubeconfig(
     name: Name = "lab",
-    path: Annotated[bool, typer.Option("--path", help="Print where it lies instead.")] = False,
+    path: Annotated[bool, typer.Option("--path", help="Print its path instead.")] = False,
 ) -> None:
     """Print the administrator's kubeconfig; it is a credential.
 
@@ -256,13 +255,13 @@ def kubeconfig(
 @app.command()
 def logs(
     component: Annotated[
-        str | None, typer.Argument(help="Such as kube-apiserver or node-0/kubelet.")
+        str | None, typer.Argument(help="A component, such as kube-apiserver or node-0/kubelet.")
     ] = None,
     name: Name = "lab",
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Print what comes.")] = False,
-    lines: Annotated[int, typer.Option(min=1, help="Lines from the end.")] = 50,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Also print new lines.")] = False,
+    lines: Annotated[int, typer.Option(min=1, help="Number of lines from the end.")] = 50,
 ) -> None:
-    """Print a component's log; without one, list the logs there are.
+    """Print a component's log; without a component, list the logs.
 
     Example: railhead lab logs node-0/kubelet --follow
     """
@@ -322,7 +321,7 @@ def execute(ctx: typer.Context, name: Name = "lab") -> None:
 
 
 def environment(name: str) -> dict[str, str]:
-    """What points tools at a lab: PATH, KUBECONFIG, and Pulumi's local state inside the lab.
+    """Return variables that point tools at a lab: PATH, KUBECONFIG, Pulumi's state in the lab.
 
     The passphrase is empty on purpose: the lab's stack holds no secret, and the state lies in the
     lab's own directory, which only root may enter.
@@ -373,10 +372,10 @@ def _wanted(
     disk_mib: int | None,
     api_port: int,
 ) -> LabSpec:
-    """The lab that was asked for: what is not said stays as it is.
+    """Return the lab that was asked for; options that are not given stay as they are.
 
     Raises:
-        InputError: a name that is no label, an unknown fabric, or less than there is already.
+        InputError: the name is not a label, the fabric is unknown, or the lab would shrink.
     """
     from pydantic import ValidationError
 
@@ -434,7 +433,7 @@ def _wanted(
 
 
 class _Reporter:
-    """One line a phase; a spinner too where there is a terminal."""
+    """A reporter that prints one line per phase, with a spinner on a terminal."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -465,9 +464,11 @@ def _print_status(console: Console, found: Status) -> None:
         f"API at https://127.0.0.1:{found.api_port}"
     )
     table = Table("component", "state", "pid", "MiB")
-    for one in found.components:
-        state = "running" if one.running else f"[red]ended with {one.exit_code}[/]"
-        table.add_row(one.role, state, str(one.pid or ""), f"{one.memory_mib:.0f}")
+    for component in found.components:
+        state = "running" if component.running else f"[red]ended with {component.exit_code}[/]"
+        table.add_row(
+            component.role, state, str(component.pid or ""), f"{component.memory_mib:.0f}"
+        )
     console.print(table)
     nodes = Table("node", "ready", "devices")
     simulated = [n for n in found.nodes if n.simulated]

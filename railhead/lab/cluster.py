@@ -1,4 +1,4 @@
-"""Bringing a lab up, looking at it, and leaving nothing of it.
+"""Brings a lab up, shows its status, and removes it without a trace.
 
 Everything that runs is a child of one init in namespaces of its own (`labagent init`), and each
 node is another such init inside. `up` only ever adds what is not there, so it is also how a lab
@@ -41,10 +41,10 @@ RAIL_MTU = 9000
 
 
 class Reporter(Protocol):
-    """What `up` tells while it works."""
+    """A receiver of the progress of `up`."""
 
     def phase(self, name: str) -> contextlib.AbstractContextManager[None]:
-        """A step that takes noticeable time; ends with its duration."""
+        """Return a step that takes noticeable time; ends with its duration."""
         ...
 
 
@@ -71,7 +71,7 @@ class Node:
 
 @dataclass(frozen=True, kw_only=True)
 class Status:
-    """What a lab is now. ``memory_mib`` counts every process in it, pods included."""
+    """The state of a lab. ``memory_mib`` counts every process in it, pods included."""
 
     name: str
     state: str
@@ -95,7 +95,7 @@ class Lab:
     # -- what there is ---------------------------------------------------------------------------
 
     def spec(self) -> LabSpec | None:
-        """What the lab was asked to be, or None where there is no such lab."""
+        """Return the specification of the lab, or None when it does not exist."""
         file = self.directory / "lab.json"
         try:
             return LabSpec.model_validate_json(file.read_text())
@@ -108,7 +108,7 @@ class Lab:
             ) from None
 
     def require(self) -> LabSpec:
-        """The spec of a lab that exists; raises NotFoundError that lists those that do."""
+        """Return the spec of a lab that exists; raises NotFoundError that lists those that do."""
         if spec := self.spec():
             return spec
         known = ", ".join(names()) or "none"
@@ -118,7 +118,7 @@ class Lab:
         )
 
     def node_init(self, index: int) -> Init:
-        """The init of one node."""
+        """Return the init of one node."""
         return Init(self.directory / "run" / f"node-{index}.sock")
 
     # -- up --------------------------------------------------------------------------------------
@@ -131,11 +131,11 @@ class Lab:
         *,
         listener: socket.socket | None,
     ) -> dict[str, float]:
-        """Make the lab what ``wanted`` says; returns the seconds that each phase took.
+        """Bring the lab to ``wanted``; return the seconds that each phase took.
 
         What runs already stays as it is. ``listener`` is the host's loopback socket for the API
-        server; None where the lab's gateway holds it already. Raises RailheadError where it
-        cannot be done.
+        server; None when the lab's gateway holds it already. Raises RailheadError when it
+        fails.
         """
         seconds: dict[str, float] = {}
 
@@ -191,7 +191,7 @@ class Lab:
         return seconds
 
     def _prepare(self, spec: LabSpec) -> None:
-        """Files of the lab: spec, credentials, configuration. All of it may be there already."""
+        """Write the lab's files that are missing: spec, credentials, configuration."""
         for part in (
             "run",
             "pki",
@@ -298,7 +298,7 @@ class Lab:
         _write(directory / "kube-proxy.json", json.dumps(services.kube_proxy_config(spec, index)))
 
     def _ensure_init(self, artifacts: Artifacts) -> Init:
-        """The lab's init, its mounts and its bridges."""
+        """Start the lab's init, with its mounts and bridges, unless it runs; return it."""
         pid = self.init.pid()
         if pid is not None and pid == self._marker():
             return self.init
@@ -341,7 +341,7 @@ class Lab:
         init.run(["ip", "-batch", "-"], stdin="\n".join(batch) + "\n")
 
     def _ensure_node(self, index: int, spec: LabSpec) -> None:
-        """A node's namespaces, interfaces and mounts, and containerd in them."""
+        """Make a node's namespaces, interfaces and mounts, and start containerd in them."""
         node = self.node_init(index)
         directory = self.directory / "nodes" / str(index)
         marker = directory / "mounted"
@@ -392,7 +392,7 @@ class Lab:
         node.run(["sysctl", "-qw", "net.ipv4.ip_forward=1"])
 
     def _ensure_routes(self, spec: LabSpec) -> None:
-        """Pods' subnets by way of their nodes, on every node and where the API server runs."""
+        """Route pods' subnets through their nodes, on every node and where the API server runs."""
         inits = [(None, self.init), *((i, self.node_init(i)) for i in range(spec.nodes))]
         for index, init in inits:
             self._ip(
@@ -405,7 +405,7 @@ class Lab:
             )
 
     def _node_mounts(self, index: int, spec: LabSpec, node: Init) -> None:
-        """A file system of the node's own where kubelet, containerd and CNI keep their state."""
+        """Mount the node's own file systems for the state of kubelet, containerd and CNI."""
         run = node.run
         base = services.node_directory(index)
         # The lab's tmpfs on /run holds the cache and the lab; a node's sits beside them.
@@ -452,14 +452,14 @@ class Lab:
         run(["hostname", node_name(spec.name, index)])
 
     def _ensure_services(self, init: Init, wanted: list[Service]) -> None:
-        running = {role for role, one in init.roles().items() if one.running}
+        running = {role for role, item in init.roles().items() if item.running}
         for service in wanted:
             if service.role in running:
                 continue
             init.start(service.role, service.argv, log=service.log, env=service.environment)
 
     def gateway_runs(self) -> bool:
-        """True while the lab's own forwarder holds the API server's port of the host."""
+        """Return whether the lab's own forwarder holds the API server's port of the host."""
         if self.init.pid() is None:
             return False
         gateway = self.init.roles().get("gateway")
@@ -483,9 +483,9 @@ class Lab:
         devices = spec.device_resources()
 
         def ready() -> bool:
-            found = {node.name: node for node in self.nodes()}
+            results = {node.name: node for node in self.nodes()}
             return all(
-                (node := found.get(name)) is not None
+                (node := results.get(name)) is not None
                 and node.ready
                 and all(node.allocatable.get(r) == str(n) for r, n in devices.items())
                 for name in spec.node_names()
@@ -505,9 +505,9 @@ class Lab:
         while not condition():
             known = self.init.roles()
             for role in roles:
-                if (one := known.get(role)) is not None and not one.running:
+                if (item := known.get(role)) is not None and not item.running:
                     raise RailheadError(
-                        f"{role} ended with status {one.code}; the end of its log:\n"
+                        f"{role} ended with status {item.code}; the end of its log:\n"
                         f"{self.log_tail(role)}",
                         remedy="`railhead lab up` again restarts it; `railhead lab logs "
                         f"{role} --name {self.name}` shows more",
@@ -523,7 +523,7 @@ class Lab:
     # -- asking the API server -------------------------------------------------------------------
 
     def raw(self, path: str) -> str:
-        """GET a path as the administrator; an empty string while nothing answers."""
+        """Return the answer to a GET as the administrator; empty while nothing answers."""
         import ssl
         import urllib.error
         import urllib.request
@@ -543,7 +543,7 @@ class Lab:
             return ""
 
     def nodes(self) -> tuple[Node, ...]:
-        """The cluster's nodes; none while the API server does not answer."""
+        """Return the cluster's nodes; none while the API server does not answer."""
         text = self.raw("/api/v1/nodes")
         return tuple(_node(item) for item in json.loads(text)["items"]) if text else ()
 
@@ -639,13 +639,13 @@ class Lab:
             # The node's own, seen from the host; what is imported goes through it.
             sockets.append(f"/proc/{pid}/root{services.CONTAINERD_SOCKET}")
         with ThreadPoolExecutor() as pool:
-            loaded = list(pool.map(lambda one: import_archive(one, archive), sockets))
+            loaded = list(pool.map(lambda item: import_archive(item, archive), sockets))
         return loaded[0]
 
     # -- status and down -------------------------------------------------------------------------
 
     def status(self) -> Status:
-        """What the lab is now; raises NotFoundError where there is none."""
+        """Return the state of the lab; raise NotFoundError when it does not exist."""
         spec = self.require()
         pid = self.init.pid()
         components = tuple(self._components(spec)) if pid else ()
@@ -676,24 +676,24 @@ class Lab:
             pid = init.pid()
             if pid is None:
                 continue
-            host = {inner_pid(one): one for one in children(pid)}
-            for role, one in sorted(init.roles().items()):
-                seen = host.get(one.pid) if one.running else None
+            host = {inner_pid(entry): entry for entry in children(pid)}
+            for role, item in sorted(init.roles().items()):
+                seen = host.get(item.pid) if item.running else None
                 yield Component(
                     role=role,
-                    running=one.running,
+                    running=item.running,
                     pid=seen,
                     memory_mib=round(pss_mib(seen), 1) if seen else 0.0,
-                    exit_code=None if one.running else one.code,
+                    exit_code=None if item.running else item.code,
                 )
 
     def log_files(self) -> dict[str, Path]:
-        """Logs by role."""
+        """Return the log files by role."""
         directory = self.directory / "logs"
         return {p.stem: p for p in sorted(directory.glob("*.log"))} if directory.is_dir() else {}
 
     def log_tail(self, role: str, lines: int = 15) -> str:
-        """The end of a role's log."""
+        """Return the end of a role's log."""
         file = self.directory / "logs" / f"{role.replace('/', '.')}.log"
         text = file.read_text(errors="replace") if file.exists() else "(no log)"
         return "\n".join(text.splitlines()[-lines:])
@@ -716,14 +716,14 @@ class Lab:
 
 
 def names() -> list[str]:
-    """The labs that have a directory, running or not."""
+    """Return the labs that have a directory, running or not."""
     directory = paths.labs_dir()
     return sorted(p.name for p in directory.iterdir()) if directory.is_dir() else []
 
 
 @contextlib.contextmanager
 def locked(name: str) -> Iterator[None]:
-    """Only one command changes a lab at a time; a lock dies with its holder.
+    """Lock a lab, so that only one command changes it at a time; a lock dies with its holder.
 
     Raises:
         RailheadError: another command holds it.
@@ -746,7 +746,7 @@ def locked(name: str) -> Iterator[None]:
 
 
 def _labagent(lab: Lab) -> Path:
-    """The running init's own binary, so that a node is of the same build as its lab."""
+    """Return the running init's own binary, so that a node is of the same build as its lab."""
     pid = lab.init.pid()
     return Path(f"/proc/{pid}/exe").readlink()
 

@@ -54,7 +54,7 @@ class Authority:
         organization: str = "",
         hosts: tuple[str, ...] = (),
     ) -> Pair:
-        """A certificate for clients, and for servers too where ``hosts`` names it.
+        """Return a certificate for clients, and for servers too where ``hosts`` names it.
 
         Args:
             name: file name without suffix; an existing pair of it is kept.
@@ -88,7 +88,7 @@ class Authority:
 
 
 def signing_key(directory: Path, name: str) -> Pair:
-    """A key pair for service account tokens: PEM private key and public key."""
+    """Return a key pair for service account tokens: PEM private key and public key."""
     pair = Pair(certificate=directory / f"{name}.pub", key=directory / f"{name}.key")
     if not (pair.certificate.exists() and pair.key.exists()):
         key = ec.generate_private_key(ec.SECP256R1())

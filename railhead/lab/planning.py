@@ -1,4 +1,4 @@
-"""What the real engine would make of a stack, without credentials: recorders stand for the clouds.
+"""The real engine's plan of a stack, without credentials: recorders replace the clouds.
 
 The engine, the program and the policy pack are the real ones; what a provider alone knows is made
 up. The engine's own log of events (`--event-log`) says what happened, one JSON object a line.
@@ -38,13 +38,13 @@ class Planned:
 
     @property
     def is_component(self) -> bool:
-        """Whether it only groups others."""
+        """True for a resource that only groups others."""
         return self.type.startswith("railhead:")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Violation:
-    """What a policy says; ``mandatory`` stops an update."""
+    """A violation of a policy; a ``mandatory`` one stops an update."""
 
     rule: str
     urn: str
@@ -64,7 +64,7 @@ class Plan:
 
     @property
     def made(self) -> tuple[Planned, ...]:
-        """What would be made: no components, nothing that is only read."""
+        """The resources that would be created: no components, nothing that is only read."""
         return tuple(r for r in self.resources if r.operation == "create" and not r.is_component)
 
     def counts(self) -> dict[str, int]:
@@ -73,7 +73,7 @@ class Plan:
 
 
 def checkout_of(file: Path) -> Path:
-    """The project that a stack's file belongs to, or that the current folder is in.
+    """Return the project that a stack's file belongs to, or that the current folder is in.
 
     Raises:
         NotFoundError: neither is in a checkout of Railhead.
@@ -94,7 +94,7 @@ def plan(stack: str, file: Path, *, progress: Callable[[int], None], policies: b
     Args:
         stack: its name.
         file: its file; the checkout around it has the program.
-        progress: is told how many resources the engine has got to so far.
+        progress: called with the number of resources that the engine has reached.
         policies: whether the checkout's policy pack judges the plan.
 
     Raises:
@@ -125,17 +125,17 @@ def plan(stack: str, file: Path, *, progress: Callable[[int], None], policies: b
             status = _run(
                 [str(pulumi), *words], laid.project, environment, output, events, progress
             )
-        found = list(_events(events))
-        violations = tuple(_violations(found))
+        results = list(_events(events))
+        violations = tuple(_violations(results))
         if status and not any(v.mandatory for v in violations):
-            said = "\n".join(_diagnostics(found)) or output.read_text(errors="replace").strip()
+            text = "\n".join(_diagnostics(results)) or output.read_text(errors="replace").strip()
             raise RailheadError(
-                f"the preview of {stack} failed:\n{said[-2000:]}",
+                f"the preview of {stack} failed:\n{text[-2000:]}",
                 remedy="mend what it names; `railhead config check` finds mistakes in the file",
             )
         return Plan(
             stack=stack,
-            resources=tuple(_tree(found)),
+            resources=tuple(_tree(results)),
             violations=violations,
             judged=policies,
             seconds=time.monotonic() - start,
@@ -188,19 +188,19 @@ def _events(file: Path) -> Iterator[dict[str, Any]]:
 
 def _diagnostics(events: list[dict[str, Any]]) -> Iterator[str]:
     for event in events:
-        found = event.get("diagnosticEvent")
-        if found and found.get("severity") == "error":
-            yield str(found.get("message", "")).strip()
+        result = event.get("diagnosticEvent")
+        if result and result.get("severity") == "error":
+            yield str(result.get("message", "")).strip()
 
 
 def _violations(events: list[dict[str, Any]]) -> Iterator[Violation]:
     for event in events:
-        if found := event.get("policyEvent"):
+        if result := event.get("policyEvent"):
             yield Violation(
-                rule=str(found.get("policyName")),
-                urn=str(found.get("resourceUrn") or ""),
-                message=str(found.get("message", "")).strip(),
-                mandatory=found.get("enforcementLevel") == "mandatory",
+                rule=str(result.get("policyName")),
+                urn=str(result.get("resourceUrn") or ""),
+                message=str(result.get("message", "")).strip(),
+                mandatory=result.get("enforcementLevel") == "mandatory",
             )
 
 
@@ -253,17 +253,17 @@ _PRICED: Mapping[str, tuple[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Item:
-    """Something that is paid for by the hour or the GiB; ``details`` are what its price is by."""
+    """A thing with a price by the hour or the GiB; ``details`` are what the price depends on."""
 
     what: str
     name: str
     details: Mapping[str, Any]
 
 
-def priced(found: Plan) -> tuple[Item, ...]:
-    """What costs money beside the pools' nodes, most of it while it merely exists."""
+def priced(plan: Plan) -> tuple[Item, ...]:
+    """Return what costs money in addition to the pools' nodes, mostly while it merely exists."""
     items = []
-    for resource in found.made:
+    for resource in plan.made:
         if resource.type in _PRICED:
             what, keys = _PRICED[resource.type]
             details = {k: resource.inputs[k] for k in keys if resource.inputs.get(k) is not None}

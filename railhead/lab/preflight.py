@@ -1,4 +1,4 @@
-"""What a lab needs of the machine, looked at before anything is changed."""
+"""Checks of what a lab needs of the machine, before anything is changed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CAP_SYS_RESOURCE = 24
 
 
 def check_machine() -> None:
-    """The checks that need no package.
+    """Run the checks that need no package.
 
     Raises:
         PrerequisiteError: naming the thing and the remedy.
@@ -85,9 +85,9 @@ def check_kernel() -> None:
 
 
 def has_ip_sets() -> bool:
-    """True where the kernel has the IP sets by which network policies are enforced.
+    """Return whether the kernel has the IP sets that enforce network policies.
 
-    A lab goes without rather than not at all: everything else in it works.
+    A lab also starts without them: everything else in it works.
     """
     trial = ["ipset create rh hash:ip", "ipset create rh6 hash:net"]
     trial.append("iptables -A FORWARD -m set --match-set rh src -j DROP")
@@ -98,7 +98,7 @@ def has_ip_sets() -> bool:
 
 
 def check_commands() -> None:
-    """Raises PrerequisiteError when a command that the Debian packages bring is still missing."""
+    """Raise PrerequisiteError when a command of the Debian packages is still missing."""
     if missing := [name for name in COMMANDS if shutil.which(name) is None]:
         raise PrerequisiteError(
             f"commands are missing: {', '.join(missing)}",
@@ -107,7 +107,7 @@ def check_commands() -> None:
 
 
 def check_space(directory: Path, *, need_gib: float = FREE_GIB) -> None:
-    """Raises PrerequisiteError when ``directory``'s file system has less free than needed."""
+    """Raise PrerequisiteError when ``directory``'s file system has less free than needed."""
     existing = directory
     while not existing.exists():
         existing = existing.parent
@@ -120,7 +120,7 @@ def check_space(directory: Path, *, need_gib: float = FREE_GIB) -> None:
 
 
 def check_paths(directory: Path, cache: Path) -> None:
-    """Raises PrerequisiteError where the lab's mounts would hide its files or a path is long."""
+    """Raise PrerequisiteError if the lab's mounts would hide its files or a path is too long."""
     longest = directory / "run" / "node-0.sock"
     if len(str(longest)) > SOCKET_PATH_LIMIT:
         raise PrerequisiteError(
@@ -131,13 +131,13 @@ def check_paths(directory: Path, cache: Path) -> None:
     for hidden in ("/run", "/var/run", "/proc", "/sys", "/dev"):
         if cache.is_relative_to(hidden):
             raise PrerequisiteError(
-                f"the cache {cache} is below {hidden}, which a lab mounts anew",
+                f"the cache {cache} is below {hidden}, over which a lab mounts its own",
                 remedy="set RAILHEAD_CACHE to a directory on an ordinary disk",
             )
 
 
 def listen(port: int) -> socket.socket:
-    """A listening socket on the host's loopback for the API server; port 0 takes a free one.
+    """Return a listening socket on the host's loopback for the API server; port 0 takes a free one.
 
     Raises:
         PrerequisiteError: the port is taken.
@@ -157,7 +157,7 @@ def listen(port: int) -> socket.socket:
 
 
 def lacks_sys_resource() -> bool:
-    """True in sandboxes whose root may not raise resource limits; runc must then be told."""
+    """Return whether root may not raise resource limits, as in some sandboxes; runc must know."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("CapEff:"):
             return not int(line.split()[1], 16) >> CAP_SYS_RESOURCE & 1

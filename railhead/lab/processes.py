@@ -8,7 +8,7 @@ _PROC = Path("/proc")
 
 
 def _parents() -> dict[int, list[int]]:
-    """Every live process below its parent, in the host's numbers."""
+    """Return every live process below its parent, in the host's numbers."""
     children: dict[int, list[int]] = {}
     for entry in _PROC.iterdir():
         if not entry.name.isdigit():
@@ -22,21 +22,21 @@ def _parents() -> dict[int, list[int]]:
 
 
 def children(pid: int) -> list[int]:
-    """The live children of ``pid``."""
+    """Return the live children of ``pid``."""
     return _parents().get(pid, [])
 
 
 def descendants(pid: int) -> list[int]:
-    """``pid`` and every live process below it."""
+    """Return ``pid`` and every live process below it."""
     parents = _parents()
-    found = [pid]
-    for one in found:
-        found.extend(parents.get(one, []))
-    return found
+    results = [pid]
+    for item in results:
+        results.extend(parents.get(item, []))
+    return results
 
 
 def inner_pid(pid: int) -> int:
-    """The process's number in the PID namespace of its parent; -1 when it has ended.
+    """Return the process's number in the PID namespace of its parent; -1 when it has ended.
 
     An isolated child has one number more, as 1 of its own namespace; the parent's is before it.
     """

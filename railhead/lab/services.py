@@ -1,4 +1,4 @@
-"""How each part of the cluster is started: command lines and configuration files as data.
+"""The start of each part of the cluster: command lines and configuration files as data.
 
 Paths in here are those that the lab sees (`railhead.lab.spec.INSIDE`).
 """
@@ -23,7 +23,7 @@ CNI_BIN = INSIDE / "cni" / "bin"
 # Kept off the host's /tmp, where a killed process would leave its files.
 LAB_TEMPORARY = str(INSIDE / "tmp")
 NODE_TEMPORARY = "/var/lib/railhead/tmp"
-# Where a node keeps its cgroups while its /sys is mounted anew.
+# The place of a node's cgroups while its own /sys is mounted.
 NODE_CGROUPS = "/var/lib/railhead/cgroup"
 # With less than this a node's own disk is full.
 DISK_FREE_MIB = 32
@@ -46,7 +46,7 @@ class Service:
 
     @property
     def log(self) -> str:
-        """Where its output goes, as the lab sees it."""
+        """The path of its log, as the lab sees it."""
         return str(LOGS / f"{self.role.replace('/', '.')}.log")
 
 
@@ -73,7 +73,7 @@ def etcd(bin_dir: str) -> Service:
 
 
 def api_server(bin_dir: str) -> Service:
-    """The API server, on every address of the lab's own network namespace."""
+    """Return the API server, on every address of the lab's own network namespace."""
     return Service(
         role="kube-apiserver",
         argv=(
@@ -113,7 +113,7 @@ def api_server(bin_dir: str) -> Service:
 
 
 def controller_manager(bin_dir: str) -> Service:
-    """The controller manager, without leader election."""
+    """Return the controller manager, without leader election."""
     return Service(
         role="kube-controller-manager",
         argv=(
@@ -132,7 +132,7 @@ def controller_manager(bin_dir: str) -> Service:
 
 
 def scheduler(bin_dir: str) -> Service:
-    """The scheduler, without leader election."""
+    """Return the scheduler, without leader election."""
     return Service(
         role="kube-scheduler",
         argv=(
@@ -170,7 +170,7 @@ def coredns(bin_dir: str) -> Service:
 
 
 def volume_provisioner(bin_dir: str) -> Service:
-    """Rancher's local-path provisioner on a file system that all nodes share."""
+    """Return Rancher's local-path provisioner, on a file system that all nodes share."""
     return Service(
         role="volume-provisioner",
         argv=(
@@ -189,12 +189,12 @@ def volume_provisioner(bin_dir: str) -> Service:
 
 
 def volume_provisioner_config() -> dict[str, Any]:
-    """Its configuration: one shared path, which is what makes a volume RWX."""
+    """Return the provisioner's configuration: one shared path, which makes volumes RWX."""
     return {"sharedFileSystemPath": str(lab.SHARED_VOLUMES)}
 
 
 def gateway(bin_dir: str) -> Service:
-    """The way in: from a listening socket of the host's loopback, inherited, to the API server."""
+    """Return the forwarder from an inherited socket of the host's loopback to the API server."""
     return Service(
         role="gateway",
         argv=(
@@ -222,7 +222,7 @@ def kwok(bin_dir: str, stages: Sequence[str]) -> Service:
 
 
 def containerd_config(*, restrict_oom_score_adj: bool) -> dict[str, Any]:
-    """The configuration of one node's containerd, version 2."""
+    """Return the configuration of one node's containerd, version 2."""
     return {
         "version": 2,
         "root": "/var/lib/containerd",
@@ -259,7 +259,7 @@ def containerd_config(*, restrict_oom_score_adj: bool) -> dict[str, Any]:
 
 
 def node_directory(index: int) -> str:
-    """A node's own directory, as the lab sees it."""
+    """Return a node's own directory, as the lab sees it."""
     return str(INSIDE_LAB / "nodes" / str(index))
 
 
@@ -272,7 +272,7 @@ def containerd(index: int) -> Service:
 
 
 def kubelet_config(spec: LabSpec, index: int, *, cgroup_root: str) -> dict[str, Any]:
-    """The kubelet's configuration for one node."""
+    """Return the kubelet's configuration for one node."""
     name = lab.node_name(spec.name, index)
     nothing_free = "0%"
     return {
@@ -328,7 +328,7 @@ def kubelet_config(spec: LabSpec, index: int, *, cgroup_root: str) -> dict[str, 
 
 
 def kubelet(bin_dir: str, spec: LabSpec, index: int) -> Service:
-    """The kubelet of one node, with its pool and topology labels."""
+    """Return the kubelet of one node, with its pool and topology labels."""
     name = lab.node_name(spec.name, index)
     labels = {
         "railhead.dev/pool": "gpu",
@@ -350,7 +350,7 @@ def kubelet(bin_dir: str, spec: LabSpec, index: int) -> Service:
 
 
 def kube_proxy_config(spec: LabSpec, index: int) -> dict[str, Any]:
-    """Kube-proxy's configuration for one node."""
+    """Return kube-proxy's configuration for one node."""
     return {
         "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
         "kind": "KubeProxyConfiguration",
@@ -381,7 +381,7 @@ def kube_proxy(bin_dir: str, index: int) -> Service:
 
 
 def network_policy(bin_dir: str, spec: LabSpec, index: int) -> Service:
-    """What enforces NetworkPolicies on the pods of one node."""
+    """Return the service that enforces NetworkPolicies on the pods of one node."""
     return Service(
         role=f"node-{index}/netpol",
         argv=(
@@ -394,7 +394,7 @@ def network_policy(bin_dir: str, spec: LabSpec, index: int) -> Service:
 
 
 def device_plugin(bin_dir: str, spec: LabSpec, index: int) -> Service:
-    """The stand-in device plugin of one node."""
+    """Return the stand-in device plugin of one node."""
     return Service(
         role=f"node-{index}/device-plugin",
         argv=(
@@ -406,10 +406,9 @@ def device_plugin(bin_dir: str, spec: LabSpec, index: int) -> Service:
 
 
 def cni_config(index: int) -> dict[str, Any]:
-    """Multus, which delegates the pod's own interface to `ptp`.
+    """Return the configuration of Multus, which delegates the pod's own interface to `ptp`.
 
-    That one is routed, so that a service whose endpoint is on the same node needs no bridge
-    netfilter.
+    `ptp` routes, so that a service whose endpoint is on the same node needs no bridge netfilter.
     """
     return {
         "cniVersion": "0.3.1",

@@ -1,4 +1,4 @@
-"""What a lab is asked to be, and the addresses and paths that follow from it.
+"""The specification of a lab, and the addresses and paths that follow from it.
 
 Every lab lives in network namespaces of its own, so all labs use the same addresses.
 """
@@ -12,8 +12,8 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from railhead.base import paths
-from railhead.catalog.machines import MACHINES
 from railhead.fabric.kinds import FABRICS
+from railhead.machines import MACHINES
 from railhead.platform.lab.networks import NODE_NETWORK
 
 CONTROL_ADDRESS = "10.210.0.1"
@@ -54,33 +54,33 @@ class LabSpec(BaseModel):
         return paths.lab_dir(self.name)
 
     def node_names(self) -> tuple[str, ...]:
-        """The real nodes' names."""
+        """Return the real nodes' names."""
         return tuple(node_name(self.name, i) for i in range(self.nodes))
 
     def device_resources(self) -> dict[str, int]:
-        """What the stand-in device plugin advertises on each node, by resource name."""
+        """Return what the stand-in device plugin advertises on each node, by resource name."""
         devices = {d.name: d.per_node for d in FABRICS[self.fabric].devices}
         machine = MACHINES["lab.8gpu"]
         return {machine.gpu_resource: machine.gpus, **devices}
 
 
 def node_name(lab: str, index: int) -> str:
-    """The Kubernetes name of a real node."""
+    """Return the Kubernetes name of a real node."""
     return f"{lab}-node-{index}"
 
 
 def node_address(index: int) -> str:
-    """The node's address on the cluster bridge."""
+    """Return the node's address on the cluster bridge."""
     return str(ipaddress.ip_network(NODE_NETWORK)[10 + index])
 
 
 def pod_subnet(index: int) -> str:
-    """The addresses of a node's pods."""
+    """Return the addresses of a node's pods."""
     return f"10.244.{index}.0/24"
 
 
 def inside(path: Path, lab: str) -> str:
-    """A path of the host, below the lab's or the cache's directory, as the lab sees it.
+    """Return a path of the host, below the lab's or the cache's directory, as the lab sees it.
 
     Raises:
         ValueError: it is below neither.

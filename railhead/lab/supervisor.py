@@ -44,7 +44,7 @@ class Init:
     socket: Path
 
     def pid(self) -> int | None:
-        """The init's process number as the host counts, or None when nobody listens."""
+        """Return the init's process number as the host counts, or None when nobody listens."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(5)
             try:
@@ -115,11 +115,11 @@ class Init:
         return output
 
     def roles(self) -> dict[str, Role]:
-        """Every role ever started, by name."""
+        """Return every role ever started, by name."""
         answer = self._ask({"op": "list"})
         return {
-            name: Role(pid=one["pid"], running=one["running"], code=one["code"])
-            for name, one in (answer.get("roles") or {}).items()
+            name: Role(pid=role["pid"], running=role["running"], code=role["code"])
+            for name, role in (answer.get("roles") or {}).items()
         }
 
     def _ask(self, request: Mapping[str, Any], fds: Sequence[int] = ()) -> dict[str, Any]:
@@ -201,7 +201,7 @@ def kill_and_wait(pid: int, *, timeout: float = 20) -> bool:
 
 
 def _alive(pid: int) -> bool:
-    """False once the process is gone or a zombie: an init is one only after all its kin ended."""
+    """Return whether the process runs; an init is a zombie only after all its children ended."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

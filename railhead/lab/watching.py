@@ -1,4 +1,4 @@
-"""What watches a lab: Prometheus, Alertmanager, kube-state-metrics and node exporters, as pods.
+"""Monitoring of a lab: Prometheus, Alertmanager, kube-state-metrics, node exporters, as pods.
 
 They stand for what the owner of a cluster has. The rules and whom to scrape for them are the
 stack's, from the ConfigMaps of ``watching: {kind: files}``.
@@ -37,12 +37,12 @@ class Asked(Protocol):
     """A lab, as far as it is asked here."""
 
     def raw(self, path: str) -> str:
-        """What its API server answers; an empty text where nothing does."""
+        """Return the API server's answer; empty when it does not answer."""
         ...
 
 
 def of_stack(lab: Asked, name: str) -> str:
-    """The file in a ConfigMap of the stack, wherever that put it; empty where there is none."""
+    """Return the files in the stack's ConfigMaps of that name; empty without any."""
     answer = lab.raw(f"/api/v1/configmaps?fieldSelector=metadata.name%3D{name}")
     items = json.loads(answer)["items"] if answer else []
     return "".join(text for item in items for text in item["data"].values())
@@ -52,9 +52,9 @@ def objects(rules: str, scrapes: str, webhook: str | None) -> list[Object]:
     """Everything that `railhead lab watch` applies, in an order that can be applied.
 
     Args:
-        rules: a rule file of Prometheus; empty where no stack has one.
-        scrapes: a file with ``scrape_configs``; likewise.
-        webhook: where Alertmanager posts what fires and what is over; None for nowhere.
+        rules: a rule file of Prometheus; empty when no stack has one.
+        scrapes: a file with ``scrape_configs``; empty when no stack has one.
+        webhook: the address for alerts that fire or are over; None for no posts.
     """
     files = {
         "prometheus.yml": yaml.safe_dump(prometheus(), sort_keys=False),
@@ -122,7 +122,7 @@ def _target(service: str) -> dict[str, Any]:
 
 
 def alertmanager(webhook: str | None) -> dict[str, Any]:
-    """Alertmanager's: everything to one receiver, at once, so that nobody waits in a lab."""
+    """Return Alertmanager's configuration: all alerts to one receiver, without delay."""
     receiver: dict[str, Any] = {"name": "lab"}
     if webhook is not None:
         receiver["webhook_configs"] = [{"url": webhook, "send_resolved": True}]
@@ -131,7 +131,7 @@ def alertmanager(webhook: str | None) -> dict[str, Any]:
 
 
 def _rights() -> list[Object]:
-    """What Prometheus finds and asks, and what kube-state-metrics lists."""
+    """Return the rights of Prometheus to discover and scrape, and of kube-state-metrics to list."""
     watch = ["get", "list", "watch"]
     return [
         *(rule([group], kinds, watch) for group, kinds in _KINDS.items()),

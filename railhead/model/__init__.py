@@ -1,1 +1,1 @@
-"""What a stack's file may say, as frozen models that every platform shares."""
+"""Models of a stack's file: frozen, shared by every platform."""

@@ -1,4 +1,4 @@
-"""Who may do what in training namespaces, in a stack's file."""
+"""Access of people to training namespaces, in a stack's file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class PullSecretConfig(Model):
 
     ``name`` is a Secret of type ``kubernetes.io/dockerconfigjson``. ``config`` is the key of the
     stack's configuration that has its content, a ``~/.docker/config.json``, put there with ``pulumi
-    config set --secret railhead:KEY``; without it somebody else makes the Secret in each training
+    config set --secret railhead:KEY``; without it someone else creates the Secret in each training
     namespace. The content is never in this file's plain text, nor in the contract.
     """
 
@@ -33,12 +33,12 @@ class PullSecretConfig(Model):
 
 
 class AccessConfig(Model):
-    """What people may do besides what their jobs need; see docs/access.md for all of it.
+    """The rights of people beyond what their jobs need; docs/access.md lists them all.
 
     ``leads`` and ``viewers`` are groups for the stack's own ``namespaces``, beside ``researchers``;
     a team of ``teams`` has groups of its own. ``exec`` is who may run commands in the pods of jobs
-    and forward ports to them: RBAC cannot tell one's own pods from a colleague's, so it is all of a
-    namespace.
+    and forward ports to them: RBAC cannot tell one's own pods from a colleague's, so this covers
+    all pods of a namespace.
 
     ``pod_security`` is the Pod Security level that training namespaces enforce; None takes the
     strictest that the stack's own pods pass. ``image_pull_secrets`` are logins of registries.

@@ -1,4 +1,4 @@
-"""What each team has, and what it may have of others', in words and in nodes."""
+"""Computes what each team has and may borrow from others, in words and in nodes."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ def _lent(share: ShareConfig) -> int:
 
 
 def _unpromised(cluster: Cluster, pool: Pool) -> float:
-    """Whole nodes' worth of a pool that is promised to no team: the scarcest resource says."""
+    """Return the whole nodes' worth of a pool that no team is promised."""
     each, rest = quantities(cluster, pool), left(cluster, pool)
     return min(float(parse(rest[name]) / parse(each[name])) for name in each if parse(each[name]))
 
 
 def sources(cluster: Cluster, team: TeamConfig, pool: Pool) -> dict[str, float]:
-    """From whom a team may borrow of a pool, in nodes' worth; the key of nobody's is empty."""
-    found = {
+    """Return from whom a team may borrow of a pool, in nodes' worth; the key of nobody is empty."""
+    lenders = {
         other.name: float(_lent(share))
         for other in cluster.teams
         for share in other.shares
         if other.name != team.name and share.pool == pool.name and _lent(share)
     }
     spare = _unpromised(cluster, pool)
-    return ({"": spare} if spare else {}) | found
+    return ({"": spare} if spare else {}) | lenders
 
 
 def borrowable(cluster: Cluster, team: TeamConfig, share: ShareConfig) -> float:
-    """The most nodes' worth of a pool that a team may have beyond its own share."""
+    """Return the most nodes' worth of a pool that a team may have beyond its own share."""
     pool = next(pool for pool in cluster.pools if pool.name == share.pool)
     there = sum(sources(cluster, team, pool).values())
     return there if share.borrow is None else min(there, share.borrow)
@@ -44,7 +44,7 @@ def _nodes(count: float) -> str:
 
 
 def borrowing(cluster: Cluster, team: TeamConfig) -> tuple[str, ...]:
-    """A sentence for each of a team's shares."""
+    """Return a sentence for each of a team's shares."""
     pools = {pool.name: pool for pool in cluster.pools}
     return tuple(_sentence(cluster, team, share, pools[share.pool]) for share in team.shares)
 
@@ -67,7 +67,7 @@ def _sentence(cluster: Cluster, team: TeamConfig, share: ShareConfig, pool: Pool
 
 
 def table(cluster: Cluster) -> list[dict[str, Any]]:
-    """For `railhead config check --json`: team by team and share by share, in nodes' worth."""
+    """Return the table of `railhead config check --json`: by team and share, in nodes' worth."""
     pools = {pool.name: pool for pool in cluster.pools}
     return [
         {

@@ -1,11 +1,11 @@
-"""What nodes have for pods, by resource: the one place that quotas and promises are counted by."""
+"""Capacity of nodes for pods, by resource: the one place that quotas and promises count by."""
 
 from __future__ import annotations
 
 from decimal import Decimal
 
 from railhead.base.quantity import parse, show
-from railhead.catalog.machines import MACHINES, Machine
+from railhead.machines import MACHINES, Machine
 from railhead.model.cluster import Cluster, Pool
 from railhead.model.teams import ShareConfig
 
@@ -14,7 +14,7 @@ _UNITS = {"memory": "Gi", HUGEPAGES: "Mi"}
 
 
 def capacity(cluster: Cluster, machine: Machine) -> dict[str, int]:
-    """What one node has, by resource; memory in GiB, huge pages in MiB, the rest as counts."""
+    """Return one node's capacity by resource; memory in GiB, huge pages in MiB, else counts."""
     mode = cluster.fabric.row
     pages = {HUGEPAGES: mode.hugepages_mib * len(machine.nics)} if mode.hugepages_mib else {}
     return (
@@ -26,19 +26,19 @@ def capacity(cluster: Cluster, machine: Machine) -> dict[str, int]:
 
 
 def quantities(cluster: Cluster, pool: Pool, nodes: int = 1) -> dict[str, str]:
-    """What ``nodes`` nodes of a pool have, as Kubernetes quantities in their canonical form."""
+    """Return what ``nodes`` nodes of a pool have, as canonical Kubernetes quantities."""
     cpu, memory = pool.schedulable_resources
     per_node = capacity(cluster, MACHINES[pool.instance_type]) | {"cpu": cpu, "memory": memory}
     return {name: f"{count * nodes}{_unit(name)}" for name, count in per_node.items()}
 
 
 def promised(cluster: Cluster, share: ShareConfig, pool: Pool) -> dict[str, str]:
-    """What a team's share promises of each resource: whole nodes' worth, or what ``quota`` says."""
+    """Return what a team's share promises of each resource: whole nodes' worth, or ``quota``."""
     return quantities(cluster, pool, share.nodes) | dict(share.quota)
 
 
 def beside(cluster: Cluster, share: ShareConfig, pool: Pool, nodes: int) -> dict[str, str]:
-    """What a share promises and ``nodes`` nodes' worth more; less, and at least 0, if negative."""
+    """Return a share's promise plus ``nodes`` nodes' worth; if negative, less, and at least 0."""
     each = quantities(cluster, pool)
     return {
         name: _written(max(parse(amount) + nodes * parse(each[name]), Decimal(0)), _unit(name))
@@ -47,13 +47,13 @@ def beside(cluster: Cluster, share: ShareConfig, pool: Pool, nodes: int) -> dict
 
 
 def left(cluster: Cluster, pool: Pool) -> dict[str, str]:
-    """What of a pool is promised to no team, by resource."""
+    """Return what of a pool is promised to no team, by resource."""
     shares = [share for team in cluster.teams for share in team.shares if share.pool == pool.name]
-    found = {}
+    rest = {}
     for resource, total in quantities(cluster, pool, pool.nodes).items():
         taken = sum((parse(promised(cluster, s, pool)[resource]) for s in shares), Decimal(0))
-        found[resource] = _written(parse(total) - taken, _unit(resource))
-    return found
+        rest[resource] = _written(parse(total) - taken, _unit(resource))
+    return rest
 
 
 def _unit(resource: str) -> str:
@@ -61,7 +61,7 @@ def _unit(resource: str) -> str:
 
 
 def _written(amount: Decimal, unit: str) -> str:
-    """In the unit where that is whole, else in the smallest that quantities know."""
+    """Return the amount in the unit if that is whole, else in the smallest that quantities know."""
     whole = amount / parse(f"1{unit}")
     if whole == whole.to_integral_value():
         return f"{int(whole)}{unit}" if whole else "0"

@@ -1,4 +1,4 @@
-"""What a stack's file may say about its cluster: frozen models, nothing of Pulumi.
+"""Models of a stack's file about its cluster: frozen, nothing of Pulumi.
 
 Fields that name a row of the catalogue are checked against it here; what spans several fields is
 checked in :mod:`railhead.config.checks`. No secret belongs in any of it.
@@ -32,10 +32,10 @@ from railhead.base.fields import (
     problem,
 )
 from railhead.catalog.digests import exact
-from railhead.catalog.machines import MACHINES
 from railhead.catalog.versions import COMBINATIONS, mirrored
 from railhead.fabric.modes import FabricConfig
 from railhead.framework import FRAMEWORKS
+from railhead.machines import MACHINES
 from railhead.model.access import AccessConfig
 from railhead.model.gate import GateConfig
 from railhead.model.gpu import GpuOperatorConfig
@@ -80,7 +80,7 @@ HOSTNAME_LEVEL = "kubernetes.io/hostname"
 
 
 class PlatformConfig(Model):
-    """Where a cluster lives; each platform has a model of its own, told apart by ``kind``."""
+    """The place where a cluster lives; each platform has its own model, selected by ``kind``."""
 
     kind: str
 
@@ -103,7 +103,7 @@ class Toleration(Model):
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
 
     def tolerates(self, key: str, value: str, effect: str) -> bool:
-        """Whether it bears a taint (core/v1, ``Toleration.ToleratesTaint``)."""
+        """Return whether it bears a taint (core/v1, ``Toleration.ToleratesTaint``)."""
         if self.effect not in (None, effect) or self.key not in (None, key):
             return False
         return self.operator == "Exists" or (self.key == key and (self.value or "") == value)
@@ -192,7 +192,7 @@ ImagePrefix = Annotated[
 
 
 class ControllerResources(Model):
-    """What each controller requests, and its memory limit; None leaves the chart's own."""
+    """The requests of each controller, and its memory limit; None leaves the chart's own."""
 
     cpu: Cpus
     memory: Bytes
@@ -212,15 +212,15 @@ class Cluster(Model):
     instead, in namespaces and by groups of their own. ``priorities`` are what jobs may name.
 
     ``topology`` lists node labels from the widest to the host. ``gpu_operator`` is absent where
-    nodes have the driver, the toolkit and the device plugin already. ``queueing`` is who admits
-    gangs. ``ready_timeout_seconds`` is
-    how long an admitted gang may take until all of its pods run; then it is put back whole, as
-    ``requeue`` says. ``fair`` is how teams share what is nobody's. With ``default_queue`` a job
-    that names no queue gets its namespace's, wherever that has one alone. With ``pod_groups`` the
-    queues also admit LeaderWorkerSets and pods that no job owns, alone and in groups.
+    nodes have the driver, the toolkit and the device plugin already. ``queueing`` selects the
+    scheduler that admits gangs. ``ready_timeout_seconds`` is how long an admitted gang may take
+    until all of its pods run; then the whole gang is requeued, as ``requeue`` says. ``fair`` is how
+    teams share what no team owns. With ``default_queue`` a job that names no queue gets its
+    namespace's, if that has only one. With ``pod_groups`` the queues also admit LeaderWorkerSets
+    and pods that no job owns, alone and in groups.
 
-    ``gate`` is what nodes prove before jobs are placed on them, ``network_policy`` whom the pods of
-    jobs reach besides each other, ``access`` what people may do, ``watching`` whether alerts and
+    ``gate`` is what nodes prove before jobs are placed on them, ``network_policy`` what the pods of
+    jobs may reach beside each other, ``access`` what people may do, ``watching`` whether alerts and
     dashboards are made and how a Prometheus gets them. ``registry_mirrors`` is registry -> what
     takes its place in every image that the stack deploys, charts' and runtimes' included: a
     registry that limits anonymous pulls by address holds up a thousand nodes behind one.
@@ -280,7 +280,7 @@ class Cluster(Model):
         )
 
     def team_of(self, namespace: str) -> TeamConfig | None:
-        """The team that a namespace belongs to; None for one of the stack's own."""
+        """Return the team that a namespace belongs to; None for one of the stack's own."""
         return next((team for team in self.teams if namespace in team.namespaces), None)
 
     @property
@@ -297,5 +297,5 @@ class Cluster(Model):
         )
 
     def mirrored(self, reference: str) -> str:
-        """Where an image is pulled from, by its digest where one is recorded beside the stack."""
+        """Return the place to pull an image from, by its digest if the stack records one."""
         return mirrored(exact(reference), self.registry_mirrors)

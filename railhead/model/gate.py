@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from railhead.base.fields import ImageReference, Model
-from railhead.catalog.machine import Machine
+from railhead.machines.machine import Machine
 
 # By default a NIC that trusts DSCP sorts 24 to 31 into priority 3, and NVIDIA's RoCE recipes send
 # with 26: their traffic class is 106.
@@ -15,7 +15,7 @@ _DSCP = 26
 
 
 class GateConfig(Model):
-    """What nodes prove before jobs are placed on them.
+    """The gate: what nodes must prove before jobs are placed on them.
 
     Devices, links, rates and resources follow from instance type and fabric; this is what only the
     site knows. ``image`` is any image with Python 3.10 or newer, None the catalogue's.
@@ -25,7 +25,7 @@ class GateConfig(Model):
     ``lossless`` demands it of metal, and not where a provider owns NICs and switches. ``dscp`` is
     what NCCL's packets carry, by NCCL_IB_TC, and what the NIC must sort into ``priority``; None
     takes 26 where the fabric is lossless. ``pcie``: whether metal proves its PCIe links and an
-    IOMMU that does not translate. ``period_seconds`` is the time between two looks.
+    IOMMU that does not translate. ``period_seconds`` is the time between two checks.
 
     ``enabled`` false places jobs on nodes that proved nothing.
     """
@@ -42,11 +42,11 @@ class GateConfig(Model):
     pcie: bool = True
 
     def demands_lossless(self, machine: Machine) -> bool:
-        """Whether the Ethernet of a machine must be lossless."""
+        """Return whether the Ethernet of a machine must be lossless."""
         return machine.provider == "metal" if self.lossless is None else self.lossless
 
     def traffic_class(self, machine: Machine) -> int | None:
-        """What NCCL must put into its packets' headers, by NCCL_IB_TC; None leaves it at 0.
+        """Return the traffic class of NCCL's packets, by NCCL_IB_TC; None leaves it at 0.
 
         The DSCP and, below it, ECT(0): without it switches drop instead of marking.
         """

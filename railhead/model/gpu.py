@@ -10,12 +10,12 @@ from railhead.base.fields import Model
 
 
 class GpuOperatorConfig(Model):
-    """The GPU operator, installed by the stack; absent where the cluster has its parts already.
+    """The GPU operator, installed by the stack; absent if the cluster has its parts already.
 
     Args:
         driver: ``operator`` loads it in a container, ``host`` is in the nodes' image.
-        driver_version: of the container; None takes the chart's.
-        toolkit: the container toolkit, likewise.
+        driver_version: version of the container; None takes the chart's.
+        toolkit: the container toolkit, also ``operator`` or ``host``.
         gpudirect: how NICs reach GPU memory. ``dma-buf`` is the kernel's own way, which NVIDIA
             recommends and which the open kernel modules bring; ``peermem`` loads nvidia-peermem,
             for kernels and drivers without it.
@@ -24,8 +24,8 @@ class GpuOperatorConfig(Model):
         mig: how GPUs are partitioned; a GPU that trains is whole.
         allocation: ``device-plugin``, or ``dra`` for NVIDIA's DRA driver in its place. Never both.
         compute_domains: DRA for NVLink domains that span nodes (GB200), beside either allocation.
-        nfd: whether this operator labels nodes; the network operator's wins where it does.
-        service_monitor: whether Prometheus' operator is told to scrape the metrics; needs its
+        nfd: whether this operator labels nodes; the network operator's wins if it does.
+        service_monitor: whether a monitor makes Prometheus' operator scrape the metrics; needs its
             CRDs.
     """
 

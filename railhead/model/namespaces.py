@@ -1,4 +1,4 @@
-"""Where jobs run, as a file that may have mistakes says it."""
+"""Namespaces of jobs, read from a file that may have mistakes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from railhead.model.cluster import Cluster
 
 
 def said(cluster: Cluster) -> Iterator[tuple[str, str]]:
-    """Path in the stack's file and name of each namespace of the stack's own and of teams.
+    """Yield path in the stack's file and name of each namespace of the stack and of teams.
 
     :attr:`Cluster.training_namespaces` has the names of a file without mistakes.
     """

@@ -12,7 +12,7 @@ PortNumber = Annotated[int, Field(strict=True, ge=1, le=65535)]
 
 
 class Destination(Model):
-    """Where jobs may connect to besides each other: addresses, or the pods of a namespace.
+    """A target to which jobs may connect beside each other: addresses, or a namespace's pods.
 
     ``ports`` are TCP unless ``protocol`` says otherwise; without any, every port of every protocol.
 

@@ -1,4 +1,4 @@
-"""What a fabric's pods do that the baseline Pod Security Standard refuses."""
+"""Needs of a fabric's pods that the baseline Pod Security Standard refuses."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ BASELINE_CAPABILITIES = frozenset(
 
 
 def beyond_baseline(fabric: FabricConfig) -> tuple[str, ...]:
-    """In words; empty where the fabric's pods pass ``baseline``."""
+    """Return these needs in words; empty if the fabric's pods pass ``baseline``."""
     mode, plugin = fabric.row, FABRICS[fabric.kind].plugin
-    added = [one.name for one in mode.capabilities_on(fabric.kind) if fabric.lock_memory]
+    added = [row.name for row in mode.capabilities_on(fabric.kind) if fabric.lock_memory]
     added += plugin.daemon.capabilities if plugin and plugin.daemon else []
     paths = dict.fromkeys(path.host for path in mode.host_paths_on(fabric.kind))
     return (

@@ -1,4 +1,4 @@
-"""How jobs wait, in a stack's file: who admits gangs, when one is put back, what is fair."""
+"""Queueing of jobs, in a stack's file: who admits gangs, requeues, and fair shares."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ QueueingConfig = Annotated[KueueConfig | VolcanoConfig, Field(discriminator="sch
 
 
 class RequeueConfig(Model):
-    """What becomes of an admitted gang whose pods are not all ready in time.
+    """The treatment of an admitted gang whose pods are not all ready in time.
 
     It is evicted whole, and its quota is free for others. It waits ``backoff_seconds``, twice as
-    long after each further time, at most ``backoff_max_seconds``, and is then tried again.
+    long after each further time, at most ``backoff_max_seconds``, and then tries again.
 
     Args:
         recovery_seconds: how long a gang that once ran may lack a pod, such as while it is started
@@ -61,9 +61,9 @@ class RequeueConfig(Model):
             ``ready_timeout_seconds``; 0 never evicts one that ran.
         backoff_seconds: a minute lets an image arrive or a node be repaired.
         backoff_max_seconds: half an hour, so that a repaired cluster is soon in use again.
-        limit: times that a job is put back before it is left alone, deactivated, until a person
-            looks: a pod that admission refuses, or an image that is not there, will not heal. The
-            times of a job's whole life count. None tries for ever.
+        limit: how often a job is requeued before it is deactivated, until a person looks: a pod
+            that admission refuses, or a missing image, does not heal by itself. All times in a
+            job's life count. None tries for ever.
     """
 
     recovery_seconds: Annotated[int, Field(strict=True, ge=0, le=86400)] | None = None
@@ -82,7 +82,7 @@ class RequeueConfig(Model):
 
 
 class FairConfig(Model):
-    """What is fair among teams, and within one.
+    """The fair division of what is unused, among teams and within one.
 
     Args:
         sharing: what is borrowed is divided by the teams' weights, and a team that has more than

@@ -1,4 +1,4 @@
-"""What a stack's file says may be lost, object by object."""
+"""Removals: what a stack's file allows to be lost, object by object."""
 
 from __future__ import annotations
 

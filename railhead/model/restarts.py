@@ -1,4 +1,4 @@
-"""What starts again when a run dies, in a stack's file."""
+"""Restarts of a run that dies, in a stack's file."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ HOPELESS = (2, 64, 78, 126, 127, 128)
 
 
 class RestartConfig(Model):
-    """What starts again, how often, and what never does.
+    """Restarts of a gang: how often, and after which exit codes never.
 
-    The gang is the unit: one dead process ends all, and all are made anew on the same quota, from
+    The gang is the unit: one dead process ends all, and all are recreated on the same quota, from
     their last checkpoint. ``gang`` is how often that happens for failures of its own; what the
     cluster does to it (a drain, a preemption, an eviction) is not counted. ``never_on`` are exit
-    codes of a node's container after which nothing is started again: PyTorch's launcher says 1
-    whatever its processes said, unless `railhead launch` starts it, which says what they said.
+    codes of a node's container after which nothing is restarted: PyTorch's launcher exits with 1
+    whatever its processes' codes, unless `railhead launch` starts it, which passes them on.
     ``unreachable_seconds`` is how long pods are left on a node that does not answer.
     """
 

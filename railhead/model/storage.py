@@ -1,4 +1,4 @@
-"""What pods of training mount, in a stack's file: checkpoints, data sets, scratch."""
+"""Mounts of training pods, in a stack's file: checkpoints, data sets, scratch."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from railhead.base.fields import AbsolutePath, Bytes, Model, Name
 
 
 class RetentionConfig(Model):
-    """What goes from a claim every night: checkpoints that their run marked as whole, no others.
+    """The nightly removal of old checkpoints from a claim, of those that their run marked as whole.
 
-    Of each run the newest ``keep`` stay, and whatever was marked within the last ``days``. Nothing
-    is removed unless ``delete`` is true: until then a night's log says what would be.
+    Of each run the newest ``keep`` stay, and those marked within the last ``days``. Nothing is
+    removed unless ``delete`` is true: until then the log says what would be.
     """
 
     days: Annotated[int, Field(strict=True, ge=1, le=3650)]
@@ -40,7 +40,7 @@ class CheckpointConfig(Model):
 
     @property
     def claim_name(self) -> str:
-        """What the claim is called in the cluster."""
+        """Name of the claim in the cluster."""
         return self.claim or self.name
 
 
@@ -60,7 +60,7 @@ class DatasetConfig(Model):
 
     @property
     def claim_name(self) -> str:
-        """What the claim is called in the cluster."""
+        """Name of the claim in the cluster."""
         return self.claim or self.name
 
 

@@ -52,12 +52,12 @@ PRIORITIES = (
 
 
 class ShareConfig(Model):
-    """What of a pool is a team's.
+    """A team's share of a pool.
 
-    ``nodes`` is promised: so many nodes' worth of everything that the pool's nodes have, and
-    ``quota`` says another amount of single resources, such as half a node's GPUs. ``borrow`` is how
-    many nodes' worth more it may have of what others leave unused, None for no limit. ``lend`` is
-    how many of its own others may have meanwhile, None for all; the rest stands idle for it.
+    ``nodes`` is promised: so many nodes' worth of everything that the pool's nodes have;
+    ``quota`` overrides the amount of single resources, such as half a node's GPUs. ``borrow`` is
+    how many nodes' worth it may borrow of what others leave unused, None for no limit. ``lend`` is
+    how many of its idle nodes others may borrow, None for all; the rest stays idle for the team.
     """
 
     pool: Name
@@ -74,7 +74,7 @@ class ShareConfig(Model):
 
 
 class PreemptionConfig(Model):
-    """Which jobs are stopped, whole and put back into their queue, for one that waits.
+    """The jobs that are stopped whole, and requeued, for one that waits.
 
     Args:
         within: of the same team: ``never``, those of a ``lower`` priority, or
@@ -104,12 +104,12 @@ class TeamConfig(Model):
     Args:
         name: of the team, of its cluster queue, and of the LocalQueue in each of its namespaces.
         namespaces: where its jobs run; of no other team.
-        leads: groups that besides submitting may end and reprioritise any job of the team.
+        leads: groups that may submit, and may end and reprioritise any job of the team.
         researchers: groups that submit and inspect jobs.
-        viewers: groups that look.
+        viewers: groups that may only look.
         shares: of pools; jobs of the team run on no other pool.
-        weight: where several teams want what is unused, one of weight 2 gets twice as much of it
-            as one of weight 1; 0 gets what no other wants.
+        weight: of unused nodes that several teams want, one of weight 2 gets twice as much as one
+            of weight 1; one of weight 0 gets what no other wants.
         preemption: who is stopped for whom.
         order: ``best-effort`` lets a job start past one that does not fit yet, so that nothing
             stands idle and large gangs may wait long; ``strict`` starts none of a team's jobs

@@ -1,4 +1,4 @@
-"""Who watches the cluster, in a stack's file: rules, dashboards and what they read."""
+"""Monitoring of the cluster, in a stack's file: rules, dashboards and their sources."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ Schedule = Annotated[
     ),
     AfterValidator(_in_range),
 ]
-#: What runs beside others' jobs, with a researcher's rights: the other checks fill the queue with
-#: contests, harm their own jobs or ask as somebody else.
+#: Checks that can run beside others' jobs, with a researcher's rights: the other checks fill the
+#: queue with contests, harm their own jobs or act as another user.
 Recurring = Literal["rdma", "slow-nodes", "scaling"]
 
 
 class AcceptanceConfig(Model):
-    """Checks of `railhead accept --quick` that are made again and again, by a CronJob.
+    """Checks of `railhead accept --quick` that a CronJob repeats.
 
     Args:
-        image: what has `railhead` on its PATH: any image with Python in which `pip install
+        image: an image with `railhead` on its PATH: any image with Python in which `pip install
             railhead` was run, of the stack's own version.
-        schedule: when, in UTC, as cron says it.
+        schedule: when, in UTC, as a cron expression.
         checks: which of them; their jobs wait in the queue at the cluster's lowest priority.
         namespace: the training namespace whose queue they wait in; the cluster's first when absent.
         minutes: how long all of it may take, its wait in the queue included. What is not proven
@@ -69,21 +69,21 @@ class WatchingConfig(Model):
         kind: how a Prometheus gets the rules. ``prometheus-operator`` makes PrometheusRules and
             ServiceMonitors, whose CRDs must be there; ``files`` makes ConfigMaps of plain rule
             files, for a Prometheus that mounts them or whose sidecar loads them; ``none`` nothing.
-        namespace: where all of it lives. It is the stack's own.
-        labels: what the Prometheus selects rules and monitors by.
+        namespace: the namespace of all of it. It is the stack's own.
+        labels: labels by which the Prometheus selects rules and monitors.
         dashboards: whether Grafana's dashboards are made, as ConfigMaps.
-        dashboard_labels: what Grafana's sidecar selects dashboards by.
-        sources: what the Prometheus scrapes besides the stack's own: ``kubernetes``
+        dashboard_labels: labels by which Grafana's sidecar selects dashboards.
+        sources: what the Prometheus scrapes beside the stack's own: ``kubernetes``
             (kube-state-metrics), ``kubelet`` (its cAdvisor and its volumes), ``nodes`` (node
             exporter), ``rdma`` (node exporter's InfiniBand collector, RoCE too), ``efa`` (its
-            fork), ``dcgm``, ``drift`` (`railhead drift --metrics`). No alert is made of what
-            nobody gives. None takes what goes with the fabric and the GPU operator.
+            fork), ``dcgm``, ``drift`` (`railhead drift --metrics`). An alert without its source
+            is left out. None takes what goes with the fabric and the GPU operator.
         off_fabric_megabytes: what a pod may send through the pod network, a second, before it
             counts as training off its fabric.
         checkpoint_minutes: how old the newest checkpoint of a running job may be.
-        acceptance: checks of `railhead accept` that are made again and again; None makes none.
-        checkpoints: whether the age of checkpoints is read off the claims, by a pod a claim that
-            mounts it read-only.
+        acceptance: checks of `railhead accept` to repeat; None repeats none.
+        checkpoints: whether the age of checkpoints is read off the claims, by one pod for each
+            claim, which mounts it read-only.
     """
 
     kind: Literal["prometheus-operator", "files", "none"] = "none"
@@ -102,5 +102,5 @@ class WatchingConfig(Model):
     @model_validator(mode="after")
     def _told(self) -> WatchingConfig:
         if self.acceptance is not None and self.kind == "none":
-            raise problem("acceptance: nobody is told what it finds where kind is 'none'")
+            raise problem("acceptance: nobody sees what it finds where kind is 'none'")
         return self

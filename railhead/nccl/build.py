@@ -1,4 +1,4 @@
-"""From bytes to a reading: one pass, then the claims."""
+"""The way from bytes to a reading: one pass, then the claims."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CALLS_UP_TO_BYTES = 1 << 19
 
 
 def proven(claim: Claim) -> Claim:
-    """A transport or a verdict ``ok`` without a line that shows it is none."""
+    """Return the claim, or ``unknown`` for a transport or an ``ok`` that no line shows."""
     if claim.evidence or claim.value in ("unknown", "other"):
         return claim
     if claim.value == "ok":
@@ -41,9 +41,9 @@ def build(
 
     Args:
         inputs: paths of files or directories, ``-`` for standard input, or open sources.
-        signs: what to look for besides this package's own signs.
+        signs: signs to look for in addition to this package's own.
         native: False to go without hyperscan where it is installed.
-        tick: told of the bytes read and the input's name.
+        tick: called with the bytes read so far and the input's name.
 
     Raises:
         NotFoundError: an input does not exist.

@@ -1,4 +1,4 @@
-"""The finer claims: versions, devices, channels, settings; and what in them deserves a note."""
+"""The finer claims: versions, devices, channels, settings; and notes on them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ AUTO_GID_FROM = (2, 21)
 
 
 def of_values(seen: Seen, why: str) -> Claim:
-    """All values of a kind, the most frequent first."""
+    """Return all values of a kind, the most frequent first."""
     if not seen:
         return UNKNOWN
     return Claim(
@@ -32,8 +32,8 @@ def of_values(seen: Seen, why: str) -> Claim:
 
 
 def details(facts: Facts, hits: Hits, finer_gdr: str) -> dict[str, Claim]:
-    """Claims by name; those about which nothing is known say so."""
-    found = {
+    """Return the claims by name; a claim about which the log shows nothing is unknown."""
+    results = {
         "nccl": of_values(facts.seen("nccl"), "NCCL's version"),
         "rccl": of_values(facts.seen("rccl"), "RCCL's version"),
         "cuda": of_values(facts.seen("cuda"), "the CUDA that NCCL was built with"),
@@ -61,7 +61,7 @@ def details(facts: Facts, hits: Hits, finer_gdr: str) -> dict[str, Claim]:
         "test": of_values(facts.seen("tests.name"), "the test that ran"),
         "bandwidth": _bandwidth(facts),
     }
-    return {name: claim for name, claim in found.items() if claim is not UNKNOWN}
+    return {name: claim for name, claim in results.items() if claim is not UNKNOWN}
 
 
 def _driver(facts: Facts) -> Claim:
@@ -210,7 +210,7 @@ def _bandwidth(facts: Facts) -> Claim:
 
 
 def notes(facts: Facts, hits: Hits) -> tuple[Note, ...]:
-    """What disagrees, is set and should not be, or was not used."""
+    """Return notes on values that disagree, settings that hurt, and devices that were not used."""
     return (
         *_version_notes(facts),
         *_setting_notes(facts),
@@ -220,24 +220,24 @@ def notes(facts: Facts, hits: Hits) -> tuple[Note, ...]:
 
 
 def _version_notes(facts: Facts) -> list[Note]:
-    found = []
+    version_notes = []
     for kind, name in (("nccl", "NCCL"), ("nccl.driver", "the driver"), ("ofi.version", "plugin")):
         seen = facts.seen(kind)
         # PyTorch's error text gives the version without its build.
         values = {value.split("+")[0] for value in seen}
         if len(values) > 1:
-            found.append(
+            version_notes.append(
                 Note(
                     id="versions-differ",
                     text=f"{name} differs within this log: {', '.join(sorted(values)[:6])}",
                     evidence=seen.evidence(),
                 )
             )
-    return found
+    return version_notes
 
 
 def _setting_notes(facts: Facts) -> list[Note]:
-    found = []
+    setting_notes = []
     for name, values in sorted(facts.settings.items()):
         seen = facts.seen(f"setting {name}")
         if len(values) > 1:
@@ -245,7 +245,7 @@ def _setting_notes(facts: Facts) -> list[Note]:
                 f"{value or '(empty)'} on {_hosts(nodes)}"
                 for value, nodes in list(values.items())[:4]
             )
-            found.append(
+            setting_notes.append(
                 Note(
                     id="settings-differ",
                     text=f"{name} differs: {text}",
@@ -254,7 +254,7 @@ def _setting_notes(facts: Facts) -> list[Note]:
             )
         bad = DEBUG_ONLY.get(name)
         if bad is not None and bad in values:
-            found.append(
+            setting_notes.append(
                 Note(
                     id="debug-setting",
                     text=f"{name}={bad} is for finding faults and should not stay set",
@@ -262,14 +262,14 @@ def _setting_notes(facts: Facts) -> list[Note]:
                 )
             )
     if (gid := facts.seen("setting NCCL_IB_GID_INDEX")) and _newest(facts) >= AUTO_GID_FROM:
-        found.append(
+        setting_notes.append(
             Note(
                 id="gid-index-set",
                 text="NCCL_IB_GID_INDEX is set: from NCCL 2.21 on the GID is found by itself",
                 evidence=gid.evidence(1),
             )
         )
-    return found
+    return setting_notes
 
 
 def _hosts(nodes: set[str]) -> str:
@@ -287,10 +287,10 @@ def _newest(facts: Facts) -> tuple[int, int]:
 
 
 def _device_notes(facts: Facts) -> list[Note]:
-    found = []
+    device_notes = []
     layers = facts.seen("link-layer")
     if "IB" in layers and len(layers.counts) > 1:
-        found.append(
+        device_notes.append(
             Note(
                 id="mixed-link-layers",
                 text="InfiniBand and Ethernet ports are in one list: name the right ones in "
@@ -303,7 +303,7 @@ def _device_notes(facts: Facts) -> list[Note]:
         idle = [name for number, (name, _) in sorted(devices.items()) if number not in used]
         # With few connections shown, an unused device shows nothing.
         if idle and len(used) >= 1 and sum(facts.devices_used.values()) >= 4 * len(devices):
-            found.append(
+            device_notes.append(
                 Note(
                     id="devices-unused",
                     text=f"{net}: {len(idle)} of {len(devices)} devices carry no connection: "
@@ -311,11 +311,11 @@ def _device_notes(facts: Facts) -> list[Note]:
                     evidence=facts.seen("device-list").evidence(1),
                 )
             )
-    return found
+    return device_notes
 
 
 def _communicator_notes(facts: Facts, hits: Hits) -> list[Note]:
-    found = []
+    communicator_notes = []
     for key, comm in facts.comms.items():
         # Of sampled lines a missing one shows nothing.
         whole = hits["nccl.init-start"].exact and hits["nccl.init-complete"].exact
@@ -324,7 +324,7 @@ def _communicator_notes(facts: Facts, hits: Hits) -> list[Note]:
         absent = sorted(set(range(comm.ranks)) - comm.started)
         open_ranks = sorted(comm.started - comm.completed)
         if comm.started and absent and len(absent) <= comm.ranks // 2 and comm.ranks <= 100_000:
-            found.append(
+            communicator_notes.append(
                 Note(
                     id="ranks-absent",
                     text=f"communicator {key}: {len(absent)} of {comm.ranks} ranks wrote nothing: "
@@ -333,7 +333,7 @@ def _communicator_notes(facts: Facts, hits: Hits) -> list[Note]:
                 )
             )
         if open_ranks and comm.completed:
-            found.append(
+            communicator_notes.append(
                 Note(
                     id="ranks-incomplete",
                     text=f"communicator {key}: {len(open_ranks)} ranks began and did not complete: "
@@ -341,6 +341,6 @@ def _communicator_notes(facts: Facts, hits: Hits) -> list[Note]:
                     evidence=tuple(comm.evidence[:1]),
                 )
             )
-        if len(found) >= 8:
+        if len(communicator_notes) >= 8:
             break
-    return found
+    return communicator_notes

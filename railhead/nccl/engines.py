@@ -1,4 +1,4 @@
-"""Finding, in a block of bytes, the lines that hold one of many literals."""
+"""Engines that find, in a block of bytes, the lines that hold one of many literals."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class Engine(Protocol):
     name: str
 
     def find(self, block: memoryview) -> list[tuple[int, int]]:
-        """Pairs of an offset just behind a byte of the line, and a needle's number, unordered."""
+        """Return unordered pairs: an offset just behind a byte of a line, and a needle's number."""
 
     def drop(self, needles: frozenset[int]) -> None:
-        """Do not report these any more."""
+        """Stop reporting these needles."""
 
 
 class PureEngine:
@@ -51,27 +51,27 @@ class PureEngine:
         ]
 
     def _in(self, shape: bytes, raw: bytes) -> tuple[int, ...]:
-        found = [number for text, number in self._plain if text in shape]
+        results = [number for text, number in self._plain if text in shape]
         if self._caseless:
             lower = raw.lower().translate(ALIKE)
-            found += [number for text, number in self._caseless if text in lower]
-        return tuple(found)
+            results += [number for text, number in self._caseless if text in lower]
+        return tuple(results)
 
     def find(self, block: memoryview) -> list[tuple[int, int]]:
         """See :class:`Engine`."""
-        found: list[tuple[int, int]] = []
+        results: list[tuple[int, int]] = []
         at = 0
         for raw in bytes(block).split(b"\n"):
             if len(raw) > LONGEST_LINE:
-                found += self._long(raw, at)
+                results += self._long(raw, at)
             elif raw:
                 shape = raw.translate(ALIKE)
                 numbers = self._known.get(shape)
                 if numbers is None:
                     numbers = self._learn(shape, raw)
-                found += [(at + 1, number) for number in numbers]
+                results += [(at + 1, number) for number in numbers]
             at += len(raw) + 1
-        return found
+        return results
 
     def _learn(self, shape: bytes, raw: bytes) -> tuple[int, ...]:
         numbers = self._in(shape, raw)
@@ -82,16 +82,16 @@ class PureEngine:
         return numbers
 
     def _long(self, raw: bytes, at: int) -> Iterator[tuple[int, int]]:
-        """Each needle at most once a window: what follows in it is read with it."""
+        """Yield each needle at most once a window: what follows in it is read with it."""
         lower = raw.lower() if self._caseless else b""
         for needles, text in ((self._plain, raw), (self._caseless, lower)):
             for _, number in needles:
                 needle, caseless = self._needles[number]
                 needle = needle.lower() if caseless else needle
-                found = text.find(needle)
-                while found >= 0:
-                    yield at + found + 1, number
-                    found = text.find(needle, found + WINDOW // 2)
+                result = text.find(needle)
+                while result >= 0:
+                    yield at + result + 1, number
+                    result = text.find(needle, result + WINDOW // 2)
 
 
 class NativeEngine:
@@ -136,8 +136,8 @@ class NativeEngine:
 
     def find(self, block: memoryview) -> list[tuple[int, int]]:
         """See :class:`Engine`."""
-        found: list[tuple[int, int]] = []
-        append = found.append
+        results: list[tuple[int, int]] = []
+        append = results.append
 
         def on_match(number: int, _start: int, end: int, _flags: int, _context: object) -> None:
             append((end, number))
@@ -148,13 +148,13 @@ class NativeEngine:
                 self._own.database = database
                 self._own.scratch = self._module.Scratch(database)
             database.scan(block, match_event_handler=on_match, scratch=self._own.scratch)
-        return found
+        return results
 
 
 def make(
     needles: Sequence[Needle], *, native: bool, without: frozenset[int] = frozenset()
 ) -> Engine:
-    """The native engine where it is wanted and installed, else the other.
+    """Return the native engine where it is wanted and installed, else the other.
 
     Args:
         needles: what to find.

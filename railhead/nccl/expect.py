@@ -1,4 +1,4 @@
-"""Gates: is the log proof of what was wanted? Without proof the answer is no."""
+"""Gates: does the log prove what was wanted? Without proof the answer is no."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ class UnprovenError(RailheadError):
 
 
 def check_word(expected: str) -> str:
-    """The word itself.
+    """Return the word itself.
 
     Raises:
-        InputError: it is none of :data:`EXPECTED`.
+        InputError: it is not one of :data:`EXPECTED`.
     """
     if expected not in EXPECTED:
         raise InputError(
@@ -54,7 +54,7 @@ def check_word(expected: str) -> str:
 
 
 def transport(reading: Reading, expected: str) -> Finding:
-    """Hold a reading to a transport; ``passed`` is None where no connection proves any."""
+    """Check a reading for a transport; ``passed`` is None where no connection proves any."""
     claim = reading.claims["transport"]
     passed: bool | None = None
     if claim.value == "unknown":
@@ -79,7 +79,7 @@ def transport(reading: Reading, expected: str) -> Finding:
 
 
 def gdr(reading: Reading) -> Finding:
-    """Hold a reading to GPUDirect RDMA on every connection; None where no connection is shown."""
+    """Check that every connection uses GPUDirect RDMA; None where no connection is shown."""
     claim = reading.claims["gdr"]
     if claim.value == "no":
         return _finding("gdr", False, f"expected GPUDirect RDMA: {claim.why}", DIAGNOSE, claim)
@@ -95,7 +95,7 @@ def _finding(name: str, passed: bool | None, text: str, remedy: str, claim: Clai
 
 
 def require(finding: Finding) -> None:
-    """Go on only with proof.
+    """Raise unless the finding is proven.
 
     Raises:
         UnmetError: the log shows something else.
@@ -115,7 +115,7 @@ _CONNECTION = re.compile(r"\[(send|receive)\] via NET/")
 def proven(
     lines: Iterable[str], proofs: Sequence[str], gpudirect: str | None = None
 ) -> tuple[Finding, ...]:
-    """Hold every process that wrote a log to what proves a cluster's fabric.
+    """Check every process that wrote a log for the proofs of a cluster's fabric.
 
     Args:
         lines: the whole log of a job of several nodes, or of one of its nodes.
@@ -125,8 +125,8 @@ def proven(
             in both directions; the contract's ``fabric.gpudirect``, None where NCCL says nothing.
 
     Returns:
-        One finding a process, named ``host:pid``; one without a process where none wrote. What no
-        line shows is not proven, and so not passed.
+        One finding per process, named ``host:pid``; one without a process where none wrote. A
+        proof that no line shows is not passed.
     """
     wrote: dict[str, list[str]] = {}
     for line in lines:

@@ -1,4 +1,4 @@
-"""What NCCL, its plugins and nccl-tests say about a run: the signs, and what is kept of each.
+"""Facts that NCCL, its plugins and nccl-tests print about a run: signs, and what is kept of each.
 
 The wordings are those of NCCL 2.4 to 2.30, aws-ofi-nccl 1.0 to 1.21, nccl-rdma-sharp-plugins and
 nccl-tests, read in their sources.
@@ -489,7 +489,7 @@ class Seen:
         return value in self.counts
 
     def evidence(self, limit: int = 3) -> tuple[Evidence, ...]:
-        """The first line of each value."""
+        """Return the first line of each value."""
         return tuple(list(self.first.values())[:limit])
 
 
@@ -532,7 +532,7 @@ class Row:
 
 
 class Facts:
-    """What is kept of a log: bounded, whatever its length."""
+    """The facts kept of a log: bounded, however long the log is."""
 
     def __init__(self) -> None:
         self.values: dict[str, Seen] = {}
@@ -571,16 +571,16 @@ class Facts:
         self.tuned_ranks = 0
 
     def seen(self, kind: str) -> Seen:
-        """The values of one kind."""
+        """Return the values of one kind."""
         return self.values.setdefault(kind, Seen())
 
     def rank_of(self, line: Line) -> int | None:
-        """The rank of the process that wrote a line, by its largest communicator."""
+        """Return the rank of the process that wrote a line, by its largest communicator."""
         known = self.rank_by_process.get((line.node, line.pid, line.gpu))
         return known[1] if known else None
 
     def take(self, sign: str, at: Spot, match: re.Match[bytes]) -> None:
-        """One match of one of :data:`SIGNS`."""
+        """Record one match of one of :data:`SIGNS`."""
         if sign in ONLY_SHOWN:
             return
         line = at.line
@@ -683,7 +683,7 @@ class Facts:
         return known, rank
 
     def counted(self) -> dict[str, Callable[[re.Match[bytes]], bool]]:
-        """What takes further lines of frequent signs; see :class:`railhead.nccl.scan.Scanner`."""
+        """Return the ``counted`` of :class:`railhead.nccl.scan.Scanner`."""
         return {
             "nccl.init-start": self._count_started,
             "nccl.init-complete": self._count_completed,
@@ -696,17 +696,17 @@ class Facts:
         }
 
     def _known_setting(self, match: re.Match[bytes]) -> bool:
-        """Nothing new: a value that some rank had before."""
+        """Return whether some rank had this value before, so that the line says nothing new."""
         known = self.settings.get(match["name"].decode())
         return known is not None and match["value"].decode("utf-8", "replace") in known
 
     def _known_devices(self, match: re.Match[bytes]) -> bool:
-        """Nothing new: as many devices, of the names that are known."""
+        """Return whether all devices of the line are known, so that it says nothing new."""
         known = self.devices.get(match["net"].decode(), {})
-        found = DEVICE.findall(match["list"])
+        result = DEVICE.findall(match["list"])
         return all(
             known.get(int(number), ("", ""))[0] == name.decode("utf-8", "replace")
-            for number, name, _, _ in found
+            for number, name, _, _ in result
         )
 
     def _count_started(self, match: re.Match[bytes]) -> bool:
@@ -806,7 +806,7 @@ class Facts:
             self.payload = {"size": float(text["gb"]) * 1e9}
 
     def _bench_figure(self, text: dict[str, str], line: Line, at: Spot) -> None:
-        """The payload's line comes first, then one for each figure."""
+        """Collect a row from its lines: the payload first, then one line for each figure."""
         if not self.payload:
             return
         self.payload[text["kind"]] = float(text["v"])
@@ -817,14 +817,14 @@ class Facts:
             self.payload = {}
 
     def _bench_row(self, text: dict[str, str], line: Line, at: Spot) -> None:
-        """Its units are of 1024 bytes, its rates Gbit/s."""
+        """Record a row whose units are powers of 1024 bytes and whose rates are Gbit/s."""
         unit = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}[text["unit"]]
         rates = {name: f"{float(text[name]) / 8:f}" for name in ("alg", "bus")}
         size = str(int(float(text["size"]) * unit))
         self._test_row({**rates, "size": size, "wrong": "N/A"}, line, at)
 
     def _nic_rate(self, text: dict[str, str], _line: Line, at: Spot) -> None:
-        """In Gbit/s, whatever the line's unit."""
+        """Record a NIC's rate in Gbit/s, in whatever unit the line gives it."""
         if "mbps" in text:
             rate = int(text["mbps"]) / 1000
         else:
@@ -834,11 +834,11 @@ class Facts:
             self.seen("nic-rate").add(f"{rate:g}", at)
 
     def _perftest(self, text: dict[str, str], _line: Line, at: Spot) -> None:
-        """The message rate tells whether the average is in Gbit/s or in MiB/s."""
+        """Record a rate; the message rate shows if the average is in Gbit/s or in MiB/s."""
         size, average, messages = int(text["size"]), float(text["average"]), float(text["mpps"])
         moved = messages * 1e6 * size * 8 / 1e9
         if moved >= 10 and any(
-            abs(one - moved) <= 0.05 * moved for one in (average, average * 8 * 1.048576 / 1000)
+            abs(item - moved) <= 0.05 * moved for item in (average, average * 8 * 1.048576 / 1000)
         ):
             self.seen("nic-rate").add(f"{moved:.0f}", at)
 

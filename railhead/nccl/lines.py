@@ -1,4 +1,4 @@
-"""One line of a log: what was put in front of the message, and the message."""
+"""One line of a log: the prefixes in front of the message, and the message."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Line(NamedTuple):
 
 
 def _unwrap(raw: bytes) -> bytes:
-    """The text inside a collector's JSON line, or the line itself."""
+    """Return the text inside a collector's JSON line, or the line itself."""
     try:
         held = json.loads(raw)
     except (ValueError, RecursionError):
@@ -64,7 +64,7 @@ def _unwrap(raw: bytes) -> bytes:
 
 
 def parse(raw: bytes) -> list[Line]:
-    """The messages of one raw line, without its newline: mostly one, more where lines were cut."""
+    """Return the messages of a raw line: mostly one, more where lines were cut into each other."""
     if b"\0" in raw:
         raw = raw.replace(b"\0", b"")
     if raw[:1] == b"{" and b'"' in raw[:3]:
@@ -73,11 +73,11 @@ def parse(raw: bytes) -> list[Line]:
         raw = ANSI.sub(b"", raw)
     if b"\r" not in raw and b"\n" not in raw:
         return _split(raw) if raw else []
-    found: list[Line] = []
+    results: list[Line] = []
     for part in re.split(rb"[\r\n]+", raw):
         if part:
-            found.extend(_split(part))
-    return found
+            results.extend(_split(part))
+    return results
 
 
 def _split(part: bytes) -> list[Line]:
@@ -105,13 +105,13 @@ def _split(part: bytes) -> list[Line]:
     heads = list(NCCL.finditer(part, at)) if b":" in part else []
     if not heads:
         return [Line(message=part[at:], rank=rank, node=node, time=time)]
-    found = []
+    results = []
     if lead := part[at : heads[0].start()].strip():
-        found.append(Line(message=lead, rank=rank, node=node, time=time))
+        results.append(Line(message=lead, rank=rank, node=node, time=time))
     for head, after in zip(heads, [*heads[1:], None], strict=True):
         message = part[head.end() : after.start() if after else None]
-        found.append(_nccl(message, head, rank=rank, time=time))
-    return found
+        results.append(_nccl(message, head, rank=rank, time=time))
+    return results
 
 
 def _nccl(

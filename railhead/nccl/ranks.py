@@ -1,7 +1,7 @@
-"""What NCCL's log proves of every process of a job of several nodes. Pure.
+"""Proof from NCCL's log, for every process of a job of several nodes. Pure.
 
-One process that takes TCP is a job that takes TCP: the others wait for it. So each is held against
-the contract's proofs by itself, and a single sign of TCP outweighs whatever else is shown.
+If one process uses TCP, the whole job runs at TCP's speed: the others wait for it. So each process
+is checked for the contract's proofs by itself, and a single sign of TCP outweighs all else.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TCP = re.compile(
     r"via NET/(?:Socket|FastSocket)\b|Using network (?:Socket|FastSocket)\b"
     r"|(?i:Selected provider is (?:tcp|sockets|udp)\b)"
 )
-#: What NCCL must be told to say all that is judged here.
+#: Settings that make NCCL print all that is judged here.
 DEBUG = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,BOOTSTRAP,ENV,NET,GRAPH"}
 _NCCL = re.compile(r"NCCL (?:INFO|WARN)|NCCL version ")
 _SHOWN = 3
@@ -32,7 +32,7 @@ _SHOWN = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Process:
-    """What a log proves of one process of one pod; ``text`` is why, ``lines`` what it rests on."""
+    """The verdict on one process of a pod; ``text`` says why, ``lines`` are its evidence."""
 
     pod: int
     name: str
@@ -43,7 +43,7 @@ class Process:
 
 @dataclass(frozen=True, kw_only=True)
 class Transport:
-    """What a job's log proves of all of it."""
+    """The verdict on a whole job."""
 
     verdict: Verdict
     text: str
@@ -52,7 +52,7 @@ class Transport:
 
 
 def is_nccl(line: str) -> bool:
-    """Whether NCCL or one of its plugins wrote the line."""
+    """Return whether NCCL or one of its plugins wrote the line."""
     return _NCCL.search(line) is not None
 
 
@@ -63,7 +63,7 @@ def judge(
     proofs: Sequence[str],
     gpudirect: str | None,
 ) -> Transport:
-    """Hold the log of every pod against what proves the fabric.
+    """Check the log of every pod for the proofs of the fabric.
 
     Args:
         log: each pod's lines, by its number; a pod without lines is there without any.
@@ -71,39 +71,39 @@ def judge(
         proofs: the contract's; each must match a line of every process.
         gpudirect: the contract's; None where NCCL says nothing of it.
     """
-    found = [
-        one for pod, lines in sorted(log.items()) for one in _pod(pod, lines, proofs, gpudirect)
+    results = [
+        item for pod, lines in sorted(log.items()) for item in _pod(pod, lines, proofs, gpudirect)
     ]
-    tcp = [one for one in found if one.verdict is Verdict.FAILED and TCP.search(one.text)]
+    tcp = [item for item in results if item.verdict is Verdict.FAILED and TCP.search(item.text)]
     spread = [line for lines in log.values() for line in lines if TCP.search(line)]
-    told = tuple(found)
+    reported = tuple(results)
     if spread:
-        count = len({(one.pod, one.name) for one in tcp})
-        who = f"{count} of {len(found)} processes" if count else "some processes"
+        count = len({(item.pod, item.name) for item in tcp})
+        who = f"{count} of {len(results)} processes" if count else "some processes"
         return Transport(
             verdict=Verdict.FAILED,
             text=f"the transport is TCP on {who}: {_shown(spread[0])}",
-            processes=told,
+            processes=reported,
             reading="socket",
         )
-    if failed := [one for one in found if one.verdict is Verdict.FAILED]:
+    if failed := [item for item in results if item.verdict is Verdict.FAILED]:
         return Transport(
             verdict=Verdict.FAILED,
-            text=f"{len(failed)} of {len(found)} processes: {failed[0].name}: {failed[0].text}",
-            processes=told,
+            text=f"{len(failed)} of {len(results)} processes: {failed[0].name}: {failed[0].text}",
+            processes=reported,
         )
-    if short := [pod for pod in sorted(log) if _count(found, pod) != processes]:
-        seen = _count(found, short[0])
+    if short := [pod for pod in sorted(log) if _count(results, pod) != processes]:
+        seen = _count(results, short[0])
         return Transport(
             verdict=Verdict.NOT_PROVEN,
             text=f"pod {short[0]} has started {processes} processes, and NCCL's log is of {seen}",
-            processes=told,
+            processes=reported,
         )
-    if open_ := [one for one in found if one.verdict is not Verdict.PASSED]:
+    if open_ := [item for item in results if item.verdict is not Verdict.PASSED]:
         return Transport(
             verdict=Verdict.NOT_PROVEN,
-            text=f"{len(open_)} of {len(found)} processes: {open_[0].name}: {open_[0].text}",
-            processes=told,
+            text=f"{len(open_)} of {len(results)} processes: {open_[0].name}: {open_[0].text}",
+            processes=reported,
         )
     reading = _read(line for lines in log.values() for line in lines)
     if reading not in RDMA:
@@ -111,13 +111,13 @@ def judge(
         return Transport(
             verdict=verdict,
             text=f"the whole log says that the transport is {reading}",
-            processes=told,
+            processes=reported,
             reading=reading,
         )
     return Transport(
-        verdict=Verdict.PASSED if found else Verdict.NOT_PROVEN,
-        text=f"all {len(found)} processes show {reading}" if found else "no process is shown",
-        processes=told,
+        verdict=Verdict.PASSED if results else Verdict.NOT_PROVEN,
+        text=f"all {len(results)} processes show {reading}" if results else "no process is shown",
+        processes=reported,
         reading=reading,
     )
 
@@ -144,7 +144,7 @@ def _pod(
 
 
 def _count(found: Iterable[Process], pod: int) -> int:
-    return sum(1 for one in found if one.pod == pod)
+    return sum(1 for item in found if item.pod == pod)
 
 
 def _read(lines: Iterable[str]) -> str:
@@ -153,6 +153,6 @@ def _read(lines: Iterable[str]) -> str:
 
 
 def _shown(line: str) -> str:
-    """What NCCL said, without who said it."""
-    _, _, said = line.partition("NCCL INFO ")
-    return (said or line).strip()[:160]
+    """Return NCCL's message without its prefix."""
+    _, _, text = line.partition("NCCL INFO ")
+    return (text or line).strip()[:160]

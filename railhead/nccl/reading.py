@@ -1,4 +1,4 @@
-"""What a log says: the result of one pass, and the claims drawn from it."""
+"""A reading of a log: the result of one pass, and the claims drawn from it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Claim:
 
 @dataclass(frozen=True, kw_only=True)
 class Note:
-    """Something that the reader should know besides the verdict.
+    """A fact that the reader should know, in addition to the verdict.
 
     Attributes:
         id: kebab-case.
@@ -71,21 +71,21 @@ UNKNOWN = Claim(value="unknown", why="no line tells")
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """What one or more logs of a job say.
+    """The reading of one or more logs of a job.
 
     Attributes:
         transport: ib, roce, verbs (one of these two, and no line tells which), efa, tcpx, gib,
             socket, p2p/shm-only or unknown.
         gdr: GPUDirect RDMA in use: yes, no or unknown.
         verdict: ok, tcp-fallback, init-failure, hang, timeout, low-bandwidth or other.
-        claims: the same three and finer ones, by name, each with its evidence.
+        claims: the three above and finer ones, by name, each with its evidence.
         communicators: those that were seen.
         ranks: the size of the job where some line tells it.
         nodes: the hosts, pods or addresses that wrote lines.
         hits: every sign that was seen, of this package and of those that were asked for.
-        cause: the likeliest cause's id; None when none is likely enough, or none was looked for.
-        causes: what a diagnosis makes of it, best first; empty where none was made.
-        notes: what disagrees, is set and should not be, or was not used.
+        cause: the likeliest cause's id; None when no cause is likely enough or was looked for.
+        causes: the causes that a diagnosis suggests, best first; empty without a diagnosis.
+        notes: values that disagree, settings that hurt, devices that were not used.
         files: the inputs' names.
         lines: how many were read; None when they were not all counted.
         bytes: how much was read, after decompression.

@@ -64,7 +64,7 @@ def _communicator(comm: Communicator) -> dict[str, Any]:
 
 
 def to_json(reading: Reading) -> dict[str, Any]:
-    """One object; ``transport``, ``gdr``, ``verdict`` and ``cause`` keep their vocabulary."""
+    """Return one object; ``transport``, ``gdr``, ``verdict``, ``cause`` keep their vocabulary."""
     return {
         "transport": reading.transport,
         "gdr": reading.gdr,
@@ -90,7 +90,7 @@ def to_json(reading: Reading) -> dict[str, Any]:
 
 
 def show(reading: Reading, console: Console, *, evidence: int) -> None:
-    """Print the verdict first, then what it rests on; ``evidence`` lines a claim."""
+    """Print the verdict first, then its evidence: at most ``evidence`` lines for each claim."""
     from rich.markup import escape
     from rich.table import Table
 

@@ -1,9 +1,9 @@
 """One streaming pass over any amount of log, for any number of signs.
 
 Most lines of a big log say nothing new. A native matcher of many literals (Hyperscan, where it is
-installed) finds the lines that can matter while the next block is read; only those are taken apart
-in Python. A literal that is on nearly every line is sampled from then on, evenly, so that the time
-per byte stays bounded; the count of its signs is then a lower bound, and says so.
+installed) finds the lines that can matter while the next block is read; only those are parsed in
+Python. A literal that turns out to be on nearly every line is sampled from then on, evenly, so that
+the time per byte stays bounded; the count of its signs is then marked as a lower bound.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ NATIVE_FROM_BYTES = 1 << 19
 HEAVY_COUNT, EXACT_COUNT, HEAVY_EVERY = 2000, 10_000, 1 << 19
 # Of inputs that are together so big, fewer lines of each kind are taken apart.
 BIG_BYTES, BIG_HEAVY_COUNT = 1 << 28, 150
-# Matches of sampled literals that the engine reports before it is built anew without them, which
-# costs some 30 ms, about as much as taking note of so many.
+# Matches of sampled literals that the engine reports before it is rebuilt without them, which
+# costs some 30 ms, about as much as recording this many.
 STALE = 15_000
 # From so many matches of a sign on, its lines are no longer taken apart: they are counted.
 FULL, FULL_COUNTED = 100, 300
@@ -70,13 +70,13 @@ class _Numbers:
         self._end = 0
 
     def enter(self, block: Block) -> None:
-        """From here on positions are in this block."""
+        """Switch to a block: positions from here on are in it."""
         self._block = block
         if block.offset is None:
             self._at = 0
 
     def leave(self) -> None:
-        """The block's bytes are about to go."""
+        """Leave the block, whose bytes are about to go."""
         block = self._block
         if block is None:
             return
@@ -89,7 +89,7 @@ class _Numbers:
         self._block = None
 
     def at(self, position: int) -> int:
-        """The number of the line that holds a position of the block; positions never go back."""
+        """Return the number of the line that holds a position of the block; positions only grow."""
         block = self._block
         if block is None:
             return self._newlines + 1
@@ -116,7 +116,7 @@ class _Numbers:
 
 
 class Spot:
-    """A line and where it stands; evidence is made of it only when it is kept."""
+    """A line and its place; it becomes evidence only when it is kept."""
 
     __slots__ = ("_at", "_numbers", "line", "rank")
 
@@ -127,7 +127,7 @@ class Spot:
         self._at = at
 
     def evidence(self, match: re.Match[bytes] | None = None) -> Evidence:
-        """The line as evidence, with the named groups of a match."""
+        """Return the line as evidence, with the named groups of a match."""
         groups = match.groupdict() if match else {}
         return Evidence(
             file=self._numbers.name,
@@ -158,7 +158,7 @@ class _Tally:
 
 @dataclass(kw_only=True)
 class Scan:
-    """What a pass found.
+    """The result of a pass.
 
     Attributes:
         hits: by the sign's id.
@@ -236,12 +236,12 @@ class Scanner:
         self._signs_of = [tuple(by_needle[number]) for number in range(len(numbers))]
         self._counted = dict(counted or {})
         self._limits = [
-            EXACT_COUNT if any(sign.id in self._counted for sign in found) else HEAVY_COUNT
-            for found in self._signs_of
+            EXACT_COUNT if any(sign.id in self._counted for sign in item) else HEAVY_COUNT
+            for item in self._signs_of
         ]
         self._samples = [
-            SAMPLES_DENSE if any(sign.id in dense for sign in found) else SAMPLES
-            for found in self._signs_of
+            SAMPLES_DENSE if any(sign.id in dense for sign in item) else SAMPLES
+            for item in self._signs_of
         ]
         # Of these every line is taken apart, however many there are.
         self._always = frozenset(
@@ -285,8 +285,8 @@ class Scanner:
         result = self._result
         *before, last = self._last.rstrip().split(b"\n")
         result.tail = tuple(line for raw in (*before, last) for line in parse(raw))
-        found = parse(last)
-        result.last = found[-1].message[:TEXT_BYTES].decode("utf-8", "replace") if found else ""
+        match = parse(last)
+        result.last = match[-1].message[:TEXT_BYTES].decode("utf-8", "replace") if match else ""
         result.files = tuple(files)
         result.cut = tuple(cut)
         for identifier, tally in self._tallies.items():
@@ -319,7 +319,7 @@ class Scanner:
             )
 
     def _alone(self, stream: Iterator[Block], numbers: _Numbers) -> None:
-        """Block by block, until the native engine is worth its while."""
+        """Scan block by block, until the native engine is worth building."""
         for block in stream:
             self._block(block, self._engine.find(block.view), numbers)
             block.free()
@@ -368,8 +368,8 @@ class Scanner:
                     raise error
                 if searched is None:
                     return
-                block, found = searched
-                self._block(block, found, numbers)
+                block, match = searched
+                self._block(block, match, numbers)
                 block.free()
         finally:
             # No thread may still read when the stream is left.
@@ -427,7 +427,7 @@ class Scanner:
         self._result.bytes += size
 
     def _keep_last(self, data: bytearray, size: int) -> None:
-        """Hold the end of the source, from where a line begins, whatever its blocks were."""
+        """Keep the end of the source, from the start of a line, across block boundaries."""
         last = bytes(data[max(0, size - LAST_BYTES - 1) : size])
         if size <= LAST_BYTES and not self._fresh:
             last = self._last + last
@@ -463,7 +463,7 @@ class Scanner:
         return True
 
     def _settles(self, needle: int) -> bool:
-        """Were all its signs seen often enough, and does nobody want each of their lines?"""
+        """Return whether all its signs were seen often enough, and no sink wants each line."""
         for sign in self._signs_of[needle]:
             tally = self._tallies.get(sign.id)
             enough = FULL_COUNTED if sign.id in self._counted else FULL
@@ -472,7 +472,7 @@ class Scanner:
         return True
 
     def _weigh(self, fresh: set[int], stale: int) -> None:
-        """Take note of literals that are too frequent; build the engine anew when that pays."""
+        """Record literals that are too frequent; rebuild the engine without them when that pays."""
         if fresh - self._heavy:
             self._heavy |= fresh
             # Where nobody takes the lines, a lower bound of their number is enough.
@@ -517,7 +517,7 @@ class Scanner:
 
 
 def _line_at(data: bytearray | bytes, offset: int, size: int) -> tuple[int, int]:
-    """Start and end of the line before an offset, or a window of it when it is very long."""
+    """Return start and end of the line before an offset, or a window of a very long line."""
     low = offset - LONGEST_LINE if offset > LONGEST_LINE else 0
     start = data.rfind(b"\n", low, offset - 1) + 1
     end = data.find(b"\n", offset - 1, min(size, offset + LONGEST_LINE))
@@ -531,13 +531,13 @@ def _line_at(data: bytearray | bytes, offset: int, size: int) -> tuple[int, int]
 def _sample(
     data: bytearray | bytes, size: int, text: bytes, caseless: bool, samples: int
 ) -> Iterator[tuple[int, int]]:
-    """Some lines with a heavy literal, evenly over the block."""
+    """Yield some lines with a heavy literal, evenly spread over the block."""
     step = max(1, size // samples)
     for low in range(0, size, step):
         high = min(low + SAMPLE_WINDOW, size)
         if caseless:
-            found = re.compile(re.escape(text), re.IGNORECASE).search(data, low, high)
-            at = found.start() if found else -1
+            match = re.compile(re.escape(text), re.IGNORECASE).search(data, low, high)
+            at = match.start() if match else -1
         else:
             at = data.find(text, low, high)
         if at >= 0:

@@ -1,4 +1,4 @@
-"""What a line may show, as data: one regex a sign, found in one pass over any amount of log."""
+"""Signs that a line may show, as data: one regex each, matched in one pass over any log."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ class Sign:
             return frozenset({self.literal})
         if self.literal is not None:
             return frozenset(self.literal)
-        found = _required(_parser.parse(self.pattern), bool(self.caseless))
-        if not found:
+        result = _required(_parser.parse(self.pattern), bool(self.caseless))
+        if not result:
             raise ValueError(f"sign {self.id}: no literal is required by {self.pattern!r}")
-        return found
+        return result
 
 
 def _required(parsed: Iterable[Any], caseless: bool) -> frozenset[bytes]:
-    """The best set of literals that one of must be in any match, empty when there is none."""
+    """Return the best set of literals of which every match holds one; empty if no set exists."""
     candidates: list[frozenset[bytes]] = []
     run = bytearray()
 
@@ -97,7 +97,7 @@ def _required(parsed: Iterable[Any], caseless: bool) -> frozenset[bytes]:
     # Few and long literals are the ones that rarely match by chance.
     return max(
         usable,
-        key=lambda one: (min(map(len, one)) - 2 * len(one), sorted(one)),
+        key=lambda item: (min(map(len, item)) - 2 * len(item), sorted(item)),
         default=frozenset(),
     )
 
@@ -130,7 +130,7 @@ class Evidence:
 
 @dataclass(frozen=True, kw_only=True)
 class Hit:
-    """What one sign was seen as.
+    """The lines that showed one sign.
 
     Attributes:
         count: how many lines.
@@ -156,7 +156,7 @@ class Hits(dict[str, Hit]):
         return NO_HIT
 
     def evidence(self, sign: str) -> tuple[Evidence, ...]:
-        """The first few lines of a sign; empty when it was not seen."""
+        """Return the first few lines of a sign; empty when it was not seen."""
         return self[sign].evidence
 
     def any(self, *signs: str) -> bool:

@@ -1,4 +1,4 @@
-"""Where log bytes come from: files, folders, patterns, standard input; compressed or not."""
+"""Sources of log bytes: files, folders, patterns, standard input; compressed or not."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ SNIFF = 512
 
 
 class Readable(Protocol):
-    """What a source must offer; ``b""`` at the end."""
+    """The interface of a source's stream."""
 
     def read(self, size: int, /) -> bytes:
-        """At most ``size`` bytes."""
+        """Return at most ``size`` bytes; ``b""`` at the end."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +61,7 @@ def _stdin() -> Readable:
 
 
 def resolve(inputs: Iterable[Path | str | Source]) -> list[Source]:
-    """The streams that are meant.
+    """Return the streams that the inputs name.
 
     Args:
         inputs: paths of files, folders (every file below them) or patterns such as ``logs/*.log``;
@@ -71,28 +71,28 @@ def resolve(inputs: Iterable[Path | str | Source]) -> list[Source]:
         NotFoundError: there is no such file, or a pattern or folder holds none.
         InputError: a path is neither a file nor a folder, or cannot be read.
     """
-    found: list[Source] = []
+    results: list[Source] = []
     for given in inputs:
         if isinstance(given, Source):
-            found.append(given)
+            results.append(given)
             continue
         name = str(given)
         if name == "-":
-            found.append(Source(name="-", open=_stdin))
+            results.append(Source(name="-", open=_stdin))
             continue
         path = Path(name)
         try:
             if path.is_dir():
-                inside = sorted(one for one in path.rglob("*") if one.is_file())
+                inside = sorted(item for item in path.rglob("*") if item.is_file())
                 if not inside:
                     raise NotFoundError(
                         f"{name}: no file is in this folder", remedy="name a folder with logs"
                     )
-                found += [_file(one, str(one)) for one in inside]
+                results += [_file(item, str(item)) for item in inside]
             elif path.exists():
-                found.append(_file(path, name))
+                results.append(_file(path, name))
             elif matching := sorted(glob.glob(name, recursive=True)):  # noqa: PTH207 - absolute too
-                found += [_file(Path(one), one) for one in matching if Path(one).is_file()]
+                results += [_file(Path(item), item) for item in matching if Path(item).is_file()]
             else:
                 raise NotFoundError(
                     f"{name}: no such file, folder or pattern",
@@ -102,7 +102,7 @@ def resolve(inputs: Iterable[Path | str | Source]) -> list[Source]:
             raise InputError(
                 f"{name!r}: cannot be read: {error}", remedy="name a readable file"
             ) from error
-    return found
+    return results
 
 
 def _zstd(raw: Readable, name: str) -> Readable:
@@ -119,11 +119,11 @@ def _zstd(raw: Readable, name: str) -> Readable:
 
 def _into(stream: Readable, buffer: bytearray | memoryview) -> int:
     """Read some bytes; never more than one of the stream's own reads, which may fail after it."""
-    one = getattr(stream, "read1", None)
+    item = getattr(stream, "read1", None)
     into = getattr(stream, "readinto", None)
-    if one is None and into is not None:
+    if item is None and into is not None:
         return int(into(buffer) or 0)
-    data = stream.read(len(buffer)) if one is None else one(len(buffer))
+    data = stream.read(len(buffer)) if item is None else item(len(buffer))
     buffer[: len(data)] = data
     return len(data)
 
@@ -136,7 +136,7 @@ class _Head:
         self._rest = rest
 
     def read(self, size: int = -1, /) -> bytes:
-        """The looked-at bytes first."""
+        """Return the looked-at bytes first."""
         if self._head:
             taken, self._head = (
                 (self._head, b"") if size < 0 else (self._head[:size], self._head[size:])
@@ -145,7 +145,7 @@ class _Head:
         return self._rest.read(size if size >= 0 else BLOCK)
 
     def readinto(self, buffer: bytearray | memoryview) -> int:
-        """Into a buffer, straight from the stream where it can."""
+        """Read into a buffer, straight from the stream where that is possible."""
         if not self._head:
             return _into(self._rest, buffer)
         data = self.read(len(buffer))
@@ -153,19 +153,19 @@ class _Head:
         return len(data)
 
     def of(self, stream: Readable) -> bool:
-        """Is this what it reads from?"""
+        """Return whether it reads from this stream."""
         return self._rest is stream
 
     def readable(self) -> bool:
-        """Always."""
+        """Return True: it can always be read."""
         return True
 
     def seekable(self) -> bool:
-        """Never."""
+        """Return False: it can never seek."""
         return False
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: it holds nothing."""
 
     closed = False
 
@@ -181,7 +181,7 @@ def _head_of(stream: Readable) -> bytes:
 
 
 def _plain(stream: Readable, name: str) -> Readable:
-    """The stream without its compression, told by the first bytes; two layers at most."""
+    """Return the stream without its compression, told by the first bytes; two layers at most."""
     for _ in range(2):
         head = _head_of(stream)
         whole = _Head(head, stream)
@@ -205,7 +205,7 @@ def _plain(stream: Readable, name: str) -> Readable:
 
 
 def _coding(head: bytes) -> str | None:
-    """UTF-16 by its mark, or by the NUL in every other byte; None for anything else."""
+    """Return UTF-16's codec, known by its mark or by NUL in every other byte; else None."""
     if head.startswith(codecs.BOM_UTF16_LE):
         return "utf-16-le"
     if head.startswith(codecs.BOM_UTF16_BE):
@@ -228,7 +228,7 @@ class _Recoded:
         self._rest = b""
 
     def read(self, size: int, /) -> bytes:
-        """At most ``size`` bytes; ``b""`` at the end."""
+        """Return at most ``size`` bytes; ``b""`` at the end."""
         while not self._rest:
             data = self._stream.read(size)
             self._rest = self._decoder.decode(data, not data).encode("utf-8", "replace")
@@ -239,7 +239,7 @@ class _Recoded:
 
 
 def _text(source: Source) -> tuple[Readable, bool]:
-    """The stream, and whether its bytes are those of the source."""
+    """Return the stream, and whether its bytes are those of the source."""
     opened = source.open()
     stream = _plain(opened, source.name)
     as_it_is = isinstance(stream, _Head) and stream.of(opened)
@@ -251,7 +251,7 @@ def _text(source: Source) -> tuple[Readable, bool]:
 
 @dataclass(kw_only=True, slots=True)
 class Block:
-    """Some lines, whole but for the last of a stream and for very long ones.
+    """Lines of a source, whole except the last of a stream and very long ones.
 
     Attributes:
         data: holds them from its beginning; used again after :meth:`free`.
@@ -276,7 +276,7 @@ def _fill(
     """Read until ``want`` bytes are there or the stream ends.
 
     Returns:
-        How many bytes there are, and why there are not more where the stream is damaged.
+        The number of bytes read, and the reason if a damaged stream ends there.
 
     Raises:
         InputError: the stream cannot be read.
@@ -305,10 +305,10 @@ def _fill(
 
 
 def blocks(source: Source) -> Iterator[Block]:
-    """About :data:`BLOCK` bytes at a time, each but the last ending where a line ends.
+    """Yield blocks of about :data:`BLOCK` bytes, each but the last ending where a line ends.
 
-    A line longer than :data:`LONGEST_LINE` is handed on in pieces. A block must be freed before the
-    one after the next is asked for twice: there are :data:`BUFFERS` of them.
+    A line longer than :data:`LONGEST_LINE` comes in pieces. There are :data:`BUFFERS` buffers: a
+    block must be freed before the one after the next is asked for twice.
 
     Raises:
         CutError: a compressed stream is damaged or ends early, after what came before it.

@@ -1,8 +1,9 @@
-"""Which network carried the data, and whether the NICs reached the GPUs' memory themselves.
+"""The network that carried the data, and whether the NICs accessed the GPUs' memory directly.
 
 The proof is the connections between nodes (``via NET/<net>/<device>``). What NCCL chose
-(``Using network``), what it found (``NET/IB : Using [0]mlx5_0:1/IB``) and which library an error
-came from stand in for them, in that order, when a log holds no connections and nothing contradicts.
+(``Using network``), what it discovered (``NET/IB : Using [0]mlx5_0:1/IB``) and which library an
+error came from stand in for them, in that order, when a log shows no connections and no
+contradiction.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ RDMA = VERBS | {"efa", "gib", "tcpx"}
 
 
 def net_kind(name: str) -> str | None:
-    """The family of a network by the name that NCCL prints: ``verbs`` is IB or RoCE."""
+    """Return the family of a network by the name that NCCL prints: ``verbs`` is IB or RoCE."""
     low = name.lower()
     if low.startswith(("ib", "ibext")) or low == "ib/ext":
         return "verbs"
@@ -52,7 +53,7 @@ class Judge:
     # One node or several.
 
     def several_nodes(self) -> Claim:
-        """``yes`` or ``no`` with the reason, ``unknown`` when the log does not tell."""
+        """Return ``yes`` or ``no`` with the reason, ``unknown`` when the log does not tell."""
         facts = self.facts
         nodes = facts.seen("nodes")
         if nodes:
@@ -101,7 +102,7 @@ class Judge:
         return UNKNOWN
 
     def _all_ranks_here(self) -> bool:
-        """One host wrote lines, and every rank of the job is accounted for on it."""
+        """Return whether one host alone wrote lines, and every rank of the job runs on it."""
         facts = self.facts
         hosts = {node for node, _, _ in facts.writers}
         tested = {host for host, _, _ in facts.test_ranks.values()}
@@ -112,7 +113,7 @@ class Judge:
             return False
         if len(tested) == 1 and len(facts.test_ranks) == total:
             return True
-        largest = max(facts.comms.values(), key=lambda one: one.ranks or 0, default=None)
+        largest = max(facts.comms.values(), key=lambda item: item.ranks or 0, default=None)
         if hosts and largest is not None and len(largest.started) == total:
             return True
         # As many processes and GPUs as the job has ranks.
@@ -123,7 +124,7 @@ class Judge:
         return len(group) >= total or {0, total - 1} <= group
 
     def _ring_within(self) -> bool:
-        """A ring holds every rank of its communicator: one that stays on a host is the whole."""
+        """Return whether a ring stays on one host: a ring holds every rank of its communicator."""
         channels: dict[int, dict[int, set[int]]] = {}
         for channel, src, dst in self.facts.local_hops:
             channels.setdefault(channel, {}).setdefault(src, set()).add(dst)
@@ -133,7 +134,7 @@ class Judge:
         return self.hits.evidence("tests.rank")[:1] or tuple(list(self.facts.hosts.values())[:1])
 
     def ranks(self) -> int | None:
-        """The size of the job, as the largest communicator or the test tells it."""
+        """Return the size of the job, as the largest communicator or the test tells it."""
         facts = self.facts
         known = [comm.ranks for comm in facts.comms.values() if comm.ranks]
         thresholds = [int(value) // 8 for value in facts.seen("nccl.thresholds")]
@@ -145,7 +146,7 @@ class Judge:
     # Transport.
 
     def transport(self) -> Claim:
-        """One of the words of :class:`Reading`, with the lines that it rests on."""
+        """Return one of the words of :class:`Reading`, with the lines that it rests on."""
         facts = self.facts
         if facts.channels:
             return self._of_channels()
@@ -162,9 +163,9 @@ class Judge:
         if several == "yes" or (several == "unknown" and not facts.seen("channel-local")):
             if (chosen := self._of_names(facts.networks, "NCCL chose it")) is not None:
                 return replace(chosen, grade="choice")
-            found = self._of_names(facts.seen("device-list"), "its devices were found")
-            if found is not None:
-                return replace(found, grade="devices")
+            result = self._of_names(facts.seen("device-list"), "its devices were found")
+            if result is not None:
+                return replace(result, grade="devices")
         claim = self._of_library()
         return claim if claim is UNKNOWN else replace(claim, grade="library")
 
@@ -206,13 +207,13 @@ class Judge:
             )
         if several.value == "yes":
             return self._too_fast_for_nics()
-        if (one := self._one_process()) is not None:
-            return one
+        if (item := self._one_process()) is not None:
+            return item
         peers = self._peer_channels()
         return peers or self._too_fast_for_nics()
 
     def _went_on(self) -> bool:
-        """Past the choice of a network: connections, rings or results are there."""
+        """Return whether NCCL went on from the choice of a network: to connections or results."""
         facts = self.facts
         return bool(
             facts.seen("channel-local")
@@ -221,7 +222,7 @@ class Judge:
         )
 
     def _peer_channels(self) -> Claim | None:
-        """With a peer over a network NCCL gives it 2 channels, within NVLink as many as it has."""
+        """Claim NVLink by the channels to a peer: over a network 2, over NVLink all there are."""
         for value in self.facts.seen("nccl.channels"):
             numbers = [int(number) for number in value.split()]
             p2p, peer = numbers[-2], numbers[-1]
@@ -253,7 +254,7 @@ class Judge:
         )
 
     def _one_process(self) -> Claim | None:
-        """A test whose only process has as many GPUs as the factor of its table says ranks."""
+        """Claim one node for a test whose only process has as many GPUs as its table has ranks."""
         starts = self.facts.seen("tests.start")
         if self.hits["tests.start"].count != 1 or len(starts.counts) != 1:
             return None
@@ -267,14 +268,14 @@ class Judge:
         )
 
     def _ranks_by_factor(self) -> int | None:
-        """From busbw / algbw of an all_reduce, which is 2(n-1)/n."""
+        """Return the ranks n from busbw / algbw of an all_reduce, which is 2(n-1)/n."""
         row = self.facts.largest
         if row is None or row.algbw < 10 or not 1.0 < row.busbw / row.algbw < 2.0:
             return None
         return round(2 / (2 - row.busbw / row.algbw))
 
     def _gpus_of_a_node(self) -> int | None:
-        """From a test's device column, when the last rank is the last GPU of its node."""
+        """Return a node's GPU count by a test's devices, if the last rank has its last GPU."""
         ranks = self.facts.test_ranks
         if not ranks:
             return None
@@ -303,7 +304,7 @@ class Judge:
     # InfiniBand or Ethernet below the verbs.
 
     def _layers(self) -> dict[str, Evidence]:
-        """Link layers of the devices in use, or of all where none is known to be."""
+        """Return the link layers of the devices in use, or of all if it is not known which are."""
         facts = self.facts
         used = {number for net, number in facts.devices_used if net_kind(net) == "verbs"}
         listed = [
@@ -331,10 +332,12 @@ class Judge:
                 return Claim(
                     value=value, why=f"{why}; {at[1]}", evidence=(*evidence[:2], *at[0][:1])
                 )
-        told = "both are named" if layers or (ethernet and infiniband) else "no line tells which"
+        reported = (
+            "both are named" if layers or (ethernet and infiniband) else "no line tells which"
+        )
         return Claim(
             value="verbs",
-            why=f"{why}: verbs, over InfiniBand or Ethernet ({told})",
+            why=f"{why}: verbs, over InfiniBand or Ethernet ({reported})",
             evidence=(*evidence[:2], *layers.values()),
         )
 
@@ -356,8 +359,8 @@ class Judge:
 
     def _first_sign(self, *signs: tuple[str, str]) -> tuple[tuple[Evidence, ...], str] | None:
         for sign, why in signs:
-            if found := self.hits.evidence(sign):
-                return found, why
+            if result := self.hits.evidence(sign):
+                return result, why
         return None
 
     def _ofi(self, evidence: tuple[Evidence, ...], why: str) -> Claim:
@@ -373,7 +376,7 @@ class Judge:
                 )
             if name.startswith("verbs"):
                 return self._verbs(at, f"{why}; libfabric's provider is verbs")
-            return Claim(value="unknown", why=f"libfabric's provider {name} is none of those known")
+            return Claim(value="unknown", why=f"libfabric's provider {name} is not a known one")
         if self.hits.any("ofi.other-provider"):
             return UNKNOWN
         # The plugin runs over TCP as well (its provider `tcp`): its name alone proves no EFA.
@@ -384,7 +387,7 @@ class Judge:
         return Claim(value="unknown", why=f"{why}, and no line tells libfabric's provider")
 
     def _of_library(self) -> Claim:
-        """By the library that complains, the weakest evidence there is."""
+        """Claim a transport by the library that complains, which is the weakest evidence."""
         hits = self.hits
         if at := self.facts.seen("ofi.provider"):
             return self._ofi(at.evidence(1), "the plugin chose a provider")
@@ -419,25 +422,25 @@ class Judge:
         return UNKNOWN
 
     def link_layer(self, transport: Claim) -> Claim:
-        """Of the ports that verbs use: InfiniBand or Ethernet."""
+        """Return the link layer of the ports that verbs use: InfiniBand or Ethernet."""
         if transport.value not in ("ib", "roce"):
             return UNKNOWN
         for layer, at in self._layers().items():
             if (layer == "IB") == (transport.value == "ib"):
                 return Claim(value=layer, why="the device list shows it", evidence=(at,))
-        if transport.value == "roce" and (found := self._ethernet_signs()):
-            return Claim(value="RoCE", why=found[1], evidence=found[0][:1])
-        if transport.value == "ib" and (found := self._infiniband_signs()):
-            return Claim(value="IB", why=found[1], evidence=found[0][:1])
+        if transport.value == "roce" and (result := self._ethernet_signs()):
+            return Claim(value="RoCE", why=result[1], evidence=result[0][:1])
+        if transport.value == "ib" and (result := self._infiniband_signs()):
+            return Claim(value="IB", why=result[1], evidence=result[0][:1])
         return UNKNOWN
 
     def communicator(self, key: str, comm: Comm) -> Communicator:
-        """One communicator, with a transport where its own connections show it."""
+        """Return one communicator, with a transport where its own connections show it."""
         transport, gdr = "unknown", "unknown"
         nodes = comm.nodes
         if nodes is None and comm.ranks == self.ranks():
             # Another communicator of all ranks tells on how many nodes they are.
-            same = (one.nodes for one in self.facts.comms.values() if one.ranks == comm.ranks)
+            same = (item.nodes for item in self.facts.comms.values() if item.ranks == comm.ranks)
             nodes = next((count for count in same if count), None)
         if comm.nets:
             kind = net_kind(comm.nets.most_common(1)[0][0]) or ""
@@ -466,7 +469,7 @@ class Judge:
     # GPUDirect RDMA.
 
     def gdr(self, transport: Claim) -> tuple[Claim, str]:
-        """Yes, no or unknown; and the finer word, where ``partly`` is one."""
+        """Return yes, no or unknown; and a finer word, which may also be ``partly``."""
         facts = self.facts
         direct, staged = facts.seen("channel-gdr"), facts.seen("channel-no-gdr")
         if transport.value == "socket":
@@ -581,7 +584,7 @@ class Judge:
 
 
 def _joined(hops: Iterable[tuple[int, int, int]]) -> set[int]:
-    """The largest group of the ranks that hops within a host connect."""
+    """Return the largest group of the ranks that hops within a host connect."""
     parent: dict[int, int] = {}
 
     def top(rank: int) -> int:
@@ -598,7 +601,7 @@ def _joined(hops: Iterable[tuple[int, int, int]]) -> set[int]:
 
 
 def _has_ring(hops: dict[int, set[int]]) -> bool:
-    """Does a path along the hops come back after all ranks, three or more? Tried within bounds."""
+    """Return whether the hops form a ring of all ranks, three or more; the search is bounded."""
     size = len(hops)
     if not 3 <= size <= RING_RANKS:
         return False
@@ -618,12 +621,12 @@ def _has_ring(hops: dict[int, set[int]]) -> bool:
 
 @cache
 def fastest_node_gigabytes(gpus: int | None) -> float | None:
-    """The most that the NICs of one node carry, GB/s, by the catalogue; None when it has no rate.
+    """Return the most that one node's NICs carry, GB/s, by the catalogue; None without a rate.
 
     Args:
         gpus: GPUs of the node, where known: NICs come with GPUs.
     """
-    from railhead.catalog.machines import MACHINES
+    from railhead.machines import MACHINES
 
     rates = [
         (machine.gpus, sum(nic.rate_gbps for nic in machine.nics) / 8)

@@ -1,7 +1,7 @@
-"""Lines of failure and what they say about the verdict, not about the cause.
+"""Lines that report a failure, and the verdict that each implies; not the cause.
 
-Causes are `railhead.diagnose`'s; this is the little that a verdict needs: at which stage it went
-wrong. The wordings are those of NCCL 2.3 to 2.30, aws-ofi-nccl, PyTorch 1.8 to 2.9 and gloo.
+`railhead.diagnose` has the causes; a verdict needs only the stage that failed. The wordings are
+those of NCCL 2.3 to 2.30, aws-ofi-nccl, PyTorch 1.8 to 2.9 and gloo.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ TROUBLE: tuple[tuple[str, str, bytes, bytes | tuple[bytes, ...] | None], ...] = 
         rb"|timeout at NCCL work",
         None,
     ),
-    # torch.distributed's barrier before NCCL, every ten seconds while somebody is missing.
+    # torch.distributed's barrier before NCCL, every ten seconds while a rank is missing.
     ("rendezvous-barrier", "hang", rb"Waiting in store based barrier to initialize", None),
     ("rendezvous-unreachable", "init-failure", rb"[Cc]lient socket has timed out", None),
     (
@@ -247,8 +247,8 @@ TROUBLE: tuple[tuple[str, str, bytes, bytes | tuple[bytes, ...] | None], ...] = 
         rb"|running collective: CollectiveFingerPrint",
         None,
     ),
-    # Somebody looked where a process stands: gdb's and lldb's threads or frames within NCCL,
-    # py-spy's threads, calls that strace saw not return, or cuda-gdb's active kernels.
+    # Someone inspected a stuck process: gdb's and lldb's threads or frames within NCCL,
+    # py-spy's threads, calls that did not return under strace, or cuda-gdb's active kernels.
     (
         "stack-dump",
         "hang",

@@ -1,4 +1,4 @@
-"""One word for a run: did it work, over what was wanted, and if not, at which stage did it end."""
+"""One word for a run: did it work, over the wanted transport, and if not, where did it end."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class Verdict:
         self.gdr = gdr
 
     def claim(self) -> Claim:
-        """The verdict, why, and the lines."""
+        """Return the verdict, why, and the lines."""
         for step in (
             self._test_is_void,
             self._test_is_wrong,
@@ -170,8 +170,8 @@ class Verdict:
             return None
         # `trouble.VERDICT_OF` is in the order in which one line of failure explains another.
         for sign, verdict in VERDICT_OF.items():
-            found = self.hits.evidence(sign)
-            if not found:
+            result = self.hits.evidence(sign)
+            if not result:
                 continue
             value = verdict
             if sign in RENDEZVOUS and self._began():
@@ -187,7 +187,7 @@ class Verdict:
                 "hang": "an operation never ended",
                 "other": "the run failed",
             }[value]
-            return Claim(value=value, why=f"{why} ({sign.split('.')[1]})", evidence=found[:2])
+            return Claim(value=value, why=f"{why} ({sign.split('.')[1]})", evidence=result[:2])
         if (
             self.hits.any("ofi.no-provider", "ofi.refused")
             and self.transport.value == "unknown"
@@ -202,11 +202,11 @@ class Verdict:
         return None
 
     def _began(self) -> bool:
-        """NCCL itself got to work, so the ranks had found each other."""
+        """Return whether NCCL itself began to work, so the ranks had reached each other."""
         return self._ran() or bool(self.facts.channels)
 
     def _silence(self) -> Claim | None:
-        """The log ends where something should have followed at once."""
+        """Claim a hang where the log ends although something should have followed at once."""
         facts = self.facts
         if self._launched_last() and self.hits.any("nccl.launch"):
             return Claim(
@@ -252,7 +252,7 @@ class Verdict:
         return None
 
     def _connecting(self, last: str) -> Claim | None:
-        """Several processes that have planned their trees and connect, and none has ended that."""
+        """Claim a hang where several processes began to connect and none has finished."""
         known = self.facts.planned & self.facts.connecting
         if len(known) < 2 or self._ran() or "NCCL INFO" not in last or " via " not in last:
             return None
@@ -263,13 +263,13 @@ class Verdict:
         )
 
     def _launched_last(self) -> bool:
-        """After the first launch come only lines of other ranks' initialisation."""
+        """Return whether only other ranks' initialisation follows the last launch."""
         messages = [line.message for line in self.tail]
         launched = [n for n, message in enumerate(messages) if b"Launch mode " in message]
-        return bool(launched) and all(b"NCCL INFO" in one for one in messages[launched[-1] :])
+        return bool(launched) and all(b"NCCL INFO" in item for item in messages[launched[-1] :])
 
     def _last_word(self) -> str:
-        """The last message that says something."""
+        """Return the last message that says something."""
         for line in reversed(self.tail):
             text = line.message.decode("utf-8", "replace")
             if not IDLE.search(text):
@@ -277,7 +277,7 @@ class Verdict:
         return self.last
 
     def _different_calls(self) -> Claim | None:
-        """Ranks of one communicator that call different collectives: neither can end."""
+        """Claim a hang where ranks of one communicator call different collectives."""
         hit = self.hits["nccl.calls"]
         # Of many calls only the first are kept, and of a log that goes on they are no news.
         if hit.count != len(hit.evidence):
@@ -299,11 +299,11 @@ class Verdict:
         return None
 
     def _shown(self, pattern: re.Pattern[str]) -> tuple[Evidence, ...]:
-        found = self.hits.evidence("wait.last")
-        return tuple(at for at in found if pattern.search(at.text))[-1:]
+        result = self.hits.evidence("wait.last")
+        return tuple(at for at in result if pattern.search(at.text))[-1:]
 
     def _stood_still(self) -> Claim | None:
-        """NCCL's last line, and the next line of the log came only long after it."""
+        """Claim a hang where the next line of the log came only long after NCCL's last line."""
         before: tuple[datetime, Line] | None = None
         for line in self.tail:
             at = _when(line.time)
@@ -371,7 +371,7 @@ class Verdict:
         return None
 
     def _slow_somewhere(self) -> Claim | None:
-        """Slow over a network that no line names: not ok, and not known to be RDMA either."""
+        """Claim low bandwidth over a network that no line names: not ok, and maybe not RDMA."""
         row = self.facts.largest
         if row is None or not row.busbw or self.judge.several_nodes().value == "no":
             return None
@@ -394,7 +394,7 @@ class Verdict:
         return any(gpu in model for model in models for gpu in (*FAST_GPUS, *more))
 
     def _falling(self) -> Claim | None:
-        """A size that is much slower than a smaller one of the same table, between nodes."""
+        """Claim low bandwidth where a size is much slower than a smaller one, between nodes."""
         several = self.judge.several_nodes().value
         if several == "no":
             return None
@@ -418,7 +418,7 @@ class Verdict:
         return None
 
     def _one_of_many(self) -> Claim | None:
-        """Many ranks share one device while others lie idle."""
+        """Claim low bandwidth where many ranks share one device while others lie idle."""
         facts = self.facts
         ranks = max(len({rank for rank, _ in facts.routes}), self.judge.ranks() or 0)
         used: dict[str, set[int]] = {}
@@ -428,9 +428,9 @@ class Verdict:
         listed = {net_kind(net) or net: len(devices) for net, devices in facts.devices.items()}
         at = facts.seen("device-list").evidence(1)
         if "ofi" in used and "ofi" not in listed:
-            found = facts.seen("ofi.provider")
-            counts = [int(value.split()[-1]) for value in found if value.split()[-1].isdigit()]
-            listed["ofi"], at = max(counts, default=0), found.evidence(1)
+            result = facts.seen("ofi.provider")
+            counts = [int(value.split()[-1]) for value in result if value.split()[-1].isdigit()]
+            listed["ofi"], at = max(counts, default=0), result.evidence(1)
         for kind, numbers in used.items():
             many = listed.get(kind, 0)
             connections = sum(facts.channels.counts.values())
@@ -446,7 +446,7 @@ class Verdict:
         return None
 
     def _below_line_rate(self) -> Claim | None:
-        """A table of a collective beside what the NICs carry, where the log tells it."""
+        """Claim low bandwidth where a collective's table is far below what the NICs carry."""
         facts, row = self.facts, self.facts.largest
         if row is None or row.size < SOME or not row.busbw:
             return None
@@ -463,13 +463,13 @@ class Verdict:
         at: tuple[Evidence, ...] = ()
         if rates:
             slowest, at = min(float(rate) for rate in rates), rates.evidence(1)
-            bound, told = slowest / 8 * nics, f"{nics} NIC(s) of {slowest:g} Gbit/s carry"
+            bound, reported = slowest / 8 * nics, f"{nics} NIC(s) of {slowest:g} Gbit/s carry"
         elif plans and self.transport.value in RDMA:
             planned = [value.split() for value in plans]
             bound = max(int(channels) * float(inter) for channels, inter, _ in planned)
-            told, at = "NCCL's own search plans", plans.evidence(1)
+            reported, at = "NCCL's own search plans", plans.evidence(1)
         elif self.transport.value in RDMA and self._fast_gpus(*SLOW_BUS):
-            bound, told = FAST_PORT * nics, f"{nics} port(s) of 100 Gbit/s carry"
+            bound, reported = FAST_PORT * nics, f"{nics} port(s) of 100 Gbit/s carry"
         else:
             return None
         if not ring:
@@ -480,12 +480,12 @@ class Verdict:
         return Claim(
             # Where no line tells whether the NICs carried it, it is not known to be their fault.
             value="low-bandwidth" if several == "yes" else "other",
-            why=f"{row.busbw:g} GB/s busbw, and {told} {bound:g} GB/s",
+            why=f"{row.busbw:g} GB/s busbw, and {reported} {bound:g} GB/s",
             evidence=(row.at, *at),
         )
 
     def _ranks_of_a_host(self) -> int:
-        """The most that one host of the test has; of a log without its list, those connected."""
+        """Return the most ranks on one host: those listed or, without a list, those connected."""
         facts = self.facts
         hosts = Counter(host for host, _, _ in facts.test_ranks.values())
         local = [count for comm in facts.comms.values() for count in comm.local.values()]
@@ -533,11 +533,11 @@ class Verdict:
                 grade=WEAK,
             )
         # NCCL's own view of a job that runs tells no more than that.
-        if found := self.hits.evidence("ras.ok"):
+        if result := self.hits.evidence("ras.ok"):
             return Claim(
                 value="ok",
                 why="NCCL's own view is that all communicators run",
-                evidence=found[:1],
+                evidence=result[:1],
                 grade=WEAK,
             )
         if self.transport.value not in GOOD:
@@ -546,17 +546,17 @@ class Verdict:
             ("nccl.destroy", "communicators were closed in order"),
             ("nccl.init-complete", "initialisation completed"),
         ):
-            if found := self.hits.evidence(sign):
+            if result := self.hits.evidence(sign):
                 return Claim(
                     value="ok",
                     why=f"{why}, and the transport is {self.transport.value}",
-                    evidence=(*found[:1], *self.transport.evidence[:1]),
+                    evidence=(*result[:1], *self.transport.evidence[:1]),
                     grade=WEAK,
                 )
         return None
 
     def _unfinished(self) -> Claim | None:
-        """Every rank began and none ended: nothing else can explain the silence."""
+        """Claim a hang where every rank began and none ended: nothing else explains the silence."""
         for step in (self._host_unfinished, self._many_unfinished):
             if (waiting := step()) is not None:
                 return waiting
@@ -581,7 +581,7 @@ class Verdict:
         return None
 
     def _many_unfinished(self) -> Claim | None:
-        """Some ranks completed, and too many did not for lines that cut each other."""
+        """Claim a hang where some ranks completed and too many did not to blame cut lines."""
         facts = self.facts
         if facts.counting or facts.row_count or self.hits.any("nccl.destroy"):
             return None
@@ -596,7 +596,7 @@ class Verdict:
         return None
 
     def _host_unfinished(self) -> Claim | None:
-        """Some ranks completed, and of a whole host that began none did."""
+        """Claim a hang where some ranks completed, but none of a whole host that began."""
         facts = self.facts
         if facts.counting:
             return None
@@ -639,7 +639,7 @@ def _few(number: int) -> str:
 
 
 def _when(text: str | None) -> datetime | None:
-    """A line's time, where it has a date; without its zone, which a log keeps."""
+    """Return a line's time, where it has a date; without its zone, which a log keeps."""
     if text is None or not re.match(r"\d{4}-\d\d-\d\d[ T]", text):
         return None
     return datetime.fromisoformat(text[:19].replace(" ", "T"))

@@ -1,1 +1,1 @@
-"""Where clusters live: one folder a platform, each with its model and its checks."""
+"""Platforms of clusters: one folder each, with its model and its checks."""

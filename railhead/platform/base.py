@@ -1,4 +1,4 @@
-"""What a platform answers: where clusters live is asked of nobody else, and named nowhere else."""
+"""The interface of a platform: all that differs between the places where clusters live."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ C = TypeVar("C", bound=Cluster)
 
 @dataclass(frozen=True, kw_only=True)
 class MadeWith:
-    """``fixed`` is what changes only by making it anew, ``grows`` what gets no smaller."""
+    """Settings of one part: ``fixed`` ones change only by recreating it, ``grows`` never shrink."""
 
     fixed: Mapping[str, Any] = field(default_factory=dict)
     grows: Mapping[str, int] = field(default_factory=dict)
@@ -30,10 +30,10 @@ class MadeWith:
 
 @dataclass(frozen=True, kw_only=True)
 class Made:
-    """What lies below the objects of Kubernetes: the cluster, nodes, classes' storage.
+    """The parts below the objects of Kubernetes: the cluster, nodes, classes' storage.
 
-    ``system`` is the controllers' nodes; ``protected`` whether all of it is kept from deletion,
-    None where the stack makes none of it.
+    ``system`` is the controllers' nodes; ``protected`` tells whether all of it is protected from
+    deletion, None if the stack makes none of it.
     """
 
     cluster: MadeWith = MadeWith()
@@ -70,14 +70,14 @@ class Platform(Generic[C]):
             NICs are only advertised.
         waits_for_nodes: whether `pulumi up` ends only when every node is as it should be; one dead
             node of a thousand would stop it.
-        rails_apart: whether no rail shares a wire with another, so that no interface can answer for
-            another's address.
-        knows_networks: whether :meth:`networks` are all of a cluster's own.
-        name_servers: addresses that answer for names besides pods of kube-system, as CIDR blocks.
-        label_domains: of labels that nodes of no other platform carry.
+        rails_apart: whether no two rails share a wire, so that no interface answers for another's
+            address.
+        knows_networks: whether :meth:`networks` returns all networks of a cluster.
+        name_servers: addresses of name servers other than pods of kube-system, as CIDR blocks.
+        label_domains: domains of labels that only nodes of this platform carry.
         levels: the labels that place its nodes, from the widest to the closest.
         knows_labels: whether no node of it carries another platform's labels.
-        owns_cluster: whether the stack makes the cluster, which is nobody else's then.
+        owns_cluster: whether the stack makes the cluster, so that nobody else uses it.
         built_here: whether its nodes have what `railhead lab build` makes: images and charts.
         provisioning_class: what Kueue's provisioning requests name where nodes come for a gang.
     """
@@ -99,7 +99,7 @@ class Platform(Generic[C]):
     provisioning_class: str = ""
 
     def problems(self, cluster: C) -> Iterator[Problem]:  # noqa: ARG002 - each platform's own
-        """Every (path, message) of what only this platform minds, as far as it is well-formed."""
+        """Yield each (path, message) that only this platform finds, as far as it is well-formed."""
         yield from ()
 
     def doubts(
@@ -107,19 +107,19 @@ class Platform(Generic[C]):
         cluster: C,  # noqa: ARG002 - each platform's own
         now: datetime,  # noqa: ARG002 - each platform's own
     ) -> Iterator[Problem]:
-        """Every (path, message) of what may be meant and mostly is not; ``now`` has a time zone."""
+        """Yield each (path, message) that is possible but probably wrong; ``now`` has a zone."""
         yield from ()
 
     def networks(self, cluster: C) -> Iterator[tuple[str, Network]]:
-        """A cluster's own networks, each with where it is said, as far as they are well-formed."""
+        """Yield the cluster's own networks with their paths, as far as they are well-formed."""
         yield from told(lambda: _networks("platform", cluster.platform))
 
     def queued_pools(self, cluster: C) -> tuple[str, ...]:  # noqa: ARG002 - each platform's own
-        """Names of the pools whose nodes come only when Kueue asks for them."""
+        """Return the names of the pools whose nodes come only when Kueue asks for them."""
         return ()
 
     def system_nodes(self, cluster: C) -> tuple[int, str] | None:  # noqa: ARG002 - its own
-        """How many nodes the controllers begin with, and of what type; None where it makes none."""
+        """Return number and type of the controllers' first nodes; None if the stack makes none."""
         return None
 
     def mount_annotations(
@@ -127,11 +127,11 @@ class Platform(Generic[C]):
         cluster: C,  # noqa: ARG002 - each platform's own
         claim: CheckpointConfig,  # noqa: ARG002 - each platform's own
     ) -> Mapping[str, str]:
-        """What a pod's annotations must say for it to mount a claim."""
+        """Return the annotations that a pod needs to mount a claim."""
         return {}
 
     def made(self, cluster: C) -> Made:  # noqa: ARG002 - each platform's own
-        """What the next edit is held against: whatever else a change of it makes anew is lost."""
+        """Return what the next edit is compared with: settings whose change recreates parts."""
         return Made()
 
     def egress(
@@ -139,36 +139,36 @@ class Platform(Generic[C]):
         cluster: C,  # noqa: ARG002 - each platform's own
         namespace: str,  # noqa: ARG002 - each platform's own
     ) -> tuple[Destination, ...]:
-        """What the jobs of a namespace must reach, beside what the stack's file says."""
+        """Return what the jobs of a namespace must reach, beside what the stack's file says."""
         return ()
 
     def addons(self, cluster: C) -> tuple[str, ...]:  # noqa: ARG002 - each platform's own
-        """Names of the catalogue's add-ons that the platform's part of a stack installs."""
+        """Return the names of the add-ons that the platform's part of a stack installs."""
         return ()
 
     def image(self, cluster: C, image: str) -> str:  # noqa: ARG002 - each platform's own
-        """Where nodes pull an image of the catalogue from."""
+        """Return the place from which nodes pull an image of the catalogue."""
         return image
 
     def access(self, cluster: C) -> Access | None:  # noqa: ARG002 - each platform's own
-        """How a cluster that is there is reached; None where the stack makes it.
+        """Return the access to a cluster that exists; None if the stack makes it.
 
         Raises:
-            PrerequisiteError: it should be there and is not; names what to run.
+            PrerequisiteError: the cluster should exist and does not; the remedy says what to run.
         """
         return None
 
     def uid(self, cluster: C) -> str:  # noqa: ARG002 - each platform's own
-        """UID of the namespace `kube-system` of the one cluster that is meant; empty for any."""
+        """Return the UID of the namespace `kube-system` of the stack's cluster; empty for any."""
         return ""
 
     def checks_nodes(self, cluster: C) -> bool:  # noqa: ARG002 - each platform's own
-        """Whether pools are held against the live nodes before anything is changed."""
+        """Return whether pools are compared with the live nodes before anything is changed."""
         return False
 
 
 def _networks(path: str, value: Any) -> Iterator[tuple[str, Network]]:
-    """Every network written anywhere below a value."""
+    """Yield every network written anywhere below a value."""
     if isinstance(value, BaseModel):
         # What is malformed is not in it.
         for key, inner in vars(value).items():

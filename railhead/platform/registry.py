@@ -25,10 +25,10 @@ PLATFORMS = _found()
 
 
 def platform_of(cluster: Cluster) -> Platform[Any]:
-    """The platform that a cluster lives on."""
+    """Return the platform that a cluster lives on."""
     return PLATFORMS[cluster.platform.kind]
 
 
 def platforms_of(mode: Mode) -> tuple[str, ...]:
-    """The platforms that a mode can be on, sorted."""
-    return tuple(kind for kind, one in PLATFORMS.items() if mode.on(one.offers))
+    """Return the platforms that a mode can be on, sorted."""
+    return tuple(kind for kind, item in PLATFORMS.items() if mode.on(item.offers))

@@ -1,1 +1,1 @@
-"""From a parsed stack to what everything else reads. Pure data: no Pulumi in it."""
+"""Derives from a parsed stack all that the other parts read. Pure data: no Pulumi in it."""

@@ -22,13 +22,13 @@ _WITHOUT = frozenset({"pods/exec", "pods/portforward"})
 
 @dataclass(frozen=True, kw_only=True)
 class Acceptance:
-    """What a stack makes for it.
+    """The objects by which a stack repeats `railhead accept`.
 
     Args:
-        namespace: where its jobs wait.
-        rules: of its account there.
-        cluster_rules: beside the namespaces.
-        config: the stack's own words.
+        namespace: where the jobs of acceptance wait.
+        rules: rights of its account in the namespace.
+        cluster_rules: rights of its account outside of namespaces.
+        config: the section of the stack's file.
     """
 
     namespace: str
@@ -38,7 +38,7 @@ class Acceptance:
 
 
 def acceptance(cluster: Cluster) -> Acceptance | None:
-    """What is made again and again; None where the stack's file does not ask."""
+    """Return the objects that repeat acceptance; None if the stack's file does not ask for it."""
     config = cluster.watching.acceptance
     if config is None:
         return None
@@ -58,14 +58,14 @@ def acceptance(cluster: Cluster) -> Acceptance | None:
 
 
 def command(wanted: Acceptance) -> list[str]:
-    """What the CronJob runs: it exits by what was asked for, and asks nobody."""
+    """Return the command of the CronJob, which asks no questions and exits by the result."""
     asked = [word for check in wanted.config.checks for word in ("--only", check)]
     where = ["--namespace", wanted.namespace]
     return ["railhead", "accept", "--quick", "--yes", "--partial", *asked, *where, "--out", _OUT]
 
 
 def cron_job(wanted: Acceptance, image: str, security: dict[str, Any]) -> dict[str, Any]:
-    """The spec of the CronJob."""
+    """Return the spec of the CronJob."""
     config = wanted.config
     container = {
         "name": "accept",

@@ -1,7 +1,7 @@
-"""Who may do what: the rights of each persona, as rules of RBAC.
+"""Rights of each persona, as rules of RBAC.
 
-One table for each scope, in which every right says why it is there; roles, the page docs/access.md
-and its test are made of them. What is not listed is refused, and nothing is listed with a star.
+One table for each scope, in which every right has its reason; the roles, the page docs/access.md
+and its test come from them. What is not listed is refused, and nothing is listed with a star.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Access:
 
 
 def members(cluster: Cluster, namespace: str) -> dict[Persona, tuple[str, ...]]:
-    """Persona -> its groups, of a training namespace: the team's own, or the stack's."""
+    """Return persona -> its groups in a training namespace: the team's own, or the stack's."""
     team, own = cluster.team_of(namespace), cluster.access
     if team is not None:
         return {"leads": team.leads, "researchers": team.researchers, "viewers": team.viewers}
@@ -41,13 +41,13 @@ def members(cluster: Cluster, namespace: str) -> dict[Persona, tuple[str, ...]]:
 
 
 def rights(cluster: Cluster, namespace: str) -> tuple[Right, ...]:
-    """What is allowed in a training namespace."""
+    """Return the rights in a training namespace."""
     inside: frozenset[Persona] = {
         "researchers": SUBMITTING,
         "leads": LEADING,
         "nobody": frozenset[Persona](),
     }[cluster.access.exec]
-    found = (
+    listed = (
         Right(
             group="trainer.kubeflow.org",
             resources=("trainjobs",),
@@ -126,25 +126,25 @@ def rights(cluster: Cluster, namespace: str) -> tuple[Right, ...]:
         ),
         *_priorities(cluster, namespace),
     )
-    return tuple(right for right in found if right.personas)
+    return tuple(right for right in listed if right.personas)
 
 
 def _priorities(cluster: Cluster, namespace: str) -> tuple[Right, ...]:
-    """Everybody may ask for no more than what a job gets that asks for nothing; leads for all."""
+    """Return who may name which priorities: everyone up to the default, leads any."""
     team = cluster.team_of(namespace)
     values = {priority.name: priority.value for priority in cluster.priorities}
     # A job without a priority has the value 0 (kueue, pkg/constants, DefaultPriority).
     usual = values.get(team.priority, 0) if team is not None else 0
-    found = scheduler_of(cluster).priority_rights(
+    priority_rights = scheduler_of(cluster).priority_rights(
         usual=[name for name, value in values.items() if value <= usual],
         higher=[name for name, value in values.items() if value > usual],
     )
-    # Without names a rule is of all of them.
-    return tuple(right for right in found if right.names)
+    # A rule without names would allow every name.
+    return tuple(right for right in priority_rights if right.names)
 
 
 def cluster_rights(cluster: Cluster) -> tuple[Right, ...]:
-    """What is allowed beside the namespaces: reading what jobs refer to."""
+    """Return the rights outside of namespaces: reading what jobs refer to."""
     return (
         Right(
             group="trainer.kubeflow.org",
@@ -170,14 +170,14 @@ def _of(persona: Persona, groups: tuple[str, ...], listed: Sequence[Right]) -> A
 
 
 def namespace_access(cluster: Cluster, namespace: str) -> tuple[Access, ...]:
-    """The roles of a training namespace, of those personas that somebody is."""
+    """Return the roles of a training namespace, of those personas that have groups."""
     groups, listed = members(cluster, namespace), rights(cluster, namespace)
     return tuple(_of(persona, groups[persona], listed) for persona in PERSONAS if groups[persona])
 
 
 def cluster_access(cluster: Cluster) -> tuple[Access, ...]:
-    """The roles beside the namespaces, each bound to the groups of every namespace."""
+    """Return the roles beside the namespaces, each bound to the groups of every namespace."""
     everybody = [members(cluster, namespace) for namespace in cluster.training_namespaces]
     listed = cluster_rights(cluster)
-    groups = {p: tuple(dict.fromkeys(g for one in everybody for g in one[p])) for p in PERSONAS}
+    groups = {p: tuple(dict.fromkeys(g for space in everybody for g in space[p])) for p in PERSONAS}
     return tuple(_of(persona, groups[persona], listed) for persona in PERSONAS if groups[persona])

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 
 def strings(values: Sequence[str]) -> str:
-    """A CEL list of strings."""
+    """Return a CEL list of strings."""
     return json.dumps(list(values))
 
 
 def string(value: str) -> str:
-    """A CEL string."""
+    """Return a CEL string."""
     return json.dumps(value)

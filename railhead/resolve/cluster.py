@@ -1,4 +1,4 @@
-"""From a parsed stack to all that everything else reads: :func:`resolve`."""
+"""Resolves a parsed stack into all that the other parts read: :func:`resolve`."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class Resolved:
 
     Args:
         cluster: the stack as it was parsed.
-        runtimes: what jobs run in, each with its pool, its wiring and its pods.
-        queues: what jobs wait in.
-        guards: name -> what the API server refuses.
-        namespaces: what jobs have around them.
-        access: what people may read beside their namespaces.
-        contract: what users are told of all of it.
-        watching: what watches the cluster; None where the stack has nothing of it.
+        runtimes: the runtimes of jobs, each with its pool, its wiring and its pods.
+        queues: the queues in which jobs wait.
+        guards: name -> guard by which the API server refuses objects.
+        namespaces: the training namespaces with their contents.
+        access: the rights of people outside of their namespaces.
+        contract: the facts about the cluster that users can read.
+        watching: the monitoring of the cluster; None if the stack has none.
     """
 
     cluster: Cluster
@@ -45,7 +45,7 @@ class Resolved:
 
 
 def resolve(cluster: Cluster) -> Resolved:
-    """What follows from a stack's file; the one place that puts it together."""
+    """Resolve a stack's file; the one place that puts all the parts together."""
     of, waiting = runtimes(cluster), scheduler_of(cluster).queues(cluster)
     refused, spaces = guards(cluster, of) | keepers(cluster), namespaces(cluster, of)
     return Resolved(

@@ -1,4 +1,4 @@
-"""What the cluster tells its users: everything that launching and checking need to know of it."""
+"""Builds the contract: all that launching and checking need to know of a cluster."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from railhead import contract
-from railhead.catalog.machines import MACHINES
 from railhead.catalog.switches import SWITCHES
 from railhead.catalog.versions import COMBINATIONS
 from railhead.config.served import addons
 from railhead.fabric.kinds import FABRICS
 from railhead.framework.base import Framework
+from railhead.machines import MACHINES
 from railhead.model.borrowing import borrowing
 from railhead.model.capacity import quantities
 from railhead.model.cluster import Cluster, Pool
@@ -29,7 +29,7 @@ _FREE = frozenset({"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"})
 def build(
     cluster: Cluster, runtimes: Sequence[Runtime], queues: Queued
 ) -> contract.ClusterContract:
-    """The contract of a cluster."""
+    """Return the contract of a cluster."""
     combination, scheduler = COMBINATIONS[cluster.versions], scheduler_of(cluster)
     named = "priority" not in scheduler.unsaid
     return contract.ClusterContract(
@@ -106,7 +106,7 @@ def build(
 
 
 def _made(cluster: Cluster) -> contract.Made:
-    """As the platform says, and what the fabric's operator takes nodes down for."""
+    """Return what the platform created, and what the fabric's operator takes nodes down for."""
     platform = platform_of(cluster)
     made = asdict(platform.made(cluster))
     by_fabric = cluster.fabric.taken_down_for()
@@ -156,7 +156,7 @@ def _switches(cluster: Cluster) -> dict[str, contract.Switch]:
 
 
 def _reasons(cluster: Cluster, environment: Mapping[str, str]) -> dict[str, str]:
-    """Why each variable is set: the catalogue's words, or that the stack says so."""
+    """Return why each variable is set: the catalogue's words, or that the stack says so."""
     machine = cluster.pools[0].instance_type
     known = {v.name: v.reason for v in FABRICS[cluster.fabric.kind].environment_on(machine)}
     own = "set by the stack's own `fabric`"
@@ -205,9 +205,9 @@ def _runtime(cluster: Cluster, runtime: Runtime) -> contract.Runtime:
 
 
 def _told(cluster: Cluster, framework: Framework) -> tuple[str, ...]:
-    """None where Trainer has a policy of the framework's, which says all of it."""
+    """Return the variables to set; none if Trainer's policy for the framework sets them."""
     policy = framework.ml_policy(COMBINATIONS[cluster.versions], 1)
-    return () if policy else framework.told
+    return () if policy else framework.set_by_job
 
 
 def _node_pool(cluster: Cluster, pool: Pool) -> contract.NodePool:

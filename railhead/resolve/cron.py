@@ -9,7 +9,7 @@ from typing import Any
 def cron_job(
     schedule: str, seconds: int, pod: Mapping[str, Any], labels: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """The spec of one whose jobs have ``labels`` and run ``pod``, for ``seconds`` at the most."""
+    """Return the spec of a CronJob: jobs with ``labels`` run ``pod`` for at most ``seconds``."""
     spec = {
         "backoffLimit": 0,
         "activeDeadlineSeconds": seconds,

@@ -33,7 +33,7 @@ class Daemon:
 
 
 def daemon(wired: Wiring) -> Daemon | None:
-    """The sidecar of a pod; None where the fabric has none."""
+    """Return the sidecar of a pod; None where the fabric has none."""
     row = wired.sidecar
     if row is None:
         return None

@@ -1,4 +1,4 @@
-"""What the API server refuses of pods that mount data sets: writing to them."""
+"""Policies by which the API server refuses pods that could write to data sets."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from railhead.resolve.pod_guards import matching
 
 
 def data_set_policies(cluster: Cluster) -> dict[str, dict[str, Any]]:
-    """Policy name -> spec; nothing where the stack has no data sets.
+    """Return policy name -> spec; nothing if the stack has no data sets.
 
     A pod of a training namespace mounts a data set's claim read-only, or does not start: the access
-    mode of a claim says who may mount it, and keeps nobody from writing (core/v1, ReadOnlyMany).
+    mode of a claim says who may mount it, and prevents no writing (core/v1, ReadOnlyMany).
     """
     if not cluster.datasets:
         return {}
-    sets = sorted({f"{one.namespace}/{one.claim_name}" for one in cluster.datasets})
+    sets = sorted({f"{dataset.namespace}/{dataset.claim_name}" for dataset in cluster.datasets})
     claim = "v.persistentVolumeClaim"
     named = f"request.namespace + '/' + {claim}.claimName in {cel.strings(sets)}"
     reads = f"has({claim}.readOnly) && {claim}.readOnly"

@@ -1,15 +1,15 @@
-"""What stands around a training namespace: Pod Security, a quota of objects, two guards.
+"""Limits around a training namespace: Pod Security, a quota of objects, and guards.
 
 There is no LimitRange, on purpose. Kueue adds a LimitRange's default requests to a container before
 it takes limits for requests (v0.16.2, pkg/workload/resources.go, AdjustResources), while the API
-server takes limits for requests first: a job that says limits alone would be charged the default
+server takes limits for requests first: a job that has only limits would be charged the default
 and its pods would take the limit, so gangs would be admitted that do not fit. Without one, what a
 container does not ask for is neither charged nor kept free for it, and both agree.
 
 GPUs, NICs, CPU and memory are in no quota of Kubernetes: Kueue charges them, whole and once. A
 ResourceQuota over them would charge pods one by one, and stop a gang half-way that Kueue let in.
-Nor are jobs counted: of a kind that came a moment before the quota the quota controller learns with
-its next round of all quotas, 5 min apart, and until then the API server refuses every job with
+Nor are jobs counted: the quota controller learns of a new kind of job only with its next
+round of all quotas, 5 min apart, and until then the API server refuses every job with
 "status unknown for quota" (275 s on the lab's Kubernetes, measured).
 """
 
@@ -43,7 +43,7 @@ class PodSecurity:
 
 @dataclass(frozen=True, kw_only=True)
 class PullSecret:
-    """A Secret of a registry's login; ``config`` is where its content is, None: somebody's own."""
+    """A Secret of a registry's login; ``config`` says where its content is, None if it exists."""
 
     name: str
     config: str | None
@@ -51,12 +51,12 @@ class PullSecret:
 
 @dataclass(frozen=True, kw_only=True)
 class Fences:
-    """Of every training namespace.
+    """The fences of every training namespace.
 
     Args:
-        labels: of the namespace itself.
+        labels: labels of the namespace itself.
         quota: spec of its ResourceQuota.
-        pull_secrets: what the service account that jobs run as pulls images with.
+        pull_secrets: the Secrets with which the jobs' service account pulls images.
     """
 
     labels: Mapping[str, str]
@@ -65,19 +65,19 @@ class Fences:
 
 
 def pod_security(cluster: Cluster) -> PodSecurity:
-    """The strictest level that the stack's runtimes pass, unless the stack says another.
+    """Return the strictest level that the stack's runtimes pass, unless the stack says another.
 
-    None passes ``restricted``: images of frameworks run as root, and NCCL's users expect it. Where
-    a fabric needs more than ``baseline`` the guard ``railhead-node-reach`` holds pods to the
-    baseline and that one thing, which a level cannot say.
+    No runtime passes ``restricted``: images of frameworks run as root, and NCCL's users expect it.
+    If a fabric needs more than ``baseline``, the guard ``railhead-node-reach`` limits pods to the
+    baseline and that one exception, which a level cannot express.
     """
     beyond = beyond_baseline(cluster.fabric)
-    found: PodSecurityLevel = "privileged" if beyond else "baseline"
-    return PodSecurity(level=cluster.access.pod_security or found, beyond=beyond)
+    strictest: PodSecurityLevel = "privileged" if beyond else "baseline"
+    return PodSecurity(level=cluster.access.pod_security or strictest, beyond=beyond)
 
 
 def fences(cluster: Cluster) -> Fences:
-    """What stands around each training namespace."""
+    """Return the fences of each training namespace."""
     oldest, _ = COMBINATIONS[cluster.versions].kubernetes
     objects = cluster.access.objects
     nodes = sum(pool.nodes for pool in cluster.pools)
@@ -104,7 +104,7 @@ def fences(cluster: Cluster) -> Fences:
     )
 
 
-# A controller acts for somebody who was asked before; a training namespace's account is a job's.
+# A controller acts for a user who was checked before; a training namespace's account is a job's.
 def _controllers(cluster: Cluster) -> str:
     own = [f"system:serviceaccounts:{name}" for name in cluster.training_namespaces]
     return (
@@ -148,10 +148,10 @@ def _matching(rules: Any) -> dict[str, Any]:
 
 
 def priority_policy(cluster: Cluster) -> dict[str, Any]:
-    """Who may give a job which priority: whom RBAC lets ``use`` the WorkloadPriorityClass.
+    """Return the policy that a job has only priorities that RBAC lets its user ``use``.
 
-    Kueue takes the label of whatever it queues (v0.16.2, pkg/controller/jobframework/
-    reconciler.go, ExtractPriority); its own webhooks ask nobody.
+    Kueue reads the label of everything that it queues (v0.16.2, pkg/controller/jobframework/
+    reconciler.go, ExtractPriority); its own webhooks check no rights.
     """
     label = cel.string(PRIORITY_LABEL)
     return {
@@ -186,11 +186,11 @@ def priority_policy(cluster: Cluster) -> dict[str, Any]:
 
 
 def pod_priority_policy(cluster: Cluster) -> dict[str, Any]:
-    """No JobSet brings a PriorityClass of pods, by which it would come before others.
+    """Return the policy that no JobSet has a PriorityClass of pods, which would put it first.
 
-    Kueue takes that of the pod template where the job has no label (the same function), and the
-    scheduler would evict others' pods for it. Other kinds are nobody's to submit but controllers',
-    and a TrainJob has no field for it.
+    Kueue uses that of the pod template if the job has no label (the same function), and the
+    scheduler would evict others' pods for it. Only controllers may submit other kinds, and a
+    TrainJob has no field for it.
     """
     name = "j.template.spec.template.spec.priorityClassName"
     return {
@@ -211,9 +211,9 @@ def pod_priority_policy(cluster: Cluster) -> dict[str, Any]:
 
 
 def pull_secret_policy(cluster: Cluster) -> dict[str, Any] | None:
-    """A registry's login pulls images and is nothing that a pod reads; None without one.
+    """Return the policy that no pod reads the login of a registry; None without a login.
 
-    Whoever may submit jobs may mount any other secret of the namespace: it is the team's.
+    Anyone who may submit jobs may mount any other secret of the namespace: it is the team's.
     """
     names = [secret.name for secret in cluster.access.image_pull_secrets]
     if not names:
@@ -258,11 +258,11 @@ def pull_secret_policy(cluster: Cluster) -> dict[str, Any] | None:
 
 
 def fence_policies(cluster: Cluster) -> dict[str, dict[str, Any]]:
-    """Policy name -> spec."""
+    """Return policy name -> spec."""
     labelled = scheduler_of(cluster).workloads
-    found = {
+    policies = {
         "railhead-priority": priority_policy(cluster) if labelled else None,
         "railhead-pod-priority": pod_priority_policy(cluster),
         "railhead-pull-secret": pull_secret_policy(cluster),
     }
-    return {name: spec for name, spec in found.items() if spec is not None}
+    return {name: spec for name, spec in policies.items() if spec is not None}

@@ -1,11 +1,11 @@
-"""What a pool's nodes must prove before jobs are placed on them."""
+"""The gate: what a pool's nodes must prove before jobs are placed on them."""
 
 from __future__ import annotations
 
-from railhead.catalog.machines import MACHINES, Machine
 from railhead.fabric.kinds import FABRICS
 from railhead.gate.expectation import Expectation, Interface, Plugin, Qos
 from railhead.gate.state import LABEL, READY
+from railhead.machines import MACHINES, Machine
 from railhead.model.cluster import Cluster, Pool
 from railhead.resolve.wiring import Wiring, wiring
 
@@ -21,17 +21,17 @@ _BARE = ("metal", "oci")
 
 
 def gated(cluster: Cluster) -> bool:
-    """Whether nodes must prove anything: where there is a fabric beside the pod network."""
+    """Return whether nodes must prove anything: where there is a fabric beside the pod network."""
     return cluster.gate.enabled and not FABRICS[cluster.fabric.kind].universal
 
 
 def gate_labels(cluster: Cluster) -> dict[str, str]:
-    """What a node's labels must say for jobs to be placed on it, besides its pool's."""
+    """Return the labels that a node needs beside its pool's before jobs are placed on it."""
     return {LABEL: READY} if gated(cluster) else {}
 
 
 def expectation(cluster: Cluster, pool: Pool) -> Expectation:
-    """What a pool's nodes must prove, from instance type, fabric and the site's own settings.
+    """Return what a pool's nodes must prove, from instance type, fabric and the site's settings.
 
     A stand-in's rails and resources are real, its RDMA is not there.
     """
@@ -68,7 +68,7 @@ def _plugin(cluster: Cluster) -> Plugin | None:
     row = FABRICS[cluster.fabric.kind].plugin
     if row is None:
         return None
-    # Whoever installs it otherwise leaves no word of its version.
+    # If the stack does not install it, its version is not known.
     ours = getattr(cluster.fabric, "install", False)
     return Plugin(
         name=row.name,
@@ -81,7 +81,7 @@ def _plugin(cluster: Cluster) -> Plugin | None:
 
 
 def _qos(cluster: Cluster, machine: Machine, wired: Wiring) -> Qos | None:
-    """What is proven is where the packets go that NCCL sends, as it was told to."""
+    """Return the QoS to prove: that NCCL's packets go to the lossless priority."""
     site = cluster.gate
     if not site.demands_lossless(machine):
         return None

@@ -1,4 +1,4 @@
-"""What the API server itself refuses, whoever submits and with whatever tool.
+"""Guards: what the API server itself refuses, from any user and any tool.
 
 ValidatingAdmissionPolicies, so no pod of ours stands in the way. Every message says what to do.
 """
@@ -71,17 +71,17 @@ _TOUCHED = {
 
 
 def _touched(field: str | None) -> dict[str, str]:
-    """The same, and ``field`` of a job, where its queue is said there."""
+    """Return the same condition, extended by ``field`` of a job, if that holds its queue."""
     if field is None:
         return _TOUCHED
-    said = "(has({0}." + field + ") ? dyn({0}." + field + ") : dyn(null))"
-    changed = f"{said.format('object')} != {said.format('oldObject')}"
+    value = "(has({0}." + field + ") ? dyn({0}." + field + ") : dyn(null))"
+    changed = f"{value.format('object')} != {value.format('oldObject')}"
     return _TOUCHED | {"expression": f"{_TOUCHED['expression']} || {changed}"}
 
 
 _OFF = ", by which the job would leave its fabric and still complete"
 
-# Whoever's plugin advertises them: GPUs, their MIG parts, virtual functions, shares of HCAs.
+# Devices of any plugin: GPUs, their MIG parts, virtual functions, shares of HCAs.
 _DEVICE_PREFIXES = ("nvidia.com/", "amd.com/", "rdma/")
 
 
@@ -97,7 +97,7 @@ class Guard:
     bindings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def bound(self, name: str) -> dict[str, dict[str, Any]]:
-        """Name -> spec of each binding, of the policy called ``name``."""
+        """Return name -> spec of each binding of the policy called ``name``."""
         return {
             f"{name}-{suffix}" if suffix else name: {
                 "policyName": name,
@@ -109,48 +109,48 @@ class Guard:
 
 
 def guards(cluster: Cluster, runtimes: Sequence[Runtime]) -> dict[str, Guard]:
-    """Name -> guard, of the stack."""
-    fabric, said = demand(cluster), network(cluster, runtimes)
+    """Return name -> guard of the stack."""
+    fabric, settings = demand(cluster), network(cluster, runtimes)
     policies = {
         "railhead-train-job": train_job_policy(cluster, runtimes),
-        "railhead-train-job-pods": train_job_pods_policy(cluster, said),
+        "railhead-train-job-pods": train_job_pods_policy(cluster, settings),
         "railhead-device-pod": device_pod_policy(cluster, runtimes),
         **pod_policies(fabric),
-        "railhead-network-variables": variables_policy(said),
-        "railhead-job-template": template_policy(fabric, said),
+        "railhead-network-variables": variables_policy(settings),
+        "railhead-job-template": template_policy(fabric, settings),
         **scheduler_of(cluster).job_policies(cluster, queues_of(cluster)),
         **fence_policies(cluster),
         **data_set_policies(cluster),
     }
-    found = {name: Guard(policy=policy) for name, policy in policies.items()}
+    named = {name: Guard(policy=policy) for name, policy in policies.items()}
     if PLATFORMS[cluster.platform.kind].owns_cluster:
-        # Somebody else's cluster has its own use of GPUs elsewhere.
-        found["railhead-uncharged-pod"] = Guard(policy=uncharged_pod_policy(cluster, runtimes))
+        # An existing cluster may have other uses of GPUs.
+        named["railhead-uncharged-pod"] = Guard(policy=uncharged_pod_policy(cluster, runtimes))
     if COMBINATIONS[cluster.versions].gang_charge == "template":
-        found["railhead-published-runtime"] = Guard(policy=published_runtime_policy(runtimes))
+        named["railhead-published-runtime"] = Guard(policy=published_runtime_policy(runtimes))
         published = {"matchLabels": {PUBLISHED_LABEL: "true"}}
-        found["railhead-gang-charge"] = Guard(
+        named["railhead-gang-charge"] = Guard(
             policy=gang_charge_policy(runtimes),
             binding={"paramRef": {"selector": published, "parameterNotFoundAction": "Deny"}},
         )
-    return found
+    return named
 
 
 def network(cluster: Cluster, runtimes: Sequence[Runtime]) -> Chosen:
-    """What the stack's fabric sets of the variables that choose a network."""
+    """Return what the stack's fabric sets of the variables that choose a network."""
     return Chosen(
         values=chosen(cluster), devices=tuple(_devices(runtimes)), prefixes=_DEVICE_PREFIXES
     )
 
 
 def queues_of(cluster: Cluster) -> dict[str, tuple[str, ...]]:
-    """Namespace -> queues that its jobs may name."""
+    """Return namespace -> queues that its jobs may name."""
     names = scheduler_of(cluster).names
     return {namespace: names(cluster, namespace) for namespace in cluster.training_namespaces}
 
 
 def _devices(runtimes: Sequence[Runtime]) -> list[str]:
-    """Every device resource that a runtime of the stack requests."""
+    """Return every device resource that a runtime of the stack requests."""
     return _once(name for runtime in runtimes for name in runtime.devices)
 
 
@@ -159,24 +159,24 @@ def _once(names: Iterable[str]) -> list[str]:
 
 
 def _training(job: str, runtimes: Sequence[Runtime]) -> str:
-    """Whether a replicated job is one whose pods train."""
+    """Return whether a replicated job is one whose pods train."""
     names = _once(runtime.framework.replicated_job for runtime in runtimes)
     return " || ".join(f"{job}.name == '{name}'" for name in names)
 
 
 def train_job_policy(cluster: Cluster, runtimes: Sequence[Runtime]) -> dict[str, Any]:
-    """A TrainJob has a queue, a size, and the devices of its runtime; anywhere in the cluster."""
+    """Return the policy that a TrainJob has a queue, a size, and its runtime's devices."""
     # A job that sets one itself makes a world of its own.
     rendezvous = _once(
         name
         for runtime in runtimes
         for name in runtime.framework.rendezvous
-        if name not in runtime.framework.told
+        if name not in runtime.framework.set_by_job
     )
     scheduler, named = scheduler_of(cluster), scheduler_of(cluster).named(cluster)
     queues = ", ".join(sorted({scheduler.queue(queue) for queue in cluster.local_queues}))
     namespaces = ", ".join(cluster.training_namespaces)
-    said = network(cluster, runtimes)
+    settings = network(cluster, runtimes)
     launchers, launcher_rules = _launcher_rules(runtimes)
     return {
         "failurePolicy": "Fail",
@@ -218,7 +218,7 @@ def train_job_policy(cluster: Cluster, runtimes: Sequence[Runtime]) -> dict[str,
             },
             {
                 "name": "switched",
-                "expression": f"variables.env.filter(e, {said.off('e')}).map(e, e.name)",
+                "expression": f"variables.env.filter(e, {settings.off('e')}).map(e, e.name)",
             },
             {
                 "name": "leaves",
@@ -267,14 +267,14 @@ def train_job_policy(cluster: Cluster, runtimes: Sequence[Runtime]) -> dict[str,
                 "spec.trainer.numProcPerNode, from which the controllers set it",
             },
             _resources_rule(cluster, runtimes),
-            *_network_rules(cluster, said),
+            *_network_rules(cluster, settings),
             *launcher_rules,
         ],
     }
 
 
 def _nodes(job: str, runtimes: Sequence[Runtime]) -> str:
-    """How many nodes a TrainJob is for: its own number, else its runtime's, else 1.
+    """Return a TrainJob's number of nodes: its own, else its runtime's, else 1; a CEL expression.
 
     Trainer v2.1.0 and v2.3.0, pkg/runtime/core/trainingruntime.go; Kueue v0.16.2 asks Trainer's
     own code for it (pkg/controller/jobs/trainjob).
@@ -288,7 +288,7 @@ def _nodes(job: str, runtimes: Sequence[Runtime]) -> str:
 
 
 def _patched(cluster: Cluster, predicate: str) -> str:
-    """Whether a TrainJob changes its pods' templates by a patch ``p`` of which this holds.
+    """Return whether a TrainJob changes its pods' templates by a patch ``p`` of which this holds.
 
     The field has another name, and lies deeper, from Trainer 2.2 on (pkg/apis/trainer/v1alpha1).
     """
@@ -306,7 +306,7 @@ def _patched(cluster: Cluster, predicate: str) -> str:
 
 
 def _network_rules(cluster: Cluster, said: Chosen) -> list[dict[str, str]]:
-    """What a TrainJob's pods would be refused for, or leave their network by."""
+    """Return the rules by which a TrainJob's pods keep their network and are not refused later."""
     names = ", ".join(SWITCHES)
     fabric = ", ".join(f"{name}={'|'.join(v)}" for name, v in said.values.items()) or "none"
     free = f"if the job wants no fabric, label its pods {FABRIC_LABEL}=none in spec." + (
@@ -332,9 +332,9 @@ def _network_rules(cluster: Cluster, said: Chosen) -> list[dict[str, str]]:
 
 
 def train_job_pods_policy(cluster: Cluster, said: Chosen) -> dict[str, Any]:
-    """What a TrainJob changes in its runtime's pods is nothing that these are refused for.
+    """Return the policy that a TrainJob's patches make no pod that would be refused.
 
-    Trainer takes such a patch as long as the job is suspended, so it is looked at each time.
+    Trainer accepts such a patch as long as the job is suspended, so every update is checked.
     """
     fabric, field = demand(cluster), COMBINATIONS[cluster.versions].placement_field
     joined = joins("p", fabric)
@@ -369,7 +369,7 @@ def train_job_pods_policy(cluster: Cluster, said: Chosen) -> dict[str, Any]:
 def _launcher_rules(
     runtimes: Sequence[Runtime],
 ) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
-    """Variables and rules: a job of several nodes starts what makes one world of them.
+    """Return variables and rules: a job of several nodes starts what makes one world of them.
 
     A job without a command starts what its image says, which cannot be seen.
     """
@@ -417,7 +417,7 @@ def _launcher_rules(
 
 
 def _resources_rule(cluster: Cluster, runtimes: Sequence[Runtime]) -> dict[str, str]:
-    """What a job may say of its pods' resources."""
+    """Return the rule for the resources that a job may set."""
     if any(runtime.wired.claim is not None for runtime in runtimes):
         return {
             "expression": "!variables.replaced",
@@ -447,7 +447,7 @@ def _resources_rule(cluster: Cluster, runtimes: Sequence[Runtime]) -> dict[str, 
 
 
 def device_pod_policy(cluster: Cluster, runtimes: Sequence[Runtime]) -> dict[str, Any]:
-    """A pod in a training namespace that takes devices was charged to a queue.
+    """Return a pod in a training namespace that takes devices was charged to a queue.
 
     Kueue holds back Jobs, JobSets and TrainJobs without a queue by itself
     (``manageJobsWithoutQueueName``); this covers bare pods and everything that makes pods and that
@@ -497,10 +497,11 @@ def device_pod_policy(cluster: Cluster, runtimes: Sequence[Runtime]) -> dict[str
 
 
 def uncharged_pod_policy(cluster: Cluster, runtimes: Sequence[Runtime]) -> dict[str, Any]:
-    """No pod outside the training namespaces takes a GPU, which no queue would be charged for.
+    """Return the policy that no pod outside the training namespaces takes a GPU.
 
-    The queue would give the same GPUs to a gang, whose pods then wait for them. Namespaces of the
-    cluster's own parts, which test GPUs, are left alone, and those that say so by a label.
+    No queue would be charged for it, so the queue would give the same GPU to a gang, whose pods
+    then wait for it. Exempt are the namespaces of the cluster's own parts, which test GPUs, and
+    those that say so by a label.
     """
     combination, scheduler = COMBINATIONS[cluster.versions], scheduler_of(cluster)
     rows = (
@@ -552,7 +553,7 @@ def uncharged_pod_policy(cluster: Cluster, runtimes: Sequence[Runtime]) -> dict[
 
 
 def published_runtime_policy(runtimes: Sequence[Runtime]) -> dict[str, Any]:
-    """Where Kueue charges by template: only runtimes whose template this stack wrote."""
+    """Return the policy for Kueues that charge by template: only this stack's runtimes."""
     names = [runtime.name for runtime in runtimes]
     return {
         "failurePolicy": "Fail",
@@ -572,10 +573,10 @@ def published_runtime_policy(runtimes: Sequence[Runtime]) -> dict[str, Any]:
 
 
 def gang_charge_policy(runtimes: Sequence[Runtime]) -> dict[str, Any]:
-    """Where Kueue charges by template: the job asks for exactly what will be charged.
+    """Return the policy for Kueues that charge by template: a job requests what is charged.
 
     The parameter is each published ClusterTrainingRuntime as it is in the cluster, so an edited
-    runtime is held to what it says now.
+    runtime counts as it is now.
     """
     return {
         "failurePolicy": "Fail",

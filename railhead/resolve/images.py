@@ -15,20 +15,20 @@ from railhead.resolve.schedulers import scheduler_of
 
 
 def images(cluster: Cluster) -> tuple[str, ...]:
-    """References with tag or digest, each once, in order.
+    """Return references of images with tag or digest, each once, sorted.
 
-    Those of charts with all that they can run by their default values. None that a cloud installs
-    by itself, that a job names, or that is built where the stack runs; none of which the chart
-    alone says the tag.
+    For charts, all images that they can run by their default values. Not included are images that
+    a cloud installs by itself, that a job names, that are built where the stack runs, or whose
+    tag only the chart knows.
     """
     if platform_of(cluster).built_here:
         return ()
-    found = {reference for reference in _images(cluster) if not reference.endswith(":")}
-    return tuple(sorted(found))
+    references = {reference for reference in _images(cluster) if not reference.endswith(":")}
+    return tuple(sorted(references))
 
 
 def loose(cluster: Cluster) -> tuple[str, ...]:
-    """Those of a stack's images of which no digest is known: a registry may move their tags."""
+    """Return the images of a stack without a known digest: a registry may move their tags."""
     return tuple(image for image in images(cluster) if not pinned(image)[0])
 
 

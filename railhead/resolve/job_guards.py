@@ -1,8 +1,8 @@
-"""What the API server refuses of jobs and pods that leave the fabric: at the first object.
+"""Policies by which the API server refuses jobs that leave the fabric, at the first object.
 
-A gang whose pods are refused holds its quota without a word, so whatever is refused of a pod is
-refused of the object that would make it: of a JobSet, a Job, an MPIJob and their like by their pod
-templates, of a TrainJob by what it changes in its runtime's. The pod is the last line.
+A gang whose pods are refused holds its quota without a word. So whatever is refused in a pod is
+also refused in the object that would create it: in the pod templates of a JobSet, a Job, an MPIJob
+and the like, and in what a TrainJob changes in its runtime's. The check of the pod comes last.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from railhead.resolve import cel
 from railhead.resolve.pod_guards import FabricDemand, fabric_rules, reach_rules, takes
 from railhead.resolve.pods import NCCL_CONF, PROFILE_VOLUME
 
-# API group -> (resources, versions' kinds): what Kueue admits in every stack besides TrainJobs, and
+# API group -> (resources, versions' kinds): what Kueue admits in every stack beside TrainJobs, and
 # whose objects carry their pods' templates.
 _KINDS: dict[str, Mapping[str, str]] = {
     "batch": {"jobs": "Job"},
@@ -57,7 +57,7 @@ _PARENT = "kueue.x-k8s.io/pod-suspending-parent"
 
 
 def _templates(job: str) -> str:
-    """The pod templates of ``job``, a CEL expression of any of the kinds."""
+    """Return the pod templates of ``job``, a CEL expression of any of the kinds."""
     spec = f"dyn({job}).spec"
     ray = (
         "({0}.headGroupSpec.template == null ? [] : [{0}.headGroupSpec.template])"
@@ -82,7 +82,7 @@ def _templates(job: str) -> str:
             for kind, field in _REPLICAS.items()
         ),
     ]
-    chain = " : ".join(f"dyn({job}).kind == '{kind}' ? {found}" for kind, found in cases)
+    chain = " : ".join(f"dyn({job}).kind == '{kind}' ? {templates}" for kind, templates in cases)
     return f"{chain} : []"
 
 
@@ -92,7 +92,7 @@ _NCCL_CONFS = r"^/etc/nccl\.conf/?$|/\.nccl\.conf/?$"
 
 @dataclass(frozen=True, kw_only=True)
 class Chosen:
-    """What the fabric itself sets of the variables that choose a network."""
+    """The values that the fabric itself sets for the variables that choose a network."""
 
     values: Mapping[str, Sequence[str]]
     devices: tuple[str, ...]
@@ -100,23 +100,23 @@ class Chosen:
 
     @property
     def in_words(self) -> str:
-        """What finds a change of the network in a command's words; a CEL string."""
+        """CEL string of the expression that finds a change of the network in a command's words."""
         return cel.string(in_words(self.values))
 
     def off(self, variable: str) -> str:
-        """Whether ``variable``, an entry of ``env``, chooses another network; a CEL expression."""
+        """Return CEL that tests whether ``variable``, from ``env``, chooses another network."""
         values = json.dumps({name: list(several) for name, several in self.values.items()})
-        said = f"has({variable}.value) && {variable}.name in {values}"
+        is_set = f"has({variable}.value) && {variable}.name in {values}"
         return (
             f"({variable}.name in {cel.strings(tuple(SWITCHES))}"
-            f" && !({said} && {variable}.value in {values}[{variable}.name]))"
+            f" && !({is_set} && {variable}.value in {values}[{variable}.name]))"
         )
 
     def unseen(self, container: str) -> str:
-        """Whether a container takes variables from elsewhere that could choose another network.
+        """Return CEL that tests for variables from elsewhere that could choose another network.
 
         ``env`` wins over ``envFrom`` (core/v1, Container.envFrom), so what the fabric sets is safe
-        where the container sets it itself.
+        if the container sets it itself.
         """
         own = f"has({container}.env) && {container}.env.exists(e, e.name == n)"
         return (
@@ -127,7 +127,7 @@ class Chosen:
 
 
 def words(container: str) -> str:
-    """A container's command and arguments as one text."""
+    """Return a container's command and arguments as one text."""
     return (
         f"((has({container}.command) ? {container}.command : [])"
         f" + (has({container}.args) ? {container}.args : [])).join(' ')"
@@ -135,7 +135,7 @@ def words(container: str) -> str:
 
 
 def containers(pod: str) -> str:
-    """All containers of a pod, a template or a patch of one; a CEL expression."""
+    """Return all containers of a pod, a template or a patch of one; a CEL expression."""
     spec = f"{pod}.spec"
     return (
         f"(!has({spec}) ? [] : (has({spec}.containers) ? dyn({spec}.containers) : [])"
@@ -144,7 +144,7 @@ def containers(pod: str) -> str:
 
 
 def leaves(pod: str) -> str:
-    """Whether a pod says that its job wants no fabric."""
+    """Return whether a pod says that its job wants no fabric."""
     label = cel.string(FABRIC_LABEL)
     labels = f"{pod}.metadata.labels"
     return (
@@ -154,7 +154,7 @@ def leaves(pod: str) -> str:
 
 
 def network_rules(pod: str, chosen: Chosen) -> list[tuple[str, str]]:
-    """(expression, message) of what would take a pod, or a patch of one, off its network."""
+    """Return (expression, message) of what would take a pod, or a patch of one, off its network."""
     names = ", ".join(SWITCHES)
     fabric = ", ".join(f"{name}={'|'.join(v)}" for name, v in chosen.values.items()) or "none"
     out = f"or, if the job wants no fabric, label its pods {FABRIC_LABEL}=none"
@@ -191,7 +191,7 @@ def network_rules(pod: str, chosen: Chosen) -> list[tuple[str, str]]:
 
 
 def variables_policy(chosen: Chosen) -> dict[str, Any]:
-    """No pod of a training namespace chooses another network, whatever made it."""
+    """Return the policy that no pod of a training namespace chooses another network."""
     return {
         "failurePolicy": "Fail",
         "matchConstraints": _matching({"": ("pods",)}, ("CREATE",)),
@@ -203,9 +203,9 @@ def variables_policy(chosen: Chosen) -> dict[str, Any]:
 
 
 def _ray_rule(chosen: Chosen) -> dict[str, str]:
-    """What a RayJob says of its processes' environment besides their pods' (ray.io/v1, RayJobSpec).
+    """Return the rule for the environment of a RayJob's processes (ray.io/v1, RayJobSpec).
 
-    Ray gives it to each worker, over what the pod has.
+    Ray sets it in each worker, over the pod's own.
     """
     spec = "dyn(object).spec"
     start = f"(has({spec}.entrypoint) ? {spec}.entrypoint : '')"
@@ -221,9 +221,9 @@ def _ray_rule(chosen: Chosen) -> dict[str, str]:
 
 
 def template_policy(fabric: FabricDemand, chosen: Chosen) -> dict[str, Any]:
-    """What pods would be refused for, their job is refused for when it is made.
+    """Return the policy that refuses a job at its creation if its pods would be refused.
 
-    What was there before the guard may still be written to by its controllers.
+    Controllers may still update objects that are older than the guard.
     """
     rules = [
         *network_rules("p", chosen),
@@ -272,16 +272,16 @@ _NOT_PART = {"name": "not-part-of-a-job", "expression": f"!({_OWNED})"}
 
 
 def queued_policy(queues: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """Every job names a queue of its namespace; without one it is suspended and nobody says so.
+    """Return the policy that every job names a queue of its namespace, or it would wait unnoticed.
 
     ``queues`` is namespace -> LocalQueues. Kueue gives a job without a queue the namespace's
-    ``default``, if there is one, before this is asked. What another job made is charged with it.
+    ``default``, if there is one, before this check. What another job made is charged with it.
     """
     return _queued(queues, {group: tuple(kinds) for group, kinds in _KINDS.items()}, "the job")
 
 
 def queued_pod_policy(queues: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """Where Kueue admits pods, the same of those that no job owns, and of LeaderWorkerSets."""
+    """Return the same policy for pods without a job and LeaderWorkerSets, if Kueue admits pods."""
     kinds = {group: tuple(sets) for group, sets in _SETS.items()} | {"": ("pods",)}
     policy = _queued(queues, kinds, "what no job owns here")
     annotations = "object.metadata.annotations"
@@ -297,7 +297,7 @@ def queued_pod_policy(queues: Mapping[str, Sequence[str]]) -> dict[str, Any]:
 def _queued(
     queues: Mapping[str, Sequence[str]], kinds: Mapping[str, Sequence[str]], what: str
 ) -> dict[str, Any]:
-    """That new objects of ``kinds`` (API group -> resources), which no job made, name a queue."""
+    """Return the policy that new objects of ``kinds``, API group -> resources, name a queue."""
     label = cel.string(QUEUE_LABEL)
     known = ", ".join(f"{namespace}: {', '.join(names)}" for namespace, names in queues.items())
     return {
@@ -324,7 +324,7 @@ def _queued(
 def spec_queue_policy(
     queues: Mapping[str, Sequence[str]], resources: Mapping[str, Sequence[str]]
 ) -> dict[str, Any]:
-    """What has its queue in ``spec.queue`` names one of its namespace, whoever made it.
+    """Return the policy that objects with a ``spec.queue`` name a queue of their namespace.
 
     ``resources`` is API group -> plurals.
     """
@@ -341,7 +341,7 @@ def spec_queue_policy(
 
 
 def unadmitted_policy(title: str, ways_in: str) -> dict[str, Any]:
-    """No job of a kind whose pods would be placed one by one; ``title`` is the scheduler."""
+    """Return the policy against jobs whose pods the scheduler ``title`` would place singly."""
     return {
         "failurePolicy": "Fail",
         "matchConstraints": _matching(
@@ -362,7 +362,7 @@ def unadmitted_policy(title: str, ways_in: str) -> dict[str, Any]:
 def queue_rules(
     queues: Mapping[str, Sequence[str]], what: str, known: str, *, place: str, without: str
 ) -> list[dict[str, str]]:
-    """Rules on ``variables.queue`` of an object in its namespace.
+    """Return rules on ``variables.queue`` of an object in its namespace.
 
     ``place`` is where the object says it, ``without`` what becomes of one that does not.
     """

@@ -1,8 +1,8 @@
-"""What the API server keeps from being deleted, whoever deletes it and with whatever tool.
+"""Keepers: policies by which the API server refuses to delete what is in use.
 
-Jobs in a namespace, a queue or on a flavor are seen as Kueue's Workloads, or by themselves where
-there are none: they are parameters of the policies, each is judged by itself, and one that holds is
-enough to refuse. Volcano's own webhook keeps a Queue that has pods.
+Jobs in a namespace, a queue or on a flavor are seen as Kueue's Workloads, or as jobs if there is no
+Kueue. They are parameters of the policies: each is checked by itself, and one is enough to refuse.
+Volcano's own webhook keeps a Queue that has pods.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _END = "let it end, or cancel it (`railhead cancel`, or delete the job), and try
 
 
 def _job(kind: str) -> str:
-    """CEL of whose object of a ``kind`` the parameter is, else what it is."""
+    """Return CEL that names the parameter's owner, or itself, of a ``kind``, if it has none."""
     return (
         "(has(params.metadata.ownerReferences) && size(params.metadata.ownerReferences) > 0"
         " ? params.metadata.ownerReferences[0].kind + ' ' + params.metadata.namespace + '/'"
@@ -43,15 +43,15 @@ _OF_ALL = {"selector": {}, "parameterNotFoundAction": "Allow"}
 
 
 def keepers(cluster: Cluster) -> dict[str, Guard]:
-    """Name -> guard of what must not be lost."""
-    # Of what has no namespace, a parameter's must be said: one binding for each.
+    """Return name -> guard of the objects that must not be lost."""
+    # Objects without a namespace need one binding for each namespace of parameters.
     jobs = _in_each(cluster)
     claims = {
         name: {"paramRef": {**binding["paramRef"], "selector": {"matchLabels": _CLAIMS}}}
         for name, binding in jobs.items()
     }
     scheduler = scheduler_of(cluster)
-    found = {
+    of_namespaces = {
         "railhead-keep-namespace-jobs": Guard(
             policy=_namespace_jobs(scheduler.unfinished), bindings=jobs
         ),
@@ -59,11 +59,11 @@ def keepers(cluster: Cluster) -> dict[str, Guard]:
         "railhead-keep-claim": Guard(policy=_claim()),
         "railhead-keep-claim-in-use": Guard(policy=_claim_in_use(), binding={"paramRef": _OF_ALL}),
     }
-    return found | (_of_queues(jobs) if scheduler.workloads else {})
+    return of_namespaces | (_of_queues(jobs) if scheduler.workloads else {})
 
 
 def _of_queues(jobs: Mapping[str, Mapping[str, Any]]) -> dict[str, Guard]:
-    """Kueue's; ``jobs`` are bindings with the Workloads of each namespace."""
+    """Return Kueue's guards; ``jobs`` are bindings with the Workloads of each namespace."""
     return {
         "railhead-keep-queue-jobs": Guard(policy=_queue_jobs(), binding={"paramRef": _OF_ALL}),
         "railhead-keep-cluster-queue": Guard(policy=_cluster_queue()),
@@ -102,7 +102,7 @@ def _policy(
     says: str,
     **more: Any,
 ) -> dict[str, Any]:
-    """``message`` is a CEL expression, ``says`` what is told should it fail."""
+    """Return a policy; ``message`` is a CEL expression, ``says`` the message if that fails."""
     return {
         "failurePolicy": "Fail",
         "matchConstraints": dict(match),
@@ -139,7 +139,7 @@ def _asked(subject: str) -> str:
 
 
 def _way(subject: str) -> str:
-    """CEL of the command that allows to delete a claim."""
+    """Return CEL of the command that allows to delete a claim."""
     return (
         f"' asked in words: kubectl -n ' + {subject}.metadata.namespace + ' annotate pvc ' + "
         f"{subject}.metadata.name + ' {DELETE_ANNOTATION}=' + {subject}.metadata.name"
@@ -170,7 +170,7 @@ def _claim() -> dict[str, Any]:
 
 
 def _claim_in_use() -> dict[str, Any]:
-    """Else it would be left Terminating until the last pod ends, and take no new one."""
+    """Refuse to delete a mounted claim, which would be Terminating until the last pod ends."""
     return _policy(
         _rule("", "persistentvolumeclaims", "DELETE")
         | {"objectSelector": {"matchLabels": _CLAIMS}},
@@ -197,7 +197,7 @@ def _queue_jobs() -> dict[str, Any]:
 
 
 def _cluster_queue() -> dict[str, Any]:
-    """Else Kueue's finalizer would hold it, and whoever waits for its end, until the last job's."""
+    """Refuse to delete a queue with jobs: Kueue's finalizer would block until the last job ends."""
     return _policy(
         _rule("kueue.x-k8s.io", "clusterqueues", "DELETE"),
         "!has(oldObject.status) || !has(oldObject.status.reservingWorkloads)"
@@ -217,7 +217,7 @@ _FLAVORS_CHANGED = {
 
 
 def _flavor_jobs() -> dict[str, Any]:
-    """A flavor's nodes would be handed out a second time, under the name that follows."""
+    """Refuse to remove a flavor that jobs use, as its nodes would be handed out a second time."""
     return _policy(
         _rule("kueue.x-k8s.io", "clusterqueues", "UPDATE"),
         f"!({_UNFINISHED} && has(params.status) && has(params.status.admission)"
@@ -235,7 +235,7 @@ def _flavor_jobs() -> dict[str, Any]:
 
 
 def _flavor_held() -> dict[str, Any]:
-    """What waits could be admitted between the question and the answer, or by a sharing queue."""
+    """Require that a queue is held before it loses a flavor, so that no waiting job is admitted."""
     way = cel.string(
         ' --type merge -p \'{"spec":{"stopPolicy":"Hold"}}\', and with null in place of '
         '"Hold" afterwards'

@@ -22,14 +22,14 @@ _ADMISSION = "admissionregistration.k8s.io/v1"
 KINDS: Mapping[str, tuple[str, str]] = {
     "ValidatingAdmissionPolicy": (_ADMISSION, "validatingadmissionpolicies"),
     "ValidatingAdmissionPolicyBinding": (_ADMISSION, "validatingadmissionpolicybindings"),
-    **{kind: row for one in SCHEDULERS.values() for kind, row in one.kinds.items()},
+    **{kind: row for scheduler in SCHEDULERS.values() for kind, row in scheduler.kinds.items()},
     "ClusterTrainingRuntime": (TRAINER_API, "clustertrainingruntimes"),
 }
 
 
 def kinds(cluster: Cluster) -> dict[str, tuple[str, str]]:
-    """Those of :data:`KINDS` that a stack may have: of schedulers' its own scheduler's."""
-    others = {kind for one in SCHEDULERS.values() for kind in one.kinds}
+    """Return the :data:`KINDS` that a stack may have, so of schedulers only its own."""
+    others = {kind for scheduler in SCHEDULERS.values() for kind in scheduler.kinds}
     others -= set(scheduler_of(cluster).kinds)
     return {kind: row for kind, row in KINDS.items() if kind not in others}
 
@@ -48,7 +48,7 @@ class Made:
 
     @property
     def path(self) -> str:
-        """Where the API server lists them, those of every namespace together."""
+        """Path under which the API server lists the objects of all namespaces."""
         api, plural = KINDS[self.kind]
         return f"/apis/{api}/{plural}"
 
@@ -59,8 +59,8 @@ def made(
     namespaces: Sequence[Namespace],
     runtimes: Sequence[Runtime],
 ) -> tuple[Made, ...]:
-    """All of them, by kind; none of a kind that the stack does not have."""
-    found: dict[str, list[Mapping[str, Any]]] = {kind: [] for kind in KINDS}
+    """Return all objects by kind, without kinds that the stack does not have."""
+    objects_of: dict[str, list[Mapping[str, Any]]] = {kind: [] for kind in KINDS}
     for kind, body in (
         *_guards(guards),
         *queues.objects(),
@@ -72,13 +72,18 @@ def made(
         *(
             (
                 "ClusterTrainingRuntime",
-                {"metadata": {"name": one.name, "labels": one.labels}, "spec": one.spec},
+                {
+                    "metadata": {"name": runtime.name, "labels": runtime.labels},
+                    "spec": runtime.spec,
+                },
             )
-            for one in runtimes
+            for runtime in runtimes
         ),
     ):
-        found[kind].append(body)
-    return tuple(Made(kind=kind, objects=tuple(those)) for kind, those in found.items() if those)
+        objects_of[kind].append(body)
+    return tuple(
+        Made(kind=kind, objects=tuple(those)) for kind, those in objects_of.items() if those
+    )
 
 
 def _guards(guards: Mapping[str, Guard]) -> Iterator[tuple[str, Mapping[str, Any]]]:

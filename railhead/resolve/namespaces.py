@@ -1,4 +1,4 @@
-"""What each training namespace has for its jobs: NICs, NCCL settings, storage, queues."""
+"""Contents of each training namespace: NICs, NCCL settings, storage, queues."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from railhead.catalog.machines import MACHINES
 from railhead.fabric.kinds import FABRICS
 from railhead.fabric.mode import NicClaim
+from railhead.machines import MACHINES
 from railhead.model.cluster import Cluster
 from railhead.resolve.access import Access, namespace_access
 from railhead.resolve.fences import Fences, fences
@@ -33,8 +33,8 @@ class Namespace:
         retention: CronJobs that remove a claim's old checkpoints, by the claim.
         datasets: ReadOnlyMany claims, each on a volume of its own.
         queues: LocalQueues, where the scheduler has any.
-        access: a role for each persona that somebody is.
-        fences: what stands around it.
+        access: a role for each persona that has groups.
+        fences: the limits around it.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Namespace:
 
 
 def namespaces(cluster: Cluster, runtimes: Sequence[Runtime]) -> tuple[Namespace, ...]:
-    """The stack's training namespaces, in its order."""
+    """Return the stack's training namespaces, in its order."""
     claims, profile = nic_claims(cluster, runtimes), nccl_profile(cluster)
     for runtime in runtimes:
         profile |= {python_key(path): text for path, text in runtime.framework.python.items()}
@@ -93,14 +93,14 @@ def namespaces(cluster: Cluster, runtimes: Sequence[Runtime]) -> tuple[Namespace
 
 
 def nic_claims(cluster: Cluster, runtimes: Sequence[Runtime]) -> dict[str, dict[str, Any]]:
-    """Name -> spec of every ResourceClaimTemplate that a runtime, or a whole node, asks for."""
+    """Return name -> spec of every ResourceClaimTemplate that a runtime or a whole node needs."""
     asked = cluster.fabric.nic_claim()
     if asked is None:
         return {}
     sizes = {share(runtime.machine, runtime.gpus) for runtime in runtimes}
     sizes |= {share(MACHINES[pool.instance_type], None) for pool in cluster.pools}
-    found = {str(claim_of(cluster, nics)): _template(asked, nics) for nics in sorted(sizes)}
-    return dict(sorted(found.items()))
+    templates = {str(claim_of(cluster, nics)): _template(asked, nics) for nics in sorted(sizes)}
+    return dict(sorted(templates.items()))
 
 
 def _template(asked: NicClaim, nics: int) -> dict[str, Any]:
@@ -115,7 +115,7 @@ def _template(asked: NicClaim, nics: int) -> dict[str, Any]:
 
 
 def common_environment(cluster: Cluster) -> dict[str, str]:
-    """The fabric's variables that are the same on every pool's machines."""
+    """Return the fabric's variables that are the same on every pool's machines."""
     first, *others = (wiring(cluster, pool).environment for pool in cluster.pools)
     return {
         name: value
@@ -125,11 +125,11 @@ def common_environment(cluster: Cluster) -> dict[str, str]:
 
 
 def nccl_profile(cluster: Cluster) -> dict[str, str]:
-    """The files: ``nccl.conf`` for NCCL, ``environment`` for any tool, ``reasons.txt`` for people.
+    """Return the files: ``nccl.conf`` for NCCL, ``environment`` for tools, and the reasons.
 
-    Runtimes set the same variables in the environment, where they win; the file is what NCCL reads
-    in processes that lost their environment, and what a person reads: each variable with its
-    reason. Variables that differ between the pools' machines are in the runtimes' alone.
+    Runtimes set the same variables in the environment, which wins. NCCL reads its file in processes
+    that lost their environment. Variables that differ between the pools' machines are in the
+    runtimes alone.
     """
     common = common_environment(cluster)
     nccl = [f"{name}={value}" for name, value in common.items() if name.startswith(_NCCL)]

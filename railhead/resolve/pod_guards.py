@@ -1,4 +1,4 @@
-"""What the API server refuses of pods in training namespaces, whatever made them.
+"""Policies by which the API server refuses pods in training namespaces, whatever made them.
 
 Two rules, each a ValidatingAdmissionPolicy: a pod of a job of several nodes has the fabric, or it
 does not start; and no pod reaches into its node. They look at pods, because every job controller
@@ -15,10 +15,10 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from railhead.base.names import FABRIC_LABEL, SINGLE_NODE_LABEL, TRAINING_LABEL
-from railhead.catalog.machines import MACHINES
 from railhead.fabric.mode import GKE_INTERFACES, NETWORKS_ANNOTATION
 from railhead.framework import FRAMEWORKS
 from railhead.framework.base import Framework
+from railhead.machines import MACHINES
 from railhead.model.cluster import Cluster
 from railhead.model.pod_security import BASELINE_CAPABILITIES
 from railhead.resolve import cel
@@ -56,19 +56,19 @@ class MountedPath:
 
 @dataclass(frozen=True, kw_only=True)
 class FabricDemand:
-    """What a pod of a job of several nodes must have, and what it may have, on a fabric.
+    """The requirements of a fabric on a pod of a job of several nodes, and what it allows.
 
     Args:
         title: the fabric and its mode, for messages.
         gpus: resources that are GPUs.
         devices: extended resources that each container with GPUs must ask for.
         attachment: how networks come: an annotation of Multus or of GKE, a claim, or not at all.
-        networks: names that the annotation, or the claim, must have.
+        networks: names that the annotation or the claim must contain.
         annotations: what the annotation is in full, for messages.
-        capabilities: what containers may add beside the baseline.
+        capabilities: capabilities that containers may add to the baseline.
         host_network: why pods must be in the node's network namespace, or None.
-        host_paths: what of the node's file system they may have.
-        runtimes: those of the stack, for messages.
+        host_paths: directories of the node that they may mount.
+        runtimes: runtimes of the stack, for messages.
         pod_groups: whether Kueue admits pods that no job owns.
     """
 
@@ -86,7 +86,7 @@ class FabricDemand:
 
 
 def demand(cluster: Cluster) -> FabricDemand:
-    """What the stack's fabric asks of pods, from the same wiring that its runtimes carry."""
+    """Return what the stack's fabric requires of pods, from the wiring that its runtimes carry."""
     wired = wiring(cluster)
     mode = cluster.fabric.row
     sidecar = daemon(wired)
@@ -115,17 +115,17 @@ def demand(cluster: Cluster) -> FabricDemand:
 
 
 def _claims(cluster: Cluster) -> tuple[str, ...]:
-    """Every claim template of the stack: one for each number of NICs that a pod may get."""
-    found = {
+    """Return every claim template of the stack: one for each number of NICs that a pod may get."""
+    names = {
         wiring(cluster, pool, gpus).claim
         for pool in cluster.pools
         for gpus in range(1, MACHINES[pool.instance_type].gpus + 1)
     }
-    return tuple(sorted(name for name in found if name is not None))
+    return tuple(sorted(name for name in names if name is not None))
 
 
 def _has(resource: str, container: str = "c") -> str:
-    """Whether a container's limits hold any of a resource; ``resource`` is CEL."""
+    """Return whether a container's limits hold any of a resource; ``resource`` is CEL."""
     limits = f"{container}.resources.limits"
     return (
         f"(has({container}.resources) && has({limits}) && {resource} in {limits}"
@@ -144,7 +144,7 @@ ADMISSION_GATE = "kueue.x-k8s.io/admission"
 
 
 def takes(container: str, resources: tuple[str, ...], prefixes: tuple[str, ...]) -> str:
-    """Whether a container's limits or requests name a resource, or one that begins so."""
+    """Return whether a container's limits or requests name a resource, or one that begins so."""
     named = " || ".join(
         [f"k in {cel.strings(resources)}" for _ in resources[:1]]
         + [f"k.startsWith({cel.string(prefix)})" for prefix in prefixes]
@@ -157,7 +157,7 @@ def takes(container: str, resources: tuple[str, ...], prefixes: tuple[str, ...])
 
 
 def claims(container: str) -> str:
-    """Whether a container takes devices by a claim, which names no resource."""
+    """Return whether a container takes devices by a claim, which names no resource."""
     return (
         f"(has({container}.resources) && has({container}.resources.claims)"
         f" && size({container}.resources.claims) > 0)"
@@ -165,7 +165,7 @@ def claims(container: str) -> str:
 
 
 def network_pattern(network: str, attachment: Literal["multus", "gke"]) -> str:
-    """A regular expression (RE2) that finds a network in an annotation, and no longer name.
+    """Return a regular expression (RE2) that finds a network in an annotation, and no longer name.
 
     Multus takes a JSON list or ``namespace/name@interface`` separated by commas; GKE takes JSON.
     """
@@ -177,7 +177,7 @@ def network_pattern(network: str, attachment: Literal["multus", "gke"]) -> str:
 
 
 def _size(framework: Framework) -> str:
-    """That container ``c`` has a variable ``e`` with its job's nodes; opens an ``exists``."""
+    """Return CEL that opens an ``exists``: container ``c`` has a variable with its job's nodes."""
     return f"has(c.env) && c.env.exists(e, e.name == '{framework.nodes_variable}' && has(e.value)"
 
 
@@ -186,19 +186,19 @@ def _one_node(framework: Framework) -> str:
 
 
 def _several_nodes(framework: Framework) -> str:
-    """Whether container ``c`` is for several nodes, by its variables or by its command."""
-    # The mark of what nobody wired says neither one node nor several.
+    """Return whether container ``c`` is for several nodes, by its variables or by its command."""
+    # The mark of an unwired pod means neither one node nor several.
     unwired = framework.unwired.get(framework.nodes_variable, "")
     others = tuple(dict.fromkeys(("", unwired, *framework.one_node)))
-    said = f"({_size(framework)} && !(e.value in {cel.strings(others)})))"
+    set_by_variable = f"({_size(framework)} && !(e.value in {cel.strings(others)})))"
     if framework.nodes_argument is None:
-        return said
+        return set_by_variable
     words = "((has(c.command) ? c.command : []) + (has(c.args) ? c.args : [])).join(' ')"
-    return f"{said} || {words}.matches({cel.string(framework.nodes_argument)})"
+    return f"{set_by_variable} || {words}.matches({cel.string(framework.nodes_argument)})"
 
 
 def _variables(pod: str, fabric: FabricDemand) -> list[dict[str, str]]:
-    """What the rules speak of; ``pod`` is where the pod, or a pod template, is."""
+    """Return the variables of the rules; ``pod`` is the place of the pod, or of a pod template."""
     annotation = cel.string(GKE_INTERFACES if fabric.attachment == "gke" else NETWORKS_ANNOTATION)
     single = cel.string(SINGLE_NODE_LABEL)
     every = " && ".join(_has(cel.string(device)) for device in fabric.devices) or "true"
@@ -206,13 +206,15 @@ def _variables(pod: str, fabric: FabricDemand) -> list[dict[str, str]]:
         f"({cel.strings(fabric.gpus)}.exists(r, {_has('r')}) || {takes('c', (), (MIG,))}"
         f" || {claims('c')})"
     )
-    # Several frameworks say it in one way.
-    one = " || ".join(dict.fromkeys(_one_node(framework) for framework in FRAMEWORKS.values()))
+    # Several frameworks share one expression.
+    single_node = " || ".join(
+        dict.fromkeys(_one_node(framework) for framework in FRAMEWORKS.values())
+    )
     many = " || ".join(
         dict.fromkeys(_several_nodes(framework) for framework in FRAMEWORKS.values())
     )
     metadata = f"has({pod}.metadata) && has({pod}.metadata"
-    # One that runs first may train as well as one that stays.
+    # An init container may train, too.
     started = (
         f"(dyn({pod}.spec.containers)"
         f" + (has({pod}.spec.initContainers) ? dyn({pod}.spec.initContainers) : []))"
@@ -238,10 +240,10 @@ def _variables(pod: str, fabric: FabricDemand) -> list[dict[str, str]]:
             "name": "alone",
             "expression": f"!variables.several && ({single} in variables.labels"
             f" && variables.labels[{single}] == 'true'"
-            f" || {pod}.spec.containers.exists(c, {one}))",
+            f" || {pod}.spec.containers.exists(c, {single_node}))",
         },
         {
-            # A pod that says it is one of several nodes needs the fabric without GPUs, too.
+            # A pod that says it is one of several nodes needs the fabric even without GPUs.
             "name": "wired",
             "expression": f"variables.gpus ? {started}.all(c, !{gpu} || ({every}))"
             f" : {started}.exists(c, {every})",
@@ -268,7 +270,7 @@ def _joined(pod: str, fabric: FabricDemand) -> str:
 
 
 def _attach(fabric: FabricDemand) -> str:
-    """How a pod joins the fabric's networks, as an instruction; empty where it need not."""
+    """Return how a pod joins the fabric's networks, as an instruction; empty if it need not."""
     if fabric.attachment == "claim":
         return (
             "claim the NICs by spec.resourceClaims with a resourceClaimTemplateName of: "
@@ -300,13 +302,13 @@ def _messages(fabric: FabricDemand, what: str) -> tuple[str, str]:
 
 def _rules(fabric: FabricDemand, condition: str, what: str) -> list[dict[str, str]]:
     device_message, network_message = _messages(fabric, what)
-    found = []
+    rules = []
     for needed, variable, message in (
         (fabric.devices, "wired", device_message),
         (fabric.networks, "joined", network_message),
     ):
         if needed:
-            found.append(
+            rules.append(
                 {
                     "expression": f"!({condition}) || variables.alone || variables.leaves"
                     f" || variables.{variable}",
@@ -314,11 +316,11 @@ def _rules(fabric: FabricDemand, condition: str, what: str) -> list[dict[str, st
                     "reason": "Forbidden",
                 }
             )
-    return found
+    return rules
 
 
 def written_out(expression: str, variables: Sequence[Mapping[str, str]]) -> str:
-    """An expression with the policy's variables put in: rules on each of several templates."""
+    """Return an expression with the policy's variables put in, for rules on several templates."""
     known: dict[str, str] = {}
     for row in variables:
         known[row["name"]] = _put_in(row["expression"], known)
@@ -334,7 +336,7 @@ def _put_in(expression: str, known: Mapping[str, str]) -> str:
 
 
 def fabric_rules(pod: str, fabric: FabricDemand, gang: str, what: str) -> list[tuple[str, str]]:
-    """(expression, message) of what a pod template must have; ``gang`` is CEL: one of several."""
+    """Return (expression, message) of what a pod template must have; ``gang`` is CEL."""
     condition = f"variables.several || variables.gpus && {gang}"
     variables = _variables(pod, fabric)
     return [
@@ -344,15 +346,15 @@ def fabric_rules(pod: str, fabric: FabricDemand, gang: str, what: str) -> list[t
 
 
 def joins(pod: str, fabric: FabricDemand) -> tuple[str, str] | None:
-    """(expression, message): a patch of a pod that says which networks, says all of them."""
+    """Return (expression, message): a patch of a pod that names networks must name all of them."""
     if fabric.attachment not in ("multus", "gke") or not fabric.networks:
         return None
     annotation = cel.string(GKE_INTERFACES if fabric.attachment == "gke" else NETWORKS_ANNOTATION)
     annotations = f"{pod}.metadata.annotations"
-    said = f"has({pod}.metadata) && has({annotations}) && {annotation} in {annotations}"
+    named = f"has({pod}.metadata) && has({annotations}) && {annotation} in {annotations}"
     variables = _variables(pod, fabric)
     return (
-        f"!({said}) || {written_out('variables.leaves || variables.joined', variables)}",
+        f"!({named}) || {written_out('variables.leaves || variables.joined', variables)}",
         f"a job that takes its pods off the fabric's networks ({fabric.title}) would never run, or "
         f"run over TCP: leave the annotation to the runtime, or {_attach(fabric)}; if the job "
         f"wants no fabric, label its pods {FABRIC_LABEL}=none",
@@ -360,7 +362,7 @@ def joins(pod: str, fabric: FabricDemand) -> tuple[str, str] | None:
 
 
 def reach_rules(pod: str, fabric: FabricDemand) -> list[tuple[str, str]]:
-    """(expression, message) of what no pod template, or patch of one, may have of its node."""
+    """Return (expression, message) of what no pod template, or patch, may have of its node."""
     spec = f"{pod}.spec"
     containers = (
         f"(has({spec}.containers) ? dyn({spec}.containers) : [])"
@@ -391,7 +393,7 @@ _IN_TRAINING = {"namespaceSelector": {"matchLabels": {TRAINING_LABEL: "true"}}}
 
 
 def matching(group: str, resources: Sequence[str], operations: Sequence[str]) -> dict[str, Any]:
-    """Match constraints of a policy: version 1 of these resources, in training namespaces."""
+    """Return the match constraints of a policy on these resources in training namespaces."""
     return {
         **_IN_TRAINING,
         "resourceRules": [
@@ -406,11 +408,11 @@ def matching(group: str, resources: Sequence[str], operations: Sequence[str]) ->
 
 
 def fabric_pod_policy(fabric: FabricDemand) -> dict[str, Any] | None:
-    """A pod of a job of several nodes has the fabric's devices and networks.
+    """Return the policy that a pod of a job of several nodes has the fabric's devices and networks.
 
-    None where the fabric asks nothing of pods. That a pod is one of several is read from the labels
-    of what made it and from its framework's settings; ``railhead.dev/single-node`` says otherwise
-    for pods that each train by themselves, such as a sweep's.
+    None if the fabric requires nothing of pods. That a pod is one of several is read from the
+    labels of its creator and from its framework's settings; ``railhead.dev/single-node`` overrides
+    that for pods that each train by themselves, such as a sweep's.
     """
     rules = _rules(
         fabric,
@@ -441,7 +443,7 @@ def fabric_pod_policy(fabric: FabricDemand) -> dict[str, Any] | None:
 
 
 def parallel_job_policy(fabric: FabricDemand) -> dict[str, Any] | None:
-    """A Job whose pods run side by side and take GPUs has the fabric in its template.
+    """Return a Job whose pods run side by side and take GPUs has the fabric in its template.
 
     A pod of a Job that is not indexed does not show that it is one of several; the Job does.
     """
@@ -470,13 +472,13 @@ def parallel_job_policy(fabric: FabricDemand) -> dict[str, Any] | None:
 
 
 def node_reach_policy(fabric: FabricDemand) -> dict[str, Any]:
-    """No pod of a training namespace is privileged or reaches into its node.
+    """Return the policy that no pod of a training namespace is privileged or reaches into its node.
 
-    Ephemeral containers, which `kubectl debug` adds to a running pod, are held to the same. What
-    the fabric's mode cannot do without is let through: its directories, its capabilities.
+    Ephemeral containers, which `kubectl debug` adds to a running pod, fall under the same rules.
+    Allowed is what the fabric's mode needs: its directories, its capabilities.
     """
-    # An update of a pod itself can add nothing of this; only what is new counts, so that a pod from
-    # before the guard can still be debugged.
+    # An update of a pod itself can add none of these; only what is new counts, so that a
+    # pod that is older than the guard can still be debugged.
     added = "request.operation == 'UPDATE'"
     ephemeral = "(has(object.spec.ephemeralContainers) ? dyn(object.spec.ephemeralContainers) : [])"
     own = (
@@ -568,7 +570,7 @@ def _host_fields(fabric: FabricDemand) -> dict[str, str]:
 
 
 def _mounted(path: MountedPath) -> str:
-    """Whether volume ``v`` is this directory, and no container has it otherwise than allowed."""
+    """Return CEL that tests that volume ``v`` is this directory, mounted only as allowed."""
     wanted = []
     if path.container is not None:
         wanted.append(f"c.name == {cel.string(path.container)}")
@@ -582,10 +584,10 @@ def _mounted(path: MountedPath) -> str:
 
 
 def pod_policies(fabric: FabricDemand) -> dict[str, dict[str, Any]]:
-    """Policy name -> spec."""
-    found = {
+    """Return policy name -> spec."""
+    policies = {
         "railhead-fabric-pod": fabric_pod_policy(fabric),
         "railhead-parallel-job": parallel_job_policy(fabric),
         "railhead-node-reach": node_reach_policy(fabric),
     }
-    return {name: spec for name, spec in found.items() if spec is not None}
+    return {name: spec for name, spec in policies.items() if spec is not None}

@@ -21,7 +21,7 @@ NCCL_CONF = "/etc/nccl.conf"
 
 
 def wire(template: Mapping[str, Any], wired: Wiring, *, container: str) -> dict[str, Any]:
-    """The pod template with the wiring in it; the given one is left as it is.
+    """Return the pod template with the wiring in it; the given one is left as it is.
 
     Args:
         template: ``metadata`` and ``spec`` of a pod; requests and limits of the devices are its

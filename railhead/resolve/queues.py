@@ -13,8 +13,8 @@ from typing import Any
 
 from railhead.base.names import TRAINING_LABEL, versioned
 from railhead.base.quantity import parse
-from railhead.catalog.machines import MACHINES
 from railhead.catalog.versions import COMBINATIONS, LostPods
+from railhead.machines import MACHINES
 from railhead.model.capacity import left, promised, quantities
 from railhead.model.cluster import Cluster, Pool
 from railhead.model.queueing import KueueConfig
@@ -48,7 +48,7 @@ class ClusterQueue:
 
 @dataclass(frozen=True, kw_only=True)
 class Cohort:
-    """What the teams' cluster queues borrow in: its own quota is what is promised to no team."""
+    """The cohort in which the teams' queues borrow; its own quota is promised to no team."""
 
     name: str
     spec: Mapping[str, Any]
@@ -56,7 +56,7 @@ class Cohort:
 
 @dataclass(frozen=True, kw_only=True)
 class Provisioning:
-    """How Kueue asks for the nodes of ``pools``; ``name`` is the check's and its settings'."""
+    """Kueue's request for the nodes of ``pools``; ``name`` is that of its check and settings."""
 
     pools: tuple[str, ...]
     name: str
@@ -65,18 +65,18 @@ class Provisioning:
 
 @dataclass(frozen=True, kw_only=True)
 class Queues:
-    """What jobs wait in.
+    """The objects of Kueue in which jobs wait.
 
     Args:
         topology: name of the Topology; it and flavors with one cannot be changed in place.
         levels: the Topology's spec.
         flavors: pool's name -> its flavor.
         cluster_queues: in the stack's order, the teams' last.
-        cohort: of the teams' queues; None without teams.
+        cohort: the cohort of the teams' queues; None without teams.
         priorities: name -> value and description of each WorkloadPriorityClass.
-        settings: of Kueue's own configuration file, what is about waiting and sharing.
-        gates: Kueue's feature gates that the stack decides.
-        provisioning: where nodes come only when Kueue asks for them; None where all are there or
+        settings: the part of Kueue's own configuration file that is about waiting and sharing.
+        gates: Kueue's feature gates that the stack sets.
+        provisioning: set if nodes come only when Kueue asks for them; None if all are there or
             come by themselves.
     """
 
@@ -91,11 +91,11 @@ class Queues:
     provisioning: Provisioning | None
 
     def flavor(self, pool: str) -> str:
-        """The name of a pool's flavor."""
+        """Return the name of a pool's flavor."""
         return self.flavors[pool].name
 
     def objects(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """(kind, object without ``apiVersion`` and ``kind``) of each."""
+        """Yield each object as (kind, object without ``apiVersion`` and ``kind``)."""
         yield "Topology", _named(self.topology, self.levels)
         for flavor in self.flavors.values():
             yield "ResourceFlavor", _named(flavor.name, flavor.spec)
@@ -112,7 +112,7 @@ def _named(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def queues(cluster: Cluster) -> Queues:
-    """The stack's queues."""
+    """Return the stack's queues."""
     levels = {"levels": [{"nodeLabel": label} for label in cluster.topology]}
     topology = versioned(cluster.name, levels)
     queued = platform_of(cluster).queued_pools(cluster)
@@ -152,7 +152,7 @@ def queues(cluster: Cluster) -> Queues:
 
 
 def lost_pods(cluster: Cluster) -> LostPods | None:
-    """How Kueue ends pods on a lost node; None where the stack does not ask for it."""
+    """Return how Kueue ends pods on a lost node; None if the stack does not ask for it."""
     queueing = cluster.queueing
     if not isinstance(queueing, KueueConfig) or not queueing.end_lost_pods:
         return None
@@ -160,9 +160,9 @@ def lost_pods(cluster: Cluster) -> LostPods | None:
 
 
 def settings(cluster: Cluster) -> dict[str, Any]:
-    """The part of Kueue's configuration (``config.kueue.x-k8s.io/v1beta2``) that a stack decides.
+    """Return the part of Kueue's configuration (``config.kueue.x-k8s.io/v1beta2``) the stack sets.
 
-    Read in apis/config/v1beta2/configuration_types.go and pkg/config/validation.go of 0.15 to 0.19.
+    See apis/config/v1beta2/configuration_types.go and pkg/config/validation.go of 0.15 to 0.19.
     """
     requeue, ready = cluster.requeue, cluster.ready_timeout_seconds
     recovery = ready if requeue.recovery_seconds is None else requeue.recovery_seconds
@@ -173,7 +173,7 @@ def settings(cluster: Cluster) -> dict[str, Any]:
     }
     if requeue.limit is not None:
         strategy["backoffLimitCount"] = requeue.limit
-    found: dict[str, Any] = {
+    configuration: dict[str, Any] = {
         # A gang that cannot get all of its pods to run gives back what it holds.
         "waitForPodsReady": {
             "timeout": f"{ready}s",
@@ -185,19 +185,19 @@ def settings(cluster: Cluster) -> dict[str, Any]:
     if cluster.teams and cluster.fair.sharing:
         # Required where there is fair sharing at all; these are what its documentation recommends.
         strategies = ["LessThanOrEqualToFinalShare", "LessThanInitialShare"]
-        found["fairSharing"] = {"preemptionStrategies": strategies}
+        configuration["fairSharing"] = {"preemptionStrategies": strategies}
     if cluster.teams and cluster.fair.half_life_hours is not None:
-        found["admissionFairSharing"] = {
+        configuration["admissionFairSharing"] = {
             "usageHalfLifeTime": f"{cluster.fair.half_life_hours}h",
             "usageSamplingInterval": "5m",
         }
-    return found
+    return configuration
 
 
 def _flavor(pool: Pool, topology: str, proven: Mapping[str, str]) -> dict[str, Any]:
-    """A flavor binds pods to the pool's nodes and brings the pool's tolerations.
+    """Return a flavor, which binds pods to the pool's nodes and adds the pool's tolerations.
 
-    ``proven`` are labels that a node gets by proving its fabric: one without them is none of it.
+    ``proven`` are labels that a node gets by proving its fabric: without them the flavor skips it.
     """
     labels = dict(pool.node_selector) | dict(proven)
     spec: dict[str, Any] = {"nodeLabels": labels, "topologyName": topology}
@@ -232,7 +232,7 @@ _NOTHING = {"nominalQuota": "0"}
 
 
 def _resource_groups(quotas: _Quotas, flavors: Mapping[str, Flavor]) -> list[dict[str, Any]]:
-    """Pool -> resource -> quota and limits, as one group: each flavor says all that it covers."""
+    """Return pool -> resource -> quota and limits, as one group that covers the same resources."""
     covered = list(dict.fromkeys(resource for quota in quotas.values() for resource in quota))
     return [
         {
@@ -263,7 +263,7 @@ _RECLAIM = {"never": "Never", "lower": "LowerPriority", "any": "Any"}
 def _team_queue(
     cluster: Cluster, team: TeamConfig, flavors: Mapping[str, Flavor]
 ) -> dict[str, Any]:
-    """A team's cluster queue: its shares, what it may borrow, and whom it stops."""
+    """Return a team's cluster queue: its shares, what it may borrow, and whom it stops."""
     pools = {pool.name: pool for pool in cluster.pools}
     policy = team.preemption
     preemption: dict[str, Any] = {
@@ -298,20 +298,20 @@ def _team_queue(
 
 
 def _share(cluster: Cluster, share: ShareConfig, pool: Pool) -> dict[str, dict[str, str]]:
-    """Resource -> nominal quota and limits. Kueue refuses to lend more than there is."""
+    """Return resource -> nominal quota and limits. Kueue refuses to lend more than there is."""
     nominal = promised(cluster, share, pool)
-    found = {resource: {"nominalQuota": amount} for resource, amount in nominal.items()}
+    limits = {resource: {"nominalQuota": amount} for resource, amount in nominal.items()}
     if share.borrow is not None:
         for resource, amount in quantities(cluster, pool, share.borrow).items():
-            found[resource]["borrowingLimit"] = amount
+            limits[resource]["borrowingLimit"] = amount
     if share.lend is not None:
         for resource, amount in quantities(cluster, pool, share.lend).items():
-            found[resource]["lendingLimit"] = min(amount, nominal[resource], key=parse)
-    return found
+            limits[resource]["lendingLimit"] = min(amount, nominal[resource], key=parse)
+    return limits
 
 
 def _cohort(cluster: Cluster, flavors: Mapping[str, Flavor]) -> dict[str, Any]:
-    """What of the shared pools is promised to no team: any of them may borrow it."""
+    """Return the quota of shared pools that no team is promised: any of them may borrow it."""
     rest = {
         pool.name: {
             resource: {"nominalQuota": amount} for resource, amount in left(cluster, pool).items()
@@ -325,7 +325,7 @@ def _cohort(cluster: Cluster, flavors: Mapping[str, Flavor]) -> dict[str, Any]:
 def _admission_checks(
     cluster: Cluster, names: Sequence[str], flavors: Mapping[str, Flavor]
 ) -> dict[str, Any]:
-    """The question for nodes that come when a gang waits for them; nothing where none do."""
+    """Return the question for nodes that come when a gang waits for them; nothing where none do."""
     queued = platform_of(cluster).queued_pools(cluster)
     if asking := [flavors[name].name for name in names if name in queued]:
         check = {"name": _PROVISIONING, "onFlavors": asking}

@@ -1,7 +1,7 @@
-"""What starts again when a run dies, as the cluster's own controllers are told.
+"""Restarts of a run that dies, as set for the cluster's own controllers.
 
 The Job controller ends the whole Job at the first failed pod (``backoffLimit`` 0) and says why;
-JobSet makes the gang anew, and Kueue keeps its admission meanwhile: the Workload stays admitted
+JobSet recreates the gang, and Kueue keeps its admission meanwhile: the Workload stays admitted
 with its quota and its nodes (Kueue v0.16.2, pkg/controller/jobs/jobset). A process or a pod alone
 is never restarted: a static rendezvous cannot see a peer come back.
 """
@@ -19,9 +19,9 @@ _EXITED = "^Container .* failed with exit code ({}) matching FailJob rule"
 
 
 def failure_policy(restarts: RestartConfig) -> dict[str, Any]:
-    """``failurePolicy`` of the JobSet (JobSet v0.10.1, pkg/controllers/failure_policy.go).
+    """Return ``failurePolicy`` of the JobSet (JobSet v0.10.1, pkg/controllers/failure_policy.go).
 
-    The first rule that matches acts; without one the gang is made anew and counted.
+    The first rule that matches acts; without one the gang is recreated and counted.
     """
     rules: list[dict[str, Any]] = [
         {
@@ -50,7 +50,7 @@ def failure_policy(restarts: RestartConfig) -> dict[str, Any]:
 
 
 def job_policy(restarts: RestartConfig, container: str) -> dict[str, Any]:
-    """What the Job of the gang's pods says: any failed pod ends it, and it tells which kind."""
+    """Return the policy of the gang's Job: any failed pod ends it, with the kind of failure."""
     rules: list[dict[str, Any]] = [
         {
             "action": "FailJob",
@@ -64,7 +64,7 @@ def job_policy(restarts: RestartConfig, container: str) -> dict[str, Any]:
 
 
 def tolerations(restarts: RestartConfig) -> list[dict[str, Any]]:
-    """How long a pod stays on a node that does not answer; Kubernetes' own is 300 s."""
+    """Return how long a pod stays on a node that does not answer; Kubernetes' default is 300 s."""
     return [
         {
             "key": key,

@@ -1,4 +1,4 @@
-"""What removes a claim's old checkpoints: a CronJob in the claim's namespace."""
+"""The CronJob that removes a claim's old checkpoints, in the claim's namespace."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HOURS = 6
 
 
 def cron_jobs(cluster: Cluster, namespace: str) -> dict[str, dict[str, Any]]:
-    """Claim -> spec of its CronJob (batch/v1), of the claims of a namespace that have a rule.
+    """Return claim -> spec of its CronJob (batch/v1), for a namespace's claims with a rule.
 
     Its jobs wait in the namespace's own queue, as every job there, and take no device.
     """

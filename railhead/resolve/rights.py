@@ -36,7 +36,7 @@ class Right:
     names: tuple[str, ...] = ()
 
     def rule(self) -> dict[str, Any]:
-        """As a rule of a Role."""
+        """Return the right as a rule of a Role."""
         made: dict[str, Any] = {
             "apiGroups": [self.group],
             "resources": list(self.resources),

@@ -1,6 +1,6 @@
-"""What the ClusterTrainingRuntimes of a stack are: what each pod gets, and what a job may change.
+"""The ClusterTrainingRuntimes of a stack: what each pod gets, and what a job may change.
 
-Whoever names one, with `railhead launch`, kubectl or the Kubeflow SDK, gets the same pods.
+A runtime gives the same pods to `railhead launch`, kubectl and the Kubeflow SDK.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any
 
 from railhead.base.names import PUBLISHED_LABEL, physical_name
 from railhead.catalog.images import IMAGES
-from railhead.catalog.machines import MACHINES, Machine
 from railhead.catalog.versions import COMBINATIONS
 from railhead.framework import FRAMEWORKS
 from railhead.framework.base import NODE_RANK, Framework
+from railhead.machines import MACHINES, Machine
 from railhead.model.cluster import CheckpointConfig, Cluster, DatasetConfig, Pool, RuntimeConfig
 from railhead.platform.registry import platform_of
 from railhead.resolve import restarts
@@ -62,18 +62,18 @@ class Runtime:
 
     @property
     def name(self) -> str:
-        """Of the runtime."""
+        """Name of the runtime."""
         return self.config.name
 
     @property
     def labels(self) -> dict[str, str]:
-        """Of the ClusterTrainingRuntime."""
+        """Labels of the ClusterTrainingRuntime."""
         label = self.framework.label or self.framework.name
         return {FRAMEWORK_LABEL: label, PUBLISHED_LABEL: "true"}
 
     @property
     def processes(self) -> int:
-        """What a pod starts unless its job says otherwise."""
+        """Processes that a pod starts unless its job says otherwise."""
         return 1 if self.framework.one_process else self.gpus
 
     @property
@@ -83,7 +83,7 @@ class Runtime:
 
 
 def runtimes(cluster: Cluster) -> tuple[Runtime, ...]:
-    """The stack's runtimes, in its order."""
+    """Return the stack's runtimes, in its order."""
     return tuple(_runtime(cluster, config) for config in cluster.runtimes)
 
 
@@ -175,7 +175,7 @@ def _runtime(cluster: Cluster, config: RuntimeConfig) -> Runtime:
 def _read_only(
     config: RuntimeConfig, datasets: Sequence[DatasetConfig]
 ) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """(volume, mount) of each data set; claims of one name are of several namespaces."""
+    """Yield (volume, mount) of each data set; its claim has one name in all namespaces."""
     first = {dataset.name: dataset for dataset in reversed(datasets)}
     for name in config.datasets:
         volume = physical_name("dataset", name)
@@ -191,7 +191,7 @@ def _scratch(config: RuntimeConfig) -> Iterator[tuple[dict[str, Any], dict[str, 
 
 
 def python_key(path: str) -> str:
-    """The key of the profile's ConfigMap that has a file of a framework's ``python``."""
+    """Return the key of the profile's ConfigMap that has a file of a framework's ``python``."""
     return path.replace("/", ".")
 
 
@@ -203,7 +203,7 @@ def _python(framework: Framework) -> Iterator[tuple[dict[str, Any], dict[str, An
 
 
 def _shares(cluster: Cluster, pool: Pool, gpus: int) -> Mapping[int, Mapping[str, str]]:
-    """Only numbers of GPUs that the runtime serves.
+    """Return the requests of a pod by the number of GPUs, for the numbers that the runtime serves.
 
     A job may change what its container requests and nothing else of the fabric: a number that needs
     another claim, or other devices of a sidecar, needs another runtime. Where NICs come by a claim
@@ -216,9 +216,9 @@ def _shares(cluster: Cluster, pool: Pool, gpus: int) -> Mapping[int, Mapping[str
     own = _in_template(wired[gpus])
     return MappingProxyType(
         {
-            count: {machine.gpu_resource: str(count)} | one.requests()
-            for count, one in wired.items()
-            if count == gpus or (_in_template(one) == own and one.claim is None)
+            count: {machine.gpu_resource: str(count)} | pod.requests()
+            for count, pod in wired.items()
+            if count == gpus or (_in_template(pod) == own and pod.claim is None)
         }
     )
 
@@ -229,10 +229,10 @@ def _in_template(wired: Wiring) -> dict[str, Any]:
 
 
 def _environment(config: RuntimeConfig, framework: Framework, wired: Wiring) -> Mapping[str, str]:
-    """The stack's own variables win over the image's, those over the fabric's."""
+    """Return the variables; the stack's win over the image's, and those over the fabric's."""
     image = IMAGES.get(config.image)
     of_image = {v.name: v.value for v in image.environment} if image else {}
-    # An image's own PYTHONPATH cannot be known, and is replaced: whoever needs it says it.
+    # An image's own PYTHONPATH cannot be known, and is replaced: the stack sets it if needed.
     python = {"PYTHONPATH": PYTHON_DIRECTORY} if framework.python else {}
     own = dict(framework.unwired) | python | of_image | dict(config.environment)
     if python and own["PYTHONPATH"] != PYTHON_DIRECTORY:
@@ -242,7 +242,7 @@ def _environment(config: RuntimeConfig, framework: Framework, wired: Wiring) -> 
 
 
 def _own_number(framework: Framework) -> list[dict[str, Any]]:
-    """A pod's number among its job's, before whatever refers to it."""
+    """Return a pod's number among its job's, before whatever refers to it."""
     if NODE_RANK not in framework.rendezvous:
         return []
     path = "metadata.labels['batch.kubernetes.io/job-completion-index']"

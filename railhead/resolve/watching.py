@@ -1,4 +1,4 @@
-"""What watches a stack: its alerts, who is scraped for them, and what gives the metrics."""
+"""The monitoring of a stack: its alerts, what is scraped for them, and what exports metrics."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from railhead.catalog.machines import MACHINES
 from railhead.fabric.kinds import FABRICS
+from railhead.machines import MACHINES
 from railhead.model.cluster import Cluster
 from railhead.resolve.acceptance import Acceptance, acceptance
 from railhead.resolve.gate import gated
@@ -38,12 +38,12 @@ class Scrape:
     """A Service that is scraped.
 
     Args:
-        name: of the job.
-        namespace: where the Service is; None for wherever.
-        labels: of the Service.
-        port: its name.
-        token: whether it is asked by HTTPS with the Prometheus' own token; its certificate is one
-            that it made for itself.
+        name: the name of the scrape job.
+        namespace: where the Service is; None for any namespace.
+        labels: labels of the Service.
+        port: the name of its port.
+        token: whether it is scraped by HTTPS with the Prometheus' own token; its certificate is
+            self-signed.
     """
 
     name: str
@@ -71,11 +71,11 @@ class Watching:
         groups: rule groups, as Prometheus' rule files and PrometheusRules have them.
         scrapes: whom the stack adds to what the Prometheus scrapes.
         objects: kube-state-metrics' configuration of custom resources.
-        guards: policies that must deny.
-        made: objects that must be as the stack gives them.
-        selectors: labels of each pool's nodes, where nodes prove anything.
+        guards: names of the policies that must deny.
+        made: objects that must be as the stack defines them.
+        selectors: labels of each pool's nodes, if nodes must prove their fabric.
         claims: claims with checkpoints.
-        acceptance: checks that are made again and again; None where nobody asked.
+        acceptance: checks that are repeated; None if the stack's file does not ask for them.
     """
 
     site: Site
@@ -93,7 +93,7 @@ class Watching:
 def watching(
     cluster: Cluster, spaces: Sequence[Namespace], guards: Sequence[str], made: Sequence[Made]
 ) -> Watching | None:
-    """What watches the stack; None where its file says so."""
+    """Return the monitoring of the stack; None if its file says so."""
     config = cluster.watching
     if config.kind == "none":
         return None
@@ -106,7 +106,7 @@ def watching(
             {"name": f"railhead-{group}", "rules": [row.rule(where) for row in rows]}
             for group, rows in groupby(kept, key=lambda alert: alert.group)
         ),
-        scrapes=tuple(one for one in _SCRAPES if one.name != "kueue" or "kueue" in given),
+        scrapes=tuple(row for row in _SCRAPES if row.name != "kueue" or "kueue" in given),
         objects=objects.configuration(),
         guards=(*guards, *(GATE_GUARDS if gated(cluster) else ())),
         made=tuple(made),
@@ -126,39 +126,39 @@ def watching(
 
 
 def controllers(cluster: Cluster) -> dict[str, str]:
-    """Deployments without which no job runs -> their namespaces."""
+    """Return the Deployments without which no job runs -> their namespaces."""
     return dict(sorted((dict(_CONTROLLERS) | dict(scheduler_of(cluster).deployments)).items()))
 
 
 def sources(cluster: Cluster) -> frozenset[Exporter]:
-    """Who gives metrics: the stack's own, and what its Prometheus scrapes besides."""
+    """Return the exporters: the stack's own, and the others that its Prometheus scrapes."""
     own: tuple[Exporter, ...] = ("kueue", *_OWN) if scheduler_of(cluster).workloads else _OWN
     if cluster.watching.sources is not None:
         return frozenset((*own, *cluster.watching.sources))
     fabric = FABRICS[cluster.fabric.kind]
-    found: list[Exporter] = [*own, "kubernetes", "kubelet", "nodes"]
+    names: list[Exporter] = [*own, "kubernetes", "kubelet", "nodes"]
     real = not any(MACHINES[pool.instance_type].stand_in for pool in cluster.pools)
     if real and fabric.link_layer is not None:
-        found.append("rdma")
+        names.append("rdma")
     if real and fabric.name == "efa":
-        found.append("efa")
+        names.append("efa")
     if cluster.gpu_operator is not None and cluster.gpu_operator.dcgm_exporter:
-        found.append("dcgm")
-    return frozenset(found)
+        names.append("dcgm")
+    return frozenset(names)
 
 
 def exporters(expression: str) -> frozenset[Exporter]:
-    """Who gives the metrics that an expression names."""
-    found = set()
+    """Return the exporters of the metrics that an expression names."""
+    named = set()
     for word in re.findall(r"[A-Za-z_]\w*", expression):
         metric = METRICS.get(word) or METRICS.get(re.sub(r"_(bucket|count|sum)$", "", word))
         if metric is not None:
-            found.add(metric.exporter)
-    return frozenset(found)
+            named.add(metric.exporter)
+    return frozenset(named)
 
 
 def published(cluster: Cluster, where: Site, alert: Alert, given: frozenset[Exporter]) -> bool:
-    """Whether a stack has an alert: its metrics are there, and mean there what it says."""
+    """Return whether a stack has an alert: its metrics are there, and mean there what it says."""
     if not exporters(alert.expr) <= given:
         return False
     if alert.fabric and FABRICS[cluster.fabric.kind].universal:
@@ -169,7 +169,7 @@ def published(cluster: Cluster, where: Site, alert: Alert, given: frozenset[Expo
 
 
 def site(cluster: Cluster, namespaces: Sequence[str]) -> Site:
-    """What of the stack stands in queries."""
+    """Return the values of the stack that stand in queries."""
     machines = [MACHINES[pool.instance_type] for pool in cluster.pools]
     devices = sorted({name for machine in machines for name in machine.hcas})
     named = all(machine.hcas for machine in machines)
@@ -224,7 +224,7 @@ _SCRAPES = (
 
 
 def service_monitor(scrape: Scrape) -> dict[str, Any]:
-    """The spec of a ServiceMonitor (monitoring.coreos.com/v1)."""
+    """Return the spec of a ServiceMonitor (monitoring.coreos.com/v1)."""
     endpoint: dict[str, Any] = {"port": scrape.port, "path": "/metrics", "interval": "30s"}
     if scrape.token:
         endpoint |= {
@@ -245,7 +245,7 @@ def service_monitor(scrape: Scrape) -> dict[str, Any]:
 
 
 def scrape_config(scrape: Scrape) -> dict[str, Any]:
-    """An element of ``scrape_configs``, for a Prometheus without operator, in the cluster."""
+    """Return an element of ``scrape_configs`` for a Prometheus in the cluster, without operator."""
     place: dict[str, Any] = {"role": "endpoints"}
     if scrape.namespace is not None:
         place["namespaces"] = {"names": [scrape.namespace]}
@@ -266,7 +266,7 @@ def scrape_config(scrape: Scrape) -> dict[str, Any]:
             "regex": scrape.port,
         }
     )
-    found: dict[str, Any] = {
+    config: dict[str, Any] = {
         "job_name": f"railhead-{scrape.name}",
         "scrape_interval": "30s",
         "kubernetes_sd_configs": [place],
@@ -276,7 +276,7 @@ def scrape_config(scrape: Scrape) -> dict[str, Any]:
         ],
     }
     if scrape.token:
-        found |= {
+        config |= {
             "scheme": "https",
             "authorization": {
                 "credentials_file": "/var/run/secrets/kubernetes.io/serviceaccount/token"
@@ -284,5 +284,5 @@ def scrape_config(scrape: Scrape) -> dict[str, Any]:
             "tls_config": {"insecure_skip_verify": True},
         }
     else:
-        found["honor_labels"] = True
-    return found
+        config["honor_labels"] = True
+    return config

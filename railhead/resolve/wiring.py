@@ -1,4 +1,4 @@
-"""What a training pod needs on the configured fabric, as every runtime and launcher gets it.
+"""The wiring of a training pod on the configured fabric, as every runtime and launcher uses it.
 
 :func:`wiring` is the only place that turns a stack's fabric into what a pod requests, joins, mounts
 and sets. It is pure data: no Pulumi in it.
@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from railhead.catalog.digests import exact
-from railhead.catalog.machines import MACHINES, Machine
 from railhead.catalog.parts import HostPath
 from railhead.catalog.switches import SWITCHES
 from railhead.fabric.kinds import FABRICS
 from railhead.fabric.mode import NETWORKS_ANNOTATION, RailInterface
 from railhead.fabric.plugin import PluginDaemon
+from railhead.machines import MACHINES, Machine
 from railhead.model.capacity import HUGEPAGES
 from railhead.model.cluster import Cluster, Pool
 
@@ -61,17 +61,17 @@ class Wiring:
     sidecar: PluginDaemon | None = None
 
     def networks_annotation(self) -> str:
-        """What :data:`NETWORKS_ANNOTATION` says of the pod; an empty list without rails."""
+        """Value of :data:`NETWORKS_ANNOTATION` for the pod; an empty list without rails."""
         return self.annotations.get(NETWORKS_ANNOTATION, "[]")
 
     def requests(self) -> dict[str, str]:
-        """The extended resources and huge pages of one pod, as Kubernetes quantities."""
+        """Return the extended resources and huge pages of one pod, as Kubernetes quantities."""
         counted = {name: str(count) for name, count in self.devices.items()}
         return counted | ({HUGEPAGES: f"{self.hugepages_mib}Mi"} if self.hugepages_mib else {})
 
 
 def wiring(cluster: Cluster, pool: Pool | None = None, gpus: int | None = None) -> Wiring:
-    """The wiring of a pod with ``gpus`` GPUs of a node of ``pool``.
+    """Return the wiring of a pod with ``gpus`` GPUs of a node of ``pool``.
 
     None for ``pool`` is the cluster's first, None for ``gpus`` all of a node's.
     """
@@ -103,7 +103,7 @@ def wiring(cluster: Cluster, pool: Pool | None = None, gpus: int | None = None) 
 
 
 def share(machine: Machine, gpus: int | None) -> int:
-    """NICs that go with ``gpus`` of a machine's GPUs; at least one, None takes all."""
+    """Return the NICs that go with ``gpus`` of a machine's GPUs, at least one; None takes all."""
     if gpus is None or gpus >= machine.gpus:
         return len(machine.nics)
     return max(1, len(machine.nics) * gpus // machine.gpus)
@@ -120,35 +120,35 @@ def _environment(cluster: Cluster, machine: Machine) -> dict[str, str]:
     }
     placeholders |= {f"rail{rail.rail}": rail.interface for rail in fabric.pod_rails()}
     empty = [f"{{{key}}}" for key, value in placeholders.items() if not value]
-    found = {
+    variables = {
         variable.name: variable.value.format(**placeholders)
         for variable in FABRICS[fabric.kind].environment_on(machine.name)
         if not any(key in variable.value for key in empty)
     }
     if fabric.topology_file is not None:
-        found["NCCL_TOPO_FILE"] = fabric.topology_file
+        variables["NCCL_TOPO_FILE"] = fabric.topology_file
     if fabric.nccl_net is not None:
-        found["NCCL_NET"] = fabric.nccl_net
-    return found | dict(fabric.environment)
+        variables["NCCL_NET"] = fabric.nccl_net
+    return variables | dict(fabric.environment)
 
 
 def chosen(cluster: Cluster) -> dict[str, tuple[str, ...]]:
-    """What the fabric sets of the variables that choose a network: every pool's values."""
-    found: dict[str, list[str]] = {}
+    """Return what the fabric sets of the variables that choose a network: every pool's values."""
+    values_of: dict[str, list[str]] = {}
     for pool in cluster.pools:
         for name, value in wiring(cluster, pool).environment.items():
-            if name in SWITCHES and value not in found.setdefault(name, []):
-                found[name].append(value)
-    return {name: tuple(values) for name, values in found.items()}
+            if name in SWITCHES and value not in values_of.setdefault(name, []):
+                values_of[name].append(value)
+    return {name: tuple(values) for name, values in values_of.items()}
 
 
 def claim_of(cluster: Cluster, nics: int) -> str | None:
-    """The ResourceClaimTemplate of ``nics`` NICs, which each training namespace has; or None."""
+    """Return the ResourceClaimTemplate of ``nics`` NICs in each training namespace; or None."""
     return f"railhead-nics-{nics}" if cluster.fabric.nic_claim() is not None else None
 
 
 def shared_memory_gib(machine: Machine, gpus: int) -> int:
-    """``/dev/shm`` of a pod in GiB: half of the memory that goes with its GPUs, as on Linux itself.
+    """Return the GiB of a pod's ``/dev/shm``: half of the memory that goes with its GPUs.
 
     It is a limit, not a reservation: what is not used is not taken.
     """

@@ -1,4 +1,4 @@
-"""What a claim's own object says of whether a gang can use it. Pure."""
+"""Checks by a claim's own object whether a gang can use it. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from railhead.base.names import DELETE_ANNOTATION
 SHARED_ANNOTATION = "railhead.dev/shared"
 REFRESH = "run `pulumi up --refresh` on the cluster's stack: a plain `pulumi up` believes its state"
 PROVE = "`railhead storage --prove` finds out, with a pod on each of two nodes"
-# How long provisioners are given; those of the clouds' file systems are told to wait for longer.
+# How long provisioners may take; those of the clouds' file systems are set to wait longer.
 PROVISIONED_SECONDS = 180
 _MANY = frozenset({"ReadWriteMany", "ReadOnlyMany"})
 
@@ -26,10 +26,10 @@ def findings(
     events: tuple[str, ...] = (),
     now: datetime | None = None,
 ) -> Iterator[Finding]:
-    """What there is to say of the claim ``name`` (``namespace/claim``) for a job of ``nodes``.
+    """Yield what to report of the claim ``name`` (``namespace/claim``) for a job of ``nodes``.
 
-    ``claim`` is the PersistentVolumeClaim, None where it is not there; ``events`` what was said of
-    it last, the newest first.
+    ``claim`` is the PersistentVolumeClaim, None if it does not exist; ``events`` its
+    last events, the newest first.
     """
     if claim is None:
         yield _bad(f"checkpoint claim {name} is not there", REFRESH)
@@ -40,7 +40,7 @@ def findings(
         yield _bad(
             f"checkpoint claim {name} is being deleted: it takes no new pod, and goes with the "
             "last that mounts it",
-            "let its jobs end, then `pulumi up --refresh` makes it anew; its volume is kept where "
+            "let its jobs end, then `pulumi up --refresh` recreates it; its volume is kept if "
             "its class says Retain",
         )
     if phase == "Lost":
@@ -51,7 +51,7 @@ def findings(
         )
     if phase == "Pending" and events:
         # One that binds on first use has nothing but WaitForFirstConsumer to say. A provisioner's
-        # first attempts fail now and then, and are made again.
+        # first attempts fail now and then, and are repeated.
         young = _age(metadata, now or datetime.now(UTC)) < PROVISIONED_SECONDS
         yield Finding(
             name="checkpoints",
@@ -73,21 +73,21 @@ def findings(
         yield Finding(
             name="checkpoints",
             passed=None,
-            text=f"checkpoint claim {name} may be deleted: somebody annotated it with "
+            text=f"checkpoint claim {name} may be deleted: it is annotated with "
             f"{DELETE_ANNOTATION}",
             remedy="remove the annotation if its data is wanted",
         )
 
 
 def _age(metadata: Mapping[str, Any], now: datetime) -> float:
-    """Seconds since it was made; for ever where that is not said."""
+    """Return the seconds since it was created; infinite if that is not known."""
     made = metadata.get("creationTimestamp")
     return (now - datetime.fromisoformat(made)).total_seconds() if made else float("inf")
 
 
 def _proven(name: str, annotations: Mapping[str, str]) -> Finding:
-    said = annotations.get(SHARED_ANNOTATION, "")
-    verdict, _, why = said.partition(": ")
+    message = annotations.get(SHARED_ANNOTATION, "")
+    verdict, _, why = message.partition(": ")
     if verdict == "no":
         return _bad(
             f"checkpoint claim {name} is not shared between nodes: {why}",

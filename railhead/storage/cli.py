@@ -27,7 +27,7 @@ def storage(
         typer.Option(
             "--save",
             metavar="FILE",
-            help="Write the claims' volumes, to be applied to a cluster that was made anew.",
+            help="Write the claims' volumes, to be applied to a cluster that was recreated.",
         ),
     ] = None,
     kubeconfig: Annotated[
@@ -77,24 +77,26 @@ def storage(
                 volumes += [volume] if volume else []
                 rows.append(_row(name, told_of))
                 continue
-            found, events = live.claim(cluster, row)
-            told: tuple[Any, ...] = ()
-            if prove and found is not None:
-                _, told = live.prove(
+            result, events = live.claim(cluster, row)
+            reported: tuple[Any, ...] = ()
+            if prove and result is not None:
+                _, reported = live.prove(
                     cluster, contract, row, say=lambda text: typer.echo(text, err=True)
                 )
-                found, events = live.claim(cluster, row)
-            rows += [_row(name, one) for one in findings(name, found, nodes=2, events=events)]
-            for one in told:
-                if one.total:
-                    wrote = f", 32 MiB in {one.seconds:g} s" if one.seconds else ""
-                    free = f"{one.free / _GIB:.1f} of {one.total / _GIB:.1f} GiB free"
+                result, events = live.claim(cluster, row)
+            rows += [
+                _row(name, finding) for finding in findings(name, result, nodes=2, events=events)
+            ]
+            for item in reported:
+                if item.total:
+                    wrote = f", 32 MiB in {item.seconds:g} s" if item.seconds else ""
+                    free = f"{item.free / _GIB:.1f} of {item.total / _GIB:.1f} GiB free"
                     rows.append(
                         {
                             "claim": name,
-                            "passed": one.free > 0,
-                            "text": f"{one.node}: {one.type} {one.source}, {free}{wrote}",
-                            "remedy": "" if one.free else "delete old checkpoints, or grow it",
+                            "passed": item.free > 0,
+                            "text": f"{item.node}: {item.type} {item.source}, {free}{wrote}",
+                            "remedy": "" if item.free else "delete old checkpoints, or grow it",
                         }
                     )
     if save is not None:
@@ -118,7 +120,7 @@ def _row(claim: str, found: Finding) -> dict[str, Any]:
 
 
 def _write(path: Path, volumes: list[dict[str, Any]]) -> None:
-    """A List that `kubectl apply` takes. Raises InputError where the file cannot be written."""
+    """Write a List that `kubectl apply` takes. Raises InputError if the file cannot be written."""
     import yaml
 
     from railhead.base.errors import InputError

@@ -20,15 +20,15 @@ Object = kube.Object
 
 
 def claim(cluster: kube.Cluster, row: Checkpoint) -> tuple[Object | None, tuple[str, ...]]:
-    """A claim, and what was said of it last where it has no volume, the newest first."""
-    found = cluster.find(kube.core(row.namespace, "persistentvolumeclaims", row.claim))
-    if found is None or (found.get("status") or {}).get("phase") != "Pending":
-        return found, ()
-    return found, _warnings(cluster, row.namespace, "PersistentVolumeClaim", row.claim)
+    """Return a claim, and what was said of it last where it has no volume, the newest first."""
+    result = cluster.find(kube.core(row.namespace, "persistentvolumeclaims", row.claim))
+    if result is None or (result.get("status") or {}).get("phase") != "Pending":
+        return result, ()
+    return result, _warnings(cluster, row.namespace, "PersistentVolumeClaim", row.claim)
 
 
 def _warnings(cluster: kube.Cluster, namespace: str, kind: str, name: str) -> tuple[str, ...]:
-    """Messages of the warning events of an object, the newest first."""
+    """Return the messages of the warning events of an object, the newest first."""
     selector = f"involvedObject.kind={kind},involvedObject.name={name},type=Warning"
     events = cluster.list(kube.core(namespace, "events"), fields=selector)
     events.sort(key=lambda e: str(e.get("lastTimestamp") or e.get("eventTime") or ""), reverse=True)
@@ -36,13 +36,13 @@ def _warnings(cluster: kube.Cluster, namespace: str, kind: str, name: str) -> tu
 
 
 def volume(cluster: kube.Cluster, row: Checkpoint) -> tuple[Finding, Object | None]:
-    """The volume of a claim as it can be made again; None where there is none to keep."""
+    """Return the volume of a claim as it can be restored; None if there is nothing to keep."""
     name = f"{row.namespace}/{row.claim}"
-    found, _ = claim(cluster, row)
-    bound = ((found or {}).get("spec") or {}).get("volumeName")
+    result, _ = claim(cluster, row)
+    bound = ((result or {}).get("spec") or {}).get("volumeName")
     body = cluster.find(f"/api/v1/persistentvolumes/{bound}") if bound else None
     if body is None:
-        lacks = f"claim {name} has no volume" if found else f"claim {name} is not there"
+        lacks = f"claim {name} has no volume" if result else f"claim {name} is not there"
         return Finding(name="volume", passed=None, text=lacks, remedy=REFRESH), None
     if not volumes.provisioned(body):
         text = f"claim {name}: {bound} is not a provisioner's; who made it makes it again"
@@ -67,7 +67,7 @@ def prove(
     """
     runtime, queue = _runtime(contract, row), _queue(contract, row.namespace)
     nodes = _nodes(cluster, contract, runtime)
-    nonce, told = secrets.token_hex(8), []
+    nonce, reported = secrets.token_hex(8), []
     roles: tuple[tuple[Literal["write", "read"], str], ...] = (
         ("write", nodes[0]),
         ("read", nodes[1]),
@@ -90,23 +90,25 @@ def prove(
         path = f"/apis/batch/v1/namespaces/{row.namespace}/jobs"
         cluster.create(path, body)
         try:
-            told.append(_await(cluster, row.namespace, name, node))
+            reported.append(_await(cluster, row.namespace, name, node))
         finally:
             cluster.delete(f"{path}/{name}")
-        if told[-1].error:
+        if reported[-1].error:
             break
-    found = verdict(told[0], told[-1] if len(told) > 1 else Told(node=nodes[1], error="not asked"))
+    result = verdict(
+        reported[0], reported[-1] if len(reported) > 1 else Told(node=nodes[1], error="not asked")
+    )
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    note = {SHARED_ANNOTATION: f"{found.shared}: {found.why}, {at}"}
+    note = {SHARED_ANNOTATION: f"{result.shared}: {result.why}, {at}"}
     cluster.patch(
         kube.core(row.namespace, "persistentvolumeclaims", row.claim),
         {"metadata": {"annotations": note}},
     )
-    return found, tuple(told)
+    return result, tuple(reported)
 
 
 def _await(cluster: kube.Cluster, namespace: str, name: str, node: str) -> Told:
-    """What the Job's pod said; why it said nothing, once its time is over."""
+    """Return what the Job's pod reported; why it reported nothing, once its time is over."""
     end = time.monotonic() + DEADLINE_S + 10
     pods: list[Object] = []
     while time.monotonic() < end:
@@ -118,11 +120,11 @@ def _await(cluster: kube.Cluster, namespace: str, name: str, node: str) -> Told:
         time.sleep(1)
     if not pods:
         return Told(node=node, error=f"no pod within {DEADLINE_S} s: the queue did not admit it")
-    said = _warnings(cluster, namespace, "Pod", str(pods[0]["metadata"]["name"]))
+    text = _warnings(cluster, namespace, "Pod", str(pods[0]["metadata"]["name"]))
     return Told(
         node=node,
         error=f"the claim was not mounted, written and read within {DEADLINE_S} s: "
-        f"{said[0] if said else 'nothing was said of it; the storage does not answer'}",
+        f"{text[0] if text else 'nothing was said of it; the storage does not answer'}",
     )
 
 

@@ -74,7 +74,7 @@ Object = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Told:
-    """What one pod said; ``error`` is empty where it wrote or read. Sizes in bytes."""
+    """Report of one pod; ``error`` is empty if it wrote or read. Sizes in bytes."""
 
     node: str
     type: str = ""
@@ -88,7 +88,7 @@ class Told:
 
     @classmethod
     def of(cls, message: str) -> Told:
-        """From a container's termination message; one that is none is an error of its own."""
+        """Parse a container's termination message; one that is malformed becomes an error."""
         try:
             data = json.loads(message)
             return cls(**{k: v for k, v in data.items() if k in cls.__dataclass_fields__})
@@ -105,18 +105,18 @@ class Verdict:
 
 
 def verdict(writer: Told, reader: Told) -> Verdict:
-    """Whether what the two said proves that their nodes share the claim."""
-    for one in (writer, reader):
-        if one.error:
+    """Return whether what the two said proves that their nodes share the claim."""
+    for item in (writer, reader):
+        if item.error:
             # Read after the writer's close: what is not there is not shared.
-            absent = one is reader and "No such file" in one.error
+            absent = item is reader and "No such file" in item.error
             if absent:
                 return Verdict(
                     shared="no",
                     why=f"what {writer.node} wrote is not there on {reader.node}, "
                     f"{_mount(writer)} against {_mount(reader)}",
                 )
-            return Verdict(shared="unproven", why=f"on {one.node or 'a node'}: {one.error}")
+            return Verdict(shared="unproven", why=f"on {item.node or 'a node'}: {item.error}")
     if writer.node == reader.node:
         return Verdict(shared="unproven", why=f"both pods were on {writer.node}")
     if writer.sha256 != reader.sha256:
@@ -154,7 +154,7 @@ def job(
     queue: str,
     tolerations: list[Object],
 ) -> Object:
-    """A Job of one pod on ``node``, through the queue as any other."""
+    """Return a Job of one pod on ``node``, through the queue as any other."""
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",

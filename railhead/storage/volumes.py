@@ -1,6 +1,6 @@
-"""Volumes of checkpoint claims as they can be made again, after a cluster was lost. Pure.
+"""Volumes of checkpoint claims as they can be restored after a cluster was lost. Pure.
 
-A claim that is made anew gets a new volume, and the data stays on the old one. A volume whose
+A claim that is recreated gets a new volume, and the data stays on the old one. A volume whose
 ``claimRef`` names a claim and has no UID waits for that claim and is bound to no other
 (kubernetes.io/docs/concepts/storage/persistent-volumes, "Reserving a PersistentVolume"); so the
 saved volumes are applied first, and what `pulumi up` makes then finds them.
@@ -11,19 +11,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-# Set by every dynamic provisioner; a volume without it was made by somebody who makes it again.
+# Set by every dynamic provisioner; a volume without it was made by a user, who makes it again.
 PROVISIONED = "pv.kubernetes.io/provisioned-by"
 # What controllers noted about a claim that will be another.
 _OF_THE_OLD = ("pv.kubernetes.io/bound-by-controller", "pv.kubernetes.io/migrated-to")
 
 
 def provisioned(volume: Mapping[str, Any]) -> bool:
-    """Whether a provisioner made it, and so nobody would make it again."""
+    """Return whether a provisioner made it, and so nobody would make it again."""
     return PROVISIONED in (volume["metadata"].get("annotations") or {})
 
 
 def reserved(volume: Mapping[str, Any]) -> dict[str, Any]:
-    """The volume as an object to apply: kept for its claim, whatever UID that will have."""
+    """Return the volume as an object to apply: kept for its claim, whatever UID that will have."""
     metadata, spec = volume["metadata"], volume["spec"]
     claim = spec["claimRef"]
     annotations = metadata.get("annotations") or {}

@@ -10,9 +10,9 @@ from railhead.accept.check import Check
 
 
 def every() -> tuple[Check[Any], ...]:
-    """All checks there are, in the order in which they run."""
+    """Return all checks there are, in the order in which they run."""
     modules = [
-        importlib.import_module(f"{__name__}.{found.name}")
-        for found in pkgutil.iter_modules(__path__)
+        importlib.import_module(f"{__name__}.{item.name}")
+        for item in pkgutil.iter_modules(__path__)
     ]
     return tuple(sorted((module.CHECK for module in modules), key=lambda check: check.order))

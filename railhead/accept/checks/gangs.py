@@ -38,10 +38,10 @@ from railhead.kube.jobs import JOBSET_LABEL
 from railhead.kube.queues import quota
 from railhead.launch.api import Run
 
-PROMISE = "A gang's pods start all together or not at all, whoever else wants the same nodes."
+PROMISE = "A gang's pods start all together or not at all, no matter who else wants the same nodes."
 # Seconds that a gang trains, so to say; long enough that the next one has to wait.
 _LASTS = 3
-# Seconds after which what a queue still holds is somebody else's.
+# Seconds after which what a queue still holds belongs to others.
 _SETTLES = 15
 # Of one contest of two nodes, as measured in the lab on 2 cores; most of it is pods that start.
 _CONTEST_SECONDS = 45.0
@@ -57,7 +57,7 @@ class Wanted(Model):
 
 
 class Competition(Model):
-    """What was submitted, and the record of it.
+    """The gangs that were submitted, and their record.
 
     ``places`` were idle when it began, ``most`` is what there is at all, both in nodes.
     ``holder`` held one node while ``short`` waited for all of ``places``, from ``held`` until
@@ -92,7 +92,9 @@ def idle(site: Site) -> tuple[int, int, bool]:
             continue
         labels = pod["metadata"].get("labels") or {}
         requests = [(c.get("resources") or {}).get("requests") or {} for c in spec["containers"]]
-        if JOBSET_LABEL in labels or any(facts.pool.gpu_resource in one for one in requests):
+        if JOBSET_LABEL in labels or any(
+            facts.pool.gpu_resource in request for request in requests
+        ):
             used.add(spec["nodeName"])
     free = len([node for node in facts.real if node not in used])
     most = len(facts.real)
@@ -106,7 +108,7 @@ def idle(site: Site) -> tuple[int, int, bool]:
 
 
 def _settled(site: Site) -> tuple[int, int, bool]:
-    """What is idle, once Kueue's status no longer counts the job of the check before this one."""
+    """Return the idle quota, once Kueue no longer counts the job of the check before this one."""
     until = time.monotonic() + _SETTLES
     while True:
         places, most, any_order = idle(site)
@@ -121,23 +123,23 @@ def _rooms(facts: Facts, queue: kube.Object) -> tuple[int, int]:
     amounts = quota(queue, flavors.get(facts.pool.name))
     nominal, left = Decimal(len(facts.real)), Decimal(len(facts.real))
     for name, each in facts.runtime.devices.items():
-        if name in amounts and (one := parse(each)) > 0:
+        if name in amounts and (item := parse(each)) > 0:
             total, taken = amounts[name]
-            nominal, left = min(nominal, total // one), min(left, (total - taken) // one)
+            nominal, left = min(nominal, total // item), min(left, (total - taken) // item)
     return int(nominal), max(0, int(left))
 
 
 def _priorities(site: Site) -> tuple[str | None, ...]:
-    """The two lowest priorities where nobody else waits or runs, else the lowest alone.
+    """Return the two lowest priorities where nobody else waits or runs, else the lowest alone.
 
-    With the second lowest a gang could stop somebody's lowest; so there must be nobody.
+    With the second lowest priority a gang could preempt others' lowest; so the queue must be empty.
     """
     facts = site.facts
     known = sorted(facts.contract.priorities, key=lambda name: facts.contract.priorities[name])
     if len(known) < 2:
         return (facts.priority,)
     others = site.cluster.list("/apis/kueue.x-k8s.io/v1beta2/workloads")
-    busy = [one for one in others if not holds(one, "Finished")]
+    busy = [other for other in others if not holds(other, "Finished")]
     return (known[0],) if busy else (known[0], known[1])
 
 
@@ -183,15 +185,15 @@ class _Run:
         self.until(lambda: self.over(names))
 
     def over(self, names: Iterable[str]) -> bool:
-        """Whether all of them have ended."""
+        """Return whether all of them have ended."""
         ended = self.ended()
         return all(ended.get(name) in ("completed", "failed", "gone") for name in names)
 
     def ended(self) -> dict[str, str]:
-        """The phase of each job, as its own status says it."""
+        """Return the phase of each job, as its own status says it."""
         listed = self.site.cluster.list(kube.trainjobs(self.site.facts.queue.namespace))
-        found = {job["metadata"]["name"]: job for job in listed}
-        return {name: _phase(found.get(name)) for name in self.runs}
+        results = {job["metadata"]["name"]: job for job in listed}
+        return {name: _phase(results.get(name)) for name in self.runs}
 
     def until(self, condition: Callable[[], bool], seconds: float | None = None) -> bool:
         """Wait for something; whether it came in time."""
@@ -222,7 +224,7 @@ def _phase(job: kube.Object | None) -> str:
 
 
 def _missing(facts: Facts) -> str:
-    """Why gangs cannot be judged here."""
+    """Return why gangs cannot be judged here."""
     if facts.contract.scheduler != "kueue":
         return (
             f"its evidence is Kueue's Workloads, and {facts.contract.scheduler} admits gangs here"
@@ -240,7 +242,7 @@ class Gangs:
     evidence = Competition
 
     def plan(self, facts: Facts) -> Planned:
-        """So many contests, and the case of one node short."""
+        """Return the plan: so many contests, and the case of one node short."""
         nodes, rounds = len(facts.real), _rounds(facts)
         seconds = _CONTEST_SECONDS * (rounds + 1)
         return Planned(
@@ -277,7 +279,7 @@ class Gangs:
                 for turn, gangs in enumerate(contests):
                     going.contest(turn, gangs, ranks)
                 holder, short, held, released = self._one_short(going, record, places)
-                ending = [one for one in going.wanted if one.name != holder]
+                ending = [item for item in going.wanted if item.name != holder]
                 going.until(lambda: not _missing_end(record.rows(), ending), 30)
                 ended = going.ended()
                 rows, gap = record.rows(), record.gap
@@ -299,7 +301,7 @@ class Gangs:
         )
 
     def _one_short(self, going: _Run, record: Record, places: int) -> tuple[str, str, float, float]:
-        """One node is held; who wants all of them waits whole, and runs whole afterwards."""
+        """Hold one node: a gang that wants all of them waits whole, and runs whole afterwards."""
         site = going.site
         holder = going.submit("holder", turn=-1, size=1, seconds=3600, priority=None)
         going.until(lambda: _runs(record.rows(), holder, 1))
@@ -315,8 +317,8 @@ class Gangs:
         return holder, short, held, released
 
     def judge(self, evidence: Competition, facts: Facts) -> Result:
-        """What the record shows; see :func:`railhead.accept.contests.judge`."""
-        sizes = {one.name: one.size for one in evidence.wanted}
+        """Return what the record shows; see :func:`railhead.accept.contests.judge`."""
+        sizes = {gang.name: gang.size for gang in evidence.wanted}
         shown = judge(
             evidence.rows, places=evidence.most, sizes=sizes, any_order=evidence.any_order
         )
@@ -355,7 +357,7 @@ def _rounds(facts: Facts) -> int:
 
 
 def _short_seconds(facts: Facts) -> float:
-    """How long the gang that is one node short is looked at."""
+    """Return the seconds for which the gang that is one node short is watched."""
     return 8.0 if facts.quick else 30.0
 
 
@@ -363,7 +365,7 @@ def _short_seconds(facts: Facts) -> float:
 
 
 def _runs(rows: Iterable[Row], gang: str, size: int) -> bool:
-    """Whether so many pods of a gang have run."""
+    """Return whether so many pods of a gang have run."""
     pods = {r.pod for r in rows if r.gang == gang and r.kind == "pod" and r.phase == "Running"}
     return len(pods) >= size
 
@@ -378,25 +380,25 @@ def _missing_end(rows: Iterable[Row], wanted: Iterable[Wanted]) -> list[str]:
         elif row.kind == "pod":
             over = row.phase in ("Succeeded", "Failed") or row.event == "DELETED"
             pods.setdefault(row.gang, {})[row.pod] = over
-    found = []
-    for one in wanted:
-        seen = pods.get(one.name, {})
-        if len(seen) < one.size:
-            found.append(f"{one.name}: {len(seen)} of {one.size} pods are in the record")
-        elif one.name not in finished or not all(seen.values()):
-            found.append(f"{one.name}: the record has not its end")
-    return found
+    results = []
+    for item in wanted:
+        seen = pods.get(item.name, {})
+        if len(seen) < item.size:
+            results.append(f"{item.name}: {len(seen)} of {item.size} pods are in the record")
+        elif item.name not in finished or not all(seen.values()):
+            results.append(f"{item.name}: the record has not its end")
+    return results
 
 
 def _early(evidence: Competition) -> list[str]:
-    """What ran of the gang that was one node short, before the node was free."""
+    """Return the pods of the gang that ran before its last node was free."""
     if disorder(evidence.rows):
         return []
     for row in evidence.rows:
         if row.gang != evidence.short or row.t >= evidence.released:
             continue
         if row.reserved or row.node:
-            # Somebody else's node may have come free, where not all were idle.
+            # A node of another job may have become free, where not all were idle.
             if evidence.places < evidence.most:
                 return []
             what = f"its pod {row.pod} was on {row.node}" if row.node else "it was admitted"
@@ -418,36 +420,38 @@ def _stuck(evidence: Competition, shown: Shown) -> list[str]:
 
 
 def _lacking(evidence: Competition, shown: Shown, facts: Facts) -> list[str]:
-    """Why the record is no proof, though nothing in it is wrong."""
-    found = []
+    """Return why the record proves nothing, though nothing in it is wrong."""
+    results = []
     if evidence.gap:
-        found.append(f"the record has a gap: {evidence.gap}")
+        results.append(f"the record has a gap: {evidence.gap}")
     if text := disorder(evidence.rows):
-        found.append(f"the record cannot be true: {text}")
-    names = [one.name for one in evidence.wanted]
+        results.append(f"the record cannot be true: {text}")
+    names = [gang.name for gang in evidence.wanted]
     if len(names) != len(set(names)) or not {evidence.holder, evidence.short} <= set(names):
-        found.append("the gangs that were asked for are not told apart")
-    turns = {one.turn for one in evidence.wanted if one.turn >= 0}
+        results.append("the gangs that were asked for are not told apart")
+    turns = {gang.turn for gang in evidence.wanted if gang.turn >= 0}
     if len(turns) < _rounds(facts):
-        found.append(f"{len(turns)} of {_rounds(facts)} contests were run")
+        results.append(f"{len(turns)} of {_rounds(facts)} contests were run")
     for turn in sorted(turns):
-        asked = sum(one.size for one in evidence.wanted if one.turn == turn)
+        asked = sum(gang.size for gang in evidence.wanted if gang.turn == turn)
         if asked <= evidence.places:
-            found.append(f"contest {turn}: {asked} nodes were wanted of {evidence.places}: all fit")
-        if not shown.waited & {one.name for one in evidence.wanted if one.turn == turn}:
-            found.append(f"contest {turn}: no gang had to wait, so nothing was contended")
-    found += [
+            results.append(
+                f"contest {turn}: {asked} nodes were wanted of {evidence.places}: all fit"
+            )
+        if not shown.waited & {gang.name for gang in evidence.wanted if gang.turn == turn}:
+            results.append(f"contest {turn}: no gang had to wait, so nothing was contended")
+    results += [
         f"{name} did not end in time: {evidence.ended.get(name, 'not asked')}"
         for name in names
         if name != evidence.holder and evidence.ended.get(name) != "completed"
     ]
-    wanted = [one for one in evidence.wanted if one.name != evidence.holder]
-    found += [f"the record is cut off: {text}" for text in _missing_end(evidence.rows, wanted)]
-    return found + _short_lacking(evidence, facts)
+    wanted = [gang for gang in evidence.wanted if gang.name != evidence.holder]
+    results += [f"the record is cut off: {text}" for text in _missing_end(evidence.rows, wanted)]
+    return results + _short_lacking(evidence, facts)
 
 
 def _short_lacking(evidence: Competition, facts: Facts) -> list[str]:
-    """Why the case of one node short is no proof."""
+    """Return why the case of one node short proves nothing."""
     rows = [row for row in evidence.rows if row.gang == evidence.short]
     before = [row for row in rows if row.t < evidence.released]
     if not _runs([r for r in evidence.rows if r.t <= evidence.held], evidence.holder, 1):
@@ -489,12 +493,12 @@ def _measured(evidence: Competition, shown: Shown, early: list[str]) -> tuple[Me
 def _waits(rows: Iterable[Row]) -> Iterable[float]:
     """Seconds from each gang's first sight to its first quota."""
     first: dict[str, float] = {}
-    told: set[str] = set()
+    reported: set[str] = set()
     for row in rows:
         if row.kind == "gang":
             first.setdefault(row.gang, row.t)
-            if row.reserved and row.gang not in told:
-                told.add(row.gang)
+            if row.reserved and row.gang not in reported:
+                reported.add(row.gang)
                 yield row.t - first[row.gang]
 
 
@@ -513,15 +517,15 @@ def _evidence(evidence: Competition, shown: Shown, told: list[str]) -> tuple[Evi
         + (", ".join(f"{n} {why}" for why, n in sorted(shown.evictions.items())) or "none"),
         "taking a node away is no part of this: it would stop the jobs of others",
     ]
-    found = [Evidence(title="The contests", text="\n".join(about))]
+    results = [Evidence(title="The contests", text="\n".join(about))]
     if told:
-        found.append(Evidence(title="What is against it", text="\n".join(told)))
+        results.append(Evidence(title="What is against it", text="\n".join(told)))
     record = "Workloads and pods, by resource version"
-    return (*found, Evidence(title=record, text="\n".join(lines)))
+    return (*results, Evidence(title=record, text="\n".join(lines)))
 
 
 def _short_name(gang: str) -> str:
-    """A gang's name without what makes it unique."""
+    """Return a gang's name without what makes it unique."""
     return "-".join(gang.split("-")[2:-1]) or gang
 
 
@@ -535,15 +539,15 @@ def _said(row: Row) -> str:
 
 
 def _timeline(evidence: Competition) -> Timeline:
-    """A lane a gang: it waits, its pods are placed, it runs."""
+    """Return a lane a gang: it waits, its pods are placed, it runs."""
     spans: list[Span] = []
     last = max(row.t for row in evidence.rows)
-    for one in evidence.wanted:
-        state, since, seen = "", 0.0, Seen(size=one.size)
-        lane = f"{_short_name(one.name)} ({one.size})"
-        for row in [*(r for r in evidence.rows if r.gang == one.name), None]:
+    for item in evidence.wanted:
+        state, since, seen = "", 0.0, Seen(size=item.size)
+        lane = f"{_short_name(item.name)} ({item.size})"
+        for row in [*(r for r in evidence.rows if r.gang == item.name), None]:
             at = last if row is None else row.t
-            now = "" if row is None else _state(row, seen, one.size)
+            now = "" if row is None else _state(row, seen, item.size)
             if now != state:
                 if state:
                     spans.append(Span(lane=lane, begin=since, end=max(at, since), state=state))
@@ -558,7 +562,7 @@ def _timeline(evidence: Competition) -> Timeline:
 
 
 def _state(row: Row, seen: Seen, size: int) -> str:
-    """What a gang does from this row on."""
+    """Return the state of a gang from this row on."""
     if row.kind == "gang":
         seen.reserved = row.reserved
         seen.finished = seen.finished or bool(row.finished) or row.event == "DELETED"
@@ -578,7 +582,7 @@ def _state(row: Row, seen: Seen, size: int) -> str:
 
 
 def _remedy(shown: Shown, early: list[str], stuck: list[str], lacking: list[str]) -> str:
-    """What to do about the first thing that is wrong."""
+    """Return the remedy of the first fault."""
     if shown.unpaid:
         return (
             "pods are placed that Kueue has not admitted: see that its controller manages "

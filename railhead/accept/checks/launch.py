@@ -2,7 +2,7 @@
 
 Their job files are what the package ships, word for word; what is added is a name that nobody has
 and the cluster's lowest priority, so that no team is pushed aside. Who submits has the groups of a
-researcher and nothing else: whoever accepts asks the cluster as such a user. Where they may not,
+researcher and nothing else: the check asks the cluster as such a user. Where they may not,
 their own rights are used if those are no more than a researcher's; else nothing is proven.
 """
 
@@ -47,7 +47,7 @@ BEYOND = (
 class Launched(Model):
     """An example: its job file, what became of it, and what its processes said.
 
-    ``refused`` is why it was not submitted, in words; ``hung`` that it ran and was given up.
+    ``refused`` is why it was not submitted, in words; ``hung`` that it ran and was aborted.
     ``lines`` are those that name a rank, and the last ones.
     """
 
@@ -64,7 +64,7 @@ class Launched(Model):
 
 
 class Launches(Model):
-    """Who submitted, what they may besides, and the examples.
+    """The user that submitted, their further rights, and the examples.
 
     ``beyond`` is, for each right that no researcher has, whether this user has it. ``skipped`` are
     examples that the cluster has no runtime for, each with why.
@@ -78,8 +78,8 @@ class Launches(Model):
 
 
 def groups_of(contract: ClusterContract, queue: Queue) -> tuple[str, ...]:
-    """The groups of those who may submit to a queue's namespace."""
-    team = next((one for one in contract.teams if one.name == queue.team), None)
+    """Return the groups of those who may submit to a queue's namespace."""
+    team = next((item for item in contract.teams if item.name == queue.team), None)
     if team is not None:
         return team.researchers
     return (contract.researchers,) if contract.researchers else ()
@@ -94,9 +94,9 @@ class Launch:
     evidence = Launches
 
     def plan(self, facts: Facts) -> Planned:
-        """One job an example that the cluster has a runtime for."""
-        fit = [one for one in examples() if not unfit(one, facts.contract)]
-        nodes = max((one.job.nodes for one in fit), default=0)
+        """Return one job an example that the cluster has a runtime for."""
+        fit = [example for example in examples() if not unfit(example, facts.contract)]
+        nodes = max((item.job.nodes for item in fit), default=0)
         missing = ""
         if not examples():
             missing = "the documentation's examples are not installed"
@@ -106,7 +106,7 @@ class Launch:
             missing = f"the examples take {nodes} nodes, there are {len(facts.real)}"
         seconds = _SECONDS * len(fit)
         return Planned(
-            steps=tuple(f"launch examples/{one.name}.yaml as a researcher" for one in fit),
+            steps=tuple(f"launch examples/{item.name}.yaml as a researcher" for item in fit),
             nodes=nodes,
             seconds=seconds,
             node_hours=round(nodes * seconds / 3600, 2),
@@ -117,12 +117,12 @@ class Launch:
         """Submit each as a researcher, and read what it said."""
         fit: list[Example] = []
         skipped: dict[str, str] = {}
-        for one in examples():
-            why = unfit(one, site.facts.contract)
+        for example in examples():
+            why = unfit(example, site.facts.contract)
             if why:
-                skipped[one.name] = why
+                skipped[example.name] = why
             else:
-                fit.append(one)
+                fit.append(example)
         with _researcher(site) as (theirs, user, groups):
             beyond = {
                 f"{verb} {resource}": _may(theirs, group, resource, verb)
@@ -137,9 +137,9 @@ class Launch:
             )
 
     def judge(self, evidence: Launches, facts: Facts) -> Result:
-        """All completed, in the world that they asked for, with no more rights than those."""
-        wrong = [text for one in evidence.launched for text in _wrong(one)]
-        lacking = [text for one in evidence.launched for text in _lacking(one)]
+        """Pass where all completed, in the world that they asked for, with no more rights."""
+        wrong = [text for launch in evidence.launched for text in _wrong(launch)]
+        lacking = [text for launch in evidence.launched for text in _lacking(launch)]
         lacking += _not_done(evidence, facts)
         if wrong:
             verdict, summary = Verdict.FAILED, wrong[0]
@@ -147,9 +147,9 @@ class Launch:
             verdict, summary = Verdict.NOT_PROVEN, lacking[0]
         else:
             verdict = Verdict.PASSED
-            names = ", ".join(one.example for one in evidence.launched)
+            names = ", ".join(launch.example for launch in evidence.launched)
             summary = f"{names} ran as documented, with a researcher's rights alone"
-        completed = sum(one.phase == "completed" for one in evidence.launched)
+        completed = sum(launch.phase == "completed" for launch in evidence.launched)
         return Result(
             name=self.name,
             promise=PROMISE,
@@ -166,7 +166,8 @@ class Launch:
             evidence=_evidence(evidence, wrong + lacking),
             remedy=_remedy(evidence, facts, wrong, lacking),
             reproduce=tuple(
-                f"railhead launch examples/{one.example}.yaml --follow" for one in evidence.launched
+                f"railhead launch examples/{launch.example}.yaml --follow"
+                for launch in evidence.launched
             ),
         )
 
@@ -176,12 +177,12 @@ CHECK: Check[Launches] = Launch()
 
 @contextmanager
 def _researcher(site: Site) -> Iterator[tuple[Site, str, tuple[str, ...]]]:
-    """The site as a researcher has it; as it is where nobody may be asked as another."""
+    """Yield the site as a researcher has it; as it is where nobody may be asked as another."""
     groups = groups_of(site.facts.contract, site.facts.queue)
     asked = [("users", USER), *(("groups", group) for group in (*groups, "system:authenticated"))]
     if not groups or not all(_may(site, "", kind, "impersonate", name) for kind, name in asked):
         site.say("nobody may be asked as a researcher here: with the rights that there are")
-        yield site, "whoever accepts", ()
+        yield site, "the user of this run", ()
         return
     whole = (*groups, "system:authenticated")
     cluster = Cluster(site.cluster.target, user=USER, groups=whole)
@@ -192,7 +193,7 @@ def _researcher(site: Site) -> Iterator[tuple[Site, str, tuple[str, ...]]]:
 
 
 def _may(site: Site, group: str, resource: str, verb: str, name: str = "") -> bool:
-    """Whether the site's user has a right, as the API server says."""
+    """Return whether the site's user has a right, as the API server says."""
     attributes = {"group": group, "resource": resource, "verb": verb, "name": name}
     if verb != "impersonate" and resource == "pods":
         attributes["namespace"] = site.facts.queue.namespace
@@ -202,22 +203,22 @@ def _may(site: Site, group: str, resource: str, verb: str, name: str = "") -> bo
 
 
 def _launched(site: Site, fit: Sequence[Example]) -> Iterator[Launched]:
-    """One after the other; what a first one waits for in vain, the others would wait for too."""
-    for one in fit:
-        told = _launch(site, one)
-        yield told
-        if _apart(told):
+    """Launch one after the other; stop at the first that waits in vain, as all others would."""
+    for item in fit:
+        reported = _launch(site, item)
+        yield reported
+        if _apart(reported):
             return
 
 
 def _launch(site: Site, example: Example) -> Launched:
-    """One example to its end."""
+    """Return one example to its end."""
     site.say(f"examples/{example.name}.yaml")
     # Only what the file says: the rest is launch's to choose, as for everybody.
     fields = example.job.model_dump(exclude_unset=True, exclude={"name", "nodes", "command"})
     fields = {key: list(v) if isinstance(v, tuple) else v for key, v in fields.items()}
     fields.setdefault("runtime", None)
-    told = Launched(example=example.name, text=example.text)
+    reported = Launched(example=example.name, text=example.text)
     try:
         with site.job(
             example.name,
@@ -228,7 +229,7 @@ def _launch(site: Site, example: Example) -> Launched:
         ) as run:
             state, hung = _followed(run, site.timeout)
             lines = [str(line) for line in run.logs()] if state.phase.finished or hung else []
-            return told.model_copy(
+            return reported.model_copy(
                 update={
                     "name": run.name,
                     "nodes": state.wanted,
@@ -240,15 +241,15 @@ def _launch(site: Site, example: Example) -> Launched:
                 }
             )
     except (InputError, PrerequisiteError, RefusedError) as error:
-        return told.model_copy(update={"refused": str(error)})
+        return reported.model_copy(update={"refused": str(error)})
     except ApiError as error:
         if error.status not in (400, 403, 422):
             raise
-        return told.model_copy(update={"refused": str(error)})
+        return reported.model_copy(update={"refused": str(error)})
 
 
 def _followed(run: Run, timeout: float) -> tuple[JobState, bool]:
-    """Its last state, and whether none of its ranks has met another long after it began to run."""
+    """Return the last state, and whether no rank met another long after the job began to run."""
     state = run.state()
     began, met = math.inf, False
     with contextlib.suppress(TimedOutError):
@@ -266,7 +267,7 @@ def _followed(run: Run, timeout: float) -> tuple[JobState, bool]:
 
 
 def _kept(lines: list[str], *, whole: bool) -> tuple[str, ...]:
-    """Those that name a rank, and the last: more where it failed."""
+    """Return the lines that name a rank, and the last ones: more where the job failed."""
     last = lines[-40 if whole else -6 :]
     return tuple(line for line in lines if _RANK.search(line) or line in last)
 
@@ -276,12 +277,12 @@ def _kept(lines: list[str], *, whole: bool) -> tuple[str, ...]:
 
 def _world(one: Launched) -> dict[int, int]:
     """Rank -> how large its world is, as it said."""
-    found = (_RANK.search(line) for line in one.lines)
-    return {int(match[1]): int(match[2]) for match in found if match}
+    result = (_RANK.search(line) for line in one.lines)
+    return {int(match[1]): int(match[2]) for match in result if match}
 
 
 def _apart(one: Launched) -> bool:
-    """Whether its processes ran, and never met."""
+    """Return whether its processes ran, and never met."""
     return one.hung and not _world(one)
 
 
@@ -296,8 +297,8 @@ def _wrong(one: Launched) -> list[str]:
         return [f"{one.example} failed: {one.detail}"]
     sizes = set(_world(one).values())
     if one.phase == "completed" and sizes and sizes != {one.ranks}:
-        said = ", ".join(str(size) for size in sorted(sizes))
-        return [f"{one.example}: its processes saw a world of {said}, it asked for {one.ranks}"]
+        text = ", ".join(str(size) for size in sorted(sizes))
+        return [f"{one.example}: its processes saw a world of {text}, it asked for {one.ranks}"]
     return []
 
 
@@ -315,56 +316,58 @@ def _lacking(one: Launched) -> list[str]:
 
 
 def _not_done(evidence: Launches, facts: Facts) -> list[str]:
-    """Why what was launched is not what the promise says."""
-    found = []
+    """Return why the launches do not prove the promise."""
+    results = []
     if set(evidence.beyond) != {f"{verb} {resource}" for _, resource, verb in BEYOND}:
-        found.append("whose rights were used is not known")
+        results.append("whose rights were used is not known")
     if more := sorted(right for right, has in evidence.beyond.items() if has):
-        found.append(
+        results.append(
             f"{evidence.user} may more than a researcher ({', '.join(more)}), so that a launch "
             "shows nothing of a researcher's rights"
         )
-    wanted = {one.name for one in examples() if not unfit(one, facts.contract)}
-    found += [
+    wanted = {item.name for item in examples() if not unfit(item, facts.contract)}
+    results += [
         f"{name} was not launched"
-        for name in sorted(wanted - {one.example for one in evidence.launched})
+        for name in sorted(wanted - {item.example for item in evidence.launched})
     ]
     if not evidence.launched:
-        found.append("no example was launched")
-    for one in evidence.launched:
-        known = next((each for each in examples() if each.name == one.example), None)
-        if known is not None and known.text != one.text:
-            found.append(f"{one.example}: what was launched is not the documented file")
-        elif known is not None and one.phase and one.nodes != known.job.nodes:
-            found.append(f"{one.example}: it ran on {one.nodes} nodes, {known.job.nodes} are asked")
-    return found
+        results.append("no example was launched")
+    for launch in evidence.launched:
+        known = next((each for each in examples() if each.name == launch.example), None)
+        if known is not None and known.text != launch.text:
+            results.append(f"{launch.example}: what was launched is not the documented file")
+        elif known is not None and launch.phase and launch.nodes != known.job.nodes:
+            results.append(
+                f"{launch.example}: it ran on {launch.nodes} nodes, {known.job.nodes} are asked"
+            )
+    return results
 
 
 def _evidence(evidence: Launches, told: list[str]) -> tuple[Evidence, ...]:
     rights = [f"{what}: {'yes' if has else 'no'}" for what, has in evidence.beyond.items()]
     about = [
         f"as {evidence.user}, groups {', '.join(evidence.groups) or 'its own'}",
-        "besides: " + ", ".join(rights),
+        "further rights: " + ", ".join(rights),
         "added to the files: a name, and the cluster's lowest priority",
         *(f"{name} was not launched: {why}" for name, why in evidence.skipped.items()),
     ]
-    found = [Evidence(title="What is against it", text="\n".join(told))] if told else []
-    found.append(Evidence(title="Who launched", text="\n".join(about)))
-    for one in evidence.launched:
-        what = one.refused or f"{one.phase} {one.detail}".rstrip()
-        text = "\n".join([what, *one.lines])
-        found.append(Evidence(title=f"examples/{one.example}.yaml", text=text))
-    return tuple(found)
+    results = [Evidence(title="What is against it", text="\n".join(told))] if told else []
+    results.append(Evidence(title="Who launched", text="\n".join(about)))
+    for launch in evidence.launched:
+        what = launch.refused or f"{launch.phase} {launch.detail}".rstrip()
+        text = "\n".join([what, *launch.lines])
+        results.append(Evidence(title=f"examples/{launch.example}.yaml", text=text))
+    return tuple(results)
 
 
 def _remedy(evidence: Launches, facts: Facts, wrong: list[str], lacking: list[str]) -> str:
-    refused = " ".join(one.refused for one in evidence.launched)
-    if any(_apart(one) for one in evidence.launched):
+    refused = " ".join(launch.refused for launch in evidence.launched)
+    if any(_apart(launch) for launch in evidence.launched):
         return remedies.unreached(facts.queue.namespace)
     if wrong and "forbidden" in refused:
         return (
             "the role of researchers lacks a right, or its group is not bound: `pulumi up` writes "
-            "both anew (docs/access.md has every right and why)"
+            "both again (docs/access.md has every right and why)"
         )
     if wrong and refused:
         return "what refused it says what to do; `railhead launch FILE --dry-run` says it again"
@@ -378,6 +381,6 @@ def _remedy(evidence: Launches, facts: Facts, wrong: list[str], lacking: list[st
             "accept as someone who may impersonate the researchers' group, or with a "
             "researcher's own kubeconfig"
         )
-    if any(one.phase == "completed" and _lacking(one) for one in evidence.launched):
+    if any(launch.phase == "completed" and _lacking(launch) for launch in evidence.launched):
         return remedies.CUT_OFF
     return "run it again: `railhead accept --only launch`" if lacking else ""

@@ -27,8 +27,8 @@ from railhead.accept.site import Facts, Site
 from railhead.accept.traffic import Point, Tests, Traffic
 from railhead.base.errors import RailheadError, TimedOutError
 from railhead.catalog import acceptance as limits
-from railhead.catalog.machines import MACHINES
 from railhead.contract import Runtime
+from railhead.machines import MACHINES
 from railhead.nccl import ranks as proof
 from railhead.nccl.bench.collectives import COLLECTIVES
 from railhead.nccl.bench.judge import size_text
@@ -60,7 +60,7 @@ _WHY = (
 
 
 def processes(facts: Facts) -> int:
-    """How many each node starts: as the runtime does, one a GPU; on stand-ins for GPUs one."""
+    """Return the processes a node: as the runtime says, one a GPU; one on stand-ins for GPUs."""
     return 1 if facts.contract.stand_in else facts.runtime.processes_per_node or 1
 
 
@@ -73,7 +73,7 @@ class Rdma:
     evidence = Traffic
 
     def plan(self, facts: Facts) -> Planned:
-        """One job over all nodes."""
+        """Return one job over all nodes."""
         nodes, missing = len(facts.real), ""
         if nodes < 2:
             missing = f"it takes two nodes on which processes run; there are {nodes}"
@@ -106,14 +106,14 @@ class Rdma:
         nodes, each = len(facts.real), processes(facts)
         least, most, repeats, warmup = _sizes(facts)
         words = ["--least", least, "--most", most, "--repeats", repeats, "--warmup", warmup]
-        said, ended = _job(
+        text, ended = _job(
             site,
             "rdma",
             ["torchrun", f"/workspace/{_PROGRAM}", *map(str, words)],
             files=_FILES,
             runtime=facts.runtime,
         )
-        evidence = seen.gathered(said, pods=nodes, processes=each, **ended)
+        evidence = seen.gathered(text, pods=nodes, processes=each, **ended)
         return evidence.model_copy(update=_tested(site, evidence))
 
     def judge(self, evidence: Traffic, facts: Facts) -> Result:
@@ -128,15 +128,17 @@ class Rdma:
         if tcp is not None and shown.verdict is not Verdict.PASSED:
             return _result(evidence, facts, tcp, shown)
         if shown.verdict is Verdict.FAILED:
-            said = Said(verdict=shown.verdict, text=shown.text, remedy=_WHY)
-            return _result(evidence, facts, said, shown)
+            message = Said(verdict=shown.verdict, text=shown.text, remedy=_WHY)
+            return _result(evidence, facts, message, shown)
         if lack := _lacks(evidence, facts):
-            said = Said(verdict=Verdict.NOT_PROVEN, text=lack, remedy=_mend(lack, evidence, facts))
-            return _result(evidence, facts, said, shown)
+            message = Said(
+                verdict=Verdict.NOT_PROVEN, text=lack, remedy=_mend(lack, evidence, facts)
+            )
+            return _result(evidence, facts, message, shown)
         if shown.verdict is Verdict.NOT_PROVEN:
             remedy = f"every rank's whole log must show the contract's proofs; {_WHY}"
-            said = Said(verdict=shown.verdict, text=shown.text, remedy=remedy)
-            return _result(evidence, facts, said, shown)
+            message = Said(verdict=shown.verdict, text=shown.text, remedy=remedy)
+            return _result(evidence, facts, message, shown)
         parts = [
             *_writers(evidence, shown),
             *_values(evidence),
@@ -147,13 +149,13 @@ class Rdma:
         ]
         if tcp is not None:
             parts.append(Said(verdict=Verdict.NOT_PROVEN, text=f"{shown.text}, but {tcp.text}"))
-        worst = [one for one in parts if one.verdict is Verdict.FAILED] or [
-            one for one in parts if one.verdict is Verdict.NOT_PROVEN
+        worst = [part for part in parts if part.verdict is Verdict.FAILED] or [
+            part for part in parts if part.verdict is Verdict.NOT_PROVEN
         ]
         if worst:
             return _result(evidence, facts, worst[0], shown)
-        said = Said(verdict=Verdict.PASSED, text=f"{shown.text}; {_best(evidence)}")
-        return _result(evidence, facts, said, shown)
+        message = Said(verdict=Verdict.PASSED, text=f"{shown.text}; {_best(evidence)}")
+        return _result(evidence, facts, message, shown)
 
 
 def _job(
@@ -186,39 +188,39 @@ def _job(
 
 
 def _tested(site: Site, evidence: Traffic) -> dict[str, Any]:
-    """What nccl-tests have told, or why they were not asked."""
+    """Return the results of nccl-tests, or why they were not run."""
     facts = site.facts
     runtime = _mpi(facts, evidence)
     if isinstance(runtime, str):
         return {"untested": runtime}
     least, most, repeats, warmup = _sizes(facts)
-    found: list[Tests] = []
+    results: list[Tests] = []
     for name in _ALL:
         words = nccltests.words(name, least=least, most=most, repeats=repeats, warmup=warmup)
         stem = f"nccl-{name.replace('_', '-')}"
         asked: dict[str, Any] = {"collective": name, "ranks": evidence.pods * evidence.processes}
         try:
-            said, ended = _job(site, stem, words, files=[nccltests.PROGRAM], runtime=runtime)
-            found.append(nccltests.gathered((text for _, text in said), **asked, **ended))
+            message, ended = _job(site, stem, words, files=[nccltests.PROGRAM], runtime=runtime)
+            results.append(nccltests.gathered((text for _, text in message), **asked, **ended))
         except RailheadError as error:
-            found.append(Tests(**asked, phase="not started", detail=error.problem))
-        if not found[-1].program:
+            results.append(Tests(**asked, phase="not started", detail=error.problem))
+        if not results[-1].program:
             break
-    return {"tests": tuple(found)}
+    return {"tests": tuple(results)}
 
 
 def _mpi(facts: Facts, evidence: Traffic) -> Runtime | str:
-    """The runtime of nccl-tests, or why they are not asked."""
+    """Return the runtime of nccl-tests, or why they are not asked."""
     if facts.contract.stand_in:
-        return "they need GPUs, and there are none"
+        return "they need GPUs, which this pool lacks"
     if evidence.phase != "completed":
         return "the job before them did not complete"
-    found = nccltests.runtime(facts.contract, facts.pool)
-    return found or f"no runtime of pool {facts.pool.name} is started by mpirun"
+    result = nccltests.runtime(facts.contract, facts.pool)
+    return result or f"no runtime of pool {facts.pool.name} is started by mpirun"
 
 
 def _sizes(facts: Facts) -> tuple[int, int, int, int]:
-    """The least and the largest message, repeats and warm-up."""
+    """Return the least and the largest message, repeats and warm-up."""
     if facts.contract.stand_in:
         return (MIB, 4 * MIB, 3, 1) if facts.quick else (MIB, 16 * MIB, 10, 2)
     return (64 * MIB, 4 * GIB, 5, 2) if facts.quick else (MIB, 16 * GIB, 20, 5)
@@ -227,11 +229,11 @@ def _sizes(facts: Facts) -> tuple[int, int, int, int]:
 def _again(evidence: Traffic) -> str:
     if evidence.phase != "completed":
         return "the job's last lines are below; mend what they say and run it again"
-    return "run it again; where it stays so, the lines below say what was told"
+    return "run it again; where it stays so, the lines below say what was printed"
 
 
 def _mend(lack: str, evidence: Traffic, facts: Facts) -> str:
-    """What to do about what is lacking."""
+    """Return the remedy of what is lacking."""
     if "clock" in lack:
         return remedies.CLOCK
     if evidence.phase == "completed" and ("not said its end" in lack or "have begun" in lack):
@@ -245,7 +247,7 @@ def _mend(lack: str, evidence: Traffic, facts: Facts) -> str:
 
 
 def _kernel(evidence: Traffic, facts: Facts) -> Said | None:
-    """Whether the kernel's own interfaces have carried what RDMA would have kept from them."""
+    """Return the verdict on the kernel's counters: RDMA traffic does not pass its interfaces."""
     sent, least = seen.kernel(evidence), seen.least(evidence)
     fabric = facts.contract.fabric
     # On the host's network the interfaces are everybody's, and may count what RDMA sent too.
@@ -254,7 +256,7 @@ def _kernel(evidence: Traffic, facts: Facts) -> Said | None:
     most = max(sent, key=sent.__getitem__)
     if sent[most] < limits.KERNEL.value * least:
         return None
-    backends = ", ".join(sorted({one.backend for one in evidence.ranks}))
+    backends = ", ".join(sorted({rank.backend for rank in evidence.ranks}))
     return Said(
         verdict=Verdict.FAILED,
         text=f"the transport is TCP: backend {backends}, and the kernel's interfaces of pod {most} "
@@ -280,14 +282,14 @@ def _lacks(evidence: Traffic, facts: Facts) -> str:
         return f"the backend is {backend}, and nothing shows what carried its data"
     measured = {point.collective for point in seen.points(evidence)}
     if lacking := [name for name in _ALL if name not in measured]:
-        told = next((r.why for r in evidence.rows if r.collective == lacking[0] and r.why), "")
-        return f"{lacking[0]} was not measured{f': {told}' if told else ''}"
+        reported = next((r.why for r in evidence.rows if r.collective == lacking[0] and r.why), "")
+        return f"{lacking[0]} was not measured{f': {reported}' if reported else ''}"
     return ""
 
 
 def _writers(evidence: Traffic, shown: proof.Transport) -> Iterable[Said]:
-    """Whether the log is of the very processes that measured."""
-    wrote = {(one.pod, one.name.rpartition(":")[2]) for one in shown.processes}
+    """Yield whether the log is of the very processes that measured."""
+    wrote = {(process.pod, process.name.rpartition(":")[2]) for process in shown.processes}
     for rank in evidence.ranks:
         if (rank.pod, str(rank.pid)) not in wrote:
             yield Said(
@@ -355,26 +357,26 @@ def _rate(point: Point, figures: Sequence[Measured]) -> Iterable[Said]:
             "others: a clock lies, or not all took part",
             remedy=remedies.CLOCK,
         )
-    for one in figures:
-        if one.passed is False and one.at_least:
+    for figure in figures:
+        if figure.passed is False and figure.at_least:
             yield Said(
                 verdict=Verdict.FAILED,
-                text=f"too slow: {one.name} is {one.value:.3g} {one.unit or ''}".rstrip()
-                + f", at least {one.limit:.3g} is asked",
+                text=f"too slow: {figure.name} is {figure.value:.3g} {figure.unit or ''}".rstrip()
+                + f", at least {figure.limit:.3g} is asked",
                 remedy="rails that are down or unused, no GPUDirect, wrong affinity: the map of "
                 "rails shows where; `railhead diagnose` with NCCL's logs says why",
             )
-        elif one.passed is False:
+        elif figure.passed is False:
             yield Said(
                 verdict=Verdict.NOT_PROVEN,
-                text=f"{one.name} is {one.value:.3g}, more than the NICs can carry: they were not "
-                "the path, or a clock lies",
+                text=f"{figure.name} is {figure.value:.3g}, more than the NICs can carry: "
+                "they were not the path, or a clock lies",
                 remedy="the machine type in the stack, or a clock of a node, is not what it says",
             )
 
 
 def _tests(evidence: Traffic, facts: Facts) -> Iterable[Said]:
-    """What nccl-tests say against it; their rates are asked what PyTorch's are."""
+    """Yield the verdicts on nccl-tests; their rates must reach what PyTorch's must."""
     fabric = facts.contract.fabric
     yield from nccltests.verdicts(
         evidence.tests,
@@ -455,7 +457,7 @@ def _largest(evidence: Traffic, name: str) -> Point | None:
 def _figures(
     evidence: Traffic, facts: Facts, point: Point, rate: float | None, *, by: str = ""
 ) -> tuple[Measured, ...]:
-    """A point's bandwidth, and what it is held against; ``by`` says what measured it."""
+    """Return a point's bandwidth, and its limit; ``by`` names the program that measured it."""
     named = f"{by}{point.collective} of {size_text(point.size)}"
     busbw = Measured(name=f"busbw, {named}", value=point.busbw, unit="GB/s")
     wire = COLLECTIVES[point.collective].wire
@@ -506,7 +508,7 @@ def reaches(collective: str, busbw: float, wire: float) -> float:
 
 
 def _published(evidence: Traffic, facts: Facts, point: Point) -> Published | None:
-    """The published figure of this machine, collective and number of nodes, of the largest size."""
+    """Return the published figure of the largest size for this machine, collective and nodes."""
     machine = MACHINES.get(facts.pool.instance_type)
     if machine is None or evidence.processes != machine.gpus:
         return None
@@ -515,7 +517,7 @@ def _published(evidence: Traffic, facts: Facts, point: Point) -> Published | Non
     run = Run(file="", collective=point.collective, ranks=len(evidence.ranks), rows=(row,))
     return max(
         published_for(run, machine, evidence.pods),
-        key=lambda one: (one.size, one.busbw),
+        key=lambda item: (item.size, item.busbw),
         default=None,
     )
 
@@ -604,8 +606,8 @@ def _evidence(evidence: Traffic, facts: Facts, shown: proof.Transport | None) ->
     if shown is not None and shown.processes:
         text = [
             line
-            for one in sorted(shown.processes, key=lambda one: one.verdict is Verdict.PASSED)
-            for line in (f"{one.name}: {one.verdict.value}: {one.text}", *one.lines)
+            for entry in sorted(shown.processes, key=lambda item: item.verdict is Verdict.PASSED)
+            for line in (f"{entry.name}: {entry.verdict.value}: {entry.text}", *entry.lines)
         ]
         yield Evidence(title="NCCL's log, by process", text="\n".join(_some(text, 60)))
     counters = [
@@ -622,17 +624,17 @@ def _evidence(evidence: Traffic, facts: Facts, shown: proof.Transport | None) ->
         for i in evidence.interfaces
     ]
     yield Evidence(title="the kernel's interfaces", text="\n".join(_some(sent, 40)) or "none")
-    told = [
-        f"{_machine(evidence, one.node)} to {_machine(evidence, one.to)}, rail {one.rail} "
-        f"({one.device}, {test.link}): {one.tool} "
+    reported = [
+        f"{_machine(evidence, entry.node)} to {_machine(evidence, entry.to)}, rail {entry.rail} "
+        f"({entry.device}, {test.link}): {entry.tool} "
         + (f"{test.gbps:.2f} Gbit/s" if test.gbps is not None else f"{test.usec:.2f} us")
-        for one, test in pairs.readable(evidence)
+        for entry, test in pairs.readable(evidence)
     ]
     text = [nccltests.used(evidence.tests, evidence.untested)]
-    text += [line for one in evidence.tests for line in one.rest if not line.isspace()]
+    text += [line for entry in evidence.tests for line in entry.rest if not line.isspace()]
     yield Evidence(title="nccl-tests", text="\n".join(_some(text, 200)))
     why = pairs.lacking(evidence) or "nothing that could be read"
-    yield Evidence(title="over verbs, node to node", text="\n".join(_some(told, 80)) or why)
+    yield Evidence(title="over verbs, node to node", text="\n".join(_some(reported, 80)) or why)
     if evidence.phase != "completed":
         yield Evidence(
             title=f"the job is {evidence.phase}",

@@ -2,7 +2,7 @@
 
 What is done to a job is done to its own processes and pods only. Ranks and launchers are harmed by
 the program itself, at a step that is known, so that what is lost is exact and nobody's right to run
-commands in pods is needed; a pod is deleted through the API where whoever accepts may. A node is
+commands in pods is needed; a pod is deleted through the API where the user may. A node is
 lost where they name one that may be, and a command that does it. Stopping controllers would touch
 others, and is no part of this.
 """
@@ -46,7 +46,7 @@ PROGRAM = "restart.py"
 EVERY = 4
 NODES = 2
 PROCESSES = 2
-# A rank that stopped is told by the others after this; torchrun then gives it 30 s to end.
+# The other ranks report a rank that stopped after this; torchrun then gives it 30 s to end.
 _WATCHDOG = 20
 # What is done from outside, while the program waits for it.
 _OUTSIDE = ("wait", "node")
@@ -63,7 +63,7 @@ class Trainings(Model):
 
 
 def harmed(facts: Facts, *, pods: bool) -> tuple[tuple[Harm, ...], ...]:
-    """What is done to each job. Quick ones take two harms each, as many as runtimes allow."""
+    """Return the harms of each job. Quick jobs take two each, as many as runtimes allow."""
     kinds = ["kill", "launcher", "hang", *(["wait"] if pods else [])]
     lost = ((Harm(kind="node", step=EVERY + 2),),) if facts.may_lose else ()
     if not facts.quick:
@@ -92,7 +92,7 @@ class Restart:
     evidence = Trainings
 
     def plan(self, facts: Facts) -> Planned:
-        """One unbroken job, and those that are harmed."""
+        """Return one unbroken job, and those that are harmed."""
         jobs = harmed(facts, pods=True)
         seconds = 30.0 + sum(15.0 + sum(_seconds(harm) for harm in job) for job in jobs)
         return Planned(
@@ -124,7 +124,7 @@ class Restart:
         if not site.facts.may_lose:
             not_part.append("no node was lost: none was named by --may-lose")
         if not may:
-            not_part.append("no pod was deleted: whoever accepts may not delete pods here")
+            not_part.append("no pod was deleted: this user may not delete pods here")
         return Trainings(unbroken=whole, broken=tuple(broken), not_part=tuple(not_part))
 
     def judge(self, evidence: Trainings, facts: Facts) -> Result:
@@ -132,9 +132,9 @@ class Restart:
         first = read_unbroken(evidence.unbroken)
         curve = losses(first.attempts)
         shown = [(job, read_broken(job, curve)) for job in evidence.broken]
-        every = [first, *(one for _, one in shown)]
-        wrong = [one for each in every for one in each.wrong]
-        lacking = [one for each in every for one in each.lacking]
+        every = [first, *(item for _, item in shown)]
+        wrong = [item for each in every for item in each.wrong]
+        lacking = [item for each in every for item in each.lacking]
         lacking += _not_done(evidence, facts)
         if wrong:
             verdict, summary = Verdict.FAILED, wrong[0][1]
@@ -189,7 +189,7 @@ def _may_delete_pods(site: Site) -> bool:
 
 
 def train(site: Site, harms: tuple[Harm, ...]) -> Trained:
-    """One job to its end, harmed in that order."""
+    """Return one job to its end, harmed in that order."""
     facts = site.facts
     words_of_it = ["--steps", str(steps_of(facts)), "--every", str(EVERY)]
     words_of_it += ["--watchdog", str(_WATCHDOG)]
@@ -240,7 +240,7 @@ def train(site: Site, harms: tuple[Harm, ...]) -> Trained:
 def _follow(
     site: Site, run: Run, record: Record, harms: Sequence[Harm], losing: Losing
 ) -> tuple[list[Said], JobState]:
-    """The lines of all attempts as they come, until the job has ended or its time is over."""
+    """Follow the lines of all attempts until the job has ended or its time is over."""
     live: list[Said] = []
     namespace = site.facts.queue.namespace
     waits = {harm.step: harm.kind for harm in harms if harm.kind in _OUTSIDE}
@@ -252,11 +252,11 @@ def _follow(
             gang.look(state.nodes)
             for line in gang.lines():
                 live.append(Said(t=record.now, node=line.node, text=line.text))
-                said = words(line.text)
-                step = next((s for s in waits if said == f"harm kind=wait step={s}"), None)
+                message = words(line.text)
+                step = next((s for s in waits if message == f"harm kind=wait step={s}"), None)
                 if step is not None:
                     _harm(site, run.name, waits.pop(step), losing)
-                back = back or said.startswith("resumed ")
+                back = back or message.startswith("resumed ")
             losing.look(back=back)
             if state.phase.finished or time.monotonic() > end:
                 break
@@ -270,13 +270,13 @@ def _follow(
 
 
 def _kept(lines: list[Said]) -> list[Said]:
-    """The program's lines, and the last of the others."""
+    """Return the program's lines, and the last of the others."""
     others = [line for line in lines if not words(line.text)][-_KEPT:]
     return [line for line in lines if words(line.text) or line in others]
 
 
 def _last(run: Run) -> tuple[Said, ...]:
-    """The program's lines of the last attempt, from the log itself."""
+    """Return the program's lines of the last attempt, from the log itself."""
     return tuple(
         Said(t=0, node=line.node, text=line.text) for line in run.logs() if words(line.text)
     )
@@ -285,13 +285,13 @@ def _last(run: Run) -> tuple[Said, ...]:
 def _harm(site: Site, name: str, kind: str, losing: Losing) -> None:
     """Delete a job's pod of the highest index, or lose a node; the cluster has to do the rest."""
     pods = kube.core(site.facts.queue.namespace, "pods")
-    found = site.cluster.list(pods, selector=f"{JOBSET_LABEL}={name}")
-    found.sort(key=lambda pod: str(pod["metadata"]["name"]))
+    result = site.cluster.list(pods, selector=f"{JOBSET_LABEL}={name}")
+    result.sort(key=lambda pod: str(pod["metadata"]["name"]))
     if kind == "node":
-        losing.take([str(pod["spec"].get("nodeName") or "") for pod in found])
-    elif found:
+        losing.take([str(pod["spec"].get("nodeName") or "") for pod in result])
+    elif result:
         with contextlib.suppress(NotFoundError):
-            site.cluster.delete(f"{pods}/{found[-1]['metadata']['name']}")
+            site.cluster.delete(f"{pods}/{result[-1]['metadata']['name']}")
 
 
 # -- what is said of it ---------------------------------------------------------------------------
@@ -301,24 +301,24 @@ def _not_done(evidence: Trainings, facts: Facts) -> list[str]:
     """Harms that belong to the check and were not tried."""
     done = {harm.kind for job in evidence.broken for harm in job.harms}
     wanted = {harm.kind for job in harmed(facts, pods=False) for harm in job}
-    found = [f"{HARMS[kind]}: was not tried" for kind in sorted(wanted - done)]
-    found += [
+    results = [f"{HARMS[kind]}: was not tried" for kind in sorted(wanted - done)]
+    results += [
         f"{job.name}: {job.steps} steps on {job.nodes} nodes were not asked for"
         for job in (evidence.unbroken, *evidence.broken)
         if job.steps != steps_of(facts) or job.nodes != NODES
     ]
     if evidence.unbroken.harms:
-        found.append("the unbroken run was harmed")
-    return found
+        results.append("the unbroken run was harmed")
+    return results
 
 
 def _measured(shown: Sequence[tuple[Trained, Shown]]) -> tuple[Measured, ...]:
-    found = []
-    for job, one in shown:
+    results = []
+    for job, item in shown:
         names = [HARMS[harm.kind] for harm in job.harms]
-        made = len(one.attempts)
+        made = len(item.attempts)
         wanted = len(job.harms) + 1
-        found.append(
+        results.append(
             Measured(
                 name=f"attempts ({', '.join(names)})",
                 value=made,
@@ -327,9 +327,9 @@ def _measured(shown: Sequence[tuple[Trained, Shown]]) -> tuple[Measured, ...]:
                 source="one more than it was harmed",
             )
         )
-        for came in one.came:
+        for came in item.came:
             what = HARMS[came.harm.kind]
-            found.append(
+            results.append(
                 Measured(
                     name=f"{what}: steps lost",
                     value=came.lost,
@@ -341,15 +341,15 @@ def _measured(shown: Sequence[tuple[Trained, Shown]]) -> tuple[Measured, ...]:
             )
             if came.seconds is not None:
                 value = round(came.seconds, 1)
-                found.append(Measured(name=f"{what}: back after", value=value, unit="s"))
-    return tuple(found)
+                results.append(Measured(name=f"{what}: back after", value=value, unit="s"))
+    return tuple(results)
 
 
 def _evidence(evidence: Trainings, told: list[str]) -> tuple[Evidence, ...]:
-    found = []
+    results = []
     if told:
-        found.append(Evidence(title="What is against it", text="\n".join(told)))
-    found.append(Evidence(title="What was not done", text="\n".join(evidence.not_part) or "-"))
+        results.append(Evidence(title="What is against it", text="\n".join(told)))
+    results.append(Evidence(title="What was not done", text="\n".join(evidence.not_part) or "-"))
     for job in (evidence.unbroken, *evidence.broken):
         title = f"{job.name}: " + (
             ", then ".join(HARMS[harm.kind] for harm in job.harms) or "unbroken"
@@ -362,8 +362,8 @@ def _evidence(evidence: Trainings, told: list[str]) -> tuple[Evidence, ...]:
             text.insert(
                 1, f"node {lost.node}: seen not ready {seen}; its pods ended after {lost.after}"
             )
-        found.append(Evidence(title=title, text="\n".join(text)))
-    return tuple(found)
+        results.append(Evidence(title=title, text="\n".join(text)))
+    return tuple(results)
 
 
 def _pod(row: Row) -> str:
@@ -372,12 +372,12 @@ def _pod(row: Row) -> str:
 
 
 def _plot(curve: dict[int, str], shown: Sequence[tuple[Trained, Shown]]) -> LinePlot:
-    """The losses of all runs over steps, and where each was harmed."""
+    """Return a plot of the losses of all runs over steps, and of their harms."""
     series = [Series(name="unbroken", points=_points(curve), ideal=True)]
     marks = []
-    for job, one in shown:
+    for job, item in shown:
         names = ", then ".join(HARMS[harm.kind] for harm in job.harms)
-        for number, attempt in enumerate(one.attempts, 1):
+        for number, attempt in enumerate(item.attempts, 1):
             if attempt.losses:
                 series.append(
                     Series(name=f"{names}: attempt {number}", points=_points(attempt.losses))
@@ -399,7 +399,7 @@ def _points(curve: dict[int, str]) -> tuple[tuple[float, float], ...]:
 _REMEDIES = {
     "node": (
         "nothing ended the pods of the node that was lost, and while they are there no gang is "
-        "made anew: have the cloud replace machines that do not answer, a node repair delete their "
+        "recreated: have the cloud replace machines that do not answer, a node repair delete their "
         "nodes, or Kueue end such pods (`end_lost_pods` in the stack's file); by hand, "
         f"`kubectl taint nodes NODE {OUT_OF_SERVICE}=nodeshutdown:NoExecute` "
         "once the machine is off"

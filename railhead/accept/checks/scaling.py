@@ -60,7 +60,7 @@ Rows = dict[tuple[str, int], dict[int, list[dict[str, Any]]]]
 
 @dataclass(frozen=True, kw_only=True)
 class Terms:
-    """What is run, from facts alone."""
+    """The sizes and repeats of a run, from facts alone."""
 
     backend: str
     nodes: int
@@ -76,27 +76,27 @@ class Terms:
     @property
     def sizes(self) -> tuple[int, ...]:
         """Groups' sizes: powers of two, and all nodes."""
-        found = [1]
-        while found[-1] * 2 <= self.nodes:
-            found.append(found[-1] * 2)
-        return tuple(sorted({*found, self.nodes}))
+        results = [1]
+        while results[-1] * 2 <= self.nodes:
+            results.append(results[-1] * 2)
+        return tuple(sorted({*results, self.nodes}))
 
     def ranks(self, size: int) -> tuple[range, ...]:
-        """The processes of each group of a size."""
+        """Return the processes of each group of a size."""
         first = range(0, self.nodes - size + 1, size)
         return tuple(range(f * self.processes, (f + size) * self.processes) for f in first)
 
     def blocks(self, rank: int) -> list[tuple[str, int]]:
-        """What a process times in each repeat, in order."""
-        found = [("alone", 1)] if rank < self.processes else []
+        """Return the blocks that a process times in each repeat, in order."""
+        results = [("alone", 1)] if rank < self.processes else []
         for size in self.sizes:
             if any(rank in group for group in self.ranks(size)):
-                found += [("weak", size), ("compute", size)]
-                found += [("strong", size), ("sum", size)] if size > 1 else []
-        return found
+                results += [("weak", size), ("compute", size)]
+                results += [("strong", size), ("sum", size)] if size > 1 else []
+        return results
 
     def command(self) -> list[str]:
-        """The program's command line."""
+        """Return the program's command line."""
         return [
             "torchrun",
             "/workspace/scaling.py",
@@ -112,7 +112,7 @@ class Terms:
 
 
 def terms(facts: Facts) -> Terms:
-    """On GPUs 8192 rows a process and 134 million weights; on CPU what a core does in 100 ms.
+    """Return the terms: on GPUs 8192 rows a process and 134 million weights, on CPU 100 ms a core.
 
     A step's computing and the bytes that it sums are in both about as those of a language model.
     """
@@ -139,7 +139,7 @@ class Scaling:
     evidence = Gathered
 
     def plan(self, facts: Facts) -> Planned:
-        """One gang of all real nodes."""
+        """Return one gang of all real nodes."""
         asked = terms(facts)
         missing = ""
         if asked.nodes < 2:
@@ -163,7 +163,7 @@ class Scaling:
         )
 
     def run(self, site: Site) -> Gathered:
-        """The job, to its end."""
+        """Return the job, to its end."""
         asked = terms(site.facts)
         site.say(f"the same step on groups of {', '.join(map(str, asked.sizes))} nodes")
         return gather(
@@ -205,7 +205,7 @@ def _result(verdict: Verdict, summary: str, **fields: Any) -> Result:
 
 
 def _besides(gathered: Gathered) -> tuple[Evidence, ...]:
-    pairs = zip(gathered.machines, gathered.besides, strict=False)
+    pairs = zip(gathered.machines, gathered.other_lines, strict=False)
     return tuple(
         Evidence(title=f"the last lines of {machine or 'a pod'}", text="\n".join(lines))
         for machine, lines in list(pairs)[:8]
@@ -217,38 +217,38 @@ def _besides(gathered: Gathered) -> tuple[Evidence, ...]:
 
 
 def _rows(gathered: Gathered, asked: Terms) -> Rows:
-    """What each process timed, by block and process.
+    """Return the times of each process, by block and process.
 
     Raises:
         UnprovenError: something is missing, cut off, impossible or another's.
     """
-    found: Rows = {}
+    rows: Rows = {}
     for index, machine in enumerate(gathered.machines):
-        said = spoken(gathered, index)
+        text = spoken(gathered, index)
         own = range(index * asked.processes, (index + 1) * asked.processes)
-        if strangers := [row for row in said if row.get("rank") not in own]:
+        if strangers := [row for row in text if row.get("rank") not in own]:
             raise UnprovenError(f"{machine} wrote of rank {strangers[0].get('rank')}")
         for rank in own:
-            mine = [row for row in said if row["rank"] == rank]
+            mine = [row for row in text if row["rank"] == rank]
             _rank(rank, mine, asked, gathered.seconds)
             for row in mine:
                 if row["kind"] != "end":
-                    block = found.setdefault((row["kind"], row["nodes"]), {})
+                    block = rows.setdefault((row["kind"], row["nodes"]), {})
                     block[rank] = row["repeats"]
-    _in_step(found, asked)
-    return found
+    _in_step(rows, asked)
+    return rows
 
 
 def _rank(rank: int, said: Sequence[Mapping[str, Any]], asked: Terms, most: float) -> None:
-    """One process: every block, every repeat, and clocks that go forward."""
+    """Check one process: every block, every repeat, and clocks that go forward."""
     blocks = asked.blocks(rank)
-    told = [(row.get("kind"), row.get("nodes")) for row in said if row.get("kind") != "end"]
+    reported = [(row.get("kind"), row.get("nodes")) for row in said if row.get("kind") != "end"]
     ends = [row.get("said") for row in said if row.get("kind") == "end"]
     if not said:
         raise UnprovenError(f"rank {rank} wrote nothing")
-    if ends != [len(told)]:
+    if ends != [len(reported)]:
         raise UnprovenError(f"the output of rank {rank} is cut off", remedies.CUT_OFF)
-    if sorted(told, key=str) != sorted(blocks, key=str):
+    if sorted(reported, key=str) != sorted(blocks, key=str):
         raise UnprovenError(f"rank {rank} timed other things than it was asked for")
     by_block = {(row["kind"], row["nodes"]): row.get("repeats") for row in said if "nodes" in row}
     before, total = 0.0, 0.0
@@ -330,7 +330,7 @@ class Interval:
 
 
 def interval(ratios: Sequence[float]) -> Interval:
-    """The geometric mean of ratios, by Student's t of their logarithms."""
+    """Return the geometric mean of ratios, by Student's t of their logarithms."""
     logs = [math.log(ratio) for ratio in ratios]
     middle = fmean(logs)
     freedom = len(logs) - 1
@@ -344,7 +344,7 @@ def interval(ratios: Sequence[float]) -> Interval:
 
 
 def middle(ratios: Sequence[float]) -> Interval:
-    """The median, and between what it lies whatever the distribution, by the sign test."""
+    """Return the median, and between what it lies whatever the distribution, by the sign test."""
     ordered, count = sorted(ratios), len(ratios)
     tail, rank = 0.0, 0
     while rank < count // 2:
@@ -358,13 +358,13 @@ def middle(ratios: Sequence[float]) -> Interval:
 
 
 def _ratio(base: Sequence[float], times: Sequence[float], asked: Terms) -> Interval:
-    """How many times as fast, repeat by repeat; a machine that others use too has wild ones."""
-    ratios = [one / other for one, other in zip(base, times, strict=True)]
+    """Return the speed-up, repeat by repeat; on a machine that others share it scatters widely."""
+    ratios = [item / other for item, other in zip(base, times, strict=True)]
     return middle(ratios) if asked.shared else interval(ratios)
 
 
 def _typical(steps: Sequence[float], asked: Terms) -> float:
-    """One step of many: their mean; on one machine one of the quicker, which nothing disturbed."""
+    """Return the time of one step: the mean; on one machine that of a quick, undisturbed one."""
     return sorted(steps)[len(steps) // 4] if asked.shared else fmean(steps)
 
 
@@ -381,12 +381,12 @@ def _times(rows: Rows, asked: Terms, kind: str, size: int) -> list[float]:
 
 
 def _slowest(own: Sequence[Mapping[str, Any]]) -> list[float]:
-    """Of each step, the time of the process that took longest."""
+    """Return the time of the slowest process, step by step."""
     return [max(times) for times in zip(*(row["steps"] for row in own), strict=True)]
 
 
 def _baseline(rows: Rows, asked: Terms) -> tuple[list[float], str]:
-    """A step on one node: the faster of alone and beside others, where nodes share nothing."""
+    """Return a step on one node: the faster of alone and beside others."""
     beside = _times(rows, asked, "weak", 1)
     alone = _times(rows, asked, "alone", 1)
     if asked.shared or fmean(beside) <= fmean(alone):
@@ -396,7 +396,7 @@ def _baseline(rows: Rows, asked: Terms) -> tuple[list[float], str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Parts:
-    """Where the seconds of one step go."""
+    """The seconds of one step, by cause."""
 
     step: float
     compute: float
@@ -406,7 +406,7 @@ class Parts:
 
     @property
     def rest(self) -> float:
-        """What neither computing, nor waiting for data, nor for the slowest takes."""
+        """Seconds beyond computing, waiting for data and waiting for the slowest."""
         return self.step - self.compute - self.straggler - self.data
 
 
@@ -428,14 +428,14 @@ def _parts(rows: Rows, asked: Terms, size: int, step: float) -> Parts:
 
 @dataclass(frozen=True, kw_only=True)
 class Drop:
-    """Why a step on several nodes takes longer, in seconds by cause."""
+    """The extra seconds of a step on several nodes, by cause."""
 
     seconds: float
     causes: dict[str, float]
 
     @property
     def unexplained(self) -> float:
-        """What no cause accounts for."""
+        """Seconds that no cause explains."""
         return self.seconds - sum(self.causes.values())
 
 
@@ -454,7 +454,7 @@ def _drop(one: Parts, many: Parts) -> Drop:
 
 
 def _explained(drop: Drop, step: float) -> tuple[str, str]:
-    """What the drop comes from, and what to do; that it is not explained, where it is not."""
+    """Return the cause of the drop and its remedy, or that it is not explained."""
     cause = max(drop.causes, key=lambda name: drop.causes[name])
     left = abs(drop.unexplained)
     if left > max(UNEXPLAINED_OF_DROP * drop.seconds, UNEXPLAINED_OF_STEP * step):
@@ -482,7 +482,7 @@ def _judged(gathered: Gathered, facts: Facts) -> Result:
     strong: dict[int, Interval] = {}
     table = [_row("nodes", "step", "compute", "straggler", "data", "rest", "sum alone")]
     drops: dict[int, Drop] = {}
-    one = _parts(rows, asked, 1, fmean(_times(rows, asked, "weak", 1)))
+    item = _parts(rows, asked, 1, fmean(_times(rows, asked, "weak", 1)))
     for size in asked.sizes:
         times = _times(rows, asked, "weak", size)
         many = _parts(rows, asked, size, fmean(times))
@@ -491,7 +491,7 @@ def _judged(gathered: Gathered, facts: Facts) -> Result:
             weak[size] = _ratio(base, times, asked)
             split = _times(rows, asked, "strong", size)
             strong[size] = _ratio(base, split, asked)
-            drops[size] = _drop(one, many)
+            drops[size] = _drop(item, many)
     fields: dict[str, Any] = {
         "measured": tuple(_measured(weak, strong, base)),
         "evidence": (
@@ -527,10 +527,10 @@ def _verdict(
         "machine would bring, by the steps that other work on it disturbed least."
     )
     why, remedy = _explained(drops[worst], fmean(base))
-    if any(one.low > MOST_EFFICIENCY for one in weak.values()):
+    if any(item.low > MOST_EFFICIENCY for item in weak.values()):
         return _result(
             Verdict.NOT_PROVEN,
-            f"Not proven: more than linear, {max(one.mean for one in weak.values()):.0%}; the "
+            f"Not proven: more than linear, {max(item.mean for item in weak.values()):.0%}; the "
             "baseline was disturbed.",
             remedy="run it again while nothing else uses the nodes",
             **fields,
@@ -538,7 +538,7 @@ def _verdict(
     if got.low >= limit:
         text = f"Weak scaling is {figures}; {asks}.{note}"
         return _result(Verdict.PASSED, text, **fields)
-    if any(one.high < limit for one in weak.values()):
+    if any(item.high < limit for item in weak.values()):
         worst = min(weak, key=lambda size: weak[size].high)
         why, remedy = _explained(drops[worst], fmean(base))
         got = weak[worst]
@@ -572,35 +572,35 @@ def _milliseconds(parts: Parts) -> list[str]:
 
 
 def _told(drops: Mapping[int, Drop], base: Sequence[float]) -> list[str]:
-    found = []
+    results = []
     for size, drop in drops.items():
         causes = ", ".join(f"{name} {value * 1e3:+.2f}" for name, value in drop.causes.items())
-        found.append(
+        results.append(
             f"{size} nodes: {drop.seconds * 1e3:+.2f} ms: {causes}, not explained "
             f"{drop.unexplained * 1e3:+.2f}; {_explained(drop, fmean(base))[0]}"
         )
-    return found
+    return results
 
 
 def _measured(
     weak: Mapping[int, Interval], strong: Mapping[int, Interval], base: Sequence[float]
 ) -> list[Measured]:
-    found = [Measured(name="step on one node", value=round(fmean(base) * 1e3, 3), unit="ms")]
-    for size, one in weak.items():
-        found.append(
+    results = [Measured(name="step on one node", value=round(fmean(base) * 1e3, 3), unit="ms")]
+    for size, item in weak.items():
+        results.append(
             Measured(
                 name=f"weak scaling on {size} nodes, lower end of 95 %",
-                value=round(one.low, 4),
+                value=round(item.low, 4),
                 limit=SCALING_EFFICIENCY.value,
                 source=SCALING_EFFICIENCY.source,
             )
         )
-        found.append(Measured(name=f"weak scaling on {size} nodes", value=round(one.mean, 4)))
-    found += [
-        Measured(name=f"strong scaling on {size} nodes, times as fast", value=round(one.mean, 4))
-        for size, one in strong.items()
+        results.append(Measured(name=f"weak scaling on {size} nodes", value=round(item.mean, 4)))
+    results += [
+        Measured(name=f"strong scaling on {size} nodes, times as fast", value=round(entry.mean, 4))
+        for size, entry in strong.items()
     ]
-    return found
+    return results
 
 
 def _plot(weak: Mapping[int, Interval], strong: Mapping[int, Interval]) -> LinePlot:
@@ -609,9 +609,9 @@ def _plot(weak: Mapping[int, Interval], strong: Mapping[int, Interval]) -> LineP
     def series(name: str, by_size: Mapping[int, Interval], factor: Mapping[int, int]) -> Series:
         return Series(
             name=name,
-            points=((1, 1), *((n, one.mean * factor[n]) for n, one in by_size.items())),
-            low=(1, *(one.low * factor[n] for n, one in by_size.items())),
-            high=(1, *(one.high * factor[n] for n, one in by_size.items())),
+            points=((1, 1), *((n, item.mean * factor[n]) for n, item in by_size.items())),
+            low=(1, *(item.low * factor[n] for n, item in by_size.items())),
+            high=(1, *(item.high * factor[n] for n, item in by_size.items())),
         )
 
     return LinePlot(

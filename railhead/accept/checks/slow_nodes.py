@@ -41,7 +41,7 @@ _REMEDY_PAIR = (
 
 @dataclass(frozen=True, kw_only=True)
 class Terms:
-    """What a test is, from facts alone, so that a run and its judge mean the same."""
+    """The terms of a test, from facts alone, so that a run and its judge agree."""
 
     backend: str
     mebibytes: int
@@ -61,7 +61,7 @@ class Terms:
         return self.mebibytes * (1 << 20) * self.processes
 
     def command(self) -> list[str]:
-        """The program's command line."""
+        """Return the program's command line."""
         words = [
             "python3",
             "/workspace/slow_nodes.py",
@@ -104,7 +104,7 @@ class SlowNodes:
     evidence = Gathered
 
     def plan(self, facts: Facts) -> Planned:
-        """One gang of all real nodes."""
+        """Return one gang of all real nodes."""
         count = len(facts.real)
         missing = ""
         if "PET_NODE_RANK" not in facts.runtime.reserved:
@@ -115,7 +115,7 @@ class SlowNodes:
         elif facts.pool.accelerator is not None and not facts.contract.fabric.proofs:
             missing = "the contract names nothing that proves the fabric's transport"
         elif count < 2:
-            missing = f"{count} real nodes: a node is held against others"
+            missing = f"{count} real nodes: a node is compared with others"
         seconds = 60.0 if facts.pool.accelerator is None else 300.0
         pools = "pools of about the square root of them, drawn twice at random"
         return Planned(
@@ -130,7 +130,7 @@ class SlowNodes:
         )
 
     def run(self, site: Site) -> Gathered:
-        """The job, to its end."""
+        """Return the job, to its end."""
         facts = site.facts
         asked = terms(facts)
         count = len(facts.real)
@@ -174,17 +174,17 @@ def _result(verdict: Verdict, summary: str, **fields: Any) -> Result:
 
 
 def _lines(gathered: Gathered) -> tuple[Evidence, ...]:
-    """What the pods wrote besides, and the first of what was measured."""
-    found = []
+    """Return the other lines of the pods, and the first that were measured."""
+    results = []
     for index, machine in enumerate(gathered.machines):
-        own = [*gathered.lines[index][:40], *(gathered.besides[index : index + 1] or ((),))[0]]
+        own = [*gathered.lines[index][:40], *(gathered.other_lines[index : index + 1] or ((),))[0]]
         text = "\n".join(line[:2000] for line in own)
-        found.append(Evidence(title=f"what {machine or f'pod {index}'} wrote", text=text))
-    return tuple(found[:16])
+        results.append(Evidence(title=f"what {machine or f'pod {index}'} wrote", text=text))
+    return tuple(results[:16])
 
 
 def _reports(gathered: Gathered, namespace: str) -> list[dict[str, Any]]:
-    """Every pod's own lines, whole.
+    """Return every pod's own lines, whole.
 
     Raises:
         UnprovenError: one is cut off, missing or another's, or its pod did not meet the others.
@@ -199,14 +199,14 @@ def _reports(gathered: Gathered, namespace: str) -> list[dict[str, Any]]:
                 f"{machine} could not reach {lost.get('to')}: {lost.get('why')}",
                 remedies.unreached(namespace),
             )
-        told = [row for row in own if row.get("do") in ("alone", "group")]
-        if any(row.get("node") != index for row in told):
+        reported = [row for row in own if row.get("do") in ("alone", "group")]
+        if any(row.get("node") != index for row in reported):
             raise UnprovenError(f"{machine} wrote lines of another node")
-        tests = [row.get("test", "alone") for row in told]
+        tests = [row.get("test", "alone") for row in reported]
         if len(set(tests)) != len(tests):
             raise UnprovenError(f"{machine} wrote a test twice")
         ends = [row for row in own if row.get("do") == "end"]
-        if [row.get("said") for row in ends] != [len(told)]:
+        if [row.get("said") for row in ends] != [len(reported)]:
             raise UnprovenError(f"the output of {machine} is cut off", remedies.CUT_OFF)
         reports += own
     return reports
@@ -215,7 +215,7 @@ def _reports(gathered: Gathered, namespace: str) -> list[dict[str, Any]]:
 def _searched(
     reports: Sequence[Mapping[str, Any]], asked: Terms, count: int
 ) -> tuple[search.Found, tuple[search.Test, ...], float | None]:
-    """The search as the record has it.
+    """Return the search as the record has it.
 
     Raises:
         UnprovenError: the record is of other groups than the search asks for.
@@ -254,64 +254,126 @@ def _computing(reports: Sequence[Mapping[str, Any]], asked: Terms) -> dict[str, 
     return {node: 1 / median(answer.seconds) for node, answer in each.items()}
 
 
-def _judged(gathered: Gathered, facts: Facts) -> Result:
+@dataclass(frozen=True, kw_only=True)
+class _Findings:
+    """Everything that the record of one search shows; nodes are known by their index.
+
+    Attributes:
+        terms: of the tests.
+        concluded: the conclusions of the search.
+        tests: in order.
+        floor: GB/s that every group must reach; None where nothing absolute is known.
+        machine: node -> its name.
+        rates: node -> computations a second, alone.
+        fastest: the fleet's pace, in computations a second.
+        slow: node -> why it is slow.
+        doubted: node -> why it is not known to be good.
+    """
+
+    terms: Terms
+    concluded: search.Found
+    tests: tuple[search.Test, ...]
+    floor: float | None
+    machine: Mapping[str, str]
+    rates: Mapping[str, float]
+    fastest: float
+    slow: Mapping[str, str]
+    doubted: Mapping[str, str]
+
+    @property
+    def least_rate(self) -> float:
+        """Computations a second that a node must make."""
+        return self.fastest * self.terms.pace.value
+
+
+def _findings(gathered: Gathered, facts: Facts) -> _Findings:
+    """Return what the nodes' own lines show.
+
+    Raises:
+        UnprovenError: the record is cut off, of other nodes, or of other tests.
+    """
     asked = terms(facts)
     must_be_whole(gathered, facts.real, asked.command())
     reports = _reports(gathered, facts.queue.namespace)
-    found, tests, floor = _searched(reports, asked, gathered.asked)
-    name = dict(zip(map(str, range(gathered.asked)), gathered.machines, strict=True))
+    concluded, tests, floor = _searched(reports, asked, gathered.asked)
     rates = _computing(reports, asked)
-    # Whose times of a test are not true is no measure of how fast the others compute.
+    # The pace of a node whose times of a test are false says nothing of the others.
     lying = {node for test in tests if test.outcome for node in _lying(test.outcome)}
     honest = [rate for node, rate in rates.items() if node not in lying]
     level = search.reference(honest)
     fastest = level[0] if level else max(honest, default=0.0)
-    least = fastest * asked.pace.value
-
-    slow: dict[str, str] = {}
-    doubted: dict[str, str] = {}
-    for node, status in found.nodes.items():
-        if status == search.SLOW:
-            slow[node] = found.reasons[node]
-        elif status == search.SUSPECT:
-            doubted[node] = found.reasons[node]
+    slow = {n: why for n, why in concluded.reasons.items() if concluded.nodes[n] == search.SLOW}
+    doubted = {
+        n: why for n, why in concluded.reasons.items() if concluded.nodes[n] == search.SUSPECT
+    }
+    for node in concluded.nodes:
         if node not in rates:
             doubted[node] = "its clock lies, or it did not compute"
         elif level is not None and rates[node] > level[0] / asked.pace.value:
             doubted[node] = "computes faster than its equals can: its clock lies"
-        elif rates[node] < least:
+        elif rates[node] < fastest * asked.pace.value:
             slow[node] = f"computes at {rates[node] / fastest:.0%} of the fleet's pace"
-    measured = (
-        *_figures(found, tests, floor, asked),
-        *_compute_figures(rates, fastest, asked, name),
+    return _Findings(
+        terms=asked,
+        concluded=concluded,
+        tests=tests,
+        floor=floor,
+        machine=dict(zip(map(str, range(gathered.asked)), gathered.machines, strict=True)),
+        rates=rates,
+        fastest=fastest,
+        slow=slow,
+        doubted=doubted,
     )
+
+
+def _judged(gathered: Gathered, facts: Facts) -> Result:
+    findings = _findings(gathered, facts)
     fields: dict[str, Any] = {
-        "measured": measured,
-        "evidence": (_told(tests, name), *_lines(gathered)),
-        "plots": (_map(found, tests, rates, asked.pace.value * fastest, slow, doubted, name),),
+        "measured": (*_exchange_figures(findings), *_compute_figures(findings)),
+        "evidence": (_test_log(findings), *_lines(gathered)),
+        "plots": (_map(findings),),
     }
-    bad = [*found.pairs, *found.links]
-    below = _all_below(tests, doubted, floor)
-    if slow or bad or below:
-        words = [f"{name[node]}: {why}" for node, why in sorted(slow.items())]
-        words += [f"{' with '.join(name[n] for n in pair)}: slow together alone" for pair in bad]
-        words += [f"{name[node]} or a partner: {why}" for node, why in sorted(below.items())]
-        remedy = _REMEDY_SLOW if slow or below else _REMEDY_PAIR
-        return _result(Verdict.FAILED, f"Slow: {'; '.join(words)}.", remedy=remedy, **fields)
-    if doubted:
-        words = [f"{name[node]}: {why}" for node, why in sorted(doubted.items())]
-        clock = any("clock lies" in why for why in doubted.values())
-        return _result(
-            Verdict.NOT_PROVEN,
-            f"Not known to be good: {'; '.join(words)}.",
-            remedy=remedies.CLOCK if clock else _REMEDY_UNPROVEN,
+    return (
+        _failed(findings, fields)
+        or _doubted(findings, fields)
+        or _result(
+            Verdict.PASSED,
+            f"All {gathered.asked} nodes are good: {findings.concluded.tests} tests in "
+            f"{findings.concluded.rounds} rounds, {_over(findings.terms)}.",
             **fields,
         )
-    over = "NCCL over the fabric" if asked.backend == "nccl" else "gloo over TCP, without GPUs"
+    )
+
+
+def _over(asked: Terms) -> str:
+    return "NCCL over the fabric" if asked.backend == "nccl" else "gloo over TCP, without GPUs"
+
+
+def _failed(findings: _Findings, fields: Mapping[str, Any]) -> Result | None:
+    """Return the verdict on slow nodes and slow pairs; None where there are not any."""
+    machine = findings.machine
+    bad = [*findings.concluded.pairs, *findings.concluded.links]
+    below = _all_below(findings.tests, findings.doubted, findings.floor)
+    if not (findings.slow or bad or below):
+        return None
+    words = [f"{machine[node]}: {why}" for node, why in sorted(findings.slow.items())]
+    words += [f"{' with '.join(machine[n] for n in pair)}: slow together alone" for pair in bad]
+    words += [f"{machine[node]} or a partner: {why}" for node, why in sorted(below.items())]
+    remedy = _REMEDY_SLOW if findings.slow or below else _REMEDY_PAIR
+    return _result(Verdict.FAILED, f"Slow: {'; '.join(words)}.", remedy=remedy, **fields)
+
+
+def _doubted(findings: _Findings, fields: Mapping[str, Any]) -> Result | None:
+    """Return the verdict on nodes that are not known to be good; None where all are."""
+    if not findings.doubted:
+        return None
+    reasons = sorted(findings.doubted.items())
+    words = [f"{findings.machine[node]}: {why}" for node, why in reasons]
+    clock = any("clock lies" in why for _, why in reasons)
     return _result(
-        Verdict.PASSED,
-        f"All {gathered.asked} nodes are good: {found.tests} tests in {found.rounds} rounds, "
-        f"{over}.",
+        Verdict.NOT_PROVEN,
+        f"Not known to be good: {'; '.join(words)}.",
+        remedy=remedies.CLOCK if clock else _REMEDY_UNPROVEN,
         **fields,
     )
 
@@ -329,23 +391,26 @@ def _all_below(
     """Doubted nodes of which every test has a figure, and each is below the absolute floor."""
     if floor is None:
         return {}
-    found = {}
+    results = {}
     for node, why in doubted.items():
         own = [test.outcome for test in tests if node in test.group]
         figures = [what.figure for what in own if what is not None and what.figure is not None]
         if figures and len(figures) == len(own) and max(figures) < floor:
-            found[node] = why
-    return found
+            results[node] = why
+    return results
 
 
-def _figures(
-    found: search.Found, tests: Sequence[search.Test], floor: float | None, asked: Terms
-) -> tuple[Measured, ...]:
-    figures = [t.outcome.figure for t in tests if t.outcome and t.outcome.figure is not None]
-    source = LINE_RATE.source if asked.floor is not None else LOOPBACK_SHARE.source
+def _exchange_figures(findings: _Findings) -> tuple[Measured, ...]:
+    figures = [
+        test.outcome.figure
+        for test in findings.tests
+        if test.outcome and test.outcome.figure is not None
+    ]
+    floor = findings.floor
+    source = LINE_RATE.source if findings.terms.floor is not None else LOOPBACK_SHARE.source
     rows = [
-        Measured(name="tests", value=found.tests),
-        Measured(name="rounds of tests side by side", value=found.rounds),
+        Measured(name="tests", value=findings.concluded.tests),
+        Measured(name="rounds of tests side by side", value=findings.concluded.rounds),
     ]
     if figures:
         rows.append(
@@ -357,7 +422,7 @@ def _figures(
                 source=source if floor is not None else "",
             )
         )
-    for kind, (middle, least) in found.expected.items():
+    for kind, (middle, least) in findings.concluded.expected.items():
         rows.append(
             Measured(
                 name=f"the fleet's own {kind}s",
@@ -370,61 +435,53 @@ def _figures(
     return tuple(rows)
 
 
-def _compute_figures(
-    rates: Mapping[str, float], fastest: float, asked: Terms, name: Mapping[str, str]
-) -> tuple[Measured, ...]:
-    if not rates or not fastest:
+def _compute_figures(findings: _Findings) -> tuple[Measured, ...]:
+    rates, pace = findings.rates, findings.terms.pace
+    if not rates or not findings.fastest:
         return ()
-    node = min(rates, key=lambda one: rates[one])
+    slowest = min(rates, key=lambda node: rates[node])
     return (
         Measured(
-            name=f"slowest computing, {name[node]}",
-            value=round(rates[node] / fastest, 4),
+            name=f"slowest computing, {findings.machine[slowest]}",
+            value=round(rates[slowest] / findings.fastest, 4),
             unit="of the fleet's pace",
-            limit=asked.pace.value,
-            source=asked.pace.source,
+            limit=pace.value,
+            source=pace.source,
         ),
     )
 
 
-def _told(tests: Sequence[search.Test], name: Mapping[str, str]) -> Evidence:
+def _test_log(findings: _Findings) -> Evidence:
+    machine = findings.machine
     rows = []
-    for test in tests:
-        what = test.outcome
-        said = "no figure"
-        if what is not None and what.figure is not None:
-            said = f"{what.figure:.4g} GB/s"
-        elif what is not None and what.faults:
-            said = "; ".join(f"{name[node]} {why}" for node, why in what.faults.items())
-        members = ", ".join(name[node] for node in test.group)
-        rows.append(f"round {test.round + 1}, {test.why}: {members}: {said}")
+    for test in findings.tests:
+        outcome = test.outcome
+        result = "no figure"
+        if outcome is not None and outcome.figure is not None:
+            result = f"{outcome.figure:.4g} GB/s"
+        elif outcome is not None and outcome.faults:
+            result = "; ".join(f"{machine[node]} {why}" for node, why in outcome.faults.items())
+        members = ", ".join(machine[node] for node in test.group)
+        rows.append(f"round {test.round + 1}, {test.why}: {members}: {result}")
     return Evidence(title="every test, in order", text="\n".join(rows) or "none")
 
 
-def _map(
-    found: search.Found,
-    tests: Sequence[search.Test],
-    rates: Mapping[str, float],
-    least: float,
-    slow: Mapping[str, str],
-    doubted: Mapping[str, str],
-    name: Mapping[str, str],
-) -> Map:
+def _map(findings: _Findings) -> Map:
     cells = []
-    for node in found.nodes:
-        own = [t.outcome.figure for t in tests if node in t.group and t.outcome]
-        best = max((figure for figure in own if figure is not None), default=None)
+    for node in findings.concluded.nodes:
+        figures = [t.outcome.figure for t in findings.tests if node in t.group and t.outcome]
+        best = max((figure for figure in figures if figure is not None), default=None)
         verdict = (
             Verdict.FAILED
-            if node in slow
+            if node in findings.slow
             else Verdict.NOT_PROVEN
-            if node in doubted
+            if node in findings.doubted
             else Verdict.PASSED
         )
-        cells.append(Cell(row=name[node], column="exchange, GB/s", value=best, verdict=verdict))
-        rate = rates.get(node)
+        name, rate = findings.machine[node], findings.rates.get(node)
+        cells.append(Cell(row=name, column="exchange, GB/s", value=best, verdict=verdict))
         paced = Verdict.NOT_PROVEN
         if rate is not None:
-            paced = Verdict.PASSED if rate >= least else Verdict.FAILED
-        cells.append(Cell(row=name[node], column="computing, a second", value=rate, verdict=paced))
+            paced = Verdict.PASSED if rate >= findings.least_rate else Verdict.FAILED
+        cells.append(Cell(row=name, column="computing, a second", value=rate, verdict=paced))
     return Map(title="Each node's best exchange and its computing alone", cells=tuple(cells))

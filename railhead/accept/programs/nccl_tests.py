@@ -23,19 +23,19 @@ FOLDERS = (
 
 
 def program(collective: str, path: str, folders: tuple[str, ...] = FOLDERS) -> str | None:
-    """Where the program of a collective is; None where the image has none."""
+    """Return the path of a collective's program; None where the image has none."""
     places = os.pathsep.join([path, *folders])
     named = (shutil.which(f"{collective}_perf{end}", path=places) for end in ("_mpi", ""))
-    return next((one for one in named if one), None)
+    return next((item for item in named if item), None)
 
 
 def main(collective: str, *words: str) -> int:
     """Run it and say how it ended, once for all ranks; the exit code is its own."""
-    found = program(collective, os.environ.get("PATH", os.defpath))
-    status = subprocess.run([found, *words], check=False).returncode if found else 0
+    result = program(collective, os.environ.get("PATH", os.defpath))
+    status = subprocess.run([result, *words], check=False).returncode if result else 0
     if os.environ.get("OMPI_COMM_WORLD_RANK") == "0":
-        said = {"kind": "tests", "program": found or "", "status": status}
-        sys.stdout.write(f"\nrdma: {json.dumps(said)}\n")
+        texts = {"kind": "tests", "program": result or "", "status": status}
+        sys.stdout.write(f"\nrdma: {json.dumps(texts)}\n")
         sys.stdout.flush()
     return 1 if status else 0
 

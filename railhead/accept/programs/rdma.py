@@ -42,13 +42,13 @@ PART_OF_MEMORY = 4
 
 
 def say(kind: str, **fields: Any) -> None:
-    """One whole line at once: lines of several processes must not mix."""
+    """Write one whole line at once: lines of several processes must not mix."""
     sys.stdout.write("rdma: " + json.dumps({"kind": kind, **fields}) + "\n")
     sys.stdout.flush()
 
 
 def number(path: Path) -> int | None:
-    """A counter; None where it cannot be read."""
+    """Return a counter; None where it cannot be read."""
     try:
         return int(path.read_text())
     except (OSError, ValueError):
@@ -56,7 +56,7 @@ def number(path: Path) -> int | None:
 
 
 def text(path: Path) -> str:
-    """A file's text; empty where it cannot be read."""
+    """Return a file's text; empty where it cannot be read."""
     try:
         return path.read_text().strip()
     except OSError:
@@ -65,7 +65,7 @@ def text(path: Path) -> str:
 
 def ports(root: Path) -> dict[str, dict[str, int]]:
     """Bytes that each port of each RDMA device has carried, by ``device/port``."""
-    found: dict[str, dict[str, int]] = {}
+    results: dict[str, dict[str, int]] = {}
     for port in sorted(root.glob("*/ports/*")):
         counted: dict[str, int] = {}
         for name, what in WORDS.items():
@@ -75,18 +75,18 @@ def ports(root: Path) -> dict[str, dict[str, int]]:
             for name, what in BYTES.items():
                 if what not in counted and (value := number(folder / name)) is not None:
                     counted[what] = value
-        found[f"{port.parent.parent.name}/{port.name}"] = counted
-    return found
+        results[f"{port.parent.parent.name}/{port.name}"] = counted
+    return results
 
 
 def interfaces(root: Path) -> dict[str, int]:
     """Bytes that the kernel has sent over each network interface of this pod, but the loopback."""
-    found = {}
-    for one in sorted(root.glob("*")):
-        value = number(one / "statistics" / "tx_bytes")
-        if one.name != "lo" and value is not None:
-            found[one.name] = value
-    return found
+    results = {}
+    for path in sorted(root.glob("*")):
+        value = number(path / "statistics" / "tx_bytes")
+        if path.name != "lo" and value is not None:
+            results[path.name] = value
+    return results
 
 
 def sent() -> dict[str, int]:
@@ -95,7 +95,7 @@ def sent() -> dict[str, int]:
 
 
 def tell(rank: int, when: str) -> None:
-    """What the node's ports and interfaces have carried until now; a line each."""
+    """Write what the node's ports and interfaces have carried until now; a line each."""
     for name, counted in ports(PORTS).items():
         device, _, port = name.partition("/")
         place = PORTS / device / "ports" / port
@@ -114,15 +114,15 @@ def tell(rank: int, when: str) -> None:
 
 def sizes(least: int, most: int) -> list[int]:
     """Powers of four from the least, and the most."""
-    found = []
+    results = []
     while least < most:
-        found.append(least)
+        results.append(least)
         least *= 4
-    return [*found, most]
+    return [*results, most]
 
 
 class Bench:
-    """What is measured: every process of the job does the same in the same order."""
+    """Return the operations: every process of the job runs the same in the same order."""
 
     def __init__(self, device: torch.device, repeats: int, warmup: int) -> None:
         self.device = device
@@ -134,12 +134,12 @@ class Bench:
         self.each = int(os.environ["LOCAL_WORLD_SIZE"])
 
     def wait(self) -> None:
-        """Until the device has done what it was told."""
+        """Wait until the device has finished."""
         if self.device.type == "cuda":
             torch.cuda.synchronize()
 
     def seconds(self, operation: Callable[[], object]) -> float:
-        """Of one operation, all processes having begun together."""
+        """Return the seconds of one operation that all processes begin together."""
         for _ in range(self.warmup):
             operation()
         self.wait()
@@ -152,11 +152,11 @@ class Bench:
         return (time.monotonic() - begin) / self.repeats
 
     def tensor(self, size: int, value: float) -> torch.Tensor:
-        """Of so many bytes, of four each."""
+        """Return a tensor of so many bytes, four each."""
         return torch.full((size // 4,), value, dtype=torch.float32, device=self.device)
 
     def operation(self, name: str, size: int) -> tuple[Callable[[], object], Callable[[], int]]:
-        """An operation of a size, and what counts the values that it got wrong."""
+        """Return an operation of a size, and the function that counts its wrong values."""
         world, rank = self.world, self.rank
         # A whole number of floats for each rank.
         size = size // (4 * world) * 4 * world
@@ -165,7 +165,7 @@ class Bench:
             whole = self.tensor(size, 1.0)
 
             def wrong() -> int:
-                # Only once: filling takes time, which is none of the network's.
+                # Only once: filling takes time that does not belong to the network.
                 whole.fill_(1.0)
                 dist.all_reduce(whole)
                 return int((whole != float(world)).sum())
@@ -192,8 +192,8 @@ class Bench:
 
         def swap() -> None:
             both = [dist.P2POp(dist.isend, out, to), dist.P2POp(dist.irecv, whole, of)]
-            for one in dist.batch_isend_irecv(both):
-                one.wait()
+            for item in dist.batch_isend_irecv(both):
+                item.wait()
 
         return swap, lambda: int((whole != float(of + 1)).sum())
 
@@ -203,7 +203,7 @@ class Bench:
         return int((parts != wanted[:, None]).sum())
 
     def measure(self, name: str, size: int) -> None:
-        """One row of a table."""
+        """Measure one row of a table."""
         fields: dict[str, Any] = {"rank": self.rank, "collective": name, "size": size}
         try:
             operation, wrong = self.operation(name, size)
@@ -216,7 +216,7 @@ class Bench:
         say("row", **fields, repeats=self.repeats, seconds=seconds, wrong=wrong())
 
     def rails(self, size: int) -> None:
-        """Each local rank with the same of the next node: all rails at once, then each alone."""
+        """Send from each rank to its peer on the next node: all rails at once, then each alone."""
         to, of = (self.rank + self.each) % self.world, (self.rank - self.each) % self.world
         swap, wrong = self.exchange(size, to, of)
         for rail in (None, *range(self.each)):
@@ -245,10 +245,10 @@ class Bench:
 
 
 def everyone(one: object) -> list[Any]:
-    """What every process has given, by rank, once all have."""
-    found: list[Any] = [None] * dist.get_world_size()
-    dist.all_gather_object(found, one)
-    return found
+    """Return what every process has given, by rank, once all have."""
+    results: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(results, one)
+    return results
 
 
 def main() -> None:
@@ -268,7 +268,7 @@ def main() -> None:
     device = torch.device("cuda", local) if cuda else torch.device("cpu")
     dist.init_process_group("nccl" if cuda else "gloo", timeout=DEADLINE)
     bench = Bench(device, asked.repeats, asked.warmup)
-    # The same everywhere, by whoever has least.
+    # The same everywhere, by the process that has least.
     agreed = torch.tensor([most], dtype=torch.int64, device=device)
     dist.all_reduce(agreed, op=dist.ReduceOp.MIN)
     nccl = ".".join(str(part) for part in torch.cuda.nccl.version()) if cuda else ""

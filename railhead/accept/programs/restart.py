@@ -1,4 +1,4 @@
-"""A training that harms itself at steps that it is told, and says what became of it.
+"""A training that harms itself at given steps, and reports what became of it.
 
 It runs under torchrun in the runtime's own image. The same steps give the same losses to the last
 digit, on whatever nodes: all processes' gradients are added as whole numbers, whose sum has no
@@ -36,7 +36,7 @@ VICTIM = 1
 
 
 def say(text: str) -> None:
-    """One whole line at once: lines of several processes must not mix."""
+    """Write one whole line at once: lines of several processes must not mix."""
     sys.stdout.write(f"restart: {text}\n")
     sys.stdout.flush()
 
@@ -50,7 +50,7 @@ def harm_of(text: str) -> tuple[str, int]:
 
 
 def read_arguments(words: list[str]) -> argparse.Namespace:
-    """The command line."""
+    """Return the command line's options."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, required=True)
     parser.add_argument("--every", type=int, required=True, help="steps between two checkpoints")
@@ -63,7 +63,7 @@ def read_arguments(words: list[str]) -> argparse.Namespace:
 
 
 class Diary:
-    """What happened, in a file of the claim: one line a thing, on the storage before it goes on."""
+    """A diary in a file of the claim: one line an event, on the storage before the run goes on."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -78,12 +78,12 @@ class Diary:
         say(text)
 
     def lines(self) -> list[str]:
-        """All of it."""
+        """Return all lines."""
         return self.path.read_text().splitlines() if self.path.exists() else []
 
     @property
     def attempt(self) -> int:
-        """How many have begun."""
+        """Return how many attempts have begun."""
         return sum(line.startswith("begin ") for line in self.lines())
 
 
@@ -103,7 +103,7 @@ def flushed(path: Path, data: bytes) -> None:
 
 
 def digest(path: Path) -> int:
-    """Sixty bits of a file's SHA-256; 0 where there is none."""
+    """Return sixty bits of a file's SHA-256; 0 where there is no file."""
     try:
         data = path.read_bytes()
     except OSError:
@@ -112,7 +112,7 @@ def digest(path: Path) -> int:
 
 
 def harm(kind: str) -> None:
-    """What becomes of the rank that is harmed. It does not come back from it."""
+    """Harm this rank. It does not return."""
     # What was said reaches the log first: the launcher hands lines on ten times a second.
     time.sleep(1)
     if kind == "kill":
@@ -125,7 +125,7 @@ def harm(kind: str) -> None:
 
 
 def first_time(folder: Path, kind: str, step: int, device: object) -> bool:
-    """Whether this harm was not done yet: rank 0 knows, as it wrote the mark itself."""
+    """Return whether this harm is still to do: rank 0 knows, as it wrote the mark itself."""
     import torch
     from torch import distributed
 
@@ -140,7 +140,7 @@ def first_time(folder: Path, kind: str, step: int, device: object) -> bool:
 
 
 def agree(folder: Path, name: str, device: object) -> None:
-    """Every process reads the file that rank 0 wrote; other bytes on one node end the job."""
+    """Read the file that rank 0 wrote in every process; other bytes on one node end the job."""
     import torch
     from torch import distributed
 
@@ -157,9 +157,9 @@ def agree(folder: Path, name: str, device: object) -> None:
 
 
 def newest(folder: Path) -> Path | None:
-    """The checkpoint of the latest step."""
-    found = sorted(folder.glob("step-[0-9][0-9][0-9][0-9][0-9].pt"))
-    return found[-1] if found else None
+    """Return the checkpoint of the latest step."""
+    matches = sorted(folder.glob("step-[0-9][0-9][0-9][0-9][0-9].pt"))
+    return matches[-1] if matches else None
 
 
 def train(given: argparse.Namespace, folder: Path) -> None:
@@ -180,10 +180,10 @@ def train(given: argparse.Namespace, folder: Path) -> None:
     weight = torch.zeros(SIZE, 1, dtype=torch.float64, device=device)
     speed = torch.zeros_like(weight)
     done = 0
-    # What rank 0 takes, all take: a file that is half there on one node is told by `agree`.
+    # What rank 0 takes, all take: `agree` reports a file that is half there on one node.
     newest_step = torch.tensor([0], dtype=torch.int64, device=device)
-    if rank == 0 and (found := newest(folder)) is not None:
-        newest_step[0] = int(found.stem.partition("-")[2])
+    if rank == 0 and (result := newest(folder)) is not None:
+        newest_step[0] = int(result.stem.partition("-")[2])
     distributed.broadcast(newest_step, src=0)
     if int(newest_step):
         done = int(newest_step)

@@ -37,13 +37,13 @@ MARK = "scaling: "
 
 
 def say(**what: Any) -> None:
-    """One whole line at once."""
+    """Write one whole line at once."""
     sys.stdout.write(f"{MARK}{json.dumps(what)}\n")
     sys.stdout.flush()
 
 
 def read_arguments(words: list[str]) -> argparse.Namespace:
-    """The command line."""
+    """Return the command line's options."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--backend", choices=("nccl", "gloo"), required=True)
     parser.add_argument("--sizes", type=int, nargs="+", required=True, help="nodes of a group")
@@ -74,7 +74,7 @@ class Batches:
             at = (at + self._size) % (3 * self._size)
 
     def take(self) -> torch.Tensor:
-        """The next one, on the device."""
+        """Return the next batch, on the device."""
         begin = time.perf_counter()
         batch = self._ready.get()
         self.waited += time.perf_counter() - begin
@@ -142,7 +142,7 @@ class Bench:
                 weight.add_(weight.grad, alpha=-1e-6)
 
     def block(self, kind: str, nodes: int, *, taking_part: bool, keep: bool) -> None:
-        """The steps of one repeat; those that take no part wait at its begin alone."""
+        """Run the steps of one repeat; processes without a part only wait for its start."""
         distributed.barrier(group=self.control)
         if not taking_part:
             return
@@ -169,7 +169,7 @@ class Bench:
             self.rows.setdefault((kind, nodes), []).append(row)
 
     def run(self) -> None:
-        """All repeats after one that warms up; what was timed is written then."""
+        """Run a warm-up and all repeats, then write the times."""
         for number in range(self.given.repeats + 1):
             keep = number > 0
             self.block("alone", 1, taking_part=self.node == 0, keep=keep)
@@ -192,7 +192,7 @@ class Bench:
 
 
 def main(words: list[str]) -> None:
-    """One process under torchrun."""
+    """Run one process under torchrun."""
     given = read_arguments(words)
     if given.backend == "nccl":
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))

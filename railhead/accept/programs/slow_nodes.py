@@ -41,13 +41,13 @@ Line = dict[str, Any]
 
 
 def say(**what: Any) -> None:
-    """One whole line at once."""
+    """Write one whole line at once."""
     sys.stdout.write(f"{MARK}{json.dumps(what)}\n")
     sys.stdout.flush()
 
 
 def read_arguments(words: list[str]) -> argparse.Namespace:
-    """The command line; the processes of a test get theirs from the pod's own."""
+    """Return the options; the processes of a test get theirs from the pod's."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--backend", choices=("nccl", "gloo"), required=True)
     parser.add_argument("--mebibytes", type=int, required=True)
@@ -86,12 +86,12 @@ class Timed:
         self.wall.append(time.time() - wall)
 
     def to_json(self) -> Line:
-        """Both, by name."""
+        """Return both clocks, by name."""
         return {"seconds": self.seconds, "wall": self.wall}
 
 
 def process(given: argparse.Namespace) -> Line:
-    """What one process of a test measures."""
+    """Measure in one process of a test."""
     import torch
     from torch import distributed
 
@@ -105,7 +105,7 @@ def process(given: argparse.Namespace) -> Line:
         if cuda:
             torch.cuda.synchronize()
 
-    found: Line = {}
+    results: Line = {}
     if given.world > 1:
         distributed.init_process_group(
             given.backend,
@@ -114,15 +114,15 @@ def process(given: argparse.Namespace) -> Line:
             world_size=given.world,
             timeout=timedelta(seconds=given.limit),
         )
-        found["exchange"] = exchange(given, device, settle).to_json()
+        results["exchange"] = exchange(given, device, settle).to_json()
         distributed.destroy_process_group()
     if given.process == "alone" and (cuda or given.rank == 0):
-        found["compute"] = compute(given, device, settle).to_json()
-    return found
+        results["compute"] = compute(given, device, settle).to_json()
+    return results
 
 
 def exchange(given: argparse.Namespace, device: Any, settle: Any) -> Timed:
-    """Each sends to its like on all other nodes, then all wait for all."""
+    """Send to the peers on all other nodes, then wait for all."""
     import torch
     from torch import distributed
 
@@ -161,14 +161,14 @@ def compute(given: argparse.Namespace, device: Any, settle: Any) -> Timed:
     cuda = given.backend == "nccl"
     edge, products = (8192, 100) if cuda else (384, 72)
     kind = torch.bfloat16 if cuda else torch.float32
-    one = torch.ones(edge, edge, dtype=kind, device=device) / edge
+    item = torch.ones(edge, edge, dtype=kind, device=device) / edge
     timed = Timed()
     for number in range(COMPUTES * given.repeats + 1):
         settle()
         with timed.repeat() if number else contextlib.nullcontext():
-            other = one
+            other = item
             for _ in range(products):
-                other = one @ other
+                other = item @ other
             settle()
     return timed
 
@@ -188,7 +188,7 @@ class Pod:
         self.said = 0
 
     def alone(self) -> Line:
-        """This node by itself; on CPU two of its processes exchange over the loopback as well."""
+        """Test this node alone; on CPU two of its processes exchange over the loopback as well."""
         cuda = self.given.backend == "nccl"
         port = free_port()
         return self._run(
@@ -202,7 +202,7 @@ class Pod:
         )
 
     def group(self, order: Line) -> Line:
-        """This node's part of a test."""
+        """Run this node's part of a test."""
         place = order["group"].index(str(self.index))
         return self._run(
             order,
@@ -256,8 +256,8 @@ class Pod:
                 )
             limit = PATIENCE if order["do"] == "alone" else self.given.limit
             begin = time.monotonic()
-            said = [self._hear(one, limit, begin) for one in started]
-            report: Line = {**order, "node": self.index, "processes": said}
+            texts = [self._hear(item, limit, begin) for item in started]
+            report: Line = {**order, "node": self.index, "processes": texts}
             if order["do"] == "group" and self.given.proof:
                 report |= prove(sorted(Path(folder).glob("nccl.*")), self.given.proof, len(ranks))
         self.said += 1
@@ -275,20 +275,20 @@ class Pod:
             return {"error": f"nothing within {limit:g} s"}
         for line in reversed(text.splitlines()):
             if line.startswith(MARK):
-                found: Line = json.loads(line[len(MARK) :])
-                return found
+                result: Line = json.loads(line[len(MARK) :])
+                return result
         tail = " | ".join(text.splitlines()[-3:])[-400:]
         return {"error": f"exit {one.returncode}: {tail}"}
 
 
 def prove(logs: list[Path], proofs: list[str], processes: int) -> Line:
-    """Whether each process' own NCCL log has every line that proves the fabric, and the lines."""
+    """Return whether each process' NCCL log proves the fabric, and the lines."""
     shown: list[str] = []
     proven = len(logs) >= processes > 0
     for log in logs:
         lines = log.read_text(errors="replace").splitlines()
         for proof in proofs:
-            line = next((one for one in lines if re.search(proof, one)), None)
+            line = next((item for item in lines if re.search(proof, item)), None)
             proven = proven and line is not None
             if line is not None and log == logs[0]:
                 shown.append(line[:300])
@@ -299,10 +299,10 @@ def prove(logs: list[Path], proofs: list[str], processes: int) -> Line:
 
 
 def free_port() -> int:
-    """One that nobody listens on now."""
-    with socket.socket() as one:
-        one.bind(("", 0))
-        port: int = one.getsockname()[1]
+    """Return a port that no process listens on now."""
+    with socket.socket() as item:
+        item.bind(("", 0))
+        port: int = item.getsockname()[1]
         return port
 
 
@@ -319,19 +319,19 @@ class Wire:
         self.address: str = connection.getsockname()[0]
 
     def send(self, **what: Any) -> None:
-        """One message; raises OSError where nobody hears it."""
+        """Send one message; raises OSError where no peer listens."""
         self._file.write(json.dumps(what).encode() + b"\n")
         self._file.flush()
 
     def receive(self, seconds: float | None) -> Line | None:
-        """The next message; None where none came in time, or the other side has gone."""
+        """Return the next message; None where none came in time, or the other side has gone."""
         try:
             self._connection.settimeout(seconds)
             line = self._file.readline()
-            found: Line | None = json.loads(line) if line.endswith(b"\n") else None
+            result: Line | None = json.loads(line) if line.endswith(b"\n") else None
         except (OSError, ValueError):
             return None
-        return found
+        return result
 
 
 def join(host: str, port: int) -> Wire:
@@ -359,7 +359,7 @@ def lead(given: argparse.Namespace, listener: socket.socket, count: int, size: i
 
 
 def gather(listener: socket.socket, count: int) -> dict[int, tuple[Wire, Line]]:
-    """Every pod that says hello in time."""
+    """Return every pod that says hello in time."""
     wires: dict[int, tuple[Wire, Line]] = {}
     end = time.monotonic() + PATIENCE
     while len(wires) < count and time.monotonic() < end:
@@ -400,7 +400,7 @@ def search(
     size: int,
     alone: dict[int, Line],
 ) -> None:
-    """The rounds; ``size`` is what each node sends in one repeat, in bytes."""
+    """Run the rounds; ``size`` is what each node sends in one repeat, in bytes."""
     # Beside this file in the pod, where no package of ours is.
     library = importlib.import_module("search")
 
@@ -451,7 +451,7 @@ def follow(pod: Pod, wire: Wire, port: int) -> None:
 
 
 def main(words: list[str]) -> None:
-    """A pod, or one process of a test."""
+    """Run a pod, or one process of a test."""
     given = read_arguments(words)
     if given.process:
         say(**process(given))

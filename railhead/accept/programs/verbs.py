@@ -55,10 +55,10 @@ def devices(root: Path, nodes: Path, environment: Mapping[str, str]) -> list[Dev
         nodes: `/dev/infiniband`, which holds those that the pod was given.
         environment: NCCL_IB_HCA is taken as NCCL takes it.
     """
-    found = [
+    results = [
         Device(device.name, int(port.name), layer)
         for device in root.glob("*")
-        if any((nodes / one.name).exists() for one in device.glob("device/infiniband_verbs/*"))
+        if any((nodes / path.name).exists() for path in device.glob("device/infiniband_verbs/*"))
         for port in device.glob("ports/*")
         if (layer := _text(port / "link_layer")) in _LAYERS
         and _text(port / "state").endswith("ACTIVE")
@@ -71,18 +71,18 @@ def devices(root: Path, nodes: Path, environment: Mapping[str, str]) -> list[Dev
         interfaces = sorted(net.name for net in (root / one.name / "device/net").glob("*"))
         return (*map(_natural, [*interfaces[:1], one.name]), one.port)
 
-    return sorted(found, key=place)
+    return sorted(results, key=place)
 
 
 def wanted(words: str, name: str, port: int) -> bool:
-    """Whether NCCL_IB_HCA names a port: prefixes, `=` for whole names, `^` for all others."""
-    told, exact = words.lstrip("^="), "=" in words[:2]
-    if not told:
+    """Return whether NCCL_IB_HCA names a port: prefixes, `=` for whole names, `^` for others."""
+    reported, exact = words.lstrip("^="), "=" in words[:2]
+    if not reported:
         return True
-    listed = (part.partition(":") for part in told.split(","))
+    listed = (part.partition(":") for part in reported.split(","))
     named = any(
-        (name == one if exact else name.startswith(one)) and (not of or int(of) == port)
-        for one, _, of in listed
+        (name == item if exact else name.startswith(item)) and (not of or int(of) == port)
+        for item, _, of in listed
     )
     return named is not words.startswith("^")
 
@@ -109,16 +109,18 @@ def measure(
         environment: as :func:`devices` has it; PATH says where the tools are.
     """
     own = devices(root, nodes, environment) if node is not None else []
-    found = {tool: shutil.which(tool, path=environment.get("PATH")) for tool in TOOLS}
-    tools = {tool: path for tool, path in found.items() if path is not None}
+    results = {tool: shutil.which(tool, path=environment.get("PATH")) for tool in TOOLS}
+    tools = {tool: path for tool, path in results.items() if path is not None}
     mine = {"devices": len(own), "tools": list(tools), "address": address(environment)}
-    pods = [one for one in share(None if node is None else mine) if one is not None]
+    pods = [item for item in share(None if node is None else mine) if item is not None]
     if node is not None:
-        say("verbs", node=node, devices=[f"{one.name}/{one.port}" for one in own], tools=[*tools])
-    if len({one["devices"] for one in pods}) != 1:
+        say(
+            "verbs", node=node, devices=[f"{item.name}/{item.port}" for item in own], tools=[*tools]
+        )
+    if len({pod["devices"] for pod in pods}) != 1:
         return
     for tool, flags in TOOLS.items():
-        if any(tool not in one["tools"] for one in pods):
+        if any(tool not in pod["tools"] for pod in pods):
             continue
         for rail in range(pods[0]["devices"]):
             if node is None:
@@ -149,13 +151,13 @@ def measure(
 
 
 def address(environment: Mapping[str, str]) -> str:
-    """This pod's, as the job's first process reaches it."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+    """Return this pod's address, as the job's first process reaches it."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as item:
         try:
-            one.connect((environment["MASTER_ADDR"], 1))
+            item.connect((environment["MASTER_ADDR"], 1))
         except (OSError, KeyError):
             return ""
-        return str(one.getsockname()[0])
+        return str(item.getsockname()[0])
 
 
 def _port(node: int, rail: int, pods: Sequence[Mapping[str, Any]]) -> int:
@@ -170,7 +172,7 @@ def _of(device: Device, environment: Mapping[str, str]) -> list[str]:
 
 
 def _serve(words: Sequence[str]) -> subprocess.Popen[bytes] | None:
-    """A server that listens; None where it cannot be started."""
+    """Start a server that listens; return None where it cannot be started."""
     try:
         server = subprocess.Popen(
             words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
@@ -185,7 +187,7 @@ def _serve(words: Sequence[str]) -> subprocess.Popen[bytes] | None:
 
 
 def _listening(port: int) -> bool:
-    """Whether a socket of this pod listens there: proc(5), /proc/net/tcp, state 0A."""
+    """Return whether a socket of this pod listens there: proc(5), /proc/net/tcp, state 0A."""
     lines = (
         line.split()
         for name in ("tcp", "tcp6")
@@ -212,7 +214,7 @@ def _ask(words: Sequence[str]) -> tuple[int, str]:
 
 
 def _served(server: subprocess.Popen[bytes] | None) -> tuple[int, str]:
-    """A server's exit code and output; -1 where it did not start, or did not end by itself."""
+    """Return a server's exit code and output; -1 where it did not start, or had to be killed."""
     if server is None:
         return -1, ""
     try:

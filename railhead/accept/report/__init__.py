@@ -43,7 +43,7 @@ _SIGN = {True: "\u2265", False: "\u2264"}
 
 
 def page(report: Report, *, signer: str = "") -> str:
-    """The whole page, its seal's place still empty.
+    """Return the whole page, its seal's place still empty.
 
     Args:
         report: what is shown.
@@ -90,7 +90,7 @@ def embedded(value: Any) -> str:
 
 
 def head(title: str) -> Element:
-    """The head of a page that loads nothing: its title and the style sheet."""
+    """Return the head of a page that loads nothing: its title and the style sheet."""
     style = sheet()
     hashed = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'sha256-{hashed}'; base-uri 'none'; form-action 'none'"
@@ -150,7 +150,7 @@ def _verdict(report: Report) -> Element:
         "div",
         {"class": f"verdict {verdict.value}", "role": "region", "aria-label": "Verdict"},
         el("p", {"class": "word"}, f"{SIGNS[verdict]} {_word(report)}"),
-        el("ul", {}, *(el("li", {}, said) for said in sentences(report))),
+        el("ul", {}, *(el("li", {}, sentence) for sentence in sentences(report))),
     )
 
 
@@ -234,8 +234,8 @@ def _figure_row(one: Measured) -> tuple[Element, list[Element]]:
     limit = ""
     if one.limit is not None:
         limit = f"{_SIGN[one.at_least]} {with_unit(one.limit, one.unit)}"
-    said = {None: ("", "\u2014"), True: ("yes", "\u2713 yes"), False: ("no", "\u2717 no")}
-    kind, held = said[one.passed]
+    texts = {None: ("", "\u2014"), True: ("yes", "\u2713 yes"), False: ("no", "\u2717 no")}
+    kind, held = texts[one.passed]
     return el("th", {}, one.name), [
         el("td", {"class": "n"}, with_unit(one.value, one.unit), _interval(one)),
         el("td", {"class": "n"}, limit),
@@ -247,14 +247,14 @@ def _figure_row(one: Measured) -> tuple[Element, list[Element]]:
 def _interval(one: Measured) -> Element | None:
     if one.low is None or one.high is None:
         return None
-    said = f" ({with_unit(one.low, one.unit)} to {with_unit(one.high, one.unit)}, 95 %)"
-    return el("span", {"class": "soft"}, said)
+    text = f" ({with_unit(one.low, one.unit)} to {with_unit(one.high, one.unit)}, 95 %)"
+    return el("span", {"class": "soft"}, text)
 
 
 def _evidence(evidence: Sequence[Evidence]) -> list[Element]:
     if not evidence:
         return []
-    return [el("h3", {}, "Evidence"), *(_lines(one) for one in evidence)]
+    return [el("h3", {}, "Evidence"), *(_lines(item) for item in evidence)]
 
 
 def _lines(one: Evidence) -> Element:
@@ -323,17 +323,17 @@ def _environment(report: Report) -> Element:
 
 
 def _seal(report: Report, signer: str) -> Element:
-    told = (
+    reported = (
         f"Signed by {signer}. "
         if signer
-        else "Nobody signed it: its digest tells an edit, not a page that was made anew. "
+        else "Nobody signed it: its digest shows an edit, not a page that was written again. "
     )
     return _section(
         "seal",
         "Seal",
         el("p", {}, "SHA-256 of all verdicts, figures and evidence: "),
         el("p", {}, el("code", {}, document.digest(report))),
-        el("p", {}, told, "Whether anything was changed since:"),
+        el("p", {}, reported, "Whether anything was changed since:"),
         el("pre", {"tabindex": "0"}, "\nrailhead accept check-report FILE" + _key(signer)),
     )
 

@@ -15,7 +15,7 @@ Child = Element | str | None
 
 
 def el(tag: str, attributes: dict[str, str] | None = None, *children: Child) -> Element:
-    """An element; texts among ``children`` are escaped when it is written, None is left out."""
+    """Return an element; texts among ``children`` are escaped when written, None is left out."""
     made = Element(tag, {key: visible(value) for key, value in (attributes or {}).items()})
     last: Element | None = None
     for child in children:
@@ -32,14 +32,14 @@ def el(tag: str, attributes: dict[str, str] | None = None, *children: Child) -> 
 
 
 def write(root: Element) -> str:
-    """The whole document; the one element without an end that it may have is ``meta``."""
+    """Return the whole document; the one element without an end that it may have is ``meta``."""
     # As XML, which escapes `<` in attributes too, and ends every element but that one as HTML does.
     text = tostring(root, encoding="unicode", short_empty_elements=False)
     return "<!DOCTYPE html>\n" + text.replace("></meta>", ">") + "\n"
 
 
 def visible(text: str) -> str:
-    """The text with every character that shows nothing, or hides others, named in its place."""
+    """Return the text with every invisible or hiding character named in its place."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(map(_shown, text))

@@ -1,7 +1,7 @@
 """Plots as SVG, each beside a table of the same data; pure functions of what the report holds.
 
 Each is drawn twice, for desks and for phones, and the sheet shows the one that fits: letters stay
-as large as the text around them. Nothing is told by colour alone.
+as large as the text around them. Nothing depends on colour alone.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DASHES = ("", "9 4", "3 3", "12 4 3 4", "6 3", "4 2")
 
 
 def draw(plot: LinePlot | Timeline | Map, name: str) -> Element:
-    """A figure with its drawing, legend and data.
+    """Return a figure with its drawing, legend and data.
 
     Args:
         plot: what is drawn.
@@ -41,12 +41,12 @@ def _figure(
 ) -> Element:
     """``drawn`` is each drawing with the class of where it is shown."""
     for where, svg in drawn:
-        one = f"{name}-{where}"
+        item = f"{name}-{where}"
         svg.set("class", where)
         svg.set("role", "img")
-        svg.set("aria-labelledby", f"{one}-t {one}-d")
-        svg.insert(0, el("desc", {"id": f"{one}-d"}, said))
-        svg.insert(0, el("title", {"id": f"{one}-t"}, title))
+        svg.set("aria-labelledby", f"{item}-t {item}-d")
+        svg.insert(0, el("desc", {"id": f"{item}-d"}, said))
+        svg.insert(0, el("title", {"id": f"{item}-t"}, title))
     return el("figure", {}, el("figcaption", {}, title), *(svg for _, svg in drawn), *rest)
 
 
@@ -85,7 +85,7 @@ def _clip(text: str, width: float) -> str:
 
 
 def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Element:
-    """A table whose first column names the row."""
+    """Return a table whose first column names the row."""
     shown = list(itertools.islice(rows, ROWS + 1))
     if len(shown) > ROWS:
         caption += f" (the first {ROWS}; the page's own JSON has all)"
@@ -102,7 +102,7 @@ def stacked(
     heads: Sequence[tuple[str, str]],
     rows: Iterable[tuple[Element, Sequence[Element]]],
 ) -> Element:
-    """A table that is a list of cards on phones.
+    """Return a table that is a list of cards on phones.
 
     Args:
         caption: what it holds.
@@ -133,7 +133,7 @@ def stacked(
 
 
 def scrolled(inner: Element, label: str) -> Element:
-    """What may be wider than the window, moved by the arrow keys."""
+    """Return a frame for what may be wider than the window, moved by the arrow keys."""
     return el(
         "div", {"class": "wide", "role": "region", "aria-label": label, "tabindex": "0"}, inner
     )
@@ -165,12 +165,12 @@ def _lines(plot: LinePlot, name: str) -> Element:
         if left_out
         else None
     )
-    said = f"{_axis(plot.y)} against {_axis(plot.x)}. " + " ".join(
+    text = f"{_axis(plot.y)} against {_axis(plot.x)}. " + " ".join(
         _told(s, plot) for s in plot.series
     )
     return _figure(
         plot.title,
-        said.strip(),
+        text.strip(),
         name,
         drawn,
         _legend(plot.series),
@@ -252,7 +252,7 @@ def _curves(
             edge += [(px(x), py(high)) for x, _, high in reversed(band)]
             parts.append(el("polygon", {"points": _points(edge), "class": f"band f{n % SERIES}"}))
     # What is drawn for comparison lies on top: where both are equal, both are seen.
-    for n, (series, points) in sorted(enumerate(shown), key=lambda one: one[1][0].ideal):
+    for n, (series, points) in sorted(enumerate(shown), key=lambda item: item[1][0].ideal):
         parts += _curve(series, [(px(x), py(y)) for x, y in points], n)
     parts += _flags([(number, px(mark.at)) for number, mark in marks], top, top + tall)
     return _svg(width, height, *parts)
@@ -276,21 +276,21 @@ def _ticks_across(
 
 
 def _dash(n: int) -> str:
-    """Of a series' line; with its colour, 36 of them can be told apart."""
+    """Return the dashes of a series' line; with its colour, 36 can be distinguished."""
     return DASHES[(n + n // SERIES) % len(DASHES)]
 
 
 def _flags(marks: Sequence[tuple[int, float]], top: float, bottom: float) -> list[Element]:
-    """A line for each mark with its number above; of marks in one place, one line with all."""
+    """Draw a line for each mark with its number above; one line for marks in one place."""
     places: dict[str, list[int]] = {}
     for number, at in marks:
         places.setdefault(_px(at), []).append(number)
     parts: list[Element] = []
     for n, (place, numbers) in enumerate(places.items()):
-        x, said = float(place), ", ".join(map(str, numbers))
+        x, text = float(place), ", ".join(map(str, numbers))
         parts.append(_rule(x, top - 8, x, bottom, "mark"))
         # Neighbours stand on two lines, so that numbers of near marks can be read.
-        parts.append(_text(x, top - (10 if n % 2 else 22), said, "middle", "marked"))
+        parts.append(_text(x, top - (10 if n % 2 else 22), text, "middle", "marked"))
     return parts
 
 
@@ -307,7 +307,7 @@ def _curve(series: Series, points: list[tuple[float, float]], n: int) -> list[El
         if dash := _dash(n):
             line["stroke-dasharray"] = dash
         parts.append(el("polyline", line))
-    # Dots where they can be told from each other.
+    # Dots where they can be distinguished.
     if len(points) <= 40:
         parts += [
             el("circle", {"cx": _px(x), "cy": _px(y), "r": "3.2", "class": f"f{n % SERIES}"})
@@ -320,14 +320,14 @@ def _legend(series: Sequence[Series]) -> Element | None:
     if not series:
         return None
     items = []
-    for n, one in enumerate(series):
+    for n, row in enumerate(series):
         line = {"x1": "0", "y1": "6", "x2": "26", "y2": "6"}
-        line["class"] = "ideal" if one.ideal else f"line s{n % SERIES}"
-        if not one.ideal and (dash := _dash(n)):
+        line["class"] = "ideal" if row.ideal else f"line s{n % SERIES}"
+        if not row.ideal and (dash := _dash(n)):
             line["stroke-dasharray"] = dash
         key = el("svg", {"viewBox": "0 0 26 12", "aria-hidden": "true"}, el("line", line))
-        band = " (shaded: confidence interval)" if _has_band(one) else ""
-        items.append(el("li", {}, key, el("span", {}, one.name + band)))
+        band = " (shaded: confidence interval)" if _has_band(row) else ""
+        items.append(el("li", {}, key, el("span", {}, row.name + band)))
     return el("ul", {"class": "legend"}, *items)
 
 
@@ -355,14 +355,14 @@ _STATES = (
 
 
 def _state_kinds(spans: Sequence[Span]) -> dict[str, str]:
-    """A class of the sheet for each state; those of no known word take the series' colours."""
+    """Return a style class for each state; unknown states take the series' colours."""
     kinds: dict[str, str] = {}
     free = itertools.cycle(f"f{n}" for n in range(1, SERIES))
     for span in spans:
         if span.state not in kinds:
             low = span.state.lower()
             known = [kind for kind, words in _STATES if any(word in low for word in words)]
-            # Two states of one look could not be told apart.
+            # Two states of one look could not be distinguished.
             kind = next((kind for kind in known if kind not in kinds.values()), None)
             kinds[span.state] = kind or next(free)
     return kinds
@@ -393,7 +393,7 @@ def _timeline(plot: Timeline, name: str) -> Element:
         for s in sorted(plot.spans, key=lambda span: (lanes.index(span.lane), span.begin))
     )
     ends = [edge for span in plot.spans for edge in (span.begin, span.end)]
-    said = (
+    text = (
         f"{len(lanes)} lanes, {len(plot.spans)} spans from {figure(min(ends))} to "
         f"{figure(max(ends))} s; states: {', '.join(kinds)}."
         if ends
@@ -401,7 +401,7 @@ def _timeline(plot: Timeline, name: str) -> Element:
     )
     return _figure(
         plot.title,
-        said,
+        text,
         name,
         [(where, _lanes(plot, lanes, kinds, width)) for where, width in _SIZES],
         legend if kinds else None,
@@ -441,7 +441,7 @@ def _lanes(plot: Timeline, lanes: Sequence[str], kinds: dict[str, str], width: f
             parts.append(_text(left - 8, y + 13, _clip(lane, left - 8), "end", "name"))
     for span in plot.spans:
         begin, end = sorted((px(span.begin), px(span.end)))
-        said = (
+        text = (
             f"{span.lane}: {span.state} {figure(span.begin)} to {figure(span.end)} s {span.label}"
         )
         parts.append(
@@ -451,7 +451,7 @@ def _lanes(plot: Timeline, lanes: Sequence[str], kinds: dict[str, str], width: f
                 max(end - begin, 1.5),
                 bar,
                 kinds[span.state],
-                el("title", {}, said.rstrip()),
+                el("title", {}, text.rstrip()),
             )
         )
     flags = [(number, px(mark.at)) for number, mark in enumerate(plot.marks, 1)]
@@ -476,11 +476,11 @@ def _map(plot: Map, name: str) -> Element:
     data = (
         (cell.row, cell.column, _value(cell, plot.unit), WORDS[cell.verdict]) for cell in plot.cells
     )
-    told = [f"{sum(c.verdict is v for c in plot.cells)} {word}" for v, word in WORDS.items()]
+    reported = [f"{sum(c.verdict is v for c in plot.cells)} {word}" for v, word in WORDS.items()]
     unit = el("p", {"class": "soft"}, f"Values in {plot.unit}.") if plot.unit else None
     return _figure(
         plot.title,
-        f"{len(rows)} rows by {len(columns)} columns: {', '.join(told)}.",
+        f"{len(rows)} rows by {len(columns)} columns: {', '.join(reported)}.",
         name,
         [(where, _grid(plot, rows, columns, width)) for where, width in _SIZES],
         legend,
@@ -521,7 +521,7 @@ def _grid(plot: Map, rows: Sequence[str], columns: Sequence[str], width: float) 
     fits = (max(map(len, values), default=0) + 2) * LETTER <= wide - 6
     for cell in plot.cells:
         x, y = left + place_x[cell.column] * wide, top + place_y[cell.row] * high
-        said = f"{cell.row}, {cell.column}: {_value(cell, plot.unit)}, {WORDS[cell.verdict]}"
+        text = f"{cell.row}, {cell.column}: {_value(cell, plot.unit)}, {WORDS[cell.verdict]}"
         parts.append(
             _rect(
                 x + 1.5,
@@ -529,7 +529,7 @@ def _grid(plot: Map, rows: Sequence[str], columns: Sequence[str], width: float) 
                 max(wide - 3, 1),
                 high - 3,
                 f"cell {cell.verdict.value}",
-                el("title", {}, said),
+                el("title", {}, text),
             )
         )
         label = SIGNS[cell.verdict]

@@ -1,4 +1,4 @@
-"""Where values lie on an axis, and where its ticks are; pure, and whole for any finite numbers."""
+"""Places of values and of ticks on an axis; pure, and defined for any finite numbers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Scale:
     logarithmic: bool = False
 
     def at(self, value: float) -> float:
-        """Where a value lies, 0 to 1 within the axis."""
+        """Return the place of a value, 0 to 1 within the axis."""
         if self.logarithmic:
             low, high, value = math.log(self.low), math.log(self.high), math.log(value)
         else:
@@ -35,14 +35,14 @@ class Scale:
 
 
 def scale(axis: Axis, values: Iterable[float], *, ticks: int = 6) -> Scale:
-    """The axis of these values; what a logarithm cannot show must have been left out."""
-    found = sorted(values)
-    low, high = (found[0], found[-1]) if found else (1.0, 1.0)
+    """Return the axis of these values; what a logarithm cannot show must have been left out."""
+    matches = sorted(values)
+    low, high = (matches[0], matches[-1]) if matches else (1.0, 1.0)
     return _logarithmic(axis, low, high, ticks) if axis.logarithmic else _linear(low, high, ticks)
 
 
 def drawable(axis: Axis, value: float) -> bool:
-    """Whether the axis can show a value."""
+    """Return whether the axis can show a value."""
     return value > _TINY if axis.logarithmic else True
 
 
@@ -68,13 +68,13 @@ def _within(marks: tuple[float, ...], low: float, high: float) -> tuple[float, .
 
 
 def _floor_log(value: float, base: float) -> int:
-    found = math.log2(value) if base == 2.0 else math.log10(value)
-    return math.floor(round(found, 9))
+    result = math.log2(value) if base == 2.0 else math.log10(value)
+    return math.floor(round(result, 9))
 
 
 def _linear(low: float, high: float, ticks: int) -> Scale:
     span = high / 2 - low / 2
-    # Equal values, or too near each other to be told apart in floating point.
+    # Equal values, or too near each other for floating point.
     if span <= max(abs(low), abs(high)) * 1e-12 or span < _TINY:
         pad = max(abs(low), abs(high)) / 2
         pad = pad if pad > _TINY else 1.0
@@ -89,7 +89,7 @@ def _linear(low: float, high: float, ticks: int) -> Scale:
 
 
 def _nice(step: float) -> float:
-    """The least of 1, 2, 5 times a power of ten that is not less."""
+    """Return the least of 1, 2, 5 times a power of ten that is not less."""
     if step < 1e-300 or step > 1e300:
         return step
     power = 10.0 ** math.floor(math.log10(step))
@@ -101,7 +101,7 @@ def _is_bytes(unit: str) -> bool:
 
 
 def figure(value: float, unit: str = "") -> str:
-    """A number as people read it; bytes by powers of 1024, without their unit's name otherwise."""
+    """Return a number as people read it; bytes by powers of 1024, others without their unit."""
     if _is_bytes(unit):
         for size, name in _PREFIXES:
             if abs(value) >= size:
@@ -113,7 +113,7 @@ def figure(value: float, unit: str = "") -> str:
 
 
 def with_unit(value: float, unit: str) -> str:
-    """A number and its unit."""
+    """Return a number and its unit."""
     if _is_bytes(unit) or not unit:
         return figure(value, unit)
     return f"{figure(value)}{'' if unit == '%' else ' '}{unit}"

@@ -1,4 +1,4 @@
-"""How a report looks: colours for light and dark, and the style sheet.
+"""The look of a report: colours for light and dark, and the style sheet.
 
 Every pair of a text's colour and its ground has a contrast of at least 4.5 to 1, and every line
 that carries meaning 3 to 1 (WCAG 2.2, 1.4.3 and 1.4.11); a test computes them.
@@ -181,7 +181,7 @@ figure details{display:none}
 
 
 def sheet() -> str:
-    """The whole style sheet."""
+    """Return the whole style sheet."""
     series = "".join(
         f"svg .s{n}{{stroke:var(--s{n})}}svg .f{n}{{fill:var(--s{n})}}" for n in range(SERIES)
     )

@@ -1,4 +1,4 @@
-"""How verdicts are said and shown in people's words."""
+"""Verdicts in people's words."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ SIGNS = {Verdict.PASSED: "\u2713", Verdict.FAILED: "\u2717", Verdict.NOT_PROVEN:
 
 
 def verdict_of(report: Report) -> Verdict:
-    """What a reader sees first: failed where something is known to be wrong, else what is open."""
+    """Return what a reader sees first: failed where a fault is known, else what is open."""
     if report.accepted:
         return Verdict.PASSED
-    found = [result for result in report.checks if not report.stands(result)]
-    failed = any(result.verdict is Verdict.FAILED for result in found)
+    results = [result for result in report.checks if not report.stands(result)]
+    failed = any(result.verdict is Verdict.FAILED for result in results)
     return Verdict.FAILED if failed else Verdict.NOT_PROVEN
 
 
 def waived(report: Report, result: Result) -> bool:
-    """Whether a waiver stands for what did not pass."""
+    """Return whether a waiver stands for what did not pass."""
     return result.verdict is not Verdict.PASSED and report.stands(result)
 
 
 def missing(report: Report) -> tuple[str, ...]:
     """Checks that there are and that have no result."""
-    found = {result.name for result in report.checks}
-    return tuple(name for name in report.asked if name not in found)
+    results = {result.name for result in report.checks}
+    return tuple(name for name in report.asked if name not in results)
 
 
 def sentences(report: Report) -> list[str]:
-    """The whole in a few words each."""
-    said = []
+    """Return the whole in a few words each."""
+    texts = []
     for verdict in (Verdict.FAILED, Verdict.NOT_PROVEN, Verdict.PASSED):
         names = [
             r.name + (" (waived)" if waived(report, r) else "")
@@ -39,10 +39,10 @@ def sentences(report: Report) -> list[str]:
             if r.verdict is verdict
         ]
         if names:
-            said.append(f"{WORDS[verdict].capitalize()}: {', '.join(names)}.")
+            texts.append(f"{WORDS[verdict].capitalize()}: {', '.join(names)}.")
     if absent := missing(report):
-        said.append(f"Not proven, for want of a result: {', '.join(absent)}.")
-    return said
+        texts.append(f"Not proven, for want of a result: {', '.join(absent)}.")
+    return texts
 
 
 def duration(seconds: float) -> str:
@@ -57,5 +57,5 @@ def duration(seconds: float) -> str:
 
 
 def badge(result: Result) -> str:
-    """The verdict's sign and word."""
+    """Return the verdict's sign and word."""
     return f"{SIGNS[result.verdict]} {WORDS[result.verdict]}"

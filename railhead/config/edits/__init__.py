@@ -1,7 +1,7 @@
-"""What an edit of a stack's file would take away, against what the stack made last.
+"""Compares an edited stack's file with what the stack made last, for what the edit would lose.
 
-What it made last is its contract, an output of its own. Kubernetes renames nothing: an object with
-another name is another object, and the old one goes with all that is in it.
+The stack records what it made in its contract, one of its outputs. Kubernetes renames nothing: an
+object with another name is another object, and the old one goes with all that is in it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from railhead.base.errors import RefusedError
-from railhead.config.edits.below import made_anew
+from railhead.config.edits.below import recreated
 from railhead.config.edits.doubts import doubts
 from railhead.config.edits.edit import Edit
 from railhead.config.edits.objects import lost
@@ -20,26 +20,26 @@ __all__ = ["Edit", "edits", "stop"]
 
 
 def edits(before: ClusterContract, after: ClusterContract) -> tuple[Edit, ...]:
-    """All that goes, or is made anew, from what a stack made to what its file says now."""
-    return (*made_anew(before, after), *lost(before, after))
+    """Return all that an edit removes or recreates of what the stack made before."""
+    return (*recreated(before, after), *lost(before, after))
 
 
 def stop(before: ClusterContract, after: ClusterContract, removals: Sequence[RemovalConfig]) -> str:
-    """Let through what loses nothing and what the file allows; return what to warn of.
+    """Refuse an edit that loses what the file does not allow; return warnings.
 
     Raises:
         RefusedError: something would be lost; one paragraph for each object.
     """
-    found = edits(before, after)
-    if barred := [one for one in found if not one.allowed_by(removals)]:
+    all_edits = edits(before, after)
+    if barred := [edit for edit in all_edits if not edit.allowed_by(removals)]:
         raise RefusedError(
             f"cluster {after.cluster}: this edit would lose what the stack made:\n"
-            + "\n".join(f"  {one}" for one in barred),
+            + "\n".join(f"  {edit}" for edit in barred),
             remedy="undo the edit, or say in the stack's file what may be lost; "
             "nothing was changed (docs/editing.md)",
         )
-    named = {(one.kind, one.name) for one in found}
-    stale = [one for one in removals if (one.kind, one.name) not in named]
+    named = {(edit.kind, edit.name) for edit in all_edits}
+    stale = [row for row in removals if (row.kind, row.name) not in named]
     there = _present(after)
     if standing := [f"{r.kind} {r.name}" for r in stale if (r.kind, r.name) in there]:
         raise RefusedError(
@@ -47,9 +47,9 @@ def stop(before: ClusterContract, after: ClusterContract, removals: Sequence[Rem
             "would let a later one do so",
             remedy="take the entry out; nothing was changed",
         )
-    gone = ", ".join(f"{one.kind} {one.name}" for one in stale)
-    told = [f"removals: {gone}: no longer there; take the entry out"] if stale else []
-    return "\n".join((*told, *doubts(before, after)))
+    gone = ", ".join(f"{row.kind} {row.name}" for row in stale)
+    messages = [f"removals: {gone}: no longer there; take the entry out"] if stale else []
+    return "\n".join((*messages, *doubts(before, after)))
 
 
 def _present(contract: ClusterContract) -> set[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""What an edit makes anew below the objects: the cluster itself, pools' nodes, file systems."""
+"""Finds what an edit recreates below the objects: the cluster, pools' nodes, file systems."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from railhead.config.edits.edit import Edit
 from railhead.contract import ClusterContract, MadeWith
 
 
-def made_anew(before: ClusterContract, after: ClusterContract) -> Iterator[Edit]:
-    """All of it; of a cluster that goes itself nothing else is told."""
+def recreated(before: ClusterContract, after: ClusterContract) -> Iterator[Edit]:
+    """Yield all of it; if the cluster itself goes, nothing else."""
     whole = (*_cluster(before, after), *_moved(before, after))
     yield from whole or (*_nodes(before, after), *_storage(before, after))
 
 
 def changes(was: MadeWith, now: MadeWith) -> tuple[str, ...]:
-    """What is otherwise than it was, and cannot be in place; what only one says is let pass."""
+    """Return changes that are impossible in place; skip what only one of the two says."""
     return (
         *(
-            f"{key} {said} to {now.fixed[key]}"
-            for key, said in was.fixed.items()
-            if now.fixed.get(key, said) != said
+            f"{key} {old} to {now.fixed[key]}"
+            for key, old in was.fixed.items()
+            if now.fixed.get(key, old) != old
         ),
         *(
-            f"{key} down from {said} to {now.grows[key]}"
-            for key, said in was.grows.items()
-            if now.grows.get(key, said) < said
+            f"{key} down from {old} to {now.grows[key]}"
+            for key, old in was.grows.items()
+            if now.grows.get(key, old) < old
         ),
     )
 
@@ -47,14 +47,14 @@ def _cluster(before: ClusterContract, after: ClusterContract) -> Iterator[Edit]:
 
 
 def _moved(before: ClusterContract, after: ClusterContract) -> Iterator[Edit]:
-    """What a cluster of the stack's own cannot survive; one that is there may be another by now."""
-    if found := changes(before.made.cluster, after.made.cluster):
+    """Yield the move of the stack's own cluster; an existing one may be another by now."""
+    if moves := changes(before.made.cluster, after.made.cluster):
         yield Edit(
             kind="cluster",
             name=before.cluster,
             loses=("data", "jobs", "quota") if after.standing else (),
-            tells=f"cannot go from {', '.join(found)} in place: all that the stack made would be "
-            "deleted and made anew",
+            tells=f"cannot go from {', '.join(moves)} in place: all that the stack made would be "
+            "deleted and recreated",
             way="leave these as they were; another cluster is another stack's file",
         )
 
@@ -62,12 +62,12 @@ def _moved(before: ClusterContract, after: ClusterContract) -> Iterator[Edit]:
 def _nodes(before: ClusterContract, after: ClusterContract) -> Iterator[Edit]:
     now = after.made.pools
     for name, was in before.made.pools.items():
-        if name in now and (found := changes(was, now[name])):
+        if name in now and (losses := changes(was, now[name])):
             yield Edit(
                 kind="pool",
                 name=name,
                 loses=("jobs",),
-                tells=f"would lose nodes that it has, with the jobs on them: {', '.join(found)}",
+                tells=f"would lose nodes that it has, with the jobs on them: {', '.join(losses)}",
                 way="let its jobs end first, or add a pool beside it",
             )
 
@@ -83,14 +83,14 @@ def _storage(before: ClusterContract, after: ClusterContract) -> Iterator[Edit]:
             if after.standing:
                 tells = f"{of}would no longer be there for claims, nor its driver with the last one"
                 way = "keep it while a claim names it"
-        elif found := changes(was, now[name]):
+        elif moves := changes(was, now[name]):
             tells = (
-                f"{of}would lose what is in it: it cannot go from {', '.join(found)} in place, and "
-                "one made anew is empty"
+                f"{of}would lose what is in it: it cannot go from {', '.join(moves)} in place, and "
+                "a new one is empty"
             )
             way = "leave these as they were, or add a file system and a claim beside it, and copy"
             if after.standing:
-                tells = f"{of}would go from {', '.join(found)} for new claims alone: others stay"
+                tells = f"{of}would go from {', '.join(moves)} for new claims alone: others stay"
                 way = "add a class of another name, and copy"
         else:
             continue

@@ -1,4 +1,4 @@
-"""What an edit does to jobs that it does not end: told, not stopped."""
+"""Finds what an edit does to jobs that it does not end: reported, not refused."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from railhead.contract import ClusterContract
 
 
 def doubts(before: ClusterContract, after: ClusterContract) -> Iterator[str]:
-    """One sentence each."""
-    for found in (_unsaid, _below, _fewer, _shares, _held, _mounts, _datasets, _priorities):
-        yield from found(before, after)
+    """Yield one sentence each."""
+    for finds in (_unsaid, _below, _fewer, _shares, _held, _mounts, _datasets, _priorities):
+        yield from finds(before, after)
 
 
 def _unsaid(before: ClusterContract, after: ClusterContract) -> Iterator[str]:
@@ -24,9 +24,9 @@ def _unsaid(before: ClusterContract, after: ClusterContract) -> Iterator[str]:
 
 
 def _below(before: ClusterContract, after: ClusterContract) -> Iterator[str]:
-    if found := changes(before.made.system, after.made.system):
+    if moves := changes(before.made.system, after.made.system):
         yield (
-            f"system pool: its nodes are replaced ({', '.join(found)}): no job is admitted, and no "
+            f"system pool: its nodes are replaced ({', '.join(moves)}): no job is admitted, and no "
             "gang started again, while the controllers move"
         )
     if before.made.protected and after.made.protected is False:
@@ -37,7 +37,7 @@ def _below(before: ClusterContract, after: ClusterContract) -> Iterator[str]:
 
 
 def _fewer(before: ClusterContract, after: ClusterContract) -> Iterator[str]:
-    """What loses quota, and jobs where the stack makes the nodes, by a number alone."""
+    """Yield pools that lose quota, and maybe nodes with jobs, by a smaller number."""
     now = {pool.name: pool for pool in after.node_pools}
     for pool in before.node_pools:
         new = now.get(pool.name, pool)
@@ -69,7 +69,7 @@ def _shares(before: ClusterContract, after: ClusterContract) -> Iterator[str]:
 
 
 def _held(before: ClusterContract, after: ClusterContract) -> Iterator[str]:
-    """Runtimes whose deletion waits: for jobs that name them, ended ones too.
+    """Yield runtimes whose deletion waits for jobs that name them, ended ones too.
 
     Trainer keeps one by a finalizer (pkg/constants, `trainer.kubeflow.org/resource-in-use`).
     """
@@ -83,7 +83,7 @@ def _held(before: ClusterContract, after: ClusterContract) -> Iterator[str]:
 
 
 def _mounts(before: ClusterContract, after: ClusterContract) -> Iterator[str]:
-    """A job that goes on elsewhere goes on from nothing; a claim that goes is told by itself."""
+    """Yield changed mounts: jobs would resume from nothing. Lost claims are reported elsewhere."""
     now = {runtime.name: runtime for runtime in after.runtimes}
     there = {claim.claim for claim in after.checkpoints}
     for runtime in before.runtimes:
@@ -98,11 +98,11 @@ def _mounts(before: ClusterContract, after: ClusterContract) -> Iterator[str]:
 
 
 def _datasets(before: ClusterContract, after: ClusterContract) -> Iterator[str]:
-    now = {(one.namespace, one.claim) for one in after.datasets}
-    for one in before.datasets:
-        if (one.namespace, one.claim) not in now and one.namespace in after.namespaces:
+    now = {(row.namespace, row.claim) for row in after.datasets}
+    for row in before.datasets:
+        if (row.namespace, row.claim) not in now and row.namespace in after.namespaces:
             yield (
-                f"data set {one.namespace}/{one.claim}: its claim stays in the cluster without the "
+                f"data set {row.namespace}/{row.claim}: its claim stays in the cluster without the "
                 "stack, and keeps its volume from any other claim"
             )
 

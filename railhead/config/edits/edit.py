@@ -1,4 +1,4 @@
-"""One object that an edit of a stack's file takes away or makes anew."""
+"""One object that an edit of a stack's file removes or recreates."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from railhead.model.removals import Kind, Loss, RemovalConfig
 
 @dataclass(frozen=True, kw_only=True)
 class Edit:
-    """One object that an edit takes away or makes anew.
+    """One object that an edit removes or recreates.
 
     Args:
-        kind: what it is.
+        kind: the kind of object.
         name: ``namespace/name`` within a namespace, else its name.
-        loses: what goes with it; empty for what no entry can allow.
+        loses: what is lost with it; empty if no entry of ``removals`` can allow it.
         tells: what happens, in a sentence without its subject.
         way: what to do instead.
     """
@@ -28,10 +28,12 @@ class Edit:
     way: str
 
     def allowed_by(self, removals: Sequence[RemovalConfig]) -> bool:
-        """Whether the file says that this object, by name, may be lost with all that it loses."""
+        """Return whether the file allows this object, by name, to go with all that it loses."""
         return bool(self.loses) and any(
-            one.kind == self.kind and one.name == self.name and set(one.loses) >= set(self.loses)
-            for one in removals
+            removal.kind == self.kind
+            and removal.name == self.name
+            and set(removal.loses) >= set(self.loses)
+            for removal in removals
         )
 
     def __str__(self) -> str:
@@ -46,5 +48,5 @@ class Edit:
 
 
 def like(added: Sequence[str], what: str) -> str:
-    """That ``added`` would be another one, where something may have been renamed."""
+    """Return a note that ``added`` are new objects, as something may have been renamed."""
     return f"; Kubernetes has no rename: {', '.join(added)} would be a new {what}" if added else ""

@@ -1,4 +1,4 @@
-"""What an edit takes from the cluster: namespaces, claims, queues, pools, and all jobs at once."""
+"""Finds what an edit takes from the cluster: namespaces, claims, queues, pools, all jobs."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from railhead.contract import Checkpoint, ClusterContract
 
 
 def lost(before: ClusterContract, after: ClusterContract) -> Iterator[Edit]:
-    """All of it."""
-    for found in (_namespaces, _claims, _datasets, _pools, _placement, _fabric):
-        yield from found(before, after)
+    """Yield all of it."""
+    for finds in (_namespaces, _claims, _datasets, _pools, _placement, _fabric):
+        yield from finds(before, after)
     # By another scheduler nothing is left in any queue.
     queues = _queues if before.scheduler == after.scheduler else _scheduler
     yield from queues(before, after)
@@ -58,7 +58,7 @@ def _claims(before: ClusterContract, after: ClusterContract) -> Iterator[Edit]:
                 loses=("data",),
                 tells=f"({claim.size}) would no longer be the stack's: new jobs find none of its "
                 f"data, and nobody mounts it{like(added, 'claim, and empty')}; the claim and its "
-                "volume stay in the cluster until somebody deletes them",
+                "volume stay in the cluster until someone deletes them",
                 way=rename,
             )
         else:
@@ -66,26 +66,28 @@ def _claims(before: ClusterContract, after: ClusterContract) -> Iterator[Edit]:
 
 
 def _datasets(before: ClusterContract, after: ClusterContract) -> Iterator[Edit]:
-    """What the API server refuses in the middle of an update: a claim keeps volume and name."""
-    now = {(one.namespace, one.claim): one for one in after.datasets}
+    """Yield changes that the API server refuses during an update: a claim keeps volume and name."""
+    now = {(dataset.namespace, dataset.claim): dataset for dataset in after.datasets}
     claims = _claims_of(after)
-    for one in before.datasets:
-        at = (one.namespace, one.claim)
+    for dataset in before.datasets:
+        at = (dataset.namespace, dataset.claim)
         new = now.get(at)
         if at in claims:
             tells = "cannot become a checkpoint: its claim stays in the cluster, and has the name"
-        elif one.volume and new and new.volume not in (None, one.volume):
-            tells = f"cannot move from volume {one.volume} to {new.volume}: a claim's is fixed"
+        elif dataset.volume and new and new.volume not in (None, dataset.volume):
+            tells = f"cannot move from volume {dataset.volume} to {new.volume}: a claim's is fixed"
         else:
             continue
         yield Edit(
             kind="data set",
-            name=f"{one.namespace}/{one.claim}",
+            name=f"{dataset.namespace}/{dataset.claim}",
             loses=(),
             tells=tells,
             way="give the new claim another name",
         )
-    for namespace, claim in _claims_of(before) & {at for at, one in now.items() if one.volume}:
+    for namespace, claim in _claims_of(before) & {
+        at for at, dataset in now.items() if dataset.volume
+    }:
         yield Edit(
             kind="checkpoint",
             name=f"{namespace}/{claim}",
@@ -108,7 +110,7 @@ def _unchangeable(name: str, claim: Checkpoint, new: Checkpoint) -> Iterator[Edi
             name=name,
             loses=(),
             tells=f"cannot move from storage class {claim.storage_class} to {new.storage_class}: "
-            "a claim's class is fixed, and one made anew would be empty",
+            "a claim's class is fixed, and a new claim would be empty",
             way="add a claim of another name with the new class, copy the data, then remove this",
         )
     elif _bytes(new.size) < _bytes(claim.size):
@@ -160,7 +162,7 @@ def _queues(before: ClusterContract, after: ClusterContract) -> Iterator[Edit]:
                 kind="queue",
                 name=name,
                 loses=("jobs",),
-                tells=f"would be made anew to move from cluster queue {queue.cluster_queue} to "
+                tells=f"would be recreated to move from cluster queue {queue.cluster_queue} to "
                 f"{new.cluster_queue}, which cannot be changed in place: it is refused while jobs "
                 "are in it",
                 way=f"leave cluster_queue at {queue.cluster_queue}, or let the queue's jobs end "
@@ -191,7 +193,7 @@ def _pools(before: ClusterContract, after: ClusterContract) -> Iterator[Edit]:
                 kind="pool",
                 name=pool.name,
                 loses=("jobs",),
-                tells="would be counted anew, as flavor "
+                tells="would be counted again, as flavor "
                 f"{new_flavors[pool.name]} instead of {old}: its node_selector, tolerations, "
                 "gate or topology differ, which no flavor in use can change; it is refused while "
                 "jobs hold its nodes",
@@ -239,12 +241,13 @@ def _scheduler(before: ClusterContract, after: ClusterContract) -> Iterator[Edit
 
 
 def _fabric(before: ClusterContract, after: ClusterContract) -> Iterator[Edit]:
-    """Networks and devices that pods of a job ask for again when its gang starts again."""
-    now = {(one.namespace, one.name) for one in after.fabric.networks}
+    """Yield networks and devices that pods ask for again when their gang restarts."""
+    now = {(network.namespace, network.name) for network in after.fabric.networks}
     gone = {
-        one.name
-        for one in before.fabric.networks
-        if (one.namespace, one.name) not in now and one.namespace not in _removed(before, after)
+        network.name
+        for network in before.fabric.networks
+        if (network.namespace, network.name) not in now
+        and network.namespace not in _removed(before, after)
     }
     gone |= set(before.device_resources) - set(after.device_resources)
     gone |= set(before.made.addons) - {*after.made.addons, before.scheduler}
@@ -264,7 +267,7 @@ def _removed(before: ClusterContract, after: ClusterContract) -> set[str]:
 
 
 def _flavors(contract: ClusterContract) -> dict[str, str]:
-    """Pool -> its flavor, as far as a queue names both."""
+    """Return pool -> its flavor, as far as a queue names both."""
     return {
         pool: flavor
         for queue in contract.queues

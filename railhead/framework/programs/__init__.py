@@ -1,1 +1,1 @@
-"""What starts a job's processes in its pods; sent as text, and run by the image's own Python."""
+"""Programs that start a job's processes in its pods; sent as text, run by the image's Python."""

@@ -1,9 +1,9 @@
-"""torchrun, ending with what its processes ended with, in a world of the size that was asked for.
+"""torchrun, with the exit code of its processes, in a world of the size that the job asks for.
 
-torchrun's own process ends with 1 whatever they said (torch 1.13 to 2.15: ChildFailedError leaves
-torch/distributed/run.py), so a runtime's failure policy could not tell bad input from a dead
-process. This one calls the same function, and says the exit code. Where this Python has no torch,
-the torchrun on PATH takes its place.
+torchrun's own process exits with 1 for any of their codes (torch 1.13 to 2.15: ChildFailedError
+leaves torch/distributed/run.py), so a runtime's failure policy could not tell bad input from a dead
+process. This one calls the same function and passes on the exit code. If this Python has no torch,
+the torchrun on PATH runs instead.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ import os
 import sys
 import time
 
-# A wrong command line, as sysexits has it: a runtime starts nothing again after it.
+# sysexits' code for a wrong command line: a runtime does not restart after it.
 WRONG_WORLD = 64
-# Processes of other pods die of it that one has gone. Theirs is not the reason: it is told later.
+# When one process is gone, those of other pods die too. As they are not the cause, they exit later.
 LATER_SECONDS = 5.0
 
 
 def wrong_world(nodes: tuple[int, int], processes: int, asked: str | None) -> str:
-    """What is wrong with the world that would be built; empty where it is what was asked for.
+    """Return what is wrong with the world that would be built; empty if it is as requested.
 
     Args:
-        nodes: fewest and most; those that differ may be any between.
-        processes: of a node.
-        asked: processes of all nodes, as the job has it; None where it does not say.
+        nodes: fewest and most; if they differ, any number between is right.
+        processes: the processes of a node.
+        asked: processes of all nodes that the job asked for; None if it does not say.
     """
     if asked is None or nodes[0] != nodes[1] or asked == str(nodes[1] * processes):
         return ""
@@ -36,9 +36,9 @@ def wrong_world(nodes: tuple[int, int], processes: int, asked: str | None) -> st
 
 
 def code_of(codes: list[int]) -> tuple[int, bool]:
-    """The exit code for those of the processes that failed, and whether it says anything.
+    """Return the exit code for the failed processes' codes, and whether it has a meaning.
 
-    A code that somebody chose wins over 1, which any exception gives, and over signals (negative).
+    A code that a program chose wins over 1, which any exception gives, and over signals (negative).
     """
     chosen = next((code for code in codes if code > 1), None)
     if chosen is not None:
@@ -47,8 +47,8 @@ def code_of(codes: list[int]) -> tuple[int, bool]:
 
 
 def main(words: list[str]) -> int:
-    """Run torchrun with these words; returns what to exit with."""
-    # What lies in the working directory is the job's, and torchrun itself does not look there.
+    """Run torchrun with these words; return the exit code."""
+    # The working directory is the job's, and torchrun itself does not import from there.
     if sys.path[:1] == [""]:
         del sys.path[0]
     import traceback
@@ -69,7 +69,7 @@ def main(words: list[str]) -> int:
     except ChildFailedError as error:
         traceback.print_exc()
         first = error.get_first_failure()[1].exitcode
-        code, chosen = code_of([first, *(one.exitcode for one in error.failures.values())])
+        code, chosen = code_of([first, *(failure.exitcode for failure in error.failures.values())])
         if not chosen and nodes[1] > 1:
             time.sleep(LATER_SECONDS)
         return code

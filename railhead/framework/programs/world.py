@@ -1,9 +1,9 @@
-"""One world of the size that was asked for, or no training: in every process that loads PyTorch.
+"""Ends processes of PyTorch that train in a world of another size than the job asked for.
 
 PyTorch calls :func:`watch` at the end of its own import, as it does all entry points of the group
-``torch.backends`` (torch/__init__.py, ``_import_device_backends``, 2.5 and newer), wherever the
+``torch.backends`` (torch/__init__.py, ``_import_device_backends``, 2.5 and newer), if the
 pod's PYTHONPATH has one. From then on the first step of any optimizer ends a process that trains in
-no world, or in one of another size than the pod was told, whatever has started it.
+no world, or in one of another size than the pod's variables say, whatever has started it.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ WRONG_WORLD = 64
 
 
 def wrong_world(nodes: str, processes: str, built: int) -> str:
-    """What is wrong with a world of ``built`` processes; empty where it is what was asked for.
+    """Return what is wrong with a world of ``built`` processes; empty if it is as requested.
 
     Args:
-        nodes: PET_NNODES; a range may be any between, and one node's world is its own to say.
-        processes: PET_NPROC_PER_NODE; words such as ``auto`` may be any number.
+        nodes: PET_NNODES; a range allows any number between; the world of one node is not checked.
+        processes: PET_NPROC_PER_NODE; words such as ``auto`` allow any number.
         built: 0 for no world at all.
     """
     if not nodes.isdigit() or int(nodes) < 2:
@@ -44,7 +44,7 @@ def wrong_world(nodes: str, processes: str, built: int) -> str:
 
 
 def before_step(*_: Any) -> None:
-    """What every optimizer calls before each of its steps."""
+    """Check the world; every optimizer calls this before each of its steps."""
     from torch import distributed
 
     joined = distributed.is_available() and distributed.is_initialized()

@@ -1,6 +1,6 @@
-"""What a node proves: one file a proof, found by being here.
+"""The proofs of a node: each module of this package is one.
 
-Each has ``ORDER``, in which one would look for a fault, and ``prove(node, expected)``, which gives
-its findings and none where nothing of the kind is expected. In a finding ``passed`` None is held:
-what would prove it is in use by a pod.
+Each has ``ORDER``, the order in which one would look for a fault, and ``prove(node, expected)``,
+which returns its findings, or nothing if nothing of the kind is expected. A finding whose
+``passed`` is None is held: a pod uses what would prove it.
 """

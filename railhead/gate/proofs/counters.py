@@ -1,7 +1,7 @@
-"""Links that fall and come back between two looks, or that carry damaged packets.
+"""Links that go down and come back between two checks, or that carry damaged packets.
 
-The counters only grow, so what counts is how much they grew since the watch began, which begins
-anew every quarter of an hour.
+The counters only grow, so what counts is their growth since the watch began, which restarts every
+quarter of an hour.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ ORDER = 27
 _WATCH_SECONDS = 900.0
 # InfiniBand's bit error rate of 1e-12 is 120 symbol errors an hour.
 _DAMAGED = 30
-# A link that somebody takes down for work falls once; one that falls again soon after flaps.
+# A link that someone takes down for work goes down once; one that goes down again soon flaps.
 _FALLS = 1
 _MAY_GROW = {
     "link_downed": _FALLS,
@@ -28,48 +28,48 @@ _MAY_GROW = {
 
 
 def prove(node: Node, expected: Expectation) -> list[Finding]:
-    """Of RDMA ports, and of interfaces that stay on the node."""
-    found = []
+    """Check RDMA ports, and interfaces that stay on the node."""
+    findings = []
     for name in named_devices(node, expected) if expected.verbs else ():
-        found += _watched(
+        findings += _watched(
             node,
             name,
             node.sys / "class" / "infiniband" / name / "ports" / "1" / "counters",
             ("link_downed", "symbol_error", "port_rcv_errors"),
         )
-    # A pod that gives an interface back gives it back switched off: that is no fault of the link.
-    for one in () if expected.movable else expected.interfaces:
-        base = node.sys / "class" / "net" / one.name
-        found += _watched(node, one.name, base / "statistics", ("rx_crc_errors",))
-        found += _watched(node, one.name, base, ("carrier_down_count",))
-    return found
+    # An interface that a pod gives back is switched off: that is not a fault of the link.
+    for interface in () if expected.movable else expected.interfaces:
+        base = node.sys / "class" / "net" / interface.name
+        findings += _watched(node, interface.name, base / "statistics", ("rx_crc_errors",))
+        findings += _watched(node, interface.name, base, ("carrier_down_count",))
+    return findings
 
 
 def _watched(node: Node, name: str, directory: Path, counters: tuple[str, ...]) -> list[Finding]:
-    found = []
+    findings = []
     for counter in counters:
         text = text_of(directory / counter)
         if not text.isdigit():
             continue
         subject, most = f"{counter} of {name}", _MAY_GROW[counter]
         if _grown(node, f"{name} {counter}", int(text)) <= most:
-            found.append(Finding(name=subject, passed=True, text=f"grew by {most} at most"))
+            findings.append(Finding(name=subject, passed=True, text=f"grew by {most} at most"))
             continue
-        # No number: what is published is published anew whenever it changes.
-        found.append(
+        # Without the number, which would publish the finding again at each change.
+        findings.append(
             Finding(
                 name=subject,
                 passed=False,
                 text=f"it grew by more than {most} within a quarter of an hour",
                 remedy="look at cable, transceiver and the switch's port (`mlxlink -d DEVICE`, "
-                "`ethtool -S`); the watch begins anew every quarter of an hour",
+                "`ethtool -S`); the watch restarts every quarter of an hour",
             )
         )
-    return found
+    return findings
 
 
 def _grown(node: Node, key: str, value: int) -> int:
-    """By how much a counter grew since its watch began."""
+    """Return how much a counter grew since its watch began."""
     since, first = node.counted.get(key, (node.now, value))
     # Below its first value it was reset, with the driver or by hand.
     if value < first or node.now - since >= _WATCH_SECONDS:

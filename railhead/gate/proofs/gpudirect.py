@@ -9,7 +9,7 @@ from railhead.gate.expectation import Expectation
 from railhead.gate.node import Node, number, text_of
 
 ORDER = 30
-# DMA-BUF for RDMA came to the kernel with 5.12; NVIDIA exports its memory by it with the open
+# DMA-BUF for RDMA came with kernel 5.12; NVIDIA exports its memory that way with the open
 # kernel modules, from release 515 on.
 _DMABUF_KERNEL = (5, 12)
 _DMABUF_DRIVER = 515
@@ -17,7 +17,7 @@ _PEERMEM = ("nvidia_peermem", "nv_peer_mem", "efa_nv_peermem")
 
 
 def prove(node: Node, expected: Expectation) -> list[Finding]:
-    """Where GPUDirect RDMA is expected."""
+    """Check GPUDirect RDMA, if it is expected."""
     return [] if expected.gpudirect is None else [_gpudirect(node, expected.gpudirect)]
 
 
@@ -44,14 +44,14 @@ def _gpudirect(node: Node, wanted: str) -> Finding:
 
 
 def _dmabuf(node: Node) -> str:
-    """Why DMA-BUF cannot work; empty where it can."""
+    """Return why DMA-BUF cannot work; empty if it can."""
     version = tuple(int(n) for n in re.findall(r"\d+", node.kernel)[:2])
     if version < _DMABUF_KERNEL:
         return f"kernel {node.kernel} is older than {'.'.join(map(str, _DMABUF_KERNEL))}"
     if not (node.sys / "module" / "nvidia").is_dir():
         return "the NVIDIA driver is not loaded"
-    said = text_of(node.proc / "driver" / "nvidia" / "version")
-    if "Open Kernel Module" not in said:
+    driver = text_of(node.proc / "driver" / "nvidia" / "version")
+    if "Open Kernel Module" not in driver:
         return "the driver's kernel modules are not the open ones"
     release = number(text_of(node.sys / "module" / "nvidia" / "version"))
     if release < _DMABUF_DRIVER:

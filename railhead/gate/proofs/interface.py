@@ -1,4 +1,4 @@
-"""The interfaces that rails hang on: there, up, and of the MTU."""
+"""The interfaces of rails: present, up, and with the right MTU."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ ORDER = 10
 
 
 def prove(node: Node, expected: Expectation) -> list[Finding]:
-    """One finding an interface."""
-    return [_interface(node, expected, one) for one in expected.interfaces]
+    """Return one finding per interface."""
+    return [_interface(node, expected, interface) for interface in expected.interfaces]
 
 
 def _interface(node: Node, expected: Expectation, interface: Interface) -> Finding:

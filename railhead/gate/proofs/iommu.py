@@ -1,7 +1,7 @@
-"""Whether the IOMMU translates what NICs send: then it goes by the root complex, not to the GPU.
+"""The IOMMU, which must not translate NICs' traffic: it would go through the root complex.
 
-ACS of the switches between them is in the extended configuration space, which the kernel shows to
-root alone; the gate is nobody and cannot tell.
+ACS of the switches in between is in the extended configuration space, which only root can read;
+the gate is not root and cannot check it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ ORDER = 26
 
 
 def prove(node: Node, expected: Expectation) -> list[Finding]:
-    """One finding for all, where NICs are to reach GPU memory."""
+    """Return one finding for all NICs, if they must reach GPU memory."""
     if not expected.iommu or expected.gpudirect is None:
         return []
     devices = named_devices(node, expected)
@@ -36,5 +36,5 @@ def prove(node: Node, expected: Expectation) -> list[Finding]:
 
 
 def _type(node: Node, name: str) -> str:
-    """Of the device's IOMMU group, ``DMA`` or ``identity``; empty without an IOMMU."""
+    """Return the type of the device's IOMMU group, ``DMA`` or ``identity``; empty without one."""
     return text_of(node.sys / "class" / "infiniband" / name / "device" / "iommu_group" / "type")

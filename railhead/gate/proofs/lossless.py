@@ -11,20 +11,22 @@ ORDER = 40
 
 
 def prove(node: Node, expected: Expectation) -> list[Finding]:
-    """Of each interface, where the site's Ethernet is lossless."""
+    """Check each interface, if the site's Ethernet is lossless."""
     if expected.qos is None:
         return []
-    return [f for one in expected.interfaces for f in _qos(node, expected.qos, one.name)]
+    return [
+        f for interface in expected.interfaces for f in _qos(node, expected.qos, interface.name)
+    ]
 
 
 def _qos(node: Node, qos: Qos, interface: str) -> list[Finding]:
     if not (node.sys / "class" / "net" / interface).exists():
         return []
-    found = []
+    findings = []
     try:
         dcb = node.dcb(interface)
     except DcbError as error:
-        found.append(
+        findings.append(
             Finding(
                 name=f"PFC and trust of {interface}",
                 passed=False,
@@ -33,12 +35,12 @@ def _qos(node: Node, qos: Qos, interface: str) -> list[Finding]:
             )
         )
     else:
-        found.append(_pfc(dcb, qos.priority, interface))
+        findings.append(_pfc(dcb, qos.priority, interface))
         if qos.trust_dscp:
-            found.append(_trust(dcb, qos, interface))
+            findings.append(_trust(dcb, qos, interface))
     if qos.ecn:
-        found.append(_ecn(node, qos.priority, interface))
-    return found
+        findings.append(_ecn(node, qos.priority, interface))
+    return findings
 
 
 def _pfc(dcb: Dcb, priority: int, interface: str) -> Finding:
@@ -56,7 +58,7 @@ def _pfc(dcb: Dcb, priority: int, interface: str) -> Finding:
 
 
 def _trust(dcb: Dcb, qos: Qos, interface: str) -> Finding:
-    """What NCCL's packets carry is sorted into the priority that pauses, and not beside it."""
+    """Check that the DSCP of NCCL's packets is sorted into the priority that pauses."""
     subject, priority = f"DSCP trust of {interface}", qos.priority
     remedy = (
         f"`mlnx_qos -i {interface} --trust dscp` on the node; `mlnx_qos -i {interface} --dscp2prio "
@@ -70,7 +72,7 @@ def _trust(dcb: Dcb, qos: Qos, interface: str) -> Finding:
         )
     elif qos.dscp is not None:
         other = dcb.dscp.get(qos.dscp)
-        into = "no priority that is told" if other is None else f"priority {other}"
+        into = "no known priority" if other is None else f"priority {other}"
         detail = f"DSCP {qos.dscp}, which NCCL sends with, is sorted into {into}"
         remedy += ", and the same on the switch; or gate.dscp is another"
     elif priority in dcb.dscp.values():
@@ -81,7 +83,7 @@ def _trust(dcb: Dcb, qos: Qos, interface: str) -> Finding:
 
 
 def _ecn(node: Node, priority: int, interface: str) -> Finding:
-    """Both ends of DCQCN: the notification point answers marks, the reaction point slows down."""
+    """Check both ends of DCQCN: one answers marks, the other slows down."""
     subject = f"ECN of {interface}"
     base = node.sys / "class" / "net" / interface / "ecn"
     off = []

@@ -1,4 +1,4 @@
-"""Each NIC's PCIe link: as wide and as fast as the NIC is."""
+"""The PCIe link of each NIC: as wide and as fast as the NIC can."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _WIDTHS = (1, 2, 4, 8, 12, 16, 32)
 
 
 def prove(node: Node, expected: Expectation) -> list[Finding]:
-    """Of the fabric's devices, on machines that show their own links."""
+    """Check the fabric's devices, on machines that show their own links."""
     if not expected.pcie:
         return []
-    found = [_link(node, name) for name in named_devices(node, expected)]
-    return [finding for finding in found if finding is not None]
+    findings = [_link(node, name) for name in named_devices(node, expected)]
+    return [finding for finding in findings if finding is not None]
 
 
 def _link(node: Node, name: str) -> Finding | None:

@@ -1,7 +1,7 @@
-"""The vendor's NCCL plugin: the version that belongs to the jobs, whole, and what its daemon opens.
+"""The vendor's NCCL plugin: complete, of the jobs' version, with the devices of its daemon.
 
-It is on the node's disk, not in images. Without it, or with half of it, NCCL ends jobs at their
-start, or the daemon beside them ends as if all were well.
+It is on the node's disk, not in images. If it is missing or incomplete, NCCL ends jobs at their
+start, or the daemon beside them ends as if it had succeeded.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from railhead.gate.expectation import Expectation, Plugin
 from railhead.gate.node import Node, entries, text_of
 
 ORDER = 15
-_AGAIN = "drain the node and delete the installer's pod on it, which installs it anew"
+_AGAIN = "drain the node and delete the installer's pod on it, which installs it again"
 
 
 def prove(node: Node, expected: Expectation) -> list[Finding]:
-    """Where a plugin is expected on the node."""
+    """Check the plugin, if one is expected on the node."""
     return [] if expected.plugin is None else list(_findings(node, expected.plugin))
 
 
@@ -42,20 +42,22 @@ def _findings(node: Node, plugin: Plugin) -> Iterator[Finding]:
 def _installed(node: Node, plugin: Plugin) -> Finding:
     subject = f"plugin {plugin.name}"
     missing = [name for name in plugin.libraries if not (node.plugins / name).exists()]
-    said = text_of(node.plugins / "railhead" / plugin.name)
+    version = text_of(node.plugins / "railhead" / plugin.name)
     if missing:
         return Finding(
             name=subject, passed=False, text=f"{', '.join(missing)}: not there", remedy=_AGAIN
         )
-    if plugin.version is not None and said != plugin.version:
-        text = f"the node has {said or 'none that the installer finished'}, jobs {plugin.version}"
+    if plugin.version is not None and version != plugin.version:
+        text = (
+            f"the node has {version or 'none that the installer finished'}, jobs {plugin.version}"
+        )
         return Finding(name=subject, passed=False, text=text, remedy=_AGAIN)
-    return Finding(name=subject, passed=True, text=said or "there")
+    return Finding(name=subject, passed=True, text=version or "there")
 
 
 def _apertures(node: Node, wanted: int) -> Finding:
     root = node.dev / "aperture_devices"
-    # An unbound directory is there too, and empty.
+    # The directory of an unbound aperture exists too, and is empty.
     bound = [a for a in entries(root) if any(n.startswith("resource") for n in entries(root / a))]
     good = len(bound) >= wanted
     return Finding(

@@ -14,13 +14,15 @@ _NO_GUID = re.compile(r"^[0:]+$|^fe80:[0:]+$")
 
 
 def prove(node: Node, expected: Expectation) -> list[Finding]:
-    """By name, behind the interfaces, or so many of the kind."""
+    """Check devices by name, behind interfaces, or a number of any that fit."""
     if not expected.verbs:
         return []
     if expected.devices:
         return [_device(node, expected, name) for name in expected.devices]
     if expected.interfaces:
-        return [f for one in expected.interfaces for f in _behind(node, expected, one.name)]
+        return [
+            f for interface in expected.interfaces for f in _behind(node, expected, interface.name)
+        ]
     return _enough(node, expected)
 
 
@@ -30,7 +32,7 @@ def _behind(node: Node, expected: Expectation, interface: str) -> list[Finding]:
         return [_device(node, expected, name) for name in names]
     subject = f"RDMA device of {interface}"
     if not (node.sys / "class" / "net" / interface).exists():
-        return []  # said of the interface already
+        return []  # the interface's own finding says so
     return [
         absent(
             subject,
@@ -43,7 +45,7 @@ def _behind(node: Node, expected: Expectation, interface: str) -> list[Finding]:
 
 
 def _enough(node: Node, expected: Expectation) -> list[Finding]:
-    """Without names: so many devices of the kind must pass; others are none of the fabric's."""
+    """Check that enough devices of the kind pass; others do not belong to the fabric."""
     base = node.sys / "class" / "infiniband"
     candidates = [
         name
@@ -93,8 +95,8 @@ def _device(node: Node, expected: Expectation, name: str) -> Finding:
             return Finding(name=subject, passed=False, text=detail, remedy=remedy)
     rate = text_of(ports[0] / "rate") if ports else ""
     layer = text_of(ports[0] / "link_layer") if ports else ""
-    told = ", ".join(filter(None, ("active", layer, rate if expected.rate_gbps else "")))
-    return Finding(name=subject, passed=True, text=told)
+    text = ", ".join(filter(None, ("active", layer, rate if expected.rate_gbps else "")))
+    return Finding(name=subject, passed=True, text=text)
 
 
 _Problem = tuple[str, str] | None
@@ -161,7 +163,7 @@ def _rate(node: Node, expected: Expectation, name: str, ports: list[Path]) -> _P
 
 
 def _gid(node: Node, expected: Expectation, name: str, ports: list[Path]) -> _Problem:
-    """A GID that peers can reach; on RoCE one of version 2, which is the one that is routed."""
+    """Check for a GID that peers can reach; on RoCE one of version 2, which can be routed."""
     del node, name
     port = ports[0]
     gids = [i for i in entries(port / "gids") if not _NO_GUID.match(text_of(port / "gids" / i))]

@@ -10,7 +10,7 @@ ORDER = 50
 
 
 def prove(node: Node, expected: Expectation) -> list[Finding]:
-    """One finding a resource."""
+    """Return one finding per resource."""
     return [_resource(node, name, count) for name, count in expected.resources.items()]
 
 

@@ -32,18 +32,18 @@ _KWOK_STAGES = (
 
 
 def module_charts(combination: Combination = LAB) -> tuple[Controller, ...]:
-    """The combination's controllers whose charts travel in modules."""
+    """Return the combination's controllers whose charts travel in modules."""
     every = (combination.kueue, combination.jobset, combination.trainer)
     return tuple(c for c in every if isinstance(c.chart, ModuleChart))
 
 
 def chart_dir(controller: Controller) -> Path:
-    """Where a controller's chart lies once unpacked."""
+    """Return where a controller's chart is unpacked."""
     return charts_dir() / f"{controller.name}-{controller.version}"
 
 
 def charts_key() -> str:
-    """Key of the unpacked charts."""
+    """Return the key of the unpacked charts."""
     return digest(_RECIPE, *(repr(c) for c in module_charts()))
 
 
@@ -52,25 +52,25 @@ def _charts_mark() -> Path:
 
 
 def charts_ready() -> bool:
-    """Whether every chart is unpacked by this recipe."""
+    """Return whether every chart is unpacked by this recipe."""
     return _charts_mark().is_file() and all(
         (chart_dir(c) / "Chart.yaml").is_file() for c in module_charts()
     )
 
 
 def manifests_dir() -> Path:
-    """Where the manifests from modules lie."""
+    """Return the directory of the manifests that come from modules."""
     key = digest(_RECIPE, part("multus").version, part("kwok").version, *_KWOK_STAGES)
     return cache_root() / "manifests" / key
 
 
 def nad_crd_path() -> Path:
-    """The NetworkAttachmentDefinition CRD, one JSON object."""
+    """Return the NetworkAttachmentDefinition CRD, one JSON object."""
     return manifests_dir() / "nad-crd.json"
 
 
 def kwok_stages_dir() -> Path:
-    """KWOK's stages, one YAML file each; each is a ``--config`` of kwok."""
+    """Return the directory of KWOK's stages, YAML files that are each a ``--config`` of kwok."""
     return manifests_dir() / "kwok-stages"
 
 
@@ -108,7 +108,7 @@ def set_image(values: dict[str, Any], controller: Controller) -> None:
     """Set a chart's image as its release does: the published repository, the tag from appVersion.
 
     In their repositories the charts of Kueue and JobSet name the staging registry. A chart without
-    either field has one for each of its images, which whoever installs it sets.
+    either field has one for each of its images, which its user sets.
     """
     holder = values if "image" in values else values.get("controllerManager", {}).get("manager")
     if holder is None:

@@ -1,4 +1,4 @@
-"""Running other programs: their output in a log, ended with us, never through a shell."""
+"""Runs other programs: with output in a log, ended together with this process, without a shell."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class StoppedError(RailheadError):
 
 
 def log_path(name: str) -> Path:
-    """Where the output of step ``name`` goes."""
+    """Return the log file of step ``name``."""
     return cache_root() / "logs" / f"{name}.log"
 
 
@@ -143,7 +143,7 @@ class Runner:
 
     @property
     def stopped(self) -> bool:
-        """Whether :meth:`stop` was called."""
+        """True after :meth:`stop` was called."""
         return self._stopped
 
 

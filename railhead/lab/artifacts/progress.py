@@ -1,6 +1,6 @@
-"""What the user sees while things are built: a bar a step on a terminal, else a line now and then.
+"""The display of a build: a bar for each step on a terminal, else a line now and then.
 
-Both say what is being done, how long it has taken and how long all of it will still take.
+Both show the present step, the time that it has taken, and the time until all is done.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _ROOMY_COLUMNS = 130
 
 
 def clock(seconds: float) -> str:
-    """``95`` as ``1m35s``."""
+    """Return ``95`` as ``1m35s``."""
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes}m{rest:02d}s" if minutes else f"{rest}s"
 
 
 class Estimate:
-    """Where every step is, and when all will be done."""
+    """The state of every step, and an estimate of when all will be done."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
         self._steps = tuple(steps)
@@ -41,41 +41,41 @@ class Estimate:
         self._at: dict[str, tuple[float | None, str]] = {}
 
     def started(self, name: str) -> None:
-        """A step begins now."""
+        """Record that a step begins now."""
         with self._lock:
             self._started[name] = time.monotonic()
 
     def advanced(self, name: str, fraction: float | None, detail: str) -> None:
-        """A step is at ``fraction``."""
+        """Record that a step is at ``fraction``."""
         with self._lock:
             self._at[name] = (fraction, detail)
 
     def finished(self, name: str) -> None:
-        """A step is done."""
+        """Record that a step is done."""
         with self._lock:
             self._done.add(name)
 
     def running(self) -> list[Step]:
-        """Steps in progress."""
+        """Return the steps in progress."""
         with self._lock:
             return [s for s in self._steps if s.name in self._started and s.name not in self._done]
 
     def elapsed(self, name: str) -> float:
-        """Seconds since a step began."""
+        """Return the seconds since a step began."""
         return time.monotonic() - self._started[name]
 
     def detail(self, name: str) -> str:
-        """What a step said last."""
+        """Return a step's last words."""
         return self._at.get(name, (None, ""))[1]
 
     def fraction(self, step: Step) -> float:
-        """How much of a step is done, 0 to 1: what it says, else its time against the expected."""
-        told = self._at.get(step.name, (None, ""))[0]
+        """Return a step's progress, 0 to 1: as reported, else its time over the expected one."""
+        reported = self._at.get(step.name, (None, ""))[0]
         by_time = min(self.elapsed(step.name) / step.expected_s, 0.99) if step.expected_s else 0.99
-        return by_time if told is None else told
+        return by_time if reported is None else reported
 
     def remaining(self) -> float:
-        """Seconds until everything is done, from the expected durations and what is seen."""
+        """Return the seconds until everything is done, by the expected and the real durations."""
         left: dict[str, float] = {}
         for step in self._steps:
             if step.name in self._done:
@@ -96,25 +96,25 @@ class Estimate:
 
 
 class Silent:
-    """Tells nobody; for tests and for callers with a display of their own."""
+    """A display that shows nothing, for tests and for callers with a display of their own."""
 
     def begin(self, steps: Sequence[Step]) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def started(self, step: Step) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def advanced(self, step: Step, fraction: float | None, detail: str) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def finished(self, step: Step, seconds: float) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def note(self, text: str) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def end(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 class Lines:
@@ -141,7 +141,7 @@ class Lines:
         self._say(f"{step.title}: begins, about {clock(step.expected_s)}")
 
     def advanced(self, step: Step, fraction: float | None, detail: str) -> None:
-        """Remember it for the next line."""
+        """Remember a step's progress for the next line."""
         self._estimate.advanced(step.name, fraction, detail)
 
     def finished(self, step: Step, seconds: float) -> None:
@@ -150,7 +150,7 @@ class Lines:
         self._say(f"{step.title}: done in {clock(seconds)}")
 
     def note(self, text: str) -> None:
-        """Say it."""
+        """Print a note."""
         self._say(text)
 
     def end(self) -> None:
@@ -164,10 +164,10 @@ class Lines:
         while not self._over.wait(self._every_s):
             for step in self._estimate.running():
                 detail = self._estimate.detail(step.name)
-                said = f" ({detail})" if detail else ""
+                text = f" ({detail})" if detail else ""
                 self._say(
                     f"{step.title}: {self._estimate.fraction(step):.0%} after "
-                    f"{clock(self._estimate.elapsed(step.name))}{said}"
+                    f"{clock(self._estimate.elapsed(step.name))}{text}"
                 )
             self._say(f"all of it: about {clock(self._estimate.remaining())} more")
 
@@ -269,5 +269,5 @@ class Bars:
 
 
 def display(console: Console) -> Bars | Lines:
-    """Bars on a terminal, lines elsewhere."""
+    """Return bars on a terminal, lines elsewhere."""
     return Bars(console) if console.is_terminal else Lines(console)

@@ -1,4 +1,4 @@
-"""Steps, what they wait for, and running them: one that compiles beside one that moves files."""
+"""Steps and their order; one step that compiles runs beside one that moves files."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from railhead.lab.artifacts.commands import Runner
 
 
 class Lane(Enum):
-    """Steps of one lane run one after another; the lanes run beside each other."""
+    """A lane of steps, which run one after another; different lanes run side by side."""
 
     COMPILE = "compile"
     FILES = "files"
 
 
-#: How a step tells how far it is: a fraction from 0 to 1, or None when unknown, and a few words.
+#: Reports a step's progress: a fraction from 0 to 1, or None when unknown, and a few words.
 Tell = Callable[[float | None, str], None]
 
 
@@ -32,9 +32,9 @@ class Step:
         name: short and stable, such as ``core``.
         title: what the user reads, such as ``Kubernetes and the controllers, from Go modules``.
         expected_s: seconds that it took on 2 cores.
-        lane: what it competes for.
+        lane: the resource that it competes for.
         needs: names of steps that come first; one that is not in the plan is done already.
-        action: does it.
+        action: does the work.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Step:
 
 @dataclass(frozen=True, kw_only=True)
 class Timing:
-    """How long a step took.
+    """The duration of a step.
 
     Args:
         started_s: seconds from the beginning of the whole.
@@ -61,31 +61,31 @@ class Timing:
 
 
 class Progress(Protocol):
-    """Who is told; calls may come from any thread."""
+    """A receiver of progress; calls may come from any thread."""
 
     def begin(self, steps: Sequence[Step]) -> None:
-        """Work begins on ``steps``."""
+        """Report that work begins on ``steps``."""
 
     def started(self, step: Step) -> None:
-        """``step`` begins."""
+        """Report that ``step`` begins."""
 
     def advanced(self, step: Step, fraction: float | None, detail: str) -> None:
-        """``step`` is at ``fraction`` (0 to 1, None when unknown)."""
+        """Report that ``step`` is at ``fraction`` (0 to 1, None when unknown)."""
 
     def finished(self, step: Step, seconds: float) -> None:
-        """``step`` is done."""
+        """Report that ``step`` is done."""
 
     def note(self, text: str) -> None:
-        """Something to know that belongs to no step."""
+        """Report something that belongs to no step."""
 
     def end(self) -> None:
-        """Work ended, well or not."""
+        """Report that work ended, with success or not."""
 
 
 def critical_seconds(remaining: dict[str, float], steps: Sequence[Step]) -> float:
-    """When everything would end: seconds from now, given seconds left of each unfinished step.
+    """Return the seconds until everything ends, given the seconds left of each unfinished step.
 
-    The lanes are played through with the expected durations, so waiting on another lane counts.
+    It simulates the lanes with the expected durations, so that waiting for another lane counts.
     """
     ends: dict[str, float] = {s.name: 0.0 for s in steps if s.name not in remaining}
     todo = [s for s in steps if s.name in remaining]

@@ -1,4 +1,4 @@
-"""What is missing, making it, and handing out what there is."""
+"""The store of the lab's artifacts: it lists what is missing, builds it, and hands it out."""
 
 from __future__ import annotations
 
@@ -73,22 +73,22 @@ class Artifacts:
 
 @dataclass(frozen=True, kw_only=True)
 class Simulation:
-    """What simulates nodes: the kwok program, and its stages (each a ``--config`` of it)."""
+    """The simulator of nodes: the kwok program, and its stages (each a ``--config`` of it)."""
 
     binary: Path
     stages: tuple[Path, ...]
 
 
 def locate(name: str) -> Path | None:
-    """The built program of that name, or None while it is not built."""
+    """Return the built program of that name, or None while it is not built."""
     if name == golang.PULUMI_CLI.name:
         return golang.pulumi_path()
-    found = golang.core_dir() / name
-    return found if found.is_file() else None
+    result = golang.core_dir() / name
+    return result if result.is_file() else None
 
 
 def plan() -> tuple[Step, ...]:
-    """What is missing, in the order in which it is begun, with expected seconds.
+    """Return the steps that build what is missing, in the order in which they begin.
 
     Raises:
         PrerequisiteError: something has to be built and there is no Go for it, or no apt.
@@ -100,7 +100,7 @@ def plan() -> tuple[Step, ...]:
     need_base = not template.base_dir().is_dir()
     need_layer = need_base and not (training.TRAINING.layer_dir / "layer.tar").is_file()
     need_template = need_core or need_base or not template.template_dir().is_dir()
-    # A template that is whole needs no core: it is keyed by the core's sources.
+    # A complete template needs no core: it is keyed by the core's sources.
     need_template = need_template and not template.template_dir().is_dir()
     missing = packages.missing()
     if need_core or need_pulumi or need_files:
@@ -249,14 +249,14 @@ def check_space(steps: Sequence[Step]) -> None:
     into_go = sum(_SPACE_GIB.get(s.name, (0.0, 0.0))[1] for s in steps)
     where: dict[Path, float] = {cache_root(): into_cache}
     if into_go:
-        said = subprocess.run(
+        message = subprocess.run(
             [str(golang.find_go()[0]), "env", "GOCACHE"],
             capture_output=True,
             text=True,
             check=True,
             env=golang.go_environment(),
         )
-        go_cache = Path(said.stdout.strip())
+        go_cache = Path(message.stdout.strip())
         device = _device(go_cache)
         if device == _device(cache_root()):
             where[cache_root()] += into_go
@@ -272,7 +272,7 @@ def _device(path: Path) -> int:
 
 
 def ensure(console: Console) -> Artifacts:
-    """Build and install what is missing, with a display on ``console``; nothing when all is there.
+    """Build and install what is missing, with a display on ``console``.
 
     Raises:
         PrerequisiteError: the machine lacks something that cannot be installed, or space.
@@ -306,13 +306,13 @@ def _ensure(make_display: Callable[[], Bars | Lines]) -> tuple[Artifacts, tuple[
 
 
 def build_on_request(name: str, console: Console) -> tuple[Path, ...]:
-    """`railhead lab build --only`: make images that no lab has by itself; returns their archives.
+    """Build images that no lab has by itself (`railhead lab build --only`); return their archives.
 
     Raises:
         InputError: there is no such image.
         PrerequisiteError: the machine's or Python's packages cannot be had, or there is no space.
     """
-    from_modules = {name: one.ensure for name, one in upgraded.UPGRADES.items()}
+    from_modules = {name: upgrade.ensure for name, upgrade in upgraded.UPGRADES.items()}
     from_modules[volcano.NAME] = volcano.ensure
     if name in from_modules:
         return from_modules[name](console)
@@ -346,7 +346,7 @@ def build_on_request(name: str, console: Console) -> tuple[Path, ...]:
 
 
 def _record(timings: Sequence[Timing]) -> None:
-    """Keep what this build took, and of every step when it was last done."""
+    """Save the durations of this build, and the last duration of every step."""
     latest: dict[str, float] = {}
     with contextlib.suppress(FileNotFoundError, ValueError, KeyError, TypeError):
         latest.update(json.loads(timings_path().read_text())["latest"])
@@ -366,7 +366,7 @@ def _record(timings: Sequence[Timing]) -> None:
 
 
 def _clean() -> None:
-    """Remove what only the making needed, and what newer sources have replaced.
+    """Remove what only the build needed, and what newer sources have replaced.
 
     The newest two of each kind stay, so that two checkouts do not build in turns.
     """
@@ -390,12 +390,12 @@ def _clean() -> None:
 
 
 def timings_path() -> Path:
-    """How long the last build took, and each step when it was last done; JSON, seconds."""
+    """Return the file with the durations of the last build and of each step; JSON, seconds."""
     return cache_root() / "timings.json"
 
 
 def installed() -> Artifacts:
-    """What is built, without building.
+    """Return the artifacts without building any.
 
     Raises:
         PrerequisiteError: something is missing; names it and ``railhead lab build``.
@@ -429,7 +429,7 @@ def _programs() -> tuple[golang.Program, ...]:
 
 
 def ensure_kwok(console: Console | None = None) -> Simulation:
-    """What simulates nodes; built first when it is missing and ``console`` is given.
+    """Return the simulator of nodes; build it first if it is missing and ``console`` is given.
 
     Raises:
         PrerequisiteError: it is missing and there is no ``console`` to show a build on.
@@ -439,7 +439,7 @@ def ensure_kwok(console: Console | None = None) -> Simulation:
 
 
 def main_build(console: Console) -> None:
-    """`railhead lab build`: make what is missing, then say what took how long."""
+    """Build what is missing, then print the durations (`railhead lab build`)."""
     artifacts, timings = _ensure(lambda: display(console))
     if timings:
         console.print(_table(timings))

@@ -32,7 +32,7 @@ _PAGE = 0x1000
 
 @dataclass(frozen=True, kw_only=True)
 class Linked:
-    """What a shared library asks of others: names, versions, and symbols that it does not have.
+    """The needs of a shared library: other libraries, versions, and symbols that it lacks.
 
     ``versions`` are pairs of a library and a version of its interface.
     """
@@ -45,7 +45,7 @@ class Linked:
 
 
 def read(path: Path) -> Linked:
-    """What an ELF64 library asks for (System V ABI, chapters 4 and 5; LSB, symbol versioning)."""
+    """Return an ELF64 library's needs (System V ABI, chapters 4 and 5; LSB, symbol versioning)."""
     data = path.read_bytes()
     machine = struct.unpack_from("<H", data, 18)[0]
     offset, size, count = (
@@ -76,11 +76,13 @@ def read(path: Path) -> Linked:
             at, more = section[4], 1
             while more:
                 _version, entry_count, file, inner, more = struct.unpack_from("<HHIII", data, at)
-                one = at + inner
+                item = at + inner
                 for _ in range(entry_count):
-                    _hash, _flags, _index, name, following = struct.unpack_from("<IHHII", data, one)
+                    _hash, _flags, _index, name, following = struct.unpack_from(
+                        "<IHHII", data, item
+                    )
                     versions.add((text(section, file), text(section, name)))
-                    one += following
+                    item += following
                 at += more
     return Linked(
         machine=machine,
@@ -92,7 +94,7 @@ def read(path: Path) -> Linked:
 
 
 def library(machine: int, symbols: Iterable[str], versions: Iterable[str] = ()) -> bytes:
-    """An ELF64 shared library whose ``symbols`` are functions that say "no device".
+    """Return an ELF64 shared library whose ``symbols`` are functions that say "no device".
 
     Every symbol is of the base version, which the linker takes for any of ``versions``.
 
@@ -115,7 +117,7 @@ def library(machine: int, symbols: Iterable[str], versions: Iterable[str] = ()) 
     at_strings = at_versions + 28 * len(of_base)
     at_code = _up(at_strings + len(strings), 16)
     at_dynamic = _up(at_code + len(code), _PAGE)
-    # Global functions of section 1, which nobody looks at.
+    # Global functions of section 1, which is never read.
     table = b"\0" * 24 + b"".join(
         struct.pack("<IBBHQQ", places[name], 0x12, 0, 1, at_code, len(code)) for name in names
     )
@@ -162,7 +164,7 @@ def library(machine: int, symbols: Iterable[str], versions: Iterable[str] = ()) 
 
 
 def _hash(name: str) -> int:
-    """The System V ABI's hash of a name."""
+    """Return the System V ABI's hash of a name."""
     value = 0
     for byte in name.encode():
         value = (value << 4) + byte
@@ -180,21 +182,21 @@ def stand_in(directory: Path) -> tuple[str, ...]:
 
     Where none of them asks for CUDA, as in wheels for arm64, it does nothing.
     """
-    found = [read(path) for path in sorted(directory.glob("*.so"))]
+    results = [read(path) for path in sorted(directory.glob("*.so"))]
     missing = {
         name
-        for one in found
-        for name in one.needed
+        for item in results
+        for name in item.needed
         if _LIBRARY.fullmatch(name) and not (directory / name).exists()
     }
     if not missing:
         return ()
-    defined = frozenset[str]().union(*(one.defined for one in found))
-    asked = frozenset[str]().union(*(one.undefined for one in found)) - defined
+    defined = frozenset[str]().union(*(item.defined for item in results))
+    asked = frozenset[str]().union(*(item.undefined for item in results)) - defined
     functions = {name for name in asked if _FUNCTION.fullmatch(name)}
     target = directory / "libno_device.so"
-    versions = {version for one in found for name, version in one.versions if name in missing}
-    target.write_bytes(library(found[0].machine, functions, versions))
+    versions = {version for item in results for name, version in item.versions if name in missing}
+    target.write_bytes(library(results[0].machine, functions, versions))
     for name in sorted(missing):
         (directory / name).symlink_to(target.name)
     return tuple(sorted(missing))

@@ -75,34 +75,34 @@ _DISABLED = (
 
 
 def base_key() -> str:
-    """Key of the template with the images that hold no program of the core."""
+    """Return the key of the template with the images that hold no program of the core."""
     release = os_release()
     names = (TORCH_CPU.reference, BUSYBOX_IMAGE)
     return digest(_RECIPE, TRAINING.key, *names, *(release.get(k, "") for k in _RELEASE))
 
 
 def template_key() -> str:
-    """Key of the whole template."""
+    """Return the key of the whole template."""
     names = [f"{c.image}:{c.tag}" for c, _ in CONTROLLER_PROGRAMS]
     return digest(_RECIPE, base_key(), core_key(), PAUSE_IMAGE, PROVISIONER_IMAGE, *names)
 
 
 def base_dir() -> Path:
-    """The template with the images that hold no program of the core."""
+    """Return the template with the images that hold no program of the core."""
     return cache_root() / "images" / f"base-{base_key()}"
 
 
 def template_dir() -> Path:
-    """Containerd's root directory with every image of the lab."""
+    """Return containerd's root directory with every image of the lab."""
     return cache_root() / "images" / f"template-{template_key()}"
 
 
 def clone_template(dest: Path) -> None:
     """Make ``dest`` a containerd root directory of its own with every image of the lab.
 
-    Hard links where the file system allows, else copies; owners, modes, device nodes, links and
-    extended attributes are kept. A ``dest`` that is a whole clone is left alone, whatever its node
-    has put there since; one whose cloning was interrupted is made anew.
+    Uses hard links where the file system allows, else copies; keeps owners, modes, device nodes,
+    links and extended attributes. Leaves a complete clone alone, with what its node has put there
+    since; replaces one whose cloning was interrupted.
 
     Raises:
         PrerequisiteError: the template is not built.
@@ -139,11 +139,11 @@ def clone(source: Path, dest: Path) -> None:
 
 
 def _copy(source: Path, dest: Path, *, link: bool) -> str | None:
-    """Copy a tree with `cp`; None when that went well, else its last words."""
+    """Copy a tree with `cp`; return None on success, else its last words."""
     dest.mkdir(parents=True, exist_ok=True)
     for rest in dest.iterdir():
         remove_tree(rest)
-    # It ends with whoever asked: what comes next removes what it has written so far.
+    # It ends with its parent: the next step removes what it has written so far.
     ends = ("setpriv", "--pdeathsig", "KILL")
     done = subprocess.run(
         [*ends, "cp", "--archive", *(["--link"] if link else []), "--", f"{source}/.", str(dest)],
@@ -186,7 +186,7 @@ def import_images(
 ) -> None:
     """Import and unpack images into a containerd root directory; their layers' files are deleted.
 
-    A containerd of its own, reachable by nobody else, does it and is stopped again.
+    A private containerd does it and is then stopped.
     """
     with containerd(root, runner, log) as address:
         total = sum(i.layer.size for i in images)
@@ -225,8 +225,8 @@ def import_archive(address: str, archive: Path) -> tuple[str, ...]:
             )
         return done.stdout
 
-    said = run("import", "--snapshotter", SNAPSHOTTER, str(archive))
-    named = re.findall(r"^unpacking (\S+)", said, re.MULTILINE)
+    message = run("import", "--snapshotter", SNAPSHOTTER, str(archive))
+    named = re.findall(r"^unpacking (\S+)", message, re.MULTILINE)
     for reference in named:
         # Not to be collected as unused: there is no registry to pull it from again.
         run("label", reference, *_LABELS)
@@ -257,7 +257,7 @@ def _import(
             count(chunk)
 
         try:
-            # When ctr gives up early, its status says more than the broken pipe.
+            # When ctr ends early, its status says more than the broken pipe.
             with contextlib.suppress(BrokenPipeError), pipe:
                 stream_archive(image, write)
             status = process.wait()
@@ -274,7 +274,7 @@ def _import(
 
 @contextlib.contextmanager
 def containerd(root: Path, runner: Runner, log: str) -> Iterator[str]:
-    """A private containerd without its CRI part on ``root``; gives the address of its socket."""
+    """Run a private containerd, without CRI, on ``root``; yield the address of its socket."""
     scratch_root().mkdir(parents=True, exist_ok=True)
     # A socket's path may have 107 bytes; where the cache's own is too long, /tmp serves.
     roomy = len(str(scratch_root())) <= _SOCKET_ROOM

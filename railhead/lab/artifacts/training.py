@@ -135,7 +135,7 @@ _PINS = Path(__file__).resolve().parents[1] / "build"
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """What a training image has of its own.
+    """The recipe of one training image.
 
     Args:
         name: of its files in the cache.
@@ -156,7 +156,7 @@ class Recipe:
 
     @property
     def requirements(self) -> Path:
-        """What pip installs for the image's own Python, pinned with hashes by `make lock`."""
+        """The requirements of the image's own Python, pinned with hashes by `make lock`."""
         return _PINS / self.name / "requirements.txt"
 
     @property
@@ -177,16 +177,16 @@ class Recipe:
 
     @property
     def layer_dir(self) -> Path:
-        """Where the finished layer waits for its import."""
+        """The directory in which the finished layer waits for its import."""
         return cache_root() / "images" / f"layer-{self.key}"
 
     @property
     def archive(self) -> Path:
-        """The whole image, of those that no lab has by itself: what `load-image` takes."""
+        """Return the archive of an image that no lab has by itself, for `load-image`."""
         return cache_root() / "images" / f"{self.name}-{self.key}" / "image.tar"
 
     def image(self, layer: Blob) -> Image:
-        """The image of a layer."""
+        """Return the image of a layer."""
         pins = dict(re.findall(r"^(\S+)==(\S+)", self.requirements.read_text(), re.MULTILINE))
         return Image(
             reference=self.reference,
@@ -205,7 +205,7 @@ class Recipe:
 
 
 def training_image() -> Image:
-    """The image of every lab, whose layer was built by :func:`build_training_layer`."""
+    """Return the image of every lab, whose layer was built by :func:`build_training_layer`."""
     path = TRAINING.layer_dir / "layer.tar"
     sha256 = (TRAINING.layer_dir / "layer.txt").read_text().strip()
     return TRAINING.image(Blob(path=path, sha256=sha256, size=path.stat().st_size))
@@ -261,7 +261,7 @@ def _build(recipe: Recipe, work: Path, target: Path, runner: Runner, tell: Tell)
 
 
 def _apt_options(directory: Path) -> list[str]:
-    """Options that let apt plan for an empty machine and store in ``directory``."""
+    """Return options that let apt plan for an empty machine and store in ``directory``."""
     (directory / "archives" / "partial").mkdir(parents=True, exist_ok=True)
     (directory / "status").touch()
     values = {
@@ -345,10 +345,10 @@ def _unpack_one(archive: Path, root: Path, runner: Runner) -> None:
             stdin=reader.stdout.fileno(),
         )
         reader.stdout.close()
-        said, _ = writer.communicate()
+        text, _ = writer.communicate()
         if reader.wait() != 0 or writer.returncode != 0:
             raise RailheadError(
-                f"could not unpack {archive.name}: {said.decode(errors='replace')[-500:]}",
+                f"could not unpack {archive.name}: {text.decode(errors='replace')[-500:]}",
                 remedy=f"look at the free space of {root}",
             )
     finally:
@@ -385,7 +385,7 @@ def add_digits(apt: Path, root: Path, runner: Runner) -> None:
 
 def _extract_member(archive: Path, suffix: str, target: Path, runner: Runner) -> bool:
     process = runner.start(["dpkg-deb", "--fsys-tarfile", str(archive)], stderr=None)
-    found = False
+    result = False
     try:
         assert process.stdout is not None  # noqa: S101 - start() asks for a pipe
         with tarfile.open(fileobj=process.stdout, mode="r|") as tar:
@@ -393,10 +393,10 @@ def _extract_member(archive: Path, suffix: str, target: Path, runner: Runner) ->
                 content = tar.extractfile(member) if member.name.endswith(suffix) else None
                 if content is not None:
                     target.write_bytes(content.read())
-                    found = True
+                    result = True
     finally:
         runner.forget(process)
-    return found
+    return result
 
 
 def install(recipe: Recipe, root: Path, work: Path, runner: Runner) -> None:
@@ -464,7 +464,7 @@ def _named(pin: str) -> str:
 
 
 def pins_for(text: str, version: str) -> str:
-    """The pins that hold for a Python such as ``3.11`` on this kind of machine.
+    """Return the pins that hold for a Python such as ``3.11`` on this kind of machine.
 
     pip would go by the Python that it runs in.
     """
@@ -485,7 +485,7 @@ def pins_for(text: str, version: str) -> str:
 
 
 def _python(root: Path) -> str:
-    """The version of the tree's ``python3``, such as ``3.11``."""
+    """Return the version of the tree's ``python3``, such as ``3.11``."""
     return (root / "usr/bin/python3").readlink().name.removeprefix("python")
 
 
@@ -539,7 +539,7 @@ def prove(recipe: Recipe, root: Path, runner: Runner) -> None:
     """Run the recipe's proofs inside ``root``.
 
     It also leaves the byte code of every module that such a run imports, so that pods need not
-    compile them anew; files get the layer's time stamp first, which byte code is held to.
+    compile them again; files first get the layer's time stamp, which byte code must match.
     """
     set_times(root)
     devices = {"null": (1, 3), "zero": (1, 5), "urandom": (1, 9)}

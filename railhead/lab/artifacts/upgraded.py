@@ -31,13 +31,13 @@ _RECIPE = "1"
 
 @dataclass(frozen=True, kw_only=True)
 class Upgrade:
-    """What a lab can be upgraded to.
+    """An upgrade of a lab.
 
     Args:
         name: what `railhead lab build --only` calls it.
         combination: the versions.
         lock: the directory of their go.mod.
-        kubernetes: the Kubernetes libraries of that lock, as the version that programs are told.
+        kubernetes: the version of that lock's Kubernetes libraries, for the programs' version.
         expected_s: how long a first build takes on two cores, in seconds.
     """
 
@@ -48,24 +48,24 @@ class Upgrade:
     expected_s: int
 
     def controllers(self) -> tuple[tuple[Controller, golang.Program], ...]:
-        """Each controller of another version than the lab's, and its program."""
+        """Return each controller of another version than the lab's, and its program."""
         programs = {program.name: program for program in golang.UPSTREAM}
         pairs = zip(CONTROLLER_PROGRAMS, self.combination.controllers, strict=True)
         return tuple((wanted, programs[name]) for (own, name), wanted in pairs if wanted != own)
 
     def directory(self) -> Path:
-        """Where the archives lie, or will."""
+        """Return the directory of the archives, which may not be built yet."""
         programs = [program for _, program in self.controllers()]
         rows = [repr(controller) for controller, _ in self.controllers()]
         key = digest(_RECIPE, golang.lock_key(self.lock, programs), self.link_flags(), *rows)
         return cache_root() / "images" / f"{self.name}-{key}"
 
     def archives(self) -> tuple[Path, ...]:
-        """An archive for each controller; whether it is there is for the caller to see."""
+        """Return the path of each controller's archive, which may not be built yet."""
         return tuple(self.directory() / f"{program.name}.tar" for _, program in self.controllers())
 
     def ready(self) -> bool:
-        """Whether all of it is built."""
+        """Return whether all of it is built."""
         unpacked = (charts.chart_dir(c) / "Chart.yaml" for c, _ in self.controllers())
         return all(path.is_file() for path in (*self.archives(), *unpacked))
 
@@ -104,9 +104,9 @@ class Upgrade:
             publish(work / "archives", self.directory())
 
     def link_flags(self) -> str:
-        """The linker's flags, with the versions that the programs are told."""
-        told = {"kueue": self.combination.kueue.tag, "jobset": self.combination.jobset.tag}
-        return golang.link_flags(told, self.kubernetes)
+        """Return the linker's flags, with the programs' versions."""
+        reported = {"kueue": self.combination.kueue.tag, "jobset": self.combination.jobset.tag}
+        return golang.link_flags(reported, self.kubernetes)
 
 
 #: By name.

@@ -52,19 +52,19 @@ _SCRIPT = "installer/dockerfile/webhook-manager/gen-admission-secret.sh"
 
 
 def programs() -> Path:
-    """Where the programs are, or will be."""
+    """Return the directory of the programs, which may not be built yet."""
     return bin_dir(f"volcano-{digest(lock_key(SOURCES, PROGRAMS), _ADDED)}")
 
 
 def archives() -> tuple[Path, ...]:
-    """An archive for each program; whether it is there is for the caller to see."""
+    """Return the path of each program's archive, which may not be built yet."""
     key = digest(_RECIPE, programs().name, *_SEEDS, repr(CONTROLLER))
     directory = cache_root() / "images" / f"{NAME}-{key}"
     return tuple(directory / f"{program.name}.tar" for program in PROGRAMS)
 
 
 def ready() -> bool:
-    """Whether all of it is built."""
+    """Return whether all of it is built."""
     chart = charts.chart_dir(CONTROLLER) / "Chart.yaml"
     return all(path.is_file() for path in (*archives(), chart))
 
@@ -118,7 +118,7 @@ def build(runner: Runner, tell: Tell) -> None:
 
 
 def _sources(root: Path, runner: Runner) -> Path:
-    """The lock, beside an API module that has what the release added."""
+    """Return the lock, beside an API module that has what the release added."""
     golang.fetch_sources(SOURCES, [PROGRAMS], runner)
     shutil.copytree(SOURCES, root)
     charts.copy_writable(golang.module_dir(_API, SOURCES), root / "apis")
@@ -141,11 +141,11 @@ def _image(name: str, work: Path) -> Image:
 
 
 def _webhooks(name: str, work: Path, runner: Runner) -> Image:
-    """The program, and what a hook of the chart runs in the same image."""
+    """Return an image with the program and with what a hook of the chart runs in it."""
     root = work / "root"
     training.make_merged_usr(root)
-    found = training.download(_SEEDS, work / "apt", runner)
-    training.unpack(found, root, runner, lambda _fraction: None)
+    result = training.download(_SEEDS, work / "apt", runner)
+    training.unpack(result, root, runner, lambda _fraction: None)
     (root / "usr/bin/sh").unlink(missing_ok=True)
     (root / "usr/bin/sh").symlink_to("bash")
     (root / "tmp").mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""What watches a lab: Prometheus and kube-state-metrics are built, the rest is Debian's packages.
+"""Programs that watch a lab: Prometheus and kube-state-metrics built, the rest from Debian.
 
 The packages are unpacked, not installed; their programs are static but for libc. No lab needs any
 of it to run, so it is fetched, in seconds, and built, in minutes, when first asked for.
@@ -38,22 +38,22 @@ _RECIPE = "1"
 
 
 def directory() -> Path:
-    """Where they lie once unpacked, of the machine's own release."""
+    """Return where the packages of the machine's own release are unpacked."""
     release = packages.os_release()
     return cache_root() / "watching" / digest(*PACKAGES, release.get("VERSION_ID", ""))
 
 
 def program(name: str) -> Path | None:
-    """One of :data:`PROGRAMS`: the machine's own, else the unpacked one, else None."""
+    """Return one of :data:`PROGRAMS`: the machine's own, else the unpacked one, else None."""
     own = packages.program(name)
     if own is not None:
         return own
-    found = directory() / "usr" / "bin" / name
-    return found if found.is_file() else None
+    result = directory() / "usr" / "bin" / name
+    return result if result.is_file() else None
 
 
 def ensure(runner: Runner | None = None, tell: Tell = lambda _fraction, _words: None) -> None:
-    """Fetch what is missing; nothing when all is there. No root is needed where lists are read.
+    """Fetch what is missing; root is needed only to update the package lists.
 
     Raises:
         PrerequisiteError: the machine's package sources do not have them.
@@ -98,13 +98,13 @@ def _absent(error: CommandError) -> PrerequisiteError:
 
 
 def archives_dir() -> Path:
-    """Where the images lie, an archive each."""
+    """Return the directory of the images' archives."""
     key = digest(_RECIPE, directory().name, golang.watching_dir().name)
     return cache_root() / "images" / f"watching-{key}"
 
 
 def archives(console: Console) -> tuple[Path, ...]:
-    """The images of what watches a lab; what is missing is fetched and built first.
+    """Return the images of the programs that watch a lab; fetch and build missing ones first.
 
     Raises:
         PrerequisiteError: the package sources do not have the packages, or there is no Go.
@@ -130,31 +130,33 @@ def _write_archives() -> None:
 
 
 def _prometheus(work: Path) -> Image:
-    """Prometheus, Alertmanager and node exporter in one, each by its name."""
+    """Return one image with Prometheus, Alertmanager and node exporter."""
     layer = LayerWriter()
     layer.accounts({})
     layer.file("bin/prometheus", golang.watching_dir() / "prometheus", mode=0o755)
     for name in SERVERS:
-        found = program(name)
-        assert found is not None, name  # noqa: S101 - ensure() has seen to it
-        layer.file(f"bin/{name}", found, mode=0o755)
-        for library in _libraries(found):
+        result = program(name)
+        assert result is not None, name  # noqa: S101 - ensure() has seen to it
+        layer.file(f"bin/{name}", result, mode=0o755)
+        for library in _libraries(result):
             layer.file(str(library).lstrip("/"), library, mode=0o755)
         # Debian's Alertmanager does not start without its templates.
-        for template in found.parent.parent.glob("share/prometheus/alertmanager/*.tmpl"):
+        for template in result.parent.parent.glob("share/prometheus/alertmanager/*.tmpl"):
             layer.file(f"usr/share/prometheus/alertmanager/{template.name}", template)
     blob = layer.write(work / "prometheus.tar")
     return Image(reference=PROMETHEUS_IMAGE, layer=blob, user=_NOBODY)
 
 
 def _libraries(binary: Path) -> list[Path]:
-    """What the dynamic linker opens for a program, where it looks for it; none for a static one."""
-    said = subprocess.run(["ldd", str(binary)], capture_output=True, text=True, check=False).stdout
-    return [Path(name) for name in re.findall(r"(/\S+) \(0x", said)]
+    """Return the libraries that the dynamic linker loads for a program; none for a static one."""
+    message = subprocess.run(
+        ["ldd", str(binary)], capture_output=True, text=True, check=False
+    ).stdout
+    return [Path(name) for name in re.findall(r"(/\S+) \(0x", message)]
 
 
 def _kube_state_metrics(work: Path) -> Image:
-    """As its project publishes it."""
+    """Return the image, as its project publishes it."""
     layer = LayerWriter()
     layer.accounts({})
     binary = golang.watching_dir() / "kube-state-metrics"

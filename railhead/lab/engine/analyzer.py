@@ -16,7 +16,7 @@ from railhead.lab.engine.interpreter import environment_for, find_python
 
 
 def pack_options(directory: Path) -> dict[str, Any]:
-    """``runtime.options`` of the PulumiPolicy.yaml in ``directory``; empty without one."""
+    """Return ``runtime.options`` of the PulumiPolicy.yaml in ``directory``; empty without one."""
     import yaml
 
     try:

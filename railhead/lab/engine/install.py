@@ -59,12 +59,12 @@ _BOOT = (
 
 
 def pulumi_home() -> Path:
-    """``$PULUMI_HOME``, else ``~/.pulumi``."""
+    """Return ``$PULUMI_HOME``, else ``~/.pulumi``."""
     return Path(os.environ.get("PULUMI_HOME") or Path.home() / ".pulumi").expanduser()
 
 
 def official_plugin(plugin: Plugin, bin_dir: Path) -> Path | None:
-    """Where the official plugin is: on PATH outside ``bin_dir``, else in Pulumi's home."""
+    """Return the official plugin: on PATH outside ``bin_dir``, else in Pulumi's home."""
     for entry in os.environ.get("PATH", os.defpath).split(os.pathsep):
         candidate = Path(entry or ".") / plugin.executable
         if not os.access(candidate, os.X_OK) or candidate.is_dir():

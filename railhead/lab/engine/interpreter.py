@@ -1,4 +1,4 @@
-"""Which Python runs a Pulumi program or a policy pack."""
+"""The choice of the Python that runs a Pulumi program or a policy pack."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TOOLCHAINS = ("pip", "poetry", "uv")
 
 
 def virtualenv_dir(options: Mapping[str, Any], root: Path) -> Path | None:
-    """The virtual environment named in ``runtime.options``, absolute; None when none is named.
+    """Return the absolute virtual environment named in ``runtime.options``, or None.
 
     A relative path counts from the directory of Pulumi.yaml or PulumiPolicy.yaml. The ``uv``
     toolchain defaults to ``.venv``, as the official language host does.
@@ -28,7 +28,7 @@ def virtualenv_dir(options: Mapping[str, Any], root: Path) -> Path | None:
 
 
 def find_python(options: Mapping[str, Any], root: Path) -> Path:
-    """The interpreter for a program whose Pulumi.yaml lies in ``root``.
+    """Return the interpreter for a program whose Pulumi.yaml lies in ``root``.
 
     Raises:
         PrerequisiteError: the toolchain is unknown or the virtual environment does not exist.
@@ -53,7 +53,7 @@ def find_python(options: Mapping[str, Any], root: Path) -> Path:
 
 
 def environment_for(python: Path) -> dict[str, str]:
-    """This process's environment with the interpreter's environment activated."""
+    """Return this process's environment with the interpreter's environment activated."""
     env = dict(os.environ)
     env.pop("PYTHONHOME", None)
     venv = python.parent.parent

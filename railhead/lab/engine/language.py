@@ -71,7 +71,7 @@ class Children:
         return child
 
     def wait(self, child: subprocess.Popen[bytes]) -> int:
-        """The child's exit status; negative for the signal that ended it."""
+        """Return the child's exit status; negative for the signal that ended it."""
         try:
             return child.wait()
         finally:
@@ -122,31 +122,31 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
     def GetPluginInfo(
         self, request: empty_pb2.Empty, context: grpc.ServicerContext
     ) -> plugin_pb2.PluginInfo:
-        """The SDK's version, which is what the official host reports as well."""
+        """Return the SDK's version, which is what the official host reports as well."""
         return plugin_pb2.PluginInfo(version=_sdk_version())
 
     def GetRequiredPlugins(
         self, request: language_pb2.GetRequiredPluginsRequest, context: grpc.ServicerContext
     ) -> language_pb2.GetRequiredPluginsResponse:
-        """None: the engine finds providers when resources ask for them."""
+        """Return no plugins: the engine finds providers when resources ask for them."""
         return language_pb2.GetRequiredPluginsResponse()
 
     def GetRequiredPackages(
         self, request: language_pb2.GetRequiredPackagesRequest, context: grpc.ServicerContext
     ) -> language_pb2.GetRequiredPackagesResponse:
-        """None, so that the engine does not download providers that stand-ins serve."""
+        """Return no packages, so that the engine downloads no provider that a stand-in serves."""
         return language_pb2.GetRequiredPackagesResponse()
 
     def RuntimeOptionsPrompts(
         self, request: language_pb2.RuntimeOptionsRequest, context: grpc.ServicerContext
     ) -> language_pb2.RuntimeOptionsResponse:
-        """No prompts: ``pulumi new`` keeps the defaults."""
+        """Return no prompts: ``pulumi new`` keeps the defaults."""
         return language_pb2.RuntimeOptionsResponse()
 
     def Template(
         self, request: language_pb2.TemplateRequest, context: grpc.ServicerContext
     ) -> language_pb2.TemplateResponse:
-        """Templates need no further work."""
+        """Do nothing: templates need no further work."""
         return language_pb2.TemplateResponse()
 
     def Cancel(self, request: empty_pb2.Empty, context: grpc.ServicerContext) -> empty_pb2.Empty:
@@ -207,7 +207,7 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
     def About(
         self, request: language_pb2.AboutRequest, context: grpc.ServicerContext
     ) -> language_pb2.AboutResponse:
-        """Which interpreter would run the program."""
+        """Return the interpreter that would run the program."""
         try:
             python = find_python(_options(request.info), Path(request.info.root_directory or "."))
         except RailheadError:
@@ -221,7 +221,7 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
     def GetProgramDependencies(
         self, request: language_pb2.GetProgramDependenciesRequest, context: grpc.ServicerContext
     ) -> language_pb2.GetProgramDependenciesResponse:
-        """The packages installed in the program's environment."""
+        """Return the packages installed in the program's environment."""
         try:
             root = Path(request.info.root_directory or ".")
             python = find_python(_options(request.info), root)
@@ -238,7 +238,7 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
     def InstallDependencies(
         self, request: language_pb2.InstallDependenciesRequest, context: grpc.ServicerContext
     ) -> Iterator[language_pb2.InstallDependenciesResponse]:
-        """``pulumi install``: make the virtual environment and install the requirements."""
+        """Make the virtual environment and install the requirements (``pulumi install``)."""
         directory = Path(request.info.program_directory or request.directory)
         root = Path(request.info.root_directory or directory)
         try:

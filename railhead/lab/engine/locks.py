@@ -28,7 +28,7 @@ _SIBLINGS_END_WITHIN_S = 10.0
 
 
 def backend_folder() -> Path | None:
-    """The directory of the ``file://`` backend in use; None for another kind of backend."""
+    """Return the directory of the ``file://`` backend in use; None for another kind of backend."""
     url = os.environ.get("PULUMI_BACKEND_URL") or _project_url() or _logged_in_url()
     if not url.startswith("file://"):
         return None
@@ -65,7 +65,7 @@ def _logged_in_url() -> str:
 
 
 def is_running(pid: int) -> bool:
-    """Whether the process runs; a zombie does not."""
+    """Return whether the process runs; a zombie does not."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (OSError, IndexError):
@@ -74,9 +74,9 @@ def is_running(pid: int) -> bool:
 
 
 def siblings(pid: int) -> list[int]:
-    """The stand-ins, and what they started, that process ``pid`` started."""
+    """Return the stand-ins, and what they started, that process ``pid`` started."""
     wanted = f"{ENGINE_PID}={pid}".encode()
-    found = []
+    results = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
             try:
@@ -84,8 +84,8 @@ def siblings(pid: int) -> list[int]:
             except OSError:
                 continue
             if wanted in variables and is_running(int(entry.name)):
-                found.append(int(entry.name))
-    return found
+                results.append(int(entry.name))
+    return results
 
 
 def clear_dead_lock(pid: int) -> list[Path]:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Arguments as the engine gives them: its address, then the directory of the pack."""
+    """Run the pack; the engine's arguments are its address and the pack's directory."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: os._exit(0))
     here = Path(__file__).resolve().parent

@@ -23,7 +23,7 @@ ERROR_SHOWN = 32
 
 
 def _program_frames(trace: TracebackType | None) -> TracebackType | None:
-    """The traceback from the program's first frame on: the machinery above it helps nobody."""
+    """Return the traceback from the program's first frame on, without our own frames above."""
     here = str(Path(__file__).resolve())
     skip = (here, runpy.__file__, "<frozen runpy>", "<frozen importlib._bootstrap>")
     current = trace

@@ -1,4 +1,4 @@
-"""What every plugin needs: a gRPC server on loopback, the engine's log, a quiet end."""
+"""The base of every plugin: a gRPC server on loopback, the engine's log, a quiet end."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _ADDRESS = re.compile(r"^[\w.\-\[\]:]+:\d+$")
 
 
 def engine_address(argv: list[str]) -> str:
-    """The engine's ``host:port`` among a plugin's arguments; empty when it attaches later."""
+    """Return the engine's ``host:port`` of a plugin's arguments; empty if it attaches later."""
     addresses = [arg for arg in argv if not arg.startswith("-") and _ADDRESS.match(arg)]
     return addresses[-1] if addresses else ""
 
 
 def engine_pid() -> int:
-    """The process that started this plugin."""
+    """Return the process that started this plugin."""
     # From the launcher, which looked before Python started; see install.py.
     return int(os.environ.get(locks.ENGINE_PID) or os.getppid())
 
@@ -56,19 +56,19 @@ class EngineLog:
         self._log(engine_pb2.DEBUG, message, urn)
 
     def info(self, message: str, urn: str = "") -> None:
-        """A permanent line under the resource."""
+        """Log a permanent line under the resource."""
         self._log(engine_pb2.INFO, message, urn)
 
     def warning(self, message: str, urn: str = "") -> None:
-        """A permanent warning."""
+        """Log a permanent warning."""
         self._log(engine_pb2.WARNING, message, urn)
 
     def error(self, message: str, urn: str = "") -> None:
-        """A permanent error; the engine fails the deployment at its end."""
+        """Log a permanent error; the engine fails the deployment at its end."""
         self._log(engine_pb2.ERROR, message, urn)
 
     def status(self, message: str, urn: str) -> None:
-        """Progress beside the resource; the next status replaces it, an empty one clears it."""
+        """Log progress beside the resource; the next status replaces it, an empty one clears it."""
         self._log(engine_pb2.INFO, message, urn, ephemeral=True)
 
     def _log(

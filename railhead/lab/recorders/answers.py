@@ -1,4 +1,4 @@
-"""What the clouds answer to the data sources that components read; an unknown one fails."""
+"""The clouds' answers to the data sources that components read; an unknown one fails."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ ANSWERS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
 
 
 def answer(token: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer of a data source; raises KeyError, naming it, for one that is not listed."""
+    """Return the answer of a data source; raise KeyError, with its name, if it is not listed."""
     if token not in ANSWERS:
         raise KeyError(f"{token} has no answer in railhead/lab/recorders/answers.py")
     return ANSWERS[token](arguments)

@@ -45,7 +45,7 @@ def changed_paths(old: Any, new: Any, path: str = "") -> Iterator[str]:
 
 
 def forced(token: str, paths: list[str]) -> list[str]:
-    """Those of ``paths`` that replace the resource."""
+    """Return the ``paths`` whose change replaces the resource."""
     keys = replaces(token)
     return [p for p in paths if any(p == k or p.startswith(f"{k}.") for k in keys)]
 
@@ -120,8 +120,8 @@ class RecordingProvider(provider_pb2_grpc.ResourceProviderServicer):
 
     def Read(self, request: Any, context: grpc.ServicerContext) -> Any:
         token = request.type or _token(request.urn)
-        if found := EXISTING.get((token, request.id)):
-            state = properties.encode(dict(found), secrets=True)
+        if result := EXISTING.get((token, request.id)):
+            state = properties.encode(dict(result), secrets=True)
             return provider_pb2.ReadResponse(id=request.id, properties=state, inputs=state)
         return provider_pb2.ReadResponse(
             id=request.id, properties=request.properties, inputs=request.inputs
@@ -145,12 +145,12 @@ class RecordingProvider(provider_pb2_grpc.ResourceProviderServicer):
     def Invoke(self, request: Any, context: grpc.ServicerContext) -> Any:
         arguments: Mapping[str, Any] = properties.plain(properties.decode(request.args))
         try:
-            found = answer(request.tok, arguments)
+            match = answer(request.tok, arguments)
         except KeyError as error:
             context.abort(grpc.StatusCode.UNIMPLEMENTED, str(error.args[0]))
             raise
         result = getattr(provider_pb2, "InvokeResponse")()  # noqa: B009 - generated
-        getattr(result, "return").CopyFrom(properties.encode(found, secrets=True))
+        getattr(result, "return").CopyFrom(properties.encode(match, secrets=True))
         return result
 
     def Cancel(self, request: Any, context: grpc.ServicerContext) -> Any:

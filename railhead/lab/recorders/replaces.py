@@ -1,4 +1,4 @@
-"""Which inputs a provider cannot change in place: a change replaces the resource.
+"""Inputs that a provider cannot change in place: a change replaces the resource.
 
 Paths are Pulumi's, dotted; a change below a listed path counts. Read in the schemas that the
 providers wrap (`ForceNew` in the Terraform providers' sources, named per row).
@@ -138,7 +138,7 @@ _KUBERNETES = ("apiVersion", "kind", "metadata.name", "metadata.namespace", "nam
 
 
 def replaces(token: str) -> tuple[str, ...]:
-    """The paths whose change replaces a resource of the type."""
+    """Return the paths whose change replaces a resource of the type."""
     package, _, rest = token.partition(":")
     if package != "kubernetes":
         return REPLACES.get(token, ())

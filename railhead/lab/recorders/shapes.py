@@ -1,4 +1,4 @@
-"""What a provider would add to a resource's inputs, made up from the SDK's own declared outputs.
+"""Outputs that a provider would add to a resource's inputs, made up from the SDK's declarations.
 
 An output that the SDK declares as always set and the program did not give gets a value of its
 type; one that is optional stays absent, as it would for a resource that does not use it.
@@ -20,7 +20,7 @@ import pulumi
 
 ACCOUNT = "123456789012"
 REGION = "us-east-1"
-# What some outputs must look like for whoever reads them.
+# Outputs whose readers need a certain form.
 _CERTIFICATE = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCg=="
 _DEPTH = 3
 _IMPORTING = threading.Lock()
@@ -65,7 +65,7 @@ def _words(name: str) -> str:
 
 
 def resource_class(token: str) -> Any:
-    """The SDK's class of a type token such as ``aws:eks/cluster:Cluster``."""
+    """Return the SDK's class of a type token such as ``aws:eks/cluster:Cluster``."""
     package, module, name = token.split(":")
     # The SDK's modules load when they are first looked into, which two threads must not do at once.
     with _IMPORTING:
@@ -76,7 +76,7 @@ def resource_class(token: str) -> Any:
 @functools.cache
 def _required(cls: Any) -> dict[str, Any]:
     """Pulumi name -> type, for each property that is declared without Optional."""
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     namespace = {**vars(typing), "pulumi": pulumi}
     for name, member in vars(cls).items():
         if not isinstance(member, property) or member.fget is None:
@@ -89,8 +89,8 @@ def _required(cls: Any) -> dict[str, Any]:
         if get_origin(kind) in (Union, UnionType) and NoneType in get_args(kind):
             continue
         getter = getattr(member.fget, "_pulumi_name", name)
-        found[getter] = kind
-    return found
+        results[getter] = kind
+    return results
 
 
 def _value(kind: Any, path: tuple[str, ...], name: str, depth: int) -> Any:
@@ -137,7 +137,7 @@ def _text(path: tuple[str, ...], last: str, name: str) -> str:
 
 
 def fabricated(token: str, name: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The outputs of a new resource: its inputs, and what its provider would add."""
+    """Return the outputs of a new resource: its inputs, and what its provider would add."""
     outputs = dict(inputs)
     if not token.startswith(("aws:", "gcp:")):
         return outputs
@@ -149,8 +149,8 @@ def fabricated(token: str, name: str, inputs: Mapping[str, Any]) -> dict[str, An
 
 
 def completed(token: str, outputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Outputs with what the SDK declares as optional and the clouds always fill."""
-    found = dict(outputs)
+    """Return the outputs with those that the SDK calls optional and the clouds always fill."""
+    results = dict(outputs)
     for key, more in _ALWAYS.get(token, {}).items():
-        found[key] = {**(found.get(key) or {}), **more} if isinstance(more, dict) else more
-    return found
+        results[key] = {**(results.get(key) or {}), **more} if isinstance(more, dict) else more
+    return results

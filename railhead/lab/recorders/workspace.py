@@ -20,7 +20,7 @@ from railhead.lab.recorders.recording import JOURNAL
 
 @dataclass(frozen=True, kw_only=True)
 class Workspace:
-    """What `pulumi` needs to run one stack there: its folder, and the whole environment."""
+    """The folder and the whole environment in which `pulumi` runs one stack."""
 
     project: Path
     stack_file: Path
@@ -86,7 +86,7 @@ def _secret(value: Any) -> bool:
 
 
 def policy_pack(folder: Path, checkout: Path) -> Path:
-    """The checkout's policy pack, run by this interpreter; made in ``folder``."""
+    """Return the checkout's policy pack, run by this interpreter; made in ``folder``."""
     pack = folder / "pack"
     pack.mkdir()
     settings = yaml.safe_load((checkout / "policies" / "PulumiPolicy.yaml").read_text())
@@ -97,7 +97,7 @@ def policy_pack(folder: Path, checkout: Path) -> Path:
 
 
 def fake_kubeconfig(home: Path, cluster: Mapping[str, Any]) -> None:
-    """The kubeconfig that an existing cluster's stack names, below ``home``."""
+    """Write the kubeconfig that an existing cluster's stack names, if it is below ``home``."""
     named = str(cluster["platform"].get("kubeconfig") or "")
     path = Path(named.replace("~", str(home), 1))
     if named and path.is_relative_to(home):
@@ -106,7 +106,7 @@ def fake_kubeconfig(home: Path, cluster: Mapping[str, Any]) -> None:
 
 
 def fake_lab(cache: Path, name: str = "lab") -> None:
-    """What `railhead lab up` and `railhead lab build` leave, as far as the program looks at it."""
+    """Write what the program reads of a lab after `railhead lab up` and `railhead lab build`."""
     lab = cache / "labs" / name
     lab.mkdir(parents=True)
     (lab / "kubeconfig").write_text("apiVersion: v1\nkind: Config\n")
@@ -117,7 +117,7 @@ def fake_lab(cache: Path, name: str = "lab") -> None:
 
 
 def _charts() -> set[str]:
-    """Of every combination, as the lab has them from modules."""
+    """Return the charts of every combination that the lab takes from modules."""
     return {
         f"{row.name}-{row.version}"
         for combination in COMBINATIONS.values()

@@ -1,4 +1,4 @@
-"""How nccl-tests turns time into bandwidth, and what the network must carry at least.
+"""Formulas that turn nccl-tests' times into bandwidth, and the least that a network must carry.
 
 Formulas: ``*GetBw`` and ``*GetCollByteCount`` of each program in NVIDIA/nccl-tests (2.19.6, and the
 same since 2.0). Bounds on the wire are derived: every byte that a node lacks crosses its NICs
@@ -47,8 +47,8 @@ class Collective:
 
 COLLECTIVES: Mapping[str, Collective] = MappingProxyType(
     {
-        one.name: one
-        for one in (
+        item.name: item
+        for item in (
             Collective(
                 name="all_reduce",
                 formula="2(n-1)/n",
@@ -129,9 +129,9 @@ _WORDS = re.compile(
 
 
 def named_in(text: str) -> str:
-    """The one collective that a file's name holds; empty when there is none or several."""
-    found = {_canonical(word) for word in _WORDS.findall(text)}
-    return found.pop() if len(found) == 1 else ""
+    """Return the collective that a file's name holds; empty when it holds none or several."""
+    results = {_canonical(word) for word in _WORDS.findall(text)}
+    return results.pop() if len(results) == 1 else ""
 
 
 def _canonical(word: str) -> str:
@@ -144,7 +144,7 @@ def _canonical(word: str) -> str:
 
 
 def ranks_of(ratios: Iterable[tuple[float, float]], form: str) -> int | None:
-    """The one rank count for which the factor lies in every interval, or None.
+    """Return the only rank count whose factor lies in every interval, or None.
 
     Args:
         ratios: the least and the greatest busbw/algbw that each row's rounding allows.

@@ -40,10 +40,10 @@ def bench(
         typer.Option(help="Machine type of the catalogue: its line rate and published figures."),
     ] = None,
     nodes: Annotated[
-        int | None, typer.Option(min=1, help="Nodes of the run, where the log does not tell.")
+        int | None, typer.Option(min=1, help="Number of nodes, if the log does not show it.")
     ] = None,
     collective: Annotated[
-        str | None, typer.Option(help="The collective, where the log does not name it.")
+        str | None, typer.Option(help="The collective, if the log does not name it.")
     ] = None,
     min_busbw: Annotated[
         float | None,
@@ -52,27 +52,27 @@ def bench(
     min_fraction: Annotated[
         float | None,
         typer.Option(
-            help="Exit 1 unless the largest size reaches this part (0-1) of the line rate."
+            help="Exit 1 unless the largest size reaches this fraction (0-1) of the line rate."
         ),
     ] = None,
     min_size: Annotated[
-        str, typer.Option(help="Least message size that the gates accept, such as 256M or 1G.")
+        str, typer.Option(help="Smallest message size that the gates accept, such as 256M or 1G.")
     ] = "1G",
     svg: Annotated[
-        Path | None, typer.Option(help="Write the curves there, as SVG.", metavar="FILE")
+        Path | None, typer.Option(help="Write the curves to this file, as SVG.", metavar="FILE")
     ] = None,
     plot: Annotated[bool, typer.Option(help="Draw the curves in the terminal.")] = True,
     as_json: Json = False,
 ) -> None:
-    """How fast the collectives are: nccl-tests tables, checked and compared with the line rate.
+    """Report how fast the collectives are: check nccl-tests tables, compare with the line rate.
 
-    Exits 1 when a run had wrong values, one rank or no rows, or misses a gate; a gate that cannot
-    be judged (no large size, a cut table, an unknown line rate) is missed. Exits 3 when there is
-    no nccl-tests output at all.
+    Exits 1 when a run had wrong values, only one rank or no rows, or fails a gate. A gate that
+    cannot be judged (no large size, a truncated table, an unknown line rate) fails. Exits 3 when
+    there is no nccl-tests output at all.
 
     Example: railhead nccl bench all_reduce.log --instance-type p5.48xlarge --min-fraction 0.5
     """
-    from railhead.catalog.machines import MACHINES
+    from railhead.machines import MACHINES
     from railhead.nccl.bench.judge import judge, machine
     from railhead.nccl.bench.parse import read_runs
     from railhead.nccl.bench.report import Gate, status
@@ -96,7 +96,7 @@ def bench(
     if svg is not None:
         _write(svg, judged)
     _print(judged, gate, as_json=as_json, plot=plot)
-    if any(status(one, gate)[0] == "fail" for one in judged):
+    if any(status(item, gate)[0] == "fail" for item in judged):
         raise typer.Exit(ExitCode.FAILED)
 
 
@@ -109,8 +109,8 @@ def _print(judged: Sequence[Judged], gate: Gate, *, as_json: bool, plot: bool) -
     from rich.console import Console
 
     console = Console()
-    for one in judged:
-        show(console, one, gate, plot=plot)
+    for item in judged:
+        show(console, item, gate, plot=plot)
 
 
 def _write(target: Path, judged: Sequence[Judged]) -> None:
@@ -153,7 +153,7 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 def _bytes(text: str) -> int:
-    """``256M``, ``1G`` or a plain number of bytes, powers of two as nccl-tests takes them."""
+    """Parse ``256M``, ``1G`` or a number of bytes; suffixes are powers of two, as in nccl-tests."""
     plain = text.strip().upper().removesuffix("IB").removesuffix("B")
     digits = plain.rstrip("KMG")
     unit = plain[len(digits) :]

@@ -50,7 +50,7 @@ class Dip:
 
 @dataclass(frozen=True, kw_only=True)
 class Curve:
-    """What the sizes show.
+    """The shape of one run's curve.
 
     Attributes:
         latency: median microseconds of sizes up to 4 KiB; None when none was measured.
@@ -75,7 +75,7 @@ class Curve:
 
 
 def curve_of(rows: Sequence[Row]) -> Curve:
-    """The shape of one run's rows; an empty curve when nothing was measured."""
+    """Return the shape of one run's rows; an empty curve when nothing was measured."""
     points = _points(rows)
     if not points:
         return Curve()
@@ -103,12 +103,12 @@ def curve_of(rows: Sequence[Row]) -> Curve:
 
 
 def _points(rows: Sequence[Row]) -> list[tuple[int, Measure]]:
-    """Sizes in order, each once, out-of-place where there is one."""
-    found: dict[int, Measure] = {}
+    """Return the sizes in order, each once, with its out-of-place half where there is one."""
+    points: dict[int, Measure] = {}
     for row in rows:
         if row.best is not None and row.size > 0:
-            found[row.size] = row.best
-    return sorted(found.items(), key=lambda item: item[0])
+            points[row.size] = row.best
+    return sorted(points.items(), key=lambda item: item[0])
 
 
 def _slow_start(rows: Sequence[Row], latency: float | None) -> float | None:
@@ -120,7 +120,7 @@ def _slow_start(rows: Sequence[Row], latency: float | None) -> float | None:
 
 
 def _plateau(points: Sequence[tuple[int, Measure]], peak: float) -> int | None:
-    """Where the run of sizes near the peak begins that holds the peak."""
+    """Return the size at which the plateau begins: sizes near the peak, the peak among them."""
     start = None
     for size, half in points:
         if half.busbw >= PLATEAU * peak > 0:
@@ -139,27 +139,27 @@ def _dips(rows: Sequence[Row]) -> tuple[Dip, ...]:
     ins = _below([(r.size, r.in_place) for r in rows if r.in_place])
     both = any(row.out_of_place for row in rows) and any(row.in_place for row in rows)
     sizes = sorted({row.size for row in rows if row.best})
-    found: list[Dip] = []
+    dips: list[Dip] = []
     run: list[int] = []
     for size in [*sizes, -1]:
         if size in outs or size in ins:
             run.append(size)
             continue
         if run:
-            found.append(_dip(run, outs, ins, both, recovers=size != -1))
+            dips.append(_dip(run, outs, ins, both, recovers=size != -1))
             run = []
-    return tuple(found)
+    return tuple(dips)
 
 
 def _below(points: Sequence[tuple[int, Measure]]) -> dict[int, tuple[float, float]]:
-    """Size -> (its busbw, the best busbw before it), of the sizes that dip."""
+    """Return size -> (its busbw, the best busbw of smaller sizes), for the sizes that dip."""
     best = 0.0
-    found = {}
+    results = {}
     for size, half in sorted(points, key=lambda point: point[0]):
         if size >= FLOOR and half.busbw < DIP * best:
-            found[size] = (half.busbw, best)
+            results[size] = (half.busbw, best)
         best = max(best, half.busbw)
-    return found
+    return results
 
 
 def _dip(
@@ -192,7 +192,7 @@ _TUNING = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING prints the algorithm and pro
 
 
 def _reading(first: int, last: int, left: float, once: bool, recovers: bool) -> tuple[str, str]:
-    """What usually makes such a dip, and how to confirm it."""
+    """Return the usual cause of such a dip, and how to confirm it."""
     if once:
         return (
             "noise of one measurement or another job's traffic, for only one half shows it",

@@ -20,17 +20,17 @@ STEP = 1e-6
 
 
 def runs_of_json(name: str, data: bytes) -> list[Run] | None:
-    """The runs of a JSON output, or None when the bytes are no such output.
+    """Return the runs of a JSON output, or None when the bytes are not such output.
 
     Args:
         name: of the input.
-        data: one object, or several one after the other; the last may be cut.
+        data: one object, or several one after the other; the last may be truncated.
     """
     text = data.decode("utf-8", "replace")
     decoder = json.JSONDecoder()
-    found: list[Run] = []
+    results: list[Run] = []
     at = 0
-    while len(found) < MAX_RUNS:
+    while len(results) < MAX_RUNS:
         while at < len(text) and text[at].isspace():
             at += 1
         if at >= len(text):
@@ -41,16 +41,16 @@ def runs_of_json(name: str, data: bytes) -> list[Run] | None:
         except (ValueError, RecursionError):
             repaired = _closed(text[at:])
             if repaired is None:
-                return found or None
+                return results or None
             held, at, cut = repaired, len(text), True
         if not isinstance(held, dict) or not isinstance(held.get("results"), list):
-            return found or None
-        found.append(_run(name, held, cut))
-    return found or None
+            return results or None
+        results.append(_run(name, held, cut))
+    return results or None
 
 
 def _closed(text: str) -> Any:
-    """A cut object, cut back to its last whole result and closed; None when it has none."""
+    """Return a cut object, cut back to its last whole result and closed; None when it has none."""
     at = text.find('"results"')
     if at < 0:
         return None
@@ -74,24 +74,24 @@ def _run(name: str, held: Mapping[str, Any], cut: bool) -> Run:
     known = collective in COLLECTIVES
     config = held.get("config")
     devices = _devices(config if isinstance(config, dict) else {})
-    rows = [row for one in held["results"][:MAX_ROWS] if (row := _row(one)) is not None]
+    rows = [row for result in held["results"][:MAX_ROWS] if (row := _row(result)) is not None]
     bounds, average = held.get("out_of_bounds"), held.get("average_bus_bandwidth")
     errors = held.get("errors")
     checked = _integer(config.get("validation")) if isinstance(config, dict) else None
     code = _integer(held.get("nccl_version")) or 0
     hosts = {device.host for device in devices}
     groups = {device.group for device in devices}
-    one = [device for device in devices if device.group == min(groups)] if devices else []
+    item = [device for device in devices if device.group == min(groups)] if devices else []
     return Run(
         file=name,
         collective=collective if known else "",
         collective_from="named" if known else "",
-        ranks=len(one) or None,
-        ranks_from="devices" if one else "",
-        nodes=len({device.host for device in one}) or None if hosts else None,
+        ranks=len(item) or None,
+        ranks_from="devices" if item else "",
+        nodes=len({device.host for device in item}) or None if hosts else None,
         devices=devices,
         nccl=release(code) if code else "",
-        cpu_time=any(_cpu(one) for one in held["results"][:1]),
+        cpu_time=any(_cpu(result) for result in held["results"][:1]),
         checked=None if checked is None else checked != 0,
         rows=tuple(rows),
         out_of_bounds=_integer(bounds.get("count")) if isinstance(bounds, dict) else None,
@@ -104,7 +104,7 @@ def _run(name: str, held: Mapping[str, Any], cut: bool) -> Run:
 
 
 def release(code: int) -> str:
-    """``23004`` or ``2708`` as NCCL writes its version."""
+    """Return NCCL's version code, such as ``23004`` or ``2708``, as NCCL writes the version."""
     major, rest = divmod(code, 10000 if code >= 10000 else 1000)
     minor, patch = divmod(rest, 100)
     return f"{major}.{minor}.{patch}"
@@ -112,20 +112,20 @@ def release(code: int) -> str:
 
 def _devices(config: Mapping[str, Any]) -> tuple[Device, ...]:
     listed = config.get("devices")
-    found = []
-    for one in listed[:MAX_DEVICES] if isinstance(listed, list) else ():
-        rank = _integer(one.get("rank")) if isinstance(one, dict) else None
+    devices = []
+    for item in listed[:MAX_DEVICES] if isinstance(listed, list) else ():
+        rank = _integer(item.get("rank")) if isinstance(item, dict) else None
         if rank is not None:
-            found.append(
+            devices.append(
                 Device(
                     rank=rank,
-                    group=_integer(one.get("group")) or 0,
-                    pid=_integer(one.get("pid")) or 0,
-                    host=str(one.get("hostname", ""))[:253],
-                    name=str(one.get("device_info", ""))[:80],
+                    group=_integer(item.get("group")) or 0,
+                    pid=_integer(item.get("pid")) or 0,
+                    host=str(item.get("hostname", ""))[:253],
+                    name=str(item.get("device_info", ""))[:80],
                 )
             )
-    return tuple(found)
+    return tuple(devices)
 
 
 def _row(held: object) -> Row | None:

@@ -1,4 +1,4 @@
-"""What a run is worth: formulas, correctness, the line rate, published figures."""
+"""Judgement of a run: formulas, correctness, the line rate, published figures."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from railhead import machines
 from railhead.base.errors import NotFoundError, did_you_mean
-from railhead.catalog import machines
-from railhead.catalog.machines import Machine
+from railhead.machines import Machine
 from railhead.nccl.bench.collectives import COLLECTIVES, Collective
 from railhead.nccl.bench.curve import GIB, Curve, curve_of
 from railhead.nccl.bench.model import Row, Run
@@ -74,7 +74,7 @@ class LineRate:
 
 @dataclass(frozen=True, kw_only=True)
 class Judged:
-    """A run with everything that was found.
+    """A run with everything that is known about it.
 
     Attributes:
         factor: what busbw / algbw should be; None when ranks or collective are unknown.
@@ -99,7 +99,7 @@ class Judged:
 
 
 def machine(name: str) -> Machine:
-    """The machine type of that name.
+    """Return the machine type of that name.
 
     Raises:
         NotFoundError: the catalogue has none.
@@ -115,7 +115,7 @@ def machine(name: str) -> Machine:
 
 
 def judge(run: Run, *, instance_type: str | None = None, nodes: int | None = None) -> Judged:
-    """Everything that can be said about one run.
+    """Return everything that can be said about one run.
 
     Args:
         run: what was measured.
@@ -165,7 +165,7 @@ def judge(run: Run, *, instance_type: str | None = None, nodes: int | None = Non
 
 
 def large(run: Run, least: int = LARGE) -> Row | None:
-    """The row to judge by: the largest of at least ``least`` bytes, or None."""
+    """Return the row to judge by: the largest of at least ``least`` bytes, or None."""
     row = run.largest
     return row if row is not None and row.size >= least else None
 
@@ -233,7 +233,7 @@ def _completeness(run: Run) -> Iterable[Note]:
 
 
 def _keeps(row: Row, factor: float) -> bool:
-    """Whether both halves keep busbw = algbw x factor within what rounding allows."""
+    """Return whether both halves keep busbw = algbw x factor within what rounding allows."""
     return all(
         abs(half.busbw - half.algbw * factor)
         <= half.busbw_step * 0.51 + half.algbw_step * 0.51 * factor + 1e-9
@@ -254,7 +254,7 @@ def _off(row: Row, factor: float, collective: Collective, ranks: int) -> Note:
 
 
 def _clock(run: Run, collective: Collective, ranks: int) -> Iterable[Note]:
-    """Whether algbw is size / time, which an edited table forgets."""
+    """Yield a note when algbw is not size / time, as in a table that someone edited."""
     if collective.base is None or run.cpu_time:
         return
     scale = collective.base(ranks)
@@ -287,7 +287,7 @@ def _impossible(run: Run) -> Iterable[Note]:
 
 
 def _filled(run: Run, kind: Machine | None, nodes: int | None) -> Iterable[Note]:
-    """Whether every GPU of every node took part, as figures of a node count suppose."""
+    """Yield a note when not every GPU of every node took part, as published figures assume."""
     if kind is not None and nodes and run.ranks and run.ranks != nodes * kind.gpus:
         yield Note(
             id="ranks-and-nodes",
@@ -312,8 +312,8 @@ def _line_rate(
     if row is None or row.best is None:
         return without(f"no size of {size_text(LARGE)} or more was measured")
     if kind is None:
-        said = ", ".join(run.hints)
-        hint = f"the log names {said}; " if run.hints else ""
+        message = ", ".join(run.hints)
+        hint = f"the log names {message}; " if run.hints else ""
         return without(f"{hint}give --instance-type")
     if nodes is None:
         return without("no line tells how many nodes: give --nodes")
@@ -347,7 +347,7 @@ def _line_rate(
 
 
 def _verdict(line: LineRate | None, rows: Sequence[Published]) -> Iterable[Note]:
-    """What the figures say together; published ones before fractions of a nominal rate."""
+    """Yield a verdict on all figures; published ones count before fractions of a nominal rate."""
     if line is None:
         return
     share = f"{line.fraction:.0%} of the line rate"
@@ -422,7 +422,7 @@ def _shape(curve: Curve) -> Iterable[Note]:
 
 
 def size_text(size: int) -> str:
-    """``1 GiB``, ``1.5 MiB``, ``8 B``."""
+    """Return a size as text: ``1 GiB``, ``1.5 MiB``, ``8 B``."""
     for unit, scale in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if size >= scale:
             return f"{size / scale:.4g} {unit}"

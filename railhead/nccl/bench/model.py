@@ -1,4 +1,4 @@
-"""What nccl-tests measured: runs, rows, and the two halves of a row.
+"""The measurements of nccl-tests: runs, rows, and the two halves of a row.
 
 Sizes are bytes, times microseconds and bandwidths GB/s (1e9 bytes), as nccl-tests prints them.
 """

@@ -1,8 +1,8 @@
-"""From bytes to runs: nccl-tests tables in any log, and its JSON files.
+"""Parser of nccl-tests runs: tables in any log, and its JSON files.
 
-Columns are found by the header where there is one and by the number of figures where there is none,
-because people paste tables without it. What NCCL or a launcher prints into the middle of a row is
-taken out: a row's head and its figures are printed by different calls, minutes apart.
+Columns are identified by the header, or by the number of figures in a table without a header, as
+people paste them. Text that NCCL or a launcher prints into the middle of a row is removed: a row's
+head and its figures are printed by different calls, minutes apart.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from railhead.nccl.bench.model import MAX_DEVICES, MAX_ROWS, MAX_RUNS, Device, M
 from railhead.nccl.lines import parse as split_line
 from railhead.nccl.sources import CutError, Source, blocks, resolve
 
-# A line longer than this holds no row, and is not worth a second look.
+# A line longer than this holds no row.
 MAX_LINE = 8192
 MAX_JSON = 1 << 26
 
@@ -117,7 +117,7 @@ class _Reader:
         return _Open(Run(file=self.name, line=line))
 
     def piece(self, data: bytes) -> None:
-        """Some whole lines: those that hold a token, and those between a row's two parts."""
+        """Read whole lines: those that hold a token, and those between the two parts of a row."""
         for match in _COMM.finditer(data):
             self.comm = max(self.comm or (0, 0), (int(match["ranks"]), int(match["nodes"])))
         for match in _NCCL.finditer(data):
@@ -135,7 +135,7 @@ class _Reader:
         self.number += data.count(b"\n", seen)
 
     def _from(self, data: bytes, start: int) -> int:
-        """Read the line that begins there; returns where the next one does."""
+        """Read the line that begins at an offset; return where the next one begins."""
         end = data.find(b"\n", start)
         end = len(data) if end < 0 else end
         self.number += 1
@@ -179,8 +179,8 @@ class _Reader:
             self._name(name.removesuffix("_perf").removesuffix("_perf_mpi"))
         elif match := _ERROR.match(text):
             run = self.open.run
-            said = match["text"].decode("utf-8", "replace").strip()
-            self.open.run = replace(run, errors=(*run.errors, said)[:8])
+            message = match["text"].decode("utf-8", "replace").strip()
+            self.open.run = replace(run, errors=(*run.errors, message)[:8])
         elif match := _CONFIG.match(text):
             if self.open.rows or (self.open.devices and not self._repeated()):
                 self._start(number)
@@ -264,9 +264,9 @@ class _Reader:
         figures = [(row, rest.split())]
         if root is not None:
             figures.append((replace(row, root=None), [root, *rest.split()]))
-        for one, tokens in figures if self.open.rooted else figures[::-1]:
+        for item, tokens in figures if self.open.rooted else figures[::-1]:
             if halves := _figures(tokens, self.open.iterations):
-                self._keep(_filled(one, halves, number))
+                self._keep(_filled(item, halves, number))
                 return
         self.open.pending = (row, number)
 
@@ -288,7 +288,7 @@ class _Reader:
     # -- runs -------------------------------------------------------------------------------------
 
     def _start(self, number: int) -> None:
-        """End the run that is open, if it is one, and open another."""
+        """End the open run, if there is one, and open another."""
         if not self.open.begun:
             return
         closed = self.open
@@ -315,21 +315,21 @@ class _Reader:
         return named(run)
 
     def end(self) -> list[Run]:
-        """Every run of the input."""
+        """Return every run of the input."""
         self._start(0)
         return self.done
 
 
 def _starts(data: bytes) -> list[int]:
-    """Where the lines begin that hold a token, in order."""
-    found: set[int] = set()
+    """Return where the lines that hold a token begin, in order."""
+    starts: set[int] = set()
     for token in _TOKENS:
         at = data.find(token)
         while at >= 0:
-            found.add(data.rfind(b"\n", 0, at) + 1)
+            starts.add(data.rfind(b"\n", 0, at) + 1)
             after = data.find(b"\n", at)
             at = data.find(token, after) if after >= 0 else -1
-    return sorted(found)
+    return sorted(starts)
 
 
 def _number(text: bytes) -> float | None:
@@ -341,7 +341,7 @@ def _number(text: bytes) -> float | None:
 
 
 def _step(text: bytes) -> float:
-    """Half of it is what rounding may have taken."""
+    """Return the step of the last printed digit; rounding may have changed half of it."""
     if b"e" in text.lower():
         return (_number(text) or 0.0) * 0.1
     _, dot, decimals = text.partition(b".")
@@ -349,7 +349,7 @@ def _step(text: bytes) -> float:
 
 
 def _half(tokens: Sequence[bytes]) -> Measure | None:
-    """Time, algbw, busbw and, where there is one, the wrong count."""
+    """Return time, algbw, busbw and, if it is printed, the count of wrong values."""
     time, algbw, busbw = (_number(token) for token in tokens[:3])
     if time is None or algbw is None or busbw is None:
         return None
@@ -371,7 +371,7 @@ def _half(tokens: Sequence[bytes]) -> Measure | None:
 def _figures(
     tokens: Sequence[bytes], iterations: bool
 ) -> tuple[Measure | None, Measure | None] | None:
-    """The two halves of a row; None when the tokens are not a row's figures."""
+    """Return the two halves of a row; None when the tokens are not a row's figures."""
     if not tokens or not all(_FIGURE.match(token) for token in tokens):
         return None
     width = len(tokens)
@@ -395,17 +395,17 @@ def _filled(row: Row, halves: tuple[Measure | None, Measure | None], line: int) 
 
 
 def _sized(run: Run, comm: tuple[int, int] | None) -> Run:
-    """How many ranks and nodes the run had, by the best line there is."""
+    """Fill in the number of ranks and nodes of the run, from the best evidence in the log."""
     if run.devices:
         processes = {(d.host, d.pid) for d in run.devices}
         zeros = {(d.host, d.pid) for d in run.devices if d.rank == 0}
         if len(zeros) > 1 and len(zeros) == len(processes):
             return replace(run, ranks=1, ranks_from="devices", nodes=1, without_mpi=True)
         groups = {d.group for d in run.devices}
-        one = [d for d in run.devices if d.group == min(groups)]
-        seen = {d.rank for d in one}
+        item = [d for d in run.devices if d.group == min(groups)]
+        seen = {d.rank for d in item}
         if len(groups) > 1 or seen == set(range(len(seen))):
-            nodes = len({d.host for d in one})
+            nodes = len({d.host for d in item})
             return replace(run, ranks=len(seen), ranks_from="devices", nodes=nodes)
         # Lines were cut: the highest rank is a lower bound; NCCL's own line or the factor decide.
     if comm is not None:
@@ -414,16 +414,16 @@ def _sized(run: Run, comm: tuple[int, int] | None) -> Run:
 
 
 def intervals(run: Run) -> list[tuple[float, float]]:
-    """The least and the greatest busbw/algbw that rounding allows, of rows that tell."""
-    found = []
+    """Return the least and the greatest busbw/algbw that rounding allows, of rows that tell."""
+    results = []
     for row in run.rows:
         for _, half in row.halves:
             if half.algbw <= half.algbw_step * 10:
                 continue
             low = (half.busbw - half.busbw_step * 0.51) / (half.algbw + half.algbw_step * 0.51)
             high = (half.busbw + half.busbw_step * 0.51) / (half.algbw - half.algbw_step * 0.51)
-            found.append((low, high))
-    return found
+            results.append((low, high))
+    return results
 
 
 def _sums(run: Run) -> bool:
@@ -471,7 +471,7 @@ def named(run: Run) -> Run:
 
 
 def machine_names(names: Iterable[str]) -> re.Pattern[bytes] | None:
-    """A pattern that finds any of the machine types as a word."""
+    """Return a pattern that finds any of the machine types as a word."""
     escaped = sorted((re.escape(name.encode()) for name in names if len(name) > 3), key=len)
     if not escaped:
         return None
@@ -479,7 +479,7 @@ def machine_names(names: Iterable[str]) -> re.Pattern[bytes] | None:
 
 
 def read_runs(inputs: Iterable[Path | str], machines: Iterable[str] = ()) -> list[Run]:
-    """Every run in files, directories or standard input (``-``), compressed or not.
+    """Return every run in files, directories or standard input (``-``), compressed or not.
 
     Args:
         inputs: what to read.
@@ -491,14 +491,14 @@ def read_runs(inputs: Iterable[Path | str], machines: Iterable[str] = ()) -> lis
         PrerequisiteError: a compressed input needs a library that is not installed.
     """
     pattern = machine_names(machines)
-    found: list[Run] = []
+    results: list[Run] = []
     for source in resolve(inputs):
-        found.extend(runs_of(source, pattern))
-    return found
+        results.extend(runs_of(source, pattern))
+    return results
 
 
 def runs_of(source: Source, machines: re.Pattern[bytes] | None = None) -> list[Run]:
-    """Every run in one source; ``machines`` finds names of machine types."""
+    """Return every run in one source; ``machines`` finds names of machine types."""
     pieces = _whole(source)
     first = next(pieces, b"")
     if first.lstrip()[:1] == b"{":
@@ -519,7 +519,7 @@ def runs_of(source: Source, machines: re.Pattern[bytes] | None = None) -> list[R
 
 
 def _whole(source: Source) -> Iterator[bytes]:
-    """The bytes in pieces that end where lines end, as far as they can be read.
+    """Yield the bytes in pieces that end where lines end, as far as they can be read.
 
     Damage ends the stream; it does not undo what came before it.
     """

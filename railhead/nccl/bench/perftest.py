@@ -1,4 +1,4 @@
-"""What linux-rdma/perftest prints: a bandwidth or a latency test over verbs. Pure.
+"""Output of linux-rdma/perftest: a bandwidth or a latency test over verbs. Pure.
 
 Formats are those of src/perftest_parameters.h and .c, v4.5-0.20. Bandwidths are Gbit/s (1e9 bits),
 times microseconds, sizes bytes.
@@ -46,10 +46,10 @@ class Perftest:
 
 
 def read(text: str) -> Perftest:
-    """The test that a text holds.
+    """Return the test that a text holds.
 
     Raises:
-        ValueError: it holds none, several, one without its end, or figures that contradict
+        ValueError: it holds no test, several, one without its end, or figures that contradict
             each other.
     """
     lines = text.splitlines()

@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 from railhead.nccl.bench.judge import Judged, size_text
 
 WIDTH, HEIGHT = 64, 13
-# What XML 1.0 forbids in text, wherever it came from.
+# Characters that XML 1.0 forbids in text.
 _FORBIDDEN = re.compile("[^\\t\\n\\r\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
 SVG = "http://www.w3.org/2000/svg"
 COLOURS = ("#1f5fa8", "#c2571a")
@@ -27,16 +27,16 @@ class Series:
 
 
 def series_of(judged: Judged) -> tuple[Series, ...]:
-    """Out-of-place and in-place, as far as measured, sizes in order."""
+    """Return the out-of-place and the in-place series, as far as measured, sizes in order."""
     rows = sorted((row for row in judged.run.rows if row.size > 0), key=lambda row: row.size)
     outs = tuple((row.size, row.out_of_place.busbw) for row in rows if row.out_of_place)
     ins = tuple((row.size, row.in_place.busbw) for row in rows if row.in_place)
     both = (Series(name="out-of-place", points=outs), Series(name="in-place", points=ins))
-    return tuple(one for one in both if one.points)
+    return tuple(item for item in both if item.points)
 
 
 def limit_of(judged: Judged) -> float | None:
-    """The busbw in GB/s that the NICs bound, or None."""
+    """Return the busbw in GB/s that the NICs bound, or None."""
     if judged.line is None or judged.factor is None:
         return None
     return judged.line.bound * judged.factor
@@ -44,7 +44,7 @@ def limit_of(judged: Judged) -> float | None:
 
 @dataclass(frozen=True, kw_only=True)
 class _Scale:
-    """From sizes and bandwidths to a unit square, sizes by their logarithm."""
+    """The mapping of sizes (logarithmic) and bandwidths to a unit square."""
 
     left: float
     right: float
@@ -58,8 +58,8 @@ class _Scale:
 
 
 def _scale(series: Sequence[Series], limit: float | None) -> _Scale | None:
-    sizes = [size for one in series for size, _ in one.points]
-    values = [value for one in series for _, value in one.points]
+    sizes = [size for row in series for size, _ in row.points]
+    values = [value for row in series for _, value in row.points]
     if not sizes:
         return None
     left, right = math.log2(min(sizes)), math.log2(max(sizes))
@@ -72,7 +72,7 @@ def _scale(series: Sequence[Series], limit: float | None) -> _Scale | None:
 
 
 def _round_up(value: float) -> float:
-    """The next 1, 2, 2.5 or 5 times a power of ten."""
+    """Return the next 1, 2, 2.5 or 5 times a power of ten."""
     if value <= 0:
         return 1.0
     power = 10.0 ** math.floor(math.log10(value))
@@ -88,7 +88,7 @@ _DOTS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
 def terminal(
     judged: Judged, *, width: int = WIDTH, height: int = HEIGHT, plain: bool = False
 ) -> str:
-    """The curve in characters, or an empty string when nothing was measured.
+    """Return the curve in characters, or an empty string when nothing was measured.
 
     Args:
         judged: the run.
@@ -116,7 +116,7 @@ def terminal(
 
 
 def _axis(scale: _Scale, width: int) -> str:
-    """The sizes under the drawing: both ends, and a power of two between them at its own place."""
+    """Return the sizes under the drawing: both ends, and a power of two at its place between."""
     left, right = size_text(round(2**scale.left)), size_text(round(2**scale.right))
     axis = f"{left:<{width - len(right)}}{right}"
     power = round((scale.left + scale.right) / 2)
@@ -128,26 +128,26 @@ def _axis(scale: _Scale, width: int) -> str:
 
 
 def _columns(one: Series, scale: _Scale, columns: int) -> dict[int, float]:
-    """Height by column, lines drawn between neighbouring points."""
-    found: dict[int, float] = {}
+    """Return the height of each column, with lines drawn between neighbouring points."""
+    results: dict[int, float] = {}
     last: tuple[float, float] | None = None
     for size, value in one.points:
         x, y = scale.x(size) * (columns - 1), scale.y(value)
         if last is not None and x > last[0]:
             for column in range(math.ceil(last[0]), math.floor(x) + 1):
                 share = (column - last[0]) / (x - last[0])
-                found[column] = last[1] + (y - last[1]) * share
-        found[round(x)] = y
+                results[column] = last[1] + (y - last[1]) * share
+        results[round(x)] = y
         last = (x, y)
-    return found
+    return results
 
 
 def _braille(series: Sequence[Series], scale: _Scale, width: int, height: int) -> list[str]:
     grid = [[0] * width for _ in range(height)]
     dots = height * 4
-    for one in series:
+    for item in series:
         before: int | None = None
-        for column, share in sorted(_columns(one, scale, width * 2).items()):
+        for column, share in sorted(_columns(item, scale, width * 2).items()):
             row = dots - 1 - round(share * (dots - 1))
             # Steep lines fill the rows between two columns.
             start, end = sorted((row, row if before is None else before))
@@ -159,8 +159,8 @@ def _braille(series: Sequence[Series], scale: _Scale, width: int, height: int) -
 
 def _plain(series: Sequence[Series], scale: _Scale, width: int, height: int) -> list[str]:
     grid = [[" "] * width for _ in range(height)]
-    for one, mark in zip(reversed(series), "o*"[-len(series) :], strict=True):
-        for column, share in _columns(one, scale, width).items():
+    for item, mark in zip(reversed(series), "o*"[-len(series) :], strict=True):
+        for column, share in _columns(item, scale, width).items():
             grid[height - 1 - round(share * (height - 1))][column] = mark
     return ["".join(line) for line in grid]
 
@@ -172,12 +172,12 @@ _BOX = (80, 56, 850, 290)  # left, top, width, height of the drawing in a panel
 
 
 def svg(runs: Sequence[Judged]) -> str:
-    """Every run as a panel of one SVG 1.1 document, without a script, a font file or a date.
+    """Return every run as a panel of one SVG 1.1 document, without a script, a font file or a date.
 
     Args:
         runs: at most :data:`MAX_PANELS` are drawn.
     """
-    shown = [one for one in runs if series_of(one)][:MAX_PANELS]
+    shown = [run for run in runs if series_of(run)][:MAX_PANELS]
     tall = _TALL * max(1, len(shown))
     root = ET.Element(
         "svg",
@@ -228,9 +228,9 @@ def _panel(panel: ET.Element, judged: Judged) -> None:
         _text(panel, "text", label, x=f"{x:.1f}", y=str(top + height + 20), text_anchor="middle")
     if limit is not None and limit <= scale.top:
         _limit(panel, judged, limit, scale)
-    for one, colour in zip(series, COLOURS, strict=False):
-        _line(panel, one, scale, colour)
-    for index, one in enumerate(series):
+    for item, colour in zip(series, COLOURS, strict=False):
+        _line(panel, item, scale, colour)
+    for index, item in enumerate(series):
         x = left + index * 130
         y = top + height + 48
         ET.SubElement(
@@ -238,7 +238,7 @@ def _panel(panel: ET.Element, judged: Judged) -> None:
             "rect",
             {"x": str(x), "y": str(y - 10), "width": "14", "height": "10", "fill": COLOURS[index]},
         )
-        _text(panel, "text", one.name, x=str(x + 20), y=str(y))
+        _text(panel, "text", item.name, x=str(x + 20), y=str(y))
     _text(panel, "text", "busbw GB/s", x=str(left - 60), y="48", fill="#555555")
 
 
@@ -248,8 +248,8 @@ def _limit(panel: ET.Element, judged: Judged, limit: float, scale: _Scale) -> No
     line = {"x1": str(left), "x2": str(left + width), "y1": f"{y:.1f}", "y2": f"{y:.1f}"}
     ET.SubElement(panel, "line", {**line, "stroke": "#777777", "stroke-dasharray": "6 4"})
     assert judged.line is not None  # noqa: S101 - a limit comes from it
-    said = f"bound of the NICs, {judged.line.rate:g} GB/s {unit_text(judged.line.unit)}"
-    _text(panel, "text", said, x=str(left + 8), y=f"{y - 6:.1f}", fill="#555555")
+    text = f"bound of the NICs, {judged.line.rate:g} GB/s {unit_text(judged.line.unit)}"
+    _text(panel, "text", text, x=str(left + 8), y=f"{y - 6:.1f}", fill="#555555")
 
 
 def _line(panel: ET.Element, one: Series, scale: _Scale, colour: str) -> None:
@@ -272,12 +272,12 @@ def _line(panel: ET.Element, one: Series, scale: _Scale, colour: str) -> None:
 
 
 def unit_text(unit: int) -> str:
-    """``a node``, or the NVLink domain that stands for several."""
+    """Return ``a node``, or the NVLink domain that stands for several nodes."""
     return "a node" if unit == 1 else f"an NVLink domain of {unit} nodes"
 
 
 def heading(judged: Judged) -> str:
-    """``all_reduce, 16 ranks on 2 nodes (run.log:12)``."""
+    """Return a heading such as ``all_reduce, 16 ranks on 2 nodes (run.log:12)``."""
     run = judged.run
     parts = [run.collective or "unknown collective"]
     if run.ranks:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from railhead.catalog.machines import Machine, Measurement
+from railhead.machines import Machine, Measurement
 from railhead.nccl.bench.model import Row, Run
 
 
@@ -33,7 +33,7 @@ class Published:
 
 
 def published_for(run: Run, machine: Machine, nodes: int) -> tuple[Published, ...]:
-    """The catalogue's figures that the run can be held against, largest size last.
+    """Return the catalogue's figures that the run can be compared with, largest size last.
 
     Only measurements over the network count, of the same collective and as many nodes, and only
     where the run reached their size: a smaller message is slower and proves nothing.
@@ -43,25 +43,25 @@ def published_for(run: Run, machine: Machine, nodes: int) -> tuple[Published, ..
         machine: its machine type.
         nodes: its hosts.
     """
-    found = []
-    for one in machine.published:
+    results = []
+    for entry in machine.published:
         # Nothing in a run's table says whether switches did the sums.
-        if one.sharp:
+        if entry.sharp:
             continue
-        if (one.collective, one.nodes, one.transport) != (run.collective, nodes, "network"):
+        if (entry.collective, entry.nodes, entry.transport) != (run.collective, nodes, "network"):
             continue
-        row = _row(run, one)
-        if row is not None and row.best is not None and one.busbw > 0:
-            found.append(
+        row = _row(run, entry)
+        if row is not None and row.best is not None and entry.busbw > 0:
+            results.append(
                 Published(
-                    busbw=one.busbw,
-                    size=one.size_bytes,
-                    nodes=one.nodes,
-                    source=one.source,
+                    busbw=entry.busbw,
+                    size=entry.size_bytes,
+                    nodes=entry.nodes,
+                    source=entry.source,
                     measured=row.best.busbw,
                 )
             )
-    return tuple(sorted(found, key=lambda one: (one.size, one.busbw)))
+    return tuple(sorted(results, key=lambda item: (item.size, item.busbw)))
 
 
 def _row(run: Run, one: Measurement) -> Row | None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Gate:
-    """What a run must reach; a gate that cannot be judged is not passed.
+    """The figures that a run must reach; a gate that cannot be judged fails.
 
     Args:
         min_busbw: GB/s, None for no such gate.
@@ -31,39 +31,39 @@ class Gate:
 
     @property
     def set(self) -> bool:
-        """True when there is one."""
+        """True when any gate is set."""
         return self.min_busbw is not None or self.min_fraction is not None
 
     def failures(self, judged: Judged) -> list[str]:
-        """Why the run does not pass; empty when it passes or when no gate is set."""
+        """Return why the run does not pass; empty when it passes or when no gate is set."""
         if not self.set:
             return []
         run = judged.run
-        found = []
+        results = []
         if not run.complete:
-            found.append("the closing lines are missing, so the run may have died")
+            results.append("the closing lines are missing, so the run may have died")
         if run.ranks is None:
-            found.append("no line tells how many ranks took part")
+            results.append("no line tells how many ranks took part")
         row = large(run, self.min_size)
         if row is None:
-            found.append(f"no size of {size_text(self.min_size)} or more was measured")
-            return found
+            results.append(f"no size of {size_text(self.min_size)} or more was measured")
+            return results
         if self.min_busbw is not None:
-            found += self._busbw(row)
+            results += self._busbw(row)
         if self.min_fraction is not None:
             if judged.line is None or judged.line.size < self.min_size:
-                found.append("the line rate is not known, so no fraction of it is")
+                results.append("the line rate is not known, so no fraction of it is")
             elif judged.line.fraction < self.min_fraction:
-                found.append(
+                results.append(
                     f"{judged.line.fraction:.1%} of the line rate at "
                     f"{size_text(judged.line.size)}, less than {self.min_fraction:.1%}"
                 )
             elif judged.line.fraction > OVER:
-                found.append(
+                results.append(
                     f"{judged.line.fraction:.1%} of the line rate: the NICs were not the path, so "
                     "the network was not measured"
                 )
-        return found
+        return results
 
     def _busbw(self, row: Row) -> list[str]:
         assert self.min_busbw is not None  # noqa: S101 - asked for only when set
@@ -76,7 +76,7 @@ class Gate:
 
 
 def status(judged: Judged, gate: Gate) -> tuple[str, list[str]]:
-    """``pass``, ``fail`` or, without a gate, ``read``; with the reasons of a failure."""
+    """Return ``pass``, ``fail`` or, without a gate, ``read``; and the reasons of a failure."""
     reasons = [note.text for note in judged.notes if note.level == "bad"]
     reasons += gate.failures(judged)
     if reasons:
@@ -85,9 +85,9 @@ def status(judged: Judged, gate: Gate) -> tuple[str, list[str]]:
 
 
 def to_json(runs: Sequence[Judged], gate: Gate) -> dict[str, Any]:
-    """The object that ``--json`` prints; keys stay once they are published."""
-    shown = [_run(one, gate) for one in runs]
-    failed = any(one["status"] == "fail" for one in shown)
+    """Return the object that ``--json`` prints; published keys never change."""
+    shown = [_run(run, gate) for run in runs]
+    failed = any(item["status"] == "fail" for item in shown)
     return {
         "status": "fail" if failed else "pass" if gate.set else "read",
         "gate": {
@@ -101,12 +101,12 @@ def to_json(runs: Sequence[Judged], gate: Gate) -> dict[str, Any]:
 
 def _run(judged: Judged, gate: Gate) -> dict[str, Any]:
     run, curve, line = judged.run, judged.curve, judged.line
-    said, reasons = status(judged, gate)
+    text, reasons = status(judged, gate)
     best = run.largest
     return {
         "file": run.file,
         "line": run.line,
-        "status": said,
+        "status": text,
         "reasons": reasons,
         "collective": run.collective or None,
         "collective_from": run.collective_from or None,
@@ -164,7 +164,7 @@ def _half(half: Measure | None) -> dict[str, Any] | None:
 
 
 def show(console: Console, judged: Judged, gate: Gate, *, plot: bool = True) -> None:
-    """One run for people."""
+    """Print one run for people."""
     from rich.markup import escape
     from rich.table import Table
 
@@ -203,15 +203,15 @@ def show(console: Console, judged: Judged, gate: Gate, *, plot: bool = True) -> 
             highlight=False,
             soft_wrap=True,
         )
-    said, reasons = status(judged, gate)
-    if said == "pass":
+    message, reasons = status(judged, gate)
+    if message == "pass":
         console.print("  [green]pass[/green]")
     for reason in reasons:
         console.print(f"  [red]fail[/red]  {escape(reason)}", highlight=False, soft_wrap=True)
 
 
 def _chosen(rows: Sequence[Row]) -> list[Row]:
-    """At most sixteen rows: the large ones all, the small ones thinned."""
+    """Return at most sixteen rows: all of the large sizes, some of the small ones."""
     if len(rows) <= 16:
         return list(rows)
     tail = list(rows[-10:])
@@ -222,33 +222,33 @@ def _chosen(rows: Sequence[Row]) -> list[Row]:
 
 def _facts(judged: Judged) -> list[str]:
     run, curve, line = judged.run, judged.curve, judged.line
-    found = []
+    facts = []
     if judged.factor is not None:
         kept = {True: "kept by every row", False: "broken", None: "not checkable"}
         text = f"factor: {judged.factor:.4f} for {run.ranks} ranks, {kept[judged.factor_ok]}"
         if run.ranks_from == "factor":
             text += " (the rank count itself comes from the figures)"
-        found.append(text)
+        facts.append(text)
     if curve.latency is not None:
-        found.append(f"latency: {curve.latency:.1f} us up to 4 KiB")
+        facts.append(f"latency: {curve.latency:.1f} us up to 4 KiB")
     if curve.peak:
         text = f"peak: {curve.peak:.2f} GB/s busbw at {size_text(curve.peak_size)}"
         if curve.half_size:
             text += f", half of it from {size_text(curve.half_size)} on"
         if curve.plateau_from:
             text += f", plateau from {size_text(curve.plateau_from)}"
-        found.append(text)
+        facts.append(text)
     if line is not None:
-        found.append(
+        facts.append(
             f"line rate: {line.machine}, {line.nics} NICs a node, {line.rate:g} GB/s "
             f"{unit_text(line.unit)} and direction; at {size_text(line.size)} at least "
             f"{line.wire:.1f} GB/s crossed them ({line.fraction:.0%}): {line.why}"
         )
-    found += [
-        f"published: {one.busbw:g} GB/s at {size_text(one.size)} on {one.nodes} nodes, here "
-        f"{one.measured:g} ({one.source})"
-        for one in judged.published
+    facts += [
+        f"published: {item.busbw:g} GB/s at {size_text(item.size)} on {item.nodes} nodes, here "
+        f"{item.measured:g} ({item.source})"
+        for item in judged.published
     ]
     for dip in curve.dips:
-        found.append(f"to confirm the dip at {size_text(dip.first)}: {dip.confirm}")
-    return found
+        facts.append(f"to confirm the dip at {size_text(dip.first)}: {dip.confirm}")
+    return facts

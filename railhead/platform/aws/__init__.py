@@ -28,19 +28,19 @@ class Aws(Platform[AwsCluster]):
     """AWS."""
 
     def problems(self, cluster: AwsCluster) -> Iterator[Problem]:
-        """What only AWS minds."""
+        """Yield the problems that only AWS has."""
         return checks.problems(cluster)
 
     def doubts(self, cluster: AwsCluster, now: datetime) -> Iterator[Problem]:
-        """Capacity that is over, to come or named twice, and people of other accounts."""
+        """Yield capacity that is over, to come or named twice, and people of other accounts."""
         return checks.doubts(cluster, now)
 
     def made(self, cluster: AwsCluster) -> Made:
-        """What replaces a file system, or rolls or replaces a node group.
+        """Return the settings whose change replaces a file system, or replaces or rolls nodes.
 
         A node group takes a new version of its launch template, or of Kubernetes, by replacing
         every node (EKS user guide, managed-node-update-behavior); terraform-provider-aws,
-        service/fsx/lustre_file_system.go and service/eks/node_group.go, has what replaces it whole.
+        service/fsx/lustre_file_system.go and service/eks/node_group.go, shows what replaces it.
         """
         platform = cluster.platform
         return Made(
@@ -55,17 +55,17 @@ class Aws(Platform[AwsCluster]):
         )
 
     def system_nodes(self, cluster: AwsCluster) -> tuple[int, str]:
-        """As the stack says."""
+        """Return the system pool of the stack."""
         pool = cluster.platform.system_pool
         return pool.nodes, pool.instance_type
 
     def image(self, cluster: AwsCluster, image: str) -> str:
-        """EKS' own images from the region's registry."""
+        """Return an image's place: EKS' own come from the region's registry."""
         own = image.startswith(f"{facts.EKS_REGISTRY}.")
         return facts.eks_image(image, cluster.platform.region) if own else image
 
     def egress(self, cluster: AwsCluster, namespace: str) -> tuple[Destination, ...]:
-        """Where EKS' pod identity agent hands out credentials, for what the stack lets jobs do."""
+        """Return the address of EKS' pod identity agent, if the stack lets jobs use S3."""
         asks = any(access.namespace == namespace for access in cluster.platform.s3_access)
         return (_POD_IDENTITY,) if asks else ()
 
@@ -77,7 +77,7 @@ def _place(cluster: AwsCluster) -> dict[str, str]:
 
 
 def _subnet(zone: str, cluster: AwsCluster) -> str | int:
-    """The zone's private subnet: its id, or its place among those cut from the network."""
+    """Return the zone's private subnet: its id, or its place among those cut from the network."""
     network = cluster.platform.network
     if isinstance(network, NewNetwork):
         return network.availability_zones.index(zone)
@@ -90,11 +90,11 @@ def _system(cluster: AwsCluster) -> MadeWith:
     zones = (
         network.availability_zones if isinstance(network, NewNetwork) else network.private_subnets
     )
-    said = pool.model_dump(include={"instance_type", "architecture", "root_volume_gib"})
+    text = pool.model_dump(include={"instance_type", "architecture", "root_volume_gib"})
     subnets = [
         f"{zone}: {_subnet(zone, cluster)}" for zone in zones if not facts.is_local_zone(zone)
     ]
-    return MadeWith(fixed=said | {"kubernetes": platform.kubernetes, "subnets": "; ".join(subnets)})
+    return MadeWith(fixed=text | {"kubernetes": platform.kubernetes, "subnets": "; ".join(subnets)})
 
 
 def _nodes(pool: AwsPool, cluster: AwsCluster) -> MadeWith:

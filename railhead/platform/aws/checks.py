@@ -13,8 +13,8 @@ from datetime import datetime, timedelta
 from railhead.base import quantity
 from railhead.base.errors import choices
 from railhead.base.sections import Problem, each, knowing, taken, told, told_each, twice
-from railhead.catalog.machine import Machine
-from railhead.catalog.machines import MACHINES
+from railhead.machines import MACHINES
+from railhead.machines.machine import Machine
 from railhead.model.gpu import GpuOperatorConfig
 from railhead.platform.aws import facts as aws
 from railhead.platform.aws.model import (
@@ -51,13 +51,13 @@ _RESERVED_LABELS = (
 
 
 def problems(cluster: AwsCluster) -> Iterator[Problem]:
-    """Every (path, message) of a cluster on AWS, as far as it is well-formed."""
+    """Yield every (path, message) of a cluster on AWS, as far as it is well-formed."""
     for check in _CHECKS:
         yield from told(check, cluster)
 
 
 def doubts(cluster: AwsCluster, now: datetime) -> Iterator[Problem]:
-    """Every (path, message) of what was right once; ``now`` has a time zone."""
+    """Yield every (path, message) of what was right once; ``now`` has a time zone."""
     for path, pool in each(cluster.pools, "pools"):
         if isinstance(pool.purchase, CapacityBlock) and pool.purchase.ends <= now:
             yield (
@@ -115,7 +115,7 @@ def _strangers(cluster: AwsCluster) -> Iterator[Problem]:
 
 
 def reserved_label(key: str) -> bool:
-    """Whether nodes get a label by themselves, so that no pool may set it.
+    """Return whether nodes get a label by themselves, so that no pool may set it.
 
     >>> reserved_label("node.kubernetes.io/instance-type"), reserved_label("acme.com/team")
     (True, False)
@@ -125,7 +125,7 @@ def reserved_label(key: str) -> bool:
 
 
 def lustre_efa_types() -> list[str]:
-    """Instance types that mount an EFA-enabled Lustre file system over EFA."""
+    """Return the instance types that mount an EFA-enabled Lustre file system over EFA."""
     return sorted(
         machine.name
         for machine in MACHINES.values()
@@ -166,7 +166,7 @@ def _purchase_zones(cluster: AwsCluster) -> Iterator[Problem]:
 
 
 def _reserved_zone(pool: AwsPool) -> str | None:
-    """Where a pool's capacity is; None where it is wherever the pool is."""
+    """Return the zone of a pool's reserved capacity; None if it is not bound to a zone."""
     return None if isinstance(pool.purchase, OnDemand | Spot) else pool.purchase.availability_zone
 
 
@@ -202,7 +202,7 @@ def _control_plane(cluster: AwsCluster) -> Iterator[Problem]:
 
 
 def _subnets_differ(cluster: AwsCluster) -> Iterator[Problem]:
-    """A subnet is in one zone (EC2 user guide), so it cannot be that of two."""
+    """Yield subnets of two zones: a subnet is in one zone (EC2 user guide)."""
     network = cluster.platform.network
     seen: dict[str, str] = {}
     for zone, subnet in (
@@ -305,7 +305,7 @@ def _group(cluster: AwsCluster) -> Iterator[Problem]:
 
 
 def _issued(cluster: AwsCluster) -> Iterator[Problem]:
-    """Groups that nobody is in: of no entry, and of no token, before whose groups is the prefix."""
+    """Yield groups without members: in no entry, and without the prefix of tokens' groups."""
     platform, oidc = cluster.platform, cluster.platform.oidc
     for path, group in cluster.groups:
         if path == "researchers" and (platform.researchers or oidc is None):
@@ -512,7 +512,7 @@ def _label(path: str, key: str, pool: AwsPool) -> Iterator[Problem]:
 
 
 def _selector(path: str, pool: AwsPool) -> Iterator[Problem]:
-    """Labels that EKS gives nodes, held against what it gives them."""
+    """Yield labels that differ from those that EKS gives nodes."""
     given = {
         "node.kubernetes.io/instance-type": pool.instance_type,
         "topology.kubernetes.io/zone": pool.availability_zone,
@@ -632,8 +632,8 @@ def _image_caches(cluster: AwsCluster) -> Iterator[Problem]:
     for path, row, registry in knowing(rows, "platform.image_caches", lambda row: row.registry):
         _, asks = aws.UPSTREAMS[registry]
         if asks != (row.secret_arn is not None):
-            said = "is missing: ECR asks" if asks else "is set, and ECR does not ask"
-            yield f"{path}.secret_arn", f"{said} {registry!r} for credentials"
+            text = "is missing: ECR asks" if asks else "is set, and ECR does not ask"
+            yield f"{path}.secret_arn", f"{text} {registry!r} for credentials"
         wanted = f"{aws.ecr(cluster.platform.account, cluster.platform.region)}/{row.prefix}"
         if cluster.registry_mirrors.get(registry) != wanted:
             yield (
@@ -720,7 +720,7 @@ def _hugepages(cluster: AwsCluster) -> Iterator[Problem]:
 def _beside_hugepages(
     path: str, pages: int, machine: Machine, cluster: AwsCluster
 ) -> Iterator[Problem]:
-    """Huge pages are taken from what pods can request (Kubernetes, Manage huge pages)."""
+    """Yield huge pages that leave a pod too little memory (Kubernetes, Manage huge pages)."""
     gib, has = -(-2 * pages // 1024), machine.memory_gib
     for _, runtime, pool in knowing(cluster.runtimes, "runtimes", lambda r: r.pool):
         own = [p for p in cluster.pools if p.name == pool and p.hugepages_2mib == pages]
@@ -728,7 +728,7 @@ def _beside_hugepages(
             yield (
                 f"{path}.hugepages_2mib",
                 f"{pages} are {gib} GiB of the node's {has}, and runtime {runtime.name!r} asks for "
-                f"{runtime.memory} besides: it would never start",
+                f"{runtime.memory} as well: it would never start",
             )
             return
 

@@ -1,6 +1,6 @@
 """AWS: add-ons, file systems, endpoints and limits, every figure with its source.
 
-What an instance type is has its row in :mod:`railhead.catalog.machines`; here is what the services
+What an instance type is has its row in :mod:`railhead.machines`; here is what the services
 around it allow. Sizes are GiB, throughput MB/s for each TiB.
 """
 
@@ -260,7 +260,7 @@ CAPACITY_BLOCK_AHEAD_DAYS = 56
 
 
 def is_local_zone(zone: str) -> bool:
-    """Whether a zone is a Local Zone, in which EKS has nodes alone (P6e-GB200 is in one).
+    """Return whether a zone is a Local Zone, in which EKS has nodes alone (P6e-GB200 is in one).
 
     >>> is_local_zone("us-east-1-dfw-2a"), is_local_zone("us-east-1a")
     (True, False)
@@ -282,7 +282,7 @@ UPSTREAMS: Mapping[str, tuple[str, bool]] = MappingProxyType(
 
 
 def ecr(account: str, region: str) -> str:
-    """The host of an account's own registry.
+    """Return the host of an account's own registry.
 
     >>> ecr("123456789012", "us-east-2")
     '123456789012.dkr.ecr.us-east-2.amazonaws.com'
@@ -292,7 +292,7 @@ def ecr(account: str, region: str) -> str:
 
 
 def eks_image(image: str, region: str) -> str:
-    """An image of the us-west-2 registry of EKS' add-ons as the region's own has it.
+    """Return an image of the us-west-2 registry of EKS' add-ons as the region's own has it.
 
     The charts name us-west-2's: from elsewhere it is pulled by NAT, and in China and GovCloud it is
     not there at all.
@@ -305,7 +305,7 @@ def eks_image(image: str, region: str) -> str:
 
 
 def partition(region: str) -> str:
-    """The ARN partition of a region.
+    """Return the ARN partition of a region.
 
     >>> partition("us-gov-west-1")
     'aws-us-gov'

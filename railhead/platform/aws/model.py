@@ -208,8 +208,8 @@ class LustreFileSystem(Model):
     """An FSx for Lustre file system, persistent and on SSD, in one zone.
 
     Its name is its storage class. ``throughput`` is MB/s for each TiB. ``efa``: servers speak EFA
-    too; it can only be said at creation, and fixes ``throughput``. All claims see the whole file
-    system: their ``size`` is what Kubernetes is told, not a quota.
+    too; it can only be set at creation, and fixes ``throughput``. All claims see the whole file
+    system: their ``size`` is what Kubernetes shows, not a quota.
 
     ``availability_zone`` should be the pools' own. ``capacity_gib`` is its size in GiB.
     ``compression`` is LZ4 on the servers. ``backup_days`` is how long daily backups are kept; 0
@@ -245,10 +245,10 @@ class ElasticFileSystem(Model):
 
 
 class Bucket(Model):
-    """What jobs may do in one bucket: read it, and with ``write`` write and delete as well.
+    """The rights of jobs in one bucket: to read it, and with ``write`` to write and delete.
 
-    ``prefix`` is what the keys start with, all of them without. ``kms_key`` is the key of a bucket
-    that is encrypted with one of its owner's.
+    ``prefix`` limits it to keys that start with it. ``kms_key`` is the key of a bucket
+    that is encrypted with a key of its owner.
 
     ``name`` is the bucket's.
     """
@@ -260,9 +260,9 @@ class Bucket(Model):
 
 
 class S3Access(Model):
-    """What the pods of one training namespace may do in S3, with credentials of EKS pod identity.
+    """The rights of the pods of one training namespace in S3, by EKS pod identity.
 
-    Every pod of the namespace has it, and no other.
+    Every pod of the namespace has them, and no other pod.
     """
 
     namespace: Name
@@ -275,11 +275,11 @@ class OidcProvider(Model):
     Args:
         issuer: its URL, which EKS must reach over the internet.
         client_id: the audience of its tokens.
-        groups_claim: where a token lists its groups.
-        groups_prefix: what EKS puts before each; the stack names groups with it.
-        username_claim: where a token says who it is.
-        username_prefix: what EKS puts before that.
-        required_claims: what a token must have besides.
+        groups_claim: the claim that lists the groups.
+        groups_prefix: the prefix that EKS adds to each; the stack names groups with it.
+        username_claim: the claim that names the user.
+        username_prefix: the prefix that EKS adds to it.
+        required_claims: other claims that a token must have.
     """
 
     # EKS API reference, OidcIdentityProviderConfigRequest.
@@ -377,7 +377,7 @@ class AwsPlatform(PlatformConfig):
 
 
 class OnDemand(Model):
-    """Whatever the zone has when it is asked."""
+    """Capacity that the zone has on demand."""
 
     kind: Literal["on-demand"]
 
@@ -491,14 +491,14 @@ class AwsPool(Pool):
 
     @property
     def first_nodes(self) -> int:
-        """How many nodes the group is made with."""
+        """Number of nodes with which the group is created."""
         if self.initial_nodes is not None:
             return self.initial_nodes
         return 0 if isinstance(self.purchase, CapacityBlock) else self.nodes
 
     @property
     def lustre_devices(self) -> int:
-        """How many of a node's EFA devices Lustre takes, where there is one to mount over EFA."""
+        """Number of a node's EFA devices that Lustre takes, if there is a file system over EFA."""
         if self.lustre_efa_devices is not None:
             return self.lustre_efa_devices
         return LUSTRE_EFA_DEVICES.get(self.instance_type, LUSTRE_EFA_DEVICES_OTHER)
@@ -511,7 +511,7 @@ class AwsCluster(Cluster):
     pools: tuple[AwsPool, ...] = Field(min_length=1)
 
     def lustre_over_efa(self, pool: AwsPool) -> bool:
-        """Whether a pool's nodes mount a Lustre file system over EFA: one of their zone has it."""
+        """Return whether a pool's nodes mount a file system of their zone over EFA."""
         return pool.instance_type not in LUSTRE_WITHOUT_EFA and any(
             isinstance(system, LustreFileSystem)
             and system.efa

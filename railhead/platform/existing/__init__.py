@@ -15,10 +15,10 @@ from railhead.platform.existing.model import ExistingCluster
 
 @dataclass(frozen=True, kw_only=True)
 class Existing(Platform[ExistingCluster]):
-    """Kubernetes that somebody else runs; what is below it is not the stack's."""
+    """Kubernetes that others run; the stack does not own what is below it."""
 
     def problems(self, cluster: ExistingCluster) -> Iterator[Problem]:
-        """Storage classes of one name."""
+        """Yield storage classes that share a name."""
         if (nfs := known(lambda: cluster.platform.nfs)) is not None:
             yield from taken(nfs.classes, "platform.nfs.classes", lambda row: (row.name,))
 
@@ -27,7 +27,7 @@ class Existing(Platform[ExistingCluster]):
         cluster: ExistingCluster,
         now: datetime,  # noqa: ARG002 - of other platforms' capacity
     ) -> Iterator[Problem]:
-        """Storage classes that no claim of the stack names."""
+        """Yield storage classes that no claim of the stack names."""
         named = {claim.storage_class for claim in cluster.checkpoints}
         for at, row in enumerate(cluster.platform.nfs.classes if cluster.platform.nfs else ()):
             if row.name not in named:
@@ -43,11 +43,11 @@ class Existing(Platform[ExistingCluster]):
                 )
 
     def addons(self, cluster: ExistingCluster) -> tuple[str, ...]:
-        """NFS' driver, for a server that the stack names."""
+        """Return the driver of NFS, for a server that the stack names."""
         return ("csi-driver-nfs",) if known(lambda: cluster.platform.nfs) is not None else ()
 
     def access(self, cluster: ExistingCluster) -> Access:
-        """By the kubeconfig that the stack names."""
+        """Return the access by the kubeconfig that the stack names."""
         platform = cluster.platform
         path = Path(platform.kubeconfig).expanduser().absolute()
         if not path.is_file():
@@ -64,7 +64,7 @@ class Existing(Platform[ExistingCluster]):
         )
 
     def made(self, cluster: ExistingCluster) -> Made:
-        """By another identity all objects are others'; claims stay on the server that they have."""
+        """Return the identity, whose change makes all objects new, and the servers of claims."""
         platform = cluster.platform
         return Made(
             cluster=MadeWith(fixed={"identity": platform.identity or cluster.name}),
@@ -75,11 +75,11 @@ class Existing(Platform[ExistingCluster]):
         )
 
     def uid(self, cluster: ExistingCluster) -> str:
-        """As the stack says."""
+        """Return the UID that the stack's file gives."""
         return cluster.platform.uid or ""
 
     def checks_nodes(self, cluster: ExistingCluster) -> bool:
-        """Unless the stack says that its nodes are yet to join."""
+        """Return whether to check nodes: not if the stack says that they are yet to join."""
         return cluster.platform.verify_nodes
 
 

@@ -14,12 +14,12 @@ _UID = r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"
 
 
 class ExistingPlatform(PlatformConfig):
-    """A cluster that is there already; nothing below Kubernetes is created.
+    """A cluster that exists already; nothing below Kubernetes is created.
 
     ``kubeconfig`` is a path (``~`` allowed); its content never enters the state. ``identity`` names
     the cluster for good: resources are replaced when it changes, and only then. ``verify_nodes``
-    holds the pools against the live nodes before anything is changed, wherever the cluster answers;
-    false for a cluster whose nodes are yet to join.
+    compares the pools with the live nodes before anything is changed, if the cluster answers; set
+    it to false for a cluster whose nodes are yet to join.
 
     ``context`` is one of the kubeconfig's; None takes its current one. ``uid`` is the UID of the
     cluster's namespace `kube-system`, which no other cluster has: with it, any other is refused.
@@ -38,7 +38,7 @@ class ExistingPlatform(PlatformConfig):
 
 
 class Schedulable(Model):
-    """What pods can request on each node of a pool: whole CPUs, and memory in GiB.
+    """The resources that pods can request on each node of a pool.
 
     ``cpu`` is whole CPUs, ``memory_gib`` is GiB.
     """
@@ -62,7 +62,7 @@ class ExistingPool(Pool):
 
 
 class ExistingCluster(Cluster):
-    """A cluster on Kubernetes that somebody else runs."""
+    """A cluster on Kubernetes that others run."""
 
     platform: ExistingPlatform
     pools: tuple[ExistingPool, ...] = Field(min_length=1)

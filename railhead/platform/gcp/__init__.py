@@ -36,7 +36,7 @@ class Gcp(Platform[GcpCluster]):
     """Google Cloud."""
 
     def problems(self, cluster: GcpCluster) -> Iterator[Problem]:
-        """What only Google Cloud minds."""
+        """Yield the problems that only Google Cloud has."""
         return checks.problems(cluster)
 
     def doubts(
@@ -44,11 +44,11 @@ class Gcp(Platform[GcpCluster]):
         cluster: GcpCluster,
         now: datetime,  # noqa: ARG002 - of other platforms' capacity
     ) -> Iterator[Problem]:
-        """Capacity named twice, nodes without a driver, rails of small frames."""
+        """Yield capacity named twice, nodes without a driver, rails of small frames."""
         return checks.doubts(cluster)
 
     def queued_pools(self, cluster: GcpCluster) -> tuple[str, ...]:
-        """Flex-start pools whose nodes only whole gangs get."""
+        """Return the flex-start pools, which give nodes to whole gangs only."""
         return tuple(
             pool.name
             for pool in cluster.pools
@@ -56,9 +56,10 @@ class Gcp(Platform[GcpCluster]):
         )
 
     def made(self, cluster: GcpCluster) -> Made:
-        """What replaces it (terraform-provider-google: container, lustre, filestore, storage).
+        """Return the settings whose change replaces the cluster, or a part of it.
 
-        GKE replaces every node of a pool for what it does not replace whole, such as its disk.
+        See terraform-provider-google: container, lustre, filestore, storage. If GKE does not
+        replace a pool as a whole, such as for its disk, it replaces every node of it.
         """
         platform = cluster.platform
         where = {"project": platform.project, "region": platform.region}
@@ -82,12 +83,12 @@ class Gcp(Platform[GcpCluster]):
         )
 
     def system_nodes(self, cluster: GcpCluster) -> tuple[int, str]:
-        """The fewest that there are."""
+        """Return the fewest that there are."""
         pool = cluster.platform.system_pool
         return pool.min_nodes, pool.machine_type
 
     def mount_annotations(self, cluster: GcpCluster, claim: CheckpointConfig) -> Mapping[str, str]:
-        """GCS FUSE: without it no sidecar comes into the pod, and the mount waits for one.
+        """Return GCS FUSE's annotations: without them no sidecar comes, and the mount waits.
 
         A sidecar that caches has no limits: one whose cache is larger than the 5 GiB that it gets
         by itself would be evicted, with the pod (gcs-fuse-csi-driver, pkg/webhook/config.go: "0" is
@@ -102,9 +103,10 @@ class Gcp(Platform[GcpCluster]):
         }
 
     def egress(self, cluster: GcpCluster, namespace: str) -> tuple[Destination, ...]:  # noqa: ARG002
-        """With a bucket: GCS FUSE runs in the pod, in its network, and fetches token and objects.
+        """Return the addresses that GCS FUSE needs, if there is a bucket.
 
-        gcs-fuse-csi-driver, docs/istio.md: what its sidecar connects to.
+        It runs in the pod's network, and fetches the token and the objects (gcs-fuse-csi-driver,
+        docs/istio.md).
         """
         address, port = _METADATA
         wanted = (
@@ -115,25 +117,25 @@ class Gcp(Platform[GcpCluster]):
 
 
 def _network(network: GcpNetwork) -> dict[str, Any]:
-    """Without what services of Google's get of it, which comes and goes."""
+    """Return the settings of the network, without Google's services in it, which come and go."""
     later = {"google_services", "service_connection", "storage_names"}
     # The nodes' range grows in place (compute, Subnetwork.expandIpCidrRange), and no other.
-    said = _said("network", network, later | {"nodes"})
+    text = _said("network", network, later | {"nodes"})
     if isinstance(network, GcpNewNetwork):
-        said["network.nodes"] = str(network.nodes).partition("/")[0]
-    return said
+        text["network.nodes"] = str(network.nodes).partition("/")[0]
+    return text
 
 
 def _addresses(network: GcpNetwork) -> dict[str, int]:
-    """How many nodes there may be; whose network it is decides for one that is there."""
+    """Return how many nodes there may be; an existing network decides that itself."""
     if not isinstance(network, GcpNewNetwork):
         return {}
     return {"addresses of network.nodes": ipaddress.ip_network(network.nodes).num_addresses}
 
 
 def _said(field: str, section: Model, without: Set[str] = frozenset()) -> dict[str, Any]:
-    said = section.model_dump(mode="json", exclude=set(without))
-    return {f"{field}.{key}": value for key, value in said.items()}
+    text = section.model_dump(mode="json", exclude=set(without))
+    return {f"{field}.{key}": value for key, value in text.items()}
 
 
 def _nodes(pool: GcpPool, cluster: GcpCluster) -> MadeWith:

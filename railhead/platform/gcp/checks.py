@@ -13,8 +13,8 @@ from datetime import timedelta
 from railhead.base import quantity
 from railhead.base.errors import choices
 from railhead.base.sections import Problem, each, knowing, taken, told, told_each
-from railhead.catalog.machine import GkeMachine
-from railhead.catalog.machines import GKE_MACHINES, MACHINES
+from railhead.machines import GKE_MACHINES, MACHINES
+from railhead.machines.machine import GkeMachine
 from railhead.model import namespaces
 from railhead.platform.gcp import maintenance
 from railhead.platform.gcp.facts import node_networks
@@ -80,14 +80,14 @@ _GPU_TAINT = Taint(key="nvidia.com/gpu", value="present", effect="NoSchedule")
 
 
 def _pools(cluster: GcpCluster) -> Iterator[tuple[str, GcpPool, GkeMachine]]:
-    """The pools whose machine type is known and GKE's."""
+    """Yield the pools whose machine type is known and GKE's."""
     for path, pool, name in knowing(cluster.pools, "pools", lambda pool: pool.instance_type):
         if machine := GKE_MACHINES.get(name):
             yield path, pool, machine
 
 
 def _interfaces(pool: GcpPool) -> list[str]:
-    """Names of the further networks of a pool's nodes."""
+    """Return the names of the further networks of a pool's nodes."""
     return [network.name for network in node_networks(MACHINES[pool.instance_type])]
 
 
@@ -243,7 +243,7 @@ def _compact_flex_start(path: str, pool: GcpPool, machine: GkeMachine) -> Iterat
 
 
 def _with_nics(cluster: GcpCluster) -> list[tuple[str, GcpPool]]:
-    """The pools whose nodes have a network interface a NIC."""
+    """Return the pools whose nodes have a network interface a NIC."""
     pools = knowing(cluster.pools, "pools", lambda p: (p.instance_type, p.networking))
     return [
         (path, pool)
@@ -336,7 +336,7 @@ def _rails(pool: GcpPool, cluster: GcpCluster) -> Iterator[Problem]:
 
 
 def _network_fields(cluster: GcpCluster) -> Iterator[tuple[str, str]]:
-    """The addresses of the network that the stack makes, as far as they are well-formed."""
+    """Yield the addresses of the network that the stack makes, as far as they are well-formed."""
     network = cluster.platform.network
     if isinstance(network, GcpNewNetwork):
         for _, field, text in knowing(_FIELDS, "", lambda field: getattr(network, field)):
@@ -390,7 +390,7 @@ def _nodes_fit(cluster: GcpCluster) -> Iterator[Problem]:
 
 
 def _gpu_nodes(cluster: GcpCluster) -> int:
-    """GPU nodes that there are at least: those of the pools whose count is known."""
+    """Return the least number of GPU nodes: that of the pools whose count is known."""
     return sum(nodes for _, _, nodes in knowing(cluster.pools, "", lambda pool: pool.nodes))
 
 
@@ -459,7 +459,7 @@ def _file_systems(cluster: GcpCluster) -> Iterator[Problem]:
 
 
 def _bucket_names(cluster: GcpCluster) -> Iterator[Problem]:
-    """Cloud Storage documentation, bucket names: what no name may have."""
+    """Yield names that no bucket may have (Cloud Storage documentation, bucket names)."""
     names = knowing(
         cluster.platform.storage, "platform.storage", lambda r: getattr(r, "bucket", "")
     )
@@ -546,11 +546,12 @@ def _storage_names(cluster: GcpCluster) -> Iterator[Problem]:
 
 def _service_addresses(cluster: GcpCluster) -> Iterator[Problem]:
     lustre = any(isinstance(row, LustreStorage) for row in cluster.platform.storage)
-    found = dict(_ranges(cluster)).get("platform.network.google_services")
-    if lustre and found and found.prefixlen > _SERVICES_PREFIX:
+    service_addresses = dict(_ranges(cluster)).get("platform.network.google_services")
+    if lustre and service_addresses and service_addresses.prefixlen > _SERVICES_PREFIX:
         yield (
             "platform.network.google_services",
-            f"{str(found)!r} is less than the /{_SERVICES_PREFIX} that Google takes; widen it",
+            f"{str(service_addresses)!r} is less than the /{_SERVICES_PREFIX} that Google takes; "
+            "widen it",
         )
 
 
@@ -592,7 +593,7 @@ def _given(path: str, key: str, pool: GcpPool, cluster: GcpCluster) -> Iterator[
     if key not in given:
         yield (
             path,
-            "is in a domain where GKE gives labels, and it gives none that can be told beforehand "
+            "is in a domain where GKE gives labels, and it gives none that are known beforehand "
             f"but: {', '.join(given)}; use a label of your own",
         )
     elif pool.node_selector[key] != (value := given[key]()):
@@ -606,7 +607,7 @@ def _labels(path: str, pool: GcpPool) -> Iterator[Problem]:
 
 
 def given_by_gke(key: str) -> bool:
-    """Whether a node label is in a domain that GKE keeps for itself."""
+    """Return whether a node label is in a domain that GKE keeps for itself."""
     domain, slash, _ = key.rpartition("/")
     own = ("kubernetes.io", "k8s.io", "cloud.google.com", "gke.io")
     return bool(slash) and any(domain == d or domain.endswith(f".{d}") for d in own)
@@ -756,13 +757,13 @@ _MACHINE_CHECKS: tuple[Callable[[str, GcpPool, GkeMachine], Iterator[Problem]], 
 
 
 def problems(cluster: GcpCluster) -> Iterator[Problem]:
-    """Every (path, message) of a cluster on GCP, as far as it is well-formed."""
+    """Yield every (path, message) of a cluster on GCP, as far as it is well-formed."""
     for check in _CHECKS:
         yield from told(check, cluster)
 
 
 def doubts(cluster: GcpCluster) -> Iterator[Problem]:
-    """Every (path, message) of what may be meant and mostly is not, of a correct cluster."""
+    """Yield every (path, message) of what may be meant and mostly is not, of a correct cluster."""
     kind = cluster.platform.system_pool.machine_type
     if kind.rpartition("-")[2] in _SMALL:
         yield (

@@ -1,6 +1,6 @@
 """GKE: what a node pool of a machine type needs, and the networks of its nodes' interfaces.
 
-The rows are with the machines', in :mod:`railhead.catalog.machines_gcp`.
+The rows are with the machines', in :mod:`railhead.machines`.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from railhead.catalog.machine import Machine
+from railhead.machines.machine import Machine
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +26,7 @@ class NodeNetwork:
 
 
 def node_networks(machine: Machine) -> tuple[NodeNetwork, ...]:
-    """What a node has beside its primary interface, in the order of its NICs.
+    """Return a node's networks beside its primary interface, in the order of its NICs.
 
     The names are those of Google's own blueprints: ``vpc1`` and up for GPU NICs that are gVNICs;
     ``gvnic-1`` for the host's second one and ``rdma-0`` and up for GPU NICs with RDMA.

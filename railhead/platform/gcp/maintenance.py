@@ -1,4 +1,4 @@
-"""How much room a recurring maintenance window leaves GKE."""
+"""Computes how much room a recurring maintenance window leaves GKE."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _DAYS = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 
 
 def frequency(recurrence: str) -> str:
-    """FREQ of an RFC 5545 rule, in capitals; empty where it has none."""
+    """Return FREQ of an RFC 5545 rule, in capitals; empty if it has none."""
     return _parts(recurrence).get("FREQ", "")
 
 
 def availability(start: datetime, end: datetime, recurrence: str) -> timedelta | None:
-    """The least that the windows cover in any 32 days; None for a rule that is not read here.
+    """Return the least that the windows cover in any 32 days; None for a rule it cannot read.
 
-    Read are FREQ=DAILY and FREQ=WEEKLY with BYDAY and INTERVAL.
+    It reads FREQ=DAILY and FREQ=WEEKLY with BYDAY and INTERVAL.
 
     >>> saturday = datetime(2026, 11, 28, 2), datetime(2026, 11, 28, 10)
     >>> availability(*saturday, "FREQ=WEEKLY;BYDAY=SA")
@@ -59,14 +59,14 @@ def _opens(start: datetime, recurrence: str) -> list[datetime] | None:
         return None
     if kind == "WEEKLY" and "BYDAY" not in parts:
         days = [_DAYS[start.weekday()]]
-    step, found = int(every), []
+    step, result = int(every), []
     # Long enough for every phase of the rule: days and weeks together recur after this many.
     for day in range(2 * ROLLING.days + 14 * step):
         at = start + timedelta(days=day)
         turn = day if kind == "DAILY" else (start.weekday() + day) // 7
         if turn % step == 0 and _DAYS[at.weekday()] in days:
-            found.append(at)
-    return found or None
+            result.append(at)
+    return result or None
 
 
 def _merged(windows: Iterator[tuple[datetime, datetime]]) -> Iterator[tuple[datetime, datetime]]:

@@ -222,7 +222,7 @@ MachineType = Annotated[
 
 
 class Maintenance(Model):
-    """When GKE may touch the cluster: ``start`` and ``end`` of a window that recurs.
+    """The times when GKE may touch the cluster: ``start`` and ``end`` of a window that recurs.
 
     ``recurrence`` is an RFC 5545 rule. From ``no_upgrades_from`` on no minor version and no node is
     upgraded until the version's end of support: an upgrade drains nodes under running jobs.
@@ -410,7 +410,7 @@ class WorkloadPolicy(Model):
 
 
 class NoPlacement(Model):
-    """Nodes wherever; a reservation may place them densely by itself."""
+    """Placement left to GKE; a reservation may place nodes densely by itself."""
 
     kind: Literal["none"]
 
@@ -466,7 +466,7 @@ class GcpPool(Pool):
 
     @property
     def keeps_nodes(self) -> bool:
-        """Whether ``nodes`` are there at all times, idle or not."""
+        """True if all ``nodes`` are there at all times, idle or not."""
         return self.min_nodes is None and not isinstance(self.capacity, FlexStart)
 
 

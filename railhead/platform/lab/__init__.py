@@ -23,17 +23,17 @@ class Lab(Platform[LabCluster]):
     """A cluster of real parts on this machine; its networks are always the same."""
 
     def networks(self, cluster: LabCluster) -> Iterator[tuple[str, Network]]:  # noqa: ARG002
-        """The lab's own."""
+        """Yield the lab's own."""
         yield "the lab's nodes", ipaddress.ip_network(NODE_NETWORK)
         yield "the lab's pods", ipaddress.ip_network(POD_NETWORK)
         yield "the lab's services", ipaddress.ip_network(SERVICE_NETWORK)
 
     def made(self, cluster: LabCluster) -> Made:
-        """Another lab has nothing of this one."""
+        """Return the lab's name: another lab has nothing of this one."""
         return Made(cluster=MadeWith(fixed={"lab": cluster.platform.lab}))
 
     def access(self, cluster: LabCluster) -> Access:
-        """The running lab that the environment names, else the stack."""
+        """Return the running lab that the environment names, else the stack."""
         name = os.environ.get(LAB_VARIABLE) or cluster.platform.lab
         kubeconfig, identity = paths.lab_kubeconfig(name), paths.lab_dir(name) / "identity"
         suffix = "" if name == "lab" else f" --name {name}"

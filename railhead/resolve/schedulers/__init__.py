@@ -1,4 +1,4 @@
-"""Who admits gangs: one file each, by the name that a stack gives under ``queueing``."""
+"""Schedulers that admit gangs: one file each, by the name in a stack's ``queueing``."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from railhead.resolve.schedulers import kueue, volcano
 from railhead.resolve.schedulers.base import Scheduler
 
 SCHEDULERS: Mapping[str, Scheduler] = MappingProxyType(
-    {one.name: one for one in (kueue.SCHEDULER, volcano.SCHEDULER)}
+    {scheduler.name: scheduler for scheduler in (kueue.SCHEDULER, volcano.SCHEDULER)}
 )
 
 
 def scheduler_of(cluster: Cluster) -> Scheduler:
-    """The stack's."""
+    """Return the scheduler of a stack."""
     return SCHEDULERS[cluster.queueing.scheduler]

@@ -1,4 +1,4 @@
-"""What differs between the schedulers that admit gangs: one :class:`Scheduler` each."""
+"""The interface of the schedulers that admit gangs: one :class:`Scheduler` each."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from railhead.resolve.rights import Right
 
 
 class Queued(Protocol):
-    """What jobs wait in, as a scheduler's objects."""
+    """A scheduler's objects in which jobs wait."""
 
     def flavor(self, pool: str) -> str:
-        """By which name the scheduler knows a pool."""
+        """Return the name by which the scheduler knows a pool."""
         ...
 
     def objects(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """(kind, object without ``apiVersion`` and ``kind``) of each."""
+        """Yield each object as (kind, object without ``apiVersion`` and ``kind``)."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class Placed:
-    """What a runtime's pods have so that the scheduler takes, places and ends them.
+    """The additions to a runtime's pods by which the scheduler takes, places and ends them.
 
     Args:
-        node_selector: besides the pool's own labels.
-        tolerations: besides the job's own.
-        scheduler_name: who binds them; None for the default scheduler.
+        node_selector: labels of nodes, in addition to the pool's.
+        tolerations: tolerations, in addition to the job's.
+        scheduler_name: the scheduler that binds them; None for the default scheduler.
     """
 
     annotations: Mapping[str, str] = field(default_factory=dict)
@@ -43,13 +43,13 @@ class Placed:
 
 @dataclass(frozen=True, kw_only=True)
 class Named:
-    """Where a job says its queue.
+    """The place where a job names its queue.
 
     Args:
         expression: CEL of the queue's name in ``object``, empty where it names none.
-        place: the same in words.
-        without: what becomes of a job that names none.
-        field: of the job, such as ``spec.annotations``, where that is none of its labels.
+        place: the same place in words.
+        without: what would happen to a job that names none, in words.
+        field: the field of the job, such as ``spec.annotations``, if it is not a label.
     """
 
     expression: str
@@ -68,19 +68,19 @@ class Unfinished:
 
 
 class Scheduler(ABC):
-    """Who admits gangs.
+    """A scheduler that admits gangs.
 
     Args:
-        name: in a stack's file.
-        title: for people.
+        name: its name in a stack's file.
+        title: its name in messages.
         pods: the label that all pods of admitted jobs have.
         ways_in: the kinds of job that it admits, in words.
-        on_cpus: how to submit work without GPUs, after what is to be said of work with them.
-        deployments: without which no job starts -> their namespaces, as its chart names them.
-        unsaid: fields of a job file that it has no word for -> why.
-        kinds: of its objects -> their API and the plural under which it is served.
+        on_cpus: how to submit work without GPUs, to be added to a message about GPUs.
+        deployments: Deployments without which no job starts -> their namespaces.
+        unsaid: fields of a job file that it does not support -> why.
+        kinds: kind of its objects -> their API and plural.
         workloads: whether each job has a Workload of Kueue.
-        unfinished: what shows that a job goes on.
+        unfinished: how to recognize a job that still runs.
     """
 
     name: str
@@ -96,59 +96,59 @@ class Scheduler(ABC):
 
     @abstractmethod
     def controller(self, combination: Combination) -> Controller:
-        """Its row of the catalogue."""
+        """Return its row of the catalogue."""
 
     @abstractmethod
     def queues(self, cluster: Cluster) -> Queued:
-        """What jobs wait in."""
+        """Return the objects in which jobs wait."""
 
     @abstractmethod
     def queue(self, config: QueueConfig) -> str:
-        """What jobs of a queue's namespace name."""
+        """Return the name that jobs of the queue's namespace give."""
 
     @abstractmethod
     def local_queues(self, cluster: Cluster, namespace: str) -> Mapping[str, str]:
-        """LocalQueue -> what is behind it, of a namespace."""
+        """Return LocalQueue -> the cluster-wide queue behind it, of a namespace."""
 
     @abstractmethod
     def placed(self, cluster: Cluster, pool: Pool, level: str) -> Placed:
-        """What pods have that are to be within one value of the label ``level`` where possible."""
+        """Return what keeps pods within one value of the label ``level``, if possible."""
 
     @abstractmethod
     def runtime(self, cluster: Cluster) -> Mapping[str, Any]:
-        """What the spec of a ClusterTrainingRuntime has besides."""
+        """Return additions to the spec of a ClusterTrainingRuntime."""
 
     @abstractmethod
     def named(self, cluster: Cluster) -> Named:
-        """Where a TrainJob says its queue."""
+        """Return the place where a TrainJob names its queue."""
 
     @abstractmethod
     def admitted(self, cluster: Cluster) -> str:
-        """CEL: whether ``object``, a pod, was charged to a queue."""
+        """Return CEL that tests whether ``object``, a pod, was charged to a queue."""
 
     @abstractmethod
     def no_way_in(self, cluster: Cluster) -> str:
-        """What it does not admit, after what is to be said of what it does."""
+        """Return what it does not admit, to be added to a message about what it does."""
 
     @abstractmethod
     def job_policies(
         self, cluster: Cluster, queues: Mapping[str, Sequence[str]]
     ) -> Mapping[str, dict[str, Any]]:
-        """Guards of jobs besides TrainJobs; ``queues`` is namespace -> names that jobs may give."""
+        """Return guards of jobs other than TrainJobs; ``queues`` is namespace -> allowed names."""
 
     @abstractmethod
     def rights(self) -> tuple[Right, ...]:
-        """What people may read in a namespace."""
+        """Return what people may read in a namespace."""
 
     @abstractmethod
     def priority_rights(self, usual: Sequence[str], higher: Sequence[str]) -> tuple[Right, ...]:
-        """Who may name which priorities: those for everybody, and those for leads alone."""
+        """Return who may name which priorities: the usual ones everyone, higher ones leads."""
 
     @abstractmethod
     def cluster_rights(self) -> tuple[Right, ...]:
-        """What people may read beside the namespaces."""
+        """Return what people may read outside of namespaces."""
 
     def names(self, cluster: Cluster, namespace: str) -> tuple[str, ...]:
-        """Queues that a namespace's jobs may name."""
+        """Return the queues that a namespace's jobs may name."""
         own = [self.queue(q) for q in cluster.local_queues if q.namespace == namespace]
         return tuple(dict.fromkeys((*own, *self.local_queues(cluster, namespace))))

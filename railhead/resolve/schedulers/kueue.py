@@ -51,43 +51,43 @@ class Kueue(Scheduler):
     )
 
     def controller(self, combination: Combination) -> Controller:
-        """Of the three that each combination has."""
+        """Return the Kueue of the combination."""
         return combination.kueue
 
     def queues(self, cluster: Cluster) -> Queues:
-        """ClusterQueues over flavors over a Topology."""
+        """Return ClusterQueues over flavors over a Topology."""
         return queues(cluster)
 
     def queue(self, config: QueueConfig) -> str:
-        """Its LocalQueue."""
+        """Return the name of the LocalQueue."""
         return config.name
 
     def local_queues(self, cluster: Cluster, namespace: str) -> Mapping[str, str]:
-        """The stack's, and ``default`` where it asks for one.
+        """Return the stack's local queues, and ``default`` if the stack asks for one.
 
         Kueue gives a job that names no queue the LocalQueue ``default`` of its namespace, if there
         is one (v0.16.2 and v0.19.2, pkg/controller/jobframework/defaults.go).
         """
-        found = {q.name: q.cluster_queue for q in cluster.local_queues if q.namespace == namespace}
-        if cluster.default_queue and len(found) == 1:
-            (behind,) = found.values()
-            found[DEFAULT_QUEUE] = behind
-        return found
+        queues = {q.name: q.cluster_queue for q in cluster.local_queues if q.namespace == namespace}
+        if cluster.default_queue and len(queues) == 1:
+            (behind,) = queues.values()
+            queues[DEFAULT_QUEUE] = behind
+        return queues
 
     def placed(self, cluster: Cluster, pool: Pool, level: str) -> Placed:
-        """The flavor brings the rest when the job is admitted."""
+        """Return the flavor brings the rest when the job is admitted."""
         del pool
         lost = lost_pods(cluster)
         ended = {lost.annotation: "true"} if lost else {}
         return Placed(annotations={PREFERRED_TOPOLOGY: level} | ended)
 
     def runtime(self, cluster: Cluster) -> Mapping[str, Any]:
-        """Nothing: the whole TrainJob is held back."""
+        """Return nothing: the whole TrainJob is held back."""
         del cluster
         return {}
 
     def named(self, cluster: Cluster) -> Named:
-        """A label, whatever the kind of job."""
+        """Return a label, whatever the kind of job."""
         del cluster
         return Named(
             expression=f"'{QUEUE_LABEL}' in variables.labels"
@@ -97,7 +97,7 @@ class Kueue(Scheduler):
         )
 
     def admitted(self, cluster: Cluster) -> str:
-        """A label that Kueue gives to the pods of a job that it let in.
+        """Return a label that Kueue gives to the pods of a job that it let in.
 
         With ``pod_groups`` Kueue's webhook, which is asked first, has closed the scheduling gate of
         a pod that it manages by itself (pod_webhook.go).
@@ -115,20 +115,20 @@ class Kueue(Scheduler):
         return f"{admitted} || {gated}" if cluster.pod_groups else admitted
 
     def no_way_in(self, cluster: Cluster) -> str:
-        """Nothing where it admits pods."""
+        """Return the kinds that Kueue does not admit; nothing if it admits pods."""
         return "" if cluster.pod_groups else f"; bare pods, and {NO_WAY_IN}"
 
     def job_policies(
         self, cluster: Cluster, queues: Mapping[str, Sequence[str]]
     ) -> Mapping[str, dict[str, Any]]:
-        """Jobs of every kind that Kueue admits name a queue, and pods where it admits those."""
-        found = {"railhead-queued-job": queued_policy(queues)}
+        """Return the policies that jobs name a queue, and pods too if Kueue admits pods."""
+        policies = {"railhead-queued-job": queued_policy(queues)}
         if cluster.pod_groups:
-            found["railhead-queued-pod"] = queued_pod_policy(queues)
-        return found
+            policies["railhead-queued-pod"] = queued_pod_policy(queues)
+        return policies
 
     def rights(self) -> tuple[Right, ...]:
-        """Why a job waits."""
+        """Return the rights to see why a job waits."""
         return (
             Right(
                 group="kueue.x-k8s.io",
@@ -147,7 +147,7 @@ class Kueue(Scheduler):
         )
 
     def priority_rights(self, usual: Sequence[str], higher: Sequence[str]) -> tuple[Right, ...]:
-        """By the verb that the guard ``railhead-priority`` asks for."""
+        """Return the rights by the verb that the guard ``railhead-priority`` checks."""
         return (
             Right(
                 group="kueue.x-k8s.io",
@@ -168,7 +168,7 @@ class Kueue(Scheduler):
         )
 
     def cluster_rights(self) -> tuple[Right, ...]:
-        """Queues and priorities."""
+        """Return the rights to read queues and priorities."""
         return (
             Right(
                 group="kueue.x-k8s.io",

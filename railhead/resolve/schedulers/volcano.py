@@ -30,13 +30,13 @@ _TOPOLOGY = "railhead"
 
 @dataclass(frozen=True, kw_only=True)
 class Queues:
-    """What gangs wait in.
+    """The objects of Volcano in which gangs wait.
 
     Args:
-        queues: name -> spec of each Queue; they are the cluster's, and no namespace's.
+        queues: name -> spec of each Queue; Queues have no namespace.
         priorities: name -> value and description of each PriorityClass.
         scheduler: the scheduler's configuration file.
-        controller: the controllers' configuration; what makes a HyperNode of each label's value.
+        controller: the controllers' configuration, which creates HyperNodes by labels.
     """
 
     queues: Mapping[str, Mapping[str, Any]]
@@ -45,11 +45,11 @@ class Queues:
     controller: Mapping[str, Any]
 
     def flavor(self, pool: str) -> str:
-        """Volcano has no flavors: a pool goes by its own name."""
+        """Return the pool's own name: Volcano has no flavors."""
         return pool
 
     def objects(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """(kind, object without ``apiVersion`` and ``kind``) of each."""
+        """Yield each object as (kind, object without ``apiVersion`` and ``kind``)."""
         for name, spec in self.queues.items():
             yield "Queue", {"metadata": {"name": name}, "spec": spec}
         for name, fields in self.priorities.items():
@@ -57,7 +57,7 @@ class Queues:
 
 
 def _queues(cluster: Cluster) -> dict[str, dict[str, Any]]:
-    """Name -> spec. A stack with Volcano has one pool (:mod:`railhead.config.volcano`)."""
+    """Return name -> spec. A stack with Volcano has one pool (:mod:`railhead.config.volcano`)."""
     (pool,) = cluster.pools
     everything = quantities(cluster, pool, pool.nodes)
     own = {q.cluster_queue: {"deserved": everything} for q in cluster.queues}
@@ -65,43 +65,42 @@ def _queues(cluster: Cluster) -> dict[str, dict[str, Any]]:
 
 
 def _team(cluster: Cluster, team: TeamConfig, pool: Pool) -> dict[str, Any]:
-    """A share as the capacity plugin reads it.
+    """Return a share as the capacity plugin reads it.
 
-    ``deserved`` is what others give back when it is wanted, ``capability`` what is never exceeded,
-    ``guarantee`` what nobody else gets. ``priority`` is the rank of what the team's jobs have that
-    name none: a TrainJob cannot name one.
+    ``deserved`` is what others give back on demand, ``capability`` what is never exceeded,
+    ``guarantee`` what nobody else gets. ``priority`` is the rank of the team's jobs that name no
+    priority: a TrainJob cannot name one.
     """
     (share,) = team.shares
     values = {priority.name: priority.value for priority in cluster.priorities}
-    found: dict[str, Any] = {
+    spec: dict[str, Any] = {
         "deserved": promised(cluster, share, pool),
         "weight": team.weight,
         "priority": sorted(set(values.values())).index(values[team.priority]),
         "reclaimable": team.preemption.reclaim != "never",
     }
     if share.borrow is not None:
-        found["capability"] = beside(cluster, share, pool, share.borrow)
+        spec["capability"] = beside(cluster, share, pool, share.borrow)
     if share.lend is not None:
-        found["guarantee"] = {"resource": beside(cluster, share, pool, -share.lend)}
-    return found
+        spec["guarantee"] = {"resource": beside(cluster, share, pool, -share.lend)}
+    return spec
 
 
 def scheduler_file(cluster: Cluster) -> dict[str, Any]:
-    """The scheduler's configuration (docs/user-guide/how_to_use_capacity_plugin.md).
+    """Return the scheduler's configuration (docs/user-guide/how_to_use_capacity_plugin.md).
 
     Gangs are stopped whole, by the actions that do that, which exclude ``preempt`` and ``reclaim``
-    (docs/design/gang-aware-eviction-design.md). Whom they may stop the first tier alone says that
-    names anybody (framework/session_plugins.go, UnifiedEvictable), so ``capacity``, which spares
-    what is within a queue's share, is in the first. There is no ``enqueue``, nor ``overcommit``
-    for it to ask: a queue that has all it may have would take no gang, and both actions pass over
-    those that wait to be taken. Without it every gang is in (allocate.go). Both as in
-    test/e2e/gangevict.
+    (docs/design/gang-aware-eviction-design.md). The victims are chosen by the first tier that
+    names any (framework/session_plugins.go, UnifiedEvictable), so ``capacity``, which spares what
+    is within a queue's share, is in the first tier. There is no ``enqueue``, and no ``overcommit``
+    for it: a full queue would take no gang, and both actions skip gangs that were not taken.
+    Without ``enqueue`` every gang is taken (allocate.go). Both as in test/e2e/gangevict.
     """
     stops = [team.preemption for team in cluster.teams]
     actions = ["allocate", "backfill"]
-    if not stops or any(one.within != "never" for one in stops):
+    if not stops or any(rule.within != "never" for rule in stops):
         actions.append("gangpreempt")
-    if any(one.reclaim != "never" for one in stops):
+    if any(rule.reclaim != "never" for rule in stops):
         actions.append("gangreclaim")
     first = [{"name": "priority"}, {"name": "gang", "enablePreemptable": False}]
     second = [{"name": "drf", "enablePreemptable": False}]
@@ -117,15 +116,16 @@ def scheduler_file(cluster: Cluster) -> dict[str, Any]:
 
 
 def _tiers(cluster: Cluster) -> int:
-    """HyperNodes' tiers: every level of the topology but the host itself."""
+    """Return the number of HyperNodes' tiers: every level of the topology but the host itself."""
     return len(cluster.topology) - 1
 
 
 def controller_file(cluster: Cluster) -> dict[str, Any]:
-    """The controllers': a HyperNode for each value of each level's label, the widest level first.
+    """Return the controllers' configuration: a HyperNode for each value of each level's label.
 
-    docs/user-guide/how_to_use_hypernode_auto_discovery.md. The last label is the nodes' own and
-    makes none (discovery/label, parseCfg); tiers count from 1, from the narrowest level up.
+    The widest level is first (docs/user-guide/how_to_use_hypernode_auto_discovery.md). The last
+    label is the nodes' own and gets no HyperNode (discovery/label, parseCfg); tiers count from 1,
+    from the narrowest level up.
     """
     if not _tiers(cluster):
         return {}
@@ -172,11 +172,11 @@ class Volcano(Scheduler):
     )
 
     def controller(self, combination: Combination) -> Controller:
-        """An add-on of each combination."""
+        """Return an add-on of each combination."""
         return combination.addon("volcano")
 
     def queues(self, cluster: Cluster) -> Queues:
-        """A Queue for each cluster queue and each team."""
+        """Return a Queue for each cluster queue and each team."""
         return Queues(
             queues=_queues(cluster),
             priorities={
@@ -188,16 +188,16 @@ class Volcano(Scheduler):
         )
 
     def queue(self, config: QueueConfig) -> str:
-        """The Queue itself: there is none of a namespace's own."""
+        """Return the Queue itself: queues have no namespace."""
         return config.cluster_queue
 
     def local_queues(self, cluster: Cluster, namespace: str) -> Mapping[str, str]:
-        """None."""
+        """Return no local queues: Volcano has none."""
         del cluster, namespace
         return {}
 
     def placed(self, cluster: Cluster, pool: Pool, level: str) -> Placed:
-        """What Kueue's flavor would bring; the level is in the runtime (:meth:`runtime`)."""
+        """Return what Kueue's flavor would add; the level is in the runtime (:meth:`runtime`)."""
         del level
         return Placed(
             labels={GANG_LABEL: "true"},
@@ -207,7 +207,7 @@ class Volcano(Scheduler):
         )
 
     def runtime(self, cluster: Cluster) -> Mapping[str, Any]:
-        """Trainer makes a PodGroup whose ``minMember`` is every pod of the job.
+        """Return the gang policy: Trainer makes a PodGroup whose ``minMember`` is every pod.
 
         ``highestTierAllowed`` is there in soft mode as well, where it is not read: Trainer takes it
         without asking whether it is (volcano.go, Build).
@@ -217,12 +217,13 @@ class Volcano(Scheduler):
         return {"podGroupPolicy": {"volcano": topology if tiers else {}}}
 
     def named(self, cluster: Cluster) -> Named:
-        """An annotation that Trainer reads, where its version has it."""
+        """Return an annotation that Trainer reads, where its version has it."""
         key, without = cel.string(VOLCANO_QUEUE), "would be charged to no team"
         if COMBINATIONS[cluster.versions].placement_field == "podTemplateOverrides":
-            said = "object.spec.annotations"
+            annotations = "object.spec.annotations"
             return Named(
-                expression=f"has({said}) && {key} in {said} ? {said}[{key}] : ''",
+                expression=f"has({annotations}) && {key} in {annotations}"
+                f" ? {annotations}[{key}] : ''",
                 place=f"the annotation {VOLCANO_QUEUE} in spec.annotations",
                 without=without,
                 field="spec.annotations",
@@ -233,9 +234,9 @@ class Volcano(Scheduler):
             f" && has({at}) && has({at}.annotations) && {key} in {at}.annotations"
         )
         # Of several patches the last one wins (pkg/runtime/core/trainingruntime.go).
-        found = f"{patches}.filter(m, {has}).map(m, {at}.annotations[{key}])"
+        queues = f"{patches}.filter(m, {has}).map(m, {at}.annotations[{key}])"
         return Named(
-            expression=f"has({patches}) && size({found}) > 0 ? {found}[size({found}) - 1] : ''",
+            expression=f"has({patches}) && size({queues}) > 0 ? {queues}[size({queues}) - 1] : ''",
             place=f"the annotation {VOLCANO_QUEUE} in spec.runtimePatches[].trainingRuntimeSpec."
             "template.metadata.annotations",
             without=without,
@@ -243,7 +244,7 @@ class Volcano(Scheduler):
         )
 
     def admitted(self, cluster: Cluster) -> str:
-        """It waits for Volcano, as a member of a PodGroup."""
+        """Return CEL that tests that a pod waits for Volcano, as a member of a PodGroup."""
         del cluster
         return (
             f"has(object.spec.schedulerName) && object.spec.schedulerName == '{SCHEDULER_NAME}'"
@@ -254,14 +255,14 @@ class Volcano(Scheduler):
         )
 
     def no_way_in(self, cluster: Cluster) -> str:
-        """All else."""
+        """Return all else."""
         del cluster
         return "; bare pods, and pods of a JobSet, a Job or a Deployment have no way in"
 
     def job_policies(
         self, cluster: Cluster, queues: Mapping[str, Sequence[str]]
     ) -> Mapping[str, dict[str, Any]]:
-        """A PodGroup is the last line: whatever made it, its queue is one of its namespace's."""
+        """Return policies; a PodGroup is checked last: its queue is one of its namespace's."""
         del cluster
         resources = {"batch.volcano.sh": ("jobs",), "scheduling.volcano.sh": ("podgroups",)}
         return {
@@ -270,7 +271,7 @@ class Volcano(Scheduler):
         }
 
     def rights(self) -> tuple[Right, ...]:
-        """Why a job waits."""
+        """Return the rights to see why a job waits."""
         return (
             Right(
                 group="scheduling.volcano.sh",
@@ -282,7 +283,7 @@ class Volcano(Scheduler):
         )
 
     def priority_rights(self, usual: Sequence[str], higher: Sequence[str]) -> tuple[Right, ...]:
-        """Of PriorityClasses, by the verb that the guard ``railhead-pod-priority`` asks for."""
+        """Return rights to PriorityClasses, by the verb that ``railhead-pod-priority`` checks."""
         return tuple(
             Right(
                 group="scheduling.k8s.io",
@@ -299,7 +300,7 @@ class Volcano(Scheduler):
         )
 
     def cluster_rights(self) -> tuple[Right, ...]:
-        """Queues and HyperNodes."""
+        """Return the rights to read queues and HyperNodes."""
         return tuple(
             Right(group=group, resources=resources, verbs=READ, personas=ALL, why=why)
             for group, resources, why in (

@@ -31,13 +31,13 @@ _EXPLAIN_DELETE_AFTER_S = 20.0
 
 
 class StatusLog(Protocol):
-    """Where progress goes."""
+    """A receiver of progress."""
 
     def status(self, message: str, urn: str) -> None:
-        """Progress that the next message replaces."""
+        """Report progress that the next message replaces."""
 
     def warning(self, message: str, urn: str = "") -> None:
-        """A permanent warning."""
+        """Report a permanent warning."""
 
 
 class NotReadyError(Exception):
@@ -79,7 +79,7 @@ class Waiter:
     path: str
 
     def get(self) -> dict[str, Any] | None:
-        """The live object; None when it is gone."""
+        """Return the live object; None when it is gone."""
         try:
             body: dict[str, Any] = self.client.request("GET", self.path).body
         except ApiError as error:
@@ -110,14 +110,14 @@ class Waiter:
         started = time.monotonic()
         look = Look(client=self.client, live=live, updating=updating)
         poll_s = _FIRST_POLL_S
-        said = ""
+        text = ""
         events_told: set[str] = set()
         verdict = Verdict(ready=False)
         while True:
             try:
                 verdict = rule(look)
                 if verdict.ready:
-                    if said:
+                    if text:
                         self.report.status("", self.urn)
                     return dict(look.live)
             except (ApiError, UnreachableError) as error:
@@ -127,9 +127,9 @@ class Waiter:
                 raise self._not_ready(
                     f"{naming.object_name(look.live)!r} failed", verdict, look.live
                 )
-            if verdict.message and verdict.message != said:
-                said = verdict.message
-                self.report.status(said, self.urn)
+            if verdict.message and verdict.message != text:
+                text = verdict.message
+                self.report.status(text, self.urn)
             elapsed = time.monotonic() - started
             if elapsed > limit_s:
                 raise self._not_ready(
@@ -160,7 +160,7 @@ class Waiter:
             look.live = fresh
 
     def verdict_now(self, live: Mapping[str, Any], inputs: Mapping[str, Any]) -> Verdict:
-        """What the built-in rule says now, for a refresh; ready for kinds that are not checked."""
+        """Return the built-in rule's verdict for a refresh; ready for kinds that have no rule."""
         entry = entry_for(live)
         if (
             entry is None
@@ -280,7 +280,7 @@ class Waiter:
 
 
 def condition_reasons(obj: Mapping[str, Any]) -> list[str]:
-    """The object's status conditions, one line each."""
+    """Return the object's status conditions, one line each."""
     status = obj.get("status")
     conditions = status.get("conditions") if isinstance(status, Mapping) else None
     lines = []
@@ -304,7 +304,7 @@ _NAMESPACE_TROUBLE = (
 
 
 def deletion_reasons(obj: Mapping[str, Any]) -> list[str]:
-    """Why an object that is being deleted is still there: namespace conditions and finalizers."""
+    """Return what delays an object's deletion: namespace conditions and finalizers."""
     reasons = []
     for name in _NAMESPACE_TROUBLE:
         condition = condition_of(obj, name)

@@ -30,7 +30,7 @@ class NoMatchError(Exception):
 
 
 def dry_run_unsupported(error: ApiError) -> bool:
-    """A webhook on the way has side effects, so a dry run was refused."""
+    """Return whether a dry run was refused because a webhook has side effects."""
     return error.status == 400 and (
         "does not support dry run" in error.message
         or ("dryRun" in error.message and "feature is disabled" in error.message)
@@ -39,7 +39,7 @@ def dry_run_unsupported(error: ApiError) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class ResourceType:
-    """Where one kind is served."""
+    """The place at which the API server serves a kind."""
 
     api_version: str
     kind: str
@@ -48,7 +48,7 @@ class ResourceType:
     verbs: frozenset[str] = field(default_factory=frozenset)
 
     def path(self, namespace: str = "", name: str = "") -> str:
-        """The URL path of the collection, or of the object called ``name``."""
+        """Return the URL path of the collection, or of the object called ``name``."""
         prefix = "/apis/" if "/" in self.api_version else "/api/"
         parts = [prefix + self.api_version]
         if self.namespaced and namespace:
@@ -78,14 +78,14 @@ class ClientSettings:
 
 
 def load_kubeconfig(settings: ClientSettings) -> Kubeconfig:
-    """The kubeconfig that the provider is given, or the one of the environment.
+    """Return the kubeconfig that the provider is given, or the one of the environment.
 
     Raises:
         KubeconfigError: no kubeconfig, not readable or not one.
     """
     text, context = settings.kubeconfig, settings.context or None
     if "\n" in text or "{" in text:
-        found = parse(text, where="the provider's kubeconfig", base=Path.cwd(), context=context)
+        result = parse(text, where="the provider's kubeconfig", base=Path.cwd(), context=context)
     else:
         paths = [text] if text else os.environ.get("KUBECONFIG", "").split(os.pathsep)
         candidates = [Path(path).expanduser() for path in paths if path]
@@ -94,8 +94,8 @@ def load_kubeconfig(settings: ClientSettings) -> Kubeconfig:
         if not existing:
             names = ", ".join(str(path) for path in candidates)
             raise KubeconfigError(f"there is no kubeconfig at {names}")
-        found = load(existing[0], context=context)
-    return found.on(settings.cluster) if settings.cluster else found
+        result = load(existing[0], context=context)
+    return result.on(settings.cluster) if settings.cluster else result
 
 
 class KubeClient(Connection):
@@ -117,7 +117,7 @@ class KubeClient(Connection):
         self._discovered: dict[str, tuple[float, dict[str, ResourceType]]] = {}
 
     def version(self) -> str:
-        """The server's version, such as ``v1.35.8``."""
+        """Return the server's version, such as ``v1.35.8``."""
         return str(
             self.request("GET", "/version", timeout_s=15.0, attempts=1).body.get("gitVersion", "")
         )
@@ -128,20 +128,20 @@ class KubeClient(Connection):
             self._discovered.clear()
 
     def resource_type(self, api_version: str, kind: str) -> ResourceType:
-        """Where ``kind`` of ``api_version`` is served.
+        """Return where the server serves ``kind`` of ``api_version``.
 
         Raises:
             NoMatchError: the server does not serve it.
         """
         if api_version.startswith("core/"):
             api_version = api_version.removeprefix("core/")
-        found = self._types(api_version).get(kind)
-        if found is None:
+        result = self._types(api_version).get(kind)
+        if result is None:
             # A CRD may have been established since the last look.
-            found = self._types(api_version, fresh=True).get(kind)
-        if found is None:
+            result = self._types(api_version, fresh=True).get(kind)
+        if result is None:
             raise NoMatchError(api_version, kind)
-        return found
+        return result
 
     def _types(self, api_version: str, *, fresh: bool = False) -> dict[str, ResourceType]:
         with self._lock:
@@ -151,7 +151,7 @@ class KubeClient(Connection):
         prefix = "/apis/" if "/" in api_version else "/api/"
         try:
             path = prefix + quote(api_version, safe="/")
-            # An aggregated API that is away must not hold up who asks for another.
+            # An aggregated API that does not answer must not hold up requests for other APIs.
             listed = self.request("GET", path, attempts=1).body
         except ApiError as error:
             if error.status in (403, 404, 503):

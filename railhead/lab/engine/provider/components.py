@@ -34,7 +34,7 @@ Render = Callable[[Mapping[str, Any]], str]
 
 
 def read_files(patterns: Sequence[str]) -> list[dict[str, Any]]:
-    """The objects of YAML files; a pattern with ``*``, ``?`` or ``[`` names several.
+    """Return the objects of YAML files; a pattern with ``*``, ``?`` or ``[`` names several.
 
     Raises:
         OSError: a file cannot be read.
@@ -52,13 +52,13 @@ def read_files(patterns: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def resource_token(obj: Mapping[str, Any]) -> str:
-    """The type token of an object, such as ``kubernetes:core/v1:ConfigMap``."""
+    """Return the type token of an object, such as ``kubernetes:core/v1:ConfigMap``."""
     group, version = diffing.split_api_version(str(obj["apiVersion"]))
     return f"kubernetes:{group or 'core'}/{version}:{obj['kind']}"
 
 
 def reference(obj: Mapping[str, Any]) -> str:
-    """The object as ``config.kubernetes.io/depends-on`` names it."""
+    """Return the object as ``config.kubernetes.io/depends-on`` names it."""
     group, _ = diffing.split_api_version(str(obj["apiVersion"]))
     namespace, name = naming.object_namespace(obj), naming.object_name(obj)
     middle = f"namespaces/{namespace}/" if namespace else ""
@@ -66,12 +66,12 @@ def reference(obj: Mapping[str, Any]) -> str:
 
 
 def needs(obj: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> list[int]:
-    """Which of ``others`` must exist first: its namespace, its kind's CRD, what it names itself."""
+    """Return which of ``others`` must exist first: namespace, CRD, annotated dependencies."""
     wanted = {
         part.strip() for part in naming.annotation(obj, _DEPENDS_ON).split(",") if part.strip()
     }
     group, _ = diffing.split_api_version(str(obj["apiVersion"]))
-    found = []
+    results = []
     for index, other in enumerate(others):
         if other is obj:
             continue
@@ -86,12 +86,12 @@ def needs(obj: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> list[i
             and (spec.get("names") or {}).get("kind") == obj.get("kind")
         )
         if is_namespace or is_definition or reference(other) in wanted:
-            found.append(index)
-    return found
+            results.append(index)
+    return results
 
 
 def in_order(objects: Sequence[Mapping[str, Any]]) -> list[int]:
-    """The objects' positions, each after those that it needs.
+    """Return the objects' positions, each after those that it needs.
 
     Raises:
         ValueError: objects need each other in a circle.
@@ -119,7 +119,7 @@ class _Components(Provider):
         super().__init__(version)
         self._place = place
         self._render = render
-        # What went wrong in the objects; the SDK only tells that an output failed.
+        # The error of the objects; the SDK only reports that an output failed.
         self.problem: Exception | None = None
 
     def construct(

@@ -71,7 +71,7 @@ def _object(values: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def parse(arguments: Mapping[str, Any], variables: Mapping[str, str]) -> ProviderConfig:
-    """Settings from ConfigureRequest's ``args`` and, where those are silent, ``variables``.
+    """Return the settings of ConfigureRequest's ``args``, else those of ``variables``.
 
     Raises:
         ValueError: a nested option is not valid JSON.
@@ -106,7 +106,7 @@ def parse(arguments: Mapping[str, Any], variables: Mapping[str, str]) -> Provide
 
 
 def replaces(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-    """``(changed, replacing)`` keys of the provider's own configuration.
+    """Return the ``(changed, replacing)`` keys of the provider's own configuration.
 
     A provider is replaced, and with it every object, when it points at another cluster: when
     ``clusterIdentifier`` changes, or without one when the active cluster of the kubeconfig does.

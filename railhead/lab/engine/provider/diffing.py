@@ -1,4 +1,4 @@
-"""What changed between two sets of inputs, what that forces, and what drifted in the cluster."""
+"""Changes between two sets of inputs, what they force, and drift in the cluster."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PathKey = tuple[str | int, ...]
 
 
 class Change(Enum):
-    """What happened to one property."""
+    """The kind of change of one property."""
 
     ADD = "add"
     DELETE = "delete"
@@ -98,7 +98,7 @@ _READ_ONLY_METADATA = (
 
 
 def split_api_version(api_version: str) -> tuple[str, str]:
-    """``(group, version)``; the core group is the empty string."""
+    """Return ``(group, version)``; the core group is the empty string."""
     group, _, version = api_version.rpartition("/")
     return ("" if group == "core" else group), version
 
@@ -106,7 +106,7 @@ def split_api_version(api_version: str) -> tuple[str, str]:
 def force_new_paths(
     obj: Mapping[str, Any], *, secret_mutable: bool = False, config_map_mutable: bool = False
 ) -> tuple[str, ...]:
-    """The paths whose change replaces an object of this kind.
+    """Return the paths whose change replaces an object of this kind.
 
     Args:
         obj: the new inputs.
@@ -124,12 +124,12 @@ def force_new_paths(
 
 
 def identity_paths() -> tuple[str, ...]:
-    """The paths that replace an object of any kind, a Patch included."""
+    """Return the paths that replace an object of any kind, a Patch included."""
     return _IDENTITY
 
 
 def diff(old: Any, new: Any) -> dict[PathKey, tuple[Change, Any]]:
-    """The changes from ``old`` to ``new``: path to ``(change, value)``.
+    """Return the changes from ``old`` to ``new``: path to ``(change, value)``.
 
     A null member counts as absent. An unknown new value counts as an update. Numbers compare by
     value. Lists compare element by element.
@@ -178,7 +178,7 @@ def _same_scalar(old: Any, new: Any) -> bool:
 
 
 def replaces(path: PathKey, value: Any, change: Change, patterns: Iterable[str]) -> bool:
-    """Whether a change at ``path`` to ``value`` touches a field that forces a replacement."""
+    """Return whether a change at ``path`` to ``value`` forces a replacement."""
     for pattern in patterns:
         parts = pattern.strip(".").split(".")
         if _matches(path, parts) or (
@@ -209,7 +209,7 @@ def _holds(value: Any, parts: Sequence[str]) -> bool:
 
 
 def path_text(path: PathKey) -> str:
-    """The path in Pulumi's notation, such as ``spec.template.spec.containers[0].image``."""
+    """Return the path in Pulumi's notation, such as ``spec.template.spec.containers[0].image``."""
     text = ""
     for part in path:
         if isinstance(part, int):
@@ -223,7 +223,7 @@ def path_text(path: PathKey) -> str:
 
 
 def parse_path(text: str) -> PathKey:
-    """A path in Pulumi's notation as a tuple; ``*`` stays a string.
+    """Return a path in Pulumi's notation as a tuple; ``*`` stays a string.
 
     Raises:
         ValueError: a bracket is not closed.
@@ -256,14 +256,14 @@ def parse_path(text: str) -> PathKey:
 
 
 def path_contains(outer: PathKey, inner: PathKey) -> bool:
-    """Whether ``inner`` lies at or below ``outer``; ``*`` in ``outer`` matches anything."""
+    """Return whether ``inner`` lies at or below ``outer``; ``*`` in ``outer`` matches anything."""
     if len(inner) < len(outer):
         return False
     return all(a == "*" or a == b for a, b in zip(outer, inner, strict=False))
 
 
 def normalize(obj: Mapping[str, Any]) -> dict[str, Any]:
-    """Inputs without read-only metadata, and a Secret's ``stringData`` folded into ``data``.
+    """Return inputs without read-only metadata, a Secret's ``stringData`` folded into ``data``.
 
     The API server folds it in the same way, so both spellings compare equal.
     """
@@ -290,7 +290,7 @@ def normalize(obj: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def managed_fields(obj: Mapping[str, Any], manager: str) -> dict[str, Any]:
-    """The union of what ``manager`` owns in a live object, in the ``fieldsV1`` form."""
+    """Return the union of what ``manager`` owns in a live object, in the ``fieldsV1`` form."""
     owned: dict[str, Any] = {}
     for entry in (obj.get("metadata") or {}).get("managedFields") or []:
         if entry.get("manager") == manager and not entry.get("subresource"):
@@ -299,7 +299,7 @@ def managed_fields(obj: Mapping[str, Any], manager: str) -> dict[str, Any]:
 
 
 def merge_fields(left: Mapping[str, Any], right: Mapping[str, Any]) -> dict[str, Any]:
-    """The union of two ``fieldsV1`` sets."""
+    """Return the union of two ``fieldsV1`` sets."""
     merged = dict(left)
     for key, value in right.items():
         merged[key] = merge_fields(merged.get(key) or {}, value or {})
@@ -307,7 +307,7 @@ def merge_fields(left: Mapping[str, Any], right: Mapping[str, Any]) -> dict[str,
 
 
 def live_inputs(inputs: Any, before: Any, now: Any, fields: Mapping[str, Any] | None = None) -> Any:
-    """The inputs as the cluster has them now, for the fields that the inputs manage.
+    """Return the inputs as the cluster has them now, for the fields that the inputs manage.
 
     A field that has not moved since ``before`` keeps its input, however the API server spells it,
     so that only drift shows. A field that others manage never shows.
@@ -402,7 +402,7 @@ def _live_associative(
 
 
 def imported_inputs(live: Mapping[str, Any]) -> dict[str, Any]:
-    """The inputs that would describe a live object: everything but what the server fills in."""
+    """Return inputs that describe a live object: everything but what the server fills in."""
     result = normalize(live)
     result.pop("status", None)
     metadata = result.get("metadata")

@@ -83,12 +83,12 @@ class Revision:
 
 
 def urn_hash(urn: str) -> str:
-    """A label value for a URN."""
+    """Return a label value for a URN."""
     return hashlib.sha256(urn.encode()).hexdigest()[:32]
 
 
 def merge_values(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Values of ``over`` on top of ``base``, objects merged member by member, as Helm does."""
+    """Return ``over`` on top of ``base``, objects merged member by member, as Helm does."""
     result = dict(base)
     for key, value in over.items():
         inner = result.get(key)
@@ -100,8 +100,8 @@ def merge_values(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, 
 
 
 def resource_names(manifest: str) -> dict[str, list[str]]:
-    """Names by ``Kind.group/apiVersion``, as the official provider lists them."""
-    found: dict[str, set[str]] = {}
+    """Return names by ``Kind.group/apiVersion``, as the official provider lists them."""
+    results: dict[str, set[str]] = {}
     try:
         objects = manifests.decode(manifest)
     except ValueError:
@@ -109,18 +109,18 @@ def resource_names(manifest: str) -> dict[str, list[str]]:
     for obj in objects:
         group, _ = diffing.split_api_version(str(obj.get("apiVersion", "")))
         kind = f"{obj['kind']}.{group}" if group else str(obj["kind"])
-        found.setdefault(f"{kind}/{obj['apiVersion']}", set()).add(naming.object_id(obj))
-    return {key: sorted(names) for key, names in sorted(found.items())}
+        results.setdefault(f"{kind}/{obj['apiVersion']}", set()).add(naming.object_id(obj))
+    return {key: sorted(names) for key, names in sorted(results.items())}
 
 
 @dataclass
 class Pulls:
-    """Since when an image of a namespace cannot be pulled, if one cannot."""
+    """The time since which an image of a namespace cannot be pulled, if any."""
 
     since: float | None = None
 
     def hopeless(self, pods: Sequence[Mapping[str, Any]], seconds: float) -> str:
-        """Why waiting is no use, empty where it may be; ``seconds`` is the time of this look."""
+        """Return why waiting is no use, or nothing; ``seconds`` is the time of this look."""
         if not any(readiness.lacks_image(pod) for pod in pods):
             self.since = None
             return ""
@@ -152,7 +152,7 @@ class HelmReleases:
     def check(
         self, urn: str, olds: dict[str, Any], news: dict[str, Any]
     ) -> tuple[dict[str, Any], list[tuple[str, str]]]:
-        """Inputs with defaults and the chart's true version, and failures."""
+        """Return the inputs with defaults and the chart's true version, and failures."""
         failures: list[tuple[str, str]] = []
         inputs = dict(news)
         if not inputs.get("name"):
@@ -457,7 +457,7 @@ class HelmReleases:
     def read(
         self, urn: str, identifier: str, state: dict[str, Any]
     ) -> tuple[str, dict[str, Any], dict[str, Any]] | None:
-        """The live release; values or a chart version changed outside Pulumi show in the inputs."""
+        """Return the live release, with values and a version that were changed outside Pulumi."""
         namespace, name = naming.parse_id(identifier)
         kept = state.get(INPUTS)
         marked: dict[str, Any] = dict(kept.value if isinstance(kept, Secret) else kept or {})
@@ -487,7 +487,7 @@ class HelmReleases:
         return identifier, self._state(inputs), inputs
 
     def render_chart(self, values: Mapping[str, Any]) -> str:
-        """The manifest of a ``helm.sh/v4:Chart``'s inputs, hooks left out.
+        """Return the manifest of a ``helm.sh/v4:Chart``'s inputs, hooks left out.
 
         Raises:
             OperationError: Helm cannot render it.
@@ -505,7 +505,7 @@ class HelmReleases:
         return self._template(str(values["name"]), release, release.get("values") or {}, arguments)
 
     def template(self, options: Mapping[str, Any]) -> str:
-        """The manifest of a chart, for ``helm.v3.Chart`` of the SDK.
+        """Return the manifest of a chart, for ``helm.v3.Chart`` of the SDK.
 
         Args:
             options: the SDK's ``jsonOpts``: chart, path, version, namespace, release_name, values,
@@ -753,7 +753,7 @@ class HelmReleases:
     def _progress(
         self, verb: str, urn: str, namespace: str, seconds: float
     ) -> list[dict[str, Any]]:
-        """Tell how far it is; returns the pods there."""
+        """Report the progress; return the release's pods."""
         pods = self._pods(namespace)
         ready = sum(
             1

@@ -1,4 +1,4 @@
-"""Running the `helm` program: no secret on its command line, no file of ours left behind."""
+"""Runs the `helm` program: no secret on its command line, no file left behind."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ class HelmError(Exception):
 
 
 def find_helm() -> str:
-    """The Helm 3 binary: ``$RAILHEAD_HELM``, else ``helm`` on PATH.
+    """Return the Helm 3 binary: ``$RAILHEAD_HELM``, else ``helm`` on PATH.
 
     Raises:
-        OperationError: there is none.
+        OperationError: it is not installed.
     """
     named = os.environ.get("RAILHEAD_HELM")
     if named:
         if not os.access(named, os.X_OK):
             raise OperationError(f"RAILHEAD_HELM names {named!r}, which is not an executable file")
         return named
-    found = shutil.which("helm")
-    if found is None:
+    result = shutil.which("helm")
+    if result is None:
         raise OperationError(
             "Helm releases need the `helm` program, which is neither on PATH nor named by "
             "RAILHEAD_HELM; install Helm 3 or run `railhead lab up`, which builds it"
         )
-    return found
+    return result
 
 
 class PrivateFiles:
@@ -66,13 +66,13 @@ class PrivateFiles:
         return str(path)
 
     def folder(self) -> str:
-        """A private directory, for programs that insist on one."""
+        """Return a private directory, for programs that insist on one."""
         if self._folder is None:
             self._folder = tempfile.TemporaryDirectory(prefix="railhead-helm-")
         return self._folder.name
 
     def close(self) -> None:
-        """Let everything go."""
+        """Remove every file."""
         for descriptor in self.descriptors:
             with contextlib.suppress(OSError):
                 os.close(descriptor)
@@ -84,7 +84,7 @@ class PrivateFiles:
 
 @contextlib.contextmanager
 def private_files() -> Iterator[PrivateFiles]:
-    """Private files for the duration of a block."""
+    """Yield private files for the duration of a block."""
     files = PrivateFiles()
     try:
         yield files
@@ -117,12 +117,12 @@ class HelmRunner:
             files: what the child may open.
             stdin: what it reads.
             environment: more variables for the child.
-            progress: called every two seconds with the seconds so far; what it returns is why to
-                give up, empty to go on.
+            progress: called every two seconds with the seconds so far; returns why to abort, or
+                an empty text to go on.
 
         Raises:
-            HelmError: it exited with an error, was given up or cancelled.
-            OperationError: there is no `helm`.
+            HelmError: it exited with an error, was aborted or cancelled.
+            OperationError: `helm` is not installed.
         """
         # A helm that outlives its killed provider would race the next run for the release.
         prefix = []
@@ -146,7 +146,7 @@ class HelmRunner:
 
         reader = threading.Thread(target=communicate, daemon=True)
         reader.start()
-        started = told = time.monotonic()
+        started = reported = time.monotonic()
         terminated, hopeless = False, ""
         try:
             while True:
@@ -154,8 +154,8 @@ class HelmRunner:
                 if not reader.is_alive():
                     break
                 now = time.monotonic()
-                if progress is not None and now - told >= 2.0:
-                    told = now
+                if progress is not None and now - reported >= 2.0:
+                    reported = now
                     hopeless = hopeless or progress(now - started)
                 if (hopeless or self._cancel.is_set()) and not terminated:
                     terminated = True

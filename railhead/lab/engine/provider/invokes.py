@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def call(function: str, arguments: Mapping[str, Any], provider: KubernetesPlugin) -> dict[str, Any]:
-    """The result of the function called ``function``.
+    """Return the result of the function called ``function``.
 
     Raises:
         ValueError: there is no such function, or an argument is missing or malformed.
@@ -44,7 +44,7 @@ def call(function: str, arguments: Mapping[str, Any], provider: KubernetesPlugin
 def place(
     objects: list[dict[str, Any]], namespace: str, provider: KubernetesPlugin
 ) -> list[dict[str, Any]]:
-    """The objects, those of namespaced kinds without a namespace put into ``namespace``."""
+    """Return the objects, those of namespaced kinds without a namespace put into ``namespace``."""
     if not namespace:
         return objects
     try:

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def decode(text: str) -> list[dict[str, Any]]:
-    """The objects of a YAML stream; Lists are expanded, empty documents skipped.
+    """Return the objects of a YAML stream; Lists are expanded, empty documents skipped.
 
     Raises:
         ValueError: the text is not YAML, or a document is not a Kubernetes object.
@@ -19,12 +19,12 @@ def decode(text: str) -> list[dict[str, Any]]:
         documents = list(yaml.load_all(text, Loader=loader))
     except yaml.YAMLError as error:
         raise ValueError(f"the manifest is not valid YAML: {error}") from error
-    found: list[dict[str, Any]] = []
+    results: list[dict[str, Any]] = []
     for number, document in enumerate(documents, start=1):
         if document is None:
             continue
-        _expand(_jsonable(document), number, found)
-    return found
+        _expand(_jsonable(document), number, results)
+    return results
 
 
 def _expand(document: Any, number: int, into: list[dict[str, Any]]) -> None:

@@ -23,18 +23,18 @@ HELM_RELEASE = "kubernetes:helm.sh/v3:Release"
 
 
 def urn_type(urn: str) -> str:
-    """The resource's own type token: the last of the parent types in the URN."""
+    """Return the resource's own type token: the last of the parent types in the URN."""
     parts = urn.split("::")
     return parts[2].split("$")[-1] if len(parts) > 2 else ""
 
 
 def urn_name(urn: str) -> str:
-    """The resource's logical name."""
+    """Return the resource's logical name."""
     return urn.split("::", 3)[-1]
 
 
 def token_kind(urn: str) -> tuple[str, str]:
-    """``(apiVersion, kind)`` of the URN's type token, a Patch suffix included.
+    """Return ``(apiVersion, kind)`` of the URN's type token, a Patch suffix included.
 
     Raises:
         ValueError: the token names no Kubernetes kind.
@@ -51,13 +51,13 @@ def token_kind(urn: str) -> tuple[str, str]:
 
 
 def is_patch(urn: str, kind: str) -> bool:
-    """Whether the resource is of a Patch kind, such as ConfigMapPatch for a ConfigMap."""
+    """Return whether the resource is of a Patch kind, such as ConfigMapPatch for a ConfigMap."""
     type_kind = urn_type(urn).rpartition(":")[2]
     return type_kind.endswith("Patch") and kind != type_kind
 
 
 def is_list(urn: str) -> bool:
-    """Whether the type is a list kind of a built-in group, such as ConfigMapList."""
+    """Return whether the type is a list kind of a built-in group, such as ConfigMapList."""
     token = urn_type(urn)
     kind = token.rpartition(":")[2]
     group = token.removeprefix("kubernetes:").rpartition("/")[0]
@@ -77,9 +77,9 @@ _CLUSTER_SCOPED = frozenset(
 
 
 def is_builtin_namespaced(urn: str) -> bool:
-    """Whether the type is a namespaced kind of the API server's own, as far as can be said offline.
+    """Return whether the type is a namespaced kind of Kubernetes itself, as known offline.
 
-    False for custom resources: nobody knows without their definition.
+    False for custom resources: only their definition says.
     """
     token = urn_type(urn)
     kind = token.rpartition(":")[2].removesuffix("Patch")
@@ -89,7 +89,7 @@ def is_builtin_namespaced(urn: str) -> bool:
 
 
 def annotation(obj: Mapping[str, Any], key: str) -> str:
-    """An annotation's value; empty when it is absent or unknown."""
+    """Return an annotation's value; empty when it is absent or unknown."""
     metadata = obj.get("metadata")
     annotations = metadata.get("annotations") if isinstance(metadata, Mapping) else None
     value = annotations.get(key) if isinstance(annotations, Mapping) else None
@@ -97,26 +97,26 @@ def annotation(obj: Mapping[str, Any], key: str) -> str:
 
 
 def is_true(obj: Mapping[str, Any], key: str) -> bool:
-    """Whether an annotation is the string ``true``."""
+    """Return whether an annotation is the string ``true``."""
     return annotation(obj, key) == "true"
 
 
 def object_name(obj: Mapping[str, Any]) -> str:
-    """``metadata.name``; empty when absent or unknown."""
+    """Return ``metadata.name``; empty when absent or unknown."""
     metadata = obj.get("metadata")
     name = metadata.get("name") if isinstance(metadata, Mapping) else None
     return name if isinstance(name, str) else ""
 
 
 def object_namespace(obj: Mapping[str, Any]) -> str:
-    """``metadata.namespace``; empty when absent or unknown."""
+    """Return ``metadata.namespace``; empty when absent or unknown."""
     metadata = obj.get("metadata")
     namespace = metadata.get("namespace") if isinstance(metadata, Mapping) else None
     return namespace if isinstance(namespace, str) else ""
 
 
 def is_named(obj: Mapping[str, Any]) -> bool:
-    """Whether the object has a name, known or not."""
+    """Return whether the object has a name, known or not."""
     metadata = obj.get("metadata")
     if isinstance(metadata, Unknown):
         return True
@@ -125,19 +125,19 @@ def is_named(obj: Mapping[str, Any]) -> bool:
 
 
 def object_id(obj: Mapping[str, Any]) -> str:
-    """The Pulumi id: ``namespace/name``, or ``name`` without a namespace."""
+    """Return the Pulumi id: ``namespace/name``, or ``name`` without a namespace."""
     namespace = object_namespace(obj)
     return f"{namespace}/{object_name(obj)}" if namespace else object_name(obj)
 
 
 def parse_id(identifier: str) -> tuple[str, str]:
-    """``(namespace, name)`` of a Pulumi id."""
+    """Return ``(namespace, name)`` of a Pulumi id."""
     namespace, _, name = identifier.rpartition("/")
     return namespace, name
 
 
 def autoname(urn: str, salt: str = "") -> str:
-    """``<logical name>-<8 hex digits>``, the same for the same URN and salt.
+    """Return ``<logical name>-<8 hex digits>``, the same for the same URN and salt.
 
     Deterministic on purpose: a creation that was killed before its state was written is found again
     under the same name. ``salt`` is the name of the object being replaced, so that a replacement
@@ -148,5 +148,5 @@ def autoname(urn: str, salt: str = "") -> str:
 
 
 def field_manager(urn: str) -> str:
-    """``pulumi-kubernetes-<8 hex digits>``, the same for the same URN."""
+    """Return ``pulumi-kubernetes-<8 hex digits>``, the same for the same URN."""
     return f"pulumi-kubernetes-{hashlib.sha256(urn.encode()).hexdigest()[:8]}"

@@ -111,7 +111,7 @@ class Objects:
     _warned: set[str] = field(default_factory=set)
 
     def locate(self, obj: Mapping[str, Any]) -> tuple[ResourceType, str, dict[str, Any]]:
-        """Where the object lives: its type, its namespace, and the object fit to be sent.
+        """Return the object's type, its namespace, and the object as it can be sent.
 
         Raises:
             NoMatchError: the API server does not serve the kind.
@@ -127,7 +127,7 @@ class Objects:
         return resource, namespace, body
 
     def waiter(self, urn: str, obj: Mapping[str, Any]) -> awaiting.Waiter:
-        """A waiter for the object."""
+        """Return a waiter for the object."""
         resource, namespace, _ = self.locate(obj)
         return awaiting.Waiter(
             client=self.client,
@@ -138,7 +138,7 @@ class Objects:
         )
 
     def exists_kind(self, obj: Mapping[str, Any]) -> bool:
-        """Whether the API server serves the object's kind."""
+        """Return whether the API server serves the object's kind."""
         try:
             self.locate(obj)
         except NoMatchError:
@@ -146,7 +146,7 @@ class Objects:
         return True
 
     def is_namespaced(self, obj: Mapping[str, Any]) -> bool:
-        """Whether the kind is namespaced; taken to be so while the kind is not served."""
+        """Return whether the kind is namespaced; taken to be so while the kind is not served."""
         try:
             return self.client.resource_type(
                 str(obj.get("apiVersion")), str(obj.get("kind"))
@@ -159,7 +159,7 @@ class Objects:
     def preview_create(
         self, urn: str, inputs: Mapping[str, Any], manager: str, known_uids: frozenset[str]
     ) -> dict[str, Any]:
-        """The object as the API server would make it, by a dry run.
+        """Return the object as the API server would make it, by a dry run.
 
         Raises:
             PreviewUnavailableError: it cannot say.
@@ -305,7 +305,7 @@ class Objects:
             return result
 
     def _wait_for_old(self, urn: str, path: str, manager: str, known_uids: frozenset[str]) -> bool:
-        """Whether the name is free after waiting for this resource's own old object to go.
+        """Return whether the name is free after waiting for this resource's own old object to go.
 
         It is still on its way out when its deletion was not awaited, by `pulumi.com/skipAwait` or
         because that run was killed.
@@ -527,7 +527,7 @@ class Objects:
         return body
 
     def read(self, obj: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The live object; None when it, or its kind, is gone."""
+        """Return the live object; None when it, or its kind, is gone."""
         try:
             resource, namespace, _ = self.locate(obj)
         except NoMatchError:
@@ -604,7 +604,7 @@ class Objects:
                     f"transfer ownership of the field before deleting: {error}"
                 ) from error
             if not error.not_found:
-                raise OperationError(f"the fields could not be given up: {error}") from error
+                raise OperationError(f"the fields could not be released: {error}") from error
 
     def _warn(self, urn: str, reply: Reply) -> None:
         for text in reply.warnings:
@@ -671,8 +671,8 @@ def _leave_ignored(
         if _has_field(theirs, keys) and not _has_field(ours, keys):
             _remove(body, keys)
             continue
-        found, value = _lookup(live, keys)
-        if found:
+        result, value = _lookup(live, keys)
+        if result:
             _set(body, keys, copy.deepcopy(value))
 
 
@@ -695,8 +695,8 @@ def _lookup(obj: Mapping[str, Any], keys: Sequence[str]) -> tuple[bool, Any]:
 
 
 def _remove(obj: dict[str, Any], keys: Sequence[str]) -> None:
-    found, parent = _lookup(obj, keys[:-1])
-    if found and isinstance(parent, dict):
+    result, parent = _lookup(obj, keys[:-1])
+    if result and isinstance(parent, dict):
         parent.pop(keys[-1], None)
 
 

@@ -31,17 +31,17 @@ _LOOK_AGAIN_S = 20.0
 
 
 class ReleaseHandler(Protocol):
-    """What serves ``helm.sh/v3:Release`` (see :mod:`railhead.lab.engine.provider.helm`)."""
+    """The server of ``helm.sh/v3:Release`` (see :mod:`railhead.lab.engine.provider.helm`)."""
 
     def check(
         self, urn: str, olds: dict[str, Any], news: dict[str, Any]
     ) -> tuple[dict[str, Any], list[tuple[str, str]]]:
-        """Inputs with defaults, and failures as ``(property, reason)``."""
+        """Return the inputs with defaults, and failures as ``(property, reason)``."""
 
     def diff(
         self, olds: dict[str, Any], news: dict[str, Any], ignore: list[str]
     ) -> provider_pb2.DiffResponse:
-        """What an update would change."""
+        """Return what an update would change."""
 
     def create(
         self, urn: str, news: dict[str, Any], *, preview: bool, timeout_s: float
@@ -51,7 +51,7 @@ class ReleaseHandler(Protocol):
     def read(
         self, urn: str, identifier: str, state: dict[str, Any]
     ) -> tuple[str, dict[str, Any], dict[str, Any]] | None:
-        """The id, state and inputs of the live release; None when it is gone."""
+        """Return the id, state and inputs of the live release; None when it is gone."""
 
     def update(
         self,
@@ -68,10 +68,10 @@ class ReleaseHandler(Protocol):
         """Uninstall; a release that is gone counts as done."""
 
     def template(self, options: dict[str, Any]) -> str:
-        """The manifest of a chart, rendered without installing it."""
+        """Return the manifest of a chart, rendered without installing it."""
 
     def render_chart(self, values: Mapping[str, Any]) -> str:
-        """The manifest of a ``helm.sh/v4:Chart``'s inputs."""
+        """Return the manifest of a ``helm.sh/v4:Chart``'s inputs."""
 
     def stop(self) -> None:
         """End running Helm processes."""
@@ -130,7 +130,7 @@ def _abort_init_failed(
 
 
 class KubernetesPlugin(provider_pb2_grpc.ResourceProviderServicer):
-    """What the engine asks of any plugin, and the connection; resources are in the servicer."""
+    """The engine's general requests, and the connection; the servicer has the resources."""
 
     def __init__(self, engine_address: str = "") -> None:
         self._engine_address = engine_address
@@ -180,13 +180,13 @@ class KubernetesPlugin(provider_pb2_grpc.ResourceProviderServicer):
     def GetPluginInfo(
         self, request: empty_pb2.Empty, context: grpc.ServicerContext
     ) -> plugin_pb2.PluginInfo:
-        """The version of the official provider that this one follows."""
+        """Return the version of the official provider that this one follows."""
         return plugin_pb2.PluginInfo(version=VERSION)
 
     def GetSchema(
         self, request: provider_pb2.GetSchemaRequest, context: grpc.ServicerContext
     ) -> provider_pb2.GetSchemaResponse:
-        """A schema without types: kinds are found by asking the API server."""
+        """Return a schema without types: kinds are found by asking the API server."""
         schema = {
             "name": "kubernetes",
             "version": VERSION,
@@ -200,13 +200,13 @@ class KubernetesPlugin(provider_pb2_grpc.ResourceProviderServicer):
     def GetMapping(
         self, request: provider_pb2.GetMappingRequest, context: grpc.ServicerContext
     ) -> provider_pb2.GetMappingResponse:
-        """No mappings from other tools."""
+        """Return no mappings from other tools."""
         return provider_pb2.GetMappingResponse()
 
     def GetMappings(
         self, request: provider_pb2.GetMappingsRequest, context: grpc.ServicerContext
     ) -> provider_pb2.GetMappingsResponse:
-        """No mappings from other tools."""
+        """Return no mappings from other tools."""
         return provider_pb2.GetMappingsResponse()
 
     def Cancel(self, request: empty_pb2.Empty, context: grpc.ServicerContext) -> empty_pb2.Empty:
@@ -266,7 +266,7 @@ class KubernetesPlugin(provider_pb2_grpc.ResourceProviderServicer):
         )
 
     def objects(self) -> Objects:
-        """The operations on the configured cluster, connecting on the first call.
+        """Return the operations on the configured cluster, connecting on the first call.
 
         Raises:
             UnreachableError: the cluster cannot be reached.
@@ -302,7 +302,7 @@ class KubernetesPlugin(provider_pb2_grpc.ResourceProviderServicer):
             return self._objects
 
     def objects_or_none(self, urn: str) -> Objects | None:
-        """The operations; None, said once as a warning, when the cluster cannot be reached."""
+        """Return the operations, or None, with one warning, when the cluster is unreachable."""
         try:
             return self.objects()
         except UnreachableError as error:
@@ -316,7 +316,7 @@ class KubernetesPlugin(provider_pb2_grpc.ResourceProviderServicer):
             return None
 
     def releases(self) -> ReleaseHandler:
-        """The handler of Helm releases."""
+        """Return the handler of Helm releases."""
         with self._lock:
             if self._releases is None:
                 from railhead.lab.engine.provider.helm import HelmReleases

@@ -79,7 +79,7 @@ class Asset:
     raw: Mapping[str, Any]
 
     def text(self) -> str:
-        """The content.
+        """Return the content.
 
         Raises:
             OSError: the file cannot be read.
@@ -95,7 +95,7 @@ class Asset:
 
 
 def decode(struct: struct_pb2.Struct | None) -> dict[str, Any]:
-    """A property bag from the wire; empty for None."""
+    """Return a property bag from the wire; empty for None."""
     if struct is None:
         return {}
     return {key: _decode_value(value) for key, value in struct.fields.items()}
@@ -136,7 +136,7 @@ def _decode_object(struct: struct_pb2.Struct) -> Any:
 
 
 def encode(properties: Mapping[str, Any], *, secrets: bool = True) -> struct_pb2.Struct:
-    """A property bag for the wire; ``secrets=False`` for an engine that does not take them."""
+    """Return properties for the wire; ``secrets=False`` for an engine that takes no secrets."""
     struct = struct_pb2.Struct()
     for key, value in properties.items():
         struct.fields[key].CopyFrom(_encode_value(value, secrets))
@@ -170,7 +170,7 @@ def _encode_value(value: Any, secrets: bool) -> struct_pb2.Value:
 
 
 def plain(value: Any) -> Any:
-    """The value without secret marks, at any depth; unknowns and assets stay."""
+    """Return the value without secret marks, at any depth; unknowns and assets stay."""
     if isinstance(value, Secret):
         return plain(value.value)
     if isinstance(value, Mapping):
@@ -181,7 +181,7 @@ def plain(value: Any) -> Any:
 
 
 def has_unknown(value: Any) -> bool:
-    """Whether an unknown lies anywhere inside."""
+    """Return whether an unknown lies anywhere inside."""
     if isinstance(value, Unknown):
         return True
     if isinstance(value, Secret):
@@ -194,7 +194,7 @@ def has_unknown(value: Any) -> bool:
 
 
 def has_secret(value: Any) -> bool:
-    """Whether a secret lies anywhere inside."""
+    """Return whether a secret lies anywhere inside."""
     if isinstance(value, Secret):
         return True
     if isinstance(value, Mapping):
@@ -218,11 +218,11 @@ def mark_secrets(outputs: dict[str, Any], inputs: Mapping[str, Any]) -> None:
     for key, given in inputs.items():
         if key not in outputs:
             continue
-        found = outputs[key]
-        if isinstance(found, dict) and isinstance(given, Mapping):
-            mark_secrets(found, given)
-        elif not isinstance(found, Secret) and has_secret(given):
-            outputs[key] = Secret(found)
+        result = outputs[key]
+        if isinstance(result, dict) and isinstance(given, Mapping):
+            mark_secrets(result, given)
+        elif not isinstance(result, Secret) and has_secret(given):
+            outputs[key] = Secret(result)
 
 
 def to_cluster(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""When an object is ready: a table of rules, one a kind.
+"""Readiness of objects: a table of rules, one for each kind.
 
 :data:`RULES` is the table: a function that looks at the live object and says what it waits for. The
 rules follow what the official provider documents for each kind; a kind without a rule is ready as
@@ -27,12 +27,12 @@ ENDPOINTS_SETTLE_S = 10.0
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What a rule says of a live object.
+    """The verdict of a rule on a live object.
 
     Args:
         ready: the wait is over.
-        message: what is waited for, for the progress line.
-        errors: what stands in the way, for the error when time runs out.
+        message: what the wait is for, for the progress line.
+        errors: the obstacles, for the error when time runs out.
         failed: it will never be ready; stop waiting.
     """
 
@@ -47,7 +47,7 @@ READY = Verdict(ready=True)
 
 @dataclass(kw_only=True)
 class Look:
-    """What a rule may use.
+    """The input of a rule.
 
     Args:
         client: the API server.
@@ -63,20 +63,20 @@ class Look:
 
     @property
     def spec(self) -> Mapping[str, Any]:
-        """``spec``, or empty."""
+        """Return ``spec``, or empty."""
         return self.live.get("spec") or {}
 
     @property
     def status(self) -> Mapping[str, Any]:
-        """``status``, or empty."""
+        """Return ``status``, or empty."""
         return self.live.get("status") or {}
 
     def condition(self, name: str) -> Mapping[str, Any]:
-        """A status condition by type, case-insensitive; empty when absent."""
+        """Return a status condition by type, case-insensitive; empty when absent."""
         return condition_of(self.live, name)
 
     def observed(self) -> bool:
-        """Whether the controller has seen the current generation."""
+        """Return whether the controller has seen the current generation."""
         generation = (self.live.get("metadata") or {}).get("generation", 0)
         return bool(self.status.get("observedGeneration", 0) >= generation)
 
@@ -85,7 +85,7 @@ Rule = Callable[[Look], Verdict]
 
 
 def condition_of(obj: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """A status condition by type, case-insensitive; empty when absent."""
+    """Return a status condition by type, case-insensitive; empty when absent."""
     status = obj.get("status")
     conditions = status.get("conditions") if isinstance(status, Mapping) else None
     for condition in conditions or []:
@@ -193,7 +193,7 @@ _NO_IMAGE = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "
 
 
 def lacks_image(pod: Mapping[str, Any]) -> bool:
-    """Whether a container of it waits for an image that its node does not get."""
+    """Return whether a container of it waits for an image that its node does not get."""
     status = pod.get("status") or {}
     return any(
         ((container.get("state") or {}).get("waiting") or {}).get("reason") in _NO_IMAGE
@@ -203,7 +203,7 @@ def lacks_image(pod: Mapping[str, Any]) -> bool:
 
 
 def pod_problems(pod: Mapping[str, Any]) -> list[str]:
-    """What stands in a pod's way: unschedulable, image pull errors, crashes, failed containers."""
+    """Return a pod's problems: unschedulable, image pull errors, crashes, failed containers."""
     name = naming.object_name(pod)
     status = pod.get("status") or {}
     problems = []
@@ -468,7 +468,7 @@ RULES: Mapping[tuple[str, str], Entry] = {
 
 
 def entry_for(obj: Mapping[str, Any]) -> Entry | None:
-    """The table's row for an object, by API group and kind."""
+    """Return the table's row for an object, by API group and kind."""
     group, _ = split_api_version(str(obj.get("apiVersion", "")))
     return RULES.get((group, str(obj.get("kind", ""))))
 
@@ -519,11 +519,11 @@ class _JsonPath:
     def __call__(self, look: Look) -> Verdict:
         if "observedGeneration" in look.status and not look.observed():
             return Verdict(ready=False, message=f"Waiting for {self}")
-        found = self._query.findall(dict(look.live))
-        if not found:
+        result = self._query.findall(dict(look.live))
+        if not result:
             text = f"{self.path} selected nothing"
             return Verdict(ready=False, message=text, errors=(text,))
-        value = found[0]
+        value = result[0]
         if not self.value:
             return READY
         if isinstance(value, (dict, list)):
@@ -568,7 +568,7 @@ class _Condition:
 
 
 def parse_wait_for(text: str) -> list[Rule]:
-    """The rules of a ``pulumi.com/waitFor`` annotation: one expression or a JSON list of them.
+    """Return the rules of a ``pulumi.com/waitFor`` annotation, an expression or a JSON list.
 
     Raises:
         ValueError: an expression has no known prefix or does not parse.
@@ -615,7 +615,7 @@ def _all(rules: Sequence[Rule]) -> Rule:
 
 
 def ready_rule(inputs: Mapping[str, Any], live: Mapping[str, Any]) -> tuple[Rule | None, float]:
-    """Which rule to wait for, and for how long by default; no rule means ready at once.
+    """Return the rule to wait for, and the default time; no rule means ready at once.
 
     Raises:
         ValueError: the ``pulumi.com/waitFor`` annotation is malformed.
@@ -634,7 +634,7 @@ def ready_rule(inputs: Mapping[str, Any], live: Mapping[str, Any]) -> tuple[Rule
 
 
 def timeout_of(inputs: Mapping[str, Any], custom_s: float, default_s: float) -> float:
-    """Seconds to wait: the resource option, else the annotation, else the default."""
+    """Return the seconds to wait: the resource option, else the annotation, else the default."""
     if custom_s:
         return custom_s
     text = naming.annotation(inputs, naming.TIMEOUT_SECONDS)

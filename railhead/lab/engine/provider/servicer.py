@@ -147,10 +147,10 @@ class KubernetesProvider(KubernetesPlugin):
         # Read once: a stack checks hundreds of objects.
         if self._context_namespace is None:
             try:
-                found = load_kubeconfig(self.settings.client).namespace or "default"
+                result = load_kubeconfig(self.settings.client).namespace or "default"
             except UnreachableError:
-                found = ""
-            self._context_namespace = self.settings.namespace or found
+                result = ""
+            self._context_namespace = self.settings.namespace or result
         return self._context_namespace
 
     def _place(self, urn: str, inputs: dict[str, Any]) -> None:
@@ -327,10 +327,10 @@ class KubernetesProvider(KubernetesPlugin):
         except UnreachableError as error:
             return self._read_unreachable(request, error)
         if naming.urn_type(urn) == naming.HELM_RELEASE:
-            found = self.releases().read(urn, request.id, state)
-            if found is None:
+            match = self.releases().read(urn, request.id, state)
+            if match is None:
                 return provider_pb2.ReadResponse()
-            identifier, release, inputs = found
+            identifier, release, inputs = match
             return provider_pb2.ReadResponse(
                 id=identifier,
                 properties=properties.encode(release, secrets=self.accept_secrets),
@@ -538,7 +538,7 @@ class KubernetesProvider(KubernetesPlugin):
     def Invoke(
         self, request: provider_pb2.InvokeRequest, context: grpc.ServicerContext
     ) -> provider_pb2.InvokeResponse:
-        """The functions that the SDK's YAML and Helm helpers call."""
+        """Return the functions that the SDK's YAML and Helm helpers call."""
         arguments = properties.plain(properties.decode(request.args))
         result = invokes.call(request.tok, arguments, self)
         encoded = properties.encode(result, secrets=self.accept_secrets)
@@ -550,7 +550,7 @@ class KubernetesProvider(KubernetesPlugin):
     def Call(
         self, request: provider_pb2.CallRequest, context: grpc.ServicerContext
     ) -> provider_pb2.CallResponse:
-        """Methods of resources: there are none."""
+        """Refuse: resources have no methods."""
         context.abort(grpc.StatusCode.UNIMPLEMENTED, f"there is no method {request.tok}")
         raise AssertionError("abort returned")
 

@@ -1,4 +1,4 @@
-"""What is kept of a resource between runs, and how its changes are told to the engine."""
+"""The state that is kept of a resource between runs, and reports of its changes."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def checkpoint(
     api_version: str,
     manager: str,
 ) -> dict[str, Any]:
-    """A resource's state: the live object, the inputs and the provider's own notes.
+    """Return a resource's state: the live object, the inputs and the provider's own notes.
 
     Args:
         inputs: plain inputs, as Kubernetes spells them.
@@ -78,7 +78,7 @@ def checkpoint(
 
 
 def parse_checkpoint(state: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """``(inputs, live)`` of a state, plain and as Kubernetes spells them."""
+    """Return ``(inputs, live)`` of a state, plain and as Kubernetes spells them."""
     live: dict[str, Any] = properties.to_cluster(state)
     inputs = live.pop(INPUTS, None) or {}
     live.pop(API_VERSION, None)
@@ -93,7 +93,7 @@ def detailed_diff(
     forced: Iterable[str],
     ignored: Sequence[str],
 ) -> tuple[dict[str, provider_pb2.PropertyDiff], list[str]]:
-    """The changes from old to new inputs by path, and the paths that force a replacement.
+    """Return the changes from old to new inputs by path, and the paths that force a replacement.
 
     Args:
         old: plain inputs.
@@ -125,7 +125,7 @@ def diff_response(
     *,
     in_place: bool = False,
 ) -> provider_pb2.DiffResponse:
-    """The engine's answer; ``in_place`` deletes the old object before the new one is made."""
+    """Return the answer for the engine; ``in_place`` deletes the old object before the new one."""
     kinds = provider_pb2.DiffResponse
     return provider_pb2.DiffResponse(
         changes=kinds.DIFF_SOME if changes or replaces else kinds.DIFF_NONE,
