@@ -1,3 +1,5 @@
 """Railhead: multi-node GPU training on Kubernetes, from fabric to launcher."""
 
-__version__ = "0.1.0"
+from railhead.base.version import __version__
+
+__all__ = ["__version__"]

@@ -68,7 +68,7 @@ key=$({
   echo "$python"
   "$python" -VV
   pwd
-  cat requirements/dev.txt requirements/go.txt tools/bootstrap.sh
+  cat requirements/dev.txt requirements/go.txt tools/bootstrap.sh distributions/*/pyproject.toml
   # What an installed checkout depends on; the tools' settings beside it are read at each run.
   "$python" -c 'import tomllib
 settings = tomllib.load(open("pyproject.toml", "rb"))
@@ -105,7 +105,8 @@ pip_install() { # ARGS... : pip, with a line now and then in place of one or two
 pip_install --require-hashes --requirement requirements/dev.txt ||
   fail "pip could not install requirements/dev.txt" \
     "see the error above; a registry that cannot be reached is the usual one (pip config list)"
-pip_install --no-deps --no-build-isolation --editable . ||
+pip_install --no-deps --no-build-isolation --editable distributions/diagnose --editable . \
+  --editable distributions/accept --editable distributions/lab ||
   fail "pip could not install this checkout" "see the error above"
 
 have_go=$(go env GOVERSION 2>/dev/null | sed 's/^go//') || true

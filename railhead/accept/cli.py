@@ -111,9 +111,11 @@ def schema() -> None:
     typer.echo(outputs.json_text(outputs.schema()), nl=False)
 
 
+after.register(app)
+
+
 def register(root: typer.Typer) -> None:
     """Add the command and those below it to the root application."""
-    after.register(app)
     root.add_typer(app, name="accept")
 
 

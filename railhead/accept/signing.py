@@ -334,6 +334,6 @@ def _serialization() -> Any:
     except ImportError as error:
         raise PrerequisiteError(
             "signatures need the Python package cryptography, which is not installed",
-            remedy="pip install 'railhead[sign]'",
+            remedy="pip install 'railhead-accept[sign]'",
         ) from error
     return serialization

@@ -31,3 +31,6 @@ Namespace = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON to standard output.")]
+Stack = Annotated[
+    str, typer.Argument(metavar="STACK", help="A stack's name, such as lab, or its file.")
+]

@@ -1,30 +1,43 @@
-"""The root of the command line. It prints an error as a sentence and a remedy, no traceback."""
+"""The root of the command line, which other distributions add commands to by entry points."""
 
 from __future__ import annotations
 
-import gc
 import sys
-from collections.abc import Sequence
-from importlib.util import find_spec
-from typing import Annotated, Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from railhead import __version__
-from railhead.accept import cli as accept_cli
-from railhead.base.errors import ExitCode, PrerequisiteError, RailheadError
+from railhead.base import running
+from railhead.base.errors import PrerequisiteError
 from railhead.cli.catalog import app as catalog_app
 from railhead.cli.config import app as config_app
-from railhead.cli.dashboards import dashboards
+from railhead.cli.diagnose import diagnose
 from railhead.cli.drift import drift
 from railhead.cli.nccl import app as nccl_app
-from railhead.cli.plan import plan
-from railhead.diagnose import cli as diagnose_cli
 from railhead.launch import after as after_cli
 from railhead.launch import cli as launch_cli
 from railhead.launch import starting as starting_cli
 from railhead.storage.cli import storage
 
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+Register = Callable[[typer.Typer], None]
+#: An entry point of this group has a command's name and adds it to the root: ``register(app)``.
+GROUP = "railhead.commands"
+#: Commands of our other distributions, so that the error for an absent one names its distribution.
+BROUGHT_BY: Mapping[str, str] = MappingProxyType(
+    {
+        "accept": "railhead-accept",
+        "dashboards": "railhead-accept",
+        "lab": "railhead-lab",
+        "plan": "railhead-lab",
+    }
+)
 SETTINGS: dict[str, Any] = {
     "name": "railhead",
     "no_args_is_help": True,
@@ -33,6 +46,7 @@ SETTINGS: dict[str, Any] = {
     "pretty_exceptions_enable": False,
     "context_settings": {"help_option_names": ["-h", "--help"]},
 }
+#: The commands of this distribution.
 app = typer.Typer(**SETTINGS)
 
 
@@ -55,37 +69,25 @@ def root(
     """
 
 
-def _no_lab() -> None:
-    """Run a whole cluster on this machine; needs railhead-lab, which is not installed."""
-    raise PrerequisiteError(
-        "`railhead lab` is a distribution of its own, railhead-lab, which is not installed",
-        remedy=f"pip install railhead-lab=={__version__}",
-    )
-
-
 launch_cli.register(app)
 starting_cli.register(app)
 after_cli.register(app)
-diagnose_cli.register(app)
-accept_cli.register(app)
-if find_spec("railhead.lab"):
-    from railhead.lab.cli import app as lab_app
-
-    app.add_typer(lab_app, name="lab")
-else:
-    # Whatever follows it, `--help` too.
-    app.command(
-        name="lab",
-        add_help_option=False,
-        context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
-    )(_no_lab)
-app.command()(plan)
-app.command()(dashboards)
+app.command()(diagnose)
 app.command()(drift)
 app.command()(storage)
 app.add_typer(catalog_app, name="catalog")
 app.add_typer(config_app, name="config")
 app.add_typer(nccl_app, name="nccl")
+
+
+def everything() -> typer.Typer:
+    """Return the application with the commands of all distributions that are installed."""
+    whole = _root()
+    whole.registered_commands = [*app.registered_commands]
+    whole.registered_groups = [*app.registered_groups]
+    for add in _added().values():
+        add(whole)
+    return whole
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
@@ -95,43 +97,72 @@ def run(arguments: Sequence[str] | None = None) -> int:
         arguments: without the program's name; None takes the process's own.
     """
     words = sys.argv[1:] if arguments is None else list(arguments)
-    try:
-        _app_of(words)(args=words, prog_name="railhead")
-    except RailheadError as error:
-        typer.echo(f"error: {error.problem}", err=True)
-        if error.remedy:
-            typer.echo(f"  fix: {error.remedy}", err=True)
-        return int(error.exit_code)
-    except SystemExit as ended:
-        return ended.code if isinstance(ended.code, int) else int(ExitCode.OK)
-    except KeyboardInterrupt:
-        return int(ExitCode.INTERRUPTED)
-    return int(ExitCode.OK)
+    return running.run(_app_of(words), words, name="railhead")
+
+
+def main() -> None:
+    """Run the console script."""
+    running.end_with(run)
+
+
+def _root() -> typer.Typer:
+    """Return an application with the root's own options and help, and no command."""
+    empty = typer.Typer(**SETTINGS)
+    empty.registered_callback = app.registered_callback
+    return empty
 
 
 def _app_of(words: Sequence[str]) -> typer.Typer:
     """Return the application with only the command that the words name, or with all commands.
 
-    To prepare the options of all forty commands takes a tenth of a second.
+    To prepare the options of all forty commands takes a tenth of a second, and to look for other
+    distributions a hundredth.
     """
+    alone = _root()
+    name = words[0] if words else ""
     for command in app.registered_commands:
-        name = command.name or getattr(command.callback, "__name__", None)
-        if words[:1] == [name]:
-            alone = typer.Typer(**SETTINGS)
-            # The root's own options and help stay.
-            alone.registered_callback = app.registered_callback
+        if name == (command.name or getattr(command.callback, "__name__", None)):
             alone.registered_commands = [command]
             return alone
-    return app
+    for group in app.registered_groups:
+        if name == group.name:
+            return app
+    if not name or name.startswith("-"):
+        return everything()
+    if add := _added().get(name):
+        add(alone)
+        return alone
+    return everything()
 
 
-def main() -> None:
-    """Run the console script."""
-    # Imported modules stay in memory; to search them for garbage, again and again, takes a third of
-    # the time of a short command.
-    gc.set_threshold(100_000, 20, 20)
-    try:
-        code = run()
-    finally:
-        gc.freeze()
-    sys.exit(code)
+def _added() -> dict[str, Register]:
+    """Return what adds each command of another distribution, by the command's name.
+
+    A command of ours that is not installed is added too: it fails, and names its distribution.
+    """
+    from importlib.metadata import entry_points
+
+    added: dict[str, Register] = {
+        name: partial(_add_absent, name, distribution) for name, distribution in BROUGHT_BY.items()
+    }
+    return added | {point.name: partial(_add, point) for point in entry_points(group=GROUP)}
+
+
+def _add(point: EntryPoint, to: typer.Typer) -> None:
+    point.load()(to)
+
+
+def _add_absent(name: str, distribution: str, to: typer.Typer) -> None:
+    def absent() -> None:
+        raise PrerequisiteError(
+            f"`railhead {name}` comes with {distribution}, which is not installed",
+            remedy=f"pip install {distribution}=={__version__}",
+        )
+
+    # Whatever follows it, `--help` too.
+    to.command(
+        name=name,
+        help=f"Comes with {distribution}, which is not installed.",
+        add_help_option=False,
+        context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+    )(absent)

@@ -90,14 +90,14 @@ def show(
 
 def _tables() -> dict[Kind, Mapping[str, Any]]:
     from railhead.catalog.versions import ADDONS, COMBINATIONS, PARTS, PROVEN
-    from railhead.cli.config import _folder
     from railhead.config import use
+    from railhead.config.files import stacks_folder
     from railhead.fabric.kinds import FABRICS
     from railhead.fabric.modes import MODES
     from railhead.machines import MACHINES
     from railhead.machines.accelerators import ACCELERATORS
 
-    use(_folder())
+    use(stacks_folder())
     controllers = PROVEN.controllers
     return {
         Kind.MACHINES: MACHINES,

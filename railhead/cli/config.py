@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from railhead.base.options import Context, Json
+from railhead.base.options import Context, Json, Stack
 
 if TYPE_CHECKING:
     from railhead.model.cluster import Cluster
@@ -19,10 +19,6 @@ app = typer.Typer(
     help="Stack files: check them, and their JSON Schema for editors.\n\n"
     "Example: railhead config check lab",
 )
-
-Stack = Annotated[
-    str, typer.Argument(metavar="STACK", help="A stack's name, such as lab, or its file.")
-]
 
 
 @app.callback()
@@ -50,8 +46,9 @@ def check(
     Example: [bold]railhead config check lab[/bold]
     """
     from railhead.base.errors import InputError
+    from railhead.config.files import stack_file, stack_files
 
-    files = [_file(stack) for stack in stacks or ()] or _files()
+    files = [stack_file(stack) for stack in stacks or ()] or stack_files()
     mistakes: list[str] = []
     rows: list[dict[str, object]] = []
     for path in files:
@@ -135,9 +132,10 @@ def pin(
     from railhead import config
     from railhead.base.errors import RefusedError
     from railhead.catalog import digests
+    from railhead.config.files import stack_file, stack_files
     from railhead.resolve.images import images
 
-    files = [_file(stack) for stack in stacks or ()] or _files()
+    files = [stack_file(stack) for stack in stacks or ()] or stack_files()
     wrong: list[str] = []
     for folder, paths in _by_folder(files).items():
         record = folder / digests.FILE
@@ -216,13 +214,14 @@ def verify(
     """
     from railhead import config
     from railhead.base.errors import ExitCode, RefusedError
+    from railhead.config.files import stack_file
     from railhead.config.live import described, elsewhere, require_own, target
     from railhead.config.served import unserved
     from railhead.kube import client as kube
     from railhead.kube import nodes
     from railhead.kube.published import find_contract
 
-    cluster = config.load(_file(stack))
+    cluster = config.load(stack_file(stack))
     client = kube.Cluster(target(cluster, kubeconfig, context))
     require_own(cluster, client)
     contract = find_contract(client)
@@ -278,59 +277,8 @@ def schema() -> None:
     Example: [bold]railhead config schema[/bold]
     """
     from railhead.config import use
+    from railhead.config.files import stacks_folder
     from railhead.config.schema import text
 
-    use(_folder())
+    use(stacks_folder())
     typer.echo(text(), nl=False)
-
-
-def _file(stack: str) -> Path:
-    """Return the file of a stack, given by its name or as a file.
-
-    Raises:
-        NotFoundError: the stack does not exist; the error lists those that do.
-    """
-    from railhead.base.errors import NotFoundError, choices
-
-    given = Path(stack)
-    if given.is_file() or given.suffix in (".yaml", ".yml") or len(given.parts) > 1:
-        return given
-    folder = _folder()
-    path = folder / f"Pulumi.{stack}.yaml"
-    if path.is_file():
-        return path
-    names = sorted(
-        p.name.removeprefix("Pulumi.").removesuffix(".yaml") for p in folder.glob("Pulumi.*.yaml")
-    )
-    raise NotFoundError(
-        f"no stack {stack!r} in {folder}{choices(stack, names)}",
-        remedy="name one of them, or a stack's file",
-    )
-
-
-def _files() -> list[Path]:
-    """Return every stack's file.
-
-    Raises:
-        NotFoundError: there are no stacks.
-    """
-    from railhead.base.errors import NotFoundError
-
-    folder = _folder()
-    files = sorted(folder.glob("Pulumi.*.yaml"))
-    if not files:
-        raise NotFoundError(
-            f"there is no stack in {folder}",
-            remedy="run it in the project's folder, or name a stack's file",
-        )
-    return files
-
-
-def _folder() -> Path:
-    """Return the folder of stack files: ``stacks`` of the project around the current folder."""
-    here = Path.cwd()
-    for folder in (here, *here.parents):
-        if (folder / "Pulumi.yaml").is_file():
-            stacks = folder / "stacks"
-            return stacks.relative_to(here) if folder == here else stacks
-    return Path("stacks")

@@ -7,13 +7,12 @@ import shutil
 import subprocess
 import time
 from dataclasses import asdict
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from railhead.cli.config import Stack, _file
+from railhead.base.options import Stack
 
 if TYPE_CHECKING:
     from railhead.drift import Drift
@@ -59,10 +58,11 @@ def drift(
     """
     from railhead import config, drift
     from railhead.base.errors import ExitCode, InputError
+    from railhead.config.files import stack_file
     from railhead.config.live import target
     from railhead.kube import client as kube
 
-    path = _file(stack)
+    path = stack_file(stack)
     cluster = config.load(path)
     name = path.name.removeprefix("Pulumi.").removesuffix(".yaml")
     exported = _read(state) if state else _export(name, path)
@@ -130,15 +130,11 @@ def _export(stack: str, file: Path) -> dict[str, Any]:
     from railhead.base.errors import PrerequisiteError
 
     pulumi = shutil.which("pulumi")
-    if pulumi is None and find_spec("railhead.lab"):
-        from railhead.lab import artifacts
-
-        built = artifacts.locate("pulumi")
-        pulumi = str(built) if built else None
     if pulumi is None:
         raise PrerequisiteError(
             "`pulumi`, which exports the stack's state, is not installed",
-            remedy="put it on PATH, or give a state by --state FILE",
+            remedy='put it on PATH (a lab\'s: eval "$(railhead lab env)"), or give a state by '
+            "--state FILE",
         )
     project = file.absolute().parent.parent
     done = subprocess.run(

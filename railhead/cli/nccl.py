@@ -41,10 +41,10 @@ def group(context: typer.Context) -> None:
     """Read NCCL's logs."""
     if context.invoked_subcommand == "bench":
         # The project's own machines have line rates too.
-        from railhead.cli.config import _folder
         from railhead.config import use
+        from railhead.config.files import stacks_folder
 
-        use(_folder())
+        use(stacks_folder())
 
 
 register_bench(app)
@@ -135,7 +135,7 @@ def _sources(
         if name == "-" or not in_cluster or Path(name).exists():
             sources += resolve([name])
             continue
-        from railhead.diagnose import live
+        from railhead.evidence import live
         from railhead.kube.client import opened
         from railhead.kube.published import namespaces
 

@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from railhead import __version__
 from railhead.base.errors import InputError, RefusedError
+from railhead.base.version import __version__
 from railhead.diagnose import redact
 from railhead.diagnose.model import RankedCause
 from railhead.diagnose.objects import Objects

@@ -1,25 +1,11 @@
-"""The objects around a job or a pod, read and never changed."""
+"""The objects around a job or a pod, as they were read: from a bundle, or by the core."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import quote
-
-from railhead import contract as contracts
-from railhead.base.errors import InputError, NotFoundError, PrerequisiteError, RailheadError
-from railhead.kube import client as kube
-from railhead.kube import jobs
 
 Object = dict[str, Any]
-
-POLICIES = "/apis/networking.k8s.io/v1/namespaces/{}/networkpolicies"
-# Exporters that publish a node's NIC and GPU counters, by the labels of their usual charts.
-EXPORTERS = "app.kubernetes.io/name in (prometheus-node-exporter,node-exporter,dcgm-exporter)"
-COUNTER_NAMES = ("node_infiniband_", "DCGM_FI_DEV_XID_ERRORS", "DCGM_FI_DEV_ECC_DBE")
-MAX_COUNTERS = 2000
 
 
 @dataclass
@@ -30,6 +16,8 @@ class Objects:
         job: the TrainJob, when a job was named.
         pods, nodes, events, policies, workloads: as the API server has them.
         contract: of the cluster; None when it has no contract.
+        devices: extended resources of the fabric that a training pod requests, by the contract.
+        networks: names of the networks that a training pod joins, by the contract.
         counters: node -> lines of its exporters that name links, ports or Xids.
         unreadable: what could not be read, and why.
     """
@@ -42,15 +30,10 @@ class Objects:
     policies: list[Object] = field(default_factory=list)
     workloads: list[Object] = field(default_factory=list)
     contract: Object | None = None
+    devices: list[str] = field(default_factory=list)
+    networks: list[str] = field(default_factory=list)
     counters: dict[str, list[str]] = field(default_factory=dict)
     unreadable: list[str] = field(default_factory=list)
-
-    def published(self) -> contracts.ClusterContract | None:
-        """Return the contract, parsed; None without one that this Railhead can read."""
-        try:
-            return contracts.ClusterContract.from_data(self.contract, where="the contract")
-        except InputError:
-            return None
 
     def to_json(self) -> Object:
         """Return an object for a bundle; :meth:`from_json` reads it back."""
@@ -63,6 +46,8 @@ class Objects:
             "policies": self.policies,
             "workloads": self.workloads,
             "contract": self.contract,
+            "devices": self.devices,
+            "networks": self.networks,
             "counters": self.counters,
             "unreadable": self.unreadable,
         }
@@ -79,6 +64,10 @@ class Objects:
                 else []
             )
 
+        def names(key: str) -> list[str]:
+            value = held.get(key)
+            return [str(item) for item in value] if isinstance(value, list) else []
+
         counters = held.get("counters")
         job, contract = held.get("job"), held.get("contract")
         return cls(
@@ -90,160 +79,11 @@ class Objects:
             policies=lists("policies"),
             workloads=lists("workloads"),
             contract=contract if isinstance(contract, dict) else None,
+            devices=names("devices"),
+            networks=names("networks"),
             counters={
                 str(node): [str(line) for line in lines]
                 for node, lines in (counters if isinstance(counters, dict) else {}).items()
                 if isinstance(lines, list)
             },
         )
-
-
-def of_job(cluster: kube.Cluster, namespaces: tuple[str, ...], name: str) -> Objects:
-    """Return a job's objects.
-
-    Raises:
-        NotFoundError: no namespace has such a job.
-    """
-    job = jobs.find_job(cluster, namespaces, name)
-    namespace = job["metadata"]["namespace"]
-    result = Objects(namespace=namespace, job=job)
-    result.pods = _list(
-        cluster, result, kube.core(namespace, "pods"), selector=f"{jobs.JOBSET_LABEL}={name}"
-    )
-    result.workloads = _list(
-        cluster,
-        result,
-        kube.kueue(namespace, "workloads"),
-        selector=f"{jobs.UID_LABEL}={job['metadata']['uid']}",
-    )
-    return _around(cluster, result)
-
-
-def of_pod(cluster: kube.Cluster, namespaces: tuple[str, ...], name: str) -> Objects:
-    """Return a pod's objects, and those of the pods that share its JobSet.
-
-    Raises:
-        NotFoundError: no namespace has such a pod.
-    """
-    for namespace in namespaces:
-        pod = cluster.find(kube.core(namespace, "pods", name))
-        if pod is None:
-            continue
-        result = Objects(namespace=namespace, pods=[pod])
-        group = (pod["metadata"].get("labels") or {}).get(jobs.JOBSET_LABEL)
-        if group:
-            result.pods = _list(
-                cluster,
-                result,
-                kube.core(namespace, "pods"),
-                selector=f"{jobs.JOBSET_LABEL}={group}",
-            ) or [pod]
-        return _around(cluster, result)
-    raise NotFoundError(
-        f"no pod is called {name!r} in namespace {', '.join(namespaces)}",
-        remedy="name its namespace with --namespace",
-    )
-
-
-def _around(cluster: kube.Cluster, found: Objects) -> Objects:
-    found.policies = _list(cluster, found, POLICIES.format(quote(found.namespace, safe="")))
-    found.events = _events(cluster, found)
-    machines = sorted(
-        {
-            str(pod["spec"]["nodeName"])
-            for pod in found.pods
-            if (pod.get("spec") or {}).get("nodeName")
-        }
-    )
-    for machine in machines:
-        node = _one(cluster, found, f"/api/v1/nodes/{quote(machine, safe='')}")
-        if node is not None:
-            found.nodes.append(node)
-    found.contract = _contract(cluster, found)
-    found.counters = _counters(cluster, found, frozenset(machines))
-    return found
-
-
-def _complain(found: Objects, what: str, error: RailheadError) -> None:
-    found.unreadable.append(f"{what}: {error.problem}")
-
-
-def _list(cluster: kube.Cluster, found: Objects, path: str, *, selector: str = "") -> list[Object]:
-    """Return a collection; if it is forbidden or not installed, record that and return nothing."""
-    try:
-        return cluster.list(path, selector=selector)
-    except kube.ApiError as error:
-        if error.status not in (400, 403, 404, 405):
-            raise
-        if error.status != 404:
-            _complain(found, path.rpartition("/")[2], error)
-        return []
-
-
-def _one(cluster: kube.Cluster, found: Objects, path: str) -> Object | None:
-    try:
-        return cluster.find(path)
-    except kube.ApiError as error:
-        if error.status != 403:
-            raise
-        _complain(found, path.rpartition("/")[2], error)
-        return None
-
-
-def _events(cluster: kube.Cluster, found: Objects) -> list[Object]:
-    """Return the namespace's events about the pods and the job."""
-    names = {pod["metadata"]["name"] for pod in found.pods}
-    if found.job is not None:
-        names.add(found.job["metadata"]["name"])
-    names |= {workload["metadata"]["name"] for workload in found.workloads}
-    events = _list(cluster, found, kube.core(found.namespace, "events"))
-    return [
-        event
-        for event in events
-        if (event.get("involvedObject") or event.get("regarding") or {}).get("name") in names
-    ]
-
-
-def _contract(cluster: kube.Cluster, found: Objects) -> Object | None:
-    path = kube.core(contracts.NAMESPACE, "configmaps", contracts.CONFIG_MAP)
-    held = _one(cluster, found, path)
-    text = ((held or {}).get("data") or {}).get(contracts.KEY)
-    try:
-        value = json.loads(text) if text else None
-    except ValueError:
-        return None
-    return value if isinstance(value, dict) else None
-
-
-def _counters(
-    cluster: kube.Cluster, found: Objects, machines: frozenset[str]
-) -> dict[str, list[str]]:
-    """Return link, port and Xid counters of the job's nodes, where exporters run."""
-    counters: dict[str, list[str]] = {}
-    for pod in _list(cluster, found, "/api/v1/pods", selector=EXPORTERS):
-        machine = str((pod.get("spec") or {}).get("nodeName") or "")
-        port = _port(pod)
-        if machine not in machines or port is None:
-            continue
-        metadata = pod["metadata"]
-        path = kube.core(metadata["namespace"], "pods", f"{metadata['name']}:{port}")
-        try:
-            text = cluster.text(f"{path}/proxy/metrics")
-        except (kube.ApiError, PrerequisiteError) as error:
-            _complain(found, f"counters of {machine}", error)
-            continue
-        lines = [line for line in text.splitlines() if line.startswith(COUNTER_NAMES)]
-        counters.setdefault(machine, []).extend(lines[:MAX_COUNTERS])
-    return counters
-
-
-def _port(pod: Object) -> int | None:
-    ports: Iterable[Object] = (
-        port
-        for container in (pod.get("spec") or {}).get("containers") or []
-        for port in container.get("ports") or []
-    )
-    for port in ports:
-        if isinstance(port.get("containerPort"), int):
-            return int(port["containerPort"])
-    return None

@@ -110,9 +110,8 @@ def _privileged(container: Object) -> bool:
 
 def _wanted(objects: Objects) -> set[str]:
     """Return the RDMA resources that a training pod has to request in this cluster."""
-    contract = objects.published()
-    if contract is not None and contract.device_resources:
-        return set(contract.device_resources)
+    if objects.devices:
+        return set(objects.devices)
     offered: set[str] = set()
     for node in objects.nodes:
         for name, amount in _map(node.get("status"), "allocatable").items():
@@ -185,16 +184,14 @@ def _security(pod: Object, container: Object, seen: _Seen) -> None:
 
 
 def _networks(objects: Objects, pod: Object, seen: _Seen) -> None:
-    contract = objects.published()
-    wanted = [network.name for network in contract.fabric.networks] if contract else []
     annotation = str(_map(pod.get("metadata"), "annotations").get(NETWORKS) or "")
-    missing = [name for name in wanted if name not in annotation]
+    missing = [name for name in objects.networks if name not in annotation]
     if missing and _map(pod, "spec").get("hostNetwork") is not True:
         seen.add(
             "pod-no-rail-networks",
             f"pod/{_name(pod)}",
             f"annotation {NETWORKS}: {annotation or 'none'}; the fabric's networks are "
-            f"{', '.join(wanted)}",
+            f"{', '.join(objects.networks)}",
         )
 
 

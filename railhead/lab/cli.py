@@ -481,3 +481,8 @@ def _print_status(console: Console, found: Status) -> None:
             f"{len(simulated)} simulated (KWOK)", str(sum(n.ready for n in simulated)), ""
         )
     console.print(nodes)
+
+
+def register(root: typer.Typer) -> None:
+    """Add the commands to the root application."""
+    root.add_typer(app, name="lab")

@@ -151,7 +151,7 @@ def _diagnosed(cluster: kube.Cluster, state: JobState) -> Diagnosis:
 
     def work() -> None:
         try:
-            from railhead.diagnose import live
+            from railhead.evidence import live
 
             answer.set_result(live.report_of(cluster, state.namespace, state.name))
         except BaseException as error:  # noqa: BLE001 - the waiting thread raises it

@@ -91,7 +91,7 @@ def commands(repo: Path, page: Path) -> Iterator[Command]:
 def _root() -> Any:
     from railhead import cli
 
-    return typer.main.get_command(cli.app)
+    return typer.main.get_command(cli.everything())
 
 
 def command_at(path: tuple[str, ...]) -> Any:

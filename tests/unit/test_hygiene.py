@@ -13,12 +13,14 @@ from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from railhead.base.errors import ExitCode
+from railhead.base.version import __version__
 from railhead.catalog.versions import LAB, ModuleChart
 from tests.docs import commands
 
@@ -198,10 +200,12 @@ MAY_IMPORT = {
     "kube": "base machines catalog contract",
     # What a researcher runs: they know a cluster by its contract alone. `status` asks diagnose, and
     # what proves a job's fabric in its pods is sent with it, as files of nccl.
-    "launch": "base contract kube storage framework nccl diagnose",
+    "launch": "base contract kube storage framework nccl evidence",
     # Logs and measurements, against what the catalogue says that a machine can do.
     "nccl": "base machines",
-    "diagnose": "base contract kube nccl",
+    "diagnose": "base nccl",
+    # What diagnose reads, from a cluster.
+    "evidence": "base contract kube nccl diagnose",
     # The state of the last update, against what is live.
     "drift": "base kube",
     # Claims of the contract, and the proof that nodes share them.
@@ -210,10 +214,15 @@ MAY_IMPORT = {
     "accept": "base machines catalog contract kube launch nccl storage",
     # Runs on the nodes: further held by test_the_gate_needs_nothing_but_python.
     "gate": "base",
-    "lab": "base machines catalog fabric model platform kube",
+    "lab": "base machines catalog fabric model platform config resolve contract kube",
+    # The two that put the rooms of the core together.
+    "cli": "base machines catalog fabric model platform config resolve kube launch nccl diagnose"
+    " evidence drift storage",
+    "__main__": "cli",
+    # Top-level folders, which links bring in. Further held by LAYERS.
+    "components": "base machines catalog fabric model platform config resolve contract gate watch",
+    "policies": "base catalog fabric resolve contract",
 }
-# The two that put the rooms together.
-EVERYTHING = ("cli", "__main__")
 
 # (files under, must not import, why)
 LAYERS = [
@@ -244,9 +253,9 @@ def test_layers(folder: str, forbidden: str, why: str) -> None:
 
 def test_every_package_imports_only_what_is_below_it() -> None:
     wrong = []
-    for name in python_sources("railhead"):
-        package = name.with_suffix("").parts[1]
-        if package in EVERYTHING or package == "__init__":
+    for module_name, name in modules().items():
+        package = package_of(module_name)
+        if package == "":
             continue
         assert package in MAY_IMPORT, f"railhead.{package} has no row in MAY_IMPORT"
         allowed = {"railhead", f"railhead.{package}"}
@@ -257,6 +266,63 @@ def test_every_package_imports_only_what_is_below_it() -> None:
             if within(module, "railhead") and ".".join(module.split(".")[:2]) not in allowed
         ]
     assert wrong == []
+
+
+# Every distribution: its packages, its folder, and the distributions that it may import.
+DISTRIBUTIONS = {
+    "railhead-diagnose": ("distributions/diagnose", "base machines nccl diagnose", ""),
+    "railhead": (
+        ".",
+        "__init__ __main__ catalog fabric model platform framework config resolve watch contract"
+        " kube launch evidence drift storage gate cli components policies",
+        "railhead-diagnose",
+    ),
+    "railhead-accept": ("distributions/accept", "accept", "railhead railhead-diagnose"),
+    "railhead-lab": ("distributions/lab", "lab", "railhead railhead-diagnose"),
+}
+
+
+def test_every_package_is_in_one_distribution() -> None:
+    listed = [name for _, packages, _ in DISTRIBUTIONS.values() for name in packages.split()]
+    assert len(listed) == len(set(listed)), "a package is in two distributions"
+    missing = {package_of(module) or "__init__" for module in modules()} - set(listed)
+    assert not missing, f"in no row of DISTRIBUTIONS: {', '.join(sorted(missing))}"
+
+
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+def test_a_distribution_imports_only_those_it_builds_on(distribution: str) -> None:
+    _, own, below = DISTRIBUTIONS[distribution]
+    allowed = set(own.split())
+    for other in below.split():
+        allowed |= set(DISTRIBUTIONS[other][1].split())
+    wrong = [
+        f"{source} imports {module}"
+        for name, source in modules().items()
+        if (package_of(name) or "__init__") in own.split()
+        for module in sorted(modules_imported(source))
+        if within(module, "railhead") and (package_of(module) or "__init__") not in allowed
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+def test_a_distribution_asks_for_those_it_builds_on(distribution: str) -> None:
+    """Each is named at its very version, or by one that names it."""
+    folder, packages, below = DISTRIBUTIONS[distribution]
+    table = project(distribution)
+    assert table["name"] == distribution
+    asked: dict[str, str] = {}
+    for requirement in map(Requirement, table["dependencies"]):
+        if requirement.name in DISTRIBUTIONS:
+            assert str(requirement.specifier) == f"=={__version__}", requirement
+            asked[requirement.name] = DISTRIBUTIONS[requirement.name][2]
+    assert set(asked) | set(" ".join(asked.values()).split()) == set(below.split())
+    # Its folder has links to its packages; the core's are the tree itself.
+    if folder != ".":
+        assert {path.name for path in (REPO / folder / "railhead").iterdir()} == set(
+            packages.split()
+        )
+        assert (REPO / folder / "LICENSE").read_bytes() == (REPO / "LICENSE").read_bytes()
 
 
 def test_what_may_be_imported_has_no_circle() -> None:
@@ -324,6 +390,11 @@ def circles(graph: Mapping[str, AbstractSet[str]]) -> list[list[str]]:
         if node not in index:
             visit(node)
     return found
+
+
+def package_of(module: str) -> str:
+    """Return the package of railhead that a module is in; empty for railhead itself."""
+    return module.split(".")[1] if "." in module else ""
 
 
 def test_no_circle_of_imports() -> None:
@@ -411,28 +482,27 @@ def test_launch_works_where_pulumi_is_not_installed() -> None:
 
 
 @cache
-def project() -> dict[str, object]:
-    data: dict[str, object] = tomllib.loads((REPO / "pyproject.toml").read_text())["project"]
+def project(distribution: str = "railhead") -> dict[str, Any]:
+    file = REPO / DISTRIBUTIONS[distribution][0] / "pyproject.toml"
+    data: dict[str, Any] = tomllib.loads(file.read_text())["project"]
     return data
 
 
-def declared(*extras: str) -> set[str]:
-    """Distributions of the base and of the named extras, following `railhead[extra]`."""
-    table = project()
-    optional = table["optional-dependencies"]
-    listed = table["dependencies"]
-    assert isinstance(optional, dict)
-    assert isinstance(listed, list)
-    found: set[str] = set()
-    queue = [Requirement(text) for text in listed]
-    queue += [Requirement(text) for extra in extras for text in optional[extra]]
+def declared(text: str) -> set[str]:
+    """Return what `pip install` of a requirement brings, without our own distributions."""
+    names: set[str] = set()
+    queue = [Requirement(text)]
     while queue:
         requirement = queue.pop()
-        if requirement.name == "railhead":
-            queue += [Requirement(t) for extra in requirement.extras for t in optional[extra]]
-        else:
-            found.add(canonicalize_name(requirement.name))
-    return found
+        if requirement.name not in DISTRIBUTIONS:
+            names.add(canonicalize_name(requirement.name))
+            continue
+        table = project(requirement.name)
+        asked = [*table["dependencies"]]
+        for extra in requirement.extras:
+            asked += table["optional-dependencies"][extra]
+        queue += map(Requirement, asked)
+    return names
 
 
 def pins(name: str) -> dict[str, str]:
@@ -467,22 +537,28 @@ def test_requirement_sets_agree_on_every_version() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "extra"), [("deploy.txt", "deploy"), ("lab.txt", "lab"), ("dev.txt", "dev")]
+    ("name", "requirement"),
+    [
+        ("base.txt", "railhead"),
+        ("deploy.txt", "railhead[deploy]"),
+        ("nccl.txt", "railhead[nccl]"),
+        ("lab.txt", "railhead-lab"),
+        ("dev.txt", "railhead[dev]"),
+        ("dev.txt", "railhead-accept[sign]"),
+    ],
 )
-def test_requirement_sets_hold_what_the_project_declares(name: str, extra: str) -> None:
-    assert declared(extra) <= set(pins(name))
-    assert declared() <= set(pins("base.txt"))
+def test_requirement_sets_hold_what_is_declared(name: str, requirement: str) -> None:
+    assert declared(requirement) <= set(pins(name))
 
 
-def test_pinned_versions_satisfy_the_declared_ranges() -> None:
-    table = project()
-    optional, listed = table["optional-dependencies"], table["dependencies"]
-    assert isinstance(optional, dict)
-    assert isinstance(listed, list)
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+def test_pinned_versions_satisfy_the_declared_ranges(distribution: str) -> None:
+    table = project(distribution)
     have = pins("dev.txt") | pins("aws.txt") | pins("gcp.txt")
-    for text in [*listed, *(t for extra in optional.values() for t in extra)]:
+    optional = table.get("optional-dependencies", {})
+    for text in [*table["dependencies"], *(t for extra in optional.values() for t in extra)]:
         requirement = Requirement(text)
-        if requirement.name != "railhead":
+        if requirement.name not in DISTRIBUTIONS:
             version = have[canonicalize_name(requirement.name)]
             assert requirement.specifier.contains(version), (text, version)
 
@@ -508,35 +584,39 @@ def test_what_is_imported_is_declared() -> None:
     first_party = {"railhead", "tests", "tools", "benchmarks"}
     providers = importlib.metadata.packages_distributions()
     wrong = []
+    builds = {
+        package: distribution
+        for distribution, (_, packages, _) in DISTRIBUTIONS.items()
+        for package in packages.split()
+    }
     for name in python_sources():
         if name.parts[0] == "examples" or name == Path("tests/lab/rails.py"):
             continue  # runs in a training image, with what the image has
         if name.parent.name == "programs":
             continue  # the same: shipped with a job, and imported by no other module
-        if name.is_relative_to("railhead") and not name.is_relative_to("railhead/lab"):
-            # The deploy side of the package; the rest is the researcher's.
-            deploys = {
-                Path("railhead/config"),
-                Path("railhead/resolve"),
-                Path("railhead/contract/reference.py"),
-            }
-            at_deploy = any(name.is_relative_to(path) for path in deploys)
-            allowed = declared("deploy") if at_deploy else declared()
-            if name.is_relative_to("railhead/nccl"):
-                # Optional there: without it logs are read slower, and zstd ones are refused.
-                allowed |= declared("nccl")
-            if name == Path("railhead/accept/signing.py"):
-                # Optional too: digests need none of it, signatures are refused without it.
-                allowed |= declared("sign")
+        # The deploy side of the package; the rest is the researcher's.
+        deploys = {
+            Path("railhead/config"),
+            Path("railhead/resolve"),
+            Path("railhead/contract/reference.py"),
+        }
+        if any(name.is_relative_to(path) for path in deploys):
+            allowed = declared("railhead[deploy]")
+        elif name.is_relative_to("railhead/nccl"):
+            # Optional there: without it logs are read slower, and zstd ones are refused.
+            allowed = declared("railhead-diagnose[nccl]")
+        elif name == Path("railhead/accept/signing.py"):
+            # Optional too: digests need none of it, signatures are refused without it.
+            allowed = declared("railhead-accept[sign]")
+        elif name.parts[0] == "railhead":
+            allowed = declared(builds[name.with_suffix("").parts[1]])
         elif name.is_relative_to("components/aws") or name.is_relative_to("components/gcp"):
             # Each cloud's SDK is an extra of its own, which only its own components import.
-            allowed = declared("deploy") | declared(name.parts[1])
+            allowed = declared(f"railhead[{name.parts[1]}]")
         elif name.parts[0] in {"components", "policies", "__main__.py"}:
-            allowed = declared("deploy")
-        elif name.parts[0] == "railhead":
-            allowed = declared("lab")
+            allowed = declared("railhead[deploy]")
         else:
-            allowed = declared("dev")
+            allowed = declared("railhead[dev]")
         for module in imports(name):
             top = module.split(".")[0]
             if top in sys.stdlib_module_names or top in first_party:

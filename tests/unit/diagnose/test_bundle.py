@@ -208,7 +208,7 @@ def test_what_is_no_bundle_is_refused(tmp_path: Path) -> None:
 @settings(max_examples=100, deadline=None)
 @given(
     st.dictionaries(
-        st.sampled_from(("pods", "nodes", "counters", "contract", "job", "namespace")),
+        st.sampled_from(("pods", "nodes", "counters", "contract", "devices", "job", "namespace")),
         st.none()
         | st.integers()
         | st.text()

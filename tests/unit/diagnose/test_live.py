@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from railhead.diagnose import objects as gathering
 from railhead.diagnose.knowledge import OBSERVATIONS
 from railhead.diagnose.objects import Objects
 from railhead.diagnose.observations import observe
+from railhead.evidence import objects as gathering
 from railhead.kube.client import Cluster, choose_target
 from tests.unit.launch import world
 from tests.unit.launch.conftest import CONTRACT, publish
@@ -72,14 +72,15 @@ def node(index: int = 0) -> Object:
 
 
 def healthy() -> Objects:
-    contract = json.loads(CONTRACT.to_json())
     job = {"metadata": {"name": "demo"}, "spec": {"trainer": {"numNodes": 2}}}
     return Objects(
         namespace="training",
         job=job,
         pods=[pod(0), pod(1)],
         nodes=[node(0), node(1)],
-        contract=contract,
+        contract=json.loads(CONTRACT.to_json()),
+        devices=list(CONTRACT.device_resources),
+        networks=[network.name for network in CONTRACT.fabric.networks],
         workloads=[
             {
                 "metadata": {"name": "w"},
@@ -132,9 +133,7 @@ def no_rdma(found: Objects) -> None:
 
 
 def no_efa(found: Objects) -> None:
-    assert found.contract
-    requests = {"nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": "32", "hugepages-2Mi": "5120Mi"}
-    found.contract["runtimes"][0]["shares"] = [{"gpus": 8, "requests": requests}]
+    found.devices = ["vpc.amazonaws.com/efa"]
 
 
 def host_path(found: Objects) -> None:
@@ -323,7 +322,7 @@ STILL_HEALTHY: dict[str, Callable[[Objects], None]] = {
         }
     ),
     "a normal event": lambda item: item.events.append(event("Normal", "FailedScheduling", "x")),
-    "no contract": lambda entry: setattr(entry, "contract", None),
+    "no contract": lambda entry: vars(entry).update(contract=None, devices=[], networks=[]),
 }
 
 
@@ -410,6 +409,8 @@ def test_live_mode_reads_and_never_writes(api: Api, tmp_path: Path) -> None:
     assert [item["reason"] for item in result.events] == ["FailedScheduling"]
     assert result.contract
     assert result.contract["cluster"] == "lab"
+    assert result.devices == list(CONTRACT.device_resources) == [RDMA]
+    assert result.networks == [network.name for network in CONTRACT.fabric.networks]
     assert any("networkpolicies" in reason for reason in result.unreadable)
     assert {method for method, _, _ in api.asked} == {"GET"}
     assert "event-failed-scheduling" in observe(result)

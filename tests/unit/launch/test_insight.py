@@ -576,7 +576,7 @@ def test_no_cause_is_named_where_no_line_names_one(api: Api, run: Any, gang: Any
 def test_a_job_without_trouble_is_not_diagnosed(
     api: Api, run: Any, gang: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("railhead.diagnose.live.report_of", None)
+    monkeypatch.setattr("railhead.evidence.live.report_of", None)
     world.end(api, gang)
     out = run("status", "demo")[1]
     assert "diagnosis" not in out
@@ -601,7 +601,7 @@ def test_a_diagnosis_that_cannot_be_made_takes_nothing_away(
     def no(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr("railhead.diagnose.live.report_of", no)
+    monkeypatch.setattr("railhead.evidence.live.report_of", no)
     failed_with(api, gang, "KeyError: 'x'")
     code, out, _ = run("status", "demo")
     assert code == 0
@@ -614,7 +614,7 @@ def test_the_diagnosis_is_not_waited_for_for_ever(
 ) -> None:
     monkeypatch.setattr(insight, "DIAGNOSIS_SECONDS", 0.01)
     over = threading.Event()
-    monkeypatch.setattr("railhead.diagnose.live.report_of", lambda *_: over.wait(60))
+    monkeypatch.setattr("railhead.evidence.live.report_of", lambda *_: over.wait(60))
     failed_with(api, gang, "KeyError: 'x'")
     try:
         assert "diagnosis: not made in 0.01 s" in run("status", "demo")[1]
@@ -632,7 +632,7 @@ def test_the_same_trouble_is_diagnosed_once(
         made.append("one")
         return {"findings": [], "number": len(made)}
 
-    monkeypatch.setattr("railhead.diagnose.live.report_of", report)
+    monkeypatch.setattr("railhead.evidence.live.report_of", report)
     job = jobs.find_job(cluster, ("training",), "demo")
 
     def look(before: insight.Insight | None) -> insight.Insight:
@@ -729,7 +729,7 @@ def test_other_trouble_is_diagnosed_anew(
     made: bool,
 ) -> None:
     monkeypatch.setattr(insight, "_seen", lambda *_: now)
-    monkeypatch.setattr("railhead.diagnose.live.report_of", lambda *_: {"new": True})
+    monkeypatch.setattr("railhead.evidence.live.report_of", lambda *_: {"new": True})
     job = jobs.find_job(cluster, ("training",), "demo")
     state = jobs.read_state(cluster, job)
     old = insight.Diagnosis(report={"new": False}, job="demo")

@@ -11,7 +11,8 @@ import pytest
 
 from railhead import cli
 from railhead.base.errors import ExitCode
-from railhead.diagnose import live, read
+from railhead.diagnose import read
+from railhead.evidence import live
 from railhead.kube import client as kube
 from railhead.nccl import expect
 from railhead.nccl.sources import Source

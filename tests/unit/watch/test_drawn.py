@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from railhead.base.errors import InputError
-from railhead.cli.dashboards import _service, page, plot
+from railhead.accept.dashboards import _service, page, plot
 from railhead.watch.dashboards import DASHBOARDS
 from tests.unit.watch.cases import SITE
 

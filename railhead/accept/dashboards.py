@@ -168,3 +168,8 @@ def _series(legend: str, answer: Mapping[str, Any], factor: float, end: float) -
         # A quantile of no data is NaN.
         points=tuple(point for point in points if math.isfinite(point[1])),
     )
+
+
+def register(root: typer.Typer) -> None:
+    """Add the command to the root application."""
+    root.command()(dashboards)

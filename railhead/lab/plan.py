@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import asdict
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from railhead import __version__
-from railhead.cli.config import Stack, _file
+from railhead.base.options import Stack
 
 if TYPE_CHECKING:
     from railhead.lab.planning import Plan
@@ -47,16 +45,11 @@ def plan(
     Example: [bold]railhead plan aws-p5-prod[/bold]
     """
     from railhead import config
-    from railhead.base.errors import ExitCode, PrerequisiteError
-
-    if not find_spec("railhead.lab"):
-        raise PrerequisiteError(
-            "`railhead plan` comes with railhead-lab, which is not installed",
-            remedy=f"pip install railhead-lab=={__version__}",
-        )
+    from railhead.base.errors import ExitCode
+    from railhead.config.files import stack_file
     from railhead.lab import planning
 
-    path = _file(stack)
+    path = stack_file(stack)
     cluster = config.load(path)
     compared = _compared(cluster, contract)
     name = path.name.removeprefix("Pulumi.").removesuffix(".yaml")
@@ -209,3 +202,8 @@ def _alike(resources: Any, leaf: list[bool], index: int) -> list[int]:
         and resources[at].depth == resource.depth
         and (resources[at].type, resources[at].operation) == (resource.type, resource.operation)
     ]
+
+
+def register(root: typer.Typer) -> None:
+    """Add the command to the root application."""
+    root.command()(plan)

@@ -8,8 +8,12 @@ from typing import Any
 
 from railhead.base.errors import NotFoundError, TimedOutError
 from railhead.base.names import TRAINER_CONTAINER
-from railhead.diagnose import objects
+from railhead.diagnose import report
 from railhead.diagnose.objects import Objects
+from railhead.diagnose.observations import observe
+from railhead.diagnose.ranking import rank
+from railhead.diagnose.reading import read
+from railhead.evidence import objects
 from railhead.kube import client as kube
 from railhead.kube import jobs
 from railhead.nccl.sources import Source
@@ -128,11 +132,6 @@ def report_of(opened: kube.Cluster, namespace: str, job: str) -> dict[str, Any]:
     Raises:
         NotFoundError: there is no such job.
     """
-    from railhead.diagnose import report
-    from railhead.diagnose.observations import observe
-    from railhead.diagnose.ranking import rank
-    from railhead.diagnose.reading import read
-
     sources, result = evidence(opened, (namespace,), job=job)
     reading = read(sources)
     return report.to_json(
