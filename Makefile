@@ -164,6 +164,13 @@ bench-nccl: venv ## Speed of `railhead nccl read` over a 1 GB log, next to grep
 mutants: venv ## Which mistakes of one line the quick tests would miss (SAMPLE=100 SEED=1 PATHS="components")
 	@PYTHONPATH=. $(VENV)/python tools/mutants.py --sample $(or $(SAMPLE),100) --seed $(or $(SEED),1) $(PATHS)
 
+.PHONY: dist
+dist: venv ## Wheel and source distribution of each of the four distributions, in dist/
+	@rm -rf dist
+	for folder in distributions/diagnose . distributions/accept distributions/lab; do
+	  (cd $$folder && $(CURDIR)/$(VENV)/python -m hatchling build -d $(CURDIR)/dist)
+	done
+
 .PHONY: lock
 lock: venv ## Pin the requirements again after a change in pyproject.toml (UPGRADE=1: newest)
 	@$(VENV)/python -m pip install --quiet --require-hashes --requirement requirements/lock.txt

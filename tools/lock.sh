@@ -24,14 +24,15 @@ pin() { # OUTPUT ARGS...
   env -u UV_INDEX_URL -u UV_DEFAULT_INDEX -u UV_FIND_LINKS "$uv" pip compile --quiet \
     --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
     --no-emit-index-url --no-emit-find-links ${UPGRADE:+--upgrade} \
-    --no-emit-package railhead --output-file "$out" "$@"
+    --no-emit-package railhead --no-emit-package railhead-diagnose \
+    --no-emit-package railhead-accept --no-emit-package railhead-lab --output-file "$out" "$@"
 }
 
 # The largest set first; the others take its versions.
 compile dev.txt pyproject.toml --extra dev
 compile base.txt pyproject.toml --constraint requirements/dev.txt
 compile deploy.txt pyproject.toml --extra deploy --constraint requirements/dev.txt
-compile lab.txt pyproject.toml --extra lab --constraint requirements/dev.txt
+compile lab.txt distributions/lab/pyproject.toml --constraint requirements/dev.txt
 compile aws.txt pyproject.toml --extra aws --constraint requirements/dev.txt
 compile gcp.txt pyproject.toml --extra gcp --constraint requirements/dev.txt
 compile nccl.txt pyproject.toml --extra nccl --constraint requirements/dev.txt
