@@ -1,4 +1,4 @@
-"""What each persona may and may not do: one row a request, as the API server is asked it."""
+"""Requests that each persona may and may not make, one row each, as the API server gets them."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Asked:
 
     @property
     def in_rbac(self) -> str:
-        """As a rule of a Role names it."""
+        """The resource as a rule of a Role names it."""
         return f"{self.plural}/{self.subresource}" if self.subresource else self.plural
 
     @property
@@ -172,7 +172,7 @@ _SECRET = {
     "stringData": {"token": "not-one"},
 }
 
-#: What somebody is let do, and others not.
+#: What some personas may do and others may not.
 WORK: tuple[Asked, ...] = (
     _own("submit a TrainJob", "LR", "create", f"{_TRAINER}trainjobs", "new", body=TRAIN_JOB),
     _own("submit a JobSet", "LR", "create", f"{_JOBSET}jobsets", "new", body=JOB_SET),

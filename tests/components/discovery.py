@@ -36,7 +36,7 @@ def document(name: str) -> Mapping[str, Any]:
 
 
 def violations(api: str, schema: str, value: Any, *, method: str = "") -> list[str]:
-    """What ``api`` would refuse in ``value``, a request of ``schema``; each names its path.
+    """Return what ``api`` would refuse in ``value``, a request of ``schema``; each names its path.
 
     ``method``, such as ``compute.networks.insert``, adds the fields that it requires.
     """

@@ -71,7 +71,7 @@ _OWN = {
     "network_operator": None,
     "ipam": {"kind": "host-local", "data_dir": "/var/lib/cni/rails"},
 }
-#: (mode, fabric, platform) -> variant -> what its `fabric` section says besides.
+#: (mode, fabric, platform) -> variant -> what its `fabric` section adds.
 VARIANTS: dict[tuple[str, str, str], dict[str, dict[str, Any]]] = {
     ("rdma-shared", "roce", "existing"): {"own-networks": _OWN},
     ("ipoib", "infiniband", "existing"): {"own-networks": _OWN},
@@ -155,7 +155,7 @@ def cluster(case: Case) -> dict[str, Any]:
 
 @cache
 def recorded(case: Case) -> Recording:
-    """What the program registers for a case; once for all tests of a run."""
+    """Return what the program registers for a case; it runs once for all tests."""
     with tempfile.TemporaryDirectory() as folder:
         return run_stack("lab", Path(folder), cluster=cluster(case))
 

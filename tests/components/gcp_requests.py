@@ -1,4 +1,4 @@
-"""What the GCP provider makes of a resource's inputs: the request to Google's own API.
+"""Requests to Google's API that the GCP provider makes from a resource's inputs.
 
 The provider's argument names are Terraform's; the API's differ. Every input of every resource must
 be named here, as what it becomes or as the provider's own business, or translating it fails: an
@@ -362,6 +362,6 @@ def request(token: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def refused(token: str, body: Mapping[str, Any]) -> list[str]:
-    """What the API would not take of a request; empty if it would take it as far as it says."""
+    """Return what the API would refuse in a request, as far as its document says."""
     kind = KINDS[token]
     return violations(kind.api, kind.schema, dict(body), method=kind.method)

@@ -66,7 +66,7 @@ def _name(urn: str) -> str:
 
 
 def _nearest(recording: Recording, dependencies: Set[str]) -> Set[str]:
-    """Those that no other one waits for: the rest follows from them."""
+    """Return the dependencies that no other one waits for: the rest follows from them."""
     further = {urn for dependency in dependencies for urn in recording.before(dependency)}
     return dependencies - further
 

@@ -1,4 +1,4 @@
-"""What exists before what in a recorded run, and is deleted after it."""
+"""Order of a recorded run: which resources exist before others, and are deleted after them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def before(recording: Recording, urn: str) -> set[str]:
 
 
 def assert_first(recording: Recording, needed: list[Registered], step: Registered) -> None:
-    """Every one of ``needed``, of which there is at least one, exists before ``step``."""
+    """Assert that there are resources in ``needed``, and that each exists before ``step``."""
     assert needed, f"nothing of what {step.name} needs is there at all"
     missing = {r.urn for r in needed} - before(recording, step.urn)
     assert not missing, f"{step.urn} may run without {sorted(missing)}"

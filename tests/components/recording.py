@@ -37,7 +37,7 @@ REPO = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True, kw_only=True)
 class Registered:
-    """One resource as the engine would have been told of it."""
+    """One resource as the program registers it with the engine."""
 
     urn: str
     type: str
@@ -79,7 +79,7 @@ class Recording:
         return results[0]
 
     def deleted_with(self, resource: Registered) -> str:
-        """What it goes with; the engine lets a child go with what its parent goes with."""
+        """Return what it is deleted with; the engine deletes a child with its parent."""
         at: Registered | None = resource
         while at and not at.deleted_with:
             at = self.resources.get(at.parent)
@@ -211,7 +211,7 @@ def stack_cluster(stack: str) -> dict[str, Any]:
 
 
 def lab_cluster() -> dict[str, Any]:
-    """The lab stack's own `railhead:cluster`: the first of its runtimes, and one queue, alone."""
+    """Return the lab stack's `railhead:cluster` with its first runtime and one queue."""
     cluster = stack_cluster("lab")
     del cluster["default_queue"]
     # The others differ in their framework, which has tests of its own.

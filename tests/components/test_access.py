@@ -1,4 +1,4 @@
-"""Who may do what, asked of a real API server as each of them.
+"""Rights of each persona, as a real API server grants them.
 
 Each request is sent as a lead, a researcher, a viewer and a stranger: what is allowed is done (as a
 dry run), what is not is refused by name. Then every refusal is spoilt, one at a time: a role that
@@ -143,7 +143,7 @@ def named(body: Mapping[str, Any], name: str, namespace: str = OWN) -> dict[str,
 
 
 def _things() -> Iterator[dict[str, Any]]:
-    """What the requests are about."""
+    """Yield the objects that the requests are about."""
     yield named(TRAIN_JOB, "mine")
     yield named(JOB_SET, "mine")
     for namespace in (OWN, OTHER):
@@ -202,7 +202,7 @@ def test_each_may_do_what_the_table_says_and_no_more(
         assert not (status == 403 and "cannot" in words), words
 
 
-def test_there_are_enough_of_them_and_no_two_are_one() -> None:
+def test_refused_requests_are_many_and_distinct() -> None:
     assert len(REFUSED) >= 60
     names = [asked.what for asked in (*WORK, *REFUSED)]
     assert len(set(names)) == len(names)
@@ -210,8 +210,8 @@ def test_there_are_enough_of_them_and_no_two_are_one() -> None:
     assert len(set(asked)) == len(asked)
 
 
-def test_the_other_team_is_a_team_too(people: People) -> None:
-    """Its own people are let in: what keeps the personas out is not that nobody is."""
+def test_other_team_has_access_to_its_own_namespace(people: People) -> None:
+    """Members of a team may enter its namespace, so a refusal depends on who asks."""
     theirs = people.be("grace", "vision:researchers")
     for path in ("api/v1", "apis/trainer.kubeflow.org/v1alpha1"):
         kind = "pods" if path == "api/v1" else "trainjobs"
@@ -220,8 +220,8 @@ def test_the_other_team_is_a_team_too(people: People) -> None:
             theirs.request("GET", f"/{path}/namespaces/{OWN}/{kind}")
 
 
-def test_an_administrator_may_do_all_of_it(people: People) -> None:
-    """So no request is refused because it is no request."""
+def test_administrator_may_make_every_request(people: People) -> None:
+    """Every request is valid, so none is refused for being malformed."""
     admin = people.be("root", "system:masters")
     people.clients["A"] = admin
     for asked in (*WORK, *REFUSED):
@@ -230,7 +230,7 @@ def test_an_administrator_may_do_all_of_it(people: People) -> None:
 
 @contextlib.contextmanager
 def widened(people: People, asked: Asked) -> Iterator[None]:
-    """The viewers' role says this, too."""
+    """Let the viewers' role allow this request, too."""
     rule = {"apiGroups": [asked.group], "resources": [asked.in_rbac], "verbs": [asked.verb]}
     path = (
         f"/apis/rbac.authorization.k8s.io/v1/namespaces/{OWN}/roles/railhead-viewers"
@@ -334,7 +334,7 @@ def test_who_may_say_which_priority(
         assert may or ("railhead-priority" in words and f"{PRIORITY}: {priority} is not" in words)
 
 
-def test_a_job_that_a_lead_put_first_is_still_its_owners_to_suspend(people: People) -> None:
+def test_owner_may_suspend_a_job_that_a_lead_prioritized(people: People) -> None:
     ahead = labelled(TRAIN_JOB, "production")
     ahead["metadata"]["name"] = "ahead"
     people.server.apply(ahead)
@@ -352,8 +352,8 @@ def test_a_job_that_a_lead_put_first_is_still_its_owners_to_suspend(people: Peop
         people.server.delete([ahead])
 
 
-def test_controllers_carry_a_priority_on_and_jobs_do_not(people: People) -> None:
-    """What Trainer makes of a lead's job has the lead's label; a job's own account is nobody."""
+def test_only_controllers_may_pass_a_priority_on(people: People) -> None:
+    """Trainer's objects carry the lead's label; a job's own account may set no priority."""
     trainer = "system:serviceaccount:kubeflow-system:trainer"
     mine = f"system:serviceaccount:{OWN}:default"
     accounts = ("system:serviceaccounts", f"system:serviceaccounts:{OWN}", GROUPS["R"])
@@ -441,7 +441,7 @@ REACHES: dict[str, tuple[str, dict[str, Any]]] = {
 
 @pytest.fixture(scope="module")
 def controller(people: People) -> KubeClient:
-    """Whoever submitted, a controller makes the pods."""
+    """The client of the controller, which makes the pods of every persona's job."""
     return people.be(
         "system:serviceaccount:kube-system:job-controller",
         "system:serviceaccounts",
@@ -450,7 +450,7 @@ def controller(people: People) -> KubeClient:
 
 
 @pytest.mark.parametrize("case", REACHES)
-def test_no_job_of_anybodys_gets(people: People, controller: KubeClient, case: str) -> None:
+def test_job_of_any_persona_is_refused(people: People, controller: KubeClient, case: str) -> None:
     guard, body = REACHES[case]
     words = submitted(controller, people.server, body)
     assert f"'{guard}'" in words, words
@@ -466,7 +466,7 @@ def test_no_job_of_anybodys_gets(people: People, controller: KubeClient, case: s
     ],
     ids=["a plain pod", "one that pulls with the login", "a key as a volume", "a key in envFrom"],
 )
-def test_what_a_job_of_anybodys_may_have(
+def test_job_of_any_persona_is_accepted(
     people: People, controller: KubeClient, body: Mapping[str, Any]
 ) -> None:
     assert submitted(controller, people.server, body) == ""

@@ -1,4 +1,4 @@
-"""What the stack sends, judged by a real API server: schemas, and the guards' verdicts.
+"""Objects of the stack on a real API server: their schemas, and the guards' verdicts.
 
 The controllers do not run here, so their webhooks are left out; the lab's tests have them.
 """
@@ -42,7 +42,7 @@ def server(judging_plane: ControlPlane) -> Iterator[Server]:
 
 
 def integers(value: Any) -> Any:
-    """The engine's protocol has floats only; what was an integer is sent as one."""
+    """Return whole floats as integers: the engine's protocol has floats only."""
     if isinstance(value, dict):
         return {key: integers(inner) for key, inner in value.items()}
     if isinstance(value, list):
@@ -51,7 +51,7 @@ def integers(value: Any) -> Any:
 
 
 def manifests(recording: Recording) -> list[dict[str, Any]]:
-    """Every object that the stack applies by itself, dependencies first; no Release, no Patch."""
+    """Return the objects that the stack applies, dependencies first; no Release, no Patch."""
     ordered = sorted(recording.resources, key=lambda urn: len(recording.before(urn)))
     resources = [recording.resources[urn] for urn in ordered]
     return [
@@ -400,7 +400,7 @@ def test_a_pod_that_kueue_admitted_passes(applied: Server) -> None:
     assert applied.verdict(admitted) == ""
 
 
-def test_pods_without_devices_and_other_namespaces_are_left_alone(applied: Server) -> None:
+def test_guards_ignore_other_namespaces_and_pods_without_gpus(applied: Server) -> None:
     plain = gpu_pod()
     plain["spec"]["containers"][0].pop("resources")
     assert applied.verdict(plain) == ""
@@ -408,7 +408,7 @@ def test_pods_without_devices_and_other_namespaces_are_left_alone(applied: Serve
     assert applied.verdict(gpu_pod(namespace="kube-system")) == ""
 
 
-def test_gpus_outside_of_the_training_namespaces_are_charged_to_nobody(applied: Server) -> None:
+def test_gpu_pod_outside_training_namespaces_is_refused(applied: Server) -> None:
     body = gpu_pod(namespace="default")
     verdict = applied.eventually_refuses(body)
     assert "railhead-uncharged-pod" in verdict
@@ -479,7 +479,7 @@ def test_init_containers_count(applied: Server) -> None:
     assert "no queue was charged" in applied.verdict(body)
 
 
-def test_controllers_may_still_write_to_a_job_that_was_there_before(
+def test_controllers_may_update_a_job_older_than_the_guards(
     applied: Server, recording: Recording
 ) -> None:
     binding = "railhead-train-job"
@@ -657,7 +657,7 @@ def test_by_template_a_runtime_of_ones_own_is_refused(older: Server) -> None:
     assert "set spec.runtimeRef to a ClusterTrainingRuntime of: torch" in older.verdict(body)
 
 
-def test_by_template_an_edited_runtime_is_held_to_what_it_says_now(older: Server) -> None:
+def test_edited_runtime_is_checked_against_its_new_template(older: Server) -> None:
     path = "/spec/template/spec/replicatedJobs/0/template/spec/parallelism"
     patch = json.dumps([{"op": "replace", "path": path, "value": 3}])
     arguments = ("patch", "clustertrainingruntime", "torch", "--type=json", "-p")

@@ -1,4 +1,4 @@
-"""Clusters on AWS as the engine is told of them."""
+"""Clusters on AWS as the program registers them."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def unknown() -> Recording:
 
 @pytest.fixture(scope="module")
 def modest(tmp_path_factory: pytest.TempPathFactory) -> Recording:
-    """What costs less: one NAT gateway, no interface endpoints, Lustre without EFA, on demand."""
+    """A cheaper cluster: one NAT gateway, no interface endpoints, Lustre without EFA, on demand."""
 
     def edit(cluster: dict[str, Any]) -> None:
         cluster["platform"]["network"] |= {"nat": "single", "interface_endpoints": False}
@@ -97,7 +97,7 @@ def modest(tmp_path_factory: pytest.TempPathFactory) -> Recording:
 
 
 def below(raw: Mapping[str, Any], folder: Path, *, known: bool = True) -> Recording:
-    """What lies below Kubernetes, and what that puts into it, without the rest of the program."""
+    """Record the cloud's resources and what they put into Kubernetes, and nothing else."""
     cluster = parse(raw, where="x")
     assert isinstance(cluster, AwsCluster)
 
@@ -111,7 +111,7 @@ def below(raw: Mapping[str, Any], folder: Path, *, known: bool = True) -> Record
 
 
 def variant(folder: Path, edit: Any, stack: str = PROD) -> Recording:
-    """What lies below Kubernetes in a stack with its cluster edited in place."""
+    """Record the cloud's resources of a stack whose cluster is edited in place."""
     cluster = copy.deepcopy(stack_cluster(stack))
     edit(cluster)
     return below(cluster, folder)
@@ -146,7 +146,7 @@ class TestGraph:
         for resource in clouds(recording):
             assert resource.provider.startswith(f"{provider.urn}::"), resource.urn
 
-    def test_capacity_is_never_bought(self, prod: Recording, block: Recording) -> None:
+    def test_no_stack_buys_capacity(self, prod: Recording, block: Recording) -> None:
         """A capacity block is paid for when it is made, and destroying it gives nothing back."""
         for recording in (prod, block):
             for resource in clouds(recording):
@@ -182,7 +182,7 @@ class TestGraph:
         for addon in ("coredns", "eks-node-monitoring-agent", "aws-fsx-csi-driver"):
             assert system.urn in prod.before(named(prod, ADDON, addon).urn), addon
 
-    def test_nothing_enters_the_cluster_before_its_doors_are_open(self, prod: Recording) -> None:
+    def test_objects_wait_for_access_to_the_cluster(self, prod: Recording) -> None:
         (provider,) = prod.of_type("pulumi:providers:kubernetes")
         before = prod.before(provider.urn)
         doors = prod.of_type("aws:eks/accessPolicyAssociation:AccessPolicyAssociation")
@@ -232,7 +232,7 @@ def prod_stack(recording: Recording) -> str:
 
 class TestUnknowns:
     def test_a_first_preview_says_the_same(self, prod: Recording, unknown: Recording) -> None:
-        """What is known at once does not differ, and nothing is missing."""
+        """Inputs that are known at once do not differ, and no resource is missing."""
         for urn, resource in prod.resources.items():
             if not resource.type.startswith("aws:"):
                 continue
@@ -300,10 +300,10 @@ class TestInterfaces:
             assert interface["delete_on_termination"] == "true"
             assert not {"subnet_id", "ipv4_addresses", "network_interface_id"} & set(interface)
 
-    def test_every_machine_of_the_catalogue_is_told(self) -> None:
+    def test_every_aws_machine_has_its_interfaces(self) -> None:
         assert set(self.EFA) == {n for n, m in MACHINES.items() if m.provider == "aws"}
 
-    def test_the_template_has_them_and_no_group_of_its_own(self, prod: Recording) -> None:
+    def test_launch_template_lists_interfaces_but_no_groups(self, prod: Recording) -> None:
         inputs = named(prod, TEMPLATE, "h100-template").inputs
         assert len(inputs["networkInterfaces"]) == 33
         assert not {"vpcSecurityGroupIds", "securityGroupNames", "imageId"} & set(inputs)
@@ -327,7 +327,7 @@ class TestUserData:
             "spec": {"instance": {"localStorage": {"strategy": "RAID0"}}},
         }
 
-    def test_containers_may_lock_their_memory_and_open_as_many_files_as_before(self) -> None:
+    def test_lock_memory_keeps_the_limit_of_open_files(self) -> None:
         """nodeadm's list is replaced, not added to, and its numbers pass through floats."""
         parts = self.parts(user_data(NodeSetup(lock_memory=True)))
         spec = yaml.safe_load(parts["application/node.eks.aws"])["spec"]
@@ -351,7 +351,7 @@ class TestUserData:
         assert config["bootcmd"] == [["sysctl", "-w", "vm.nr_hugepages=5128"]]
         assert config["write_files"][0]["content"] == "vm.nr_hugepages=5128\n"
 
-    def test_nothing_is_said_where_nothing_is_wanted(self) -> None:
+    def test_default_node_setup_has_no_user_data(self) -> None:
         assert user_data(NodeSetup()) is None
 
     def test_every_gpu_node_gets_all(self, prod: Recording, block: Recording) -> None:
@@ -424,9 +424,7 @@ class TestUserData:
 
 
 class TestSecurityGroups:
-    def test_the_fabrics_group_lets_itself_through_both_ways_and_nothing_else(
-        self, prod: Recording
-    ) -> None:
+    def test_fabric_security_group_allows_only_itself(self, prod: Recording) -> None:
         group = named(prod, "aws:ec2/securityGroup:SecurityGroup", "aws-efa-group")
         identity = f"{group.name}-id"
         for token in (INGRESS, EGRESS):
@@ -447,9 +445,7 @@ class TestSecurityGroups:
                         else "0.0.0.0/0" not in json.dumps(dict(resource.inputs))
                     )
 
-    def test_lustre_has_its_ports_from_the_nodes_and_among_its_servers(
-        self, prod: Recording
-    ) -> None:
+    def test_lustre_ports_are_open_to_nodes_and_servers(self, prod: Recording) -> None:
         group = named(prod, "aws:ec2/securityGroup:SecurityGroup", "lustre-lustre-access-group")
         for token in (INGRESS, EGRESS):
             rules = {
@@ -621,10 +617,10 @@ class TestNodePools:
         else:
             assert set(touched) == {POOL, TEMPLATE}
 
-    def test_the_stacks_tags_reach_instances_and_roll_no_node(
+    def test_new_tags_reach_instances_and_roll_no_node(
         self, prod: Recording, tmp_path: Path
     ) -> None:
-        """What changes a template rolls every node of the group; tags of the group do not."""
+        """A new template rolls every node of the group; tags of the group do not."""
 
         def edit(cluster: dict[str, Any]) -> None:
             cluster["platform"]["tags"] = {"cost-center": "research", "acme:owner": "ml"}
@@ -644,9 +640,7 @@ class TestNodePools:
             assert tag["tag"]["propagateAtLaunch"] is True
             assert tag["autoscalingGroupName"] == "eks-nodes-id"
 
-    def test_another_zone_does_replace_and_so_is_refused_while_protected(
-        self, prod: Recording, tmp_path: Path
-    ) -> None:
+    def test_new_zone_is_refused_while_protected(self, prod: Recording, tmp_path: Path) -> None:
         def edit(cluster: dict[str, Any]) -> None:
             pool = cluster["pools"][0]
             pool["availability_zone"] = "us-east-2b"
@@ -701,7 +695,7 @@ class TestReservation:
         raw = {**stack_cluster(PROD)["pools"][0], **more}
         return AwsPool.model_validate(raw)
 
-    def test_one_that_fits(self) -> None:
+    def test_matching_reservation_is_accepted(self) -> None:
         assert mismatch(self.pool(), self.GOOD) == ""
         assert mismatch(self.pool(), {**self.GOOD, "instance_count": 17.0}) == ""
 
@@ -721,16 +715,16 @@ class TestReservation:
             ),
         ],
     )
-    def test_one_that_does_not(self, found: dict[str, Any], said: str) -> None:
+    def test_mismatched_reservation_is_refused(self, found: dict[str, Any], said: str) -> None:
         assert said in mismatch(self.pool(), {**self.GOOD, **found})
 
     @pytest.mark.parametrize(("name", "fits"), [("theirs", True), ("ours", False)])
-    def test_a_group_that_is_named(self, name: str, fits: bool) -> None:
+    def test_named_placement_group_must_match(self, name: str, fits: bool) -> None:
         pool = self.pool(placement_group={"kind": "existing", "name": name})
         arn = "arn:aws:ec2:us-east-2:123456789012:placement-group/theirs"
         assert (mismatch(pool, {**self.GOOD, "placement_group_arn": arn}) == "") is fits
 
-    def test_a_preview_stops_where_the_cloud_says_another_zone(self, tmp_path: Path) -> None:
+    def test_preview_stops_on_a_zone_mismatch(self, tmp_path: Path) -> None:
         with pytest.MonkeyPatch.context() as patch:
             there = {**shapes.EXISTING[RESERVATION], "availabilityZone": "us-east-2c"}
             patch.setitem(reservations(), RESERVATION, there)
@@ -857,7 +851,7 @@ class TestCluster:
         assert config["endpointPrivateAccess"] is True
         assert config["publicAccessCidrs"] == ["203.0.113.0/24"]
 
-    def test_who_made_it_has_no_door_of_its_own(self, prod: Recording) -> None:
+    def test_creator_gets_no_access_by_default(self, prod: Recording) -> None:
         access = named(prod, CLUSTER).inputs["accessConfig"]
         assert access == {
             "authenticationMode": "API",
@@ -937,7 +931,7 @@ class TestCluster:
             sent = json.loads(named(recording, ADDON, "vpc-cni").inputs["configurationValues"])
             assert sent["enableNetworkPolicy"] == "true"
 
-    def test_the_health_of_gpus_is_seen_on_tainted_nodes(self, prod: Recording) -> None:
+    def test_gpu_health_is_monitored_on_tainted_nodes(self, prod: Recording) -> None:
         agent = named(prod, ADDON, "eks-node-monitoring-agent").inputs["configurationValues"]
         assert json.loads(agent) == {
             part: {"tolerations": [{"operator": "Exists"}]} for part in ("nodeAgent", "dcgmAgent")
@@ -1014,7 +1008,7 @@ class TestRights:
         assert len(names[0]) == len(names[1]) == 6
         assert not names[0] & names[1]
 
-    def test_jobs_may_do_in_s3_what_the_stack_says_and_no_more(self, prod: Recording) -> None:
+    def test_jobs_have_only_the_s3_rights_of_the_stack(self, prod: Recording) -> None:
         role = named(prod, ROLE, "jobs-training-role-role")
         (association,) = prod.of_type("aws:eks/podIdentityAssociation:PodIdentityAssociation")
         assert association.inputs["namespace"] == "training"

@@ -1,4 +1,4 @@
-"""What must exist before what on AWS, and be deleted after it: read from the clouds' documents.
+"""Order of creation and deletion on AWS, read from AWS's documentation.
 
 Each assertion is about one step and what that step needs while it runs; beside it is the document
 that says so. The engine deletes in the reverse of the order in which it makes.
@@ -44,7 +44,7 @@ def rules(recording: Recording, group: str) -> list[Registered]:
 
 
 def rights(recording: Recording, role: Registered) -> list[Registered]:
-    """What a role may do: each policy that is attached to it or is its own."""
+    """Return the policies of a role, attached and inline."""
     return [
         policy
         for token in (ATTACHED, OWN_POLICY)
@@ -113,7 +113,7 @@ class TestControlPlane:
         assert_first(stack, stack.of_type("aws:kms/key:Key"), cluster)
         assert_first(stack, stack.of_type("aws:cloudwatch/logGroup:LogGroup"), cluster)
 
-    def test_whoever_works_inside_gets_there_until_the_end(self, stack: Recording) -> None:
+    def test_api_server_stays_reachable_until_the_end(self, stack: Recording) -> None:
         """EKS user guide, cluster endpoint: a private API server is reached through its security
         group, by routes, with the right of an access entry. Whatever is deleted inside needs them.
         """
@@ -131,7 +131,7 @@ class TestControlPlane:
 
 
 class TestNodes:
-    def test_they_may_join_and_pull(self, stack: Recording) -> None:
+    def test_nodes_may_join_and_pull_until_they_are_gone(self, stack: Recording) -> None:
         """EKS user guide, node IAM role: the policies are there before nodes launch, and while EKS
         drains and deletes them.
         """
@@ -164,7 +164,7 @@ class TestNodes:
 
 
 class TestAddons:
-    def test_each_has_its_rights(self, stack: Recording) -> None:
+    def test_drivers_keep_their_rights_until_they_are_deleted(self, stack: Recording) -> None:
         """EKS user guide, pod identity: credentials are of the role as it is when they are asked
         for. A driver that loses its rights first cannot let go of what it made.
         """
@@ -231,7 +231,7 @@ class TestFileSystems:
             for group in target.inputs["securityGroups"]:
                 assert_first(stack, rules(stack, group), target)
 
-    def test_who_mounts_finds_the_file_system_and_its_rules(self, stack: Recording) -> None:
+    def test_mounts_follow_the_file_system_and_its_rules(self, stack: Recording) -> None:
         """A pod that cannot unmount holds its namespace: file systems, their mount targets and
         the rules of their groups go after the volumes, and these after the namespaces.
         """

@@ -1,4 +1,4 @@
-"""What the AWS stacks send, held against the cloud's own API models, value by value."""
+"""Requests of the AWS stacks, checked value by value against AWS's own API models."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_policies_are_policies(stack: str, recordings: dict[str, Recording]) -> 
 
 
 class TestRulesBetweenFields:
-    """What the models say in words, and EKS answers with an error."""
+    """Rules that the models state in words, and that EKS answers with an error."""
 
     @pytest.mark.parametrize("stack", STACKS)
     def test_template_and_group_do_not_say_the_same_twice(
@@ -119,9 +119,7 @@ class TestRulesBetweenFields:
             assert (market == {"marketType": "capacity-block"}) is block
         assert len(used) == len(set(used)) == len(templates), "one template a group"
 
-    def test_a_reservation_is_targeted_and_nothing_else_is_said(
-        self, recordings: dict[str, Recording]
-    ) -> None:
+    def test_reservation_is_the_only_target(self, recordings: dict[str, Recording]) -> None:
         """'You can specify only one option at a time' (EC2's model)."""
         for stack in STACKS:
             for template in recordings[stack].of_type(TEMPLATE):

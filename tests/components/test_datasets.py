@@ -66,7 +66,7 @@ def test_the_stack_makes_the_claim_on_a_volume_and_leaves_it(tmp_path: Path) -> 
     assert space.retain, "a claim would go with its namespace"
 
 
-def test_whoever_launches_knows_what_is_mounted(tmp_path: Path) -> None:
+def test_contract_lists_the_mounts(tmp_path: Path) -> None:
     fake_lab(tmp_path)
     recording = run_program(reading(), tmp_path)
     (text,) = (

@@ -1,4 +1,4 @@
-"""Every stack that is shipped, as the engine is told of it: with all outputs known, and with none.
+"""Every shipped stack as the program registers it, with all outputs known and with none known.
 
 What holds for every cluster, whatever its platform and its fabric, is tested here; what belongs to
 one of them is in that one's own tests.
@@ -30,7 +30,7 @@ from tests.marks import few
 PROVIDER = "pulumi:providers:kubernetes"
 RELEASE = "kubernetes:helm.sh/v3:Release"
 STACK = "pulumi:pulumi:Stack"
-# Node pools: the most expensive things there are, and what holds a month of somebody's run.
+# Node pools: the most expensive resources, and those that hold a month of someone's run.
 POOLS = ("aws:eks/nodeGroup:NodeGroup", "gcp:container/nodePool:NodePool")
 CLUSTERS = ("aws:eks/cluster:Cluster", "gcp:container/cluster:Cluster")
 
@@ -65,7 +65,7 @@ def test_the_urns_are_those_of_the_snapshot(stack: str, recording: Recording) ->
 
 
 def test_inputs_and_options_are_those_of_the_snapshot(stack: str, recording: Recording) -> None:
-    """What an `up` of today's code would change on a cluster that is there is seen in review."""
+    """A review shows what `up` of today's code would change on an existing cluster."""
     assert made(recording) == (MADE / f"{stack}.yaml").read_text(), (
         f"run `python -m tests.components.update_urns {stack}` and read what it changes"
     )
@@ -115,8 +115,8 @@ def test_nothing_in_the_cluster_uses_a_default_provider(recording: Recording) ->
         assert resource.provider.startswith(f"{provider.urn}::"), resource.urn
 
 
-def test_nothing_goes_into_a_cluster_that_has_no_node(recording: Recording) -> None:
-    """Else a chart's controllers wait for a machine until the release times out."""
+def test_charts_wait_for_the_first_node(recording: Recording) -> None:
+    """A chart's controllers would wait for a machine until the release times out."""
     made = {r.urn for r in clouds(recording) if r.type in CLUSTERS}
     pools = [r for r in clouds(recording) if r.type in POOLS]
     if not made:
@@ -145,7 +145,7 @@ def test_every_component_registers_its_outputs_once(recording: Recording) -> Non
 
 
 def test_production_is_protected(stack: str, recording: Recording) -> None:
-    """What takes a fleet or a file system away with it is not deleted by a slip."""
+    """Resources whose deletion loses a fleet or a file system are protected from a slip."""
     cluster = parse(stack_cluster(stack), where=stack)
     if not getattr(cluster.platform, "deletion_protection", False):
         return

@@ -98,7 +98,7 @@ def test_the_server_takes_every_object_in_order_and_lets_it_go(server: Server, c
 
 
 def _pod_of_the_runtime_is_taken(server: Server) -> None:
-    """The runtime's template is opaque to its CRD in parts; as a Job the server reads all of it."""
+    """Apply the runtime's template as a Job: its CRD leaves parts of it unread."""
     result = server.run("get", "clustertrainingruntime", "torch", "-o", "json")
     (job,) = json.loads(result.stdout)["spec"]["template"]["spec"]["replicatedJobs"]
     template = job["template"]["spec"]["template"]

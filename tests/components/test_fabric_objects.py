@@ -1,4 +1,4 @@
-"""What the objects of the modes say: drivers that do not drain, rails that stay rails, claims."""
+"""Objects of the fabric modes: drivers that do not drain, rails that stay rails, claims."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def railed(of: Cluster) -> RailedObjects:
 
 
 def meta_plugins(of: Cluster) -> str:
-    """What the operator's network of the first rail chains."""
+    """Return the meta plugins that the operator's network of the first rail chains."""
     assert isinstance(of.fabric, RailedFabric)
     made = railed(of).network(of.fabric.rails[0], of.fabric, "nvidia-network-operator")
     result: str = made["spec"]["metaPlugins"]
@@ -104,7 +104,7 @@ class TestDrivers:
         }
         assert upgrade["drain"]["force"] is False
 
-    def test_the_drivers_container_is_told_what_the_host_has(self) -> None:
+    def test_ofed_container_gets_its_environment(self) -> None:
         spoilt = raw("sriov-roce-roce-existing")
         assert "env" not in policy(parse(spoilt, where="a case"))["ofedDriver"]
         ofed = spoilt["fabric"]["network_operator"]["ofed"]
@@ -181,7 +181,7 @@ class TestDrivers:
     @pytest.mark.parametrize(
         "identity", [c.id for c in every() if c.platform == "existing" and not c.variant]
     )
-    def test_whereabouts_is_nowhere(self, identity: str) -> None:
+    def test_no_mode_uses_whereabouts(self, identity: str) -> None:
         of = stack(identity)
         if isinstance(of.fabric, RailedFabric):
             assert "whereabouts" not in json.dumps(policy(of))
@@ -371,9 +371,7 @@ class TestRails:
         "identity",
         ["rdma-shared-roce-existing", "host-device-roce-existing", "ipoib-infiniband-existing"],
     )
-    def test_the_operators_networks_chain_nothing_so_the_stack_writes_its_own(
-        self, identity: str
-    ) -> None:
+    def test_stack_writes_its_own_networks_to_chain_plugins(self, identity: str) -> None:
         recording = recorded(next(case for case in every() if case.id == identity))
         for kind in ("MacvlanNetwork", "HostDeviceNetwork", "IPoIBNetwork"):
             assert not recording.kind(kind)
@@ -393,7 +391,7 @@ class TestRails:
 
 
 class TestClaims:
-    def test_a_class_and_a_selector(self) -> None:
+    def test_claim_has_a_class_and_a_selector(self) -> None:
         (spec,) = claims("dranet-roce-existing-selected").values()
         (request,) = spec["spec"]["devices"]["requests"]
         assert request["exactly"]["deviceClassName"] == "railhead-rdma"
@@ -456,7 +454,7 @@ class TestInstaller:
             again = self.run(self.plugin(tmp_path), tmp_path)
             assert "v2 is there" in again.stdout
             assert self.run(self.plugin(tmp_path, "v3"), tmp_path).returncode == 0
-            # Whoever has the old library open has it still.
+            # A process that has the old library open keeps it.
             assert (held.read(), library.read_text()) == ("v2\n", "v3\n")
         assert marker.read_text() == "v3"
 
@@ -467,7 +465,7 @@ class TestInstaller:
         assert self.run(self.plugin(tmp_path), tmp_path).returncode == 0
         assert library.read_text() == "v2\n"
 
-    def test_half_an_installation_says_nothing(self, tmp_path: Path) -> None:
+    def test_failed_installation_writes_no_marker(self, tmp_path: Path) -> None:
         for script in ("false\n", "true\n"):
             broken = replace(self.plugin(tmp_path), script=script)
             done = self.run(broken, tmp_path)
@@ -475,9 +473,7 @@ class TestInstaller:
             assert not (tmp_path / "railhead/tcpx").exists()
 
     @pytest.mark.parametrize("plugin", PLUGINS, ids=lambda p: p.name)
-    def test_it_is_not_rolled_under_jobs_and_nobody_waits_for_every_node(
-        self, plugin: NodePlugin
-    ) -> None:
+    def test_installer_updates_on_delete_and_nothing_awaits_it(self, plugin: NodePlugin) -> None:
         assert gke_fabric.installer(plugin, MEGA.registry_mirrors)["updateStrategy"] == {
             "type": "OnDelete"
         }
@@ -559,9 +555,7 @@ class TestProvider:
 
 class TestGoogle:
     @pytest.mark.parametrize("plugin", PLUGINS, ids=lambda p: p.name)
-    def test_an_installer_goes_to_the_machines_it_is_for_and_no_other(
-        self, plugin: NodePlugin
-    ) -> None:
+    def test_installer_runs_only_on_its_own_machine_types(self, plugin: NodePlugin) -> None:
         spec = gke_fabric.installer(plugin, MEGA.registry_mirrors)["template"]["spec"]
         (term,) = spec["affinity"]["nodeAffinity"][
             "requiredDuringSchedulingIgnoredDuringExecution"
@@ -577,7 +571,7 @@ class TestGoogle:
                 assert image.tag not in ("", "latest")
 
 
-def test_the_profile_says_why_and_leaves_out_what_differs_between_machines() -> None:
+def test_profile_omits_variables_that_differ_between_machines() -> None:
     mixed = raw("gcp-rdma-gcp-rdma-existing")
     other = {"name": "b200", "instance_type": "a4-highgpu-8g", "node_selector": {"gpu": "b200"}}
     mixed["pools"][0]["node_selector"] = {"gpu": "h200"}

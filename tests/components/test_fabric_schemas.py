@@ -1,4 +1,4 @@
-"""What every mode sends, against the CRDs that its operators publish: no unknown field."""
+"""Objects of every mode, checked against its operators' CRDs: no field is unknown."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_the_gpu_operators_values_are_what_its_policy_has(
     assert values["migManager"]["enabled"] is (config.mig != "none")
 
 
-def test_dma_buf_is_preferred_and_peermem_is_built_for_whose_driver_it_is() -> None:
+def test_peermem_is_built_only_when_it_is_asked_for() -> None:
     stack, _ = _gpu()
     assert _values(stack)["driver"]["rdma"]["enabled"] is False
     stack, _ = _gpu(gpudirect="peermem")

@@ -192,7 +192,7 @@ def remade(recording: Recording, change: Callable[[Registered], Registered]) -> 
 def cut(
     needed: Callable[[Registered], bool], step: Callable[[Registered], bool] = lambda _: True
 ) -> Callable[[Recording], Recording]:
-    """Without the edges from ``step`` to ``needed``."""
+    """Return an edit that removes the edges from ``step`` to ``needed``."""
 
     def spoil(recording: Recording) -> Recording:
         gone = {r.urn for r in recording.resources.values() if needed(r)}
@@ -211,7 +211,7 @@ def cut(
 def sent(
     which: Callable[[Registered], bool], edit: Callable[[dict[str, Any]], object]
 ) -> Callable[[Recording], Recording]:
-    """With other inputs of some resources."""
+    """Return an edit that changes the inputs of some resources."""
 
     def spoil(recording: Recording) -> Recording:
         assert any(which(r) for r in recording.resources.values())
@@ -229,7 +229,7 @@ def sent(
 
 
 def without(which: Callable[[Registered], bool]) -> Callable[[Recording], Recording]:
-    """Without some resources."""
+    """Return an edit that removes some resources."""
 
     def spoil(recording: Recording) -> Recording:
         kept = {urn: r for urn, r in recording.resources.items() if not which(r)}
@@ -280,7 +280,7 @@ def fabric_of(name: str, **variables: str | None) -> Callable[[Any], Any]:
 
 
 def also(**fields: Any) -> Callable[[Judge], Judge]:
-    """What a function returns, with more in it."""
+    """Return a wrapper that adds ``fields`` to what a function returns."""
     return lambda made: lambda *given, **named: made(*given, **named) | fields
 
 
@@ -318,10 +318,8 @@ def _tagged(made: Judge) -> Judge:
 
 def _tags_roll_nothing() -> None:
     in_folder(
-        lambda folder: (
-            test_aws.TestNodePools().test_the_stacks_tags_reach_instances_and_roll_no_node(
-                recorded(PROD), folder
-            )
+        lambda folder: test_aws.TestNodePools().test_new_tags_reach_instances_and_roll_no_node(
+            recorded(PROD), folder
         )
     )
 
@@ -450,7 +448,7 @@ FAULTS: Mapping[str, tuple[Fault, ...]] = {
         Plan(
             stack=PROD,
             spoil=cut(part("-reach-")),
-            judge=test_aws_order.TestControlPlane().test_whoever_works_inside_gets_there_until_the_end,
+            judge=test_aws_order.TestControlPlane().test_api_server_stays_reachable_until_the_end,
         ),
         Plan(
             stack=PROD,
@@ -460,14 +458,14 @@ FAULTS: Mapping[str, tuple[Fault, ...]] = {
         Plan(
             stack=PROD,
             spoil=cut(RULES),
-            judge=test_aws_order.TestFileSystems().test_who_mounts_finds_the_file_system_and_its_rules,
+            judge=test_aws_order.TestFileSystems().test_mounts_follow_the_file_system_and_its_rules,
         ),
     ),
     "aws: DCGM off on tainted pools": (
         Plan(
             stack=PROD,
             spoil=sent(part("eks-node-monitoring-agent"), _no_dcgm),
-            judge=test_aws.TestCluster().test_the_health_of_gpus_is_seen_on_tainted_nodes,
+            judge=test_aws.TestCluster().test_gpu_health_is_monitored_on_tainted_nodes,
         ),
     ),
     "aws: default deny is not enforced": (
@@ -671,7 +669,7 @@ FAULTS: Mapping[str, tuple[Fault, ...]] = {
             name="installer",
             spoil=also(updateStrategy={"type": "RollingUpdate"}),
             judge=lambda: (
-                test_fabric_objects.TestInstaller().test_it_is_not_rolled_under_jobs_and_nobody_waits_for_every_node(
+                test_fabric_objects.TestInstaller().test_installer_updates_on_delete_and_nothing_awaits_it(
                     cast(NodePlugin, FABRICS["tcpxo"].plugin)
                 )
             ),
@@ -859,7 +857,7 @@ FAULTS: Mapping[str, tuple[Fault, ...]] = {
             holder=test_node_gate,
             name="daemon_set",
             spoil=_of_no_class,
-            judge=test_node_gate.TestPod().test_it_goes_last_and_what_it_left_behind_expires,
+            judge=test_node_gate.TestPod().test_gate_is_deleted_last_and_its_labels_expire,
         ),
         Code(
             holder=keeper,

@@ -112,7 +112,7 @@ def test_nonsense_is_refused_by_its_field(access: dict[str, Any], words: str) ->
     assert words in str(refused.value)
 
 
-def test_a_level_that_the_fabric_does_not_pass_is_refused_with_what_it_needs() -> None:
+def test_pod_security_too_strict_for_the_fabric_is_refused() -> None:
     cluster = lab_cluster() | {"access": {"pod_security": "baseline"}}
     assert pod_security(config.parse(cluster, where="test")).level == "baseline"
     cluster["fabric"] = cluster["fabric"] | {"lock_memory": True}
@@ -132,7 +132,7 @@ def _cloud(case: Case) -> bool:
 
 
 def test_the_quota_never_stops_a_gang_halfway() -> None:
-    """It counts no GPU, no CPU, no memory and no job: those are Kueue's, whole and once."""
+    """Kueue alone counts GPUs, CPU, memory and jobs; the quota counts other objects."""
     hard = fences(config.parse(lab_cluster(), where="test")).quota["hard"]
     assert set(hard) == {
         "count/configmaps",
@@ -164,7 +164,7 @@ def recorded(tmp_path: Path, *, secret: bool, value: str | None = DOCKER) -> Rec
 
 
 def _plain(value: Any) -> str:
-    """Return all that the engine is told in plain text; a secret is marked and goes encrypted."""
+    """Return all that the engine gets in plain text; a secret is marked and goes encrypted."""
     if isinstance(value, dict):
         if "4dabf18193072939515e22adb298388d" in value:
             return ""
@@ -176,7 +176,7 @@ def _plain(value: Any) -> str:
     return str(value)
 
 
-def test_a_login_is_told_to_the_engine_as_a_secret_alone(tmp_path: Path) -> None:
+def test_registry_login_is_registered_as_a_secret(tmp_path: Path) -> None:
     recording = recorded(tmp_path, secret=True)
     secret = recording.one("Secret", "login")
     assert secret.inputs["type"] == "kubernetes.io/dockerconfigjson"
@@ -192,13 +192,15 @@ def test_a_login_is_told_to_the_engine_as_a_secret_alone(tmp_path: Path) -> None
     ("secret", "value", "words"),
     [(False, DOCKER, "in plain text"), (True, None, "railhead:registryLogin is missing")],
 )
-def test_a_login_that_is_none(tmp_path: Path, secret: bool, value: str | None, words: str) -> None:
+def test_invalid_registry_login_is_refused(
+    tmp_path: Path, secret: bool, value: str | None, words: str
+) -> None:
     with pytest.raises(pulumi.RunError, match=words) as refused:
         recorded(tmp_path, secret=secret, value=value)
     assert "aHVudGVyMjpodW50ZXIy" not in str(refused.value)
 
 
-def test_somebodys_own_secret_is_named_and_not_made(tmp_path: Path) -> None:
+def test_existing_registry_secret_is_named_and_not_created(tmp_path: Path) -> None:
     fake_lab(tmp_path)
     access = {"image_pull_secrets": [{"name": "theirs"}]}
     recording = run_program(lab_cluster() | {"access": access}, tmp_path)

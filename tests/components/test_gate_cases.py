@@ -1,4 +1,4 @@
-"""On a node on which nothing is found, the gate of no mode and of no shipped stack is open."""
+"""The gate of every mode and shipped stack stays closed on a node without hardware."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ CASES = [case for case in cases() if not FABRICS[case.fabric].universal]
 
 
 @pytest.mark.parametrize("case", parameters(CASES))
-def test_in_every_mode_on_every_platform(case: Case, tmp_path: Path) -> None:
+def test_gate_stays_shut_in_every_mode(case: Case, tmp_path: Path) -> None:
     stays_shut(parse(cluster(case), where="a case"), tmp_path)
 
 
 @pytest.mark.parametrize("path", STACKS, ids=lambda path: path.stem)
-def test_in_every_stack(path: Path, tmp_path: Path) -> None:
+def test_gate_stays_shut_in_every_stack(path: Path, tmp_path: Path) -> None:
     stays_shut(load(path), tmp_path)

@@ -1,4 +1,4 @@
-"""Clusters on GCP as the engine is told of them."""
+"""Clusters on GCP as the program registers them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ Edit = Callable[[dict[str, Any]], None]
 
 
 def variant(stack: str, edit: Edit) -> Recording:
-    """What lies below Kubernetes, and what that puts into it, with the cluster edited in place."""
+    """Record the cloud's resources and what they put into Kubernetes, for an edited cluster."""
     raw = copy.deepcopy(stack_cluster(stack))
     edit(raw)
     cluster = parse(raw, where=stack)
@@ -111,7 +111,7 @@ def test_one_provider_makes_everything_where_the_stack_says(recording: Recording
         assert resource.provider.startswith(f"{provider.urn}::"), resource.urn
 
 
-def test_the_bill_says_whose_it_is(recording: Recording) -> None:
+def test_every_resource_is_labelled_with_its_cluster(recording: Recording) -> None:
     provider = named(recording, "pulumi:providers:gcp")
     (cluster,) = (r.inputs["name"] for r in recording.of_type(CLUSTER))
     # The SDK hands a provider its structured settings as JSON.
@@ -121,7 +121,7 @@ def test_the_bill_says_whose_it_is(recording: Recording) -> None:
     assert all(p.inputs["nodeConfig"]["resourceLabels"] == {"team": "research"} for p in pools)
 
 
-def test_the_cluster_waits_for_the_way_out_and_for_the_nodes_rights(recording: Recording) -> None:
+def test_cluster_waits_for_nat_and_the_nodes_roles(recording: Recording) -> None:
     before = recording.before(named(recording, CLUSTER).urn)
     nodes = [m for m in recording.of_type(MEMBER) if "-nodes-" in m.name]
     needed = [*nodes, named(recording, "gcp:compute/routerNat:RouterNat")]
@@ -133,7 +133,7 @@ def test_the_cluster_waits_for_the_way_out_and_for_the_nodes_rights(recording: R
     }
 
 
-def test_pools_are_of_the_cluster_and_nodes_have_their_own_identity(recording: Recording) -> None:
+def test_pools_join_the_cluster_under_the_nodes_account(recording: Recording) -> None:
     cluster = named(recording, CLUSTER)
     account = named(recording, "gcp:serviceaccount/account:Account")
     for pool in recording.of_type(POOL):
@@ -162,7 +162,7 @@ def test_gpu_pools_and_data_are_protected(recording: Recording) -> None:
     assert named(recording, CLUSTER).inputs["deletionProtection"] is True
 
 
-def test_nothing_is_protected_that_the_stack_gives_up() -> None:
+def test_deletion_protection_may_be_turned_off() -> None:
     recording = variant(MEGA, lambda c: c["platform"].update(deletion_protection=False))
     assert not [r.urn for r in clouds(recording) if r.protect]
     assert named(recording, CLUSTER).inputs["deletionProtection"] is False
@@ -213,7 +213,7 @@ def test_what_replaces_a_pool_is_refused_by_the_engine() -> None:
     assert after.protect, "the engine would replace sixteen nodes without a word"
 
 
-def test_the_kubeconfig_is_a_secret_that_holds_none(recording: Recording) -> None:
+def test_kubeconfig_is_a_secret_without_credentials(recording: Recording) -> None:
     provider = named(recording, "pulumi:providers:kubernetes")
     content = json.loads(plain(provider.inputs["kubeconfig"]))
     (user,) = content["users"]
@@ -427,7 +427,7 @@ def test_a_gang_asks_for_the_nodes_of_flex_start() -> None:
         jsonschema.validate(integral(dict(resource.inputs)), schema)
 
 
-def test_nobody_asks_for_nodes_that_are_always_there() -> None:
+def test_static_pools_need_no_admission_check() -> None:
     ultra = recorded(ULTRA)
     assert not ultra.kind("AdmissionCheck")
     assert "admissionChecksStrategy" not in ultra.one("ClusterQueue").inputs["spec"]
@@ -439,14 +439,14 @@ def test_nobody_asks_for_nodes_that_are_always_there() -> None:
     assert ["h100-burst" in name for name in check["onFlavors"]] == [True]
 
 
-def test_spot_that_shrinks() -> None:
+def test_spot_pool_scales_down_to_min_nodes() -> None:
     pool = pool_with(capacity={"kind": "spot"}, min_nodes=4)
     assert pool.inputs["nodeConfig"]["spot"] is True
     assert pool.inputs["initialNodeCount"] == 4
     assert pool.inputs["autoscaling"]["totalMinNodeCount"] == 4
 
 
-def test_a_workload_policy_of_the_pools_own_and_one_that_is_there() -> None:
+def test_workload_policy_is_created_or_reused() -> None:
     policy = {"kind": "workload-policy", "max_topology_distance": "block"}
     recording = variant(ULTRA, lambda c: c["pools"][0].update(placement=policy))
     made = named(recording, POLICY)
@@ -492,7 +492,7 @@ MADE = [name for name in GKE_MACHINES if MACHINES[name].architecture == "amd64"]
 
 
 @pytest.mark.parametrize("instance_type", MADE)
-def test_every_machine_type_has_its_nics_and_a_pool_that_the_api_takes(instance_type: str) -> None:
+def test_pool_of_every_machine_type_has_its_nics(instance_type: str) -> None:
     machine, row = MACHINES[instance_type], GKE_MACHINES[instance_type]
     networks = node_networks(machine)
     (kind,) = machine.fabrics
@@ -627,8 +627,8 @@ def test_each_claim_has_a_volume_of_its_own() -> None:
     }
 
 
-def test_what_pods_read_of_a_bucket_may_stay_on_local_ssds() -> None:
-    """gcs-fuse-csi-driver, pkg/webhook/config.go: a limit of "0" is none, and 5 GiB without."""
+def test_bucket_reads_may_be_cached_on_local_ssds() -> None:
+    """gcs-fuse-csi-driver, pkg/webhook/config.go: "0" means no limit; the default is 5 GiB."""
 
     def edit(cluster: dict[str, Any]) -> None:
         cluster["platform"]["storage"][1]["cache_gib"] = 2000
@@ -717,7 +717,7 @@ def test_lustre_waits_for_its_way_in_and_its_driver_is_there() -> None:
     assert named(legacy, LUSTRE).inputs["gkeSupportEnabled"] is True
 
 
-def test_pods_of_the_training_namespaces_may_use_the_bucket_and_nobody_else() -> None:
+def test_only_training_namespaces_may_use_the_bucket() -> None:
     grant = named(recorded(ULTRA), GRANT)
     assert grant.inputs["role"] == "roles/storage.objectUser"
     assert grant.inputs["member"] == (

@@ -1,4 +1,4 @@
-"""What must exist before what on Google Cloud, and be deleted after it: from Google's documents.
+"""Order of creation and deletion on Google Cloud, read from Google's documentation.
 
 Each assertion is about one step and what that step needs while it runs; beside it is the document
 that says so. The engine deletes in the reverse of the order in which it makes.
@@ -91,7 +91,7 @@ class TestInside:
     def test_gpu_nodes_stay_until_what_runs_on_them_is_gone(self, stack: Recording) -> None:
         """Kubernetes documentation, pod termination: a pod is gone when its node's kubelet has
         ended it, and a namespace when its pods are; a node pool that GKE deletes meanwhile takes
-        the kubelet away. A DaemonSet for GPU nodes is likewise ended by them.
+        the kubelet away. The same holds for a DaemonSet on GPU nodes.
         """
         (namespace,) = [
             r for r in stack.kind("Namespace") if r.inputs["metadata"]["name"] == "training"
@@ -141,9 +141,7 @@ class TestStorage:
         for instance in (*stack.of_type(LUSTRE), *stack.of_type(FILESTORE)):
             assert_first(stack, vpc, instance)
 
-    def test_pods_of_a_pool_of_identities_are_named_after_it_is_there(
-        self, stack: Recording
-    ) -> None:
+    def test_bucket_grants_follow_the_identity_pool(self, stack: Recording) -> None:
         """GKE documentation, workload identity: PROJECT.svc.id.goog comes with the project's first
         cluster that has it; until then IAM answers "Identity Pool does not exist".
         """
@@ -151,7 +149,7 @@ class TestStorage:
             assert_first(stack, stack.of_type(CLUSTER), grant)
             assert_first(stack, stack.of_type(BUCKET), grant)
 
-    def test_whoever_mounts_a_bucket_may_and_finds_it(self, stack: Recording) -> None:
+    def test_pods_that_mount_a_bucket_have_the_right_to_it(self, stack: Recording) -> None:
         """Cloud Storage FUSE documentation: the sidecar mounts by name, with the pod's rights."""
         for volume in stack.kind("PersistentVolume"):
             if volume.inputs["spec"]["csi"]["driver"] != "gcsfuse.csi.storage.gke.io":

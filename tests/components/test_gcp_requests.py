@@ -68,11 +68,11 @@ ROLES = {
 }
 
 
-def test_whoever_runs_it_is_told_of_every_role_that_it_needs() -> None:
+def test_docs_list_every_role_that_up_needs() -> None:
     assert set(ROLES) == (set(KINDS) | UNCHECKED) - {"pulumi:providers:gcp"}
     text = (REPO / "docs" / "gcp.md").read_text()
     prerequisites = text.partition("## Prerequisites")[2].partition("\n## ")[0]
-    # Whoever creates nodes must be allowed to act as their account.
+    # An account that creates nodes must be allowed to act as the nodes' account.
     for role in {*ROLES.values(), "roles/iam.serviceAccountUser"}:
         assert f"`{role}`" in prerequisites, role
 
@@ -171,8 +171,8 @@ def test_placement_is_the_reservations_or_the_pools_own() -> None:
     assert burst["config"]["reservationAffinity"] == {"consumeReservationType": "NO_RESERVATION"}
 
 
-def test_a_pool_for_bursts_has_no_node_that_nobody_waits_for() -> None:
-    """On demand without `min_nodes` its nodes run for ever, and `up` fails where there are none."""
+def test_burst_pool_starts_without_nodes() -> None:
+    """Nodes on demand would run forever without `min_nodes`, and `up` fails without capacity."""
     burst = one("gcp-a3-mega", POOL, "a3-mega-gcp-h100-burst-pool")
     assert burst["queuedProvisioning"] == {"enabled": True}
     assert burst["config"]["flexStart"] is True

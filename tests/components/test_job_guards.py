@@ -335,7 +335,7 @@ def test_a_ray_job_gives_its_workers_no_other_network(server: Server, said: Body
 
 
 @pytest.mark.parametrize("case", [case for case in BAD if "TCP" in case or "variable" in case])
-def test_pods_are_the_last_line(server: Server, case: str) -> None:
+def test_pod_of_a_refused_job_is_refused(server: Server, case: str) -> None:
     bad, words = BAD[case]
     verdict = server.verdict(pod(bad))
     assert f"variables-{WHERE}" in verdict
@@ -386,14 +386,14 @@ def test_what_a_job_made_is_charged_with_it(server: Server) -> None:
     assert "has no queue" in server.verdict(owned("CronJob")), "Kueue suspends it all the same"
 
 
-def test_elsewhere_nothing_is_asked(server: Server) -> None:
+def test_jobs_in_other_namespaces_are_ignored(server: Server) -> None:
     free = jobset(template(env=env(NCCL_NET="Socket")), labels={})
     free["metadata"]["namespace"] = "unguarded-jobs"
     assert server.verdict(free) == ""
 
 
-def test_a_job_that_was_there_before_is_still_written_to(server: Server) -> None:
-    """Its controllers suspend it, place it and take finalizers away."""
+def test_existing_job_may_still_be_updated(server: Server) -> None:
+    """Controllers suspend an existing job, place it and remove its finalizers."""
     bad = indexed(template(env=env(NCCL_NET="Socket")), name="old")
     bad["spec"]["suspend"] = True
     kept = next(

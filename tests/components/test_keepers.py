@@ -1,4 +1,4 @@
-"""What a real API server keeps from being deleted, with the stack's own guards."""
+"""Deletions that the stack's guards refuse on a real API server."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_the_policies_are_well_typed(server: Server) -> None:
         assert not body["status"]["typeChecking"].get("expressionWarnings"), name
 
 
-def test_a_claim_with_checkpoints_is_deleted_when_asked_by_its_name(server: Server) -> None:
+def test_checkpoint_claim_is_deleted_once_annotated(server: Server) -> None:
     body = claim("weights")
     server.apply(body)
     reported = refused(server, body)
@@ -209,8 +209,8 @@ def test_a_namespace_with_claims_or_jobs_is_not_deleted(server: Server) -> None:
     gone(server, job)
 
 
-def test_a_namespace_that_goes_takes_its_claims(server: Server) -> None:
-    """It was asked about as a whole; refusing its parts would leave it Terminating for good."""
+def test_deleted_namespace_takes_its_claims(server: Server) -> None:
+    """The guard already decided on the namespace; refusing its parts leaves it Terminating."""
     body = claim("goes", "kept-second")
     space = thing("v1", "Namespace", "kept-second")
     server.apply(body)
@@ -246,8 +246,8 @@ def test_a_cluster_queue_whose_quota_is_held_is_not_deleted(server: Server) -> N
     gone(server, body)
 
 
-def test_no_flavor_that_a_job_holds_leaves_its_queue(server: Server) -> None:
-    """So the nodes of a pool that is renamed are never counted twice."""
+def test_flavor_in_use_stays_in_its_queue(server: Server) -> None:
+    """The nodes of a renamed pool are never counted twice."""
     body, job = cluster_queue("one", "two"), workload("holds")
     server.apply(body)
     server.apply(job)

@@ -1,4 +1,4 @@
-"""What the stack's last update left: its outputs, its contract, and what it had taken over."""
+"""State of the stack's last update: its outputs, its contract and adopted resources."""
 
 from __future__ import annotations
 
@@ -49,9 +49,7 @@ def run(folder: Path, **program: Any) -> Recording:
     return run_program(lab_cluster(), folder, **program)
 
 
-def test_outputs_outlive_a_program_that_makes_nothing_and_secrets_stay_secret(
-    asked: list[str], tmp_path: Path
-) -> None:
+def test_outputs_survive_an_empty_program(asked: list[str], tmp_path: Path) -> None:
     def program() -> None:
         assert last_update.outputs() == LEFT
 
@@ -106,13 +104,13 @@ def test_what_was_taken_over_stays_so(asked: list[str], tmp_path: Path) -> None:
     assert stack_outputs(adopting)["adopted"] is True
 
 
-def test_nothing_is_taken_over_otherwise() -> None:
+def test_nothing_is_adopted_by_default() -> None:
     (usual,) = recorded("lab").of_type("pulumi:providers:kubernetes")
     assert "upsertExistingObjects" not in usual.inputs
     assert "adopted" not in stack_outputs(recorded("lab"))
 
 
-def test_the_contract_among_them_is_read_and_a_broken_one_says_where_it_is() -> None:
+def test_contract_is_read_and_a_broken_one_names_its_place() -> None:
     assert last_update.made({"note": "kept"}) is None
     (stack,) = recorded("lab").of_type("pulumi:pulumi:Stack")
     reported = recorded("lab").outputs[stack.urn]["contract"]
@@ -123,7 +121,7 @@ def test_the_contract_among_them_is_read_and_a_broken_one_says_where_it_is() -> 
         last_update.made({contract.OUTPUT: {"schema_version": 99}})
 
 
-def test_details_are_those_that_have_a_name() -> None:
+def test_details_have_a_name() -> None:
     published = {"cluster": "lab"}
     assert last_update.detailed(published, {"": "an id"}) == published
     assert last_update.detailed(published, {"": "an id", "vpc_id": "vpc-1"}) == {

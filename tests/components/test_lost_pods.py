@@ -53,7 +53,7 @@ def said(template: dict[str, Any]) -> str | None:
     return result
 
 
-def test_the_catalogue_says_which_kueue_does_it_and_where_that_stands() -> None:
+def test_catalogue_lists_kueue_versions_that_end_lost_pods() -> None:
     assert [name for name, row in COMBINATIONS.items() if row.lost_pods] == ABLE
     for name in ABLE:
         row = COMBINATIONS[name]
@@ -74,13 +74,13 @@ def test_it_is_refused_where_kueue_leaves_such_pods(versions: str) -> None:
     assert line.endswith(f"leave it out, or take versions with a newer one: {', '.join(ABLE)}")
 
 
-def test_volcano_has_no_word_for_it() -> None:
+def test_volcano_does_not_support_lost_pods() -> None:
     (line,) = mistakes(asking() | {"queueing": {"scheduler": "volcano", "end_lost_pods": True}})
     assert line.startswith("queueing.end_lost_pods: is not a field")
 
 
 @pytest.mark.parametrize("ends", [True, False])
-def test_kueue_is_told_where_it_is_asked_for_alone(ends: bool) -> None:
+def test_kueue_ends_lost_pods_only_when_asked(ends: bool) -> None:
     resolved = queues(parse(asking("newest-read", ends), where="test"))
     row = COMBINATIONS["newest-read"].kueue
     args = KueueArgs(
@@ -122,8 +122,8 @@ def test_a_job_with_a_place_of_its_own_keeps_it() -> None:
 
 
 @pytest.mark.parametrize("stack", METAL)
-def test_shipped_metal_asks_for_it(stack: str) -> None:
-    """Where no cloud deletes the node of a machine that is off; and that it arrives in Kueue."""
+def test_shipped_bare_metal_stacks_end_lost_pods(stack: str) -> None:
+    """Bare metal has no cloud that deletes the node of a machine that is off."""
     assert stack_cluster(stack)["queueing"]["end_lost_pods"] is True
     rows = recorded(stack).resources.values()
     (kueue,) = (row for row in rows if row.name.endswith("-kueue-release"))
@@ -134,7 +134,7 @@ def test_shipped_metal_asks_for_it(stack: str) -> None:
     assert {said(pod) for row in runtimes for pod in pods(dict(row.inputs))} == {"true"}
 
 
-def test_no_cloud_does() -> None:
-    """Its node lifecycle controller deletes such a node, and does not end one that still runs."""
+def test_no_cloud_stack_ends_lost_pods() -> None:
+    """A cloud's node lifecycle controller deletes such a node, and keeps one that still runs."""
     for stack in ("aws-p5-prod", "aws-p5en-block", "gcp-a3-mega", "gcp-a3-ultra"):
         assert "queueing" not in stack_cluster(stack)

@@ -74,8 +74,8 @@ def test_no_image_of_a_stack_is_of_a_registry_that_has_a_mirror(stack: str) -> N
 
 
 @pytest.mark.parametrize("stack", STACKS)
-def test_every_image_of_a_chart_is_said(stack: str) -> None:
-    """What a chart has by itself no mirror reaches."""
+def test_stack_sets_every_image_of_a_chart(stack: str) -> None:
+    """Mirrors do not reach an image that a chart sets by default."""
     releases = recording(stack).of_type("kubernetes:helm.sh/v3:Release")
     assert len(releases) >= 3
     for release in releases:
@@ -145,7 +145,7 @@ def test_a_runtime_and_the_contract_name_one_image() -> None:
 
 
 def pulled(recording: Recording) -> set[str]:
-    """What the stack's own manifests pull, charts apart."""
+    """Return the images that the stack's own manifests pull, without charts."""
     return {
         text
         for resource in recording.resources.values()
@@ -156,8 +156,8 @@ def pulled(recording: Recording) -> set[str]:
 
 
 @pytest.mark.parametrize("stack", [name for name in STACKS if name != "lab"])
-def test_every_image_that_is_pulled_is_one_of_the_stacks(stack: str) -> None:
-    """What is not listed would be neither asked for nor missed by `railhead config pin`."""
+def test_every_pulled_image_is_listed(stack: str) -> None:
+    """`railhead config pin` would neither pin nor miss an image that is not listed."""
     cluster = parse(stack_cluster(stack), where=stack)
     rows = CONTROLLERS | {row.name: row for row in COMBINATIONS[cluster.versions].controllers}
     listed = set(images(cluster))

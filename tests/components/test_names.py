@@ -34,7 +34,7 @@ def test_names_that_are_cut_alike_differ(cluster: str, limit: int) -> None:
     assert physical_name(long, "a", limit=limit) != physical_name(long, "b", limit=limit)
 
 
-def test_what_a_cloud_refuses_is_told_apart_from_what_it_becomes() -> None:
+def test_different_names_stay_different() -> None:
     assert physical_name("0") != physical_name("r0")
     assert physical_name("A_b") != physical_name("a-b")
     assert physical_name("a--b") != physical_name("a-b")

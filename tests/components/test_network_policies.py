@@ -1,4 +1,4 @@
-"""What a training namespace lets through; that it is enforced is the lab's to show."""
+"""Traffic that a training namespace allows; the lab tests show that it is enforced."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_everything_is_denied_both_ways() -> None:
     }
 
 
-def test_jobs_pods_reach_each_other_on_every_port_and_nobody_else_does() -> None:
+def test_only_pods_of_jobs_reach_each_other_on_every_port() -> None:
     rule = policies(allowed())["railhead-jobs"]
     jobs = {"matchExpressions": [{"key": PODSET_LABEL, "operator": "Exists"}]}
     assert rule["podSelector"] == jobs

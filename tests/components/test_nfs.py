@@ -16,7 +16,7 @@ from tests.components.recording import run_stack, stack_cluster
 STACK = "onprem-roce-shared"
 
 
-def test_the_driver_is_there_before_its_class_and_nothing_is_deleted(tmp_path: Path) -> None:
+def test_nfs_driver_precedes_its_class_and_keeps_data(tmp_path: Path) -> None:
     recording = run_stack(STACK, tmp_path)
     (release,) = (
         r

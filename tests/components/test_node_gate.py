@@ -140,7 +140,7 @@ class TestExpectation:
 
 
 class TestPod:
-    def test_it_is_nobody_and_reads_only(self) -> None:
+    def test_gate_runs_unprivileged_and_read_only(self) -> None:
         cluster = parsed()
         pod = first_daemon_set(cluster)["template"]["spec"]
         (container,) = pod["containers"]
@@ -154,7 +154,7 @@ class TestPod:
         assert all(mounts[name]["readOnly"] for name in hosts)
 
     def test_one_dead_node_of_a_thousand_holds_up_nothing(self) -> None:
-        """The provider waits for a ready pod on every node unless it is told otherwise."""
+        """The provider waits for a ready pod on every node by default."""
         assert awaited(arguments.gate(parsed())) == {}
         (wanted,) = awaited(arguments.gate(onprem(roce()))).values()
         assert wanted == "jsonpath={.status.observedGeneration}"
@@ -176,7 +176,7 @@ class TestPod:
                 (container,) = spec["template"]["spec"]["containers"]
                 assert container["image"].startswith(wanted)
 
-    def test_it_goes_last_and_what_it_left_behind_expires(self) -> None:
+    def test_gate_is_deleted_last_and_its_labels_expire(self) -> None:
         cluster = onprem(roce())
         gate = first_daemon_set(cluster)
         keeper = keeper_deployment(arguments.gate(cluster), "x")
@@ -197,7 +197,7 @@ class TestPod:
             assert spec.get("hostNetwork") is wanted
 
     def test_the_files_run_alone_and_need_nothing_but_python(self, tmp_path: Path) -> None:
-        """As the pod has them: below a directory that is no package of ours."""
+        """The pod has the files in a directory that is not a package."""
         for path, text in program().items():
             target = tmp_path / "program" / path
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -317,7 +317,7 @@ def eventually(condition: Callable[[], bool], what: str, seconds: float = 60) ->
 
 
 def patch(server: Server, credential: str, node: str, change: Any, *more: str) -> str:
-    """As the holder of a token: empty when the API server takes it."""
+    """Return why the API server refuses a patch with a token; empty when it accepts it."""
     bare = [str(server.kubectl), f"--server=https://127.0.0.1:{server.plane.port}"]
     bare += [f"--certificate-authority={server.plane.folder / 'certs' / 'apiserver.crt'}"]
     done = subprocess.run(
@@ -342,7 +342,7 @@ class TestOwnNode:
         eventually(lambda: patch(server, mine, "node-0", READY) == "", "its own node")
         assert patch(server, mine, "node-0", {"metadata": {"labels": {LABEL: None}}}) == ""
 
-    def test_no_other_node(self, server: Server) -> None:
+    def test_gate_may_not_label_another_node(self, server: Server) -> None:
         refused = patch(server, token(server, "gate-0"), "node-1", READY)
         assert "the node that its own pod runs on" in refused
         assert patch(server, token(server, "gate-1"), "node-1", READY) == ""
@@ -363,11 +363,11 @@ class TestOwnNode:
         ],
         ids=json.dumps,
     )
-    def test_nothing_else_of_it(self, server: Server, change: Any) -> None:
+    def test_gate_may_change_only_its_label_and_taint(self, server: Server, change: Any) -> None:
         refused = patch(server, token(server, "gate-0"), "node-0", change)
         assert "and nothing else of a node" in refused
 
-    def test_not_its_status(self, server: Server) -> None:
+    def test_gate_may_not_change_its_nodes_status(self, server: Server) -> None:
         change = {"status": {"allocatable": {"nvidia.com/gpu": "8"}}}
         refused = patch(server, token(server, "gate-0"), "node-0", change, "--subresource=status")
         assert POLICY in refused
@@ -428,7 +428,9 @@ class TestProgram:
         result: list[dict[str, str]] = json.loads(text)["open"]
         return result
 
-    def test_a_life(self, server: Server, account: Path, tmp_path: Path) -> None:
+    def test_label_follows_the_nodes_state(
+        self, server: Server, account: Path, tmp_path: Path
+    ) -> None:
         tree = trees.lab(tmp_path / "node")
         cluster = parsed()
         expected = tmp_path / "expectation.json"
@@ -469,7 +471,7 @@ class TestProgram:
             assert "ip link set rail0 up" in finding["remedy"]
             trees.write(tree.sys / "class/net/rail0/operstate", "up")
             eventually(lambda: self.label(server) == "ready", "a rail that is mended")
-            # Somebody takes the label away, or lies: it is put right.
+            # The gate restores a label that someone removes or changes.
             assert server.run("label", "node", "node-0", f"{LABEL}-").returncode == 0
             eventually(lambda: self.label(server) == "ready", "the label is back")
             # A device plugin that loses its devices fails the node as well.

@@ -1,8 +1,8 @@
-"""Nothing in a stack is by chance before or after the namespaces that jobs run in.
+"""Order of each resource relative to the namespaces that jobs run in.
 
-What a job needs is there from its first pod to its last; what is unordered to the namespaces may
-be gone while pods in them still end, or hold them open. So each such resource is listed here with
-the reason for which that harms nobody.
+A job needs its resources from its first pod to its last. A resource without an order relative to
+the namespaces may be deleted while their pods still end, or keep them open. Each such resource is
+listed here with the reason why that does no harm.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where groups of people come from on each cloud: what the providers are told."""
+"""Sources of people's groups on each cloud, as the providers get them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def aws(researchers: str = "ml-researchers", **oidc: Any) -> dict[str, Any]:
     return cluster | {"researchers": researchers, "access": {"leads": ["oidc:leads"]}}
 
 
-def test_eks_is_told_of_the_identity_provider(tmp_path: Path) -> None:
+def test_eks_has_the_identity_provider(tmp_path: Path) -> None:
     recording = run_stack("aws-p5-prod", tmp_path, cluster=aws())
     (made,) = recording.of_type("aws:eks/identityProviderConfig:IdentityProviderConfig")
     assert made.inputs["oidc"] == {
@@ -66,7 +66,7 @@ def test_eks_puts_members_into_their_groups(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_a_group_that_nobody_is_in_is_refused(groups: dict[str, list[str]], words: str) -> None:
+def test_group_without_members_is_refused(groups: dict[str, list[str]], words: str) -> None:
     with pytest.raises(InputError) as refused:
         config.parse(members(**groups), where="test")
     assert words in str(refused.value)

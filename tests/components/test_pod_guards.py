@@ -174,7 +174,7 @@ def namespace(name: str, labels: Mapping[str, str]) -> dict[str, Any]:
 
 
 def install(server: Server, case: str, fabric: FabricDemand) -> None:
-    """The policies of one fabric, over a namespace of its own."""
+    """Apply the policies of one fabric to a namespace of its own."""
     server.apply(namespace(f"guards-{case}", {"case": case}))
     for name, made in pod_policies(fabric).items():
         spec = copy.deepcopy(made)
@@ -402,7 +402,7 @@ def test_a_good_pod_passes(server: Server, case: str) -> None:
     assert server.verdict(WIRED[case]) == ""
 
 
-def test_the_fabric_cannot_be_taken_away_before_the_pod_has_a_node(server: Server) -> None:
+def test_fabric_cannot_be_removed_from_a_gated_pod(server: Server) -> None:
     body = wired(spec={"schedulingGates": [{"name": "kueue.x-k8s.io/admission"}]})
     body["metadata"]["name"] = "gated"
     assert server.run("create", "-f", "-", stdin=body).returncode == 0
@@ -475,7 +475,7 @@ def test_a_job_may_not_widen_without_its_fabric(server: Server) -> None:
     assert server.run("delete", "job", "j", "-n", "guards-roce").returncode == 0
 
 
-def test_the_pods_of_an_indexed_job_are_refused_where_its_controller_makes_them(
+def test_pods_of_an_indexed_job_are_refused_at_creation(
     server: Server,
 ) -> None:
     # One pod at a time: the rule on Jobs lets it through, the one on pods does not.

@@ -1,4 +1,4 @@
-"""What each combination from the registries sends, against the CRDs that its releases publish."""
+"""Objects of each combination of versions, checked against the CRDs that its releases publish."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ KINDS = (
     "Topology",
     "WorkloadPriorityClass",
 )
-# Of a stack with teams besides.
+# Kinds that a stack with teams adds.
 OF_TEAMS = ("ClusterQueue", "Cohort", "LocalQueue")
 
 
@@ -57,7 +57,7 @@ def test_it_fits_the_published_schema(
 
 @pytest.fixture(scope="module", params=["lab", "proven", "newest-read", "kueue-0.15"])
 def with_teams(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """What a stack with teams sends, and the definitions of its own combination."""
+    """Objects of a stack with teams, and the definitions of its combination of versions."""
     cache = tmp_path_factory.mktemp("cache")
     fake_lab(cache)
     raw = lab_cluster() | {"versions": request.param, "namespaces": [], "queues": []}

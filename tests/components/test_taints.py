@@ -1,4 +1,4 @@
-"""Whatever serves a pool's nodes runs on them, however they are tainted."""
+"""Agents that a pool's nodes need run on them, whatever their taints."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def tainted(allocation: str) -> Cluster:
 
 
 def agents(cluster: Cluster) -> dict[str, Any]:
-    """What runs on each node -> the tolerations that its chart is given.
+    """Return the agents of each node -> the tolerations that their charts get.
 
     The GPU operator's DaemonSets, what labels nodes for it (its chart at v26.7.0 has
     ``nvidia.com/gpu`` and the control plane alone), the kubelet plugin of the DRA driver (v0.4.0:

@@ -1,4 +1,4 @@
-"""The stack as the engine is told of it: children, order, providers and inputs."""
+"""The stack as the program registers it: children, order, providers and inputs."""
 
 from __future__ import annotations
 
@@ -100,9 +100,7 @@ class TestGraph:
         assert provider.inputs["kubeconfig"] == str(cache / "labs" / "lab" / "kubeconfig")
         assert provider.inputs["clusterIdentifier"] == "5d1d7a3e-3b0e-4c57-9d3c-6f6b3d1f0c11"
 
-    def test_every_custom_resource_waits_for_the_operator_that_serves_it(
-        self, recording: Recording
-    ) -> None:
+    def test_custom_resources_wait_for_their_operator(self, recording: Recording) -> None:
         releases = {r.inputs["name"]: r.urn for r in recording.of_type(RELEASE)}
         judged = 0
         for resource in recording.resources.values():
@@ -136,7 +134,7 @@ class TestGraph:
             urn = recording.one("Namespace", namespace).urn
             assert patch.urn in recording.before(urn), "it would wedge the namespace's deletion"
 
-    def test_training_namespaces_open_after_everything_that_lets_go_of_finalizers(
+    def test_training_namespaces_follow_controllers_with_finalizers(
         self, recording: Recording
     ) -> None:
         before = recording.before(recording.one("Namespace", "training").urn)
@@ -156,13 +154,11 @@ class TestGraph:
             ):
                 assert namespaces[name] in recording.before(resource.urn), resource.urn
 
-    def test_claims_and_their_namespace_are_left_and_the_rest_goes_one_by_one(
-        self, recording: Recording
-    ) -> None:
+    def test_destroy_keeps_claims_and_their_namespace(self, recording: Recording) -> None:
         assert _kept(recording) == {"checkpoints", "training"}
         assert {recording.deleted_with(r) for r in _inside(recording, "training")} == {""}
 
-    def test_a_namespace_without_claims_takes_all_with_it_but_its_queues(self, cache: Path) -> None:
+    def test_namespace_without_claims_takes_all_but_its_queues(self, cache: Path) -> None:
         """A queue is deleted for itself: the API server refuses that while it has jobs."""
         cluster = changed(checkpoints=[])
         del cluster["runtimes"][0]["checkpoint"]
@@ -175,7 +171,7 @@ class TestGraph:
             assert {recording.deleted_with(r) for r in inside} == {namespace}
         assert recording.deleted_with(recording.one("LocalQueue")) == ""
 
-    def test_what_clears_a_claim_comes_last_and_only_where_it_is_asked_for(
+    def test_retention_job_comes_last_and_only_when_configured(
         self, recording: Recording, cache: Path
     ) -> None:
         assert not recording.kind("CronJob")
@@ -224,7 +220,7 @@ class TestUnknowns:
         preview = run_program(lab_cluster(), cache, known=False, preview=True)
         assert inputs(preview) == inputs(recording)
 
-    def test_twice_is_the_same(self, recording: Recording, cache: Path) -> None:
+    def test_program_is_deterministic(self, recording: Recording, cache: Path) -> None:
         again = run_program(lab_cluster(), cache)
         assert inputs(again) == inputs(recording)
         assert again.outputs == recording.outputs
@@ -267,7 +263,7 @@ class TestReleases:
         assert policies == {"IfNotPresent"}
         assert values["kubeflow-trainer"]["jobset"]["install"] is False
 
-    def test_kueue_manages_jobs_without_a_queue_in_training_namespaces(
+    def test_kueue_manages_queueless_jobs_in_training_namespaces(
         self, recording: Recording
     ) -> None:
         (release,) = [r for r in recording.of_type(RELEASE) if r.inputs["name"] == "kueue"]
@@ -351,7 +347,7 @@ def container(recording: Recording, runtime: str = "torch") -> dict[str, Any]:
 
 
 class TestRuntime:
-    def test_it_carries_the_fabric(self, recording: Recording) -> None:
+    def test_pod_template_carries_the_fabric(self, recording: Recording) -> None:
         template = pod_template(recording)
         networks = template["metadata"]["annotations"]["k8s.v1.cni.cncf.io/networks"]
         assert json.loads(networks) == [{"name": "rail-0", "interface": "net1"}]
@@ -412,7 +408,7 @@ class TestRuntime:
         newer = run_program(changed(versions="newest-read"), cache)
         assert newer.one("ClusterTrainingRuntime").inputs["spec"]["mlPolicy"]["torch"] == {}
 
-    def test_the_gang_is_in_the_template_only_where_it_is_charged_from_there(
+    def test_gang_size_is_in_the_template_only_if_charged_there(
         self, recording: Recording, cache: Path
     ) -> None:
         def job(of: Recording) -> Any:
@@ -488,11 +484,11 @@ class TestRefusals:
         with pytest.raises(pulumi.RunError, match="railhead:cluster is missing"):
             run_program(None, cache)
 
-    def test_no_lab(self, tmp_path: Path) -> None:
+    def test_missing_lab_names_lab_up(self, tmp_path: Path) -> None:
         with pytest.raises(pulumi.RunError, match="railhead lab up"):
             run_program(lab_cluster(), tmp_path)
 
-    def test_no_chart(self, tmp_path: Path) -> None:
+    def test_missing_chart_names_lab_build(self, tmp_path: Path) -> None:
         fake_lab(tmp_path)
         (tmp_path / "charts" / "kueue-0.16.2" / "Chart.yaml").unlink()
         with pytest.raises(pulumi.RunError, match="railhead lab build"):
@@ -505,7 +501,9 @@ class TestRefusals:
         with pytest.raises(pulumi.RunError, match=r"platform\.kubeconfig"):
             run_program(cluster, cache)
 
-    def test_an_existing_cluster(self, cache: Path, tmp_path: Path) -> None:
+    def test_existing_cluster_is_reached_by_its_kubeconfig(
+        self, cache: Path, tmp_path: Path
+    ) -> None:
         kubeconfig = tmp_path / "config"
         kubeconfig.write_text("{}")
         platform = {"kind": "existing", "kubeconfig": str(kubeconfig), "context": "metal"}

@@ -125,7 +125,7 @@ def test_a_gang_that_would_be_placed_one_by_one_is_refused(server: Server) -> No
     assert server.verdict(job) == ""
 
 
-def test_what_has_a_queue_is_taken(server: Server) -> None:
+def test_pods_with_a_queue_are_accepted(server: Server) -> None:
     assert server.verdict(queued()) == ""
     assert server.verdict(group("training")) == ""
     member = {"scheduling.k8s.io/group-name": "mine"}

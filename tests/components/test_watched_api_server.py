@@ -1,7 +1,7 @@
-"""The exporter of guards against a real API server, with no rights but those of its account.
+"""The exporter of guards against a real API server, with only the rights of its account.
 
-A guard is deleted, a guard and a queue are edited, a controller is scaled to zero: each is told, by
-a program that reads no state of the stack.
+A guard is deleted, a guard and a queue are edited, a controller is scaled to zero: the exporter
+reports each, and reads no state of the stack.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def api(applied: Server, tmp_path_factory: pytest.TempPathFactory) -> Api:
 
 @pytest.fixture
 def told(applied: Server, api: Api, recording: Recording, tmp_path: Path) -> Any:
-    """What the exporter says that is not as it should be: name -> labels' values."""
+    """Return what the exporter reports as wrong: name -> labels' values."""
     text = recording.one("ConfigMap", "made").inputs["data"]["made.json"]
     (tmp_path / "made.json").write_text(text)
     arguments = [
@@ -116,7 +116,7 @@ def patched(server: Server, path: str, body: Any) -> None:
     server.client.request("PATCH", path, body=body, content_type="application/merge-patch+json")
 
 
-def test_each_is_told_and_nothing_else(applied: Server, told: Any) -> None:
+def test_exporter_reports_each_change_and_nothing_else(applied: Server, told: Any) -> None:
     assert told() == set(), "what the server fills in is no difference"
 
     queue = "/apis/kueue.x-k8s.io/v1beta2/namespaces/training/localqueues/training"
@@ -153,7 +153,7 @@ def test_each_is_told_and_nothing_else(applied: Server, told: Any) -> None:
     }
 
 
-def test_it_may_list_and_no_more(api: Api) -> None:
+def test_exporter_may_only_list(api: Api) -> None:
     for method, path in (
         ("GET", "/apis/apps/v1/deployments"),
         ("GET", "/apis/apps/v1/namespaces/kube-system/deployments"),

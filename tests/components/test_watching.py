@@ -1,4 +1,4 @@
-"""What watches: as objects, as the operator's definitions have them, and not where nobody asked."""
+"""Monitoring objects: valid by the operator's definitions, and absent unless configured."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_both_kinds_carry_the_same_rules(stack: str) -> None:
     assert names == {"railhead-kueue", "railhead-jobset", "railhead-trainer", "railhead-railhead"}
 
 
-def test_no_alert_of_what_nobody_gives() -> None:
+def test_alerts_without_a_source_are_left_out() -> None:
     def names(stack: str) -> set[str]:
         rules = watched(stack, "files")
         return {r["alert"] for g in data(rules, "railhead-rules")["groups"] for r in g["rules"]}
@@ -131,7 +131,7 @@ def container(recording: Recording, name: str) -> dict[str, Any]:
     return dict(only)
 
 
-def test_the_exporter_is_told_every_guard_and_every_pool() -> None:
+def test_exporter_knows_every_guard_and_pool() -> None:
     recording = watched("onprem-ib-sriov", "files")
     asked = container(recording, "railhead-guards")["command"]
     guards = {r.inputs["metadata"]["name"] for r in recording.kind("ValidatingAdmissionPolicy")}
@@ -154,7 +154,7 @@ MADE_KINDS = (
 
 
 @pytest.mark.parametrize("stack", STACKS)
-def test_the_exporter_is_told_each_object_as_the_stack_gives_it(stack: str) -> None:
+def test_exporter_knows_each_object_as_applied(stack: str) -> None:
     recording = watched(stack, "files")
     reported = {
         (row["kind"], item["metadata"].get("namespace"), item["metadata"]["name"]): item
@@ -190,8 +190,8 @@ def test_checkpoints_are_read_where_they_are_and_not_written() -> None:
         assert volume["readOnly"] is True
 
 
-def test_the_program_is_whole() -> None:
-    """What it imports of ours is in the ConfigMap, and only that."""
+def test_config_map_holds_every_module_of_the_program() -> None:
+    """The ConfigMap holds the modules that the program imports, and no others."""
     import ast
 
     files = program()
@@ -211,7 +211,7 @@ def test_controllers_are_called_as_the_releases_call_them() -> None:
             )
 
 
-def test_sole_rights_are_to_read() -> None:
+def test_exporters_may_only_read() -> None:
     recording = watched("lab", "files")
     for account in ("railhead-objects", "railhead-guards"):
         rules = recording.one("ClusterRole", account).inputs["rules"]

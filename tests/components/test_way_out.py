@@ -10,7 +10,7 @@ from railhead.components.controllers import charts
 
 
 @pytest.mark.parametrize(("operation", "told"), [("update", 1), ("create", 0), ("delete", 0)])
-def test_it_is_told_once_and_nothing_is_tried_again(
+def test_only_a_failed_update_logs_the_way_out(
     operation: str, told: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     texts: list[str] = []

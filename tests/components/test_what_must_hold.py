@@ -1,4 +1,4 @@
-"""What one dropped line would take away in silence: facts of every stack, not of a case."""
+"""Facts of every stack that one deleted line would break in silence."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def recording(stack: str) -> Recording:
 
 
 def parts(recording: Recording, stack: str) -> dict[str, list[Registered]]:
-    """What is made by each component right below the cluster; namespaces' together."""
+    """Return the resources of each component right below the cluster; namespaces' together."""
     cluster = f"{stack_cluster(stack)['name']}-"
     results: dict[str, list[Registered]] = {}
     for resource in recording.resources.values():
@@ -102,7 +102,7 @@ def test_no_training_pod_has_a_token_of_a_service_account(recording: Recording) 
                 assert container["securityContext"]["allowPrivilegeEscalation"] is False
 
 
-def test_every_training_namespace_enforces_a_level_of_pod_security(recording: Recording) -> None:
+def test_training_namespaces_enforce_pod_security(recording: Recording) -> None:
     labels = [r.inputs["metadata"]["labels"] for r in recording.kind("Namespace")]
     training = [label for label in labels if label.get("railhead.dev/training") == "true"]
     assert training
@@ -121,8 +121,8 @@ def test_a_gang_goes_to_nodes_that_proved_their_fabric(recording: Recording) -> 
         assert flavor.inputs["spec"]["nodeLabels"]["railhead.dev/fabric"] == "ready", flavor.name
 
 
-def test_no_two_rails_are_one(recording: Recording) -> None:
-    """By the nodes' interface or the device that a pod is given, nor by the addresses."""
+def test_rails_are_distinct(recording: Recording) -> None:
+    """Rails share no interface of a node, no device of a pod and no addresses."""
     seen: set[tuple[str, str]] = set()
     networks = recording.kind("NetworkAttachmentDefinition")
     for network in networks:

@@ -1,7 +1,7 @@
-"""What a stack makes fits the API and itself: each field is known, each name leads somewhere.
+"""Objects of a stack fit the API and each other: each field is known, each name refers to one.
 
-Of a stack of each kind, with everything that watches it. A real API server says the same of one
-stack (test_api_server.py), in minutes; here a misspelled field or name is told in seconds.
+One stack of each kind is checked, with all its monitoring. A real API server checks one stack in
+minutes (test_api_server.py); here a misspelled field or name shows in seconds.
 """
 
 from __future__ import annotations
@@ -210,8 +210,8 @@ def test_probes_and_requests_are_ones_that_a_kubelet_takes(recording: Recording)
             assert "/" in container["image"], name
 
 
-def test_the_gates_accounts_are_held_whatever_they_do_to_a_node(recording: Recording) -> None:
-    """With RBAC that somebody widens by hand too: a node that is deleted drops its jobs."""
+def test_guard_limits_the_gates_accounts_on_nodes(recording: Recording) -> None:
+    """The guard holds even where someone widens RBAC: deleting a node drops its jobs."""
     held = [
         body["spec"]
         for _, body in inputs(recording, "ValidatingAdmissionPolicy")

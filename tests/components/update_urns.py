@@ -1,7 +1,7 @@
-"""Write the snapshots anew: ``python -m tests.components.update_urns [STACK...]``.
+"""Rewrite the snapshots: ``python -m tests.components.update_urns [STACK...]``.
 
-``urns`` has the resources' names, which must stay; ``made`` their inputs and options, so that who
-reads a change of the components sees what it changes on clusters.
+``urns`` has the resources' names, which must stay; ``made`` their inputs and options, so that a
+reviewer of a change to the components sees what it changes on clusters.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def variant(name: str) -> dict[str, Any]:
 
 
 def made_otherwise(name: str) -> str:
-    """What a variant makes and its stack does not, or otherwise."""
+    """Return what a variant makes that its stack does not make, or makes differently."""
     stack = VARIANTS[name]
     with tempfile.TemporaryDirectory() as folder:
         result = run_stack(stack, Path(folder), cluster=variant(name))
