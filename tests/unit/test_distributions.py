@@ -1,11 +1,9 @@
-"""The two wheels: what a researcher installs has no lab in it, and works; the lab's adds it."""
+"""The four distributions: what each holds, and that it works with those below it alone."""
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
-import tomllib
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -14,70 +12,42 @@ import pytest
 from railhead import __version__
 from railhead.accept.examples import examples
 from railhead.base.errors import ExitCode
+from tests import wheels
+from tests.unit.test_hygiene import DISTRIBUTIONS
+from tests.wheels import REPO, Built, Environment
 
-REPO = Path(__file__).resolve().parents[2]
-LAB = "railhead/lab/"
+pytestmark = pytest.mark.slow
 TREES = ("railhead", "components", "policies")
-
-
-def test_the_lab_asks_for_this_very_version() -> None:
-    project = tomllib.loads((REPO / "distributions/lab/pyproject.toml").read_text())["project"]
-    assert project["dependencies"] == [f"railhead[lab]=={__version__}"]
-
-
-def _build(folder: str, into: Path) -> Path:
-    subprocess.run(
-        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(into)],
-        cwd=REPO / folder,
-        check=True,
-        capture_output=True,
-    )
-    (wheel,) = into.iterdir()
-    return wheel
+#: Imports every module that is installed, from where it was installed. What jobs run needs the
+#: training image's libraries.
+IMPORT_ALL = """
+import importlib, pkgutil, sys, railhead
+[home] = railhead.__path__
+assert home.startswith(sys.prefix), home
+for module in pkgutil.walk_packages([home], "railhead."):
+    if not module.name.endswith("__main__") and ".programs." not in module.name:
+        if not module.name.startswith(tuple(sys.argv[1:])):
+            importlib.import_module(module.name)
+"""
 
 
 @pytest.fixture(scope="module")
-def wheels(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    return (
-        _build(".", tmp_path_factory.mktemp("main")),
-        _build("distributions/lab", tmp_path_factory.mktemp("lab")),
-    )
+def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Built]:
+    return wheels.build_all(tmp_path_factory.mktemp("dist"))
 
 
-def _install(target: Path, *wheels: Path) -> Path:
-    options = ["--quiet", "--no-deps", "--no-index", "--no-compile", "--disable-pip-version-check"]
-    subprocess.run(
-        [sys.executable, "-m", "pip", "install", *options, "--target", str(target), *wheels],
-        check=True,
-    )
-    return target
+@pytest.fixture(scope="module")
+def core(built: dict[str, Built], tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """Return an environment as a researcher makes it."""
+    return wheels.environment(tmp_path_factory.mktemp("core"), built, ["railhead"])
 
 
-def _run(installed: Path, *argv: str, status: int = 0) -> str:
-    """Run a command on what is installed there, third parties coming from this environment."""
-    done = subprocess.run(
-        [sys.executable, "-P", *argv],
-        cwd=installed.parent,
-        env={**os.environ, "PYTHONPATH": str(installed)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == status, done.stderr
-    return done.stdout + done.stderr
+def _held(wheel: Path) -> set[str]:
+    return {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
 
 
-def _documented_jobs() -> set[str]:
-    """Return the files of the job files that `railhead accept` launches, and these themselves."""
-    documented_jobs = set()
-    for example in examples():
-        documented_jobs.add(f"examples/{example.name}.yaml")
-        documented_jobs |= {f"examples/{file}" for file in example.job.files}
-    return documented_jobs
-
-
-@pytest.mark.slow
-def test_the_wheels_hold_the_package_and_share_nothing(wheels: tuple[Path, Path]) -> None:
+def _of_the_tree() -> set[str]:
+    """Return what the wheels hold together, by names in them."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", *TREES],
         cwd=REPO,
@@ -85,62 +55,107 @@ def test_the_wheels_hold_the_package_and_share_nothing(wheels: tuple[Path, Path]
         capture_output=True,
         text=True,
     ).stdout.split()
-    # The components and the policies are held by the package, under its name.
-    expected = {
+    # The documented jobs go along, whatever file of theirs is new.
+    jobs = {f"railhead/examples/{example.name}.yaml" for example in examples()}
+    jobs |= {f"railhead/examples/{file}" for example in examples() for file in example.job.files}
+    assert jobs
+    return jobs | {
         name if name.startswith("railhead/") else f"railhead/{name}"
         for name in listed
         if (REPO / name).is_file()
     }
-    held = []
-    for wheel in wheels:
-        names = zipfile.ZipFile(wheel).namelist()
-        assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
-        held.append({name for name in names if ".dist-info/" not in name})
-    main, lab = held
-    assert lab == {name for name in expected if name.startswith(LAB)}
-    # The documented jobs go along, whatever file of theirs is new.
-    jobs = {f"railhead/{name}" for name in _documented_jobs()}
-    assert jobs
-    assert main == (expected - lab) | jobs
 
 
-@pytest.mark.slow
-def test_a_researchers_wheel_works_alone(wheels: tuple[Path, Path], tmp_path: Path) -> None:
-    installed = _install(tmp_path / "site", wheels[0])
-    script = str(installed / "bin" / "railhead")
-    assert "launch" in _run(installed, script, "--help")
-    assert "Example: " in _run(installed, script, "launch", "--help")
-    for arguments in (["up", "--nodes", "2"], ["--help"]):
-        reported = _run(installed, script, "lab", *arguments, status=ExitCode.MISSING_PREREQUISITE)
-        assert "distribution of its own, railhead-lab, which is not installed" in reported
-        assert f"fix: pip install railhead-lab=={__version__}" in reported
-    text = _run(
-        installed,
+def test_every_file_is_in_one_wheel(built: dict[str, Built]) -> None:
+    held = {name: _held(item.wheel) for name, item in built.items()}
+    assert sum(map(len, held.values())) == len(set().union(*held.values()))
+    assert set().union(*held.values()) == _of_the_tree()
+    for distribution, (_, packages, _) in DISTRIBUTIONS.items():
+        tops = {name.split("/")[1].removesuffix(".py") for name in held[distribution]}
+        assert tops - {"examples"} == set(packages.split()), distribution
+    assert any(name.startswith("railhead/examples/") for name in held["railhead-accept"])
+
+
+@pytest.mark.parametrize("name", wheels.FOLDERS)
+def test_a_source_distribution_builds_the_wheel(
+    built: dict[str, Built], name: str, tmp_path: Path
+) -> None:
+    with tarfile.open(built[name].sdist) as tar:
+        tar.extractall(tmp_path, filter="data")
+    [folder] = tmp_path.iterdir()
+    wheels.build(folder, tmp_path / "again", "wheel")
+    [again] = (tmp_path / "again").iterdir()
+    first, second = zipfile.ZipFile(built[name].wheel), zipfile.ZipFile(again)
+    assert first.namelist() == second.namelist()
+    assert all(first.read(item) == second.read(item) for item in first.namelist())
+    assert any(item.endswith(".dist-info/licenses/LICENSE") for item in first.namelist())
+
+
+@pytest.mark.parametrize("name", wheels.FOLDERS)
+def test_a_readme_begins_with_its_purpose_and_a_command(name: str) -> None:
+    text = (wheels.FOLDERS[name] / "README.md").read_text()
+    title, purpose, *_ = text.split("\n\n")
+    assert title.lower() == f"# {name}"
+    assert len(purpose.split()) > 20
+    assert "```console\n$ " in text[:1500]
+
+
+def test_logs_are_diagnosed_with_the_bottom_alone(built: dict[str, Built], tmp_path: Path) -> None:
+    alone = wheels.environment(tmp_path / "venv", built, ["railhead-diagnose"])
+    log = REPO / "tests/nccl/held_out/226-shm-kubeflow-t4-two-lines.log"
+    assert "1. dev-shm-too-small" in alone.run("railhead-diagnose", str(log))
+    alone.run("python", "-c", IMPORT_ALL)
+    for absent in ("httpx", "pulumi", "railhead.contract", "railhead.kube"):
+        assert "ModuleNotFoundError" in alone.run("python", "-c", f"import {absent}", status=1)
+
+
+def test_the_core_works_without_those_that_build_on_it(core: Environment) -> None:
+    assert "launch" in core.run("railhead", "--help")
+    assert "Example: " in core.run("railhead", "launch", "--help")
+    assert core.run("railhead", "--version").split() == ["railhead", __version__]
+    # Some is for those who have Pulumi.
+    deploying = ("railhead.components", "railhead.policies", "railhead.contract.reference")
+    core.run("python", "-c", IMPORT_ALL, *deploying)
+
+
+@pytest.mark.parametrize(
+    ("command", "brought_by"),
+    [
+        ("accept --plan", "railhead-accept"),
+        ("accept report --help", "railhead-accept"),
+        ("dashboards", "railhead-accept"),
+        ("lab up --nodes 2", "railhead-lab"),
+        ("lab --help", "railhead-lab"),
+        ("plan lab", "railhead-lab"),
+    ],
+)
+def test_an_absent_command_names_its_distribution(
+    core: Environment, command: str, brought_by: str
+) -> None:
+    reported = core.run("railhead", *command.split(), status=ExitCode.MISSING_PREREQUISITE)
+    assert f"`railhead {command.split(maxsplit=1)[0]}` comes with {brought_by}" in reported
+    assert f"fix: pip install {brought_by}=={__version__}" in reported
+
+
+def test_commands_join_the_core(built: dict[str, Built], tmp_path: Path) -> None:
+    whole = wheels.environment(
+        tmp_path / "venv", built, ["railhead-accept[sign]", "railhead-lab", "railhead[nccl]"]
+    )
+    listed = whole.run("railhead", "--help")
+    assert "Prove by runs" in listed
+    assert "not installed" not in listed
+    assert "railhead lab up" in whole.run("railhead", "lab", "--help")
+    assert "railhead accept schema" in whole.run("railhead", "accept", "schema", "--help")
+    assert "there is no lab 'no'" in whole.run(
+        "railhead", "lab", "status", "--name", "no", status=ExitCode.NOT_FOUND
+    )
+    text = whole.run(
+        "python",
         "-c",
         "from railhead.accept.examples import examples\n"
-        "print(*(str(one.folder) for one in examples()))",
+        "print(*(str(example.folder) for example in examples()))",
     )
-    assert set(text.split()) == {str(installed / "railhead/examples")}
-    # Every module of it, from where it was installed.
-    _run(
-        installed,
-        "-c",
-        "import importlib, pkgutil, railhead\n"
-        f"assert railhead.__path__ == [{str(installed / 'railhead')!r}], railhead.__path__\n"
-        "for module in pkgutil.walk_packages(railhead.__path__, 'railhead.'):\n"
-        # What jobs run has the training image's libraries.
-        "    if not module.name.endswith('__main__') and '.programs.' not in module.name:\n"
-        "        importlib.import_module(module.name)\n",
-    )
-
-
-@pytest.mark.slow
-def test_with_the_labs_wheel_beside_it_there_is_a_lab(
-    wheels: tuple[Path, Path], tmp_path: Path
-) -> None:
-    installed = _install(tmp_path / "site", *wheels)
-    script = str(installed / "bin" / "railhead")
-    assert "railhead lab up" in _run(installed, script, "lab", "--help")
-    missing = _run(installed, script, "lab", "status", "--name", "no", status=ExitCode.NOT_FOUND)
-    assert "there is no lab 'no'" in missing
-    _run(installed, "-c", "import railhead.lab.cluster, railhead.lab.engine.provider.servicer")
+    [folder] = set(text.split())
+    assert folder.endswith("site-packages/railhead/examples")
+    # Every cloud's SDK is an extra of its own.
+    whole.run("python", "-c", IMPORT_ALL, "railhead.components.aws", "railhead.components.gcp")

@@ -286,7 +286,11 @@ def test_every_package_is_in_one_distribution() -> None:
     listed = [name for _, packages, _ in DISTRIBUTIONS.values() for name in packages.split()]
     assert len(listed) == len(set(listed)), "a package is in two distributions"
     missing = {package_of(module) or "__init__" for module in modules()} - set(listed)
-    assert not missing, f"in no row of DISTRIBUTIONS: {', '.join(sorted(missing))}"
+    assert not missing, (
+        f"in no row of DISTRIBUTIONS: {', '.join(sorted(missing))}; a package of another than the "
+        "core also needs a link in its distribution's folder and a line of `exclude` in "
+        "pyproject.toml"
+    )
 
 
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS)
