@@ -91,15 +91,6 @@ def test_a_source_distribution_builds_the_wheel(
     assert any(item.endswith(".dist-info/licenses/LICENSE") for item in first.namelist())
 
 
-@pytest.mark.parametrize("name", wheels.FOLDERS)
-def test_a_readme_begins_with_its_purpose_and_a_command(name: str) -> None:
-    text = (wheels.FOLDERS[name] / "README.md").read_text()
-    title, purpose, *_ = text.split("\n\n")
-    assert title.lower() == f"# {name}"
-    assert len(purpose.split()) > 20
-    assert "```console\n$ " in text[:1500]
-
-
 def test_logs_are_diagnosed_with_the_bottom_alone(built: dict[str, Built], tmp_path: Path) -> None:
     alone = wheels.environment(tmp_path / "venv", built, ["railhead-diagnose"])
     log = REPO / "tests/nccl/held_out/226-shm-kubeflow-t4-two-lines.log"
