@@ -1,4 +1,4 @@
-"""What the lab costs on this machine: start times, memory at idle, the last builds.
+"""Cost of the lab on this machine: start times, memory at idle, the last builds.
 
     .venv/bin/python benchmarks/lab.py --runs 3 --nodes 2
 
@@ -100,7 +100,7 @@ def railhead(*args: str, quiet: bool = True) -> str:
 
 
 def last_build() -> dict[str, Any]:
-    """What the last build that did anything took, step by step; empty where there was none."""
+    """Return the seconds of each step of the last build that did anything, or an empty dict."""
     try:
         build: dict[str, Any] = json.loads((paths.cache_root() / "timings.json").read_text())
     except FileNotFoundError:
@@ -148,7 +148,7 @@ def measure(nodes: int, runs: int, settle: float) -> dict[str, Any]:
 
 
 def show(result: dict[str, Any], console: Console) -> None:
-    """The figures as tables, for a person."""
+    """Print the figures as tables."""
     machine = result["machine"]
     console.print(
         f"{machine['cores']} cores, Linux {machine['kernel']}, {result['nodes']} nodes, "

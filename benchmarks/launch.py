@@ -1,4 +1,4 @@
-"""From a command's start to its job's object: `railhead launch`, `kubectl apply`, the Kubeflow SDK.
+"""Time from a command to its job: `railhead launch`, `kubectl apply`, the Kubeflow SDK.
 
     .venv/bin/python benchmarks/launch.py --runs 10 --sdk PYTHON
 
@@ -55,7 +55,7 @@ def _contract() -> ClusterContract:
 
 
 def publish(cluster: Cluster, contract: ClusterContract) -> None:
-    """What a deployed stack has, as far as launch and the SDK look at it."""
+    """Create the objects of a deployed stack that launch and the SDK read."""
     for name in (NAMESPACE, contracts.NAMESPACE):
         cluster.create("/api/v1/namespaces", {"metadata": {"name": name}})
     cluster.create(
@@ -193,7 +193,7 @@ class Contest:
         return [*command, *where, *more]
 
     def names(self) -> list[str]:
-        """Whose turns there are."""
+        """Names of the commands that take turns."""
         return ["nothing", "kubectl apply", "railhead launch", *(["kubeflow SDK"] * bool(self.sdk))]
 
     def turn(self, who: str, name: str) -> Taken:

@@ -1,4 +1,4 @@
-"""How fast `railhead nccl read` goes through a big log, next to `grep -c` over the same file.
+"""Speed of `railhead nccl read` on a big log, next to `grep -c` over the same file.
 
     .venv/bin/python benchmarks/nccl.py --gigabytes 1.0 --runs 5
 
@@ -38,7 +38,7 @@ def head(rank: int, thread: int = 0) -> str:
 
 
 def start(rank: int) -> Iterator[str]:
-    """What a process prints before its first communicator."""
+    """Yield the lines that a process prints before its first communicator."""
     at = head(rank)
     yield at + f"Bootstrap: Using eth0:10.0.{rank // GPUS}.2<0>"
     yield at + "NCCL_IB_HCA set to ibp"
@@ -96,7 +96,7 @@ def communicator(rank: int, number: int) -> Iterator[str]:
 
 
 def collectives(rank: int, first: int, count: int, rng: random.Random) -> Iterator[str]:
-    """One line a collective, as NCCL_DEBUG_SUBSYS=COLL prints, and a line of a training loop."""
+    """Yield a line per collective, as NCCL_DEBUG_SUBSYS=COLL prints, and of a training loop."""
     at = head(rank)
     for number in range(first, first + count):
         send = rng.getrandbits(40)

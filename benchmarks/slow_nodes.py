@@ -28,7 +28,7 @@ LIES = ("fast", "backwards", "nan", "two clocks")
 
 @dataclass(frozen=True)
 class Fleet:
-    """What is true: who is bad and how, and how much figures scatter."""
+    """The truth: bad nodes and their faults, and how much figures scatter."""
 
     nodes: tuple[str, ...]
     bad: dict[str, str]
@@ -40,7 +40,7 @@ class Fleet:
     source: random.Random = field(compare=False)
 
     def answers(self, group: tuple[str, ...]) -> dict[str, Answer]:
-        """What its nodes say of one test: all end with the slowest, whoever that is."""
+        """Return the answers of a group's nodes to one test: all end with the slowest."""
         if any(self.bad.get(node) == "silent" for node in group):
             return {}
         pace = min(self.factor.get(node, 1.0) for node in group)
@@ -63,7 +63,7 @@ class Fleet:
         return texts
 
     def test(self, group: tuple[str, ...]) -> Outcome:
-        """One test as the search is told of it."""
+        """Return the outcome of one test, as the search gets it."""
         ceiling = RATE * 1.04 if self.known_rate else None
         return outcome(group, self.answers(group), size=SIZE, repeats=REPEATS, ceiling=ceiling)
 

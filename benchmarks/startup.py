@@ -1,4 +1,4 @@
-"""How long the command line takes to start: `--help`, and the imports that a cluster command adds.
+"""Start time of the command line: `--help`, and the imports that a cluster command adds.
 
     .venv/bin/python benchmarks/startup.py --runs 10
 

@@ -34,7 +34,7 @@ class Server:
 
     As a context it takes away what was applied, but for namespaces and definitions: those are in
     nobody's way, and one in three times the server takes longer than half a minute to let a
-    definition go, and refuses it meanwhile to whoever is next.
+    definition go, and refuses it meanwhile to the next test.
     """
 
     def __init__(self, plane: ControlPlane) -> None:
@@ -63,14 +63,14 @@ class Server:
         )
 
     def path(self, body: Mapping[str, Any], *, collection: bool = False) -> str:
-        """Where an object is served."""
+        """Return the URL path of an object."""
         metadata = body["metadata"]
         return self.client.resource_type(body["apiVersion"], body["kind"]).path(
             metadata.get("namespace", "default"), "" if collection else metadata["name"]
         )
 
     def apply(self, body: Mapping[str, Any]) -> None:
-        """As `kubectl apply --server-side --validate=strict` does."""
+        """Apply an object as `kubectl apply --server-side --validate=strict` does."""
         path = self.path(body)
         self.applied.setdefault(path, body)
         self.client.request(
@@ -95,7 +95,7 @@ class Server:
         return ""
 
     def eventually_refuses(self, body: Mapping[str, Any]) -> str:
-        """An admission policy takes effect a moment after it was made."""
+        """Wait for a refusal: an admission policy takes effect a moment after it is created."""
         deadline = time.monotonic() + 30
         while not (verdict := self.verdict(body)):
             assert time.monotonic() < deadline, "the API server takes it"
@@ -140,7 +140,7 @@ class Server:
                 self._found("DELETE", body)
 
     def _ask_in_words(self, body: Mapping[str, Any]) -> None:
-        """What a checkpoint claim needs before it can be deleted."""
+        """Annotate a checkpoint claim, which needs it before it can be deleted."""
         metadata = body["metadata"]
         if body["kind"] != "PersistentVolumeClaim" or not self._found("GET", body):
             return

@@ -1,4 +1,4 @@
-"""What all tests share: where things lie, and which suite a test belongs to."""
+"""Fixtures of all tests: paths, control planes, and the suite that a test belongs to."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlP
 
 @pytest.fixture(scope="session")
 def judging_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """Another for tests that have objects judged: the definitions that those need stay in it."""
+    """A second control plane for tests of admission: it keeps the definitions that they need."""
     yield from _plane(tmp_path_factory)
 
 

@@ -1,8 +1,8 @@
 """Definitions of custom resources, of exactly the releases that the catalogue pins.
 
 ``tests/data/crds`` has a folder a release, named after the catalogue's row; its README says from
-which tag and path each was taken. What a stack sends is held against these, not against a newer
-one that has a field too many.
+which tag and path each was taken. Tests compare what a stack sends with these, not with a newer
+one that has more fields.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def held(combination: Combination) -> tuple[Controller, ...]:
 
 
 def folder(row: Controller) -> Path:
-    """Where the definitions of a row's release are."""
+    """Return the folder of the definitions of a row's release."""
     return DATA / f"{row.name}-{row.version}"
 
 
@@ -149,7 +149,7 @@ def job_definitions(of: Iterable[str] = MODULES) -> list[dict[str, Any]]:
 
 
 def bare(value: Any) -> Any:
-    """Without the texts, which are most of a definition and take the API server seconds to read."""
+    """Return a definition without its texts, which take the API server seconds to read."""
     if isinstance(value, list):
         return [bare(inner) for inner in value]
     if not isinstance(value, dict):

@@ -58,7 +58,7 @@ def kueue(
         server: a control plane in which nothing is defined yet.
         folder: for its log and its certificates.
         configuration: the file that the chart would mount, as a stack has it.
-        definitions: of custom resources besides Kueue's and those of the jobs that it admits.
+        definitions: other custom resources than Kueue's and those of the jobs that it admits.
     """
     program, helm = locate("kueue"), locate("helm")
     chart = charts_dir() / f"{LAB.kueue.name}-{LAB.kueue.version}"
@@ -120,7 +120,7 @@ def _rendered(
 def _apply(
     server: Server, bodies: list[dict[str, Any]], others: Iterable[dict[str, Any]], port: int
 ) -> None:
-    """The chart's definitions and webhooks; the service leads to a port of this machine."""
+    """Apply the chart's definitions and webhooks; the service leads to a port of this machine."""
     by_kind: dict[str, list[dict[str, Any]]] = {}
     for body in bodies:
         by_kind.setdefault(body["kind"], []).append(bare(body))
@@ -156,7 +156,7 @@ def _apply(
 
 
 def _define(server: Server, bodies: list[dict[str, Any]]) -> None:
-    """All at once: the API server takes five seconds before it serves what it was told last."""
+    """Create all definitions at once: the API server serves the last one after five seconds."""
     path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     for body in bodies:
         # Not applied: who owns which field of so large an object takes longer than all the rest.
@@ -168,7 +168,7 @@ def _define(server: Server, bodies: list[dict[str, Any]]) -> None:
 def _mount(
     server: Server, certificates: Path, process: subprocess.Popen[bytes], folder: Path
 ) -> None:
-    """What a kubelet does: the secret that the manager fills appears as files."""
+    """Write the secret that the manager fills to files, as a kubelet does."""
 
     def filled() -> Mapping[str, str]:
         assert process.poll() is None, (folder / "kueue.log").read_text()[-3000:]

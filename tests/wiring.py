@@ -1,8 +1,8 @@
-"""What frameworks ask of a launcher and what controllers say by themselves, as tables with sources.
+"""Tables with sources: what frameworks need of a launcher, and what controllers set themselves.
 
-A kind of job as it is rendered, or as an API server has stored it, is completed as its controller
-and the kubelet do it, and what every rank then finds is held against the framework's table. Written
-from the documents and the controllers' sources, apart from the code that renders.
+The tests complete a job, as rendered or as an API server stores it, in the way of its controller
+and the kubelet, and compare what every rank finds with the framework's table. The tables are
+written from documents and controllers' sources, apart from the code that renders.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _ACCELERATE = "accelerate 1.15.0, src/accelerate/state.py, PartialState"
 
 
 def _torch(also: str = "") -> tuple[Row, ...]:
-    """What ``env://`` reads; ``also`` is where a framework on top of it says so."""
+    """Return the rows that ``env://`` reads; ``also`` is the source of a framework on top."""
     more = f"; {also}" if also else ""
     return (
         Row(variable="LOCAL_RANK", meaning="rank in the node", value="l", source=_TORCHRUN + more),
@@ -293,7 +293,7 @@ _OPERATORS_INDEX = "training.kubeflow.org/replica-index"
 
 
 def contract(framework: str, gpus: int = 8, field: str = "podTemplateOverrides") -> ClusterContract:
-    """Of the lab's stack on eight nodes, with one runtime."""
+    """Return the contract of the lab's stack on eight nodes, with one runtime."""
     raw = lab_cluster()
     raw["runtimes"] = [
         raw["runtimes"][0] | {"name": "own", "framework": framework, "gpus_per_node": gpus}
@@ -335,7 +335,7 @@ EVERY = [(framework, api) for framework in FRAMEWORKS for api in kinds(framework
 
 
 def objects(api: str, made: Plan) -> list[Object]:
-    """What launch writes for a plan; the job is the last."""
+    """Return the objects that launch writes for a plan; the job is the last."""
     return [render.train_job(made)] if api == "trainjob" else apis()[api].objects(made)
 
 
@@ -365,7 +365,7 @@ class Pod:
         return result
 
     def variables(self) -> dict[str, str]:
-        """The kubelet's: in order, ``$(NAME)`` of those before, ``$$`` for ``$``; the last wins."""
+        """Expand as the kubelet: ``$(NAME)`` of earlier ones, ``$$`` for ``$``; the last wins."""
         results: dict[str, str] = {}
 
         def put(match: re.Match[str]) -> str:
@@ -388,7 +388,7 @@ class Pod:
 
 
 def _patched(template: Object, job: str, spec: Object) -> None:
-    """A TrainJob's patches of its pods, merged as Trainer does: strategically.
+    """Merge a TrainJob's patches into its pods as Trainer does: strategically.
 
     v2.1.0, pkg/runtime/core/trainingruntime.go, mergePodTemplateOverrides.
     """
@@ -511,7 +511,7 @@ def pods(api: str, made: Plan, bodies: Sequence[Object]) -> list[Pod]:
 
 
 def _processes(api: str, made: Plan, spec: Object) -> Any:
-    """What a controller is told of the processes of a pod, where it is told."""
+    """Return the processes of a pod as the job's object states them."""
     if api == "trainjob":
         return spec["trainer"].get("numProcPerNode", made.processes_per_node)
     return spec.get({"pytorchjob": "nprocPerNode", "mpijob": "slotsPerWorker"}.get(api, ""), 0)
@@ -556,8 +556,8 @@ def _mpirun(found: Sequence[Pod], node: int, local: int) -> dict[str, str]:
     }
 
 
-#: Launcher -> what it tells process ``local`` of a node, by what it was told itself; a variable
-#: that it needs and does not find is a KeyError. Others are no launchers of processes.
+#: Launcher -> the variables that it sets for process ``local`` of a node, from its own; a variable
+#: that it needs and does not find is a KeyError. Others start no processes.
 LAUNCHERS: Mapping[str, Callable[[Sequence[Pod], int, int], dict[str, str]]] = {
     "torchrun": _torchrun,
     "paddle.distributed.launch": _paddle,
@@ -566,7 +566,7 @@ LAUNCHERS: Mapping[str, Callable[[Sequence[Pod], int, int], dict[str, str]]] = {
 
 
 def _of_json(text: str | None, keys: Iterable[str]) -> Any:
-    """These keys of a JSON object; the text itself where it is none."""
+    """Return these keys of a JSON object; other text is returned as it is."""
     try:
         held = json.loads(text or "{}")
     except ValueError:
@@ -575,7 +575,7 @@ def _of_json(text: str | None, keys: Iterable[str]) -> Any:
 
 
 def differences(framework: str, api: str, made: Plan, bodies: Sequence[Object]) -> list[str]:
-    """What a rank does not find as its framework demands it, in words."""
+    """Return what a rank does not find as its framework requires it, in words."""
     row = FRAMEWORKS[framework]
     result = pods(api, made, bodies)
     hosts = [pod.host for pod in result]

@@ -29,13 +29,13 @@ WRONG_WORLD = 64
 
 
 def say(text: str) -> None:
-    """One whole line at once: lines of several processes must not mix."""
+    """Write one whole line at once: lines of several processes must not mix."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
 
 def save(accelerator: Accelerator, where: Path, epoch: int) -> None:
-    """All write into a directory beside; it gets its name when all of them are done."""
+    """Write to an unfinished directory; it gets its name when every process is done."""
     unfinished = where / "unfinished"
     if accelerator.is_main_process:
         shutil.rmtree(unfinished, ignore_errors=True)

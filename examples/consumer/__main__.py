@@ -16,7 +16,7 @@ training = ClusterContract.from_stack(config.require("stack"))
 
 
 def defaults(contract: ClusterContract) -> dict[str, str]:
-    """What a launcher of the team starts from, as a ConfigMap's data."""
+    """Return the defaults of the team's launchers, as a ConfigMap's data."""
     queue, pool = contract.queue(), contract.node_pools[0]
     return {
         "queue": queue.name,

@@ -28,7 +28,7 @@ WRONG_WORLD = 64
 
 
 def say(text: str) -> None:
-    """One whole line at once: lines of several processes must not mix."""
+    """Write one whole line at once: lines of several processes must not mix."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
@@ -63,7 +63,7 @@ def main() -> None:
 
     batch = engine.train_batch_size()
     for epoch in range(done + 1, int(os.environ.get("EPOCHS", "10")) + 1):
-        # The same order whoever starts here.
+        # Every attempt shuffles an epoch in the same order.
         order = torch.randperm(len(images), generator=torch.Generator().manual_seed(epoch))
         total = torch.zeros(2)
         for start in range(0, len(order) - batch + 1, batch):

@@ -29,13 +29,13 @@ WRONG_WORLD = 64
 
 
 def say(text: str) -> None:
-    """One whole line at once: lines of several processes must not mix."""
+    """Write one whole line at once: lines of several processes must not mix."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
 
 def newest(directory: Path) -> int:
-    """The last epoch whose checkpoint is whole: DCP writes its metadata last, on rank 0."""
+    """Return the last epoch with a whole checkpoint: DCP writes its metadata last, on rank 0."""
     done = [int(p.parent.name[6:]) for p in directory.glob("epoch-*/.metadata")]
     return max(done, default=0)
 
@@ -66,9 +66,9 @@ def train() -> None:
 
     where = Path(os.environ["CHECKPOINT_DIR"])
     # One rank looks, so that all agree.
-    found = torch.tensor([newest(where) if rank == 0 else 0])
-    distributed.broadcast(found, src=0)
-    done = int(found)
+    last = torch.tensor([newest(where) if rank == 0 else 0])
+    distributed.broadcast(last, src=0)
+    done = int(last)
     if done:
         weights, moments = get_state_dict(model, optimizer)
         state = {"model": weights, "optimizer": moments}
@@ -82,7 +82,7 @@ def train() -> None:
         say(f"resumed rank={rank} epoch={done}")
 
     for epoch in range(done + 1, int(os.environ.get("EPOCHS", "10")) + 1):
-        # The same order whoever starts here.
+        # Every attempt shuffles an epoch in the same order.
         order = torch.randperm(len(images), generator=torch.Generator().manual_seed(epoch))
         total = torch.zeros(2)
         for start in range(0, len(order), BATCH):

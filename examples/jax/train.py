@@ -22,7 +22,7 @@ BATCH = 128
 
 
 def say(text: str) -> None:
-    """One whole line at once: lines of several processes must not mix."""
+    """Write one whole line at once: lines of several processes must not mix."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
@@ -52,7 +52,7 @@ def init(key: jax.Array) -> dict[str, jax.Array]:
 
 
 def loss_of(weights: dict[str, jax.Array], images: jax.Array, labels: jax.Array) -> jax.Array:
-    """Mean cross-entropy over the whole batch, wherever its parts are."""
+    """Return the mean cross-entropy over the whole batch, on all devices."""
     hidden = jax.nn.relu(images @ weights["w1"] + weights["b1"])
     logits = hidden @ weights["w2"] + weights["b2"]
     chosen = jnp.take_along_axis(jax.nn.log_softmax(logits), labels[:, None], axis=1)
@@ -63,7 +63,7 @@ def loss_of(weights: dict[str, jax.Array], images: jax.Array, labels: jax.Array)
 def step(
     weights: dict[str, jax.Array], images: jax.Array, labels: jax.Array
 ) -> tuple[dict[str, jax.Array], jax.Array]:
-    """One step of gradient descent; JAX sums the gradients over the processes."""
+    """Take one step of gradient descent; JAX sums the gradients over the processes."""
     loss, gradients = jax.value_and_grad(loss_of)(weights, images, labels)
     return jax.tree.map(lambda w, g: w - 0.5 * g, weights, gradients), loss
 
@@ -92,7 +92,7 @@ def main() -> None:
             weights = manager.restore(done, args=ocp.args.StandardRestore(weights))
             say(f"resumed process={process} epoch={done}")
         for epoch in range(done + 1, int(os.environ.get("EPOCHS", "10")) + 1):
-            # The same order whoever starts here.
+            # Every attempt shuffles an epoch in the same order.
             order = np.random.default_rng(epoch).permutation(len(images))
             losses = []
             for start in range(0, len(order) - BATCH + 1, BATCH):

@@ -30,7 +30,7 @@ NEWEST = "latest_checkpointed_iteration.txt"
 
 
 def say(text: str) -> None:
-    """One whole line at once: lines of several processes must not mix."""
+    """Write one whole line at once: lines of several processes must not mix."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
@@ -62,13 +62,13 @@ class Network(nn.Module):
 
 
 def file_of(where: Path, epoch: int) -> Path:
-    """Where Megatron's format `torch` has the shard of this rank's place in its model."""
+    """Return the path of this rank's shard in Megatron's format `torch`."""
     place = parallel_state.get_tensor_model_parallel_rank()
     return where / f"iter_{epoch:07d}" / f"mp_rank_{place:02d}" / "model_optim_rng.pt"
 
 
 def save(where: Path, epoch: int, state: dict[str, object]) -> None:
-    """The first replica writes its shards; the file that names the newest is written last."""
+    """Write the first replica's shards, and last the file that names the newest."""
     if parallel_state.get_data_parallel_rank() == 0:
         path = file_of(where, epoch)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -105,9 +105,9 @@ def train(tensor: int) -> None:
     where = Path(os.environ["CHECKPOINT_DIR"])
     # One rank looks, so that all agree.
     newest = where / NEWEST
-    found = torch.tensor([int(newest.read_text()) if rank == 0 and newest.exists() else 0])
-    distributed.broadcast(found, src=0)
-    done = int(found)
+    last = torch.tensor([int(newest.read_text()) if rank == 0 and newest.exists() else 0])
+    distributed.broadcast(last, src=0)
+    done = int(last)
     if done:
         state = torch.load(file_of(where, done))
         model.load_state_dict(state["model"])
@@ -115,7 +115,7 @@ def train(tensor: int) -> None:
         say(f"resumed rank={rank} epoch={done}")
 
     for epoch in range(done + 1, int(os.environ.get("EPOCHS", "10")) + 1):
-        # The same order whoever starts here.
+        # Every attempt shuffles an epoch in the same order.
         order = torch.randperm(len(images), generator=torch.Generator().manual_seed(epoch))
         total = torch.zeros(2)
         for start in range(0, len(order), BATCH):

@@ -25,7 +25,7 @@ WRONG_WORLD = 64
 
 
 def say(text: str) -> None:
-    """One whole line at once: lines of several processes must not mix."""
+    """Write one whole line at once: lines of several processes must not mix."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
@@ -59,7 +59,7 @@ def main() -> None:
         say(f"resumed rank={rank} epoch={done}")
 
     for epoch in range(done + 1, int(os.environ.get("EPOCHS", "10")) + 1):
-        # The same order whoever starts here.
+        # Every attempt shuffles an epoch in the same order.
         order = np.random.default_rng(epoch).permutation(len(images))
         total = paddle.zeros([2])
         for start in range(0, len(order) - BATCH + 1, BATCH):

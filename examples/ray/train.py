@@ -28,7 +28,7 @@ BATCH = 128
 
 
 def say(text: str) -> None:
-    """One whole line at once: lines of several processes must not mix."""
+    """Write one whole line at once: lines of several processes must not mix."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
@@ -59,7 +59,7 @@ def work(config: dict[str, int]) -> None:
         say(f"resumed rank={rank} epoch={done}")
 
     for epoch in range(done + 1, config["epochs"] + 1):
-        # The same order whoever starts here.
+        # Every attempt shuffles an epoch in the same order.
         order = torch.randperm(len(images), generator=torch.Generator().manual_seed(epoch))
         total = torch.zeros(2)
         for start in range(0, len(order), BATCH):

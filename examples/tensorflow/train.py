@@ -26,7 +26,7 @@ WRONG_WORLD = 64
 
 
 def say(text: str) -> None:
-    """One whole line at once: lines of several processes must not mix."""
+    """Write one whole line at once: lines of several processes must not mix."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
@@ -58,7 +58,7 @@ def main() -> None:
 
     @tf.function
     def step(images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """One step of all replicas; the mean loss over the whole batch."""
+        """Run one step on all replicas; return the mean loss over the whole batch."""
 
         def replica(images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
             with tf.GradientTape() as tape:
@@ -81,7 +81,7 @@ def main() -> None:
         say(f"resumed worker={worker} epoch={int(epochs_done)}")
 
     for epoch in range(int(epochs_done) + 1, int(os.environ.get("EPOCHS", "10")) + 1):
-        # The same order whoever starts here.
+        # Every attempt shuffles an epoch in the same order.
         order = np.random.default_rng(epoch).permutation(len(images))
         losses = []
         for start in range(0, len(order) - BATCH + 1, BATCH):

@@ -33,7 +33,7 @@ KEPT_CHECKPOINTS = 3
 
 
 def say(text: str) -> None:
-    """One whole line at once: lines of several processes must not mix."""
+    """Write one whole line at once: lines of several processes must not mix."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
@@ -45,7 +45,7 @@ def refuse(code: int, text: str) -> None:
 
 
 def number(name: str) -> int:
-    """A whole number from the environment; without it there is no world to join."""
+    """Return a whole number from the environment; without it there is no world to join."""
     text = os.environ.get(name, "")
     if not text.isdigit():
         refuse(WRONG_WORLD, f"{name} is {text!r}: the cluster or torchrun did not set it")
@@ -77,14 +77,15 @@ def interface_bytes() -> dict[str, tuple[int, int]]:
 
 
 def check_interface() -> str:
-    """The rail interface that gloo is pinned to; it must exist, or gloo would pick another."""
+    """Return the rail interface of gloo; it must exist, or gloo would pick another."""
     name = os.environ.get("GLOO_SOCKET_IFNAME", "")
     present = sorted(interface_bytes())
     if not name:
         refuse(NO_INTERFACE, "GLOO_SOCKET_IFNAME is not set: the runtime must name the rail")
-    for one in name.split(","):
-        if one not in present:
-            refuse(NO_INTERFACE, f"GLOO_SOCKET_IFNAME is {one!r}; interfaces: {', '.join(present)}")
+    for interface in name.split(","):
+        if interface not in present:
+            listed = ", ".join(present)
+            refuse(NO_INTERFACE, f"GLOO_SOCKET_IFNAME is {interface!r}; interfaces: {listed}")
     return name
 
 
@@ -129,9 +130,9 @@ def digest(path: Path) -> str:
 
 
 def newest(directory: Path) -> Path | None:
-    """The checkpoint of the latest epoch; unfinished ones have another name."""
-    found = sorted(directory.glob("epoch-[0-9][0-9][0-9][0-9].pt"))
-    return found[-1] if found else None
+    """Return the checkpoint of the latest epoch; unfinished ones have another name."""
+    checkpoints = sorted(directory.glob("epoch-[0-9][0-9][0-9][0-9].pt"))
+    return checkpoints[-1] if checkpoints else None
 
 
 def drop_unfinished(directory: Path) -> None:
@@ -254,13 +255,13 @@ def train(rail: str) -> None:
     else:
         if rank == 0:
             drop_unfinished(Path(where))
-        found = agree(newest(Path(where)) if rank == 0 else None)
-        if found is not None:
-            state = torch.load(found)
+        checkpoint = agree(newest(Path(where)) if rank == 0 else None)
+        if checkpoint is not None:
+            state = torch.load(checkpoint)
             model.module.load_state_dict(state["model"])
             optimizer.load_state_dict(state["optimizer"])
             done = int(state["epoch"])
-            say(f"resumed rank={rank} epoch={done} loss={state['loss']:.4f} file={found}")
+            say(f"resumed rank={rank} epoch={done} loss={state['loss']:.4f} file={checkpoint}")
     if local == 0:
         say_bytes("before", node)
     if done >= epochs and rank == 0:

@@ -28,7 +28,7 @@ def _table(listed: Sequence[Right]) -> str:
 
 
 def rendered(page: str) -> str:
-    """Return the page with its tables made anew."""
+    """Return the page with its tables regenerated."""
     cluster = config.parse(lab_cluster(), where="lab")
     made = {"namespace": rights(cluster, "training"), "cluster": cluster_rights(cluster)}
     for name, listed in made.items():

@@ -11,7 +11,7 @@ PAGE = REPO / "docs" / "catalogue.md"
 
 
 def ran() -> str:
-    """What of each combination ran, and where."""
+    """Return the table of what was run with each combination of versions, and where."""
     lines = list(table_head("versions", "Kueue, JobSet, Trainer", "ran", "where", "held by"))
     for combination in COMBINATIONS.values():
         versions = ", ".join(row.version for row in combination.controllers)

@@ -24,7 +24,7 @@ FENCE = re.compile(
     r"^(?P<indent> *)```(?P<kind>\w*)[^\n]*\n(?P<body>.*?)^ *```$",
     re.MULTILINE | re.DOTALL,
 )
-# Programs that a page may use besides ours; what they take is not ours to check.
+# Other programs that a page may use; their arguments are not checked.
 OTHER = frozenset(
     "apt-get aws bash cat cd curl export git helm kubectl less ls nproc pip ps python python3 "
     "source sudo tail timeout top torchrun uname xargs".split()
@@ -183,7 +183,7 @@ def _simple(words: list[str], repo: Path) -> str | None:
 
 
 def check(line: str, repo: Path) -> str | None:
-    """What is wrong with a command line of the documentation, or None."""
+    """Return what is wrong with a command line of the documentation, or None."""
     for inner in re.findall(r"\$\(([^()]*)\)", line):
         if problem := check(inner, repo):
             return problem

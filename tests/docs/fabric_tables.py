@@ -65,7 +65,7 @@ def proof() -> str:
 
 
 def modes() -> str:
-    """What a pod gets by each mode, and what it may do for it."""
+    """Return the table of what a pod gets in each mode, and the privilege that it needs."""
     lines = list(
         table_head("mode", "platforms", "what a pod gets", "requests", "privilege, and why")
     )
@@ -98,7 +98,7 @@ def modes() -> str:
 
 
 def paths() -> str:
-    """What of a node's file system pods have, by mode."""
+    """Return the table of a node's paths that pods mount, by mode."""
     lines = list(table_head("mode", "container", "node's path", "in the pod", "why"))
     for mode in MODES.values():
         for path in mode.host_paths:
@@ -141,7 +141,7 @@ TABLES = {"proof": proof, "modes": modes, "paths": paths, "fabrics": fabrics}
 
 
 def rendered(page: str, tables: Mapping[str, Callable[[], str]] = TABLES) -> str:
-    """Return the page with its tables made anew."""
+    """Return the page with its tables regenerated."""
     for name, table in tables.items():
         start, end = f"<!-- table: {name} -->\n", "<!-- end -->"
         before, mark, rest = page.partition(start)

@@ -33,7 +33,7 @@ def test_every_digest_is_one_of_an_image_that_is_there() -> None:
         assert bool(digest) != (source == UNREAD)
 
 
-def test_no_image_is_named_by_nothing() -> None:
+def test_untagged_images_belong_to_no_installed_chart() -> None:
     """A tag that only a chart says is of an add-on that no stack installs."""
     loose = [r for r in references() if r.endswith((":", ":latest"))]
     installed = {r.inputs["name"] for s in STACKS for r in recorded(s).of_type(RELEASE)}

@@ -1,4 +1,4 @@
-"""What the README says of the stacks that are shipped is what they are."""
+"""The README describes the shipped stacks as they are."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.components.recording import REPO, STACKS
 from tests.components.update_urns import URNS
 
 
-def test_each_stack_is_there_with_its_number_of_resources() -> None:
+def test_table_of_stacks_has_their_resource_counts() -> None:
     rows = dict(
         re.findall(r"^\| `([a-z0-9-]+)` \| .* \| (\d+) \|$", (REPO / "README.md").read_text(), re.M)
     )

@@ -2,8 +2,8 @@
 
 ``before/<stack>.json.gz.base64`` is what ``pulumi stack export`` gave at commit 203d95d on the
 recording providers. ``before/<stack>.expected.txt`` lists every operation of today's preview on it
-that is not ``same`` or ``read``, below a comment line that says why. Write the lists anew, with
-the comments kept::
+that is not ``same`` or ``read``, below a comment line that says why. Rewrite the lists and keep
+the comments::
 
     python -m tests.engine.before_states [STACK...]
 
@@ -29,7 +29,7 @@ from tests.engine.recorded import Project
 BEFORE = Path(__file__).with_name("before")
 UNEXPLAINED = "# why?"
 _FOLDER = "@FOLDER@"
-# Where and when the engine was told of a resource says nothing of what it is.
+# Fields that say where and when a resource was registered, and not what it is.
 _LEFT_OUT = ("created", "modified", "sourcePosition", "stackTrace")
 # What leaves all as it is, and the parts of a replacement, which is listed as one operation.
 _UNLISTED = ("same", "read", "create-replacement", "delete-replaced")
@@ -59,7 +59,7 @@ def record(stack: str, folder: Path) -> bytes:
 
 
 def operations(stack: str, folder: Path) -> list[str]:
-    """What the present code would do to the recorded state: ``OPERATION TYPE NAME``, sorted."""
+    """Return what today's code would do to the recorded state: ``OPERATION TYPE NAME``, sorted."""
     project = Project(folder, stack)
     packed = base64.decodebytes((BEFORE / f"{stack}.json.gz.base64").read_bytes())
     state = json.loads(gzip.decompress(packed).decode().replace(_FOLDER, str(folder)))
@@ -87,7 +87,7 @@ def _type_and_name(urn: str) -> str:
 
 
 def read_expected(text: str) -> dict[str, str]:
-    """Operation -> the comment that it stands below, which is empty where there is none."""
+    """Return operation -> the comment above it, empty without one."""
     why, result = "", {}
     for line in text.splitlines():
         if line.startswith("#"):

@@ -43,7 +43,7 @@ def opts(**more):
 
 @dataclass
 class Result:
-    """What a `pulumi` command did."""
+    """Exit status and output of a `pulumi` command."""
 
     status: int
     text: str
@@ -129,7 +129,7 @@ class Stack:
         return {item["urn"].rsplit("::", 1)[-1]: item for item in checkpoint["resources"]}
 
     def get(self, path: str) -> dict[str, Any] | None:
-        """A live object by its URL path; None when it is gone. ``NS`` is the test's namespace."""
+        """Return a live object by its URL path, or None. ``NS`` is the test's namespace."""
         try:
             body: dict[str, Any] = self.kube.request("GET", path.replace("NS", self.namespace)).body
         except ApiError as error:
@@ -138,7 +138,7 @@ class Stack:
             raise
         return body
 
-    def patch(self, path: str, body: dict[str, Any], *, manager: str = "somebody") -> Any:
+    def patch(self, path: str, body: dict[str, Any], *, manager: str = "someone") -> Any:
         """Change a live object from outside Pulumi by a merge patch."""
         return self.kube.request(
             "PATCH",

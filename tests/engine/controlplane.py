@@ -25,7 +25,7 @@ PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager")
 
 
 def locate(name: str) -> Path | None:
-    """A binary: from ``$RAILHEAD_TEST_BIN``, else from the lab's artifacts, else from PATH."""
+    """Find a binary in ``$RAILHEAD_TEST_BIN``, else in the lab's artifacts, else in PATH."""
     if folder := os.environ.get("RAILHEAD_TEST_BIN"):
         candidate = Path(folder) / name
         if candidate.is_file():
@@ -45,7 +45,7 @@ def free_port() -> int:
 
 
 def client_of(kubeconfig: str) -> KubeClient:
-    """For a kubeconfig: its text, or the path to it."""
+    """Return a client for a kubeconfig, given as text or as a path."""
     settings = ClientSettings(kubeconfig=kubeconfig)
     return KubeClient(load_kubeconfig(settings), settings)
 
@@ -70,7 +70,7 @@ class ControlPlane:
     kubeconfig: Path = Path()
 
     def start(self) -> None:
-        """Start and wait until it serves; a port that somebody took meanwhile is not the end."""
+        """Start and wait until it serves; try again on a port that another process took."""
         for _ in range(3):
             try:
                 self._start()

@@ -22,7 +22,7 @@ REPO = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True, kw_only=True)
 class Preview:
-    """What `pulumi preview` says it would do, and how long it took in seconds."""
+    """Operations that `pulumi preview` lists, and how many seconds it took."""
 
     operations: Mapping[str, int]
     steps: tuple[tuple[str, str], ...]
@@ -108,7 +108,7 @@ class Project:
         self.file.write_text(yaml.safe_dump(data, sort_keys=False))
 
     def resources(self) -> list[dict[str, Any]]:
-        """What the state holds."""
+        """Return the resources of the state."""
         state = json.loads(self.run("stack", "export"))
         result: list[dict[str, Any]] = state["deployment"].get("resources", [])
         return result

@@ -338,7 +338,7 @@ def annotated(**annotations: str) -> dict[str, Any]:
         (annotated(timeoutSeconds="soon"), 0, 600),
     ],
 )
-def test_how_long_to_wait(inputs: dict[str, Any], custom: float, seconds: float) -> None:
+def test_timeout_of_a_wait(inputs: dict[str, Any], custom: float, seconds: float) -> None:
     assert readiness.timeout_of(inputs, custom, readiness.DEFAULT_TIMEOUT_S) == seconds
 
 
@@ -425,7 +425,7 @@ def test_a_namespace_that_hangs_is_explained() -> None:
     assert "APIService" in reason
 
 
-def test_a_release_is_given_up_once_an_image_is_refused_for_a_minute() -> None:
+def test_release_fails_after_a_minute_of_refused_pulls() -> None:
     def pod(reason: str) -> dict[str, Any]:
         waiting = {"state": {"waiting": {"reason": reason}}}
         return {"status": {"containerStatuses": [{"state": {"running": {}}}, waiting]}}
@@ -434,7 +434,7 @@ def test_a_release_is_given_up_once_an_image_is_refused_for_a_minute() -> None:
     assert pulls.hopeless([pod("ContainerCreating")], 10) == ""
     assert pulls.hopeless([pod("ErrImagePull")], 20) == ""
     assert pulls.hopeless([pod("ImagePullBackOff")], 20 + PULL_SECONDS - 1) == ""
-    # It came after all, and the time counts anew.
+    # The image arrived, and the time starts again.
     assert pulls.hopeless([pod("CrashLoopBackOff")], 20 + PULL_SECONDS) == ""
     assert pulls.hopeless([pod("ImagePullBackOff")], 100) == ""
     assert "an image cannot be pulled" in pulls.hopeless([pod("ErrImagePull")], 100 + PULL_SECONDS)

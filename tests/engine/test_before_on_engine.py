@@ -25,7 +25,7 @@ USUAL = ("lab", "onprem-roce-shared", "aws-p5-prod", "gcp-a3-ultra")
 def test_what_was_made_before_changes_as_listed(stack: str, tmp_path: Path) -> None:
     expected = read_expected(expected_file(stack).read_text())
     result = operations(stack, tmp_path)
-    assert result == sorted(expected), "python -m tests.engine.before_states writes the list anew"
+    assert result == sorted(expected), "python -m tests.engine.before_states rewrites the list"
 
 
 @pytest.mark.parametrize("stack", STACKS)

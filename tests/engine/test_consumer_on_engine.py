@@ -82,7 +82,7 @@ def test_a_missing_output_is_named_without_a_traceback(tmp_path: Path) -> None:
     producer = Project(tmp_path, "lab")
     consumer = Consumer(producer, stack="lab")
     text = consumer.run("preview", fails=True)
-    # Both are asked for at once, and either may be told of first.
+    # The engine reads both at once, and may report either first.
     assert re.search(
         r"stack 'organization/railhead/lab' has no output '(contract|kubeconfig)'", text
     ), text

@@ -1,4 +1,4 @@
-"""What changed, what it forces, and what is drift."""
+"""Diffs of objects: changed fields, replacements that they force, and drift."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ def test_paths_and_kinds_of_changes() -> None:
     }
 
 
-def test_what_says_nothing_is_no_change() -> None:
+def test_empty_values_are_no_change() -> None:
     assert changes({"a": None}, {}) == {}
     assert changes({}, {"a": None, "b": {}, "c": []}) == {}
     assert changes({"b": {}}, {"b": None}) == {}
 
 
-def test_true_is_not_one_and_unknown_is_a_change() -> None:
+def test_true_differs_from_one_and_unknown_is_a_change() -> None:
     assert changes({"a": 1}, {"a": True}) == {"a": Change.UPDATE}
     assert changes({"a": 1}, {"a": UNKNOWN}) == {"a": Change.UPDATE}
     assert changes({}, {"a": UNKNOWN}) == {"a": Change.ADD}

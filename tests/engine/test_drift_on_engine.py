@@ -127,7 +127,7 @@ def post(stack: Stack, path: str, body: dict[str, Any]) -> None:
 
 
 def edit(stack: Stack) -> None:
-    """By hand: a value, a rule, a guard gone, an object gone."""
+    """Change a value, a rule, a guard and an object by hand."""
     stack.patch(f"{CORE}/configmaps/settings", {"data": {"a": "other"}})
     more = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["*"]}
     role = stack.get(f"{RBAC}/roles/reader")
@@ -140,7 +140,7 @@ def edit(stack: Stack) -> None:
 def test_drift_is_found_the_worst_first_and_refresh_puts_it_back(stack: Stack) -> None:
     stack.program(f"FORCE = True\n{PROGRAM}")
     stack.up().ok()
-    # Defaults, quantities in another form and what controllers write are none of it.
+    # Defaults, quantities in another form and what controllers write are no drift.
     stack.patch(f"{CORE}/resourcequotas/quota", {"spec": {"hard": {"cpu": "2"}}})
     assert found(stack) == []
     edit(stack)
@@ -175,7 +175,7 @@ def test_drift_is_found_the_worst_first_and_refresh_puts_it_back(stack: Stack) -
 
 
 def by_hand(stack: Stack) -> None:
-    """One more of several kinds; of each the second is nobody's business here."""
+    """Add two objects of several kinds, of which only the first concerns the stack."""
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}
     ns = stack.namespace
     for name, group in (("ours", f"{ns}-people"), ("theirs", f"{ns}-others")):
@@ -222,14 +222,14 @@ def by_hand(stack: Stack) -> None:
         },
     )
     post(stack, f"{CORE}/limitranges", {"metadata": {"name": "small"}, "spec": {"limits": []}})
-    for labels in ({}, {"app.kubernetes.io/managed-by": "somebody"}):
+    for labels in ({}, {"app.kubernetes.io/managed-by": "someone"}):
         quota = {"metadata": {"name": f"more-{len(labels)}", "labels": labels}, "spec": {}}
         post(stack, f"{CORE}/resourcequotas", quota)
     # What anybody makes.
     post(stack, f"{CORE}/configmaps", {"metadata": {"name": "notes"}, "data": {"a": "b"}})
 
 
-def test_what_was_added_beside_the_stack_is_found_where_it_acts_on_it(stack: Stack) -> None:
+def test_objects_added_beside_the_stack_are_reported(stack: Stack) -> None:
     stack.program(f"FORCE = True\n{PROGRAM}")
     stack.up().ok()
     by_hand(stack)
@@ -246,7 +246,7 @@ def test_what_was_added_beside_the_stack_is_found_where_it_acts_on_it(stack: Sta
     ]
 
 
-def test_a_guard_that_was_made_to_look_elsewhere_is_the_worst(stack: Stack) -> None:
+def test_guard_with_another_scope_is_the_worst_drift(stack: Stack) -> None:
     stack.program(f"FORCE = True\n{PROGRAM}")
     stack.up().ok()
     assert found(stack) == []
@@ -269,7 +269,7 @@ def test_a_guard_that_was_made_to_look_elsewhere_is_the_worst(stack: Stack) -> N
 
 
 def test_without_force_the_server_refuses_to_take_a_field_back(stack: Stack) -> None:
-    """What `enable_patch_force` of the stack's provider is for."""
+    """The stack's provider sets `enable_patch_force` for this reason."""
     stack.program(f"FORCE = False\n{PROGRAM}")
     stack.up().ok()
     edit(stack)
@@ -281,7 +281,7 @@ def test_without_force_the_server_refuses_to_take_a_field_back(stack: Stack) -> 
     assert found(stack) == []
 
 
-def test_a_guard_that_only_takes_note_is_the_worst(stack: Stack) -> None:
+def test_guard_that_only_audits_is_the_worst_drift(stack: Stack) -> None:
     stack.program(f"FORCE = True\n{PROGRAM}")
     stack.up().ok()
     stack.patch(BINDING, {"spec": {"validationActions": ["Audit"]}})
@@ -289,7 +289,7 @@ def test_a_guard_that_only_takes_note_is_the_worst(stack: Stack) -> None:
     assert (row.severity, row.field) == (Severity.GUARD, "spec.validationActions")
     assert (row.stack, row.live) == ("['Deny']", "['Audit']")
     stack.up("--refresh").ok()
-    # Deny is back. The list is a set: what somebody put into it besides stays theirs.
+    # Deny is back. The list is a set: another value that someone added stays theirs.
     (row,) = found(stack)
     assert (row.stack, row.live) == ("", "['Audit']")
     assert "another client added it" in row.remedy
@@ -405,7 +405,7 @@ def test_a_release_s_controller_scaled_to_zero_is_found(stack: Stack) -> None:
 
 
 def kubectl_replaces(stack: Stack, path: str, **fields: Any) -> None:
-    """As somebody does who deletes an object that cannot be changed, and makes another."""
+    """Delete an object that cannot be changed and create another, as kubectl replace does."""
     live = stack.get(path)
     assert live is not None
     delete(stack, path)
@@ -413,7 +413,7 @@ def kubectl_replaces(stack: Stack, path: str, **fields: Any) -> None:
     post(stack, path.rpartition("/")[0], {**live, "metadata": metadata, **fields})
 
 
-def test_each_difference_is_told_with_the_way_that_puts_it_back(stack: Stack) -> None:
+def test_each_difference_is_reported_with_its_remedy(stack: Stack) -> None:
     stack.program(f"FORCE = True\n{PROGRAM}\n{MORE}")
     stack.up().ok()
     assert found(stack) == []
@@ -452,7 +452,7 @@ def test_each_difference_is_told_with_the_way_that_puts_it_back(stack: Stack) ->
     rows = found(stack)
     reported = {(r.severity.name, r.subject, r.field): r.remedy for r in rows}
     assert len(reported) == len(rows)
-    again, edit, anew = "puts it back", "no update takes it out: kubectl edit", "kubectl delete"
+    again, edit, recreate = "puts it back", "no update takes it out: kubectl edit", "kubectl delete"
     ways = {
         ("GONE", f"ConfigMap {ns}/held", "metadata.deletionTimestamp"): "then `pulumi up --refresh",
         ("CHANGED", f"ConfigMap {ns}/settings", "data.a"): again,
@@ -463,14 +463,14 @@ def test_each_difference_is_told_with_the_way_that_puts_it_back(stack: Stack) ->
         ("ADDED", f"DaemonSet {ns}/gate", "spec.template.spec.nodeSelector"): edit,
         ("ADDED", f"NetworkPolicy {ns}/closed", "spec.ingress"): edit,
         ("ADDED", f"ResourceQuota {ns}/quota", "spec.hard"): edit,
-        ("CHANGED", f"PriorityClass {ns}", "value"): anew,
-        ("CHANGED", f"StorageClass {ns}", "reclaimPolicy"): anew,
+        ("CHANGED", f"PriorityClass {ns}", "value"): recreate,
+        ("CHANGED", f"StorageClass {ns}", "reclaimPolicy"): recreate,
     }
     assert set(reported) == set(ways)
     for row, way in ways.items():
         assert way in reported[row], row
 
-    # What is told, done.
+    # Each remedy works.
     stack.patch(f"{CORE}/configmaps/held", {"metadata": {"finalizers": None}})
     delete(stack, "/apis/scheduling.k8s.io/v1/priorityclasses/NS")
     delete(stack, "/apis/storage.k8s.io/v1/storageclasses/NS")

@@ -1,4 +1,4 @@
-"""What an edit would lose, by the real engine: plain `pulumi preview` and `pulumi up` stop."""
+"""Edits that would lose something, on the real engine: `pulumi preview` and `up` stop."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ OLD = [
 ]
 
 
-def test_every_edit_that_loses_something_stops_before_anything_is_done(tmp_path: Path) -> None:
+def test_edit_that_loses_something_stops_before_any_change(tmp_path: Path) -> None:
     project = Project(tmp_path, "lab")
     project.up()
     kept = project.file.read_text()
@@ -103,7 +103,7 @@ def test_a_mistake_in_the_file_does_not_make_the_stack_forget(tmp_path: Path) ->
     assert EDITS["claim removed"][1] in project.run("up", "--yes", "--skip-preview", status=1)
 
 
-def test_a_claim_called_otherwise_in_the_file_is_left_alone(tmp_path: Path) -> None:
+def test_claim_of_another_name_is_left_alone(tmp_path: Path) -> None:
     project = Project(tmp_path, "lab")
     project.up()
 
@@ -118,7 +118,7 @@ def test_a_claim_called_otherwise_in_the_file_is_left_alone(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     "stack", few(["aws-p5-prod", "gcp-a3-ultra", "onprem-ib-sriov"], ["onprem-ib-sriov"])
 )
-def test_so_it_is_on_every_platform(stack: str, tmp_path: Path) -> None:
+def test_lossy_edit_stops_on_every_platform(stack: str, tmp_path: Path) -> None:
     project = Project(tmp_path, stack)
     project.up()
 
@@ -148,7 +148,7 @@ def test_an_unprotected_file_system_is_not_replaced_unasked(tmp_path: Path) -> N
     assert project.entries() == before
 
 
-def test_protection_taken_away_and_what_it_kept_replaced_in_one_edit(tmp_path: Path) -> None:
+def test_one_edit_may_unprotect_and_replace(tmp_path: Path) -> None:
     """The engine allows it (pulumi, step_generator.go: ``new.Protect && old.Protect``)."""
     project = Project(tmp_path, "gcp-a3-ultra")
     project.up()

@@ -71,7 +71,7 @@ USUAL = (
 
 
 class Operator(threading.Thread):
-    """What the network operator and its neighbours do to the objects that they serve."""
+    """A thread that updates objects as the network operator and its neighbours do."""
 
     def __init__(self, kube: KubeClient, paths: list[str]) -> None:
         super().__init__(daemon=True)

@@ -117,7 +117,7 @@ def test_life_of_a_release(stack: Stack, chart: Path) -> None:
     assert "1 updated" in stack.up().ok().text
     assert stack.resources()["small"]["outputs"]["status"]["version"] == "0.2.0"
 
-    # Drift: somebody upgrades by hand.
+    # Drift: someone upgrades by hand.
     helm = locate("helm")
     assert helm is not None
     subprocess.run(
@@ -174,7 +174,7 @@ def test_a_release_that_does_not_come_up(stack: Stack, chart: Path) -> None:
 
 
 def test_killed_during_an_install(stack: Stack, chart: Path) -> None:
-    """Neither the killed install nor a record stuck in pending-install blocks the next run."""
+    """The next run recovers from the killed install and its record stuck in pending-install."""
     stack.program(PROGRAM)
     stack.set("pods", "1")
     process = stack.start_up()

@@ -108,7 +108,7 @@ def test_killed_while_objects_are_made(stack: Stack) -> None:
 
 @pytest.mark.parametrize("delay_s", [0.3, 0.8, 1.3])
 def test_killed_at_an_arbitrary_moment(stack: Stack, delay_s: float) -> None:
-    """Whatever had been reached, the next run reaches the same end."""
+    """The next run reaches the same end from any state."""
     stack.program(
         """
         previous = k8s.core.v1.Namespace("ns", metadata={"name": NS}, opts=o)

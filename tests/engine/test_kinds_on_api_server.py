@@ -54,14 +54,14 @@ def made(framework: str, api: str, nodes: int = NODES) -> Plan:
 
 
 def applied(server: Server, bodies: list[Body]) -> list[Body]:
-    """What the server has of them."""
+    """Apply the objects and return them as the server stores them."""
     for body in bodies:
         server.apply(body)
     return [server.client.request("GET", server.path(body)).body for body in bodies]
 
 
 def as_pod(pod: Pod) -> Body:
-    """What its controller sends."""
+    """Return the pod as its controller sends it."""
     name = pod.host.partition(".")[0]
     reported = pod.template.get("metadata") or {}
     metadata = {"labels": {**reported.get("labels", {}), **pod.labels}, "name": name}
@@ -70,7 +70,7 @@ def as_pod(pod: Pod) -> Body:
 
 
 @pytest.mark.parametrize(("framework", "api"), EVERY)
-def test_an_api_server_takes_it_and_every_rank_is_told(
+def test_api_server_accepts_the_job_and_ranks_find_their_world(
     server: Server, framework: str, api: str
 ) -> None:
     job = made(framework, api)
@@ -82,7 +82,7 @@ def test_an_api_server_takes_it_and_every_rank_is_told(
 
 @pytest.mark.parametrize("api", apis())
 def test_what_the_kind_does_not_know_is_refused(server: Server, api: str) -> None:
-    """In the job, and in its pods: a server that lets everything pass would judge nothing."""
+    """Unknown fields are refused in the job and in its pods, so the server does check them."""
     framework = next(framework for framework, kind in EVERY if kind == api)
     *_, body = objects(api, made(framework, api))
     for change in (body["spec"], first_container(body)):
@@ -94,7 +94,7 @@ def test_what_the_kind_does_not_know_is_refused(server: Server, api: str) -> Non
 
 
 def first_container(value: Any) -> Body:
-    """Of the first pod template in an object."""
+    """Return the first container of the first pod template in an object."""
     result: Body = next(containers(value))
     return result
 
@@ -111,7 +111,7 @@ def containers(value: Any) -> Iterator[Body]:
                 yield from containers(inner)
 
 
-def test_the_pods_that_a_real_controller_makes_are_those_of_the_table(server: Server) -> None:
+def test_real_job_controller_makes_the_pods_of_the_table(server: Server) -> None:
     """Kubernetes' own Job controller runs beside the server, so it is no transcript of one."""
     job = dataclasses.replace(made("raw", "indexed-job"), name="really-made")
     stored = applied(server, objects("indexed-job", job))

@@ -157,7 +157,7 @@ def test_policy_pack(stack: Stack, tmp_path: Path) -> None:
     assert "Traceback" not in failed.text
 
 
-def test_about_and_stand_ins_say_so(stack: Stack) -> None:
+def test_about_and_debug_log_name_the_stand_ins(stack: Stack) -> None:
     """`pulumi about` names the interpreter; the debug log names the stand-ins."""
     assert "stand-in" in stack.run("about").ok().text
     stack.program("k8s.core.v1.ConfigMap('cm', metadata={'name': 'c'}, opts=o)")

@@ -91,7 +91,7 @@ def configuration(recording: Recording) -> Body:
 
 
 def add_node(server: Server, number: int) -> None:
-    """A node of the pool, by what its kubelet would say."""
+    """Add a node of the pool with the status that its kubelet would report."""
     name = f"node-{number}"
     dead = name in DEAD
     labels = {
@@ -139,8 +139,8 @@ def test_dead_nodes_are_named_and_up_begins(server: Server) -> None:
     assert reported == f"nodes that are not ready or cordoned, and get no jobs: {', '.join(DEAD)}"
 
 
-def test_nodes_that_are_away_are_told_and_up_begins(server: Server) -> None:
-    """Whoever mends a node takes it out of the cluster."""
+def test_up_reports_absent_nodes_and_begins(server: Server) -> None:
+    """An operator who repairs a node removes it from the cluster."""
     body = on_metal(server)
     for wanted, begins in ((FLEET + 3, True), (FLEET + 40, False)):
         pool = body.pools[0].model_copy(update={"nodes": wanted})
@@ -170,7 +170,7 @@ def workload(server: Server, size: int, condition: str, status: str) -> Body:
     return {}
 
 
-def test_a_gang_gets_all_that_live_and_never_a_dead_one(server: Server) -> None:
+def test_gang_gets_every_live_node_and_no_dead_one(server: Server) -> None:
     alive = FLEET - len(DEAD)
     for body in gang(alive + 1):
         server.apply(body)

@@ -76,7 +76,7 @@ def test_life_of_objects(stack: Stack) -> None:
     # cpu 0.5 became 500m on the server: no drift.
     assert "6 unchanged" in stack.refresh("--expect-no-changes").ok().text
 
-    # Somebody else's fields are no drift.
+    # Fields of another manager are no drift.
     stack.patch(f"{CONFIG_MAP}/named", {"data": {"other": "x"}, "metadata": {"labels": {"l": "m"}}})
     assert "6 unchanged" in stack.refresh("--expect-no-changes").ok().text
 
@@ -209,7 +209,7 @@ def test_patch_kinds_give_their_fields_back(stack: Stack) -> None:
         "POST",
         "/api/v1/namespaces",
         body={"metadata": {"name": stack.namespace, "labels": {"theirs": "1"}}},
-        query={"fieldManager": "somebody"},
+        query={"fieldManager": "someone"},
     )
     stack.program(
         """
@@ -235,7 +235,7 @@ def test_patch_kinds_give_their_fields_back(stack: Stack) -> None:
 
 
 def test_secrets_stay_secret(stack: Stack) -> None:
-    """Neither the state nor the output shows a secret, whichever way it came."""
+    """The state and the output show no secret, however it was passed."""
     stack.program(
         """
         ns = k8s.core.v1.Namespace("ns", metadata={"name": NS}, opts=o)
@@ -354,10 +354,10 @@ def test_published_custom_resources(stack: Stack, tmp_path: Path) -> None:
     groups[0]["flavors"][0]["resources"][1]["nominalQuota"] = "99"
     stack.patch(path, {"spec": {"resourceGroups": groups}})
     assert "99" in stack.refresh("--diff").ok().text
-    # The list now belongs to somebody else: putting it back is a conflict that names them.
+    # The list now belongs to another manager: the conflict names it.
     conflict = stack.up()
     assert conflict.status != 0
-    assert "somebody" in conflict.text
+    assert "someone" in conflict.text
 
 
 def test_import_and_get(stack: Stack) -> None:
@@ -386,8 +386,8 @@ def test_import_and_get(stack: Stack) -> None:
     assert stack.resources()["adopted"]["outputs"]["data"] == {"a": "1"}
 
 
-def test_object_deleted_outside_is_made_again(stack: Stack) -> None:
-    """After a refresh; and a destroy of what is gone already is no error."""
+def test_object_deleted_outside_is_recreated(stack: Stack) -> None:
+    """A refresh notices the deletion; a destroy of a deleted object is no error."""
     stack.program(
         """
         ns = k8s.core.v1.Namespace("ns", metadata={"name": NS}, opts=o)

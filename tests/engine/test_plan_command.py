@@ -93,7 +93,7 @@ def test_a_refused_plan_says_so_by_its_exit_code(
 
 
 @pytest.mark.parametrize("kubeconfig", ["/etc/site/admin.conf", "admin.conf", "~other/config"])
-def test_a_cluster_that_may_be_there_is_not_the_plans(kubeconfig: str, tmp_path: Path) -> None:
+def test_plan_never_reads_the_live_cluster(kubeconfig: str, tmp_path: Path) -> None:
     """Nor is a path missed that only another machine has; what stands beside the file comes."""
     beside, folder = tmp_path / "own", tmp_path / "laid"
     beside.mkdir()
@@ -115,7 +115,7 @@ def test_a_cluster_that_may_be_there_is_not_the_plans(kubeconfig: str, tmp_path:
     assert {"machines.yaml", "digests.yaml"} <= {f.name for f in laid.stack_file.parent.iterdir()}
 
 
-def test_a_lab_of_another_name_and_other_versions_is_there_for_a_plan(
+def test_plan_works_for_a_lab_of_another_name_and_versions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake_lab(tmp_path, "second")

@@ -16,8 +16,8 @@ pytestmark = pytest.mark.slow
 
 CLOUDS = [stack for stack in STACKS if stack.startswith(("aws-", "gcp-"))]
 
-# Somebody leaves a device out of the quota, and gives resources what only the update makes known;
-# everything else is as the stack's file says.
+# An edit leaves a device out of the quota, and passes values that only the update makes known;
+# the rest is as in the stack's file.
 WITHOUT = """
 import pulumi
 
@@ -76,7 +76,7 @@ HIDDEN = {
     ),
 }
 
-#: Of each stack what somebody writes instead: type of resource -> its arguments, and what is said.
+#: An unsafe edit of each stack: type of resource -> its arguments, and the message.
 WORSE = {
     "aws-p5-prod": {
         "kubernetes:admissionregistration.k8s.io/v1:ValidatingAdmissionPolicyBinding": (
@@ -106,9 +106,7 @@ WORSE = {
 
 
 @pytest.mark.parametrize("stack", HIDDEN)
-def test_what_is_missing_hidden_or_worse_is_refused_at_the_first_preview(
-    stack: str, tmp_path: Path
-) -> None:
+def test_first_preview_refuses_missing_or_hidden_values(stack: str, tmp_path: Path) -> None:
     device, hidden = HIDDEN[stack]
     project = Project(tmp_path, stack)
     main = project.folder / "__main__.py"

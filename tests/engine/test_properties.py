@@ -33,7 +33,7 @@ VALUES = st.recursive(
 
 
 @given(st.dictionaries(st.text(max_size=5), VALUES, max_size=4))
-def test_what_goes_out_comes_back(bag: dict[str, Any]) -> None:
+def test_properties_survive_a_round_trip(bag: dict[str, Any]) -> None:
     assert properties.decode(properties.encode(bag)) == bag
 
 

@@ -1,4 +1,4 @@
-"""A cluster whose etcd is lost: made anew by the same stack, its claims find their old volumes."""
+"""A cluster whose etcd is lost: the same stack recreates it, and claims find their volumes."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def volume(name: str, path: str, **metadata: Any) -> dict[str, Any]:
 
 
 def saved(stack: Stack, plane: ControlPlane) -> dict[str, Any]:
-    """What `railhead storage --save` would write of the one claim, read again as YAML."""
+    """Return what `railhead storage --save` would write of the one claim, read as YAML."""
     target = kube.Target(kubeconfig=plane.kubeconfig, context=None, why="the test")
     row = Checkpoint(
         claim="checkpoints", namespace=stack.namespace, mount_path="/checkpoints", size="1Gi"
@@ -100,7 +100,7 @@ def test_a_lost_etcd_costs_no_checkpoint(
         stack.wait_for(lambda: bound(client))
         again = client.request("GET", f"{VOLUMES}/{claim(client)['spec']['volumeName']}").body
         assert again["spec"]["nfs"]["path"] == data
-        # Whoever made it would delete it with the next claim; nobody does now.
+        # The driver that created it would delete it with the next claim; Retain prevents that.
         assert again["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
         assert client.request("GET", f"/api/v1/namespaces/{stack.namespace}/configmaps/kept").body
         stack.up("--refresh", "--expect-no-changes").ok()

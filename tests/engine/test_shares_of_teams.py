@@ -1,4 +1,4 @@
-"""What a team is promised, may borrow and lends, as the real Kueue keeps it.
+"""Quotas that teams are promised, borrow and lend, with the real Kueue.
 
 Kueue's own process admits, stops and holds back jobs of two teams of one stack, on nodes that are
 there by their status alone: what a queue decides needs no pod to run.
@@ -70,7 +70,7 @@ def cluster_of_teams(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serve
 
 @pytest.fixture
 def server(cluster_of_teams: Server) -> Iterator[Server]:
-    """Both teams' queues empty, before and after."""
+    """The server with both teams' queues empty before and after the test."""
     made = dict(cluster_of_teams.applied)
     yield cluster_of_teams
     mine = [body for path, body in cluster_of_teams.applied.items() if path not in made]
@@ -86,7 +86,7 @@ def server(cluster_of_teams: Server) -> Iterator[Server]:
 
 
 def submit(server: Server, team: str, name: str, nodes: int, priority: str = "research") -> None:
-    """An indexed Job of so many whole nodes, in the team's queue."""
+    """Submit an indexed Job of so many whole nodes to the team's queue."""
     text = f"name: {name}\nqueue: {team}\nnodes: {nodes}\nframework: raw\ncommand: [train.py]\n"
     contract = resolve(parse_config(cluster(), where="test")).contract
     template = copy.deepcopy(make_plan(parse_job(text, where="job"), (), contract).template)
@@ -127,7 +127,7 @@ def running(server: Server) -> set[str]:
 
 
 def waits_because(server: Server, name: str) -> str:
-    """What Kueue says of a job that it looked at and did not admit."""
+    """Return why Kueue did not admit a job that it considered."""
 
     def said() -> str:
         result = condition(of(server, name), "QuotaReserved")
@@ -136,7 +136,7 @@ def waits_because(server: Server, name: str) -> str:
     return eventually(said)
 
 
-def test_what_others_leave_unused_is_borrowed_but_for_what_they_keep(server: Server) -> None:
+def test_team_borrows_what_others_lend(server: Server) -> None:
     """Four of its own, two of nobody's, two that vision lends: not the two that vision keeps."""
     submit(server, "language", "all-of-it", 8)
     eventually(lambda: running(server) == {"all-of-it"})
@@ -153,7 +153,7 @@ def test_no_more_is_borrowed_than_the_team_may(server: Server) -> None:
     eventually(lambda: running(server) == {"fits"})
 
 
-def test_what_was_lent_comes_back_when_its_owner_asks(server: Server) -> None:
+def test_owner_reclaims_lent_quota(server: Server) -> None:
     """The borrower has its own four left, and of its jobs the more important one keeps them."""
     submit(server, "language", "own", 4, "production")
     eventually(lambda: running(server) == {"own"})
@@ -165,7 +165,7 @@ def test_what_was_lent_comes_back_when_its_owner_asks(server: Server) -> None:
     assert stopped["reason"] in ("InCohortReclamation", "InCohortFairSharing")
 
 
-def test_a_more_important_job_stops_one_of_its_own_team_alone(server: Server) -> None:
+def test_priority_preempts_only_within_the_team(server: Server) -> None:
     submit(server, "language", "spare", 4, "spare")
     submit(server, "vision", "other", 4, "spare")
     submit(server, "language", "rest", 2, "research")

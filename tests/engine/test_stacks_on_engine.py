@@ -1,4 +1,4 @@
-"""Every stack that is shipped, through the real engine: planned, made, made again, taken away."""
+"""Every shipped stack on the real engine: previewed, created, updated and destroyed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("stack", few(STACKS, ["lab", "onprem-roce-shared", "gcp-a3-ultra"]))
-def test_a_stack_is_planned_made_and_made_again_without_a_change(
+def test_second_up_of_a_stack_changes_nothing(
     stack: str, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     project = Project(tmp_path, stack)
@@ -36,7 +36,7 @@ def test_a_stack_is_planned_made_and_made_again_without_a_change(
 
 
 def _giving_up(cluster: dict[str, Any], pool: str, *more: str) -> None:
-    """For this change alone, as the refusal says: the pool's running jobs may be lost."""
+    """Allow this one change to lose the pool's running jobs, as the refusal asks."""
     cluster["removals"] = [{"kind": "pool", "name": pool, "loses": ["jobs", *more]}]
 
 
@@ -53,7 +53,7 @@ def _taint(cluster: dict[str, Any]) -> None:
 
 
 def _disk(cluster: dict[str, Any]) -> None:
-    # The nodes are made anew in place, with the jobs on them.
+    # The nodes are recreated in place, and the jobs on them are lost.
     _giving_up(cluster, cluster["pools"][0]["name"])
     pool = cluster["pools"][0]
     pool["root_volume_gib" if "root_volume_gib" in pool else "disk_size_gb"] = 400
@@ -206,8 +206,8 @@ def _two_more_nodes(cluster: dict[str, Any]) -> None:
     cluster["pools"][0]["nodes"] += 2
 
 
-def test_what_only_the_cloud_knows_stops_the_plan_without_a_traceback(tmp_path: Path) -> None:
-    """The reservation is for sixteen, which only reading it tells."""
+def test_reservation_mismatch_stops_the_plan(tmp_path: Path) -> None:
+    """Reading the reservation shows that it is for sixteen nodes."""
     project = Project(tmp_path, "aws-p5-prod")
     project.change(_two_more_nodes)
     refused = project.run("preview", status=1)
@@ -225,8 +225,8 @@ def _accepted(cluster: dict[str, Any]) -> None:
     cluster["watching"]["acceptance"] = {"image": "registry.example.com/railhead:0.1.0"}
 
 
-def test_an_acceptance_that_comes_again_comes_and_goes_alone(tmp_path: Path) -> None:
-    """Its CronJob, its account and the two alerts of it."""
+def test_scheduled_acceptance_is_added_and_removed_alone(tmp_path: Path) -> None:
+    """A scheduled acceptance adds and removes its CronJob, its account and its two alerts."""
     project = Project(tmp_path, "lab")
     project.change(_watched)
     project.up()

@@ -16,7 +16,7 @@ def _volcano(cluster: dict[str, Any]) -> None:
     cluster["queueing"] = {"scheduler": "volcano"}
 
 
-def test_it_is_planned_made_once_and_taken_away(tmp_path: Path) -> None:
+def test_volcano_stack_is_created_and_destroyed(tmp_path: Path) -> None:
     project = Project(tmp_path, "onprem-ib-sriov")
     project.change(_volcano)
     plan = project.preview()

@@ -48,7 +48,7 @@ def test_a_bound_volume_keeps_the_handle_that_it_was_made_with(stack: Stack) -> 
     before = stack.get(path)
     assert before is not None
 
-    # What an update would have been told.
+    # An update would have failed.
     with pytest.raises(ApiError, match="immutable"):
         stack.patch(path, {"spec": {"csi": {"volumeHandle": new}}})
     stack.program(PROGRAM.replace("HANDLE", new).replace("SIZE", "1Gi"))

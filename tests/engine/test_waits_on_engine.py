@@ -98,7 +98,7 @@ def test_workloads_are_waited_for(stack: Stack) -> None:
 
 
 def test_a_failing_job_ends_the_wait(stack: Stack) -> None:
-    """It is not waited for to the end of time, and the reason is shown."""
+    """The engine stops waiting for a failed job and shows the reason."""
     stack.program(
         WORKLOAD
         + """

@@ -45,9 +45,9 @@ Body = dict[str, Any]
 
 
 def cluster() -> Body:
-    """The lab's stack on eight nodes, with a runtime of each framework that a kind of job needs.
+    """Return the lab's stack on eight nodes, with a runtime for each kind of job.
 
-    Its queues admit pods, too, which must not change what any other kind is charged.
+    Its queues also admit pods, which must not change what any other kind is charged.
     """
     body = stack_cluster("lab") | {"pod_groups": True}
     body["pools"][0]["nodes"] = NODES
@@ -74,9 +74,9 @@ def server(recording: Recording, tmp_path_factory: pytest.TempPathFactory) -> It
 
 @contextmanager
 def queued(recording: Recording, folder: Path, nodes: int) -> Iterator[Server]:
-    """What a stack makes, on ready nodes, with the real Kueue.
+    """Yield a server with a stack's objects, ready nodes and the real Kueue.
 
-    A control plane of its own: Kueue's webhooks would be in every other test's way.
+    The server has its own control plane, since Kueue's webhooks would disturb other tests.
     """
     results = {name: locate(name) for name in PROGRAMS}
     if missing := [name for name, path in results.items() if path is None]:
@@ -108,7 +108,7 @@ def queued(recording: Recording, folder: Path, nodes: int) -> Iterator[Server]:
 
 
 def add_node(server: Server, number: int) -> None:
-    """A node of the pool, ready and with its devices, by its status alone."""
+    """Add a node of the pool whose status says that it is ready and has its devices."""
     name = f"node-{number}"
     labels = {
         "kubernetes.io/hostname": name,
@@ -210,7 +210,7 @@ def xgboost() -> list[Body]:
 
 @dataclass(frozen=True, kw_only=True)
 class Charge:
-    """What a job is charged: its pod sets, how many pods with devices, and what else it takes."""
+    """Charge of a job: its pod sets, their pods with devices, and its other resources."""
 
     make: Callable[[], list[Body]]
     sets: Mapping[str, int]
@@ -346,13 +346,13 @@ def counts(workload: Body) -> list[int]:
 
 
 def gates(server: Server, name: str, namespace: str = WHERE) -> list[str]:
-    """What a pod still waits for before it may have a node."""
+    """Return the scheduling gates that a pod still has."""
     result = server.client.request("GET", f"/api/v1/namespaces/{namespace}/pods/{name}").body
     return [gate["name"] for gate in result["spec"].get("schedulingGates", [])]
 
 
 def whole(pods: int) -> dict[str, Decimal]:
-    """What so many of the runtime's pods take."""
+    """Return the resources of so many of the runtime's pods."""
     return {
         GPU: Decimal(8 * pods),
         RDMA: Decimal(pods),
@@ -408,7 +408,7 @@ print(client.train(runtime=client.get_runtime("torch"), trainer=CustomTrainer(fu
 
 
 @pytest.mark.parametrize(("more", "nodes"), [("", 1), (", num_nodes=3", 3)])
-def test_the_kubeflow_sdk_says_nothing_more(
+def test_kubeflow_sdk_jobs_are_charged_whole(
     empty: Server, tmp_path: Path, more: str, nodes: int
 ) -> None:
     """The queue is the namespace's, the size the runtime's, unless it says one."""
@@ -441,7 +441,7 @@ def test_a_pod_group_is_charged_whole(empty: Server) -> None:
 
 
 def test_a_pod_alone_is_charged(empty: Server) -> None:
-    """What a StatefulSet or a Deployment makes, where its template names a queue."""
+    """A StatefulSet or a Deployment makes such a pod where its template names a queue."""
     empty.apply(pod("j", {QUEUE_LABEL: WHERE}, {}))
     assert counts(eventually(lambda: admitted(empty))) == [1]
     eventually(lambda: usage(empty) == whole(1))
@@ -468,7 +468,7 @@ def test_no_kind_is_enabled_that_is_not_tried() -> None:
     assert {name.rpartition("/")[2] for name in (*FRAMEWORKS, *POD_FRAMEWORKS)} <= tried
 
 
-def test_a_pod_without_a_queue_is_refused_and_not_held(server: Server) -> None:
+def test_pod_without_a_queue_is_refused(server: Server) -> None:
     """A namespace with one queue gives it to every pod; here the label names none that is there."""
     alone = pod("alone", {QUEUE_LABEL: "nowhere"}, {})
     assert "names the queue nowhere, which namespace training has not" in server.verdict(alone)

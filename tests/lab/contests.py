@@ -47,7 +47,7 @@ _CONTEST, _GANG = "railhead.test/contest", "railhead.test/gang"
 
 @dataclass(frozen=True, kw_only=True)
 class Gang:
-    """So many pods that start together or not at all; ``after`` is seconds into its contest."""
+    """A gang of ``size`` pods; it is submitted ``after`` seconds of its contest."""
 
     name: str
     size: int
@@ -128,7 +128,7 @@ class Record:
             self.rows.append(row)
 
     def write(self, path: Path) -> None:
-        """As one JSON object a line, in the server's order."""
+        """Write one JSON object per line, in the server's order."""
         rows = sorted(self.rows, key=lambda row: row.rv)
         path.write_text("".join(row.model_dump_json() + "\n" for row in rows))
 
@@ -149,11 +149,11 @@ class Arenas:
     watchers: list[Watcher] = field(default_factory=list)
 
     def namespace(self, arena: int) -> str:
-        """Of an arena, its team and its queue."""
+        """Return the name of an arena's namespace, team and queue."""
         return f"{self.prefix}-{arena}"
 
     def make(self) -> None:
-        """A namespace, a queue and a share for each arena, as a stack's teams have them."""
+        """Create a namespace, a queue and a share for each arena, as for a stack's teams."""
         raw = yaml.safe_load(STACK.read_text())["config"]["railhead:cluster"]
         names = [self.namespace(arena) for arena in range(self.count)]
         quota = {"cpu": f"{PLACES * _CPU_MILLI}m"}
@@ -198,7 +198,7 @@ class Arenas:
             self.cluster.create(kube.kueue(namespace, plural), about | body)
 
     def take_away(self) -> None:
-        """All that `make` made; namespaces with what is in them."""
+        """Delete all that `make` created; namespaces with their contents."""
         for arena in range(self.count):
             self.cluster.delete(f"/api/v1/namespaces/{self.namespace(arena)}")
         for arena in range(self.count):
@@ -237,7 +237,7 @@ class Arenas:
             self.record.add(of_pod(event, obj, self.record.now, gang))
 
     def submit(self, contest: Contest, gang: Gang, seconds: float) -> None:
-        """One JobSet of sleeping pods."""
+        """Create one JobSet of sleeping pods."""
         namespace = self.namespace(contest.arena)
         body = job_set(gang, contest, namespace, seconds)
         path, until = f"{JOBSETS}/namespaces/{namespace}/jobsets", time.monotonic() + 90
@@ -393,7 +393,7 @@ def job_set(gang: Gang, contest: Contest, namespace: str, seconds: float) -> dic
 
 
 def judge(rows: Sequence[Row], contests: Sequence[Contest]) -> Verdict:
-    """What a record of these contests shows, as :func:`railhead.accept.contests.judge` reads it."""
+    """Judge the record of these contests by :func:`railhead.accept.contests.judge`."""
     held = {gang.name for contest in contests if contest.held for gang in contest.gangs}
     return accept.judge(rows, places=PLACES, held=held)
 
@@ -431,7 +431,7 @@ class Done:
 
 
 def lab_status(lab: str) -> dict[str, Any]:
-    """What `railhead lab status --json` says."""
+    """Return the output of `railhead lab status --json`."""
     done = subprocess.run(
         [sys.executable, "-m", "railhead", "lab", "status", "--name", lab, "--json"],
         capture_output=True,

@@ -51,14 +51,14 @@ class Waiting:
         return time.monotonic() - self.begin
 
     def ended(self) -> list[Attempt]:
-        """Its attempts, once it has completed."""
+        """Return the job's attempts, once it has completed."""
         wait(lambda: self.run.state().phase.finished, 120, "it to end")
         assert self.run.state().phase is Phase.COMPLETED
         lines = [Said(t=0, node=line.node, text=line.text) for line in self.run.logs()]
         return attempts(diary(lines))
 
     def restarts(self) -> int:
-        """How often JobSet made the gang anew."""
+        """Return how often JobSet recreated the gang."""
         status = self.site.cluster.get(kube.jobset(NAMESPACE, self.run.name))["status"]
         return int(status.get("restarts", 0))
 
@@ -90,7 +90,7 @@ def training(site: Site, name: str, words_: list[str], told: str) -> Iterator[Wa
 
 
 def same(found: list[Attempt], curve: dict[int, str]) -> int:
-    """Two attempts, the second from the last checkpoint, with the losses of an unbroken run.
+    """Assert two attempts, the second from the last checkpoint, with an unbroken run's losses.
 
     Returns how many steps were done twice.
     """

@@ -1,4 +1,4 @@
-"""What the lab's launch tests share: the command line as a subprocess, raw jobs, waiting."""
+"""Helpers of the lab's launch tests: the command line as a subprocess, raw jobs, waiting."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ class Jobs:
         )
 
     def attempts(self, name: str) -> str:
-        """What happened to a job, and what those of its attempts said that are over."""
+        """Return the description of a job, and the logs of its past attempts."""
         return self.run("describe", name).stdout + self.run("logs", name, "--previous").stdout
 
     def clear(self, *names: str) -> None:
@@ -222,7 +222,7 @@ def wait(condition: Callable[[], bool], seconds: float, what: str, every: float 
 
 
 def researcher(kubeconfig: Path, directory: Path) -> Path:
-    """A kubeconfig that is the administrator's, impersonating one of the stack's researchers."""
+    """Write the administrator's kubeconfig, impersonating one of the stack's researchers."""
     config = yaml.safe_load(kubeconfig.read_text())
     for user in config["users"]:
         user["user"] |= {"as": "ada", "as-groups": ["railhead:researchers", "system:authenticated"]}

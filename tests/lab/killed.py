@@ -59,7 +59,7 @@ def kill_after(jobs: Jobs, name: str, epoch: int) -> dict[int, str]:
 
 
 def killed_in_the_middle(jobs: Jobs, repo: Path, example: str, epochs: int, *more: str) -> None:
-    """Two runs beside each other, of which one loses a pod: their losses must be the same."""
+    """Start two runs and kill a pod of one: their losses must be the same."""
     asked = ("--set", f"env.EPOCHS={epochs}", "--set", "gpus_per_node=4", *more)
     whole, name = (start(jobs, repo, example, *asked) for _ in range(2))
     before = kill_after(jobs, name, KILLED_AFTER)

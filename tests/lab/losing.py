@@ -41,20 +41,20 @@ class Ground:
     lost: str
 
     def ready(self, node: str) -> bool:
-        """As the API server has it; a node that is gone is not."""
+        """Return whether the API server has the node as ready; a deleted node is not."""
         return holds(self.site.cluster.find(f"{NODES}/{node}"), "Ready")
 
     def taint(self) -> None:
-        """By hand: nobody else knows that the machine is off."""
+        """Taint the node by hand: no controller knows that the machine is off."""
         succeed(self.kubectl("taint", "nodes", self.lost, TAINT))
 
     def mend(self) -> None:
-        """What ended on the lost node starts again, once its pods are to end and cannot."""
+        """Restart the services of the lost node, once its pods are to end and cannot."""
         wait(self._ending, 200, "its pods to be deleted")
         self.start()
 
     def start(self) -> None:
-        """What ended on the lost node starts again, as a machine does by itself."""
+        """Restart the services of the lost node, as a machine does at boot."""
         succeed(railhead("lab", "up", "--name", LAB))
 
     def _ending(self) -> bool:
@@ -121,7 +121,7 @@ def one_more_node(kubeconfig: Path, kubectl: Run, folder: Path, *words: str) -> 
 def judge(
     ground: Ground, job: Trained, curve: dict[int, str], after: str, of: str = "all of it"
 ) -> None:
-    """It was lost, and the gang made anew once, with the losses of a run that nobody touched."""
+    """Assert that the gang was recreated once, with the losses of an unbroken run."""
     shown = broken(job, curve)
     assert (shown.wrong, shown.lacking) == ([], [])
     assert job.lost is not None

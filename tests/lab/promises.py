@@ -1,4 +1,4 @@
-"""What tests of `railhead accept` on the lab share: the command, and a run with its report."""
+"""Helpers for tests of `railhead accept` on the lab: the command, and a run with its report."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Lab:
         return [sys.executable, "-m", "railhead", "accept", *out, *arguments]
 
     def run(self, *arguments: str, timeout: float = 2700) -> subprocess.CompletedProcess[str]:
-        """To its end; never a traceback, whatever its exit status."""
+        """Run the command to its end, and assert that it prints no traceback."""
         done = subprocess.run(
             self.command(*arguments),
             env=self.env,

@@ -41,7 +41,7 @@ def rail(index: int) -> dict[str, Any]:
 
 
 def asked_for(fabric: dict[str, Any]) -> set[str]:
-    """What pods of a fabric's jobs ask for whenever they start."""
+    """Return the resources that pods of a fabric's jobs request."""
     devices = () if fabric.get("resources") is False else (RDMA,)
     return {*(row["name"] for row in fabric["rails"]), *devices}
 
@@ -120,7 +120,7 @@ def run_rails(jobs: Jobs, *, rails: int, processes: int) -> list[dict[str, str]]
 
 
 def check_turns(moved: list[dict[str, str]], rails: int) -> None:
-    """In each turn one rail carries the payload, and every other interface next to nothing."""
+    """Assert that one rail carries each turn's payload, and other interfaces next to nothing."""
     for row in moved:
         turn = int(row["rail"])
         counted = {k: int(v) for k, v in row.items() if k == "eth0" or k.startswith("net")}
@@ -306,7 +306,7 @@ def address(kubectl: Run, name: str, interface: str, namespace: str = NAMESPACE)
 
 
 def refusal(kubectl: Run, body: dict[str, Any]) -> str:
-    """Why the cluster does not take an object; fails where it does."""
+    """Return why the cluster refuses an object; fail if it accepts it."""
     result = kubectl("create", "-f", "-", stdin=json.dumps(body))
     assert result.returncode != 0, result.stdout
     return result.stderr
@@ -334,7 +334,7 @@ def test_bad_pods_are_refused_with_the_remedy(kubectl: Run, stack: str) -> None:
 
 
 def test_a_job_without_its_fabric_never_gets_a_pod(kubectl: Run, stack: str) -> None:
-    """By the Job controller, through the queue, as someone without Railhead writes it."""
+    """The Job is written without Railhead, and its controller makes no pod."""
     del stack
     template = plain("x", restartPolicy="Never")
     template["spec"]["containers"][0]["resources"] = {
@@ -429,10 +429,10 @@ def test_a_jobs_pods_reach_each_other_and_names_and_nothing_else(
         assert not connects(host, port), f"{host}:{port}"
 
 
-def test_the_stranger_is_kept_out(
+def test_other_pods_cannot_reach_the_job(
     kubectl: Run, apply: Apply, listening: list[dict[str, Any]]
 ) -> None:
-    """From another namespace, and from the job's own without being a job's."""
+    """Pods of another namespace, and pods of no job in the job's own, are refused."""
     hosts = sorted({pod["spec"]["nodeName"] for pod in listening})
     assert len(hosts) == 2
     other = "strangers"
@@ -505,7 +505,7 @@ def test_a_node_whose_rail_is_down_gets_no_job(
     assert {p["spec"]["nodeName"] for p in jobs.pods(both)} == {good, broken}
 
 
-def test_nobody_passes_the_gate_by_naming_the_node(kubectl: Run, running_lab: str) -> None:
+def test_naming_the_node_does_not_bypass_the_gate(kubectl: Run, running_lab: str) -> None:
     body = plain("named", f"{running_lab}-node-1", labels={"kueue.x-k8s.io/podset": "node"})
     body["spec"]["containers"][0]["resources"] = {"limits": {GPU: 1, RDMA: 1}}
     assert "Forbidden" in refusal(kubectl, body) or "no queue" in refusal(kubectl, body)
@@ -540,8 +540,8 @@ def test_images_of_the_lab_run_the_gate(kubectl: Run, stack: str) -> None:
         assert status["restartCount"] == 0
 
 
-def test_once_by_hand(kubectl: Run, stack: str) -> None:
-    """What an administrator asks on a node, in the gate's own pod."""
+def test_gate_runs_once_by_hand(kubectl: Run, stack: str) -> None:
+    """An administrator runs the gate's check by hand, in the gate's own pod."""
     del stack
     result: subprocess.CompletedProcess[str] = kubectl(
         *("-n", "railhead-gate", "exec", "ds/gate-gpu", "--", "python3", "-m", "railhead.gate"),

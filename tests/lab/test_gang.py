@@ -1,4 +1,4 @@
-"""Kueue charges the whole gang, for any node count, whoever submits; a gang is whole or waits."""
+"""Kueue charges the whole gang, for any node count and submitter; a gang is whole or waits."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def jobs(lab_env: dict[str, str], kubeconfig: Path, tmp_path: Path) -> Iterator[
 
 
 def reserved(jobs: Jobs, resource: str) -> int:
-    """What the ClusterQueue has promised of a resource."""
+    """Return how much of a resource the ClusterQueue has reserved."""
     queue = jobs.cluster.get(kube.kueue("", "clusterqueues", CLUSTER_QUEUE))
     return int(quota(queue)[resource][1])
 
@@ -67,8 +67,8 @@ def test_a_gang_that_fits_is_charged_whole_and_runs_whole(jobs: Jobs, tool: str)
 
 
 @pytest.mark.parametrize("nodes", few([3, 4, 7], ["3"]))
-def test_a_gang_that_does_not_fit_is_charged_whole_and_waits_whole(jobs: Jobs, nodes: int) -> None:
-    """Where Kueue charges by the runtime's template it would be admitted and half placed."""
+def test_gang_that_does_not_fit_waits_whole(jobs: Jobs, nodes: int) -> None:
+    """Kueue would admit it and place half of it if it charged by the runtime's template."""
     name = unique("toolarge")
     submit(jobs, "kubectl", name, nodes)
     assert counts(jobs.workload(name)) == [nodes]
@@ -114,14 +114,14 @@ def test_a_gangs_size_is_fixed_once_it_is_charged(jobs: Jobs, nodes: int) -> Non
     assert len(jobs.pods(name)) == 2
 
 
-def test_launch_refuses_what_kubectl_would_let_wait_for_ever(jobs: Jobs) -> None:
+def test_launch_refuses_a_job_that_would_wait_forever(jobs: Jobs) -> None:
     name = unique("toolarge")
     done = jobs.run("launch", jobs.job_file(name, nodes=4))
     assert done.returncode == ExitCode.REFUSED
     assert "nodes: 4 is more than runtime torch can have; allowed: at most 2" in done.stderr
 
 
-def test_of_two_that_cannot_both_fit_one_waits_whole_and_then_runs(jobs: Jobs) -> None:
+def test_second_gang_waits_whole_until_the_first_ends(jobs: Jobs) -> None:
     first, second = unique("first"), unique("second")
     submit(jobs, "kubectl", first, 2)
     jobs.phase(first, "running")

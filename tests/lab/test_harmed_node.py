@@ -27,7 +27,7 @@ from tests.lab.losing import Ground, one_more_node
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.harms]
 
 DISK_MIB = 128
-FILL = "/var/lib/kubelet/somebody-s-file"
+FILL = "/var/lib/kubelet/a-large-file"
 # It trains on while it is harmed, slowly enough to be harmed before its end.
 ON = ["--steps", str(STEPS), "--every", str(EVERY), "--pace", "3"]
 
@@ -59,7 +59,7 @@ def on_it(ground: Ground) -> Iterator[None]:
 
 
 def node(ground: Ground) -> dict[str, Any]:
-    """As the API server has it."""
+    """Return the node as the API server has it."""
     return ground.site.cluster.get(f"{NODES}/{ground.lost}")
 
 
@@ -90,7 +90,7 @@ def pods(ground: Ground, job: Waiting) -> list[dict[str, Any]]:
 
 
 def waits_for_it(ground: Ground, job: Waiting) -> bool:
-    """Return whether the gang was made anew, and a pod of it has no node."""
+    """Return whether the gang was recreated, and a pod of it has no node."""
     pending = [pod for pod in pods(ground, job) if not pod["spec"].get("nodeName")]
     return job.restarts() == 1 and bool(pending)
 
@@ -100,9 +100,7 @@ def told(what: str, after: str, lost: int, seconds: float) -> None:
     print(f"| {what} | {after} | {lost} | {seconds:.0f} s, load {load:.0f} | 2 |")
 
 
-def test_it_comes_back_once_a_full_disk_has_been_emptied(
-    ground: Ground, curve: dict[int, str]
-) -> None:
+def test_job_resumes_once_the_full_disk_is_emptied(ground: Ground, curve: dict[int, str]) -> None:
     with waiting(ground.site, "full") as job:
         assert ground.lost in {pod["spec"]["nodeName"] for pod in pods(ground, job)}
         inside(ground, "fallocate", "-l", f"{DISK_MIB - 16}M", FILL)
@@ -114,9 +112,7 @@ def test_it_comes_back_once_a_full_disk_has_been_emptied(
         told("a node's disk was full", "it was emptied", lost, seconds)
 
 
-def test_it_comes_back_once_an_unplugged_rail_is_plugged_in_again(
-    ground: Ground, curve: dict[int, str]
-) -> None:
+def test_job_resumes_once_its_rail_is_plugged_in(ground: Ground, curve: dict[int, str]) -> None:
     before = carried(ground)
     with training(ground.site, "unplugged", ON, f"step n={KILLED}") as job:
         assert carried(ground) - before > 10_000, "it does not train over the rail"

@@ -106,7 +106,7 @@ def test_the_gang_is_on_two_machines(example: Ran) -> None:
     assert len({pod["spec"]["nodeName"] for pod in example.pods}) == 2
 
 
-def test_it_learned(example: Ran) -> None:
+def test_model_learned(example: Ran) -> None:
     losses = [float(r["loss"]) for r in records(example.lines, "epoch=")]
     assert len(losses) == EPOCHS
     assert losses[-1] < losses[0] / 4
@@ -267,7 +267,7 @@ def test_interrupting_a_follow_leaves_the_job(jobs: Jobs) -> None:
 
 
 def test_logs_outlive_pods_and_the_job(jobs: Jobs, kubeconfig: Path, tmp_path: Path) -> None:
-    """Nobody followed or waited: a gang is made anew, then its job is gone with all its pods."""
+    """The gang is recreated, then its job is deleted with all its pods, and no one followed."""
     name = unique("outlives")
     script = (
         "import os, signal, sys, time; signal.signal(15, lambda *_: sys.exit(1)); "
@@ -277,7 +277,7 @@ def test_logs_outlive_pods_and_the_job(jobs: Jobs, kubeconfig: Path, tmp_path: P
     jobs.launch(name, command=["python3", "-c", script])
 
     def printed(but: set[str]) -> set[str]:
-        """Two pods that have printed, of which none is among those; none before there are."""
+        """Return two other pods that have both printed, or an empty set."""
         names = {pod["metadata"]["name"] for pod in jobs.pods(name)} - but
         texts = [jobs.kubectl("logs", "-n", NAMESPACE, "-c", "node", pod).stdout for pod in names]
         return names if [text.count("\n") for text in texts] == [2, 2] else set()
@@ -317,8 +317,8 @@ def test_a_failed_job_exits_1_with_its_reason_and_last_lines(jobs: Jobs) -> None
     assert jobs.status(name)["phase"] == "failed"
 
 
-def test_words_reach_the_process_as_they_were_written(jobs: Jobs) -> None:
-    """No shell, no expansion by the kubelet, no YAML guesswork."""
+def test_arguments_reach_the_process_unchanged(jobs: Jobs) -> None:
+    """Arguments pass through no shell, no expansion by the kubelet and no YAML guesswork."""
     name = unique("words")
     words = ["$(PET_NNODES)", "$$", "$HOME", "`id`", "; id", "a b", "'", '"', "0.10", "*", "$$(X)"]
     script = "import os, sys, json; print(json.dumps([sys.argv[1:], os.environ['TRICKY']]))"
@@ -401,8 +401,8 @@ def test_a_researcher_needs_no_more_than_the_stacks_role(
 # -- proof before the command -------------------------------------------------------------------
 
 
-def test_a_job_that_is_to_prove_its_fabric_stops_where_it_is_tcp(jobs: Jobs) -> None:
-    """There is no RDMA in a lab: no command starts, nothing is tried again, status says why."""
+def test_verified_job_stops_on_tcp(jobs: Jobs) -> None:
+    """A lab has no RDMA: no command starts, nothing is retried, and status says why."""
     name = unique("verify")
     path = jobs.job_file(name, command=["torchrun", "--no-python", "echo", "the command ran"])
     done = jobs.run("launch", path, "--verify", "--follow")

@@ -40,7 +40,7 @@ MARKS = re.compile(rf"{NAME}|railhead|kube|containerd|runc|cni|etcd|multus|10\.(
 
 
 def traces() -> dict[str, list[str]]:
-    """What of a lab could be seen on the host, outside its own directory."""
+    """Return the traces of a lab on the host, outside its own directory."""
 
     def output(*argv: str) -> list[str]:
         return subprocess.run(argv, capture_output=True, text=True, check=False).stdout.splitlines()
@@ -78,7 +78,7 @@ def interfaces(*inside: str) -> set[str]:
 
 @pytest.fixture(scope="module", autouse=True)
 def clean() -> Iterator[None]:
-    """Nothing of an earlier, broken run at the start; nothing of this one at the end."""
+    """Take down the lab of an earlier, broken run before the tests, and their own after them."""
     succeed(railhead("lab", "down", "--name", NAME))
     yield
     succeed(railhead("lab", "down", "--name", NAME))
@@ -93,7 +93,7 @@ def lab() -> Lab:
 
 @pytest.fixture
 def no_lab() -> Iterator[None]:
-    """Nothing of the module's lab before the test, nor of the test's after it."""
+    """Take down the module's lab before the test, and the test's own after it."""
     succeed(railhead("lab", "down", "--name", NAME))
     yield
     succeed(railhead("lab", "down", "--name", NAME))
@@ -205,8 +205,8 @@ def test_up_after_a_killed_up(no_lab: None, delay: float) -> None:
     assert not paths.lab_dir(NAME).exists()
 
 
-def test_up_after_one_that_was_killed_before_it_noted_its_bridges(no_lab: None) -> None:
-    """They cannot be made twice; a kill by the clock rarely falls between the two."""
+def test_up_after_a_kill_between_bridges_and_their_record(no_lab: None) -> None:
+    """Bridges cannot be created twice; a kill by the clock rarely falls between the two steps."""
     killed = f"""
 import os, signal, sys
 from railhead.cli import main
@@ -223,7 +223,7 @@ main()
     assert status()["state"] == "running"
 
 
-def test_two_labs_stand_side_by_side(running_lab: str, lab: Lab) -> None:
+def test_two_labs_run_side_by_side(running_lab: str, lab: Lab) -> None:
     assert status(running_lab)["state"] == "running"
     assert status()["state"] == "running"
     assert {n["name"] for n in status(running_lab)["nodes"]} >= {f"{running_lab}-node-0"}
@@ -244,7 +244,7 @@ def test_up_grows_but_says_how_to_shrink(lab: Lab) -> None:
     succeed(railhead("lab", "down", "--name", NAME))
 
 
-def test_simulated_nodes_stand_beside_the_real_one_and_take_only_what_tolerates_them(
+def test_simulated_nodes_take_only_pods_that_tolerate_them(
     no_lab: None,
 ) -> None:
     up("--simulated-nodes", "40")
@@ -332,7 +332,7 @@ def test_a_full_disk_is_named(tmp_path: Path) -> None:
         subprocess.run(["umount", str(small)], check=True)
 
 
-def test_a_second_up_at_once_is_told_to_wait(lab: Lab) -> None:
+def test_concurrent_up_is_refused(lab: Lab) -> None:
     from railhead.lab.cluster import locked
 
     with locked(NAME):

@@ -31,23 +31,21 @@ def curve(ground: Ground) -> dict[int, str]:
 
 
 @pytest.mark.parametrize("part", ["kubelet", "containerd"])
-def test_it_comes_back_as_soon_as_what_stopped_on_its_node_runs_again(
+def test_job_resumes_once_its_nodes_service_restarts(
     ground: Ground, curve: dict[int, str], part: str
 ) -> None:
-    """Its containers went on all the while; no hand but the one that starts the service again."""
+    """The node's containers went on all the while; the test only restarts the service."""
     job = ground.lose(then=ground.mend, part=part)
     judge(ground, job, curve, "it came back", of=part)
 
 
-def test_it_comes_back_as_soon_as_its_machine_has_started_again(
-    ground: Ground, curve: dict[int, str]
-) -> None:
+def test_job_resumes_once_its_machine_restarts(ground: Ground, curve: dict[int, str]) -> None:
     """All of the node ends, and starts a minute later; nobody touches anything else."""
     judge(ground, ground.lose(then=ground.start), curve, "it came back")
 
 
 # The last one, since nothing brings the node back.
-def test_it_comes_back_elsewhere_once_somebody_says_that_the_node_is_gone(
+def test_job_resumes_elsewhere_once_its_node_is_tainted(
     ground: Ground, curve: dict[int, str]
 ) -> None:
     job = ground.lose(then=ground.taint)

@@ -45,7 +45,7 @@ def ground(
         succeed(versions.up(LAB))
 
 
-def test_it_comes_back_elsewhere_without_a_hand(ground: Ground) -> None:
+def test_job_resumes_elsewhere_by_itself(ground: Ground) -> None:
     curve = ground.curve()
     job = ground.lose(then=lambda: None)
     judge(ground, job, curve, "its pods were ended by force")

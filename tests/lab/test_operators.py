@@ -1,7 +1,7 @@
-"""What `launch --api` writes, in pods that the training operator and the MPI operator make.
+"""Jobs of `launch --api`, run by the training operator and the MPI operator.
 
-No stack installs them: they come as their projects say, from the manifests of their releases, into
-a lab whose Kueue, guards, queues and runtimes are the stack's.
+No stack installs the operators: the tests apply the manifests of their releases to a lab whose
+Kueue, guards, queues and runtimes are the stack's.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ CLASH = {
 
 
 def overlay(folder: Path) -> Path:
-    """The training operator's own overlay, without the kind that clashes, with the lab's image."""
+    """Write the training operator's overlay, without the clashing kind, with the lab's image."""
     operator = OPERATORS["training-operator"]
     shutil.copytree(operator.sources(), folder / "manifests")
     subprocess.run(["chmod", "-R", "u+w", str(folder)], check=True)
@@ -116,13 +116,13 @@ class Kinds:
         assert self.condition(api, name) == "Succeeded", self.told(name)
 
     def pods(self, name: str) -> list[Object]:
-        """Of the job, by name."""
+        """Return the pods of the job, sorted by name."""
         selector = f"training.kubeflow.org/job-name={name}"
         result = self.jobs.cluster.list(kube.core(NAMESPACE, "pods"), selector=selector)
         return sorted(result, key=lambda pod: str(pod["metadata"]["name"]))
 
     def lines(self, pod: str) -> list[str]:
-        """What a pod printed, in the container before, too."""
+        """Return what a pod printed, including its previous container."""
         words = ("logs", pod, "-n", NAMESPACE)
         text = self.kubectl(*words, "--previous").stdout + self.kubectl(*words).stdout
         return [f"[node-0] {line}" for line in text.splitlines()]
@@ -175,7 +175,7 @@ def test_an_example_runs_to_its_end_and_is_charged_whole(
     assert sum(int(row["resourceUsage"]["nvidia.com/gpu"]) for row in usage) == 16
 
 
-def test_a_run_goes_on_with_fewer_nodes_and_takes_one_in_again(kinds: Kinds) -> None:
+def test_elastic_run_loses_and_regains_a_node(kinds: Kinds) -> None:
     more = ("--set", "min_nodes=1", "--set", "env.EPOCHS=400", "--set", "gpus_per_node=4")
     name = kinds.send("pytorchjob", "fsdp", *more)
     first = f"{name}-worker-0"

@@ -49,9 +49,7 @@ def preempting(kubectl: Run) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("preempting")
-def test_it_comes_back_once_the_gang_that_took_its_place_has_ended(
-    jobs: Jobs, site: Site, curve: dict[int, str]
-) -> None:
+def test_job_resumes_once_its_preemptor_ends(jobs: Jobs, site: Site, curve: dict[int, str]) -> None:
     with waiting(site, "preempted") as job:
         name = unique("first")
         jobs.launch(name, nodes=2, priority="production", command=sleep(20))

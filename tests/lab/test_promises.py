@@ -61,7 +61,7 @@ def test_the_lab_is_not_accepted_because_of_rdma(suite: Suite, names: tuple[str,
     assert suite.report["accepted"] is False
     jsonschema.validate(suite.report, outputs.schema())
     assert [c["name"] for c in suite.report["checks"]] == list(names)
-    # Two nodes share one machine's cores here, so scaling and slowness are told as they are.
+    # Two nodes share one machine's cores here, so scaling and slowness are real findings.
     failed = {c["name"] for c in suite.report["checks"] if c["verdict"] == "failed"}
     assert "rdma" in failed
     assert failed.isdisjoint(PROVEN), suite.done.stdout
@@ -82,7 +82,7 @@ def test_what_is_real_in_the_lab_is_proven(suite: Suite, name: str) -> None:
     assert result["verdict"] == "passed", (result["summary"], result["evidence"])
 
 
-def test_every_result_stands_on_evidence_and_what_did_not_pass_has_a_remedy(suite: Suite) -> None:
+def test_results_have_evidence_and_failures_a_remedy(suite: Suite) -> None:
     for check in suite.report["checks"]:
         assert check["evidence"], check["name"]
         assert check["reproduce"], check["name"]

@@ -26,7 +26,7 @@ KILL_RANK_1 = (
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """What an attempt, or a whole run, said: epoch -> loss, and where it took up again."""
+    """Log of an attempt or a whole run: epoch -> loss, and the epoch that it resumed from."""
 
     losses: dict[int, str]
     resumed: int | None
@@ -101,7 +101,7 @@ def evict_pod(jobs: Jobs, name: str) -> None:
         pytest.param(evict_pod, 0, id="a pod is evicted"),
     ],
 )
-def test_it_comes_back_from_its_last_checkpoint_on_the_same_quota(
+def test_job_resumes_from_its_checkpoint_on_the_same_quota(
     jobs: Jobs,
     repo: Path,
     unbroken: dict[int, str],
@@ -113,7 +113,7 @@ def test_it_comes_back_from_its_last_checkpoint_on_the_same_quota(
     admitted = jobs.workload(name)["status"]["admission"]
     begin = time.monotonic()
     harm(jobs, name)
-    wait(lambda: restarts(jobs, name) == 1, 90, f"{name} to be made anew")
+    wait(lambda: restarts(jobs, name) == 1, 90, f"{name} to be recreated")
     wait(lambda: said(jobs, name).resumed is not None, 90, f"{name} to take up again")
     seconds = time.monotonic() - begin
     jobs.phase(name, "completed", 120)
@@ -135,7 +135,7 @@ def test_it_comes_back_from_its_last_checkpoint_on_the_same_quota(
     jobs.clear(name)
 
 
-def test_a_program_that_is_not_there_is_not_started_again(jobs: Jobs) -> None:
+def test_missing_program_is_not_retried(jobs: Jobs) -> None:
     name = unique("hopeless")
     done = jobs.run("launch", jobs.job_file(name, command=["sh", "-c", "exit 64"]), "--wait")
     assert done.returncode == ExitCode.FAILED
@@ -144,7 +144,7 @@ def test_a_program_that_is_not_there_is_not_started_again(jobs: Jobs) -> None:
     jobs.clear(name)
 
 
-def test_one_process_that_says_bad_input_under_torchrun_is_not_started_again(jobs: Jobs) -> None:
+def test_bad_input_under_torchrun_is_not_retried(jobs: Jobs) -> None:
     name = unique("input")
     # The others die of it, on the other node too, and their pod says nothing of the reason.
     script = "import os, sys\nsys.exit(64 if os.environ['RANK'] == '3' else 1)\n"
@@ -162,7 +162,7 @@ def test_one_process_that_says_bad_input_under_torchrun_is_not_started_again(job
     jobs.clear(name)
 
 
-def test_what_fails_every_time_ends_after_the_restarts_that_the_runtime_allows(jobs: Jobs) -> None:
+def test_failing_job_ends_after_the_allowed_restarts(jobs: Jobs) -> None:
     name = unique("stubborn")
     path = jobs.job_file(name, nodes=1, command=["sh", "-c", "echo no; exit 1"])
     done = jobs.run("launch", path, "--wait")

@@ -58,7 +58,7 @@ if os.environ.get("JOB_COMPLETION_INDEX") == "1":
 def tells(lab: Lab, check: str, verdict: str, *, says: str, mend: str, beside: str) -> None:
     """Run both checks: ``check`` says what is wrong and how to mend it, ``beside`` what it must.
 
-    That is a pass, except of RDMA: of this a lab has none, and nothing else is told of it.
+    That is a pass, except for RDMA, which a lab does not have.
     """
     suite = lab.accept("--only", f"{check},{beside}")
     result, other = suite.check(check), suite.check(beside)
@@ -76,7 +76,7 @@ def tells(lab: Lab, check: str, verdict: str, *, says: str, mend: str, beside: s
 
 
 def passes(lab: Lab, check: str) -> None:
-    """It is mended."""
+    """Assert that the check passes after the repair."""
     result = lab.accept("--only", check).check(check)
     assert result["verdict"] == "passed", (result["summary"], result["evidence"])
 
@@ -104,7 +104,7 @@ def favoured(running_lab: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def changed(kubectl: Run, change: Callable[[Object], None], *where: str) -> Iterator[None]:
-    """Yield an object of the cluster, changed for a while by whoever may change everything."""
+    """Yield an object of the cluster that an administrator changes for a while."""
     before: Object = json.loads(succeed(kubectl("get", *where, "-o", "json")).stdout)
     # Whatever it is by now: controllers write their status into it.
     before["metadata"].pop("resourceVersion")
@@ -263,7 +263,7 @@ def throttle(lab: Lab, name: str) -> None:
 
 @long
 def test_a_network_policy_that_is_closed(lab: Lab, kubectl: Run) -> None:
-    """What lets the pods of jobs reach each other allows nothing any more."""
+    """The policy that lets the pods of jobs reach each other allows nothing."""
 
     def close(policy: Object) -> None:
         policy["spec"] |= {"ingress": [], "egress": []}
@@ -326,7 +326,7 @@ def test_gang_scheduling_that_is_off(lab: Lab, kubectl: Run) -> None:
 
 @long
 def test_a_claim_that_is_not_shared(lab: Lab, running_lab: str, kubectl: Run) -> None:
-    """On one node something else lies where the claim's volume is mounted from."""
+    """One node has another directory at the volume's mount source."""
     result = succeed(kubectl("get", "persistentvolumes", "-o", "json"))
     (volume,) = [
         item["spec"]

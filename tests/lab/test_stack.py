@@ -42,9 +42,7 @@ def test_the_stack_exports_a_contract_that_the_cluster_holds_too(
                 assert node["status"]["allocatable"][resource] == amount
 
 
-def test_every_authenticated_user_may_read_the_contract_and_nothing_beside_it(
-    stack: str, kubectl: Run
-) -> None:
+def test_authenticated_users_may_read_only_the_contract(stack: str, kubectl: Run) -> None:
     someone = ("--as=someone", "--as-group=system:authenticated")
 
     def may(*what: str) -> bool:
@@ -64,9 +62,7 @@ def test_a_second_up_and_a_refresh_change_nothing(pulumi: Run, stack: str) -> No
     succeed(pulumi("preview", "--stack", stack, "--expect-no-changes"))
 
 
-def test_a_change_by_hand_is_found_named_and_taken_back(
-    pulumi: Run, stack: str, kubectl: Run
-) -> None:
+def test_change_by_hand_is_reported_and_reverted(pulumi: Run, stack: str, kubectl: Run) -> None:
     patch = '{"spec":{"queueingStrategy":"StrictFIFO"}}'
     succeed(kubectl("patch", "clusterqueue", "training", "--type=merge", "-p", patch))
     # Without a look nobody knows; a refresh says so, and the provider takes the field back.
@@ -106,7 +102,7 @@ def _run(env: dict[str, str], repo: Path, *argv: str) -> subprocess.CompletedPro
 
 
 def _objects(env: dict[str, str], repo: Path) -> dict[str, Any]:
-    """What the stack is made of, without what differs from run to run."""
+    """Return the stack's resources, without what differs from run to run."""
     export = succeed(_run(env, repo, "pulumi", "stack", "export", "--stack", STACK)).stdout
     deployment = json.loads(export)["deployment"]
     return {
@@ -116,7 +112,7 @@ def _objects(env: dict[str, str], repo: Path) -> dict[str, Any]:
 
 
 @pytest.mark.exhaustive
-def test_up_killed_at_any_moment_then_again_ends_in_the_same_place(
+def test_up_after_a_kill_reaches_the_same_state(
     other: dict[str, str], repo: Path, stack: str, bare_env: dict[str, str]
 ) -> None:
     succeed(_run(other, repo, "pulumi", "stack", "select", "--create", STACK))
@@ -141,7 +137,7 @@ def test_up_killed_at_any_moment_then_again_ends_in_the_same_place(
     assert set(ended) == set(_objects(bare_env, repo))
     quiet = _run(other, repo, *up, "--expect-no-changes")
     assert quiet.returncode == 0, quiet.stdout
-    # The engine keeps warning of creations that it saw no end of until it is told to forget them.
+    # The engine warns of creations that it saw no end of until a refresh clears them.
     forget = ("pulumi", "refresh", "--stack", STACK, "--yes", "--non-interactive")
     succeed(_run(other, repo, *forget, "--clear-pending-creates", "--expect-no-changes"))
     state = succeed(_run(other, repo, "pulumi", "stack", "export", "--stack", STACK)).stdout
@@ -172,7 +168,7 @@ def test_destroy_waits_for_jobs_keeps_claims_and_ends_clean(
     succeed(_run(bare_env, repo, *destroy))
     left = succeed(_run(bare_env, repo, "pulumi", "stack", "export", "--stack", STACK)).stdout
     assert not json.loads(left)["deployment"].get("resources")
-    # Checkpoints stay, whoever deletes them, and are the next stack's.
+    # Checkpoints survive every deletion, and belong to the next stack.
     assert succeed(_run(bare_env, repo, *uid)).stdout == kept
     inside = "pods,networkpolicies,roles,rolebindings"
     assert not succeed(_run(bare_env, repo, "kubectl", "-n", "training", "get", inside)).stdout

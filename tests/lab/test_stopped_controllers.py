@@ -1,6 +1,6 @@
 """Controllers stop while jobs run, one after another: nothing is lost, nothing is done twice.
 
-While each is away a rank is killed, and somebody submits another job.
+While each is away a rank is killed, and a user submits another job.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def has_failed(jobs: Jobs, name: str) -> bool:
 
 
 @pytest.mark.parametrize("name", [*DEPLOYMENTS, "kube-apiserver"])
-def test_a_rank_dies_and_a_job_comes_while_it_is_away(
+def test_rank_dies_and_job_arrives_without_the_controller(
     ground: Ground, curve: dict[int, str], name: str
 ) -> None:
     site, jobs = ground.site, ground.jobs
@@ -122,13 +122,13 @@ def test_a_rank_dies_and_a_job_comes_while_it_is_away(
         last = {pod["metadata"]["uid"] for pod in jobs.pods(run.name)}
         rows, gap = job.record.rows(), job.record.gap
     assert (restarts, len(workloads)) == (1, 1)
-    # One pod on each node, an attempt; none beside them, and none twice. A watch does not outlive
-    # an API server, whose changes from before its end are told to nobody.
+    # Each attempt has one pod on each node, and no other. A watch does not outlive an API server,
+    # so no one gets the changes from just before its end.
     assert gap == "" or name not in DEPLOYMENTS
     seen = {row.uid for row in rows if row.kind == "pod"}
     assert (len(last), len(seen | last)) == (2, 4)
     lost = same(result, curve)
-    # Who submitted was told no, and nothing is left of it; or it runs, once.
+    # The submission was refused and left nothing; or the job runs, once.
     if submitted.returncode:
         assert not jobs.exists(late)
     else:

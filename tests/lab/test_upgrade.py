@@ -1,4 +1,4 @@
-"""From one combination of versions to the next and back, with a job that trains and one that waits.
+"""Upgrade to the next combination of versions and back, with a running and a waiting job.
 
 The path is that of docs/upgrading.md: definitions that Helm leaves, then `pulumi up`.
 """
@@ -41,7 +41,7 @@ class Ground(Versions):
 
     @property
     def entry(self) -> dict[str, Any]:
-        """Of ``removals``, with which jobs may be lost."""
+        """Return the entry of ``removals`` that allows jobs to be lost."""
         name = self.stack["config"]["railhead:cluster"]["name"]
         return {"kind": "cluster", "name": name, "loses": ["jobs"]}
 
@@ -52,7 +52,7 @@ class Ground(Versions):
         succeed(self.kubectl("patch", *words))
 
     def images(self) -> set[str]:
-        """What the controllers' Deployments run."""
+        """Return the images of the controllers' Deployments."""
         results = set()
         for row in USUAL.controllers:
             path = f"/apis/apps/v1/namespaces/{row.namespace}/deployments"
@@ -62,7 +62,7 @@ class Ground(Versions):
         return results
 
     def strategies(self) -> list[str]:
-        """How a JobSet may restart, as its definition in the cluster has it; the newer has more."""
+        """Return the restart strategies of the cluster's JobSet CRD; the newer one has more."""
         (version,) = self.jobs.cluster.get(JOBSETS)["spec"]["versions"]
         spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
         result: list[str] = spec["failurePolicy"]["properties"]["restartStrategy"]["enum"]
@@ -152,9 +152,7 @@ def took_up(jobs: Jobs, name: str, epoch: int) -> None:
     wait(lambda: (said(jobs, name).resumed or 0) >= epoch, 90, f"{name} to take up epoch {epoch}")
 
 
-def test_jobs_go_on_while_their_controllers_are_upgraded_and_put_back(
-    ground: Ground, repo: Path
-) -> None:
+def test_jobs_survive_an_upgrade_and_its_rollback(ground: Ground, repo: Path) -> None:
     jobs = ground.jobs
     fresh: list[str] = []
     with Record(jobs.cluster, NAMESPACE, lambda gang: gang in jobs.made) as record:
@@ -181,7 +179,7 @@ def test_jobs_go_on_while_their_controllers_are_upgraded_and_put_back(
             if combination is LAB_UPGRADED:
                 # They bring back one that began under the others, too.
                 kill_rank(jobs, long)
-                wait(lambda: restarts(jobs, long) == 1, 90, "it to be made anew")
+                wait(lambda: restarts(jobs, long) == 1, 90, "it to be recreated")
                 took_up(jobs, long, epoch)
                 wait(partial(goes_on, jobs, long, 0), 60, "its next epoch")
                 pods = uids(jobs, long)
@@ -192,7 +190,7 @@ def test_jobs_go_on_while_their_controllers_are_upgraded_and_put_back(
     assert gap == ""
     seen: dict[str, set[str]] = {}
     for row in rows:
-        # Of a gang that is made anew some may go before they start.
+        # Some pods of a recreated gang may be deleted before they start.
         if row.kind == "pod" and row.phase not in ("", "Pending"):
             seen.setdefault(row.gang, set()).add(row.uid)
     # Two pods an attempt: two attempts of the one that was harmed, one of every other.
@@ -200,9 +198,7 @@ def test_jobs_go_on_while_their_controllers_are_upgraded_and_put_back(
     assert {name: len(item) for name, item in seen.items()} == expected
 
 
-def test_an_upgrade_that_breaks_half_way_is_given_up_early_and_put_back(
-    ground: Ground, repo: Path
-) -> None:
+def test_broken_upgrade_fails_early_and_is_rolled_back(ground: Ground, repo: Path) -> None:
     """Trainer's image cannot be pulled, after Kueue and JobSet were upgraded."""
     jobs = ground.jobs
     long, waiting = one_that_runs_and_one_that_waits(jobs, repo)
@@ -233,7 +229,7 @@ def test_an_upgrade_that_breaks_half_way_is_given_up_early_and_put_back(
 
 
 def goes_on_as_it_was(ground: Ground, long: str, pods: set[str], epoch: int) -> None:
-    """A gang trains on in the same pods, and the controllers take another."""
+    """Assert that a gang trains on in the same pods, and that controllers accept another."""
     jobs = ground.jobs
     wait(partial(goes_on, jobs, long, epoch), 60, "the next epoch")
     assert (uids(jobs, long), restarts(jobs, long)) == (pods, 0)
@@ -242,8 +238,8 @@ def goes_on_as_it_was(ground: Ground, long: str, pods: set[str], epoch: int) -> 
     jobs.phase(fresh, "completed", 120)
 
 
-def test_trainer_is_upgraded_over_jobs_and_put_back(ground: Ground, repo: Path) -> None:
-    """Its next version patches pods by another field: jobs are submitted again in that.
+def test_trainer_upgrade_with_jobs_is_rolled_back(ground: Ground, repo: Path) -> None:
+    """Trainer's next version patches pods by another field: jobs are submitted again with it.
 
     They are left in on the way there, which no page advises, and drained on the way back.
     """
@@ -289,20 +285,20 @@ def test_trainer_is_upgraded_over_jobs_and_put_back(ground: Ground, repo: Path) 
 
 
 def is_placed_and_comes_back(jobs: Jobs, gang: str, field: str) -> None:
-    """A gang is placed by the field that is there now, and goes on from its checkpoint."""
+    """Assert that a gang is placed by today's field, and resumes from its checkpoint."""
     assert len(trainjob(jobs, gang)[field]) == 2
     selectors = [pod["spec"]["nodeSelector"] for pod in jobs.pods(gang)]
     assert len(selectors) == 2
     assert all("kubernetes.io/hostname" in selector for selector in selectors)
     epoch = newest_epoch(jobs, gang)
     kill_rank(jobs, gang)
-    wait(lambda: restarts(jobs, gang) == 1, 90, "it to be made anew")
+    wait(lambda: restarts(jobs, gang) == 1, 90, "it to be recreated")
     took_up(jobs, gang, epoch)
     succeed(jobs.run("cancel", gang))
 
 
 def trainjob(jobs: Jobs, name: str) -> dict[str, Any]:
-    """Its spec."""
+    """Return the spec of a TrainJob."""
     result: dict[str, Any] = jobs.cluster.get(kube.trainjobs(NAMESPACE, name))["spec"]
     return result
 

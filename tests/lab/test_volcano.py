@@ -112,7 +112,7 @@ class Pods:
             self.rows.append(of_pod(event, pod, round(time.monotonic() - self.begin, 1), gang))
 
     def placed(self) -> list[tuple[float, dict[str, int]]]:
-        """After each change: seconds, and gang -> pods of it that are bound and have not ended."""
+        """Return for each change: seconds, and gang -> number of its bound, unfinished pods."""
         bound: dict[str, set[str]] = {}
         results = []
         for row in sorted(self.rows, key=lambda row: row.rv):
@@ -140,7 +140,7 @@ def group(jobs: Jobs, name: str, namespace: str = NAMESPACE) -> dict[str, Any] |
 
 
 def phase(jobs: Jobs, name: str) -> str:
-    """In whatever namespace it is."""
+    """Return the phase of a job in any namespace."""
     return str(jobs.status(name)["phase"])
 
 
@@ -187,7 +187,7 @@ def test_a_second_up_changes_nothing(made: Stack) -> None:
     made.run("up", "--expect-no-changes")
 
 
-def test_of_two_gangs_one_runs_whole_and_the_other_waits_whole(jobs: Jobs) -> None:
+def test_one_of_two_gangs_waits_whole(jobs: Jobs) -> None:
     names = [unique("gang") for _ in range(2)]
     with recorded(jobs.cluster) as pods:
         files = [jobs.job_file(name, queue=QUEUE, command=sleep(15)) for name in names]
@@ -227,7 +227,7 @@ def test_a_gang_that_waits_is_cancelled_without_a_trace(jobs: Jobs) -> None:
     wait(lambda: used(jobs, QUEUE) == 0, 60, "its queue to be empty")
 
 
-def test_a_gang_whose_rank_is_killed_comes_back_from_its_checkpoint(
+def test_gang_resumes_from_its_checkpoint_after_a_kill(
     jobs: Jobs, repo: Path, unbroken: dict[int, str]
 ) -> None:
     name = train(jobs, repo, "harmed", *OURS)
@@ -235,7 +235,7 @@ def test_a_gang_whose_rank_is_killed_comes_back_from_its_checkpoint(
     whole = group(jobs, name)
     begin = time.monotonic()
     kill_rank(jobs, name)
-    wait(lambda: restarts(jobs, name) == 1, 90, "it to be made anew")
+    wait(lambda: restarts(jobs, name) == 1, 90, "it to be recreated")
     wait(lambda: said(jobs, name).resumed is not None, 90, "it to take up again")
     print(f"back after {time.monotonic() - begin:.0f} s")
     jobs.phase(name, "completed", 120)
@@ -271,7 +271,7 @@ def test_a_team_without_borrowing_has_its_share_and_no_more(jobs: Jobs) -> None:
         cancelled(jobs, name, BOUNDED)
 
 
-def test_what_a_team_borrowed_is_taken_back_whole_and_goes_on_later(
+def test_reclaimed_gang_stops_whole_and_resumes_later(
     jobs: Jobs, repo: Path, unbroken: dict[int, str]
 ) -> None:
     name, owner = train(jobs, repo, "borrows", *OURS), unique("owner")
@@ -338,7 +338,7 @@ def test_volcanos_own_webhooks_refuse(jobs: Jobs, body: dict[str, Any], words: s
     assert words in done.stderr
 
 
-def test_it_is_taken_away_whole(jobs: Jobs, made: Stack) -> None:
+def test_destroy_removes_every_queue(jobs: Jobs, made: Stack) -> None:
     wait(partial(_no_gang, jobs), 60, "every PodGroup to go")
     made.run("destroy")
     left = jobs.kubectl("get", "queues.scheduling.volcano.sh", "-o", "name").stdout.split()

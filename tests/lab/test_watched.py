@@ -1,4 +1,4 @@
-"""A lab that is watched: real series for every query, and an alert that is told and is over."""
+"""A lab with monitoring: every query has series, and an alert fires and resolves."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Prometheus:
         self._cluster = cluster
 
     def get(self, path: str, **query: str) -> Any:
-        """What its API answers; an error of the query is an ApiError."""
+        """Return the data that its API answers; an error of the query is an ApiError."""
         service = f"/api/v1/namespaces/{watching.NAMESPACE}/services/prometheus:9090/proxy"
         return self._cluster.request("GET", f"{service}/api/v1/{path}", query=query).body["data"]
 
@@ -164,7 +164,7 @@ def test_every_query_is_answered_by_the_series_of_real_jobs(
     """Every query is one that Prometheus takes; every metric of an exporter that is there, is."""
     name = train(jobs, repo, "watched")
     kill_rank(jobs, name)
-    wait(lambda: restarts(jobs, name) == 1, 90, f"{name} to be made anew")
+    wait(lambda: restarts(jobs, name) == 1, 90, f"{name} to be recreated")
     jobs.phase(name, "completed", 120)
     asked = expressions(prometheus, kubectl)
     given = {n for n in METRICS if METRICS[n].exporter in GIVEN}
@@ -196,19 +196,19 @@ def answered(prometheus: Prometheus, queries: Sequence[str]) -> bool:
     return any(results)
 
 
-def test_a_controller_at_zero_and_a_gang_that_restarted_are_told(
+def test_stopped_controller_and_restarted_gang_raise_alerts(
     prometheus: Prometheus, jobs: Jobs, kubectl: Run
 ) -> None:
     deployment = ("-n", "jobset-system", "deployment", "jobset-controller")
     succeed(kubectl("scale", *deployment, "--replicas=0"))
     try:
         alert = ("RailheadControllerScaledToZero", "firing", "jobset-controller")
-        seconds = wait(lambda: alert in heard(kubectl), 180, "the alert to be told", every=1)
+        seconds = wait(lambda: alert in heard(kubectl), 180, "the alert to arrive", every=1)
         print(f"told after {seconds:.0f} s")
     finally:
         succeed(kubectl("scale", *deployment, "--replicas=1"))
     over = ("RailheadControllerScaledToZero", "resolved", "jobset-controller")
-    seconds = wait(lambda: over in heard(kubectl), 180, "its end to be told", every=1)
+    seconds = wait(lambda: over in heard(kubectl), 180, "its end to arrive", every=1)
     print(f"over after {seconds:.0f} s")
     assert "RailheadGangRestarted" in {name for name, _, _ in heard(kubectl)}
     assert not {n for n, _, d in heard(kubectl) if n == alert[0] and d != "jobset-controller"}
@@ -220,7 +220,7 @@ def heard(kubectl: Run) -> set[tuple[str, str, str]]:
 
 
 def test_its_dashboards_are_drawn(prometheus: Prometheus, tmp_path: Path) -> None:
-    """As a page, of the panels that have anything to show by now."""
+    """The page draws the panels that have data by now."""
     assert prometheus.series("max_over_time(railhead_jobset_restarts[1h])")
     out = tmp_path / "page.html"
     succeed(railhead("dashboards", "--lab", LAB, "--hours", "1", "--out", str(out)))

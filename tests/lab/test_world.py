@@ -1,4 +1,4 @@
-"""One world of the size that was asked for, or a job that fails at once, whoever submits it."""
+"""One world of the requested size, or a job that fails at once, for every submitter."""
 
 from __future__ import annotations
 
@@ -78,9 +78,7 @@ def test_a_function_of_the_kubeflow_sdk_trains_to_its_end(
         ),
     ],
 )
-def test_nodes_that_train_alone_do_so_only_where_that_is_said(
-    jobs: Jobs, env: dict[str, str], phase: str
-) -> None:
+def test_independent_nodes_must_be_requested(jobs: Jobs, env: dict[str, str], phase: str) -> None:
     name = unique("alone")
     variables = [{"name": key, "value": value} for key, value in env.items()]
     body = jobs.raw(name, numNodes=2, command=["bash", "-c", ALONE], env=variables)

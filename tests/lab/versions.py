@@ -26,7 +26,7 @@ def load(*upgrades: Upgrade) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Versions:
-    """What changes them; ``folder`` is for the stack's changed file."""
+    """Changes of the stack's versions; ``folder`` holds the stack's changed file."""
 
     pulumi: Run
     kubectl: Run
@@ -35,7 +35,7 @@ class Versions:
 
     @property
     def stack(self) -> dict[str, Any]:
-        """The stack's file, anew each time."""
+        """The stack's file, read on each access."""
         path = self.repo / "stacks" / f"Pulumi.{STACK}.yaml"
         return dict(yaml.safe_load(path.read_text()))
 

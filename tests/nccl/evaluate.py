@@ -1,4 +1,4 @@
-"""How well `railhead nccl read` reads the labelled logs: precision and recall, by part and label.
+"""Precision and recall of `railhead nccl read` on the labelled logs, by part and label.
 
 Run by `make nccl-eval`. It never prints a file of the part that is kept aside.
 """
@@ -119,7 +119,7 @@ def read_all(logs: Iterable[Labelled]) -> list[Result]:
 
 
 def score(results: Sequence[Result], dimension: str) -> dict[str, Score]:
-    """By label; ``all`` is the whole dimension, without silence.
+    """Return the scores by label; ``all`` is the whole dimension, without silence.
 
     ``verbs`` for a log of InfiniBand or RoCE claims neither: it is silent about which.
     """
@@ -192,7 +192,7 @@ def evaluate() -> Table:
 
 
 def alarms(results: Sequence[Result]) -> Score:
-    """How often a problem is seen at all, and how often there is one where one is seen."""
+    """Return recall and precision of seeing any problem."""
     pairs = [
         (result.log.labels["verdict"] != "ok", result.got["verdict"] != "ok") for result in results
     ]
@@ -263,7 +263,7 @@ def markdown(table: Table, parts: Sequence[str] = ("tune", "held_out")) -> str:
 
 
 def show(table: Table) -> None:
-    """For people."""
+    """Print the table for people."""
     from rich.console import Console
     from rich.table import Table as RichTable
 
@@ -301,7 +301,7 @@ def misreadings(part: str) -> list[tuple[str, str, str, str]]:
 
 
 def page_with(text: str, table: Table) -> str:
-    """Return the documentation page with its generated section made anew."""
+    """Return the documentation page with its generated section rewritten."""
     before, mark, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not mark or not end:

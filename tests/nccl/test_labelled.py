@@ -94,7 +94,7 @@ def test_causes_are_of_the_knowledge_base() -> None:
         assert line.split("\t")[1] in known
 
 
-def test_logs_name_nobody() -> None:
+def test_logs_are_anonymous() -> None:
     """Addresses are of private and documentation ranges; there are no keys and no accounts."""
     for path in HERE.glob("*/*.log"):
         text = path.read_text(encoding="utf-8")

@@ -1,8 +1,8 @@
-"""No `ok` and no transport without proof: on every log of the set, whole and with its proofs gone.
+"""Proof of each `ok` and transport, on every log of the set, whole and without its proofs.
 
-The lines that a transport, or an `ok`, rests on are taken out of a log, all of them or any of them.
-What is left must claim no other transport than before, and no `ok` that was not there. A log of the
-part that is kept aside is counted and never named.
+The tests remove the lines that prove a transport or an `ok`, all of them or some of them. The rest
+must claim no other transport than before, and no new `ok`. A log of the part that is kept aside is
+counted and never named.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def invented(before: Reading, after: Reading) -> bool:
 
 @cache
 def counted(part: str) -> dict[str, list[str]]:
-    """What breaks the rule in a part: the kind of breach, and the logs."""
+    """Return the breaches of the rule in a part: their kind -> the logs."""
     results: dict[str, list[str]] = {
         "ok without an end or a figure": [],
         "transport without a line": [],
@@ -111,13 +111,13 @@ def test_no_ok_and_no_transport_without_proof() -> None:
     assert {kind: logs for kind, logs in counted("tune").items() if logs} == {}
 
 
-def test_nor_in_the_part_kept_aside() -> None:
+def test_held_out_logs_are_proven_too() -> None:
     numbers = {kind: len(logs) for kind, logs in counted("held_out").items()}
     assert numbers == dict.fromkeys(numbers, 0)
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_the_rule_is_put_to_many_logs(part: str) -> None:
+def test_rule_applies_to_many_logs(part: str) -> None:
     """A rule that no log reaches would hold for nothing."""
     readings = [whole(path) for path in (HERE / part).glob("*.log")]
     assert sum(reading.transport != "unknown" for reading in readings) >= 50

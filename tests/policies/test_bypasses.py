@@ -45,7 +45,7 @@ def role(*rules: Body, **more: Any) -> Body:
         ({"Action": "iam:PassRole", "Resource": "*", "Condition": {"a": {"b": "c"}}}, False),
     ],
 )
-def test_a_document_by_which_one_takes_the_rest(statement: Body, refused: bool) -> None:
+def test_policy_that_allows_escalation_is_refused(statement: Body, refused: bool) -> None:
     types = {0: "aws:iam/policy:Policy"}
     assert bool(judge("nobody-has-everything", document(**statement), types=types)) == refused
 
@@ -64,7 +64,7 @@ def test_a_document_by_which_one_takes_the_rest(statement: Body, refused: bool) 
         (role({"apiGroups": [""], "resources": ["pods/*"], "verbs": ["get"]}), False),
     ],
 )
-def test_a_role_by_which_one_takes_the_rest(body: Body, refused: bool) -> None:
+def test_cluster_role_that_allows_escalation_is_refused(body: Body, refused: bool) -> None:
     assert bool(judge("nobody-has-everything", body)) == refused
 
 
@@ -89,7 +89,7 @@ def test_a_binding_of_everybody_or_to_everything(kind: str, subject: str, refere
     "granted",
     ["roles/resourcemanager.projectIamAdmin", "roles/iam.serviceAccountTokenCreator"],
 )
-def test_a_role_of_google_s_by_which_one_takes_the_rest(granted: str) -> None:
+def test_google_role_that_allows_escalation_is_refused(granted: str) -> None:
     assert judge("nobody-has-everything", {"role": granted}, types={0: MEMBER})
 
 
@@ -116,7 +116,7 @@ def test_a_role_of_google_s_by_which_one_takes_the_rest(granted: str) -> None:
         ),
     ],
 )
-def test_what_is_left_out_or_made_soft(token: str, body: Body, said: str) -> None:
+def test_missing_or_weak_hardening_is_refused(token: str, body: Body, said: str) -> None:
     assert any(said in message for message in judge("cloud-is-hardened", body, types={0: token}))
 
 
@@ -124,7 +124,7 @@ def test_a_hardened_cluster_of_google_s_is_left_alone() -> None:
     assert not judge("cloud-is-hardened", HARDENED_GKE, types={0: GKE})
 
 
-def test_google_s_own_addresses_are_everybody_s() -> None:
+def test_google_public_addresses_must_be_excluded() -> None:
     networks = {"cidrBlocks": [{"cidrBlock": "203.0.113.0/24"}]}
     body = {"masterAuthorizedNetworksConfig": networks}
     assert not judge("cloud-is-closed", body, types={0: GKE})
@@ -148,7 +148,7 @@ def test_a_type_that_no_rule_knows_is_no_pass(token: str) -> None:
 
 
 @pytest.mark.parametrize("token", ["pulumi:providers:aws", "railhead:index:Guards"])
-def test_what_is_nothing_by_itself_is_left_alone(token: str) -> None:
+def test_harmless_types_need_no_rule(token: str) -> None:
     assert not judge("plan-is-seen", {}, types={0: token})
 
 
@@ -194,7 +194,7 @@ def changed(body: Body, **spec: Any) -> Body:
         ((changed(POLICY, matchConstraints=UNKNOWN), BOUND), "spec.matchConstraints"),
     ],
 )
-def test_a_guard_that_nobody_asks(plan: tuple[Body, ...], said: str | None) -> None:
+def test_guard_that_checks_nothing_is_refused(plan: tuple[Body, ...], said: str | None) -> None:
     result = judge("guards-refuse", *plan)
     assert any(said in message for message in result) if said else not result
 

@@ -69,7 +69,9 @@ def test_the_stacks_that_are_shipped_obey(stack: str) -> None:
         (FIREWALL, {"sourceRanges": ["0.0.0.0/0"]}, "sourceRanges[0]"),
     ],
 )
-def test_a_way_in_for_everybody(token: str, body: dict[str, Any], where: str) -> None:
+def test_rule_that_admits_the_internet_is_refused(
+    token: str, body: dict[str, Any], where: str
+) -> None:
     (message,) = open_to_the_world(planned(token, **body))
     assert where in message
     assert "the internet" in message
@@ -101,11 +103,11 @@ def test_what_is_not_known_is_not_passed(token: str, body: dict[str, Any]) -> No
         ("aws:ec2/route:Route", {"destinationCidrBlock": "0.0.0.0/0"}),
     ],
 )
-def test_a_way_out_or_a_named_network_is_none(token: str, body: dict[str, Any]) -> None:
+def test_egress_and_named_networks_are_accepted(token: str, body: dict[str, Any]) -> None:
     assert not list(open_to_the_world(planned(token, **body)))
 
 
-def test_a_capacity_block_is_not_bought_by_the_way() -> None:
+def test_plan_that_buys_a_capacity_block_is_refused() -> None:
     block = "aws:ec2/capacityBlockReservation:CapacityBlockReservation"
     (message,) = bought(planned(block, instancePlatform="Linux/UNIX"))
     assert "buy it by hand" in message
@@ -130,7 +132,7 @@ class TestProtection:
         lustre = planned("aws:fsx/lustreFileSystem:LustreFileSystem", storageCapacity=1200)
         assert len(list(unprotected([cluster, lustre]))) == 2
 
-    def test_a_cluster_without_it_may_go_whole(self) -> None:
+    def test_unprotected_cluster_may_have_unprotected_pools(self) -> None:
         assert not list(unprotected([planned(CLUSTER, deletionProtection=False), self.GPU]))
 
 
@@ -152,7 +154,7 @@ class TestPack:
     @pytest.mark.parametrize(
         "rule", ["cloud-is-closed", "no-capacity-bought", "protected-is-protected"]
     )
-    def test_what_is_in_the_cluster_is_not_theirs(self, rule: str) -> None:
+    def test_cloud_rules_ignore_objects_of_the_cluster(self, rule: str) -> None:
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}
         assert judge(rule, pod) == []
 
@@ -162,7 +164,7 @@ def test_what_is_in_the_cluster_is_no_cloud_resource() -> None:
 
 
 @pytest.mark.parametrize("must", hardened.MUST, ids=lambda must: ".".join(must.path))
-def test_a_field_that_keeps_something_shut(must: hardened.Must) -> None:
+def test_hardening_field_is_required(must: hardened.Must) -> None:
     def with_(value: Any) -> CloudResource:
         body = value
         for key in reversed(must.path):
@@ -197,11 +199,11 @@ ANYBODY = {"Effect": "Allow", "Principal": "*", "Action": "s3:GetObject", "Resou
         (POLICY, {"policy": UNKNOWN_STRING_VALUE}, "not known"),
     ],
 )
-def test_what_is_given_to_everybody(token: str, body: dict[str, Any], said: str) -> None:
+def test_public_grant_is_refused(token: str, body: dict[str, Any], said: str) -> None:
     assert [m for m in hardened.problems(planned(token, **body)) if said in m]
 
 
-def test_a_policy_with_a_condition_or_for_somebody_is_not_for_everybody() -> None:
+def test_conditional_or_named_policy_is_not_public() -> None:
     for more in ({"Condition": {"Bool": {"x": "y"}}}, {"Principal": {"AWS": "arn"}}):
         text = json.dumps({"Statement": [ANYBODY | more]})
         assert not list(hardened.problems(planned(POLICY, policy=text)))

@@ -1,4 +1,4 @@
-"""What a reviewer would catch: one edit of a shipped stack, and the rule that refuses it."""
+"""Edits of a shipped stack that a reviewer would catch, and the rules that refuse them."""
 
 from __future__ import annotations
 
@@ -379,7 +379,7 @@ REVIEW = {
 
 @pytest.mark.parametrize("line", REVIEW)
 def test_each_line_of_a_review_is_an_edit_that_is_tried(line: str) -> None:
-    """What is replaced (a pool, a file system, a name) is refused by the engine's own protect."""
+    """The engine's own protection refuses the replacement of a pool, a file system or a name."""
     assert set(REVIEW[line]) <= set(EDITS)
 
 
@@ -466,7 +466,7 @@ def _changed(old: Any, new: Any) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("edit", EDITS)
 def test_where_an_edit_is_refused_nothing_known_is_refused_too(edit: str) -> None:
-    """At the place itself, and at what holds it."""
+    """The edited value, or the object that holds it, is unknown."""
     stack, change, _ = EDITS[edit]
     before, after = shipped(stack), shipped(stack)
     change(after)
@@ -493,12 +493,12 @@ def test_every_rule_of_this_page_is_tried() -> None:
 
 
 @pytest.mark.parametrize("cidr", ["0.0.0.0/0", "0.0.0.0/1", "128.0.0.0/7", "::/0", "2000::/3"])
-def test_a_network_of_everybody(cidr: str) -> None:
+def test_network_of_everyone_is_too_wide(cidr: str) -> None:
     assert too_wide(cidr)
 
 
 @pytest.mark.parametrize("cidr", ["10.0.0.0/8", "203.0.113.0/24", "fd00::/16", "no network", None])
-def test_a_network_of_somebody(cidr: str) -> None:
+def test_limited_network_is_accepted(cidr: str) -> None:
     assert not too_wide(cidr)
 
 

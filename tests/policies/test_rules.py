@@ -273,14 +273,14 @@ class TestSharedMemory:
         spec["containers"].append({"name": "logs", "resources": {"limits": {"cpu": "1"}}})
         assert judge(SHM, wrapped("Job", spec)) == []
 
-    def test_a_runtimes_trainer_needs_it_whatever_the_template_requests(self) -> None:
+    def test_trainer_of_a_runtime_always_needs_shared_memory(self) -> None:
         spec = pod()
         del spec["containers"][0]["resources"]
         spec["containers"][0]["volumeMounts"] = []
         assert judge(SHM, wrapped("Job", spec)) == []
         assert "is the trainer" in judge(SHM, wrapped("ClusterTrainingRuntime", spec))[0]
 
-    def test_zero_devices_are_none(self) -> None:
+    def test_zero_devices_count_as_no_devices(self) -> None:
         spec = pod()
         spec["containers"][0] |= {"resources": {"limits": {"nvidia.com/gpu": 0}}}
         spec["containers"][0]["volumeMounts"] = []
@@ -362,7 +362,7 @@ class TestQueueCoverage:
         queue["spec"]["resourceGroups"] += other["spec"]["resourceGroups"]
         assert judge(QUEUE, queue, wrapped("Job", pod())) == []
 
-    def test_a_train_job_that_asks_itself(self) -> None:
+    def test_train_job_with_its_own_requests(self) -> None:
         job = {
             "apiVersion": "trainer.kubeflow.org/v1alpha1",
             "kind": "TrainJob",

@@ -1,4 +1,4 @@
-"""What the AWS provider would ask the cloud for, and what the cloud's own API model says of it.
+"""Requests of the AWS provider, checked against the cloud's own API models.
 
 Pulumi's inputs of a resource become the parameters of the calls that create it; botocore's service
 models then judge them: required fields and types by botocore itself, enumerations, patterns and
@@ -463,7 +463,7 @@ def _rule(direction: str) -> Callable[[Taken], Iterator[tuple[str, str, Json]]]:
 
 
 def _read(t: Taken) -> Iterator[tuple[str, str, Json]]:
-    """What is read and not made asks for nothing."""
+    """Yield no call: a resource that is only read asks for nothing."""
     yield from ()
 
 
@@ -599,7 +599,7 @@ def documented(service: str, shape: str, member: str) -> tuple[str, ...]:
 
 
 def problems(call: Call) -> list[str]:
-    """What the API model says is wrong with a call; empty for one that it takes."""
+    """Return what the API model finds wrong with a call; empty for a valid one."""
     shape = model(call.service).operation_model(call.operation).input_shape
     report = botocore.validate.ParamValidator().validate(call.parameters, shape)
     results = [report.generate_report()] if report.has_errors() else []
@@ -641,7 +641,7 @@ def _text(shape: Any, value: str, path: str) -> Iterator[str]:
 
 
 def _python(pattern: str) -> str:
-    """A Java pattern as Python takes it: no names for classes of Unicode, and no surrogates."""
+    """Return a Java pattern for Python: without Unicode class names and surrogates."""
     pattern = pattern.replace(r"\uD800\uDC00-\uDBFF\uDFFF", r"\U00010000-\U0010FFFF")
     return re.sub(r"\\p\{\w+\}", r"\\w", re.sub(r"\\p\{Z\w?\}", r"\\s", pattern))
 
@@ -655,7 +655,7 @@ def _size(shape: Any, size: int, path: str) -> Iterator[str]:
 
 
 def policy_problems(text: str) -> list[str]:
-    """What is wrong with a policy document on its face: the API takes any text of the length."""
+    """Return formal errors of a policy document: the API accepts any text of the length."""
     document = json.loads(text)
     results = [] if document.get("Version") == "2012-10-17" else ["Version"]
     for statement in document["Statement"]:

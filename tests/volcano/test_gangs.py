@@ -52,7 +52,7 @@ def eventually(what: Callable[[], _T]) -> _T:
 
 
 def queues() -> Queues:
-    """Of a stack with two teams that are promised half of the nodes each, and one that borrows."""
+    """Queues of a stack with two teams that own half of the nodes each, and one that borrows."""
     raw = lab_cluster() | {"queueing": {"scheduler": "volcano"}, "namespaces": [], "queues": []}
     raw["pools"][0]["nodes"] = len(NODES)
     raw["checkpoints"] = []
@@ -74,7 +74,7 @@ def queues() -> Queues:
 
 
 def definitions() -> list[dict[str, Any]]:
-    """The pinned release's, and beside them those of the programs that a stack makes nothing of."""
+    """Return the CRDs of the pinned release, and those of its programs that no stack uses."""
     bases = module_dir("volcano.sh/volcano", volcano.SOURCES) / "config" / "crd"
     others = [yaml.safe_load(path.read_text()) for path in bases.glob("*/bases/*.yaml")]
     held = list(crds.of(ADDONS["volcano"]))
@@ -121,7 +121,7 @@ def node(name: str, rack: str) -> dict[str, Any]:
 
 
 def group(name: str, members: int, highest: int, queue: str, priority: str = "") -> dict[str, Any]:
-    """As Trainer v2.1.0 makes it of a TrainJob of a stack's runtime (plugins/volcano, Build)."""
+    """Return the PodGroup that Trainer v2.1.0 makes for a TrainJob (plugins/volcano, Build)."""
     return {
         "apiVersion": API,
         "kind": "PodGroup",
@@ -177,7 +177,7 @@ class World:
         self.server.run("delete", "pods", "--all", "-n", SPACE, "--grace-period=0", "--force")
 
     def stopped(self, name: str) -> int:
-        """How many pods of a gang are going."""
+        """Return how many pods of a gang are being deleted."""
         path = f"/api/v1/namespaces/{SPACE}/pods"
         result = self.server.client.request("GET", path, query={"labelSelector": f"gang={name}"})
         return sum("deletionTimestamp" in pod["metadata"] for pod in result.body["items"])
@@ -188,7 +188,7 @@ class World:
         return [node for pod in result.body["items"] if (node := pod["spec"].get("nodeName"))]
 
     def phase(self, name: str, phase: str) -> None:
-        """What a kubelet says of all pods of a gang."""
+        """Report a phase of all pods of a gang, as their kubelets do."""
         for index in range(len(self.bound(name))):
             self.server.client.request(
                 "PATCH",
@@ -321,8 +321,8 @@ def test_a_gang_lies_within_one_rack_where_that_is_free(world: World) -> None:
     assert len({NODES[name] for name in world.bound("close")}) == 1
 
 
-def test_a_team_within_its_share_is_not_stopped_for_one_that_would_borrow(world: World) -> None:
-    """The one that asks has CPUs of its share left, which is enough for it to ask."""
+def test_borrower_does_not_preempt_a_team_within_its_share(world: World) -> None:
+    """The team that asks has CPUs of its share left, which lets it ask."""
     world.clear()
     world.running("promised", 2, "one")
     world.running("mine", 2, "other")
@@ -346,10 +346,10 @@ def test_what_a_team_borrowed_is_taken_back_as_whole_gangs(world: World) -> None
         time.sleep(0.2)
 
 
-def test_of_a_gang_partly_within_its_teams_share_no_more_than_the_rest_is_stopped(
+def test_only_the_borrowed_part_of_a_gang_is_preempted(
     world: World,
 ) -> None:
-    """The share is two nodes of its three; a job that lost a pod is JobSet's to make anew."""
+    """The share is two nodes of its three; JobSet recreates a job that lost a pod."""
     world.clear()
     world.running("both", 3, "one")
     world.submit("asks", 2, "other")
@@ -359,7 +359,7 @@ def test_of_a_gang_partly_within_its_teams_share_no_more_than_the_rest_is_stoppe
         time.sleep(0.2)
 
 
-def test_a_gang_of_a_higher_priority_stops_a_lower_one_of_its_team_whole(world: World) -> None:
+def test_higher_priority_preempts_a_whole_gang_of_its_team(world: World) -> None:
     world.clear()
     world.running("kept", 1, "one", "research")
     world.running("lower", 3, "one", "spare")
