@@ -11,13 +11,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote
-from xml.etree.ElementTree import Element
 
 import typer
 
 from railhead.base.options import Context, Kubeconfig, Lab
 
 if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
     from railhead.accept.model import LinePlot, Series
 
 #: The most points in time of a panel; more could not be distinguished.
