@@ -49,7 +49,7 @@ def wanted(reading: Reading) -> list[str]:
         asked.append(
             "flight-recorder dumps of all ranks: TORCH_FR_BUFFER_SIZE=2000, "
             "TORCH_NCCL_DUMP_ON_TIMEOUT=1, TORCH_NCCL_DESYNC_DEBUG=1 in the job's `env`; then "
-            "`railhead diagnose` on their folder"
+            "`railhead-diagnose` on their folder"
         )
     if hits.any("wc-retry", "wc-rnr", "wc-flush", "async-fatal"):
         asked.append(

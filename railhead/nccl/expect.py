@@ -23,7 +23,7 @@ EXPECTED = {
 }
 # Only NET connections show what carried the data; what was chosen or found does not.
 PROOF = "connections"
-DIAGNOSE = "`railhead diagnose` with the same logs says why"
+DIAGNOSE = "`railhead-diagnose` with the same logs says why"
 WHOLE_LOG = "run with NCCL_DEBUG=INFO and give the whole log, with its Channel lines"
 
 
@@ -159,7 +159,7 @@ def _proven(
         without = tuple(o for own in ways.values() for o in own if not re.search(gpudirect, o))
         if without:
             text = f"{len(without)} connections go without GPUDirect"
-            remedy = "`railhead diagnose` with the same logs says why"
+            remedy = "`railhead-diagnose` with the same logs says why"
             return Finding(
                 name=process, passed=False, text=text, evidence=without[:3], remedy=remedy
             )

@@ -95,6 +95,7 @@ def test_logs_are_diagnosed_with_the_bottom_alone(built: dict[str, Built], tmp_p
     alone = wheels.environment(tmp_path / "venv", built, ["railhead-diagnose"])
     log = REPO / "tests/nccl/held_out/226-shm-kubeflow-t4-two-lines.log"
     assert "1. dev-shm-too-small" in alone.run("railhead-diagnose", str(log))
+    assert "init-failure" in alone.run("railhead-nccl", "read", str(log))
     alone.run("python", "-c", IMPORT_ALL)
     for absent in ("httpx", "pulumi", "railhead.contract", "railhead.kube"):
         assert "ModuleNotFoundError" in alone.run("python", "-c", f"import {absent}", status=1)

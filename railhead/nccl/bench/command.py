@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from inspect import cleandoc
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,9 +22,10 @@ if TYPE_CHECKING:
     from railhead.nccl.bench.report import Gate
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the group."""
-    app.command(name="bench")(bench)
+def register(app: typer.Typer, *, program: str = "railhead nccl") -> None:
+    """Add the command to the group of ``program``."""
+    text = cleandoc(bench.__doc__ or "").replace("railhead nccl", program)
+    app.command(name="bench", help=text)(bench)
 
 
 def bench(

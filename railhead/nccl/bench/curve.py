@@ -202,7 +202,7 @@ def _reading(first: int, last: int, left: float, once: bool, recovers: bool) -> 
         return (
             "something slow under the algorithm for large messages: rings without GPUDirect RDMA, "
             "a rail that is down, or congestion without flow control",
-            f"{_TUNING}; `railhead nccl read` tells GPUDirect RDMA and rails from that run's log",
+            f"{_TUNING}; `railhead-nccl read` tells GPUDirect RDMA and rails from that run's log",
         )
     if not recovers:
         return (

@@ -375,7 +375,7 @@ def _verdict(line: LineRate | None, rows: Sequence[Published]) -> Iterable[Note]
         yield Note(
             id="tcp-like",
             level="warn",
-            text=f"{share}: so little is TCP or a broken fabric; `railhead nccl read` tells which",
+            text=f"{share}: so little is TCP or a broken fabric; `railhead-nccl read` tells which",
         )
     elif line.fraction < LOW:
         yield Note(
