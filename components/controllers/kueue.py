@@ -63,13 +63,15 @@ def configuration(settings: Mapping[str, Any], *, pod_groups: bool = False) -> d
         "controller": {
             "groupKindConcurrency": {
                 "Job.batch": 5,
-                "Workload.kueue.x-k8s.io": 5,
-                "LocalQueue.kueue.x-k8s.io": 1,
-                "ClusterQueue.kueue.x-k8s.io": 1,
+                # Upstream's since kueue PR 12440: workers that wait for the client's limit block
+                # others.
+                "Workload.kueue.x-k8s.io": 10,
+                "LocalQueue.kueue.x-k8s.io": 5,
+                "ClusterQueue.kueue.x-k8s.io": 5,
                 "ResourceFlavor.kueue.x-k8s.io": 1,
             }
         },
-        "clientConnection": {"qps": 50, "burst": 100},
+        "clientConnection": {"qps": 300, "burst": 500},
         # A job without a queue in a training namespace stays suspended: nothing there runs unpaid.
         "manageJobsWithoutQueueName": True,
         "managedJobsNamespaceSelector": {"matchLabels": {TRAINING_LABEL: "true"}},

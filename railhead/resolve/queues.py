@@ -159,6 +159,17 @@ def lost_pods(cluster: Cluster) -> LostPods | None:
     return COMBINATIONS[cluster.versions].lost_pods
 
 
+def client_limits(cluster: Cluster) -> dict[str, int]:
+    """Return how many requests a second Kueue may make, and how many at once.
+
+    Each pod that is placed by topology is one, which removes its gate, by one limiter for all of
+    Kueue (kueue issue 13683): with a gang on every node, or as many gangs as nodes, that is the
+    number of nodes. The least are upstream's defaults since its PR 12440, the most since PR 15206.
+    """
+    nodes = sum(pool.nodes for pool in cluster.pools)
+    return {"qps": min(1000, max(300, nodes)), "burst": min(1000, max(500, nodes))}
+
+
 def settings(cluster: Cluster) -> dict[str, Any]:
     """Return the part of Kueue's configuration (``config.kueue.x-k8s.io/v1beta2``) the stack sets.
 
@@ -174,13 +185,14 @@ def settings(cluster: Cluster) -> dict[str, Any]:
     if requeue.limit is not None:
         strategy["backoffLimitCount"] = requeue.limit
     configuration: dict[str, Any] = {
+        "clientConnection": client_limits(cluster),
         # A gang that cannot get all of its pods to run gives back what it holds.
         "waitForPodsReady": {
             "timeout": f"{ready}s",
             "recoveryTimeout": f"{recovery}s",
             "blockAdmission": False,
             "requeuingStrategy": strategy,
-        }
+        },
     }
     if cluster.teams and cluster.fair.sharing:
         # Required where there is fair sharing at all; these are what its documentation recommends.

@@ -214,6 +214,17 @@ def test_how_long_a_gang_is_waited_for_is_the_stacks_to_say() -> None:
     assert any("is less than backoff_seconds" in line for line in mistakes(raw))
 
 
+@pytest.mark.parametrize(
+    ("nodes", "limits"), [(2, (300, 500)), (400, (400, 500)), (1500, (1000, 1000))]
+)
+def test_kueue_asks_as_often_as_nodes_start_pods(nodes: int, limits: tuple[int, int]) -> None:
+    """A patch for each pod that is placed, by one limiter (kueue issue 13683)."""
+    cluster = parse(lab(), where=WHERE)
+    pools = (cluster.pools[0].model_copy(update={"nodes": nodes}),)
+    client = settings_of(cluster.model_copy(update={"pools": pools}))["clientConnection"]
+    assert (client["qps"], client["burst"]) == limits
+
+
 def test_fair_sharing_is_for_teams_and_goes_without_borrowers_preemption() -> None:
     assert "fairSharing" not in settings_of(parse(lab(), where=WHERE))
     raw = shared({"nodes": 2}, {"nodes": 1})
