@@ -138,6 +138,11 @@ RIGHTLY: tuple[tuple[str, str, str], ...] = (
         "what an account has is the cloud's to know, and it says so at preview",
     ),
     (
+        r"platform\.storage\[\d+\]\.backup_days",
+        "zero",
+        "without daily backups there is the last one, and data of which nobody keeps any",
+    ),
+    (
         r"platform\.maintenance\.(start|end|no_upgrades_from)|"
         r"pools\[\d+\]\.purchase\.(starts|ends)",
         "other letters|what .* says|.*'s",

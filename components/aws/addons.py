@@ -15,7 +15,7 @@ from railhead.platform.aws import facts as catalogue
 
 _ASK = "default"
 # Where the GPU pools' taints would keep an agent off the very nodes that it is for: the agent's own
-# list says so at v1.6.4, that of its DCGM server is empty (charts/eks-node-monitoring-agent).
+# list says so at v1.6.7, that of its DCGM server is empty (charts/eks-node-monitoring-agent).
 _EVERYWHERE = {"tolerations": [{"operator": "Exists"}]}
 
 

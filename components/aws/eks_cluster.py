@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import pulumi
 from pulumi_aws import cloudwatch, eks, kms, vpc
@@ -37,6 +37,7 @@ class EksClusterArgs:
         members: Kubernetes group -> ARNs of the IAM principals in it.
         oidc: an OIDC provider whose tokens say people's groups; None for none.
         log_retention_days: how many days the control plane's log is kept.
+        support: ``standard`` or ``extended``: what EKS does when the minor's standard support ends.
         deletion_protection: whether AWS and Pulumi refuse to delete the cluster and its key.
     """
 
@@ -51,6 +52,7 @@ class EksClusterArgs:
     members: Mapping[str, Sequence[str]] = field(default_factory=dict)
     oidc: OidcProvider | None = None
     log_retention_days: int = 90
+    support: Literal["standard", "extended"] = "standard"
     deletion_protection: bool = True
 
 
@@ -80,6 +82,11 @@ def kubeconfig(
             "provideClusterInfo": False,
         },
     )
+
+
+def _who(principal: str) -> str:
+    """Return a principal's account, kind and name, as a part of a resource's name."""
+    return principal.rpartition("::")[2].replace(":", "-")
 
 
 class EksCluster(pulumi.ComponentResource):
@@ -157,12 +164,18 @@ class EksCluster(pulumi.ComponentResource):
             },
             encryption_config={"provider": {"key_arn": key.arn}, "resources": ["secrets"]},
             enabled_cluster_log_types=list(LOG_TYPES),
-            upgrade_policy={"support_type": "STANDARD"},
+            upgrade_policy={"support_type": args.support.upper()},
             # Every one is an add-on of ours, with a version that the stack knows.
             bootstrap_self_managed_addons=False,
             deletion_protection=protect,
             opts=pulumi.ResourceOptions(
-                parent=self, protect=protect, depends_on=[*role.attached, log]
+                parent=self,
+                protect=protect,
+                depends_on=[*role.attached, log],
+                # It keeps the zones that it was made in: EKS takes no others (EKS user guide,
+                # network-reqs), and what a zone that is appended has needs none of its own.
+                ignore_changes=["vpcConfig.subnetIds"],
+                custom_timeouts=pulumi.CustomTimeouts(create="1h", update="2h", delete="1h"),
             ),
         )
         # Optional in the SDK alone: EKS gives every cluster one.
@@ -193,38 +206,48 @@ class EksCluster(pulumi.ComponentResource):
     def _reach(self, name: str, blocks: Sequence[str]) -> list[pulumi.Resource]:
         return [
             vpc.SecurityGroupIngressRule(
-                f"{name}-reach-{index}",
+                f"{name}-reach-{block.replace('/', '-')}",
                 security_group_id=self.security_group,
                 cidr_ipv4=block,
                 ip_protocol="tcp",
                 from_port=443,
                 to_port=443,
                 description="The API server, from beside the VPC",
-                opts=pulumi.ResourceOptions(parent=self),
+                opts=self._once(f"{name}-reach-{index}"),
             )
             for index, block in enumerate(blocks)
         ]
 
+    def _once(self, name: str, **more: Any) -> pulumi.ResourceOptions:
+        """Return the options of a resource that an earlier version called ``name``."""
+        return pulumi.ResourceOptions(parent=self, aliases=[pulumi.Alias(name=name)], **more)
+
     def _entries(self, name: str, args: EksClusterArgs) -> list[pulumi.Resource]:
+        """Return the administrators' rights; let everybody in.
+
+        EKS takes each principal once (terraform-aws-eks, issue 3293), so an entry is named by its
+        principal alone: one who comes, goes or gets other groups moves nobody else's.
+        """
         partition = catalogue.partition(args.region)
         made: list[pulumi.Resource] = []
         for index, principal in enumerate(args.administrators):
+            who, once = _who(principal), f"{name}-administrator-{index}"
             entry = eks.AccessEntry(
-                f"{name}-administrator-{index}",
+                f"{name}-entry-{who}",
                 cluster_name=self.cluster.name,
                 principal_arn=principal,
                 type="STANDARD",
-                opts=pulumi.ResourceOptions(parent=self),
+                opts=self._once(once),
             )
             made.append(
                 eks.AccessPolicyAssociation(
-                    f"{name}-administrator-{index}-policy",
+                    f"{name}-entry-{who}-policy",
                     cluster_name=self.cluster.name,
                     principal_arn=principal,
                     policy_arn=f"arn:{partition}:eks::aws:cluster-access-policy/"
                     f"{catalogue.ADMIN_POLICY}",
                     access_scope={"type": "cluster"},
-                    opts=pulumi.ResourceOptions(parent=self, depends_on=[entry]),
+                    opts=self._once(f"{once}-policy", depends_on=[entry]),
                 )
             )
         groups: dict[str, set[str]] = {
@@ -234,16 +257,15 @@ class EksCluster(pulumi.ComponentResource):
             for principal in principals:
                 groups.setdefault(principal, set()).add(group)
         for index, (principal, several) in enumerate(groups.items()):
-            # Account, kind and name, which do not move when another comes or goes.
-            who = principal.rpartition("::")[2].replace(":", "-")
-            of = f"researcher-{index}" if index < len(args.researchers) else f"member-{who}"
+            who = _who(principal)
+            once = f"researcher-{index}" if index < len(args.researchers) else f"member-{who}"
             eks.AccessEntry(
-                f"{name}-{of}",
+                f"{name}-entry-{who}",
                 cluster_name=self.cluster.name,
                 principal_arn=principal,
                 type="STANDARD",
                 kubernetes_groups=sorted(several),
-                opts=pulumi.ResourceOptions(parent=self),
+                opts=self._once(f"{name}-{once}"),
             )
         return made
 

@@ -62,9 +62,7 @@ class LustreArgs(FileSystemArgs):
 
 
 class Lustre(pulumi.ComponentResource):
-    """A persistent FSx for Lustre file system.
-
-    Where it is protected, deleting it after all takes a last backup first.
+    """A persistent FSx for Lustre file system; deleting it takes a last backup unless told not to.
 
     Attributes:
         config: what was asked for.
@@ -79,7 +77,6 @@ class Lustre(pulumi.ComponentResource):
     ) -> None:
         super().__init__("railhead:aws:Lustre", name, None, opts)
         self.config = wanted = args.file_system
-        protect = args.deletion_protection
         access = StorageSecurityGroup(
             f"{name}-access",
             StorageSecurityGroupArgs(
@@ -107,7 +104,7 @@ class Lustre(pulumi.ComponentResource):
             data_compression_type="LZ4" if wanted.compression else "NONE",
             automatic_backup_retention_days=wanted.backup_days,
             copy_tags_to_backups=True,
-            skip_final_backup=not protect,
+            skip_final_backup=not wanted.final_backup,
             subnet_ids=args.nets.private[wanted.availability_zone],
             security_group_ids=[group.group.id for group in groups],
             tags={"Name": f"{args.cluster}-{wanted.name}"},
@@ -115,8 +112,11 @@ class Lustre(pulumi.ComponentResource):
             # cannot-create-fs), and clients mount by them until it is gone.
             opts=pulumi.ResourceOptions(
                 parent=self,
-                protect=protect,
+                protect=args.deletion_protection,
                 depends_on=[rule for group in groups for rule in group.ready],
+                # Not the provider's 30 minutes (terraform-provider-aws, lustre_file_system.go): a
+                # last backup of tens of TiB comes before the file system goes.
+                custom_timeouts=pulumi.CustomTimeouts(create="2h", update="6h", delete="12h"),
             ),
         )
         self.register_outputs({"file_system": self.file_system.id})

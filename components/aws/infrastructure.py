@@ -31,6 +31,7 @@ from railhead.components.aws.node_pools import (
     SystemPoolArgs,
 )
 from railhead.components.aws.security_groups import EfaSecurityGroup, EfaSecurityGroupArgs
+from railhead.components.aws.sizes import running
 from railhead.platform.aws import facts as catalogue
 from railhead.platform.aws.model import (
     AwsPlatform,
@@ -99,6 +100,7 @@ class AwsInfrastructure(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(parent=self),
         )
         self._below = pulumi.ResourceOptions(parent=self, providers=[provider])
+        sizes = running(args.name, pulumi.InvokeOptions(parent=self, provider=provider))
         self.nets = self._network(provider)
         self.efa = EfaSecurityGroup(
             f"{name}-efa",
@@ -119,6 +121,7 @@ class AwsInfrastructure(pulumi.ComponentResource):
                 members=platform.members,
                 oidc=platform.oidc,
                 log_retention_days=platform.log_retention_days,
+                support=platform.support,
                 deletion_protection=platform.deletion_protection,
             ),
             opts=self._below,
@@ -143,6 +146,7 @@ class AwsInfrastructure(pulumi.ComponentResource):
             node_role=role.role.arn,
             nets=self.nets,
             tags=platform.tags,
+            sizes=sizes,
             after=[*role.attached, *self._image_caches(role), *early.addons.values()],
         )
         system = SystemPool(

@@ -326,11 +326,16 @@ class Network(pulumi.ComponentResource):
         )
         return [
             ec2.Route(
-                f"{self._name}-transit-{zone}-{index}",
+                f"{self._name}-transit-{zone}-{block.replace('/', '-')}",
                 route_table_id=table.id,
                 destination_cidr_block=block,
                 transit_gateway_id=gateway.id,
-                opts=pulumi.ResourceOptions(parent=self, depends_on=[attached]),
+                opts=pulumi.ResourceOptions(
+                    parent=self,
+                    depends_on=[attached],
+                    # What it was called while routes were counted.
+                    aliases=[pulumi.Alias(name=f"{self._name}-transit-{zone}-{index}")],
+                ),
             )
             for zone, table in tables.items()
             for index, block in enumerate(gateway.cidrs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pulumi
 from pulumi_aws import autoscaling, ec2, eks
@@ -12,19 +12,19 @@ from pulumi_aws import autoscaling, ec2, eks
 from railhead.base.names import physical_name
 from railhead.components.aws.network import Nets
 from railhead.components.aws.reservation import target
-from railhead.components.aws.user_data import NodeSetup, user_data
+from railhead.components.aws.sizes import Bounds, scaling
 from railhead.machines import MACHINES, Machine
 from railhead.platform.aws import facts as catalogue
+from railhead.platform.aws import template
 from railhead.platform.aws.checks import SYSTEM, reserved_label
 from railhead.platform.aws.model import (
     AwsPool,
     CapacityBlock,
     ExistingPlacementGroup,
     NewPlacementGroup,
-    OnDemand,
-    Spot,
 )
 from railhead.platform.aws.model import SystemPool as SystemPoolConfig
+from railhead.platform.aws.user_data import user_data
 
 if TYPE_CHECKING:
     from pulumi_aws.ec2 import (
@@ -33,10 +33,8 @@ if TYPE_CHECKING:
         LaunchTemplateNetworkInterfaceArgsDict,
         LaunchTemplateTagSpecificationArgsDict,
     )
-    from pulumi_aws.eks.outputs import NodeGroupResource
+    from pulumi_aws.eks.outputs import GetNodeGroupScalingConfigResult, NodeGroupResource
 
-# The root device of EKS's Amazon Linux images.
-ROOT_DEVICE = "/dev/xvda"
 # Two of each controller on two nodes: an update of one leaves the other.
 SYSTEM_NODES = 2
 _EFFECTS = {
@@ -47,8 +45,9 @@ _EFFECTS = {
 # What EKS calls what a pool is bought as, where that is not on demand. The template says nothing of
 # spot: EKS does (EKS user guide, launch templates).
 _CAPACITY = {"capacity-block": "CAPACITY_BLOCK", "spot": "SPOT"}
-# The autoscaler's, and the scheduled action's that empties a capacity block in time.
-_SIZE = ["scalingConfig.desiredSize"]
+# A template keeps the tags that it was made with: others would be another version of it, for which
+# EKS replaces every node.
+_TAGS = ["tagSpecifications"]
 POOL_LABEL = "railhead.dev/pool"
 
 
@@ -63,6 +62,7 @@ class NodePoolArgs:
         node_role: ARN of the nodes' IAM role.
         nets: the network's subnets.
         tags: tags of each instance.
+        sizes: node group -> its sizes as they are (:func:`sizes.running`).
         after: resources that must exist for a node to become ready, such as its role's policies
             and the CNI add-on.
     """
@@ -73,6 +73,7 @@ class NodePoolArgs:
     node_role: pulumi.Input[str]
     nets: Nets
     tags: Mapping[str, str] = field(default_factory=dict)
+    sizes: Mapping[str, GetNodeGroupScalingConfigResult] = field(default_factory=dict)
     after: Sequence[pulumi.Resource] = ()
 
 
@@ -110,58 +111,37 @@ class GpuPoolArgs(NodePoolArgs):
 def network_interfaces(
     machine: Machine, *, cluster_group: pulumi.Input[str], efa_group: pulumi.Input[str]
 ) -> list[LaunchTemplateNetworkInterfaceArgsDict]:
-    """Return the interfaces of a node, as its row in the catalogue lays them out.
-
-    Security groups go on the interfaces, as a template that has interfaces takes none of its own,
-    and no subnet, which is the node group's. The cluster's group is on the one that has an address.
-    """
+    """Return the interfaces of a node with the ids of their security groups."""
+    groups = {template.CLUSTER: cluster_group, template.FABRIC: efa_group}
     return [
-        {
-            "network_card_index": nic.card,
-            "device_index": nic.device,
-            "interface_type": nic.interface,
-            "security_groups": [efa_group]
-            if nic.interface == "efa-only"
-            else [cluster_group, efa_group],
-            "delete_on_termination": "true",
-        }
-        for nic in (*machine.host_nics, *machine.nics)
+        cast(
+            "LaunchTemplateNetworkInterfaceArgsDict",
+            {**nic, "security_groups": [groups[group] for group in nic["security_groups"]]},
+        )
+        for nic in template.interfaces(machine)
     ]
 
 
 def _root_volume(gib: int) -> list[LaunchTemplateBlockDeviceMappingArgsDict]:
-    return [
-        {
-            "device_name": ROOT_DEVICE,
-            "ebs": {
-                "volume_size": gib,
-                "volume_type": "gp3",
-                "encrypted": "true",
-                "delete_on_termination": "true",
-            },
-        }
-    ]
+    return [cast("LaunchTemplateBlockDeviceMappingArgsDict", template.root_volume(gib))]
 
 
 def _metadata_options() -> LaunchTemplateMetadataOptionsArgsDict:
-    """Session tokens only, which do not reach into a pod: its rights come by pod identity."""
-    return {
-        "http_endpoint": "enabled",
-        "http_tokens": "required",
-        "http_put_response_hop_limit": 1,
-        "instance_metadata_tags": "disabled",
-    }
+    return cast("LaunchTemplateMetadataOptionsArgsDict", template.metadata_options())
 
 
-def _tag_specifications(cluster: str, pool: str) -> list[LaunchTemplateTagSpecificationArgsDict]:
+def _tag_specifications(
+    args: NodePoolArgs, pool: str
+) -> list[LaunchTemplateTagSpecificationArgsDict]:
     """Return the tags of what the template launches: the provider's default tags do not reach it.
 
-    Only tags that never change: another tag is another version of the template, for which EKS
-    replaces every node. The stack's own tags come by :func:`_tag_instances`.
+    The stack's own are those of the day on which the pool was made, so that its first instances
+    have them; what changes later comes by :func:`_tag_instances`.
     """
     tags = {
-        "Name": f"{cluster}-{pool}",
-        "railhead.dev/cluster": cluster,
+        **args.tags,
+        "Name": f"{args.cluster}-{pool}",
+        "railhead.dev/cluster": args.cluster,
         POOL_LABEL: pool,
     }
     return [
@@ -176,8 +156,8 @@ def _tag_instances(
     """Put the stack's tags on each instance that the group launches from now on.
 
     No instance is replaced. EKS puts a node group's own tags on nothing but the group, and the
-    Auto Scaling group's reach instances, not their volumes (Amazon EC2 Auto Scaling user guide,
-    tagging).
+    Auto Scaling group's reach instances, not their volumes; of one key, the group's value is the
+    one that they get (Amazon EC2 Auto Scaling user guide, autoscaling-tagging).
     """
     group = node_group.resources.apply(_group_name)
     for key, value in tags.items():
@@ -196,6 +176,17 @@ def _group_name(resources: Sequence[NodeGroupResource]) -> str:
     return str(groups[0].name)
 
 
+def _limits(rounds: int) -> pulumi.CustomTimeouts:
+    """Return the time limits of a group whose update replaces its nodes in ``rounds``.
+
+    The provider's are an hour each (terraform-provider-aws, node_group.go). Of one round EKS takes
+    15 minutes at most to drain the nodes, and 15 for new ones to join once they run (EKS user
+    guide, managed-node-update-behavior and troubleshooting); between the two a machine with eight
+    GPUs stops, is checked and boots.
+    """
+    return pulumi.CustomTimeouts(create="2h", update=f"{1 + rounds}h", delete="2h")
+
+
 class SystemPool(pulumi.ComponentResource):
     """Nodes for the controllers, without GPUs, in every zone; they come first and go last.
 
@@ -210,41 +201,45 @@ class SystemPool(pulumi.ComponentResource):
     ) -> None:
         super().__init__("railhead:aws:SystemPool", name, None, opts)
         cluster, pool = args.cluster, args.pool
-        template = ec2.LaunchTemplate(
+        launched = ec2.LaunchTemplate(
             f"{name}-template",
             name=physical_name(cluster, SYSTEM, limit=catalogue.LAUNCH_TEMPLATE_NAME),
             update_default_version=True,
             instance_type=pool.instance_type,
             block_device_mappings=_root_volume(pool.root_volume_gib),
             metadata_options=_metadata_options(),
-            tag_specifications=_tag_specifications(cluster, SYSTEM),
-            opts=pulumi.ResourceOptions(parent=self),
+            tag_specifications=_tag_specifications(args, SYSTEM),
+            opts=pulumi.ResourceOptions(parent=self, ignore_changes=_TAGS),
+        )
+        group = physical_name(cluster, SYSTEM, limit=catalogue.NODE_GROUP_NAME)
+        # Not more than any size it may have: EKS refuses a least above the present size, and the
+        # present size is not the stack's to say.
+        bounds = Bounds(least=min(pool.nodes, SYSTEM_NODES), most=pool.max_nodes, first=pool.nodes)
+        sizes, left_alone = scaling(
+            group, bounds, args.sizes, cluster=cluster, where="platform.system_pool"
         )
         self.node_group = eks.NodeGroup(
             f"{name}-nodes",
             cluster_name=args.cluster_name,
-            node_group_name=physical_name(cluster, SYSTEM, limit=catalogue.NODE_GROUP_NAME),
+            node_group_name=group,
             node_role_arn=args.node_role,
             subnet_ids=list(args.nets.regional.values()),
             ami_type=catalogue.STANDARD_AMI[pool.architecture],
             capacity_type="ON_DEMAND",
             version=args.kubernetes,
-            scaling_config={
-                # Not more than any size it may have: EKS refuses a least above the present size,
-                # and the present size is not the stack's to say.
-                "min_size": min(pool.nodes, SYSTEM_NODES),
-                "max_size": pool.max_nodes,
-                "desired_size": pool.nodes,
-            },
+            scaling_config=sizes,
             update_config={"max_unavailable": 1},
             node_repair_config={"enabled": True},
             labels={POOL_LABEL: SYSTEM},
-            launch_template={"id": template.id, "version": template.latest_version.apply(str)},
+            launch_template={"id": launched.id, "version": launched.latest_version.apply(str)},
             opts=pulumi.ResourceOptions(
                 parent=self,
                 depends_on=[*args.after, *args.nets.ready],
-                ignore_changes=_SIZE,
+                # A group's subnets are for life: in a zone that is appended it has no nodes, and
+                # is not replaced, with every controller on it, for that zone's sake.
+                ignore_changes=[*left_alone, "subnetIds"],
                 delete_before_replace=True,
+                custom_timeouts=_limits(pool.max_nodes),
             ),
         )
         _tag_instances(name, self.node_group, args.tags, self)
@@ -269,39 +264,39 @@ class GpuPool(pulumi.ComponentResource):
         super().__init__("railhead:aws:GpuPool", name, None, opts)
         self._name, self._args = name, args
         cluster, pool = args.cluster, args.pool
-        template = self._template()
+        launched = self._template()
+        group = physical_name(cluster, pool.name, limit=catalogue.NODE_GROUP_NAME)
+        bounds = Bounds(least=pool.min_nodes, most=pool.nodes, first=pool.first_nodes)
+        sizes, left_alone = scaling(
+            group, bounds, args.sizes, cluster=cluster, where=f"pool {pool.name}"
+        )
         self.node_group = eks.NodeGroup(
             f"{name}-nodes",
             cluster_name=args.cluster_name,
-            node_group_name=physical_name(cluster, pool.name, limit=catalogue.NODE_GROUP_NAME),
+            node_group_name=group,
             node_role_arn=args.node_role,
             subnet_ids=[args.nets.private[pool.availability_zone]],
             ami_type=catalogue.NVIDIA_AMI[MACHINES[pool.instance_type].architecture],
             capacity_type=_CAPACITY.get(pool.purchase.kind, "ON_DEMAND"),
             version=args.kubernetes,
             release_version=pool.ami_release,
-            scaling_config={
-                "min_size": pool.min_nodes,
-                "max_size": pool.nodes,
-                "desired_size": pool.first_nodes,
-            },
+            scaling_config=sizes,
             update_config={
-                "max_unavailable": 1,
+                "max_unavailable": pool.replaced_at_once,
                 # Reserved capacity has no room for a new node beside the old one.
-                "update_strategy": "DEFAULT"
-                if isinstance(pool.purchase, OnDemand | Spot)
-                else "MINIMAL",
+                "update_strategy": "MINIMAL" if pool.reserved else "DEFAULT",
             },
             node_repair_config={"enabled": pool.repair},
             labels=node_labels(pool),
             taints=[
                 {"key": t.key, "value": t.value, "effect": _EFFECTS[t.effect]} for t in pool.taints
             ],
-            launch_template={"id": template.id, "version": template.latest_version.apply(str)},
+            launch_template={"id": launched.id, "version": launched.latest_version.apply(str)},
             opts=pulumi.ResourceOptions(
                 parent=self,
                 depends_on=[*args.after, *args.nets.ready],
-                ignore_changes=_SIZE,
+                ignore_changes=left_alone,
+                custom_timeouts=_limits(-(-pool.nodes // pool.replaced_at_once)),
                 # Its name and its reserved capacity are taken while the old one is there.
                 delete_before_replace=True,
                 protect=args.deletion_protection,
@@ -334,9 +329,9 @@ class GpuPool(pulumi.ComponentResource):
             else {"capacity_reservation_target": reserved},
             block_device_mappings=_root_volume(pool.root_volume_gib),
             metadata_options=_metadata_options(),
-            user_data=user_data(node_setup(pool, args.lustre_efa_devices)),
-            tag_specifications=_tag_specifications(cluster, pool.name),
-            opts=inside,
+            user_data=user_data(template.node_setup(pool, args.lustre_efa_devices)),
+            tag_specifications=_tag_specifications(args, pool.name),
+            opts=pulumi.ResourceOptions(parent=self, ignore_changes=_TAGS),
         )
 
     def _placement_group(self) -> pulumi.Input[str] | None:
@@ -351,17 +346,6 @@ class GpuPool(pulumi.ComponentResource):
             strategy="cluster",
             opts=pulumi.ResourceOptions(parent=self),
         ).name
-
-
-def node_setup(pool: AwsPool, lustre_efa_devices: int) -> NodeSetup:
-    """Return the setup of a pool's nodes before they join."""
-    return NodeSetup(
-        raid=pool.local_storage == "raid0",
-        hugepages_2mib=pool.hugepages_2mib,
-        # Whatever has EFA registers memory with it.
-        lock_memory="efa" in MACHINES[pool.instance_type].fabrics,
-        lustre_efa=lustre_efa_devices,
-    )
 
 
 def node_labels(pool: AwsPool) -> Mapping[str, str]:

@@ -34,6 +34,8 @@ class VolumesArgs:
 class Volumes(pulumi.ComponentResource):
     """A class for each file system; for each claim on Lustre, the volume that waits for it.
 
+    A volume stays with its claim when the stack goes.
+
     The Lustre classes make nothing: a claim of them that the stack does not know stays pending,
     rather than buy a file system of its own.
 
@@ -94,7 +96,9 @@ class Volumes(pulumi.ComponentResource):
                             },
                         },
                     },
-                    opts=inside,
+                    # As its claim is: Kubernetes does not let go of a volume that a claim is bound
+                    # to (pkg/controller/volume/pvprotection), and `destroy` would wait for it.
+                    opts=pulumi.ResourceOptions(parent=self, retain_on_delete=True),
                 )
             )
         return made

@@ -16,6 +16,7 @@ import pulumi_kubernetes as kubernetes
 
 from railhead.components import program as shipped
 from railhead.gate.expectation import Expectation
+from railhead.gate.node import RESULTS
 from railhead.gate.state import ANNOTATION, LABEL
 from railhead.resolve.gate import GATE_IMAGE
 
@@ -173,6 +174,7 @@ def daemon_set(args: NodeGateArgs, pool: GatedPool, digest: str) -> Any:
     labels = {_NAME: ACCOUNT, "railhead.dev/gate": pool.name}
     asks_ports = pool.expectation.qos is not None
     plugins = pool.expectation.plugin is not None
+    results = pool.expectation.lustre_efa > 0
     module = ["python3", "-m", "railhead.gate", f"--state={_STATE}"]
     module.append(f"--period={args.period_seconds}")
     container = {
@@ -185,6 +187,7 @@ def daemon_set(args: NodeGateArgs, pool: GatedPool, digest: str) -> Any:
             "--sys=/host/sys",
             "--dev=/host/dev",
             *(["--plugins=/host/bin"] if plugins else []),
+            *(["--run=/host/run"] if results else []),
         ],
         "env": [
             *shipped.environment(_PROGRAM),
@@ -217,6 +220,7 @@ def daemon_set(args: NodeGateArgs, pool: GatedPool, digest: str) -> Any:
                 **({"mountPropagation": "HostToContainer"} if plugins else {}),
             },
             *([{"name": "plugins", "mountPath": "/host/bin", "readOnly": True}] if plugins else []),
+            *([{"name": "results", "mountPath": "/host/run", "readOnly": True}] if results else []),
             {"name": "state", "mountPath": _STATE},
         ],
     }
@@ -235,6 +239,11 @@ def daemon_set(args: NodeGateArgs, pool: GatedPool, digest: str) -> Any:
             {"name": "dev", "hostPath": {"path": "/dev", "type": "Directory"}},
             {"name": "state", "emptyDir": {}},
             *([{"name": "plugins", "hostPath": {"path": PLUGINS}}] if plugins else []),
+            *(
+                [{"name": "results", "hostPath": {"path": RESULTS, "type": "DirectoryOrCreate"}}]
+                if results
+                else []
+            ),
         ],
     }
     if asks_ports:

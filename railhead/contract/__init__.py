@@ -285,10 +285,15 @@ def _said(value: Any) -> Any:
 
 
 class MadeWith(_Model):
-    """``fixed`` are settings that change only by recreation, ``grows`` those that never shrink."""
+    """``fixed`` are settings that change only by recreation, ``grows`` those that never shrink.
+
+    ``template`` is a digest of the text that nodes are launched with; empty if there is none, or
+    an older stack did not say.
+    """
 
     fixed: Annotated[dict[str, Any], BeforeValidator(_said)] = Field(default_factory=dict)
     grows: Annotated[dict[str, int], BeforeValidator(_whole)] = Field(default_factory=dict)
+    template: str = ""
 
 
 class Made(_Model):

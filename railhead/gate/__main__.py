@@ -19,7 +19,7 @@ from railhead.base.finding import Finding
 from railhead.gate import dcb
 from railhead.gate.api import ApiError, NodeApi
 from railhead.gate.expectation import Expectation
-from railhead.gate.node import Node
+from railhead.gate.node import RESULTS, Node
 from railhead.gate.prove import evaluate
 from railhead.gate.state import ANNOTATION, LABEL, Gate, label_before, report, verdict
 from railhead.gate.words import now, say
@@ -60,6 +60,9 @@ def _options() -> argparse.ArgumentParser:
         default=Path("/home/kubernetes/bin"),
         help="the folder of NCCL plugins on a GKE node",
     )
+    parser.add_argument(
+        "--run", type=Path, default=Path(RESULTS), help="the folder of results of the node's boot"
+    )
     parser.add_argument("--proc", type=Path, default=Path("/proc"))
     parser.add_argument(
         "--state", type=Path, default=Path("/run/gate"), help="the folder of state for the probes"
@@ -91,6 +94,7 @@ def _look(
         sys=options.sys,
         dev=options.dev,
         proc=options.proc,
+        run=options.run,
         plugins=options.plugins,
         kernel=os.uname().release,
         allocatable=allocatable,

@@ -73,6 +73,7 @@ class Expectation:
         pcie: whether PCIe links are checked: a hypervisor's guest does not see the machine's own.
         iommu: whether NICs must not be behind an IOMMU that translates.
         plugin: the NCCL plugin that must be on the node, or None.
+        lustre_efa: how many EFA devices must carry Lustre; 0 is not checked.
     """
 
     fabric: str
@@ -91,6 +92,7 @@ class Expectation:
     pcie: bool = False
     iommu: bool = False
     plugin: Plugin | None = None
+    lustre_efa: int = 0
 
     def to_json(self) -> str:
         """Return the canonical text, so that an unchanged expectation changes no object."""

@@ -15,6 +15,11 @@ from railhead.base.finding import Finding
 from railhead.gate.dcb import Dcb
 from railhead.gate.expectation import Expectation
 
+#: The folder of a node in which what sets it up at boot leaves its results.
+RESULTS = "/run/railhead"
+#: The file with the number of EFA devices that carry Lustre.
+LUSTRE_EFA_RESULT = f"{RESULTS}/lustre-efa"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Node:
@@ -24,6 +29,7 @@ class Node:
         sys: the node's /sys.
         dev: the node's /dev.
         proc: a /proc; only the kernel's own files in it are read, not a process's.
+        run: the node's /run/railhead, where what sets it up at boot leaves its results.
         plugins: where GKE keeps the driver's libraries and NCCL plugins on its nodes.
         kernel: its release, such as ``6.8.0-45-generic``.
         allocatable: extended resources of the node's status.
@@ -37,6 +43,7 @@ class Node:
     proc: Path
     kernel: str
     allocatable: Mapping[str, str]
+    run: Path = Path(RESULTS)
     plugins: Path = Path("/home/kubernetes/bin")
     dcb: Callable[[str], Dcb]
     now: float = 0.0

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from railhead.base.sections import Problem, each, told
 from railhead.fabric.site import Network
-from railhead.model.cluster import CheckpointConfig, Cluster
+from railhead.model.cluster import CheckpointConfig, Cluster, Pool
 from railhead.model.network_policy import Destination
 
 C = TypeVar("C", bound=Cluster)
@@ -22,10 +22,15 @@ C = TypeVar("C", bound=Cluster)
 
 @dataclass(frozen=True, kw_only=True)
 class MadeWith:
-    """Settings of one part: ``fixed`` ones change only by recreating it, ``grows`` never shrink."""
+    """Settings of one part: ``fixed`` ones change only by recreating it, ``grows`` never shrink.
+
+    ``template`` is a digest of what Railhead itself says of new nodes, which may change with its
+    version: whatever changes it replaces the nodes that there are. Empty for what does not.
+    """
 
     fixed: Mapping[str, Any] = field(default_factory=dict)
     grows: Mapping[str, int] = field(default_factory=dict)
+    template: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,6 +126,14 @@ class Platform(Generic[C]):
     def system_nodes(self, cluster: C) -> tuple[int, str] | None:  # noqa: ARG002 - its own
         """Return number and type of the controllers' first nodes; None if the stack makes none."""
         return None
+
+    def lustre_devices(
+        self,
+        cluster: C,  # noqa: ARG002 - each platform's own
+        pool: Pool,  # noqa: ARG002 - each platform's own
+    ) -> int:
+        """Return how many of a node's EFA devices must carry Lustre; 0 if none has to."""
+        return 0
 
     def mount_annotations(
         self,

@@ -7,6 +7,7 @@ from railhead.gate.expectation import Expectation, Interface, Plugin, Qos
 from railhead.gate.state import LABEL, READY
 from railhead.machines import MACHINES, Machine
 from railhead.model.cluster import Cluster, Pool
+from railhead.platform.registry import platform_of
 from railhead.resolve.wiring import Wiring, wiring
 
 #: What runs the gate where a stack names no image: its program needs Python and nothing else.
@@ -57,6 +58,7 @@ def expectation(cluster: Cluster, pool: Pool) -> Expectation:
         resources=dict(wired.devices),
         movable=fabric.row.moves,
         plugin=None if machine.stand_in else _plugin(cluster),
+        lustre_efa=platform_of(cluster).lustre_devices(cluster, pool),
         rdma_netns=fabric.rdma_netns if verbs else None,
         pcie=verbs and bare,
         # An Arm machine's NICs are always behind its SMMU.

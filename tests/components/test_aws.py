@@ -6,6 +6,7 @@ import base64
 import copy
 import email
 import json
+import re
 import subprocess
 from collections import Counter
 from collections.abc import Mapping
@@ -24,11 +25,12 @@ from railhead.components.aws.job_access import statements
 from railhead.components.aws.network import subnet_blocks
 from railhead.components.aws.node_pools import network_interfaces
 from railhead.components.aws.reservation import checked, mismatch
-from railhead.components.aws.user_data import NodeSetup, user_data
 from railhead.components.cluster_access import provider
 from railhead.components.fabric.modes import efa
+from railhead.components.mismatch import MismatchError
 from railhead.config import parse
 from railhead.fabric.modes.efa import EfaFabric
+from railhead.gate.node import LUSTRE_EFA_RESULT
 from railhead.lab.recorders import shapes
 from railhead.lab.recorders.recording import changed_paths, forced
 from railhead.machines import MACHINES
@@ -40,6 +42,8 @@ from railhead.platform.aws.model import (
     Reservation,
     S3Access,
 )
+from railhead.platform.aws.template import node_setup
+from railhead.platform.aws.user_data import NodeSetup, user_data
 from tests.components.recording import (
     Recording,
     Registered,
@@ -216,7 +220,27 @@ class TestGraph:
         assert named(prod, LUSTRE).inputs["skipFinalBackup"] is False
         assert not [r for r in clouds(block) if r.protect]
         assert named(block, CLUSTER).inputs["deletionProtection"] is False
-        assert named(block, LUSTRE).inputs["skipFinalBackup"] is True
+
+    def test_a_last_backup_survives_the_way_to_destroy(
+        self, prod: Recording, tmp_path: Path
+    ) -> None:
+        """The documented way takes the protection away first, by an update of its own."""
+
+        def edit(cluster: dict[str, Any]) -> None:
+            cluster["platform"]["deletion_protection"] = False
+
+        after = named(variant(tmp_path, edit), LUSTRE)
+        assert not after.protect
+        for made in (named(prod, LUSTRE), after):
+            assert made.inputs["skipFinalBackup"] is False
+            assert made.inputs["automaticBackupRetentionDays"] > 0
+            assert made.manner["timeouts"]["delete"] == "12h"
+
+    def test_a_volume_stays_with_its_claim(self, prod: Recording) -> None:
+        """Kubernetes keeps a volume that is bound: to delete it would hold up `destroy`."""
+        claim = prod.one("PersistentVolumeClaim", "checkpoints")
+        assert claim.retain
+        assert prod.one("PersistentVolume").retain
 
     def test_protection_is_the_default(self) -> None:
         cluster = stack_cluster(PROD)
@@ -383,16 +407,48 @@ class TestUserData:
         self, there: int, wanted: int, taken: list[int], tmp_path: Path
     ) -> None:
         """The script itself, with commands that note what they are asked."""
-        config = yaml.safe_load(
-            self.parts(user_data(NodeSetup(lustre_efa=wanted)))["text/cloud-config"]
-        )
-        script, unit = config["write_files"]
-        assert f"ExecStart={script['path']} {wanted}\n" in unit["content"]
+        lines, result = self.lustre(tmp_path, there, NodeSetup(lustre_efa=wanted))
+        added = [line for line in lines if "net add --net efa" in line]
+        assert added == [
+            f"lnetctl net add --net efa --if rdmap{index:03}s0 --peer-credits 32" for index in taken
+        ]
+        assert "modprobe kefalnd ipif_name=ens32" in lines
+        assert lines.index("modprobe lustre") > lines.index(added[-1])
+        # What the gate reads.
+        assert result == f"{len(taken)}\n"
+        assert catalogue.LUSTRE_EFA_RESULT == LUSTRE_EFA_RESULT
+
+    @pytest.mark.parametrize(
+        ("version", "works"), [("1.1.0", False), ("1.1.1", True), ("1.10.0", True)]
+    )
+    def test_p6_needs_a_driver_that_is_new_enough(
+        self, version: str, works: bool, tmp_path: Path
+    ) -> None:
+        """aws-parallelcluster-cookbook, pcluster-diag: MIN_KEFALND_VERSION_P6."""
+        raw = {**stack_cluster(PROD)["pools"][0], "instance_type": "p6-b300.48xlarge"}
+        pool = AwsPool.model_validate(raw)
+        setup = node_setup(pool, pool.lustre_devices)
+        lines, result = self.lustre(tmp_path, 16, setup, version)
+        added = [line for line in lines if "net add --net efa" in line]
+        assert len(added) == (16 if works else 0)
+        assert result == ("16\n" if works else None)
+
+    def lustre(
+        self, folder: Path, there: int, setup: NodeSetup, version: str = "1.2.0"
+    ) -> tuple[list[str], str | None]:
+        """Run the set-up of Lustre; return the commands that it ran, and what the gate reads."""
+        config = yaml.safe_load(self.parts(user_data(setup))["text/cloud-config"])
+        script, unit = config["write_files"][-2:]
+        assert "TimeoutStartSec=300\n" in unit["content"], "a command that hangs keeps no node out"
+        assert f"Environment=RESULT={catalogue.LUSTRE_EFA_RESULT}\n" in unit["content"]
         assert script["permissions"] == "0755"
         assert ["systemctl", "enable", "--now", Path(unit["path"]).name] in config["runcmd"]
-        drivers, devices, commands = (tmp_path / name for name in ("drivers", "ib", "bin"))
-        for folder in (drivers / "efa", drivers / "mlx5", devices, commands):
-            folder.mkdir(parents=True)
+        (command,) = re.findall(r"^ExecStart=(.+)$", unit["content"], re.MULTILINE)
+        path, *arguments = command.split()
+        assert path == script["path"]
+        drivers, devices, commands = (folder / name for name in ("drivers", "ib", "bin"))
+        for made in (drivers / "efa", drivers / "mlx5", devices, commands):
+            made.mkdir(parents=True)
         for index in range(there):
             device = devices / f"rdmap{index:03}s0" / "device"
             device.mkdir(parents=True)
@@ -400,27 +456,29 @@ class TestUserData:
         other = devices / "mlx5_0" / "device"
         other.mkdir(parents=True)
         (other / "driver").symlink_to(drivers / "mlx5")
-        asked = tmp_path / "asked"
-        for name in ("dnf", "modprobe", "lnetctl"):
-            (commands / name).write_text(f'#!/bin/sh\necho {name} "$@" >> {asked}\n')
-        (commands / "ip").write_text("#!/bin/sh\necho default via 10.0.0.1 dev ens32 proto dhcp\n")
-        for command in commands.iterdir():
-            command.chmod(0o755)
-        program = tmp_path / "program"
+        asked = folder / "asked"
+        asked.touch()
+        note = f'#!/bin/sh\necho "$(basename $0)" "$@" >> {asked}\n'
+        show = f"grep 'net add --net efa' {asked} | sed 's/.*/          status: up/'"
+        for name, text in {
+            "dnf": note,
+            "modprobe": note,
+            "lnetctl": f'{note}if [ "$1 $2 $3 $4" = "net show --net efa" ]; then {show}; fi\n',
+            "modinfo": f"#!/bin/sh\necho {version}\n",
+            "ip": "#!/bin/sh\necho default via 10.0.0.1 dev ens32 proto dhcp\n",
+        }.items():
+            (commands / name).write_text(text)
+            (commands / name).chmod(0o755)
+        program, result = folder / "program", folder / "run" / "lustre-efa"
         program.write_text(script["content"].replace("/sys/class/infiniband", str(devices)))
-        subprocess.run(
-            ["/bin/bash", str(program), str(wanted)],
-            check=True,
-            env={"PATH": f"{commands}:/usr/bin:/bin"},
-            stdout=subprocess.DEVNULL,
+        done = subprocess.run(
+            ["/bin/bash", str(program), *arguments],
+            check=False,
+            env={"PATH": f"{commands}:/usr/bin:/bin", "RESULT": str(result)},
+            capture_output=True,
         )
-        lines = asked.read_text().splitlines()
-        added = [line for line in lines if "net add --net efa" in line]
-        assert added == [
-            f"lnetctl net add --net efa --if rdmap{index:03}s0 --peer-credits 32" for index in taken
-        ]
-        assert "modprobe kefalnd ipif_name=ens32" in lines
-        assert lines.index("modprobe lustre") > lines.index(added[-1])
+        assert (done.returncode == 0) == result.exists(), done.stderr
+        return asked.read_text().splitlines(), result.read_text() if result.exists() else None
 
 
 class TestSecurityGroups:
@@ -547,7 +605,77 @@ class TestNodePools:
 
     def test_sizes_are_left_to_the_autoscaler(self, prod: Recording) -> None:
         for pool in prod.of_type(POOL):
-            assert pool.ignore_changes == {"scalingConfig.desiredSize"}
+            assert "scalingConfig.desiredSize" in pool.ignore_changes
+
+    @pytest.mark.parametrize(
+        ("edit", "live", "sent"),
+        [
+            # As the file has it: whatever runs is nobody's but the autoscaler's.
+            ({}, (0, 16, 11), None),
+            # The state has the 16 that it was made with; 12 run.
+            ({"min_nodes": 8}, (0, 16, 12), (8, 16, 12)),
+            ({"nodes": 12}, (0, 16, 4), (0, 12, 4)),
+            # Someone else's bounds go back to the file's, and no node with them.
+            ({}, (2, 20, 14), (0, 16, 14)),
+        ],
+    )
+    def test_an_edit_of_the_bounds_leaves_the_nodes_that_run(
+        self,
+        edit: dict[str, int],
+        live: tuple[int, int, int],
+        sent: tuple[int, int, int] | None,
+        tmp_path: Path,
+    ) -> None:
+        """terraform-provider-aws, node_group.go: of three sizes one differs, and all are sent."""
+        with pytest.MonkeyPatch.context() as patch:
+            _running(patch, live)
+            changed = variant(tmp_path, lambda cluster: cluster["pools"][0].update(edit))
+        group = named(changed, POOL, "h100-nodes")
+        left_alone = "scalingConfig.desiredSize" in group.ignore_changes
+        assert left_alone is (sent is None)
+        if sent is not None:
+            sizes = dict(zip(("minSize", "maxSize", "desiredSize"), sent, strict=True))
+            assert group.inputs["scalingConfig"] == sizes
+
+    @pytest.mark.parametrize(
+        ("edit", "runs", "told"),
+        [
+            ({"nodes": 8}, 16, "16 nodes run, and the file allows 0 to 8"),
+            ({"min_nodes": 8}, 4, "4 nodes run, and the file allows 8 to 16"),
+        ],
+    )
+    def test_an_edit_that_would_start_or_end_nodes_is_refused(
+        self, edit: dict[str, int], runs: int, told: str, tmp_path: Path
+    ) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            _running(patch, (0, 16, runs))
+            with pytest.raises(MismatchError, match=told):
+                variant(tmp_path, lambda cluster: cluster["pools"][0].update(edit))
+
+    def test_an_update_has_the_time_that_its_rounds_take(
+        self, prod: Recording, modest: Recording
+    ) -> None:
+        """Reserved machines go at once, since the first takes the gang; others one by one."""
+        reserved, spare = named(prod, POOL, "h100-nodes"), named(modest, POOL, "h100-nodes")
+        assert reserved.inputs["updateConfig"]["maxUnavailable"] == 16
+        assert reserved.manner["timeouts"]["update"] == "2h"
+        assert spare.inputs["updateConfig"]["maxUnavailable"] == 1
+        assert spare.manner["timeouts"]["update"] == "17h"
+        for group in prod.of_type(POOL):
+            assert group.manner["timeouts"]["create"] == "2h"
+
+    def test_a_zone_that_is_appended_moves_nothing_that_is_there(
+        self, prod: Recording, tmp_path: Path
+    ) -> None:
+        """EKS takes no other zones for a control plane; a node group's subnets are for life."""
+
+        def edit(cluster: dict[str, Any]) -> None:
+            cluster["platform"]["network"]["availability_zones"].append("us-east-2d")
+
+        changed = variant(tmp_path, edit)
+        for before in (named(prod, CLUSTER), named(prod, POOL, "system-nodes")):
+            paths = set(changed_paths(before.inputs, same(changed, before).inputs))
+            assert paths <= before.ignore_changes, before.urn
 
     def test_a_gpu_machine_gets_the_image_of_its_processor(self, tmp_path: Path) -> None:
         def edit(cluster: dict[str, Any]) -> None:
@@ -620,7 +748,13 @@ class TestNodePools:
     def test_new_tags_reach_instances_and_roll_no_node(
         self, prod: Recording, tmp_path: Path
     ) -> None:
-        """A new template rolls every node of the group; tags of the group do not."""
+        """A changed template rolls every node of the group; tags of the group do not.
+
+        The first instances are launched before the group has tags: theirs are the template's.
+        """
+        for template in prod.of_type(TEMPLATE):
+            for row in template.inputs["tagSpecifications"]:
+                assert row["tags"]["cost-center"] == "training", row
 
         def edit(cluster: dict[str, Any]) -> None:
             cluster["platform"]["tags"] = {"cost-center": "research", "acme:owner": "ml"}
@@ -628,7 +762,8 @@ class TestNodePools:
         changed = variant(tmp_path, edit)
         for template in (*prod.of_type(TEMPLATE), *prod.of_type(POOL)):
             after = same(changed, template)
-            assert not list(changed_paths(template.inputs, after.inputs)), template.urn
+            paths = {path.split(".")[0] for path in changed_paths(template.inputs, after.inputs)}
+            assert paths <= template.ignore_changes, template.urn
             assert after.ignore_changes == template.ignore_changes
         tags = [tag.inputs for tag in changed.of_type("aws:autoscaling/tag:Tag")]
         assert len(tags) == 4, "each of two groups has two"
@@ -656,6 +791,17 @@ class TestNodePools:
 
 RESERVATION = ("aws:ec2/capacityReservation:CapacityReservation", "cr-0a1b2c3d4e5f60718")
 BLOCK_SOURCE = "aws:ec2/getCapacityBlockReservation:getCapacityBlockReservation"
+
+
+def _running(patch: pytest.MonkeyPatch, live: tuple[int, int, int]) -> None:
+    """Have EKS answer that the GPU pool's group is there: least, most, and how many run."""
+    sizes = {"minSize": live[0], "maxSize": live[1], "desiredSize": live[2]}
+    for source, answer in {
+        "aws:eks/getClusters:getClusters": {"names": ["p5-prod"]},
+        "aws:eks/getNodeGroups:getNodeGroups": {"names": ["p5-prod-h100"]},
+        "aws:eks/getNodeGroup:getNodeGroup": {"scalingConfigs": [sizes]},
+    }.items():
+        patch.setitem(answers(), source, lambda asked, said=answer: {**asked, **said})
 
 
 def reservations() -> dict[Any, Any]:
@@ -830,7 +976,7 @@ class TestNetwork:
         for route in routes:
             assert route.inputs["destinationCidrBlock"] == "10.0.0.0/16"
             assert attachment.urn in prod.before(route.urn)
-        reach = named(prod, INGRESS, "eks-reach-0").inputs
+        reach = named(prod, INGRESS, "eks-reach-10.0.0.0-16").inputs
         assert (reach["cidrIpv4"], reach["fromPort"], reach["toPort"]) == ("10.0.0.0/16", 443, 443)
 
     def test_without_interface_endpoints_there_is_s3_alone(self, modest: Recording) -> None:
@@ -850,6 +996,40 @@ class TestCluster:
         assert config["endpointPublicAccess"] is True
         assert config["endpointPrivateAccess"] is True
         assert config["publicAccessCidrs"] == ["203.0.113.0/24"]
+
+    def test_adding_or_removing_people_changes_no_one_else(
+        self, prod: Recording, tmp_path: Path
+    ) -> None:
+        """EKS takes each principal once, and Pulumi makes what is new before it deletes the old.
+
+        Each resource that stays keeps its name and so its principal; each has the name that an
+        earlier version gave it.
+        """
+        platform = stack_cluster(PROD)["platform"]
+        first, second = platform["administrators"]
+
+        def edit(cluster: dict[str, Any]) -> None:
+            cluster["platform"]["administrators"] = [second]
+            cluster["platform"]["researchers"] = [first]
+            cluster["platform"]["endpoint"]["from_cidrs"].insert(0, "10.1.0.0/16")
+            cluster["platform"]["network"]["transit_gateway"]["cidrs"].insert(0, "10.1.0.0/16")
+
+        changed = variant(tmp_path, edit)
+        kept = 0
+        for token, forced_by in {
+            "aws:eks/accessEntry:AccessEntry": "principalArn",
+            "aws:eks/accessPolicyAssociation:AccessPolicyAssociation": "principalArn",
+            "aws:ec2/route:Route": "destinationCidrBlock",
+            INGRESS: "cidrIpv4",
+        }.items():
+            before = {r.name: r.inputs.get(forced_by) for r in prod.of_type(token)}
+            after = {r.name: r.inputs.get(forced_by) for r in changed.of_type(token)}
+            for name in before.keys() & after.keys():
+                assert before[name] == after[name], name
+                kept += 1
+        assert kept > 8
+        for resource in changed.of_type("aws:eks/accessEntry:AccessEntry"):
+            assert resource.manner["known as"], resource.name
 
     def test_creator_gets_no_access_by_default(self, prod: Recording) -> None:
         access = named(prod, CLUSTER).inputs["accessConfig"]
@@ -914,6 +1094,7 @@ class TestCluster:
         text = json.dumps(stack_cluster(PROD)).replace("us-east-2", region)
         raw = json.loads(text.replace("arn:aws:", f"arn:{catalogue.partition(region)}:"))
         raw["platform"]["s3_access"] = []
+        raw["topology"] = ["kubernetes.io/hostname"]
         cluster = parse(raw, where="x")
         fabric = cluster.fabric
         assert isinstance(fabric, EfaFabric)

@@ -246,9 +246,9 @@ WRONG: tuple[tuple[str, str, str, tuple[Any, ...], Any], ...] = (
     ("aws-p5-prod", EFS, "", ("creationToken",), "t" * 65),
     ("aws-p5-prod", ADDON, "vpc-cni", ("resolveConflictsOnCreate",), "overwrite"),
     ("aws-p5-prod", ADDON, "vpc-cni", ("addonName",), None),
-    ("aws-p5-prod", ENTRY, "administrator-0", ("type",), "ADMIN"),
-    ("aws-p5-prod", ENTRY, "administrator-0", ("principalArn",), None),
-    ("aws-p5-prod", ASSOCIATION, "administrator-0-policy", ("accessScope", "type"), "all"),
+    ("aws-p5-prod", ENTRY, "platform-engineers", ("type",), "ADMIN"),
+    ("aws-p5-prod", ENTRY, "platform-engineers", ("principalArn",), None),
+    ("aws-p5-prod", ASSOCIATION, "platform-engineers-policy", ("accessScope", "type"), "all"),
 )
 
 

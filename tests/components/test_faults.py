@@ -20,7 +20,6 @@ import pytest
 
 from railhead.base.errors import InputError
 from railhead.components.aws import identity, node_pools
-from railhead.components.aws.user_data import NodeSetup, user_data
 from railhead.components.controllers import gpu_operator
 from railhead.components.fabric import cni, rails, sriov
 from railhead.components.fabric import gke as gke_fabric
@@ -31,6 +30,7 @@ from railhead.fabric.plugin import NodePlugin
 from railhead.gate import keeper, prove, state
 from railhead.machines import MACHINES
 from railhead.model.cluster import Cluster
+from railhead.platform.aws.user_data import NodeSetup, user_data
 from railhead.resolve import pods
 from tests import crds
 from tests.components import (
@@ -305,17 +305,6 @@ def _lossy(inputs: Any) -> Any:
     return lambda *given, **named: replace(inputs(*given, **named), environment={})
 
 
-def _tagged(made: Judge) -> Judge:
-    """Launch templates that have the stack's own tags."""
-
-    def spoilt(cluster: Any, pool: str) -> list[dict[str, Any]]:
-        return [
-            spec | {"tags": spec["tags"] | cluster.platform.tags} for spec in made(cluster, pool)
-        ]
-
-    return spoilt
-
-
 def _tags_roll_nothing() -> None:
     in_folder(
         lambda folder: test_aws.TestNodePools().test_new_tags_reach_instances_and_roll_no_node(
@@ -490,8 +479,9 @@ FAULTS: Mapping[str, tuple[Fault, ...]] = {
     "aws: tags roll every node": (
         Code(
             holder=node_pools,
-            name="_tag_specifications",
-            spoil=_tagged,
+            name="_TAGS",
+            # Launch templates that follow the stack's own tags.
+            spoil=lambda _: [],
             judge=_tags_roll_nothing,
         ),
     ),

@@ -52,8 +52,8 @@ def test_eks_puts_members_into_their_groups(tmp_path: Path) -> None:
     assert len(entries) == len(groups)
     assert groups[LEADS] == ["leads"]
     assert groups[BOTH] == ["leads", "ml-researchers"]
-    names = {e.name.partition("-eks-")[2] for e in entries}
-    assert {"researcher-0", "member-123456789012-role/leads"} <= names
+    once = {e.manner["known as"][0]["spec"]["name"].partition("-eks-")[2] for e in entries}
+    assert {"researcher-0", "member-123456789012-role/leads"} <= once
 
 
 @pytest.mark.parametrize(

@@ -33,8 +33,14 @@ _FOLDER = "@FOLDER@"
 _LEFT_OUT = ("created", "modified", "sourcePosition", "stackTrace")
 # What leaves all as it is, and the parts of a replacement, which is listed as one operation.
 _UNLISTED = ("same", "read", "create-replacement", "delete-replaced")
-# Their networks were in a namespace of the fabric's, where jobs from then look for them.
-_MOVED = ("onprem-ib-sriov", "onprem-roce-shared")
+# What the upgrade asks for: networks were in a namespace of the fabric's, where jobs from then look
+# for them; and nodes on AWS are launched with another text.
+_ASKED = {
+    "onprem-ib-sriov": ("cluster", "ib-sriov"),
+    "onprem-roce-shared": ("cluster", "roce-shared"),
+    "aws-p5-prod": ("pool", "h100"),
+    "aws-p5en-block": ("pool", "h200"),
+}
 
 
 def expected_file(stack: str) -> Path:
@@ -70,15 +76,13 @@ def operations(stack: str, folder: Path) -> list[str]:
     file = folder / "before.json"
     file.write_text(json.dumps(state))
     project.run("stack", "import", "--file", str(file))
-    if stack in _MOVED:
-        project.change(lambda cluster: cluster.update(removals=[_allowed(cluster["name"])]))
+    if stack in _ASKED:
+        kind, name = _ASKED[stack]
+        removal = {"kind": kind, "name": name, "loses": ["jobs"]}
+        project.change(lambda cluster: cluster.update(removals=[removal]))
     steps = [step for step in project.preview().steps if step[0] not in _UNLISTED]
     assert not project.entries(), "a preview made something"
     return sorted(f"{operation} {_type_and_name(urn)}" for operation, urn in steps)
-
-
-def _allowed(cluster: str) -> dict[str, Any]:
-    return {"kind": "cluster", "name": cluster, "loses": ["jobs"]}
 
 
 def _type_and_name(urn: str) -> str:

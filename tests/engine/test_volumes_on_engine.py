@@ -63,3 +63,60 @@ def test_a_bound_volume_keeps_the_handle_that_it_was_made_with(stack: Stack) -> 
     assert after["spec"]["capacity"] == {"storage": "2Gi"}
     assert after["status"]["phase"] == "Bound"
     stack.destroy().ok()
+
+
+KEPT = """
+from types import SimpleNamespace
+
+from railhead.components.aws.volumes import Volumes, VolumesArgs
+from railhead.components.namespaces.checkpoints import Checkpoints, CheckpointsArgs
+from railhead.model.cluster import CheckpointConfig
+
+# A file system as FSx has made it.
+made = SimpleNamespace(
+    config=SimpleNamespace(name=f"lustre-{NS}"),
+    file_system=SimpleNamespace(
+        id=pulumi.Output.from_input("fs-0a1b2c3d4e5f60718"),
+        dns_name="fs-0a1b2c3d4e5f60718.fsx.us-east-2.amazonaws.com",
+        mount_name="abcdefgh",
+    ),
+)
+claim = CheckpointConfig(
+    name="checkpoints", namespace=NS, storage_class=f"lustre-{NS}", size="1Gi", mount_path="/c"
+)
+inside = ResourceOptions(providers=[cluster])
+volumes = Volumes(
+    "volumes", VolumesArgs(lustre=[made], elastic=[], checkpoints=[claim]), opts=inside
+)
+space = k8s.core.v1.Namespace(
+    "space", metadata={"name": NS}, opts=opts(depends_on=volumes.made, retain_on_delete=True)
+)
+spec = {
+    "accessModes": ["ReadWriteMany"],
+    "storageClassName": f"lustre-{NS}",
+    "resources": {"requests": {"storage": "1Gi"}},
+}
+Checkpoints(
+    "checkpoints",
+    CheckpointsArgs(namespace=NS, claims={"checkpoints": spec}, after=[space]),
+    opts=inside,
+)
+"""
+
+
+@pytest.mark.controlplane
+def test_a_stack_goes_and_leaves_claims_with_their_volumes(stack: Stack) -> None:
+    """A bound volume is not deleted: `destroy` would wait for it, and stop, each time."""
+    stack.program(KEPT)
+    stack.up().ok()
+    claim = f"/api/v1/namespaces/{stack.namespace}/persistentvolumeclaims/checkpoints"
+    stack.wait_for(lambda: (stack.get(claim) or {})["status"]["phase"] == "Bound")
+    bound = stack.get(claim)
+    assert bound is not None
+    stack.destroy().ok()
+    volume = stack.get(f"/api/v1/persistentvolumes/{bound['spec']['volumeName']}")
+    assert volume is not None
+    assert "deletionTimestamp" not in volume["metadata"]
+    kept = stack.get(claim)
+    assert kept is not None
+    assert kept["status"]["phase"] == "Bound"

@@ -26,7 +26,6 @@ OTHERWISE = {
         "railhead/watch/metrics.py": "an exporter of the fabric's counters",
         "railhead/model/watching.py": "the same exporter, as a stack names it",
         "railhead/resolve/watching.py": "which fabric it goes with",
-        "components/aws/node_pools.py": "EC2's type of a network interface",
         "railhead/machines/machine.py": "EC2's type of a network interface",
         "railhead/nccl/": "a transport in NCCL's log",
         "railhead/platform/": "what a platform offers, and EC2's type of a security group rule",

@@ -15,7 +15,11 @@ def recreated(before: ClusterContract, after: ClusterContract) -> Iterator[Edit]
 
 
 def changes(was: MadeWith, now: MadeWith) -> tuple[str, ...]:
-    """Return changes that are impossible in place; skip what only one of the two says."""
+    """Return changes that are impossible in place; skip what only one of the two says.
+
+    Nodes of an older Railhead, which did not say what it launched them with, count as launched
+    with something else: they may be replaced.
+    """
     return (
         *(
             f"{key} {old} to {now.fixed[key]}"
@@ -26,6 +30,11 @@ def changes(was: MadeWith, now: MadeWith) -> tuple[str, ...]:
             f"{key} down from {old} to {now.grows[key]}"
             for key, old in was.grows.items()
             if now.grows.get(key, old) < old
+        ),
+        *(
+            [f"launch template {was.template or 'of an older Railhead'} to {now.template}"]
+            if now.template and was.template != now.template
+            else []
         ),
     )
 
@@ -61,7 +70,8 @@ def _moved(before: ClusterContract, after: ClusterContract) -> Iterator[Edit]:
 
 def _nodes(before: ClusterContract, after: ClusterContract) -> Iterator[Edit]:
     now = after.made.pools
-    for name, was in before.made.pools.items():
+    for name in (pool.name for pool in before.node_pools):
+        was = before.made.pools.get(name, MadeWith())
         if name in now and (losses := changes(was, now[name])):
             yield Edit(
                 kind="pool",

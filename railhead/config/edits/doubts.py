@@ -44,7 +44,7 @@ def _fewer(before: ClusterContract, after: ClusterContract) -> Iterator[str]:
         if new.nodes < pool.nodes:
             yield (
                 f"pool {pool.name}: {new.nodes} nodes in place of {pool.nodes}: so much less "
-                "quota; where the stack makes the nodes, jobs on those that go end"
+                "quota; where nodes are removed with it, the jobs on them end"
             )
         elif less := [
             name

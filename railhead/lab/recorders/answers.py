@@ -47,6 +47,8 @@ ANSWERS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
         "id": arguments["addonName"],
         "version": f"v{arguments['kubernetesVersion']}.0-eksbuild.1",
     },
+    # An account in which nothing runs yet.
+    "aws:eks/getClusters:getClusters": lambda _: {"id": REGION, "names": []},
     # Its subnets.
     "aws:ec2/getSubnet:getSubnet": lambda arguments: {
         "id": arguments["id"],

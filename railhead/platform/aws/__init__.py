@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from railhead.base.sections import Problem
+from railhead.machines import MACHINES
+from railhead.model.cluster import Pool
 from railhead.model.network_policy import Destination
-from railhead.platform.aws import checks, facts
+from railhead.platform.aws import checks, facts, template
 from railhead.platform.aws.model import (
     AwsCluster,
     AwsPool,
@@ -42,11 +44,14 @@ class Aws(Platform[AwsCluster]):
         every node (EKS user guide, managed-node-update-behavior); terraform-provider-aws,
         service/fsx/lustre_file_system.go and service/eks/node_group.go, shows what replaces it.
         """
-        platform = cluster.platform
+        platform, zones = cluster.platform, _zones(cluster)
         return Made(
             cluster=MadeWith(
-                fixed={"account": platform.account, **_place(cluster)},
-                grows={"Kubernetes minor": int(platform.kubernetes.split(".")[1])},
+                fixed={"account": platform.account, **_place(cluster), **zones},
+                grows={
+                    "Kubernetes minor": int(platform.kubernetes.split(".")[1]),
+                    **({"zones": len(zones)} if zones else {}),
+                },
             ),
             system=_system(cluster),
             protected=platform.deletion_protection,
@@ -58,6 +63,12 @@ class Aws(Platform[AwsCluster]):
         """Return the system pool of the stack."""
         pool = cluster.platform.system_pool
         return pool.nodes, pool.instance_type
+
+    def lustre_devices(self, cluster: AwsCluster, pool: Pool) -> int:
+        """Return the devices that a pool's nodes set up for Lustre when they boot."""
+        if not isinstance(pool, AwsPool) or not cluster.lustre_over_efa(pool):
+            return 0
+        return min(pool.lustre_devices, len(MACHINES[pool.instance_type].nics))
 
     def image(self, cluster: AwsCluster, image: str) -> str:
         """Return an image's place: EKS' own come from the region's registry."""
@@ -76,6 +87,17 @@ def _place(cluster: AwsCluster) -> dict[str, str]:
     return {"region": cluster.platform.region, "network": str(vpc)}
 
 
+def _zones(cluster: AwsCluster) -> dict[str, str]:
+    """Return the zones of a network of the stack's own, in their order.
+
+    Subnets are cut in it, and the control plane is in those that it was made in for good.
+    """
+    network = cluster.platform.network
+    if not isinstance(network, NewNetwork):
+        return {}
+    return {f"zone {n}": zone for n, zone in enumerate(network.availability_zones, 1)}
+
+
 def _subnet(zone: str, cluster: AwsCluster) -> str | int:
     """Return the zone's private subnet: its id, or its place among those cut from the network."""
     network = cluster.platform.network
@@ -86,20 +108,18 @@ def _subnet(zone: str, cluster: AwsCluster) -> str | int:
 
 def _system(cluster: AwsCluster) -> MadeWith:
     platform = cluster.platform
-    pool, network = platform.system_pool, platform.network
-    zones = (
-        network.availability_zones if isinstance(network, NewNetwork) else network.private_subnets
-    )
+    pool = platform.system_pool
     text = pool.model_dump(include={"instance_type", "architecture", "root_volume_gib"})
-    subnets = [
-        f"{zone}: {_subnet(zone, cluster)}" for zone in zones if not facts.is_local_zone(zone)
-    ]
-    return MadeWith(fixed=text | {"kubernetes": platform.kubernetes, "subnets": "; ".join(subnets)})
+    return MadeWith(
+        fixed=text | {"kubernetes": platform.kubernetes}, template=template.digest(pool)
+    )
 
 
 def _nodes(pool: AwsPool, cluster: AwsCluster) -> MadeWith:
     capacity = pool.purchase.model_dump(include={"kind", "id", "arn"})
     group = pool.placement_group
+    # Also where a file system of theirs speaks EFA for the first time.
+    lustre = pool.lustre_devices if cluster.lustre_over_efa(pool) else 0
     return MadeWith(
         fixed={
             "instance_type": pool.instance_type,
@@ -111,10 +131,10 @@ def _nodes(pool: AwsPool, cluster: AwsCluster) -> MadeWith:
             "root_volume_gib": pool.root_volume_gib,
             "local_storage": pool.local_storage,
             "hugepages_2mib": pool.hugepages_2mib,
-            # Also where a file system of theirs speaks EFA for the first time.
-            "devices of Lustre": pool.lustre_devices if cluster.lustre_over_efa(pool) else 0,
+            "devices of Lustre": lustre,
             "ami_release": pool.ami_release or "the newest",
-        }
+        },
+        template=template.digest(pool, lustre),
     )
 
 
@@ -141,9 +161,7 @@ PLATFORM = Aws(
         "topology.kubernetes.io/region",
         "topology.kubernetes.io/zone",
         "topology.k8s.aws/zone-id",
-        "topology.k8s.aws/network-node-layer-1",
-        "topology.k8s.aws/network-node-layer-2",
-        "topology.k8s.aws/network-node-layer-3",
+        *(f"{facts.NETWORK_LAYER}{layer}" for layer in (1, 2, 3, 4)),
         "kubernetes.io/hostname",
     ),
 )

@@ -37,6 +37,8 @@ SYSTEM = "system"
 # Sizes of at most 4 GiB (EC2, general purpose instance types).
 _SMALL = ("nano", "micro", "small", "medium")
 _AHEAD = timedelta(days=aws.CAPACITY_BLOCK_AHEAD_DAYS)
+# How long before its support ends a minor is doubted: long enough to plan an upgrade of P5 nodes.
+_SOON = timedelta(days=60)
 # EC2, Instance type naming conventions: after the generation, `g` is Graviton.
 _GRAVITON = re.compile(r"(a1|[a-z]+[0-9]+g[a-z]*)\..*")
 
@@ -83,6 +85,8 @@ def doubts(cluster: AwsCluster, now: datetime) -> Iterator[Problem]:
             )
     yield from _bought_once(cluster)
     yield from _strangers(cluster)
+    yield from _closest_layer(cluster)
+    yield from _supported(cluster, now)
     if (region := cluster.platform.region) not in aws.REGIONS:
         yield (
             "platform.region",
@@ -93,6 +97,24 @@ def doubts(cluster: AwsCluster, now: datetime) -> Iterator[Problem]:
             "platform.system_pool.instance_type",
             f"{kind!r} is too small for the controllers and what watches them",
         )
+
+
+def _supported(cluster: AwsCluster, now: datetime) -> Iterator[Problem]:
+    """Yield a minor whose standard support ends soon, or has ended (EKS API, UpgradePolicy)."""
+    minor = cluster.platform.kubernetes
+    ends = aws.STANDARD_SUPPORT_ENDS.get(minor)
+    if ends is None or now.date() < ends - _SOON:
+        return
+    when = f"standard support of {minor!r} ends on {ends.isoformat()}"
+    if cluster.platform.support == "standard":
+        tells = (
+            f"{when}: EKS then upgrades the control plane by itself, nodes and add-ons stay, and "
+            "this file asks for a downgrade, which EKS refuses: write a newer minor before, or "
+            "`support: extended`"
+        )
+    else:
+        tells = f"{when}: from then on EKS charges more by the hour, for a year at most"
+    yield "platform.kubernetes", tells
 
 
 def _bought_once(cluster: AwsCluster) -> Iterator[Problem]:
@@ -534,6 +556,45 @@ def _taints(path: str, pool: AwsPool) -> Iterator[Problem]:
             )
 
 
+def _network_layers(cluster: AwsCluster) -> Iterator[Problem]:
+    """Yield layers of the network that a pool's nodes have no label of: no job would be placed."""
+    region = cluster.platform.region
+    asked = [
+        (path, level)
+        for path, _, level in knowing(cluster.topology, "topology", str)
+        if level.startswith(aws.NETWORK_LAYER)
+    ]
+    if region in aws.REGIONS - aws.NETWORK_LAYER_REGIONS:
+        for path, level in asked:
+            yield path, f"{level!r}: EC2 tells of no network layers in {region!r}; remove it"
+        return
+    for _, pool, kind in knowing(cluster.pools, "pools", lambda pool: pool.instance_type):
+        most = aws.NETWORK_LAYERS.get(kind)
+        for path, level in asked:
+            if most is not None and int(level[-1]) > most:
+                has = f"the {most} wider ones" if most else "none"
+                yield (
+                    path,
+                    f"{level!r}: nodes of {kind!r} (pool {pool.name!r}) have no such label, of the "
+                    f"network layers {has}; no job would be placed on them: remove it",
+                )
+
+
+def _closest_layer(cluster: AwsCluster) -> Iterator[Problem]:
+    """Yield a layer that all nodes have and no level names: gangs are packed one too wide."""
+    least = min(
+        (aws.NETWORK_LAYERS.get(pool.instance_type, 0) for pool in cluster.pools), default=0
+    )
+    layers = [level for level in cluster.topology if level.startswith(aws.NETWORK_LAYER)]
+    closest = f"{aws.NETWORK_LAYER}{least}"
+    if layers and least and closest not in layers:
+        yield (
+            "topology",
+            f"{closest!r} is the closest layer that these machines have, and is not in it: gangs "
+            f"are packed by {layers[-1]!r}, which is wider",
+        )
+
+
 def _storage(cluster: AwsCluster) -> Iterator[Problem]:
     yield from taken(cluster.platform.storage, "platform.storage", lambda row: (row.name,))
     for path, row in _lustres(cluster):
@@ -757,6 +818,7 @@ _CHECKS: tuple[Callable[[AwsCluster], Iterator[Problem]], ...] = (
     _image_caches,
     _gpu_operator,
     _hugepages,
+    _network_layers,
     _storage,
     _claims,
     _claim_sizes,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from types import MappingProxyType
 
 
@@ -85,10 +86,13 @@ COREDNS = Addon(
 )
 NODE_MONITORING_AGENT = Addon(
     name="eks-node-monitoring-agent",
-    versions=MappingProxyType({"1.35": "v1.6.4-eksbuild.1"}),
-    source="newest of `aws eks describe-addon-versions` for 1.35 as a public repository recorded "
-    "it; finds accelerator and network faults that node repair acts upon (EKS user guide, node "
-    "health)",
+    # Of all minors, as EKS' default is whatever is new: before 1.6.7 a healthy NVLink mask is
+    # fatal, in 1.7.0 and 1.7.1 any CRC error that an H100 ever had, and node repair replaces the
+    # node (its CHANGELOG, and pull request 261).
+    versions=MappingProxyType(dict.fromkeys(("1.33", "1.34", "1.35", "1.36"), "v1.6.7-eksbuild.1")),
+    source="as a public infrastructure repository pins it beside kube-proxy v1.36.0, and the image "
+    "that its chart names; finds accelerator and network faults that node repair acts upon (EKS "
+    "user guide, node health)",
 )
 FSX_CSI = Addon(
     name="aws-fsx-csi-driver",
@@ -139,6 +143,8 @@ ULTRASERVER_NODES: Mapping[str, tuple[int, ...]] = MappingProxyType({"p6e-gb200.
 # EC2 user guide, Capacity Blocks for ML: up to 182 days, up to 64 instances.
 CAPACITY_BLOCK_DAYS = 182
 CAPACITY_BLOCK_NODES = 64
+# EKS API reference, NodegroupUpdateConfig: maxUnavailable.
+UPDATE_NODES = 100
 
 # --- FSx for Lustre, deployment type PERSISTENT_2 on SSD ------------------------------------------
 # FSx API reference, CreateFileSystemLustreConfiguration: PerUnitStorageThroughput.
@@ -161,17 +167,22 @@ LUSTRE_PORTS = ((988, 988), (1018, 1023))
 # "Nitro v4 (or higher) EC2 instances that support EFA, excluding the trn2 instance family" (FSx
 # user guide, EFA-enabled file systems): all of our types with EFA but these, which are Nitro v3.
 LUSTRE_WITHOUT_EFA = frozenset({"p4d.24xlarge", "p4de.24xlarge"})
-# FSx user guide, configure-efa-clients: how many of its EFA devices a client takes by itself, other
-# types of several network cards 2; and how many all clients of a file system may take together.
+# FSx user guide, configure-efa-clients, as aws-parallelcluster-cookbook checks its outcome
+# (pcluster-diag, EFA_EXPECTED_BOUND_DEVICES): how many of its EFA devices a client takes, on P6 all
+# of them; of a GB200 those that the host is connected to, which are the four of its template. Other
+# types of several network cards take 2. And how many all clients of a file system take together.
 LUSTRE_EFA_DEVICES: Mapping[str, int] = MappingProxyType(
-    dict.fromkeys(
-        ("p5.48xlarge", "p5e.48xlarge", "p5en.48xlarge", "p6-b200.48xlarge", "p6e-gb200.36xlarge"),
-        8,
-    )
-    | {"p5.4xlarge": 1}
+    dict.fromkeys(("p5.48xlarge", "p5e.48xlarge", "p5en.48xlarge", "p6-b200.48xlarge"), 8)
+    | {"p6-b300.48xlarge": 16, "p6e-gb200.36xlarge": 4, "p5.4xlarge": 1}
 )
 LUSTRE_EFA_DEVICES_OTHER = 2
+# The same place, MIN_KEFALND_VERSION_P6: Lustre's EFA driver that these machines need.
+KEFALND: Mapping[str, str] = MappingProxyType(
+    dict.fromkeys(("p6-b200.48xlarge", "p6-b300.48xlarge", "p6e-gb200.36xlarge"), "1.1.1")
+)
 LUSTRE_EFA_CONNECTIONS = 1024
+# Where a node leaves how many of its EFA devices carry Lustre; railhead.gate.node reads it.
+LUSTRE_EFA_RESULT = "/run/railhead/lustre-efa"
 # EFS user guide, mount targets.
 NFS_PORT = 2049
 
@@ -211,6 +222,32 @@ INTERFACE_ENDPOINTS = ("ec2", "ecr.api", "ecr.dkr", "eks", "eks-auth", "logs", "
 # own address, sixteen for its pods, and sixteen at hand. A subnet's first four and last are AWS'.
 ADDRESSES_A_NODE = 33
 ADDRESSES_RESERVED = 5
+# EC2 user guide, ec2-instance-topology-prerequisites: how many network nodes EC2 tells of a type,
+# the last of which is the closest, and so how many layer labels its nodes get; and the regions that
+# tell any. Elsewhere nodes have no such label (cloud-provider-aws, providers/v1/topology.go).
+NETWORK_LAYER = "topology.k8s.aws/network-node-layer-"
+NETWORK_LAYERS: Mapping[str, int] = MappingProxyType(
+    dict.fromkeys(
+        (
+            "p4d.24xlarge",
+            "p4de.24xlarge",
+            "p5.48xlarge",
+            "p5e.48xlarge",
+            "p5en.48xlarge",
+            "p6e-gb200.36xlarge",
+        ),
+        3,
+    )
+    | {"p5.4xlarge": 0, "p6-b200.48xlarge": 4, "p6-b300.48xlarge": 4}
+)
+NETWORK_LAYER_REGIONS = frozenset(
+    """
+    af-south-1 ap-east-1 ap-northeast-1 ap-northeast-2 ap-northeast-3 ap-south-1 ap-south-2
+    ap-southeast-1 ap-southeast-2 ap-southeast-3 ap-southeast-4 ca-central-1 eu-central-1
+    eu-central-2 eu-north-1 eu-south-2 eu-west-1 eu-west-2 eu-west-3 il-central-1 me-central-1
+    me-south-1 sa-east-1 us-east-1 us-east-2 us-gov-west-1 us-west-1 us-west-2
+    """.split()
+)
 # VPC user guide: a VPC's and a subnet's IPv4 block.
 VPC_WIDEST, VPC_NARROWEST = 16, 28
 
@@ -225,6 +262,17 @@ REGIONS = frozenset(
     us-gov-west-1 us-iso-east-1 us-iso-west-1 us-isob-east-1 us-isob-west-1 us-isof-east-1
     us-isof-south-1 us-west-1 us-west-2
     """.split()
+)
+
+# --- Kubernetes versions --------------------------------------------------------------------------
+# EKS user guide, kubernetes-versions: the day on which a minor's standard support ends.
+STANDARD_SUPPORT_ENDS: Mapping[str, date] = MappingProxyType(
+    {
+        "1.32": date(2026, 3, 23),
+        "1.33": date(2026, 7, 29),
+        "1.34": date(2026, 12, 2),
+        "1.35": date(2027, 3, 27),
+    }
 )
 
 # --- Access ---------------------------------------------------------------------------------------

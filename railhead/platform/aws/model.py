@@ -24,6 +24,7 @@ from railhead.platform.aws.facts import (
     LUSTRE_EFA_DEVICES_OTHER,
     LUSTRE_THROUGHPUT,
     LUSTRE_WITHOUT_EFA,
+    UPDATE_NODES,
 )
 
 
@@ -213,7 +214,8 @@ class LustreFileSystem(Model):
 
     ``availability_zone`` should be the pools' own. ``capacity_gib`` is its size in GiB.
     ``compression`` is LZ4 on the servers. ``backup_days`` is how long daily backups are kept; 0
-    makes none.
+    makes none. ``final_backup``: deleting it takes a last backup first, which stays in
+    the account; `pulumi destroy` follows the file of the last `pulumi up`.
     """
 
     kind: Literal["lustre"]
@@ -228,6 +230,7 @@ class LustreFileSystem(Model):
     efa: bool = False
     compression: bool = True
     backup_days: Annotated[int, Field(strict=True, ge=0, le=90)] = 0
+    final_backup: bool = True
 
 
 class ElasticFileSystem(Model):
@@ -344,13 +347,16 @@ class AwsPlatform(PlatformConfig):
 
     ``region`` is where all of it is, ``kubernetes`` the minor of its control plane. ``storage`` are
     file systems, each a storage class. ``log_retention_days`` is how long the control plane's logs
-    are kept. ``tags`` are on everything that takes tags, and so on the bill.
+    are kept. ``tags`` are on everything that takes tags, and so on the bill. ``support`` says what
+    EKS does when the minor's standard support ends: ``standard`` upgrades the control plane by
+    itself, ``extended`` keeps the minor a year longer, at a price by the hour.
     """
 
     kind: Literal["aws"]
     region: Region
     account: AccountId
     kubernetes: KubernetesVersion
+    support: Literal["standard", "extended"] = "standard"
     network: Annotated[NewNetwork | ExistingNetwork, Field(discriminator="kind")]
     endpoint: Annotated[PrivateEndpoint | PublicEndpoint, Field(discriminator="kind")] = (
         PrivateEndpoint(kind="private")
@@ -463,11 +469,14 @@ class AwsPool(Pool):
     nodes beside ``node_selector``. ``local_storage``: instance store as one RAID 0 for containers'
     data. ``hugepages_2mib``: huge pages of 2 MiB that each node sets aside for EFA.
     ``lustre_efa_devices``: how many of a node's EFA devices Lustre takes, AWS' number without it;
-    each is one of a file system's connections.
+    each is one of a file system's connections; 0 mounts it over TCP.
 
     ``availability_zone`` is where all of its nodes are. ``min_nodes`` is the least that the
     autoscaler leaves. ``root_volume_gib`` is the size of each node's root volume. ``repair`` lets
     EKS replace nodes that fail. ``ami_release`` pins the nodes' image; None takes EKS' newest.
+    ``update_nodes`` is how many nodes an update (of the image, of the minor) replaces at once:
+    without it all of a reserved pool, whose jobs end with the first one, and one of another, as EKS
+    starts as many beside them first.
     """
 
     availability_zone: NodeZone
@@ -485,9 +494,21 @@ class AwsPool(Pool):
     root_volume_gib: Annotated[int, Field(strict=True, ge=50, le=16384)] = 200
     local_storage: Literal["raid0", "none"] = "raid0"
     hugepages_2mib: Count = EFA_HUGEPAGES_2MIB
-    lustre_efa_devices: Annotated[int, Field(strict=True, ge=1, le=32)] | None = None
+    lustre_efa_devices: Annotated[int, Field(strict=True, ge=0, le=32)] | None = None
     repair: bool = True
     ami_release: AmiRelease | None = None
+    update_nodes: Annotated[int, Field(strict=True, ge=1, le=UPDATE_NODES)] | None = None
+
+    @property
+    def reserved(self) -> bool:
+        """True if its machines are bought already, so that there is no room for one more."""
+        return not isinstance(self.purchase, OnDemand | Spot)
+
+    @property
+    def replaced_at_once(self) -> int:
+        """Number of nodes that an update of the group replaces at once."""
+        most = self.nodes if self.reserved else 1
+        return min(self.update_nodes or most, self.nodes, UPDATE_NODES)
 
     @property
     def first_nodes(self) -> int:
@@ -512,7 +533,8 @@ class AwsCluster(Cluster):
 
     def lustre_over_efa(self, pool: AwsPool) -> bool:
         """Return whether a pool's nodes mount a file system of their zone over EFA."""
-        return pool.instance_type not in LUSTRE_WITHOUT_EFA and any(
+        can = pool.instance_type not in LUSTRE_WITHOUT_EFA and pool.lustre_devices > 0
+        return can and any(
             isinstance(system, LustreFileSystem)
             and system.efa
             and system.availability_zone == pool.availability_zone

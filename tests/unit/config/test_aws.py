@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import json
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +15,10 @@ import yaml
 
 from railhead.base.errors import InputError
 from railhead.config import load, parse
+from railhead.machines import MACHINES
 from railhead.model.cluster import Pool
 from railhead.platform.aws import facts as aws
-from railhead.platform.aws.checks import lustre_efa_types, reserved_label
+from railhead.platform.aws.checks import doubts, lustre_efa_types, reserved_label
 from railhead.platform.aws.model import (
     AwsCluster,
     AwsPlatform,
@@ -53,6 +56,13 @@ def put(*path: Any, value: Any) -> Edit:
         for part in path[:-1]:
             raw = raw[part]
         raw[path[-1]] = value
+
+    return edit
+
+
+def moved(here: str, there: str) -> Edit:
+    def edit(raw: Any) -> None:
+        raw.update(json.loads(json.dumps(raw).replace(here, there)))
 
     return edit
 
@@ -464,6 +474,26 @@ MISTAKES: tuple[tuple[str, Edit, str], ...] = (
     ),
     (
         PROD,
+        lambda raw: raw["topology"].insert(3, "topology.k8s.aws/network-node-layer-4"),
+        "topology[3]: 'topology.k8s.aws/network-node-layer-4': nodes of 'p5.48xlarge' (pool "
+        "'h100') have no such label, of the network layers the 3 wider ones; no job would be "
+        "placed on them: remove it",
+    ),
+    (
+        PROD,
+        put(*POOL, "instance_type", value="p5.4xlarge"),
+        "topology[0]: 'topology.k8s.aws/network-node-layer-1': nodes of 'p5.4xlarge' (pool "
+        "'h100') have no such label, of the network layers none; no job would be placed on them: "
+        "remove it",
+    ),
+    (
+        BLOCK,
+        moved("us-west-2", "ca-west-1"),
+        "topology[0]: 'topology.k8s.aws/network-node-layer-1': EC2 tells of no network layers in "
+        "'ca-west-1'; remove it",
+    ),
+    (
+        PROD,
         lambda raw: raw["pools"][0].update(nodes=129, purchase={"kind": "on-demand"}),
         "platform.storage[0].efa: 1032 EFA devices of 129 nodes would connect, and FSx takes 1024: "
         "write `lustre_efa_devices: 7` in the pools",
@@ -578,6 +608,67 @@ def test_nonsense_is_a_mistake_and_never_a_traceback(path: tuple[Any, ...], valu
     except InputError as error:
         said = error.problem
     assert said.startswith("x: ")
+
+
+NOW = datetime(2026, 11, 25, tzinfo=UTC)
+
+
+def doubted(edit: Edit, now: datetime = NOW) -> list[str]:
+    raw = copy.deepcopy(stack(PROD))
+    edit(raw)
+    cluster = parse(raw, where="x")
+    assert isinstance(cluster, AwsCluster)
+    return [f"{path}: {text}" for path, text in doubts(cluster, now)]
+
+
+def test_p6_is_packed_by_its_closest_layer() -> None:
+    """EC2 user guide, topology prerequisites: B200 and B300 have a fourth, below the third."""
+    machine = put(*POOL, "instance_type", value="p6-b200.48xlarge")
+    (doubt,) = doubted(machine)
+    assert "'topology.k8s.aws/network-node-layer-4' is the closest layer" in doubt
+
+    def four(raw: Any) -> None:
+        machine(raw)
+        raw["topology"].insert(3, "topology.k8s.aws/network-node-layer-4")
+
+    assert doubted(four) == []
+    assert doubted(lambda _: None) == []
+
+
+def test_a_minor_is_doubted_before_its_support_ends() -> None:
+    soon, after = datetime(2027, 2, 1, tzinfo=UTC), datetime(2027, 6, 1, tzinfo=UTC)
+    for now in (soon, after):
+        (doubt,) = doubted(lambda _: None, now)
+        assert "platform.kubernetes: standard support of '1.35' ends on 2027-03-27" in doubt
+        assert "`support: extended`" in doubt
+    (doubt,) = doubted(put(PLATFORM, "support", value="extended"), after)
+    assert "EKS charges more" in doubt
+
+
+def test_lustre_takes_as_many_devices_as_aws_binds() -> None:
+    """aws-parallelcluster-cookbook, pcluster-diag: EFA_EXPECTED_BOUND_DEVICES."""
+    for name, devices in {
+        "p5.48xlarge": 8,
+        "p5en.48xlarge": 8,
+        "p6-b200.48xlarge": 8,
+        "p6-b300.48xlarge": 16,
+        "p6e-gb200.36xlarge": 4,
+    }.items():
+        pool = AwsPool.model_validate(
+            {
+                **stack(PROD)["pools"][0],
+                "instance_type": name,
+            }
+        )
+        assert pool.lustre_devices == devices <= len(MACHINES[name].nics), name
+
+
+def test_lustre_over_tcp_is_a_choice() -> None:
+    raw = stack(PROD)
+    raw["pools"][0]["lustre_efa_devices"] = 0
+    cluster = parse(raw, where="x")
+    assert isinstance(cluster, AwsCluster)
+    assert not cluster.lustre_over_efa(cluster.pools[0])
 
 
 def test_lustre_over_efa_is_for_what_has_efa_and_is_new_enough() -> None:

@@ -18,6 +18,7 @@ from railhead.config import edits
 from railhead.contract import ClusterContract
 from railhead.model.removals import RemovalConfig
 from railhead.model.teams import PRIORITIES
+from railhead.platform.aws import user_data
 from railhead.resolve.cluster import resolve
 from tests.components.recording import lab_cluster
 
@@ -297,6 +298,18 @@ BELOW: dict[str, tuple[str, Change, str, list[dict[str, Any]]]] = {
         "network vpc-0a1b2c3d4e5f60718 to vpc-0a1b2c3d4e5f60719",
         [],
     ),
+    "zones in another order": (
+        "aws-p5-prod",
+        network(availability_zones=[f"us-east-2{z}" for z in "acb"]),
+        "zone 2 us-east-2b to us-east-2c, zone 3 us-east-2c to us-east-2b",
+        [],
+    ),
+    "a zone less": (
+        "aws-p5-prod",
+        network(availability_zones=[f"us-east-2{z}" for z in "ab"]),
+        "zones down from 3 to 2",
+        [],
+    ),
     "another project": ("gcp-a3-ultra", platform(project="railhead-other"), "project", []),
     "another range of pods": ("gcp-a3-ultra", network(pods="10.12.0.0/14"), "network.pods", []),
     "an older Kubernetes": (
@@ -449,8 +462,31 @@ def test_an_older_stack_that_did_not_say_is_told_and_not_compared() -> None:
     old = contract(shipped("aws-p5-prod")).model_dump(mode="json")
     del old["made"]
     before = ClusterContract.from_data(old, where="it")
-    told = edits.stop(before, contract(shipped("aws-p5-prod", to_h200)), ())
+    removals = (RemovalConfig.model_validate(H100),)
+    told = edits.stop(before, contract(shipped("aws-p5-prod", to_h200)), removals)
     assert told.startswith("an older Railhead made this stack last")
+
+
+def test_nodes_of_an_older_railhead_are_asked_for() -> None:
+    """A launch template of which nothing is known may be another: EKS then replaces each node."""
+    old = contract(shipped("aws-p5-prod")).model_dump(mode="json")
+    for part in old["made"]["pools"].values():
+        del part["template"]
+    before = ClusterContract.from_data(old, where="it")
+    with pytest.raises(RefusedError, match=r"launch template of an older Railhead to [0-9a-f]{12}"):
+        edits.stop(before, contract(shipped("aws-p5-prod")), ())
+
+
+def test_an_upgrade_that_rolls_nodes_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Railhead's own text is in the template: the file is the same, and the nodes would go."""
+    old = contract(shipped("aws-p5-prod"))
+    monkeypatch.setattr(user_data, "_MEMLOCK", 2**52)
+    _contract.cache_clear()
+    new = contract(shipped("aws-p5-prod"))
+    _contract.cache_clear()
+    with pytest.raises(RefusedError, match=r"pool h100 would lose nodes .*: launch template"):
+        edits.stop(old, new, ())
+    assert edits.stop(old, new, (RemovalConfig.model_validate(H100),)) == ""
 
 
 def test_a_newer_kubernetes_replaces_the_nodes_and_not_the_cluster() -> None:
@@ -465,6 +501,7 @@ def test_a_newer_kubernetes_replaces_the_nodes_and_not_the_cluster() -> None:
     ("stack", "change"),
     [
         ("aws-p5-prod", storage(0, capacity_gib=57600)),
+        ("aws-p5-prod", network(availability_zones=[f"us-east-2{z}" for z in "abcd"])),
         ("gcp-a3-mega", network(nodes="10.0.0.0/19", services="10.0.64.0/20")),
     ],
 )
@@ -483,11 +520,6 @@ def more(raw: dict[str, Any]) -> None:
 
 WARNED: dict[str, tuple[str, Change, str]] = {
     "protection": ("aws-p5-prod", open_, "nothing but this comparison keeps the cluster"),
-    "a zone": (
-        "aws-p5-prod",
-        lambda raw: raw["platform"]["network"]["availability_zones"].append("us-east-2d"),
-        "system pool: its nodes are replaced",
-    ),
     "less of each node": (
         "onprem-ib-sriov",
         lambda raw: raw["pools"][0]["schedulable"].update(cpu=200),

@@ -63,12 +63,14 @@ PLUGIN = Plugin(
     driver="580",
 )
 TCPXO = Expectation(fabric="tcpxo", plugin=PLUGIN, movable=True)
+LUSTRE = replace(EFA, lustre_efa=8)
 NODES: dict[str, tuple[Callable[[Path], Tree], Expectation]] = {
     "roce": (trees.roce, ROCE),
     "infiniband": (trees.infiniband, IB),
     "efa": (trees.efa, EFA),
     "lab": (trees.lab, LAB),
     "tcpxo": (trees.tcpxo, TCPXO),
+    "lustre": (trees.lustre, LUSTRE),
 }
 
 
@@ -465,6 +467,27 @@ BROKEN: dict[str, Broken] = {
         "resource rdma/rdma_shared_device_a",
         "the node offers none, 1 expected",
         "device plugin's pod",
+    ),
+    "Lustre over TCP": (
+        "lustre",
+        lambda t: shutil.rmtree(t.root / "run"),
+        "Lustre over EFA",
+        "0 of 8 devices carry it: the node mounts over TCP",
+        "journalctl -u railhead-lustre-efa",
+    ),
+    "Lustre on some of its devices": (
+        "lustre",
+        lambda t: write(t.root / "run" / "lustre-efa", 7),
+        "Lustre over EFA",
+        "7 of 8 devices carry it",
+        "lnetctl net show --net efa",
+    ),
+    "Lustre without its driver": (
+        "lustre",
+        lambda t: shutil.rmtree(t.sys / "module" / "kefalnd"),
+        "Lustre over EFA",
+        "its driver kefalnd is not loaded",
+        "lustre_efa_devices: 0",
     ),
     "a device plugin that lost some": (
         "efa",

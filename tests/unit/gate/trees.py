@@ -45,6 +45,7 @@ class Tree:
             sys=self.sys,
             dev=self.root / "dev",
             proc=self.root / "proc",
+            run=self.root / "run",
             plugins=self.root / "bin",
             kernel=self.kernel,
             allocatable=self.allocatable,
@@ -192,6 +193,14 @@ def efa(root: Path, nics: int = 32) -> Tree:
             gids={0: (LINK_LOCAL.format(i), "IB/RoCE v1")},
         )
     tree.gpu_driver()
+    return tree
+
+
+def lustre(root: Path) -> Tree:
+    """Return a p5.48xlarge that mounts Lustre over eight of its EFA devices."""
+    tree = efa(root)
+    write(tree.sys / "module" / "kefalnd" / "refcnt", 9)
+    write(root / "run" / "lustre-efa", 8)
     return tree
 
 

@@ -11,10 +11,14 @@ from typing import Any
 
 import yaml
 
+from railhead.platform.aws.facts import LUSTRE_EFA_RESULT
+
 _BOUNDARY = "==railhead=="
 _SYSCTL_FILE = "/etc/sysctl.d/60-railhead-hugepages.conf"
 _LUSTRE_SCRIPT = "/usr/local/sbin/railhead-lustre-efa"
 _LUSTRE_UNIT = "railhead-lustre-efa.service"
+# Seconds until a set-up that hangs lets the node join all the same.
+_LUSTRE_SECONDS = 300
 # Bytes, and more than any machine has. Not RLIM_INFINITY: nodeadm reads the numbers as floats and
 # writes 2**64 - 1 as one that containerd's 64 bits do not hold; this one it writes as it is.
 _MEMLOCK = 2**53
@@ -22,11 +26,15 @@ _MEMLOCK = 2**53
 _NOFILE = {"type": "RLIMIT_NOFILE", "soft": 65536, "hard": 1048576}
 
 # The commands of FSx' user guide (configure-efa-clients) and EKS' (fsx-csi-tuning-efa). $1: how
-# many of the node's EFA devices Lustre takes, spread over all that there are.
+# many of the node's EFA devices Lustre takes, spread over all that there are; $2: the oldest
+# kefalnd that will do, or nothing. In $RESULT it leaves how many carry Lustre: the gate reads it.
 _LUSTRE = """\
 #!/bin/bash
 set -euo pipefail
 wanted=$1
+least=${2:-0}
+mkdir -p "$(dirname "$RESULT")"
+rm -f "$RESULT"
 command -v lnetctl >/dev/null || dnf install -y lustre-client
 primary=$(ip -o -4 route show default | awk '{print $5; exit}')
 devices=()
@@ -35,6 +43,11 @@ for path in /sys/class/infiniband/*; do
     devices+=("$(basename "$path")")
   fi
 done
+version=$(modinfo -F version kefalnd)
+if [ "$(printf '%s\\n' "$least" "$version" | sort -V | head -n 1)" != "$least" ]; then
+  echo "kefalnd $version is older than $least, which this machine needs" >&2
+  exit 1
+fi
 step=$((${#devices[@]} / wanted))
 if [ "$step" -lt 1 ]; then step=1; fi
 modprobe lnet
@@ -50,6 +63,7 @@ lnetctl set discovery 1
 lnetctl udsp add --src efa --priority 0
 modprobe lustre
 lnetctl net show
+lnetctl net show --net efa | grep -c 'status: up' > "$RESULT"
 """
 
 
@@ -64,12 +78,14 @@ class NodeSetup:
             does. nodeadm's own runtime spec limits files alone, and memory is then whatever
             systemd gives containerd (amazon-eks-ami, nodeadm/internal/containerd).
         lustre_efa: EFA devices that Lustre takes; 0 for Lustre over TCP.
+        kefalnd: the oldest version of Lustre's EFA driver that will do; empty for any.
     """
 
     raid: bool = False
     hugepages_2mib: int = 0
     lock_memory: bool = False
     lustre_efa: int = 0
+    kefalnd: str = ""
 
 
 def node_config(setup: NodeSetup) -> dict[str, Any]:
@@ -90,8 +106,8 @@ def cloud_config(setup: NodeSetup) -> dict[str, Any]:
     """Return cloud-init's steps, all before kubelet starts: nodeadm waits for its last stage.
 
     Huge pages are there before kubelet counts them, and by the file at the next boot. Lustre's
-    network is set up by a unit, at each boot; where that fails, the node joins all the same and
-    mounts over TCP.
+    network is set up by a unit, at each boot; where that fails or takes too long, the node joins
+    all the same and would mount over TCP: the gate keeps jobs off it.
     """
     files: list[dict[str, str]] = []
     results: dict[str, Any] = {}
@@ -101,7 +117,7 @@ def cloud_config(setup: NodeSetup) -> dict[str, Any]:
         results["bootcmd"] = [["sysctl", "-w", setting]]
     if setup.lustre_efa:
         files.append(_file(_LUSTRE_SCRIPT, _LUSTRE, "0755"))
-        files.append(_file(f"/etc/systemd/system/{_LUSTRE_UNIT}", _unit(setup.lustre_efa), "0644"))
+        files.append(_file(f"/etc/systemd/system/{_LUSTRE_UNIT}", _unit(setup), "0644"))
         results["runcmd"] = [
             ["systemctl", "daemon-reload"],
             ["systemctl", "enable", "--now", _LUSTRE_UNIT],
@@ -109,7 +125,8 @@ def cloud_config(setup: NodeSetup) -> dict[str, Any]:
     return {**results, "write_files": files} if files else {}
 
 
-def _unit(interfaces: int) -> str:
+def _unit(setup: NodeSetup) -> str:
+    command = f"{_LUSTRE_SCRIPT} {setup.lustre_efa} {setup.kefalnd}".rstrip()
     return (
         "[Unit]\n"
         "Description=Lustre over EFA\n"
@@ -119,7 +136,10 @@ def _unit(interfaces: int) -> str:
         "[Service]\n"
         "Type=oneshot\n"
         "RemainAfterExit=yes\n"
-        f"ExecStart={_LUSTRE_SCRIPT} {interfaces}\n\n"
+        # Of a oneshot there is no limit otherwise (systemd.service).
+        f"TimeoutStartSec={_LUSTRE_SECONDS}\n"
+        f"Environment=RESULT={LUSTRE_EFA_RESULT}\n"
+        f"ExecStart={command}\n\n"
         "[Install]\n"
         "WantedBy=multi-user.target\n"
     )

@@ -1,0 +1,101 @@
+"""Sizes of node groups: their bounds are the stack's, how many nodes run is not.
+
+EKS takes both at once, and terraform-provider-aws sends all three numbers when one differs
+(service/eks/node_group.go, resourceNodeGroupUpdate: `HasChange("scaling_config")`). The number in
+the stack's state is that of the last `pulumi up`: sent again, it would end nodes that an
+autoscaler, or a person, has started since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pulumi
+from pulumi_aws import eks
+
+from railhead.components.mismatch import MismatchError
+
+if TYPE_CHECKING:
+    from pulumi_aws.eks import NodeGroupScalingConfigArgsDict
+
+# An autoscaler's, and that of the scheduled action that empties a capacity block in time.
+_RUNNING = "scalingConfig.desiredSize"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bounds:
+    """The sizes that a stack's file gives a group.
+
+    Args:
+        least: number of nodes that the autoscaler leaves.
+        most: number of nodes that there may be.
+        first: number of nodes with which the group is made.
+    """
+
+    least: int
+    most: int
+    first: int
+
+
+def running(
+    cluster: str, opts: pulumi.InvokeOptions
+) -> Mapping[str, eks.outputs.GetNodeGroupScalingConfigResult]:
+    """Return node group -> its sizes as they are; nothing before the cluster is made.
+
+    Waits for the answers: which sizes the engine must leave alone depends on them. Whatever else
+    is asked of the cloud comes later, so that its errors are reported as everywhere.
+    """
+    if cluster not in eks.get_clusters(opts=opts).names:
+        return {}
+    groups = eks.get_node_groups(cluster_name=cluster, opts=opts).names
+    return {
+        group: eks.get_node_group(
+            cluster_name=cluster, node_group_name=group, opts=opts
+        ).scaling_configs[0]
+        for group in groups
+    }
+
+
+def scaling(
+    group: str,
+    bounds: Bounds,
+    live: Mapping[str, eks.outputs.GetNodeGroupScalingConfigResult],
+    *,
+    cluster: str,
+    where: str,
+) -> tuple[NodeGroupScalingConfigArgsDict, list[str]]:
+    """Return a group's sizes, and those that the engine must not compare.
+
+    As long as the group has the bounds of the file, how many of its nodes run is not sent. Where
+    they differ, the number that runs now goes with them.
+
+    Args:
+        group: the node group's name.
+        bounds: the sizes in the file.
+        live: what :func:`running` returned.
+        cluster: the cluster's name.
+        where: what the group is called in a message.
+
+    Raises:
+        MismatchError: fewer or more nodes run than the file allows.
+    """
+    now = live.get(group)
+    left_alone: list[str] = []
+    if now is None or (now.min_size, now.max_size) == (bounds.least, bounds.most):
+        desired, left_alone = bounds.first, [_RUNNING]
+    elif bounds.least <= now.desired_size <= bounds.most:
+        desired = now.desired_size
+    else:
+        raise MismatchError(
+            f"{where}: {now.desired_size} nodes run, and the file allows {bounds.least} to "
+            f"{bounds.most}: an update neither starts nor ends nodes",
+            remedy="scale the group first: `aws eks update-nodegroup-config --cluster-name "
+            f"{cluster} --nodegroup-name {group} --scaling-config desiredSize=NUMBER`, which ends "
+            "jobs on nodes that go; nothing was changed",
+        )
+    return (
+        {"min_size": bounds.least, "max_size": bounds.most, "desired_size": desired},
+        left_alone,
+    )

@@ -1,0 +1,89 @@
+"""The text of launch templates: all that a new version of Railhead may word differently.
+
+A node group replaces its nodes for a new version of its template (EKS user guide,
+managed-node-update-behavior), so :func:`digest` of it goes into what the stack made, where the
+next edit, or the next Railhead, is compared with it. Ids and tags are not in it: ids are other
+fields' of the stack, and the template keeps the tags that it was made with.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from railhead.machines import MACHINES, Machine
+from railhead.platform.aws.facts import KEFALND
+from railhead.platform.aws.model import AwsPool, SystemPool
+from railhead.platform.aws.user_data import NodeSetup, user_data
+
+#: The root device of EKS' Amazon Linux images.
+ROOT_DEVICE = "/dev/xvda"
+#: The security groups of an interface: the cluster's, and the fabric's.
+CLUSTER, FABRIC = "cluster", "fabric"
+
+
+def interfaces(machine: Machine) -> list[dict[str, Any]]:
+    """Return the interfaces of a node, as its row of the catalogue lays them out.
+
+    ``security_groups`` are :data:`CLUSTER` and :data:`FABRIC`. They go on the interfaces, as a
+    template that has interfaces takes none of its own, and no subnet, which is the node group's.
+    The cluster's group is on the one that has an address.
+    """
+    return [
+        {
+            "network_card_index": nic.card,
+            "device_index": nic.device,
+            "interface_type": nic.interface,
+            "security_groups": [FABRIC] if nic.interface == "efa-only" else [CLUSTER, FABRIC],
+            "delete_on_termination": "true",
+        }
+        for nic in (*machine.host_nics, *machine.nics)
+    ]
+
+
+def root_volume(gib: int) -> dict[str, Any]:
+    """Return the root volume, encrypted, of ``gib`` GiB."""
+    return {
+        "device_name": ROOT_DEVICE,
+        "ebs": {
+            "volume_size": gib,
+            "volume_type": "gp3",
+            "encrypted": "true",
+            "delete_on_termination": "true",
+        },
+    }
+
+
+def metadata_options() -> dict[str, Any]:
+    """Session tokens only, which do not reach into a pod: its rights come by pod identity."""
+    return {
+        "http_endpoint": "enabled",
+        "http_tokens": "required",
+        "http_put_response_hop_limit": 1,
+        "instance_metadata_tags": "disabled",
+    }
+
+
+def node_setup(pool: AwsPool, lustre_efa_devices: int) -> NodeSetup:
+    """Return the setup of a pool's nodes before they join."""
+    return NodeSetup(
+        raid=pool.local_storage == "raid0",
+        hugepages_2mib=pool.hugepages_2mib,
+        # Whatever has EFA registers memory with it.
+        lock_memory="efa" in MACHINES[pool.instance_type].fabrics,
+        lustre_efa=lustre_efa_devices,
+        kefalnd=KEFALND.get(pool.instance_type, "") if lustre_efa_devices else "",
+    )
+
+
+def digest(pool: AwsPool | SystemPool, lustre_efa_devices: int = 0) -> str:
+    """Return 12 hexadecimal digits that change when the text of the pool's template does."""
+    text: dict[str, Any] = {
+        "root volume": root_volume(pool.root_volume_gib),
+        "metadata options": metadata_options(),
+    }
+    if isinstance(pool, AwsPool):
+        text["interfaces"] = interfaces(MACHINES[pool.instance_type])
+        text["user data"] = user_data(node_setup(pool, lustre_efa_devices))
+    return hashlib.sha256(json.dumps(text, sort_keys=True).encode()).hexdigest()[:12]
