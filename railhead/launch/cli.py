@@ -104,7 +104,7 @@ def launch(
         bool,
         typer.Option(
             "--verify",
-            help="Run the command only where an all-reduce of the gang proves the fabric.",
+            help="Run the command only if an all-reduce of the gang proves the fabric.",
         ),
     ] = False,
     follow: Annotated[
@@ -117,11 +117,13 @@ def launch(
     ] = None,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Check everything, print the objects, create nothing."),
+        typer.Option("--dry-run", help="Run all checks and print the objects; create nothing."),
     ] = False,
     api: Annotated[
         str | None,
-        typer.Option("--api", metavar="KIND", help="Print it as another kind of job; see docs."),
+        typer.Option(
+            "--api", metavar="KIND", help="Print the job as another kind; see docs/launching.md."
+        ),
     ] = None,
     explain: Explain = False,
     as_json: Json = False,
@@ -377,15 +379,18 @@ def _verdict(cluster: Cluster, name: str, last: JobState | None, *, shown: bool)
 def status(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[NAME]", help="One job in detail; all of them if absent."),
+        typer.Argument(metavar="[NAME]", help="Show one job in detail. Default: list all jobs."),
     ] = None,
     watch: Annotated[
-        bool, typer.Option("--watch", "-w", help="Show it again every two seconds until it ends.")
+        bool, typer.Option("--watch", "-w", help="Refresh every two seconds until the job ends.")
     ] = False,
     silent: Annotated[
         float,
         typer.Option(
-            "--silent", metavar="MINUTES", min=0.1, help="Without output for so long it may hang."
+            "--silent",
+            metavar="MINUTES",
+            min=0.1,
+            help="Report a possible hang after so long without output.",
         ),
     ] = 5.0,
     namespace: Namespace = None,
@@ -482,29 +487,32 @@ def _pods(state: JobState) -> None:
 def logs(
     name: JobName,
     rank: Annotated[
-        int | None, typer.Option("--rank", metavar="N", help="Only this process, counted from 0.")
+        int | None,
+        typer.Option("--rank", metavar="N", help="Print only this process, counted from 0."),
     ] = None,
     node: Annotated[
-        int | None, typer.Option("--node", metavar="N", help="Only this node, counted from 0.")
+        int | None,
+        typer.Option("--node", metavar="N", help="Print only this node, counted from 0."),
     ] = None,
     follow: Annotated[
         bool,
         typer.Option(
-            "--follow", "-f", help="Go on until the job ends; start even before it has pods."
+            "--follow", "-f", help="Follow until the job ends, also from before it has pods."
         ),
     ] = False,
     tail: Annotated[
-        int | None, typer.Option("--tail", metavar="N", min=0, help="The last N lines a node only.")
+        int | None,
+        typer.Option(
+            "--tail", metavar="N", min=0, help="Print only the last N lines of each node."
+        ),
     ] = None,
-    merged: Annotated[
-        bool, typer.Option("--merged", help="All nodes by time, not one after the other.")
-    ] = False,
+    merged: Annotated[bool, typer.Option("--merged", help="Merge all nodes by time.")] = False,
     timestamps: Annotated[
-        bool, typer.Option("--timestamps", help="Each line with its time in front, all by time.")
+        bool, typer.Option("--timestamps", help="Put its time before each line, and merge by time.")
     ] = False,
     previous: Annotated[
         bool,
-        typer.Option("--previous", "-p", help="Of the attempts before, as far as they are kept."),
+        typer.Option("--previous", "-p", help="Print earlier attempts, as far as they are kept."),
     ] = False,
     namespace: Namespace = None,
     as_json: Json = False,

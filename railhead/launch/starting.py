@@ -72,7 +72,7 @@ def run(
     ] = False,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Check everything, print the objects, create nothing."),
+        typer.Option("--dry-run", help="Run all checks and print the objects; create nothing."),
     ] = False,
     explain: Explain = False,
     as_json: Json = False,

@@ -16,18 +16,21 @@ _GIB = 1 << 30
 
 def storage(
     claim: Annotated[
-        str | None, typer.Argument(help="One claim, as NAMESPACE/CLAIM. Else all of the stack's.")
+        str | None,
+        typer.Argument(help="One claim, as NAMESPACE/CLAIM. Default: all of the stack's."),
     ] = None,
     prove: Annotated[
         bool,
-        typer.Option("--prove", help="Let one node write and another read; look at both mounts."),
+        typer.Option(
+            "--prove", help="Write on one node, read on another, and compare both mounts."
+        ),
     ] = False,
     save: Annotated[
         Path | None,
         typer.Option(
             "--save",
             metavar="FILE",
-            help="Write the claims' volumes, to be applied to a cluster that was recreated.",
+            help="Write the claims' volumes, to apply them to a recreated cluster.",
         ),
     ] = None,
     kubeconfig: Annotated[
