@@ -1112,6 +1112,18 @@ class TestCluster:
             sent = json.loads(named(recording, ADDON, "vpc-cni").inputs["configurationValues"])
             assert sent["enableNetworkPolicy"] == "true"
 
+    def test_no_agent_condemns_healthy_gpus(self) -> None:
+        """Node repair replaces what the agent calls broken (its CHANGELOG; pull requests 181, 261).
+
+        EKS' default is whatever is new, so that no minor is left to it.
+        """
+        agent = catalogue.NODE_MONITORING_AGENT.versions
+        assert set(agent) == set(catalogue.KUBE_PROXY.versions)
+        for version in agent.values():
+            release = tuple(map(int, version.removeprefix("v").partition("-")[0].split(".")))
+            assert release >= (1, 6, 7)
+            assert release not in {(1, 7, 0), (1, 7, 1)}
+
     def test_gpu_health_is_monitored_on_tainted_nodes(self, prod: Recording) -> None:
         agent = named(prod, ADDON, "eks-node-monitoring-agent").inputs["configurationValues"]
         assert json.loads(agent) == {
