@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         LaunchTemplateNetworkInterfaceArgsDict,
         LaunchTemplateTagSpecificationArgsDict,
     )
+    from pulumi_aws.eks import NodeGroupNodeRepairConfigArgsDict
     from pulumi_aws.eks.outputs import GetNodeGroupScalingConfigResult, NodeGroupResource
 
 # Two of each controller on two nodes: an update of one leaves the other.
@@ -187,6 +188,23 @@ def _limits(rounds: int) -> pulumi.CustomTimeouts:
     return pulumi.CustomTimeouts(create="2h", update=f"{1 + rounds}h", delete="2h")
 
 
+def _repair(pool: AwsPool) -> NodeGroupNodeRepairConfigArgsDict:
+    config: NodeGroupNodeRepairConfigArgsDict = {"enabled": pool.repair}
+    if pool.repair_at_once is not None:
+        config["max_parallel_nodes_repaired_count"] = pool.repair_at_once
+    if pool.repair_overrides:
+        config["node_repair_config_overrides"] = [
+            {
+                "node_monitoring_condition": override.condition,
+                "node_unhealthy_reason": override.reason,
+                "repair_action": override.action,
+                "min_repair_wait_time_mins": override.wait_minutes,
+            }
+            for override in pool.repair_overrides
+        ]
+    return config
+
+
 class SystemPool(pulumi.ComponentResource):
     """Nodes for the controllers, without GPUs, in every zone; they come first and go last.
 
@@ -286,7 +304,7 @@ class GpuPool(pulumi.ComponentResource):
                 # Reserved capacity has no room for a new node beside the old one.
                 "update_strategy": "MINIMAL" if pool.reserved else "DEFAULT",
             },
-            node_repair_config={"enabled": pool.repair},
+            node_repair_config=_repair(pool),
             labels=node_labels(pool),
             taints=[
                 {"key": t.key, "value": t.value, "effect": _EFFECTS[t.effect]} for t in pool.taints

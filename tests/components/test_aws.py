@@ -652,6 +652,33 @@ class TestNodePools:
             with pytest.raises(MismatchError, match=told):
                 variant(tmp_path, lambda cluster: cluster["pools"][0].update(edit))
 
+    def test_a_repair_may_be_a_reboot(self, tmp_path: Path) -> None:
+        """EKS API reference, NodeRepairConfigOverrides: all four fields, or none."""
+        reboot = {
+            "condition": "AcceleratedHardwareReady",
+            "reason": "NvidiaXID64Error",
+            "action": "Reboot",
+            "wait_minutes": 15,
+        }
+        edit = {"repair_at_once": 1, "repair_overrides": [reboot]}
+        changed = variant(tmp_path, lambda cluster: cluster["pools"][0].update(edit))
+        group = named(changed, POOL, "h100-nodes")
+        assert group.inputs["nodeRepairConfig"] == {
+            "enabled": True,
+            "maxParallelNodesRepairedCount": 1,
+            "nodeRepairConfigOverrides": [
+                {
+                    "nodeMonitoringCondition": "AcceleratedHardwareReady",
+                    "nodeUnhealthyReason": "NvidiaXID64Error",
+                    "repairAction": "Reboot",
+                    "minRepairWaitTimeMins": 15,
+                }
+            ],
+        }
+        ids = {f"{r.name}-id": IDS[r.type] for r in changed.resources.values() if r.type in IDS}
+        for call in calls(POOL, group.inputs, ids):
+            assert not problems(call)
+
     def test_an_update_has_the_time_that_its_rounds_take(
         self, prod: Recording, modest: Recording
     ) -> None:

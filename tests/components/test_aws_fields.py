@@ -132,6 +132,15 @@ FIELDS: tuple[tuple[Any, tuple[Any, ...], dict[str, Any]], ...] = (
             "hugepages_2mib": 4096,
             "lustre_efa_devices": 4,
             "repair": False,
+            "repair_at_once": 1,
+            "repair_overrides": [
+                {
+                    "condition": "AcceleratedHardwareReady",
+                    "reason": "NvidiaXID64Error",
+                    "action": "Reboot",
+                    "wait_minutes": 15,
+                }
+            ],
             "ami_release": "1.35.3-20261015",
             "update_nodes": 4,
         },

@@ -520,6 +520,17 @@ def _min_nodes(path: str, pool: AwsPool) -> Iterator[Problem]:
         )
 
 
+def _repair(path: str, pool: AwsPool) -> Iterator[Problem]:
+    if not pool.repair:
+        for key in ("repair_at_once", "repair_overrides"):
+            if getattr(pool, key):
+                yield f"{path}.{key}", "has no effect with `repair: false`; remove one of the two"
+    seen: dict[tuple[str, str], str] = {}
+    for where, row in each(pool.repair_overrides, f"{path}.repair_overrides"):
+        if (first := seen.setdefault((row.condition, row.reason), where)) != where:
+            yield where, f"{row.condition} {row.reason} has its repair at {first} already"
+
+
 def _labels(path: str, pool: AwsPool) -> Iterator[Problem]:
     for key in pool.labels:
         if reserved_label(key):
@@ -835,6 +846,7 @@ _POOL_CHECKS: tuple[Callable[[str, AwsPool], Iterator[Problem]], ...] = (
     _group_of_the_region,
     _initial_nodes,
     _min_nodes,
+    _repair,
     _labels,
     _selector,
     _taints,

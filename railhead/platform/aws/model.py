@@ -461,6 +461,26 @@ class Taint(Model):
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
 
 
+class RepairOverride(Model):
+    """The repair of nodes with one finding of the node monitoring agent; EKS wants all of it.
+
+    ``condition`` and ``reason`` are the agent's, such as ``NvidiaXID64Error``. ``wait_minutes`` is
+    how long EKS waits before it repairs by ``action``: on reserved capacity ``Reboot`` needs no
+    other machine.
+    """
+
+    condition: Literal[
+        "AcceleratedHardwareReady",
+        "ContainerRuntimeReady",
+        "KernelReady",
+        "NetworkingReady",
+        "StorageReady",
+    ]
+    reason: Annotated[str, _text(r"[A-Za-z0-9]+", "a reason, such as 'NvidiaXID64Error'")]
+    action: Literal["Replace", "Reboot", "NoAction"]
+    wait_minutes: Positive
+
+
 class AwsPool(Pool):
     """A GPU node pool on AWS: one managed node group in one zone, which EFA does not leave.
 
@@ -473,7 +493,9 @@ class AwsPool(Pool):
 
     ``availability_zone`` is where all of its nodes are. ``min_nodes`` is the least that the
     autoscaler leaves. ``root_volume_gib`` is the size of each node's root volume. ``repair`` lets
-    EKS replace nodes that fail. ``ami_release`` pins the nodes' image; None takes EKS' newest.
+    EKS replace nodes that fail, ``repair_at_once`` of them at a time at the most (EKS' own number
+    without it), ``repair_overrides`` otherwise than EKS would. ``ami_release`` pins the nodes'
+    image; None takes EKS' newest.
     ``update_nodes`` is how many nodes an update (of the image, of the minor) replaces at once:
     without it all of a reserved pool, whose jobs end with the first one, and one of another, as EKS
     starts as many beside them first.
@@ -496,6 +518,8 @@ class AwsPool(Pool):
     hugepages_2mib: Count = EFA_HUGEPAGES_2MIB
     lustre_efa_devices: Annotated[int, Field(strict=True, ge=0, le=32)] | None = None
     repair: bool = True
+    repair_at_once: Positive | None = None
+    repair_overrides: tuple[RepairOverride, ...] = ()
     ami_release: AmiRelease | None = None
     update_nodes: Annotated[int, Field(strict=True, ge=1, le=UPDATE_NODES)] | None = None
 

@@ -84,6 +84,12 @@ def test_capacity_is_told_apart_by_its_kind() -> None:
 
 
 PROD, BLOCK = "aws-p5-prod", "aws-p5en-block"
+REBOOT = {
+    "condition": "AcceleratedHardwareReady",
+    "reason": "NvidiaXID64Error",
+    "action": "Reboot",
+    "wait_minutes": 15,
+}
 POOL = ("pools", 0)
 PLATFORM = "platform"
 
@@ -471,6 +477,17 @@ MISTAKES: tuple[tuple[str, Edit, str], ...] = (
         put(*POOL, "instance_type", value="p4d.24xlarge"),
         "platform.storage[0].efa: no pool's instance type mounts Lustre over EFA; those that do: "
         f"{', '.join(lustre_efa_types())}",
+    ),
+    (
+        PROD,
+        lambda raw: raw["pools"][0].update(repair=False, repair_at_once=1),
+        "pools[0].repair_at_once: has no effect with `repair: false`; remove one of the two",
+    ),
+    (
+        PROD,
+        put(*POOL, "repair_overrides", value=[REBOOT, {**REBOOT, "action": "Replace"}]),
+        "pools[0].repair_overrides[1]: AcceleratedHardwareReady NvidiaXID64Error has its repair at "
+        "pools[0].repair_overrides[0] already",
     ),
     (
         PROD,
