@@ -1,6 +1,6 @@
 """Every metric that an alert or a dashboard may name, and where its name was read.
 
-A query that names another one fails a test, and so does a row that nobody reads.
+A query that names another one fails a test, and so does a row that no query reads.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ _ROWS = (
             "kueue_evicted_workloads_total",
             "counter",
             "cluster_queue reason underlying_cause",
-            "gangs that were put back",
+            "gangs that Kueue evicted",
         ),
         (
             "kueue_preempted_workloads_total",
@@ -221,7 +221,7 @@ _ROWS = (
             "kube_deployment_status_replicas_available",
             "gauge",
             "namespace deployment",
-            "replicas that are there",
+            "replicas that are available",
         ),
         ("kube_node_status_condition", "gauge", "node condition status", "1 for what holds"),
         ("kube_node_status_allocatable", "gauge", "node resource", "what pods may take"),
@@ -265,7 +265,7 @@ _ROWS = (
     *_of(
         "nodes",
         ("node_cpu_seconds_total", "counter", "instance mode", "seconds of CPU time"),
-        ("node_memory_MemAvailable_bytes", "gauge", "instance", "memory that can be had"),
+        ("node_memory_MemAvailable_bytes", "gauge", "instance", "memory that is available"),
         ("node_memory_MemTotal_bytes", "gauge", "instance", "memory there is"),
     ),
     *_of(
