@@ -58,9 +58,11 @@ EXEMPTIONS: tuple[Exemption, ...] = (
         name="gate-.*",
         # A port's lossless settings can be read only in its own network namespace.
         flags=frozenset({"hostNetwork"}),
-        # /home/kubernetes/bin shows whether a vendor's installer has put its plugin there.
+        # /home/kubernetes/bin shows whether a vendor's installer has put its plugin there,
+        # /run/railhead how many devices carry Lustre since the node's boot.
         paths=tuple(
-            Path(path=path, read_only=True) for path in ("/sys", "/dev", "/home/kubernetes/bin")
+            Path(path=path, read_only=True)
+            for path in ("/sys", "/dev", "/home/kubernetes/bin", "/run/railhead")
         ),
         reason="the node gate looks at the node's devices, read-only, as nobody",
     ),
