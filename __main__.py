@@ -26,9 +26,10 @@ def main() -> None:
         cluster = checked.cluster
         for doubt in checked.doubts:
             pulumi.log.warn(doubt)
+        resolved = resolve(cluster)
         # Before anything is registered: what an edit would lose is lost by then.
         if (before := last_update.made(outputs)) is not None and (
-            warning := edits.stop(before, resolve(cluster).contract, cluster.removals)
+            warning := edits.stop(before, resolved.contract, cluster.removals)
         ):
             pulumi.log.warn(warning)
         # Likewise: a pool that is not there would only show in a job's wait.
@@ -40,7 +41,9 @@ def main() -> None:
         adopt = bool(outputs.get(last_update.ADOPTED)) or bool(
             before is None and left_behind(cluster)
         )
-        built = TrainingCluster(cluster.name, TrainingClusterArgs(cluster=cluster, adopt=adopt))
+        built = TrainingCluster(
+            cluster.name, TrainingClusterArgs(cluster=cluster, resolved=resolved, adopt=adopt)
+        )
     except RailheadError as error:
         # Printed as it is, without a traceback.
         raise pulumi.RunError(str(error)) from None

@@ -27,7 +27,7 @@ from railhead.components.runtimes import Runtimes, RuntimesArgs
 from railhead.components.watching.watching import Watched
 from railhead.contract import ClusterContract
 from railhead.model.cluster import Cluster
-from railhead.resolve.cluster import resolve
+from railhead.resolve.cluster import Resolved, resolve
 from railhead.resolve.schedulers import scheduler_of
 
 
@@ -38,10 +38,13 @@ class TrainingClusterArgs:
     Args:
         cluster: the whole cluster, as a stack's file has it; :func:`railhead.config.parse` reads
             one and refuses what cannot work.
+        resolved: what :func:`railhead.resolve.cluster.resolve` returned for the cluster, if the
+            program has called it; else it is called here.
         adopt: whether objects that an earlier stack left in the cluster are taken over.
     """
 
     cluster: Cluster
+    resolved: Resolved | None = None
     adopt: bool = False
 
 
@@ -71,7 +74,7 @@ class TrainingCluster(pulumi.ComponentResource):
         self, name: str, args: TrainingClusterArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("railhead:index:TrainingCluster", name, None, opts)
-        cluster, resolved = args.cluster, resolve(args.cluster)
+        cluster, resolved = args.cluster, args.resolved or resolve(args.cluster)
         below_kubernetes = infrastructure(cluster, pulumi.ResourceOptions(parent=self))
         self.kubeconfig = below_kubernetes.kubeconfig
         self.details = below_kubernetes.details
