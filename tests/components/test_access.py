@@ -33,7 +33,7 @@ GROUPS = {
     "L": "railhead:leads",
     "R": "railhead:researchers",
     "V": "railhead:viewers",
-    "S": "somebody",
+    "S": "strangers",
 }
 NAMES = {"L": "lead", "R": "researcher", "V": "viewer", "S": "stranger"}
 
