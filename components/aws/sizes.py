@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pulumi
 from pulumi_aws import eks
 
+from railhead.base.errors import PrerequisiteError
 from railhead.components.mismatch import MismatchError
 
 if TYPE_CHECKING:
@@ -46,7 +47,23 @@ def running(
 
     Waits for the answers: which sizes the engine must leave alone depends on them. Whatever else
     is asked of the cloud comes later, so that its errors are reported as everywhere.
+
+    Raises:
+        PrerequisiteError: EKS does not answer, such as for want of credentials.
     """
+    try:
+        return _read(cluster, opts)
+    except Exception as error:  # the SDK raises nothing more exact
+        raise PrerequisiteError(
+            f"EKS does not say how many nodes run: {error}",
+            remedy="use credentials of one of platform.administrators, which may list and describe "
+            "clusters and node groups; nothing was changed",
+        ) from error
+
+
+def _read(
+    cluster: str, opts: pulumi.InvokeOptions
+) -> Mapping[str, eks.outputs.GetNodeGroupScalingConfigResult]:
     if cluster not in eks.get_clusters(opts=opts).names:
         return {}
     groups = eks.get_node_groups(cluster_name=cluster, opts=opts).names

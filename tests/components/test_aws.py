@@ -16,7 +16,9 @@ from typing import Any, ClassVar
 import pulumi
 import pytest
 import yaml
+from pulumi_aws import eks
 
+from railhead.base.errors import PrerequisiteError
 from railhead.catalog.versions import AWS_DRANET, EFA_DEVICE_PLUGIN
 from railhead.components import arguments
 from railhead.components.aws import build
@@ -651,6 +653,15 @@ class TestNodePools:
             _running(patch, (0, 16, runs))
             with pytest.raises(MismatchError, match=told):
                 variant(tmp_path, lambda cluster: cluster["pools"][0].update(edit))
+
+    def test_eks_that_does_not_answer_is_an_error_with_a_remedy(self, tmp_path: Path) -> None:
+        def refuse(**_: Any) -> None:
+            raise Exception("invoke of aws:eks/getClusters failed: ExpiredToken")
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(eks, "get_clusters", refuse)
+            with pytest.raises(PrerequisiteError, match=r"how many nodes run: .*ExpiredToken"):
+                variant(tmp_path, lambda _: None)
 
     def test_a_repair_may_be_a_reboot(self, tmp_path: Path) -> None:
         """EKS API reference, NodeRepairConfigOverrides: all four fields, or none."""
