@@ -15,11 +15,7 @@ def recreated(before: ClusterContract, after: ClusterContract) -> Iterator[Edit]
 
 
 def changes(was: MadeWith, now: MadeWith) -> tuple[str, ...]:
-    """Return changes that are impossible in place; skip what only one of the two says.
-
-    Nodes of an older Railhead, which did not say what it launched them with, count as launched
-    with something else: they may be replaced.
-    """
+    """Return changes that are impossible in place; skip what only one of the two says."""
     return (
         *(
             f"{key} {old} to {now.fixed[key]}"
@@ -32,8 +28,8 @@ def changes(was: MadeWith, now: MadeWith) -> tuple[str, ...]:
             if now.grows.get(key, old) < old
         ),
         *(
-            [f"launch template {was.template or 'of an older Railhead'} to {now.template}"]
-            if now.template and was.template != now.template
+            [f"launch template {was.template} to {now.template}"]
+            if was.template and now.template and was.template != now.template
             else []
         ),
     )
@@ -72,7 +68,11 @@ def _nodes(before: ClusterContract, after: ClusterContract) -> Iterator[Edit]:
     now = after.made.pools
     for name in (pool.name for pool in before.node_pools):
         was = before.made.pools.get(name, MadeWith())
-        if name in now and (losses := changes(was, now[name])):
+        losses = changes(was, now[name]) if name in now else ()
+        if name in now and now[name].template and not was.template:
+            # An older Railhead did not say what it launched nodes with: it may be another text.
+            losses += (f"launch template of an older Railhead to {now[name].template}",)
+        if losses:
             yield Edit(
                 kind="pool",
                 name=name,

@@ -470,11 +470,14 @@ def test_an_older_stack_that_did_not_say_is_told_and_not_compared() -> None:
 def test_nodes_of_an_older_railhead_are_asked_for() -> None:
     """A launch template of which nothing is known may be another: EKS then replaces each node."""
     old = contract(shipped("aws-p5-prod")).model_dump(mode="json")
-    for part in old["made"]["pools"].values():
+    for part in (old["made"]["system"], *old["made"]["pools"].values()):
         del part["template"]
     before = ClusterContract.from_data(old, where="it")
     with pytest.raises(RefusedError, match=r"launch template of an older Railhead to [0-9a-f]{12}"):
         edits.stop(before, contract(shipped("aws-p5-prod")), ())
+    # Of the controllers' nodes nothing is claimed.
+    allowed = (RemovalConfig.model_validate(H100),)
+    assert edits.stop(before, contract(shipped("aws-p5-prod")), allowed) == ""
 
 
 def test_an_upgrade_that_rolls_nodes_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
